@@ -20,7 +20,7 @@ describe('batches', () => {
     const { body } = await gateway.request('GET', '/containers/list')
     return (body.data as { name: string }[]).map(({ name }) => name)
   }
-  /** Lets agents carry out all orders until now. */
+  /** Lets the agent run its operations, and checks that these tasks have ended. */
   const ended = async (taskIds: string[]): Promise<void> => {
     await gateway.fleet.work('host-a')
     for (const id of taskIds) {
@@ -29,7 +29,7 @@ describe('batches', () => {
     }
   }
 
-  it('create every described guest, and answer with its task, port and password', async () => {
+  it('create all listed guests, and return the task, port and password of each', async () => {
     const { status, body } = await create({
       containers: [
         { ...template, name: 'each-a' },
@@ -45,7 +45,7 @@ describe('batches', () => {
     expect(await names()).to.include.members(['each-a', 'each-b'])
   })
 
-  it('create a number of guests with numbered names, and no others on repetition', async () => {
+  it('create a number of guests with numbered names, and no more when the request is repeated', async () => {
     const headers = { 'idempotency-key': 'many-1' }
     const { body } = await create({ ...template, name: 'many', count: 3 }, headers)
     expect(body.data).to.have.length(3)
@@ -57,7 +57,7 @@ describe('batches', () => {
     ])
   })
 
-  it('with one invalid creation queue nothing, and name the invalid one', async () => {
+  it('create nothing if one of the guests is invalid, and name it in the error', async () => {
     const before = await names()
     const good = { ...template, name: 'none-1' }
     for (const [bodies, code, field] of [
@@ -76,9 +76,9 @@ describe('batches', () => {
     expect(await names()).to.deep.equal(before)
   })
 
-  it('that exceed the capacity queue nothing, and name the first one that does not fit', async () => {
+  it('create nothing if they exceed the capacity, and name the first guest that does not fit', async () => {
     const before = await names()
-    // The host sells four times its 32 GiB.
+    // The host has 32 GiB of memory and sells four times as much.
     const large = { ...template, ram_mb: 30_000 }
     const all = ['room-a', 'room-b', 'room-c', 'room-d']
     const bodies = [...all, 'room-e'].map((name) => ({ ...large, name }))
@@ -87,7 +87,7 @@ describe('batches', () => {
     expect(await names()).to.deep.equal(before)
     const twice = await create({ containers: bodies }, { 'idempotency-key': 'room-1' })
     expect(twice.body.code).to.equal('resource_exhausted')
-    // Their reservations are released.
+    // The rejected batches left no reservations.
     const fit = await create({ containers: bodies.slice(0, 4) })
     expect([fit.status, fit.body.data?.length], fit.text).to.deep.equal([202, 4])
     await ended(fit.body.data as string[])
@@ -95,7 +95,7 @@ describe('batches', () => {
     await ended(gone.body.data as string[])
   })
 
-  it('act once on each guest, by id, uuid or name', async () => {
+  it('act once on each guest, even if it is named twice, by id, uuid or name', async () => {
     const { body: made } = await create({ ...template, name: 'act', count: 3 })
     await ended(made.data as string[])
     const [first, second, third] = made.containers as { id: number; uuid: string; name: string }[]
@@ -109,7 +109,7 @@ describe('batches', () => {
     expect((await names()).filter((name) => name.startsWith('act-'))).to.deep.equal([])
   })
 
-  it('with a name that does not exist for the caller queue nothing', async () => {
+  it('change nothing if one name does not exist or is hidden from the caller', async () => {
     const { body: made } = await create({ ...template, name: 'seen', count: 2 })
     const [own, other] = made.containers as { uuid: string; name: string }[]
     await ended(made.data as string[])
@@ -125,7 +125,7 @@ describe('batches', () => {
     expect((await act({ action: 'delete', containers: [own!.name] }, key)).status).to.equal(202)
   })
 
-  it('report rejections after the check, and are rejected as a whole if nothing was queued', async () => {
+  it('report each guest that its host rejects, and fail only if all are rejected', async () => {
     const { body: made } = await create({ ...template, name: 'late', count: 2 })
     await ended(made.data as string[])
     await gateway.request('PUT', '/containers/late-1/expiry', { body: { expires_at: '2020-01-01' } })
@@ -138,7 +138,7 @@ describe('batches', () => {
     expect((await act({ action: 'explode', containers: ['late-2'] })).body.details.field).to.equal('action')
   })
 
-  it('with transient failures are not stored: a repetition does the rest, also of deletions', async () => {
+  it('complete the rest when they are repeated after a transient failure', async () => {
     const { body: made } = await create({ ...template, name: 'again', count: 2 })
     await ended(made.data as string[])
     const headers = { 'idempotency-key': 'again-1' }
@@ -160,7 +160,7 @@ describe('batches', () => {
     expect((log.data as { detail: string }[]).at(1)?.detail).to.contain(`ids ${ids}, failed again-2: host_offline`)
   })
 
-  it('hide internal failures', async () => {
+  it('return no details of internal failures', async () => {
     const { body: made } = await create({ ...template, name: 'inside', count: 2 })
     await ended(made.data as string[])
     const plain = gateway.fleet.twist
@@ -171,7 +171,7 @@ describe('batches', () => {
     expect(body.failed[0].message).to.match(/^internal error/)
   })
 
-  it('do not collide with their own guests on a repetition after their tasks were removed', async () => {
+  it('create only the missing guests when they are repeated after their tasks were removed', async () => {
     const headers = { 'idempotency-key': 'forgotten-1' }
     const body = { ...template, name: 'forgotten', count: 2 }
     const plain = gateway.fleet.reached
@@ -187,7 +187,7 @@ describe('batches', () => {
     expect([second.status, second.body.failed], second.text).to.deep.equal([202, []])
   })
 
-  it('use no address and no host port twice', async () => {
+  it('are refused if several guests request the same address or host port', async () => {
     for (const more of [
       { public_ipv4s: ['203.0.113.7'] },
       { ipv6_addresses: ['2001:db8::7'] },
@@ -198,14 +198,14 @@ describe('batches', () => {
     }
   })
 
-  it('accept names as text with commas and blanks', async () => {
+  it('accept the names as one text, separated by commas and blanks', async () => {
     const { body: made } = await create({ ...template, name: 'text', count: 2 })
     await ended(made.data as string[])
     expect((await act({ action: 'stop', containers: 'text-1, text-2' })).status).to.equal(202)
   })
 })
 
-/** Lets the second of two orders fail. */
+/** A client whose second submitted operation fails. */
 function failingSecond(error: () => Error): (client: AgentClient) => AgentClient {
   let orders = 0
   return (client) => ({

@@ -6,7 +6,7 @@ import { waitFor } from '../../support/wait.js'
 
 const template = { template_id: 'debian-12', ram_mb: 64, vcpu: 0.1, disk_gb: 1 }
 
-/** The boot settings of a container, over HTTP, on a host in memory. */
+/** Tests the boot settings of a container over HTTP, with a simulated host. */
 describe('PUT /containers/{id}/boot', () => {
   let gateway: TestGateway
   let host: MemoryHost
@@ -40,7 +40,7 @@ describe('PUT /containers/{id}/boot', () => {
   }
 
   for (const start of [true, false])
-    it(`switches to rescue and back to disk for a guest that ${start ? 'runs' : 'is stopped'}`, async () => {
+    it(`switches a ${start ? 'running' : 'stopped'} guest to rescue mode and back to its disk`, async () => {
       const { name, uuid } = await make({ start })
       expect((await detail(name)).boot).to.deep.equal({ mode: 'disk', image: '' })
       const { status, body } = await put(name, { mode: 'rescue' })
@@ -60,7 +60,7 @@ describe('PUT /containers/{id}/boot', () => {
       expect(host.rescues.has(uuid)).to.equal(false)
     })
 
-  it('is rolled back if the host cannot start the guest, and the login stays', async () => {
+  it('restores the boot settings if the host cannot start the guest in rescue mode', async () => {
     const { name, uuid } = await make()
     let starts = 0
     host.faults.start = (id) => {
@@ -72,7 +72,7 @@ describe('PUT /containers/{id}/boot', () => {
     expect([host.rescues.has(uuid), host.driver.running.has(uuid)]).to.deep.equal([false, true])
   })
 
-  it('refuses operations on the guest’s own system during rescue', async () => {
+  it('makes other changes to the guest’s own system fail while it is in rescue mode', async () => {
     const { name } = await make()
     expect(await ended((await put(name, { mode: 'rescue' })).body.data.task_id)).to.equal('done')
     const post = (action: string, body: object): Promise<Reply> =>
@@ -85,7 +85,7 @@ describe('PUT /containers/{id}/boot', () => {
       expect([reply.status, reply.body.code]).to.deep.equal([409, 'invalid_state'])
   })
 
-  it('is rejected with an invalid mode or image', async () => {
+  it('is refused with an invalid mode or image', async () => {
     const fields = { mode: 'disk', image: 'debian-12' }
     for (const [body, field] of [
       [{}, 'mode'],
@@ -101,7 +101,7 @@ describe('PUT /containers/{id}/boot', () => {
     }
   })
 
-  it('requires the scope of a reinstall, and is refused for foreign containers', async () => {
+  it('requires the scope for reinstalling, and finds only the containers of a bound key', async () => {
     const { name, uuid } = await make()
     const power = await gateway.makeKey({ scopes: ['container:power'] })
     expect((await put(name, { mode: 'rescue' }, { key: power })).body.code).to.equal('insufficient_scope')
@@ -112,7 +112,7 @@ describe('PUT /containers/{id}/boot', () => {
   })
 })
 
-describe('images of type iso', () => {
+describe('custom images of type iso', () => {
   let gateway: TestGateway
   before(async () => {
     gateway = await startTestGateway()
@@ -120,7 +120,7 @@ describe('images of type iso', () => {
   })
   after(() => gateway.close())
 
-  it('are accepted, listed by that type, and are not templates', async () => {
+  it('are listed as that type, and not as templates', async () => {
     const body = {
       type: 'iso',
       name: 'Installer',

@@ -34,7 +34,7 @@ describe('the connection check of a container', function () {
     const { status, text } = await gateway.request(method, `/containers/${guest.id}${end}`, { body })
     expect(status, text).to.be.lessThan(300)
   }
-  /** Sends the repair request that the diagnosis offers. */
+  /** Sends the request that the diagnosis offers as a repair. */
   async function repair(found: Body): Promise<void> {
     const { method, path: where, body, if_match: ifMatch } = found.repair
     const headers = { ...(ifMatch && { 'If-Match': String(ifMatch) }) }
@@ -42,7 +42,7 @@ describe('the connection check of a container', function () {
     expect(status, text).to.be.lessThan(300)
   }
 
-  it('reports success after an attempt from the host', async () => {
+  it('reports that the port is reachable after the host could connect to it', async () => {
     const found = await ask()
     expect(found).to.include({
       reachable: true,
@@ -57,7 +57,7 @@ describe('the connection check of a container', function () {
     expect(probe.tried).to.deep.equal([`${guest.ipv4}:22`, `192.0.2.10:${guest.sshPort}`])
   })
 
-  it('offers to start a stopped guest, without an attempt', async () => {
+  it('offers to start a stopped guest, without trying to connect', async () => {
     guest = await gateway.fleet.addGuest({ status: 'stopped' })
     path = `/containers/${guest.id}/connection`
     const found = await ask()
@@ -71,7 +71,7 @@ describe('the connection check of a container', function () {
     await repair(found)
   })
 
-  it('reports other listening ports', async () => {
+  it('reports the ports on which the guest listens if it does not listen on the checked one', async () => {
     probe.listeners = [8080, 80].map((port) => ({ port, isReachable: true }))
     const found = await ask()
     expect(found).to.include({ failed_step: 'listening', code: 'nothing_listens' })
@@ -79,7 +79,7 @@ describe('the connection check of a container', function () {
     expect(found.repair).to.include({ action: 'restart' })
   })
 
-  it('offers the missing mapping, which repairs the connection', async () => {
+  it('offers to add a missing port mapping, which makes the port reachable', async () => {
     probe.listeners = [{ port: 443, isReachable: true }]
     const found = await ask('?port=443')
     expect(found).to.include({ failed_step: 'mapping', code: 'no_mapping', port: 0 })
@@ -90,7 +90,7 @@ describe('the connection check of a container', function () {
     expect(mended.port).to.be.greaterThan(0)
   })
 
-  it('recognises a port within a range, and a mapping on an own address', async () => {
+  it('finds a port in a mapped range, and a guest that has a public address', async () => {
     await send('POST', '/port-mappings', {
       container_port: 7000,
       container_port_end: 7009,
@@ -103,7 +103,7 @@ describe('the connection check of a container', function () {
     expect(await ask()).to.include({ reachable: true, address: '203.0.113.9', port: 22 })
   })
 
-  it('checks the firewall for the caller’s address, and offers a rule that only affects that source', async () => {
+  it('applies the firewall to the caller’s address, and offers a rule for only this source', async () => {
     const rules = [
       { direction: 'in', protocol: 'tcp', action: 'ACCEPT', port: '22', source_ip: '198.51.100.0/24' },
       { direction: 'out', protocol: 'udp', action: 'DROP' },
@@ -128,17 +128,17 @@ describe('the connection check of a container', function () {
     expect([again.status, again.body.code], 'the present rules').to.deep.equal([412, 'precondition_failed'])
   })
 
-  it('distinguishes an unresponsive guest from packets that the host drops', async () => {
+  it('distinguishes a guest that does not answer from a host that does not forward packets', async () => {
     probe.outcomes.set(`${guest.ipv4}:22`, 'silent')
     expect(await ask()).to.include({ failed_step: 'guest', code: 'guest_silent', repair: null })
     probe.outcomes.set(`${guest.ipv4}:22`, 'open').set(`192.0.2.10:${guest.sshPort}`, 'silent')
     expect(await ask()).to.include({ failed_step: 'connection', code: 'not_forwarded' })
   })
 
-  it('reports quota, expiry and abuse first', async () => {
+  it('reports an expired guest, a used-up quota or a stop for abuse before anything else', async () => {
     const state = (policy: object): void =>
       gateway.fleet.agentOf('host-a').update(guest.uuid, { policy: { expired: false, overQuota: false, ...policy } })
-    // The agent decides every few seconds, and corrects the values that are set here.
+    // The agent evaluates its policy every few seconds, and overwrites the state that is set here.
     const found = async (policy: object, code: string): Promise<Body> => {
       let answer: Body
       await waitFor(async () => (state(policy), (answer = await ask()).code === code), { what: code })
@@ -154,7 +154,7 @@ describe('the connection check of a container', function () {
     state({})
   })
 
-  it('offers a caller only permitted repairs', async () => {
+  it('offers only repairs that the caller may do', async () => {
     const expire = (expired: boolean): void =>
       gateway.fleet.agentOf('host-a').update(guest.uuid, {
         expiresAtMs: expired ? 1 : 0,
@@ -174,7 +174,7 @@ describe('the connection check of a container', function () {
     expect((await ask('', { key })).repair, 'no rules are shown').to.equal(null)
   })
 
-  it('refuses invalid ports and addresses, and hides containers from strangers', async () => {
+  it('refuses invalid ports and addresses, and finds only containers that the caller may see', async () => {
     for (const [query, field] of [
       ['?port=0', 'port'],
       ['?port=65536', 'port'],
@@ -193,7 +193,7 @@ describe('the connection check of a container', function () {
     expect((await gateway.request('GET', path, { key: blind })).status).to.equal(403)
   })
 
-  describe('and the public address', () => {
+  describe('its step for the public address', () => {
     const setAddress = async (address: string): Promise<void> => {
       const { status, text } = await gateway.request('PATCH', '/hosts/host-a', {
         body: { public_address: address },
@@ -203,11 +203,11 @@ describe('the connection check of a container', function () {
     after(() => setAddress('192.0.2.10'))
 
     for (const [name, address, state, code] of [
-      ['belongs to the host', '192.0.2.11', 'ok', ''],
-      ['belongs to another machine', '203.0.113.99', 'failed', 'public_address_elsewhere'],
-      ['is a name without an address', 'nowhere.invalid', 'failed', 'public_address_unresolved'],
+      ['an address of the host', '192.0.2.11', 'ok', ''],
+      ['an address of a different server', '203.0.113.99', 'failed', 'public_address_elsewhere'],
+      ['a name that does not resolve', 'nowhere.invalid', 'failed', 'public_address_unresolved'],
     ] as const)
-      it(`is checked: it ${name}`, async () => {
+      it(`has the state “${state}” for ${name}`, async () => {
         await setAddress(address)
         const found = await ask()
         const step = (found.steps as { name: string }[]).find((one) => one.name === 'address')
@@ -218,7 +218,7 @@ describe('the connection check of a container', function () {
       })
   })
 
-  it('runs once for all concurrent callers', async () => {
+  it('connects once for all callers with the same question at the same time', async () => {
     let release = (): void => undefined
     probe.hold = new Promise((resolve) => (release = resolve))
     let calls = 0
@@ -233,7 +233,7 @@ describe('the connection check of a container', function () {
     expect(probe.tried, 'runs again for a later caller').to.have.length(4)
   })
 
-  it('runs for a limited number of callers at once', async () => {
+  it('refuses a third caller with another question while two checks run', async () => {
     let release = (): void => undefined
     probe.hold = new Promise((resolve) => (release = resolve))
     const of = (source: number) => gateway.request('GET', `${path}?source=192.0.2.${source}`)
@@ -248,7 +248,7 @@ describe('the connection check of a container', function () {
     expect((await Promise.all(first)).map(({ status }) => status)).to.deep.equal([200, 200])
   })
 
-  it('rejects unknown answers of an agent', async () => {
+  it('drops unknown values from the answer of an agent', async () => {
     gateway.fleet.twist = (client) => ({
       ...client,
       guests: {
@@ -275,7 +275,7 @@ describe('the connection check of a container', function () {
 
 const stepsOf = (found: Body) => found.steps as { readonly state: string; readonly code: string }[]
 
-/** Reports each diagnosis that has reached its agent, by the answer to a later call on the same connection. */
+/** Counts the diagnoses that have arrived at the agent: it has then answered a later call on the same connection. */
 function countCalls(count: () => void): TestGateway['fleet']['twist'] {
   return (client) => ({
     ...client,

@@ -9,14 +9,14 @@ interface Usage {
 
 const create = { name: 'web-1', template_id: 'debian-12', vcpu: 0.5, ram_mb: 256, disk_gb: 5 }
 
-describe('containers over HTTP', () => {
+describe('the API of containers', () => {
   let gateway: TestGateway
   before(async () => {
     gateway = await startTestGateway({ hosts: ['host-a', 'host-b'] })
   })
   after(() => gateway.close())
 
-  it('answers a creation with the data for the owner, and lists the row at once', async () => {
+  it('returns the port and the password of a new container, and lists it at once', async () => {
     const { status, body } = await gateway.request('POST', '/containers', { body: create })
     expect(status).to.equal(202)
     expect(body.data).to.include({ name: 'web-1', status: 'creating', action: 'create' })
@@ -44,20 +44,20 @@ describe('containers over HTTP', () => {
         expect((await gateway.request('GET', `${prefix}/containers/${ref}`)).body.data.uuid).to.equal(guest.uuid)
   })
 
-  /** Other spellings of numbers, which some languages would read as the container's id. */
+  /** Other spellings of a number, which some programming languages would parse as the container's id. */
   for (const [what, refOf] of [
-    ['a leading zero', (id) => `0${id}`],
-    ['a sign', (id) => `+${id}`],
-    ['an encoded sign', (id) => `%2B${id}`],
-    ['a fraction', (id) => `${id}.0`],
-    ['an exponent', (id) => `${id}e0`],
-    ['a leading space', (id) => `%20${id}`],
-    ['a trailing space', (id) => `${id}%20`],
-    ['hexadecimal', (id) => `0x${id.toString(16)}`],
-    ['other digits', (id) => encodeURIComponent(String.fromCodePoint(0x660 + (id % 10)))],
-    ['a trailing null', (id) => `${id}%00`],
+    ['with a leading zero', (id) => `0${id}`],
+    ['with a sign', (id) => `+${id}`],
+    ['with an encoded sign', (id) => `%2B${id}`],
+    ['with a fraction', (id) => `${id}.0`],
+    ['with an exponent', (id) => `${id}e0`],
+    ['with a leading space', (id) => `%20${id}`],
+    ['with a trailing space', (id) => `${id}%20`],
+    ['in hexadecimal form', (id) => `0x${id.toString(16)}`],
+    ['with Arabic digits', (id) => encodeURIComponent(String.fromCodePoint(0x660 + (id % 10)))],
+    ['with a trailing null character', (id) => `${id}%00`],
   ] as readonly (readonly [string, (id: number) => string])[])
-    it(`does not accept another spelling of a number as an id: ${what}`, async () => {
+    it(`does not find a container by its id ${what}`, async () => {
       const { id } = await gateway.fleet.addGuest({ status: 'running' })
       const path = `/containers/${refOf(id)}`
       for (const [method, asked] of [
@@ -71,7 +71,7 @@ describe('containers over HTTP', () => {
       expect((await gateway.request('GET', `/containers/${id}`)).body.data.status).to.equal('running')
     })
 
-  it('lists all in full and in short, as GET and as POST with the body []', async () => {
+  it('has a full and a short list of all containers, the short one also as POST with the body []', async () => {
     const full = await gateway.request('GET', '/containers')
     const count = full.body.data.length as number
     expect(full.headers['x-total-count']).to.equal(String(count))
@@ -81,7 +81,7 @@ describe('containers over HTTP', () => {
     expect(posted.body.data).to.deep.equal(short.body.data).and.have.length(count)
   })
 
-  it('pages, sorts and filters', async () => {
+  it('pages, sorts and filters the list', async () => {
     const names = Array.from({ length: 5 }, (_, i) => `page-${i}`)
     for (const name of names) await gateway.fleet.addGuest({ name, templateId: 'paged' })
     const { body, headers } = await gateway.request('GET', '/containers?template=paged&sort=-name&page=2&page_size=2')
@@ -95,7 +95,7 @@ describe('containers over HTTP', () => {
     expect((await gateway.request('GET', '/containers?other=1&page=')).status).to.equal(200)
   })
 
-  it('answers 304 to an ETag until something changes', async () => {
+  it('answers 304 to an ETag until the answer would differ', async () => {
     for (const path of ['/containers', '/containers/list', '/containers/web-1', '/tasks', '/dashboard']) {
       const { headers } = await gateway.request('GET', path)
       const again = { headers: { 'if-none-match': headers['etag'] ?? '' } }
@@ -107,7 +107,7 @@ describe('containers over HTTP', () => {
     expect((await gateway.request('GET', '/containers', later)).status).to.equal(200)
   })
 
-  it('queues power actions and deletion', async () => {
+  it('starts a task for each power action and for a deletion', async () => {
     const guest = await gateway.fleet.addGuest({ name: 'act.on-me' })
     for (const action of ['start', 'stop', 'restart']) {
       const { status, body } = await gateway.request('POST', `/containers/${guest.name}/${action}`, {
@@ -125,14 +125,14 @@ describe('containers over HTTP', () => {
     expect((await gateway.request('DELETE', `/containers/${guest.id}`)).status).to.equal(405)
   })
 
-  it('reads usage', async () => {
+  it('returns the present usage of a container', async () => {
     const { id } = await gateway.fleet.addGuest()
     const read = async () => (await gateway.request('GET', `/containers/${id}/usage`)).body.data as Usage
     await waitFor(async () => (await read()).memory_usage_bytes > 0, { what: 'a sample' })
     expect(await read()).to.include({ cpu_usage_pct: 0, memory_usage_bytes: 1048576, load15: 0 })
   })
 
-  it('shows the guests of an offline host as unknown, and refuses actions on them', async () => {
+  it('shows guests of an offline host as unknown, and refuses actions on them', async () => {
     const guest = await gateway.fleet.addGuest({ status: 'running' }, 'host-b')
     await gateway.fleet.setHostState('host-b', 'offline')
     expect((await gateway.request('GET', `/containers/${guest.id}`)).body.data.status).to.equal('unknown')
@@ -145,7 +145,7 @@ describe('containers over HTTP', () => {
     expect((await gateway.request('GET', `/containers/${guest.id}`)).body.data.status).to.equal('running')
   })
 
-  it('passes an agent’s errors on with their status', async () => {
+  it('returns the error of an agent with the status for its kind', async () => {
     for (const [kind, code, status] of [
       ['conflict', 'port_conflict', 409],
       ['exhausted', 'resource_exhausted', 409],
@@ -163,7 +163,7 @@ describe('containers over HTTP', () => {
     gateway.fleet.agentFailure = undefined
   })
 
-  it('acts only in the state that If-Match names', async function () {
+  it('acts on a container only if its state has the ETag in If-Match', async function () {
     for (const [method, path] of [
       ['POST', '/start'],
       ['POST', '/stop'],
@@ -176,7 +176,7 @@ describe('containers over HTTP', () => {
       const seen = (await gateway.request('GET', `/containers/${guest.id}`)).headers['etag'] ?? ''
       await gateway.request('PUT', `/containers/${guest.id}/expiry`, { body: { expires_at: '2040-01-01' } })
       const now = (await gateway.request('GET', `/containers/${guest.id}`)).headers['etag'] ?? ''
-      // The gateway waits for a future state as long as for an agent's answer.
+      // The gateway waits for a revision from the future as long as for an answer, so only one method tries it.
       const toCome = method === 'DELETE' ? ['"999999999.x"'] : []
       for (const stale of [seen, `W/${seen}`, '"x"', ...toCome, `${seen}, "1.x"`]) {
         const { status, body } = await act(stale)
@@ -184,12 +184,12 @@ describe('containers over HTTP', () => {
       }
       expect(gateway.fleet.operations().filter((one) => one.operation.subject?.number === guest.id)).to.be.empty
       expect((await act(`${seen}, ${now}`)).status, path).to.equal(202)
-      // A container with a pending deletion is not deleted again.
+      // A container that is being deleted is not deleted again.
       expect((await act('*')).status, path).to.equal(method === 'DELETE' ? 409 : 202)
     }
   })
 
-  it('shows an impossible date as the last possible one, next to valid ones', async () => {
+  it('shows a time that is too late as the last possible one, and other containers as usual', async () => {
     const far = Number.MAX_SAFE_INTEGER
     const { id } = await gateway.fleet.addGuest({ expiresAtMs: far, createdAtMs: -far })
     const { status, body } = await gateway.request('GET', '/containers')
@@ -203,7 +203,7 @@ describe('containers over HTTP', () => {
     expect([traffic.status, traffic.body.data?.resets_at]).to.deep.equal([200, '9999-12-31 23:59:59'])
   })
 
-  it('refuses a name in use, an unknown template and an unknown host', async () => {
+  it('refuses a creation with a used name, an unknown template or an unknown host', async () => {
     for (const [change, status, code] of [
       [{}, 409, 'name_conflict'],
       [{ name: 'free-1', template_id: 'windows-95' }, 400, 'invalid_field'],
@@ -217,7 +217,7 @@ describe('containers over HTTP', () => {
   })
 
   describe('for a key bound to a container', () => {
-    it('shows that container only; others do not exist, byte for byte', async () => {
+    it('shows only this container; others get the answer of a missing container', async () => {
       const mine = await gateway.fleet.addGuest({ name: 'mine' })
       const theirs = await gateway.fleet.addGuest({ name: 'theirs' })
       const key = await gateway.makeKey({ scopes: ['*'], container_uuids: [mine.uuid] })
@@ -241,7 +241,7 @@ describe('containers over HTTP', () => {
       }
     })
 
-    it('shows its own tasks only, and refuses creations', async () => {
+    it('shows only tasks of this container, and refuses creations', async () => {
       const mine = await gateway.fleet.addGuest()
       const theirs = await gateway.fleet.addGuest()
       const key = await gateway.makeKey({ scopes: ['*'], container_uuids: [mine.uuid] })

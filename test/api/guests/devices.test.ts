@@ -22,7 +22,7 @@ describe('devices of the host over HTTP', () => {
     return gateway.request('POST', '/containers', { body, ...(key === undefined ? {} : { key }) })
   }
 
-  it('can be allowed by an administrator, and are used and shown from the next start on', async () => {
+  it('are allowed for a container by an administrator, and are available after its next start', async () => {
     expect(await read(`/containers/${guest.id}`)).to.deep.include({ devices: [] })
     const { body } = await put(['fuse', 'tun', 'tun'])
     expect(body.data).to.deep.equal({ devices: ['tun', 'fuse'], restart_required: true })
@@ -35,7 +35,7 @@ describe('devices of the host over HTTP', () => {
     expect(await read('/containers/with-devices')).to.deep.include({ devices: ['tun'], at_next_start: [] })
   })
 
-  it('are refused for unknown names, for virtual machines, and on hosts without them', async () => {
+  it('are refused if they are unknown, or if the guest is a virtual machine', async () => {
     for (const devices of [['kvm'], [7], 'tun,kvm', Array.from({ length: 17 }, () => 'tun')])
       expect(outcome(await put(devices)), JSON.stringify(devices)).to.deep.equal([400, 'invalid_field'])
     expect(outcome(await gateway.request('PUT', path(), { body: {} }))).to.deep.equal([400, 'missing_field'])
@@ -43,7 +43,7 @@ describe('devices of the host over HTTP', () => {
     expect(outcome(machine)).to.deep.equal([400, 'unsupported'])
   })
 
-  it('cannot be allowed by customers, bound keys, or keys that may only create', async () => {
+  it('cannot be allowed with a bound key or a key that may only manage containers', async () => {
     const creator = await gateway.makeKey({ scopes: ['container:*'] })
     const bound = await gateway.makeKey({ scopes: ['security:*', 'container:*'], container_uuids: [guest.uuid] })
     for (const key of [creator, bound])

@@ -2,7 +2,7 @@ import { expect } from 'chai'
 import { killedMutations } from '../../support/gateway/killed-mutations.js'
 import { startTestGateway, type TestGateway } from '../../support/gateway/test-gateway.js'
 
-/** Tags of routes about people, access, TLS and abuse; then routes that only read or that another kill test covers. */
+/** Tags of routes about accounts, access, TLS and abuse. Below: the routes that change nothing or have other tests. */
 const tags = ['Accounts', 'Settings', 'Security', 'Logs']
 const elsewhere = ['POST /swap', 'POST /setup/link']
 
@@ -13,7 +13,7 @@ describe('the tests that kill gateway and Redis', () => {
   })
   after(() => gateway.close())
 
-  it('cover every route that changes people, access, TLS and abuse', () => {
+  it('cover every route that changes accounts, access, TLS or abuse settings', () => {
     const mutations = gateway.api.routes
       .filter(({ method, tag }) => method !== 'GET' && tags.includes(tag))
       .map(({ method, path }) => `${method} ${path}`)

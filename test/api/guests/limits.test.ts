@@ -20,8 +20,8 @@ describe('limits, expiry and traffic over HTTP', () => {
   const detail = async (): Promise<Row> => (await gateway.request('GET', `/containers/${guest.id}`)).body.data as Row
   const start = () => gateway.request('POST', `/containers/${guest.id}/start`)
 
-  describe('resource-limit', () => {
-    it('changes only the sent fields, and answers with only a message', async () => {
+  describe('the resource limits', () => {
+    it('keep the values that a change omits, and the answer contains only a message', async () => {
       const { status, body } = await put('resource-limit', { vcpu: 1.5, network_down_mbps: 100 })
       expect([status, body.success, body.data]).to.deep.equal([200, true, undefined])
       expect(body.message).to.be.a('string')
@@ -35,7 +35,7 @@ describe('limits, expiry and traffic over HTTP', () => {
       })
     })
 
-    it('takes the legacy pair for both directions, and prefers the split fields', async () => {
+    it('accept one value for both directions, which a value for one direction overrides', async () => {
       await put('resource-limit', { network_bw_mbps: 50, network_up_mbps: 20, io_speed_mbps: 7 })
       expect(await detail()).to.include({
         network_down_mbps: 50,
@@ -47,14 +47,14 @@ describe('limits, expiry and traffic over HTTP', () => {
       expect(await detail()).to.include({ network_down_mbps: 0, network_up_mbps: 0, io_read_mbps: 7 })
     })
 
-    it('accepts a request without changes, and ignores unknown fields', async () => {
+    it('stay unchanged after a request with empty values or unknown fields', async () => {
       const before = await detail()
       for (const body of [{}, [], { vcpu: 0, ram_mb: '0', io_read_mbps: null }, { disk_gb: '0', cpu_percent: 5 }])
         expect((await put('resource-limit', body)).body.message).to.equal('nothing to change')
       expect(await detail()).to.deep.equal(before)
     })
 
-    it('names ignored fields, whether or not another field changes', async () => {
+    it('are answered with the names of the ignored fields, whether or not a limit changes', async () => {
       const nothing = (await put('resource-limit', { swap_mb: 99, cpu_percent: 5 })).body
       expect(nothing).to.deep.equal({
         success: true,
@@ -66,7 +66,7 @@ describe('limits, expiry and traffic over HTTP', () => {
       expect((await put('traffic-limit', { quota: 1 })).body.data).to.deep.equal({ ignored: ['quota'] })
     })
 
-    it('answers 409 to more than the host has', async () => {
+    it('are rejected with 409 if they exceed the host', async () => {
       for (const body of [{ vcpu: 9 }, { ram_mb: 40_000 }]) {
         const { status, body: answer } = await put('resource-limit', body)
         expect([status, answer.code]).to.deep.equal([409, 'resource_exhausted'])
@@ -75,7 +75,7 @@ describe('limits, expiry and traffic over HTTP', () => {
       expect(await detail()).to.include({ ram_mb: 512 })
     })
 
-    describe('disk_gb', () => {
+    describe('of the disk', () => {
       const gib = 1024 ** 3
       const bound = (): number | undefined => host().bounds.get(guest.uuid)
       const host = () => gateway.fleet.agentOf('host-a').host
@@ -85,7 +85,7 @@ describe('limits, expiry and traffic over HTTP', () => {
         host().pool = { totalBytes: 500 * gib, usedBytes: gib }
       })
 
-      it('grows the disk of a running container, and is shown', async () => {
+      it('grow the disk of a running container', async () => {
         expect((await put('resource-limit', { disk_gb: '20' })).body.message).to.equal('limits updated')
         expect([bound(), (await detail()).disk_gb]).to.deep.equal([20 * gib, 20])
         expect((await put('resource-limit', { disk_gb: 20, vcpu: 0.5 })).status).to.equal(200)
@@ -93,11 +93,11 @@ describe('limits, expiry and traffic over HTTP', () => {
       })
 
       for (const [what, disk, usedGb, code] of [
-        ['a smaller disk', 9, 1, 'disk_shrink'],
+        ['a disk smaller than the present one', 9, 1, 'disk_shrink'],
         ['a disk larger than the pool', 501, 1, 'resource_exhausted'],
         ['a larger disk while the pool is full', 11, 499, 'resource_exhausted'],
       ] as const)
-        it(`rejects ${what}, and changes no other limit either`, async () => {
+        it(`reject ${what}, and leave the other limits of the request unchanged`, async () => {
           host().pool.usedBytes = usedGb * gib
           const { status, body } = await put('resource-limit', { disk_gb: disk, ram_mb: 1024 })
           expect([status, body.code, body.details?.field]).to.deep.equal([409, code, 'disk_gb'])
@@ -105,12 +105,12 @@ describe('limits, expiry and traffic over HTTP', () => {
           expect(await detail()).to.include({ disk_gb: 10, ram_mb: 512 })
         })
 
-      it('lets other limits change while the pool is full', async () => {
+      it('do not prevent other changes while the pool is full', async () => {
         host().pool.usedBytes = 499 * gib
         expect((await put('resource-limit', { disk_gb: 10, ram_mb: 1024 })).status).to.equal(200)
       })
 
-      it('stays unchanged if the host rejects the change', async () => {
+      it('stay unchanged if the host cannot resize the disk', async () => {
         host().faults.resize = (_uuid, bytes) => {
           if (bytes === 20 * gib) throw new Error('no')
         }
@@ -129,13 +129,13 @@ describe('limits, expiry and traffic over HTTP', () => {
       [{ network_bw_mbps: '10M' }, 'network_bw_mbps'],
       [{ io_read_mbps: [] }, 'io_read_mbps'],
     ] as const)
-      it(`refuses ${JSON.stringify(body)}`, async () => {
+      it(`refuse ${JSON.stringify(body)}`, async () => {
         const reply = await put('resource-limit', body)
         expect([reply.status, reply.body.details?.field]).to.deep.equal([400, field])
       })
   })
 
-  describe('expiry', () => {
+  describe('the expiry date', () => {
     for (const [text, shown] of [
       ['2030-05-01 12:00:00', '2030-05-01 12:00:00'],
       ['2030-05-01', '2030-05-01 23:59:59'],
@@ -147,7 +147,7 @@ describe('limits, expiry and traffic over HTTP', () => {
         expect(await detail()).to.include({ expires_at: shown, policy_blocked: false })
       })
 
-    it('refuses an invalid time and an empty value', async () => {
+    it('is refused if it is missing, blank or not a time', async () => {
       for (const body of [
         { expires_at: 'tomorrow' },
         { expires_at: '2030-02-30' },
@@ -158,7 +158,7 @@ describe('limits, expiry and traffic over HTTP', () => {
         expect((await put('expiry', body)).body.details?.field, JSON.stringify(body)).to.equal('expires_at')
     })
 
-    it('blocks starts once it has passed, until it is extended', async () => {
+    it('prevents starts once it has passed, until it is changed', async () => {
       await put('expiry', { expires_at: '2020-01-01' })
       expect(await detail()).to.include({ policy_blocked: true, policy_reason: 'expired' })
       for (const action of ['start', 'restart']) {
@@ -170,7 +170,7 @@ describe('limits, expiry and traffic over HTTP', () => {
       expect((await start()).status).to.equal(202)
     })
 
-    it('blocks starts from creation on if it has passed', async () => {
+    it('prevents starts of a new container if it has already passed', async () => {
       const body = { name: 'over', template_id: 'debian-12', expires_at: '2020-01-01' }
       expect((await gateway.request('POST', '/containers', { body })).status).to.equal(202)
       const isBlocked = async (): Promise<boolean> =>
@@ -180,7 +180,7 @@ describe('limits, expiry and traffic over HTTP', () => {
       expect([refused.status, refused.body.code]).to.deep.equal([403, 'policy_blocked'])
     })
 
-    it('is accepted at creation', async () => {
+    it('can be set when a container is created', async () => {
       const body = { name: 'ends', template_id: 'debian-12', expires_at: '2031-01-01' }
       const { data } = (await gateway.request('POST', '/containers', { body })).body
       const row = (await gateway.request('GET', `/containers/${data.id}`)).body.data
@@ -188,13 +188,13 @@ describe('limits, expiry and traffic over HTTP', () => {
     })
   })
 
-  describe('traffic', () => {
+  describe('the traffic of a container', () => {
     const gb = 1e9
     const read = async (): Promise<Row> =>
       (await gateway.request('GET', `/containers/${guest.id}/traffic`)).body.data as Row
     const use = (rxBytes: number, txBytes: number) => gateway.fleet.addTraffic(guest.uuid, { rxBytes, txBytes })
 
-    it('is shown field by field', async () => {
+    it('is shown with every field', async () => {
       await put('traffic-limit', { traffic_mode: 'total', monthly_traffic_gb: 10 })
       await use(2 * gb, 0.5 * gb)
       expect(await read()).to.deep.equal({
@@ -220,7 +220,7 @@ describe('limits, expiry and traffic over HTTP', () => {
       [0, 99_999, '+14:00', '2026-12-01 14:00:00'],
       [0, -99_999, '-14:00', '2026-11-30 10:00:00'],
     ] as const)
-      it(`resets at midnight of its host’s time zone, ${offset} of UTC, whatever the gateway’s is`, async () => {
+      it(`is reset at midnight in the time zone of its host, here ${offset}, and not in the gateway’s`, async () => {
         const { policy } = gateway.fleet.agentOf('host-a').domain
         const readUse = policy.readUse.bind(policy)
         const resetsAtMs = Date.UTC(2026, 11, 1) + hour * 3_600_000
@@ -230,10 +230,10 @@ describe('limits, expiry and traffic over HTTP', () => {
         policy.readUse = readUse
       })
 
-    it('is unlimited by default', async () =>
+    it('is not limited by default', async () =>
       expect(await read()).to.include({ mode: 'total', limit_gb: 0, total_used_bytes: 0, used_pct: 0 }))
 
-    it('counts the direction with more traffic in split mode, by either name', async () => {
+    it('has limits for each direction in split mode, and the higher percentage is shown', async () => {
       for (const mode of ['split', 'in_out']) {
         await put('traffic-limit', { traffic_mode: mode, traffic_in_gb: 10, traffic_out_gb: 2 })
         expect(await read()).to.include({ mode: 'split', in_limit_gb: 10, out_limit_gb: 2 })
@@ -243,7 +243,7 @@ describe('limits, expiry and traffic over HTTP', () => {
       expect(await detail()).to.include({ traffic_mode: 'split', traffic_in_gb: 10, traffic_out_gb: 2 })
     })
 
-    it('changes only the sent fields', async () => {
+    it('keeps the settings that a change omits', async () => {
       const whole = { traffic_action: 'throttle', traffic_throttle_mbps: 5, traffic_reset_day: 15 }
       await put('traffic-limit', { monthly_traffic_gb: 3, ...whole })
       await put('traffic-limit', { monthly_traffic_gb: 4 })
@@ -260,12 +260,12 @@ describe('limits, expiry and traffic over HTTP', () => {
       [{ traffic_reset_day: 32 }, 'traffic_reset_day'],
       [{ traffic_throttle_mbps: '5e1' }, 'traffic_throttle_mbps'],
     ] as const)
-      it(`refuses ${JSON.stringify(body)}`, async () => {
+      it(`cannot be limited by ${JSON.stringify(body)}`, async () => {
         const reply = await put('traffic-limit', body)
         expect([reply.status, reply.body.details?.field]).to.deep.equal([400, field])
       })
 
-    it('blocks starts when a quota is used up, until it is raised or reset', async () => {
+    it('prevents starts when the quota is used up, until the quota is raised or the traffic reset', async () => {
       await put('traffic-limit', { monthly_traffic_gb: 1 })
       await use(1 * gb, 0)
       expect(await detail()).to.include({ policy_blocked: true, policy_reason: 'traffic quota used up' })
@@ -282,7 +282,7 @@ describe('limits, expiry and traffic over HTTP', () => {
       expect((await start()).status).to.equal(202)
     })
 
-    it('throttles or does nothing, as configured', async () => {
+    it('throttles the container beyond the quota, or has no effect, as configured', async () => {
       await put('traffic-limit', { monthly_traffic_gb: 1, traffic_action: 'throttle' })
       await use(2 * gb, 0)
       expect(await detail()).to.include({ policy_blocked: false, throttled: true })

@@ -12,13 +12,13 @@ const base = { virtualization: 'lxc', templateId: 'debian-12', limits, sshAuthMo
 const unbounded = { networkDownMbps: 0, networkUpMbps: 0, ioReadMbps: 0, ioWriteMbps: 0 }
 const ipv4 = '203.0.113.9'
 
-describe('addresses of the hosts’ pools', function () {
+describe('addresses from the pools of the hosts', function () {
   let test: TestFleet
   let asked: string[] = []
   const hosts: { hostId: string; agent: LabAgent }[] = []
   before(async () => {
     test = await startTestFleet()
-    // Emptier hosts are asked first.
+    // The gateway requests addresses from emptier hosts first.
     for (const [index, name] of ['empty', 'fuller', 'fullest'].entries())
       hosts.push(
         await test.addHost(name, {
@@ -67,12 +67,12 @@ describe('addresses of the hosts’ pools', function () {
   }
 
   for (const [name, spec] of [
-    ['a count of IPv4', { ipv4Count: 1 }],
-    ['a count of IPv6', { ipv6Count: 1 }],
-    ['a named IPv4', { publicIpv4s: [ipv4] }],
-    ['a named IPv6', { ipv6Addresses: ['2001:db8::1'] }],
+    ['any IPv4 address', { ipv4Count: 1 }],
+    ['any IPv6 address', { ipv6Count: 1 }],
+    ['a given IPv4 address', { publicIpv4s: [ipv4] }],
+    ['a given IPv6 address', { ipv6Addresses: ['2001:db8::1'] }],
   ] as const)
-    it(`are taken from the host that has them: ${name}`, async () => {
+    it(`are taken from the first host whose pool has them: ${name}`, async () => {
       await setPools(2, { ipv4, prefix: '2001:db8::' })
       const { hostId, response } = await create(`wants-${name.replaceAll(' ', '-')}`, spec)
       expect(asked).to.deep.equal(['empty', 'fuller', 'fullest'])
@@ -81,7 +81,7 @@ describe('addresses of the hosts’ pools', function () {
       expect([...publicIpv4s, ...ipv6Addresses]).to.have.length(1)
     })
 
-  it('are searched only up to the first host that has them, and only on request', async () => {
+  it('are requested from each host in turn until one has them, and only if the guest needs any', async () => {
     await setPools(0, { ipv4 })
     await setPools(1, { ipv4: '203.0.113.10' })
     await create('first', { ipv4Count: 1 })
@@ -91,7 +91,7 @@ describe('addresses of the hosts’ pools', function () {
     expect(asked).to.deep.equal(['empty', 'empty', 'empty', 'fuller'])
   })
 
-  it('are rejected if no host has them, and nothing stays reserved', async () => {
+  it('are refused if no host has enough, and then no name stays reserved', async () => {
     await setPools(1, { ipv4 })
     expect(await refusalOf(create('two', { ipv4Count: 2 }))).to.deep.equal(['resource_exhausted', undefined])
     expect(await refusalOf(create('two', { publicIpv4s: ['198.51.100.1'] }))).to.deep.equal([
@@ -104,14 +104,14 @@ describe('addresses of the hosts’ pools', function () {
     await create('two', { ipv4Count: 1 })
   })
 
-  it('are requested only at the named host', async () => {
+  it('are requested only from the host that the caller names', async () => {
     await setPools(1, { ipv4 })
     const named = create('named', { ipv4Count: 1 }, { hostId: hosts[0]!.hostId })
     expect(await refusalOf(named)).to.deep.equal(['resource_exhausted', undefined])
     expect(asked).to.deep.equal(['empty'])
   })
 
-  it('are limited to answers of 16 MiB, or 1 MiB about guests', async () => {
+  it('are accepted in answers of up to 16 MiB, while answers about guests are limited to 1 MiB', async () => {
     const { hostId, agent } = hosts[1]!
     const { settings, routing } = test.fleet.agent(hostId)
     const { routing: pools, policy } = agent.domain

@@ -6,7 +6,7 @@ import { waitFor } from '../../support/wait.js'
 
 const gib = 1024 ** 3
 
-describe('a full pool over HTTP', function () {
+describe('a full storage pool', function () {
   let gateway: TestGateway
   let agent: LabAgent
   let guest: Guest
@@ -37,7 +37,7 @@ describe('a full pool over HTTP', function () {
 
   for (const [what, send, code] of [
     [
-      'a container',
+      'a new container',
       () =>
         gateway.request('POST', '/containers', {
           body: { name: 'one-more', template_id: 'debian-12', disk_gb: 1, start: false },
@@ -52,7 +52,7 @@ describe('a full pool over HTTP', function () {
     ['a reinstall', () => post('reinstall', { template_id: 'debian-12' }), 'resource_exhausted'],
     ['a snapshot', () => post('snapshots'), 'storage_full'],
   ] as const)
-    it(`refuses ${what} before anything is done`, async () => {
+    it(`refuses ${what}, without beginning an operation`, async () => {
       const tasks = agent.domain.engine.stats()
       const { status, body } = await send()
       expect([status, body.code], JSON.stringify(body)).to.deep.equal([409, code])
@@ -60,7 +60,7 @@ describe('a full pool over HTTP', function () {
       expect(agent.domain.engine.stats()).to.deep.equal(tasks)
     })
 
-  it('permits deletions and restores, and running guests continue', async () => {
+  it('allows deletions, restores, stops and starts', async () => {
     for (const action of ['stop', 'start', `snapshots/${snapshot}/restore`])
       expect((await post(action)).status, action).to.be.within(200, 202)
     expect((await gateway.request('DELETE', `/containers/${guest.id}/snapshots/${snapshot}`)).status).to.equal(200)
@@ -68,7 +68,7 @@ describe('a full pool over HTTP', function () {
     await waitFor(() => agent.guests().every(({ uuid }) => uuid !== guest.uuid), { what: 'the guest gone' })
   })
 
-  it('fails a scheduled snapshot as a task, and takes it once there is space', async () => {
+  it('makes a scheduled snapshot fail as a task, and the next one succeed once space is free', async () => {
     const body = { enabled: true, interval_hours: 1, time: '00:00' }
     expect((await post('snapshots/schedule', body)).status).to.equal(200)
     const run = async (): Promise<unknown> => {
@@ -85,7 +85,7 @@ describe('a full pool over HTTP', function () {
     await post('snapshots/schedule', { enabled: false })
   })
 
-  it('causes an early warning, in the report and in metrics', async () => {
+  it('is announced by a warning in the report and in metrics before it is full', async () => {
     for (const [usedGb, expected] of [
       [400, []],
       [460, ['storage pool 92 % full, 40.0 of 500.0 GiB are free']],

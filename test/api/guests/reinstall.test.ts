@@ -49,9 +49,9 @@ describe('reset-password and reinstall', () => {
   const detail = async (name: string): Promise<Body> => (await gateway.request('GET', `/containers/${name}`)).body.data
   const loginOf = (uuid: string) => host.driver.logins.get(`/nowhere/${uuid}.next`)
 
-  describe('reset-password', () => {
+  describe('resetting a password', () => {
     for (const start of [true, false])
-      it(`generates or accepts one, in a guest that ${start ? 'runs' : 'is stopped'}`, async () => {
+      it(`generates or accepts a new one for a guest that ${start ? 'runs' : 'is stopped'}`, async () => {
         const { name, uuid, ssh_password: first } = await make({ start })
         const { status, body } = await post(name, 'reset-password')
         expect([status, body.success]).to.deep.equal([200, true])
@@ -65,7 +65,7 @@ describe('reset-password and reinstall', () => {
         expect((await detail(name)).status).to.equal(start ? 'running' : 'stopped')
       })
 
-    it('answers a repetition with the same password, and sets it once', async () => {
+    it('returns the same password for a repeated request', async () => {
       const { name } = await make()
       const headers = { 'idempotency-key': 'reset-1' }
       const first = await post(name, 'reset-password', {}, { headers })
@@ -73,7 +73,7 @@ describe('reset-password and reinstall', () => {
       expect(again.body.data).to.deep.equal(first.body.data)
     })
 
-    it('keeps the SSH key of a guest, and shows that a password exists now', async () => {
+    it('keeps the SSH key of a guest', async () => {
       const { name, uuid } = await make({ ssh_auth_mode: 'key', ssh_public_key: publicKey })
       const { body } = await post(name, 'reset-password')
       const record = agent.guests().find((guest) => guest.uuid === uuid)!
@@ -81,7 +81,7 @@ describe('reset-password and reinstall', () => {
       expect(agent.domain.context.logins.open(record)).to.deep.equal({ publicKey, password: body.data.password })
     })
 
-    it('fails with the guest’s reason, and leaves the login in the journal unchanged', async () => {
+    it('fails with the guest’s reason, and the stored login stays unchanged', async () => {
       const { name, uuid, ssh_password: first } = await make()
       host.faults.setPassword = () => {
         throw conflict('guest_refused', 'the password could not be set in the guest: full')
@@ -93,7 +93,7 @@ describe('reset-password and reinstall', () => {
       expect(agent.domain.context.logins.open(record)).to.deep.equal({ password: first })
     })
 
-    it('hides the host’s own failures', async () => {
+    it('returns no details of a failure of the host', async () => {
       const { name } = await make()
       host.faults.setPassword = () => {
         throw new Error('/var/lib/secret')
@@ -103,7 +103,7 @@ describe('reset-password and reinstall', () => {
       expect(text).not.to.contain('secret')
     })
 
-    it('refuses invalid passwords, other scopes and foreign containers', async () => {
+    it('refuses an invalid password, a key without the scope, and a foreign container', async () => {
       const { name, uuid } = await make()
       const { status, body } = await post(name, 'reset-password', { password: 'short1' })
       expect([status, body.code, body.details.field]).to.deep.equal([400, 'invalid_field', 'password'])
@@ -124,12 +124,12 @@ describe('reset-password and reinstall', () => {
     })
   })
 
-  describe('reinstall', () => {
+  describe('reinstalling', () => {
     before(() => host.images.add('debian-13'))
     const reinstall = { template_id: 'debian-12', ssh_auth_mode: 'auto_password' }
 
     for (const status of ['running', 'stopped'])
-      it(`gives a ${status} guest a new disk and login and changes nothing else`, async () => {
+      it(`gives a ${status} guest a new disk and a new login, and changes nothing else`, async () => {
         const { name, uuid, ssh_password: first } = await make({ start: status === 'running' })
         await gateway.request('PUT', `/containers/${name}/firewall`, {
           body: { enabled: true, default_action: 'DROP', rules: [] },
@@ -148,7 +148,7 @@ describe('reset-password and reinstall', () => {
         expect(host.snapshots.get(uuid)?.size ?? 0).to.equal(0)
       })
 
-    it('accepts every login mode; keep means the present login, also after a reset', async () => {
+    it('accepts every login mode; `keep` uses the present login, also after a password reset', async () => {
       const { name, uuid } = await make()
       const ways = [
         [{ ssh_auth_mode: 'password', ssh_password: 'S3cret/pass' }, 'S3cret/pass', { password: 'S3cret/pass' }],
@@ -169,7 +169,7 @@ describe('reset-password and reinstall', () => {
       expect(loginOf(uuid)).to.deep.equal({ password })
     })
 
-    it('keeps the login that the owner set inside the guest', async () => {
+    it('keeps a login that was changed inside the guest if the mode is `keep`', async () => {
       const { name, uuid } = await make()
       const current = {
         passwordHash: '$y$j9T$salt$hash',
@@ -181,7 +181,7 @@ describe('reset-password and reinstall', () => {
       expect(loginOf(uuid)).to.deep.equal(current)
     })
 
-    it('writes no password in plain text to the journal, and answers a repetition with the first one', async () => {
+    it('writes no password in plain text to the journal, and answers a repeated request with its first task', async () => {
       const { name } = await make()
       const headers = { 'idempotency-key': 're-1' }
       const body = { ...reinstall, ssh_auth_mode: 'password', ssh_password: 'Journ4l-word' }
@@ -192,7 +192,7 @@ describe('reset-password and reinstall', () => {
       expect(JSON.stringify(input)).not.to.contain('Journ4l-word')
     })
 
-    it('restores the old disk and login after a failure, and the guest runs', async () => {
+    it('restores the disk and the login of a running guest if a step fails', async () => {
       for (const fault of ['initialize', 'prepare', 'snapshot', 'exchange'] as const) {
         const { name, uuid, ssh_password: first } = await make()
         host.faults[fault] = () => {
@@ -209,7 +209,7 @@ describe('reset-password and reinstall', () => {
       }
     })
 
-    it('restores the old disk if the new one does not start', async () => {
+    it('restores the old disk if the guest does not start from the new one', async () => {
       const { name, uuid } = await make({ template_id: 'debian-12' })
       host.contents.set(uuid, 'old content')
       let starts = 0
@@ -223,7 +223,7 @@ describe('reset-password and reinstall', () => {
       expect(host.driver.running.has(uuid)).to.equal(true)
     })
 
-    it('succeeds for a suspended guest and leaves it stopped', async () => {
+    it('works for a suspended guest, which stays stopped', async () => {
       const { name, uuid } = await make()
       await gateway.request('PUT', `/containers/${name}/expiry`, { body: { expires_at: '2020-01-01' } })
       await waitFor(async () => (await detail(name)).status === 'stopped', { what: 'stopped' })
@@ -232,7 +232,7 @@ describe('reset-password and reinstall', () => {
       expect(host.driver.running.has(uuid)).to.equal(false)
     })
 
-    it('is rejected for invalid fields, before anything is queued', async () => {
+    it('is refused with invalid fields, without a new task', async () => {
       const { name, uuid } = await make()
       for (const [fields, code, field] of [
         [{}, 'missing_field', 'template_id'],
@@ -253,7 +253,7 @@ describe('reset-password and reinstall', () => {
       expect((await post(name, 'reinstall', reinstall, { headers: { 'if-match': '"1.x"' } })).status).to.equal(412)
     })
 
-    it('works in a batch, which is checked before any is queued, with a login for each guest', async () => {
+    it('works in a batch, which is validated as a whole, and gives each guest its own login', async () => {
       const guests = [await make(), await make()]
       const containers = guests.map(({ name }) => name)
       const batch = (body: object, key?: string): Promise<Reply> =>

@@ -5,13 +5,13 @@ import { BerthError } from '../../../shared/errors.js'
 import { scopeCatalogue } from '../../../gateway/access/scopes.js'
 import { startTestGateway, type TestGateway } from '../../support/gateway/test-gateway.js'
 
-/** Every setting of a container: a valid request, its scope, and the action in the audit log. */
+/** All settings of a container: a valid request, the scope that it requires, and its action in the audit log. */
 const settings: readonly {
   readonly method: string
   readonly path: string
   readonly scope: string
   readonly body?: object
-  /** Absent: a read. */
+  /** Action in the audit log. Requests that only read have none. */
   readonly action?: string
 }[] = [
   {
@@ -86,12 +86,12 @@ describe('settings of a container', function () {
     })
   }
 
-  it('match the table of routes', () => {
+  it('are all in the table of this test, with the scope and the action of their routes', () => {
     const routes = gateway.api.routes.filter(
       ({ tag, conditional, statuses }) =>
         (conditional && !statuses?.includes(202)) || ['Ports', 'Firewall', 'Traffic'].includes(tag),
     )
-    // Other test files cover these.
+    // These settings have tests in other files.
     const elsewhere = ['Snapshots', 'Backups', 'Security']
     const ours = routes.filter(
       ({ tag, path }) => !elsewhere.includes(tag) && !/\/(reset-password|suspend|unsuspend|devices)$/.test(path),
@@ -106,7 +106,7 @@ describe('settings of a container', function () {
     expect(inTable).to.have.deep.members(here)
   })
 
-  it('accept the id, the uuid and the name, under both prefixes', async () => {
+  it('accept the id, the uuid or the name of the container, under both prefixes', async () => {
     for (const setting of settings)
       for (const prefix of ['/api/v1', '/api']) {
         const guest = await gateway.fleet.addGuest()
@@ -117,7 +117,7 @@ describe('settings of a container', function () {
       }
   })
 
-  it('require exactly their scope', async () => {
+  it('require their scope and no other', async () => {
     for (const setting of settings) {
       const guest = await gateway.fleet.addGuest()
       const others = scopeCatalogue.filter((scope) => scope !== setting.scope)
@@ -128,7 +128,7 @@ describe('settings of a container', function () {
     }
   })
 
-  it('do not exist for a container the key may not see, byte for byte', async () => {
+  it('are answered for a hidden container exactly as for a missing one', async () => {
     const [mine, theirs] = [await gateway.fleet.addGuest(), await gateway.fleet.addGuest()]
     const key = await gateway.makeKey({ scopes: ['*'], container_uuids: [mine.uuid] })
     const before = (await gateway.request('GET', `/containers/${theirs.id}`)).text
@@ -156,7 +156,7 @@ describe('settings of a container', function () {
     expect((await gateway.request('GET', `/containers/${theirs.id}`)).text).to.equal(before)
   })
 
-  it('write an audit entry each, with the container’s name, also if they are rejected', async () => {
+  it('write an audit entry with the container’s name, even if the change is rejected', async () => {
     for (const setting of writes) {
       const guest = await gateway.fleet.addGuest()
       await send(setting, guest.id)
@@ -173,7 +173,7 @@ describe('settings of a container', function () {
     }
   })
 
-  it('change only in the state that If-Match names', async () => {
+  it('are changed only if the ETag in If-Match is the present one', async () => {
     for (const setting of writes) {
       const guest = await (setting.path === '/traffic-reset' ? addThrottled() : gateway.fleet.addGuest())
       const read = async () => (await gateway.request('GET', `/containers/${guest.id}`)).headers['etag'] ?? ''
@@ -184,7 +184,7 @@ describe('settings of a container', function () {
         expect([status, body.code], `${setting.path} ${value}`).to.deep.equal([412, 'precondition_failed'])
       }
       expect(await read(), setting.path).to.equal(seen)
-      // A compressing proxy makes tags weak.
+      // An ETag with W/ is accepted, because a compressing proxy adds it.
       expect((await ifMatch(`"1.x", W/${seen}`)).status, setting.path).to.equal(200)
       expect((await ifMatch(seen)).status, `${setting.path} again`).to.equal(412)
       expect(await read(), setting.path).not.to.equal(seen)
@@ -193,7 +193,7 @@ describe('settings of a container', function () {
     expect((await send(writes[0]!, guest.id, { headers: { 'if-match': '*' } })).status).to.equal(200)
   })
 
-  /** Adds a throttled guest, on which a traffic reset has a visible effect. */
+  /** Adds a guest that is throttled, so that a traffic reset changes its revision. */
   async function addThrottled(): Promise<{ id: number; uuid: string }> {
     const traffic = { ...unlimitedTraffic, monthlyGb: 1, action: 'throttle' as const }
     const guest = await gateway.fleet.addGuest({ traffic })
@@ -201,7 +201,7 @@ describe('settings of a container', function () {
     return guest
   }
 
-  it('lose none of many concurrent changes: one per round with the same If-Match wins', async () => {
+  it('accept one of several concurrent changes with the same If-Match, and lose no accepted one', async () => {
     const guest = await gateway.fleet.addGuest()
     for (let round = 0; round < 5; round++) {
       const { headers } = await gateway.request('GET', `/containers/${guest.id}`)
@@ -214,7 +214,7 @@ describe('settings of a container', function () {
     expect(body.data.port_mappings).to.have.length(6)
   })
 
-  it('answer host_offline while the host is offline, and change nothing', async () => {
+  it('are refused with host_offline while the host is offline', async () => {
     const guest = await gateway.fleet.addGuest({}, 'host-b')
     await gateway.fleet.setHostState('host-b', 'offline')
     for (const setting of settings) {
@@ -224,7 +224,7 @@ describe('settings of a container', function () {
     await gateway.fleet.setHostState('host-b', 'online')
   })
 
-  it('answer a repeated POST with the same Idempotency-Key from the first answer', async () => {
+  it('return the first answer to a repeated POST with the same Idempotency-Key', async () => {
     const guest = await gateway.fleet.addGuest()
     const headers = { 'idempotency-key': 'one-mapping' }
     const [first, again] = [
@@ -236,7 +236,7 @@ describe('settings of a container', function () {
     expect(body.data.port_mappings).to.have.length(2)
   })
 
-  it('are not applied twice if the answer was lost', async () => {
+  it('are not changed twice if the answer of the agent was lost and the request is repeated', async () => {
     const guest = await gateway.fleet.addGuest()
     const headers = { 'idempotency-key': 'lost-mapping' }
     gateway.fleet.twist = losingAnswers
@@ -248,7 +248,7 @@ describe('settings of a container', function () {
     expect(body.data.port_mappings).to.have.length(2)
   })
 
-  it('ignore the names of Object.prototype’s members', async () => {
+  it('ignore fields with the names of members of Object.prototype', async () => {
     const fields = Object.getOwnPropertyNames(Object.prototype)
     expect(fields).to.include('__proto__').and.to.include('constructor')
     for (const setting of writes.filter(({ method }) => method !== 'DELETE'))
@@ -266,7 +266,7 @@ describe('settings of a container', function () {
   })
 })
 
-/** The agent changes what is requested, and its answer is lost. */
+/** A client that lets the agent change a setting, and then fails as if its answer had been lost. */
 function losingAnswers(client: AgentClient): AgentClient {
   const changeSetting: AgentClient['settings']['changeSetting'] = async (request) => {
     await client.settings.changeSetting(request)

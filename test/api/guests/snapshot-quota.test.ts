@@ -3,7 +3,7 @@ import type { Guest } from '../../../proto/gen/berth/agent/v1/guest.js'
 import { SnapshotLab } from '../../support/gateway/snapshot-lab.js'
 import type { Reply, TestGateway } from '../../support/gateway/test-gateway.js'
 
-describe('the quota of snapshots over HTTP', function () {
+describe('the quota of snapshots', function () {
   const lab = new SnapshotLab()
   const { kept, take, taken, read, ids, remove, setQuota, detail } = lab
   let gateway: TestGateway
@@ -20,7 +20,7 @@ describe('the quota of snapshots over HTTP', function () {
   })
   afterEach(() => lab.endFaults())
 
-  it('limits the space of snapshots, and rejects a snapshot that would exceed it', async () => {
+  it('limits their space: a snapshot that would exceed it is rejected', async () => {
     const set = await setQuota({ space_limit_bytes: 2_500_000 })
     expect(set.body.data.container).to.include({ snapshot_limit: 5, snapshot_space_limit_bytes: 2_500_000 })
     const [first] = [await taken(), await taken()]
@@ -32,7 +32,7 @@ describe('the quota of snapshots over HTTP', function () {
     await taken()
   })
 
-  it('uses the default space for 0, keeps omitted fields, and rejects more than the pool has', async () => {
+  it('uses the default space for 0, keeps omitted fields, and cannot exceed the pool', async () => {
     await setQuota({ snapshot_limit: 3, space_limit_bytes: 5_000_000 })
     expect((await setQuota({ quota: 4 })).body.data.container).to.include({
       snapshot_limit: 4,
@@ -48,7 +48,7 @@ describe('the quota of snapshots over HTTP', function () {
       expect((await setQuota({ space_limit_bytes })).status, String(space_limit_bytes)).to.equal(400)
   })
 
-  it('allows a bound key to set the number, not the space', async () => {
+  it('lets a bound key set the number of snapshots, but not their space', async () => {
     const key = await gateway.makeKey({ scopes: ['*'], container_uuids: [guest.uuid] })
     const set = (body: unknown): Promise<Reply> => gateway.request('PUT', `${path}/quota`, { key, body })
     const before = await detail()
@@ -68,7 +68,7 @@ describe('the quota of snapshots over HTTP', function () {
     expect((await set({ snapshot_limit: 2 })).body.data.quota).to.equal(2)
   })
 
-  it('is set by either name, shown, and unlimited if it is 0', async () => {
+  it('accepts two names for the number, is shown, and allows no snapshot if the number is 0', async () => {
     for (const [body, limit] of [
       [{ snapshot_limit: 3 }, 3],
       [{ quota: '2' }, 2],
@@ -88,13 +88,13 @@ describe('the quota of snapshots over HTTP', function () {
   for (const body of [{}, { snapshot_limit: -1 }, { quota: 1001 }, { snapshot_limit: 'many' }])
     it(`refuses ${JSON.stringify(body)}`, async () => expect((await setQuota(body)).status).to.equal(400))
 
-  it('keeps existing snapshots beyond it', async () => {
+  it('does not delete existing snapshots when it is lowered below their number', async () => {
     const id = await taken()
     await setQuota({ quota: 0 })
     expect(await ids()).to.deep.equal([id])
   })
 
-  it('gives the last free place to one of thirty concurrent requests', async () => {
+  it('admits one of thirty concurrent snapshots if one more is allowed', async () => {
     await setQuota({ quota: 2 })
     await taken()
     const replies = await Promise.all(Array.from({ length: 30 }, () => take()))
@@ -103,7 +103,7 @@ describe('the quota of snapshots over HTTP', function () {
     expect([(await ids()).length, kept().length]).to.deep.equal([2, 2])
   })
 
-  it('is set at creation, five by default', async () => {
+  it('can be set when a container is created; the default is five', async () => {
     for (const [name, fields, limit] of [
       ['snap-default', {}, 5],
       ['snap-none', { snapshot_limit: 0 }, 0],

@@ -5,7 +5,7 @@ import { waitFor } from '../../support/wait.js'
 
 const gib = 1024 ** 3
 
-describe('snapshot schedules over HTTP', function () {
+describe('snapshot schedules', function () {
   const lab = new ScheduleLab('snapshot')
   const { set, isSet, read, tasks, lookAt, runNext } = lab
 
@@ -39,7 +39,7 @@ describe('snapshot schedules over HTTP', function () {
     },
   })
 
-  it('delete their oldest snapshots beyond the quota, never manual ones', async () => {
+  it('delete their oldest snapshots when the quota is reached, but never manual ones', async () => {
     const hand = await take()
     await isSet(daily)
     for (let run = 0; run < 6; run++) await runNext()
@@ -55,7 +55,7 @@ describe('snapshot schedules over HTTP', function () {
     )
   })
 
-  it('delete the oldest beyond the retention', async () => {
+  it('delete their oldest snapshots beyond the retention', async () => {
     await isSet({ ...daily, retention: 2 })
     for (let run = 0; run < 4; run++) await runNext()
     expect((await read()).copies.map(({ created_at: at }) => at)).to.deep.equal([
@@ -64,7 +64,7 @@ describe('snapshot schedules over HTTP', function () {
     ])
   })
 
-  it('fail as a task if manual snapshots fill the quota, and delete nothing', async () => {
+  it('let the run fail as a task if manual snapshots fill the quota, and delete none', async () => {
     await lab.gateway.request('PUT', `${lab.path}/quota`, { body: { snapshot_limit: 2 } })
     const hand = [await take(), await take()]
     await isSet(daily)
@@ -74,7 +74,7 @@ describe('snapshot schedules over HTTP', function () {
     expect((await read()).copies.map(({ id }) => id)).to.have.members(hand)
   })
 
-  it('delete their oldest first if the space limit would be exceeded, never manual ones', async () => {
+  it('delete their oldest snapshots when the space limit would be exceeded, but never manual ones', async () => {
     await lab.gateway.request('PUT', `${lab.path}/quota`, { body: { space_limit_bytes: 3 * gib } })
     const hand = await take()
     await isSet(daily)
@@ -87,7 +87,7 @@ describe('snapshot schedules over HTTP', function () {
     expect(copies[1]!.id).to.equal(hand)
   })
 
-  it('fail as a task if manual snapshots use up the space limit', async () => {
+  it('let the run fail as a task if manual snapshots use up the space limit', async () => {
     const hand = [await take(), await take()]
     await lab.gateway.request('PUT', `${lab.path}/quota`, { body: { space_limit_bytes: 2_000_000 } })
     await isSet(daily)
@@ -97,7 +97,7 @@ describe('snapshot schedules over HTTP', function () {
     expect((await read()).copies.map(({ id }) => id)).to.have.members(hand)
   })
 
-  it('keep the only snapshot if the space limit is below the size of the disk', async () => {
+  it('keep their only snapshot if the space limit prevents another one', async () => {
     await isSet(daily)
     await runNext()
     await lab.gateway.request('PUT', `${lab.path}/quota`, { body: { space_limit_bytes: 1_000_000 } })
@@ -106,7 +106,7 @@ describe('snapshot schedules over HTTP', function () {
     expect((await read()).copies.map(({ created_at: at }) => at)).to.deep.equal(['2027-05-04 03:30:00'])
   })
 
-  it('keep the old snapshots if the new one cannot be taken', async () => {
+  it('keep the old snapshots if the new one fails', async () => {
     await isSet({ ...daily, retention: 1 })
     await runNext()
     const [first] = (await read()).copies
@@ -120,7 +120,7 @@ describe('snapshot schedules over HTTP', function () {
     expect(copies[0]!.id).to.not.equal(first!.id)
   })
 
-  it('keep the new one if an old one cannot be deleted, and delete the old one the next time', async () => {
+  it('keep the new snapshot if an old one cannot be deleted, which the next run deletes', async () => {
     await isSet({ ...daily, retention: 1 })
     await runNext()
     lab.agent.host.faults.deleteSnapshot = () => Promise.reject(new Error('no'))
@@ -131,7 +131,7 @@ describe('snapshot schedules over HTTP', function () {
     expect((await read()).copies).to.have.length(1)
   })
 
-  it('pause while a container is suspended, and resume with the next regular run', async () => {
+  it('skip their runs while the container is suspended', async () => {
     await isSet(daily)
     await lab.gateway.request('PUT', `/containers/${lab.guest.id}/expiry`, {
       body: { expires_at: '2020-01-01' },
@@ -145,7 +145,7 @@ describe('snapshot schedules over HTTP', function () {
     expect(await tasks()).to.have.length(1)
   })
 
-  it('run once for missed weeks without an agent, within half an hour', async () => {
+  it('run once within half an hour when the agent starts after it missed many runs', async () => {
     await isSet(daily)
     await runNext()
     await lab.gateway.fleet.setHostState('host-a', 'offline')
@@ -160,7 +160,7 @@ describe('snapshot schedules over HTTP', function () {
     expect((await read()).schedule.next_run).to.equal('2027-05-25 03:30:00')
   })
 
-  it('run two at once if many are due at the same time, until all are done', async () => {
+  it('take two snapshots at a time if many are due, until all are taken', async () => {
     const guests = [lab.guest]
     while (guests.length < 25) guests.push(await lab.gateway.fleet.addGuest({ status: 'stopped', wanted: 'stopped' }))
     for (const { id } of guests)
@@ -181,7 +181,7 @@ describe('snapshot schedules over HTTP', function () {
       await lab.gateway.request('POST', `/containers/${id}/snapshots/schedule`, { body: { enabled: false } })
   })
 
-  it('are deleted with the container', async () => {
+  it('end with the deletion of the container', async () => {
     await isSet(daily)
     expect((await lab.gateway.request('DELETE', `/containers/${lab.guest.id}/delete`)).status).to.equal(202)
     await waitFor(() => lab.agent.guests().every(({ uuid }) => uuid !== lab.guest.uuid), {

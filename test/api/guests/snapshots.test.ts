@@ -24,7 +24,7 @@ describe('snapshots over HTTP', function () {
   })
   afterEach(() => lab.endFaults())
 
-  it('are taken, and then shown with every field', async () => {
+  it('are created, and then shown with every field', async () => {
     const { status, body } = await take({ body: { description: 'before the upgrade' } })
     expect(status).to.equal(201)
     const row = body.data as Row
@@ -50,7 +50,7 @@ describe('snapshots over HTTP', function () {
     expect(await read()).to.deep.equal({ quota: 5, ...space, schedule, snapshots: [row] })
   })
 
-  it('are taken, restored and deleted only in the state that If-Match names', async () => {
+  it('are created, restored and deleted only if the ETag in If-Match is the present one', async () => {
     const id = await taken()
     const answer = await gateway.request('GET', `/containers/${guest.id}`)
     const headers = { 'if-match': answer.headers['etag'] ?? '' }
@@ -66,7 +66,7 @@ describe('snapshots over HTTP', function () {
       .and.include(id)
   })
 
-  it('are listed newest first, for one container and for all', async () => {
+  it('are listed with the newest first, for one container and for all', async () => {
     const [first, second] = [await taken(), await taken({ body: '' })]
     expect(await ids()).to.deep.equal([second, first])
     const all = (await gateway.request('GET', '/snapshots')).body.data as Row[]
@@ -77,7 +77,7 @@ describe('snapshots over HTTP', function () {
     expect(page.headers['x-total-count']).to.equal('2')
   })
 
-  it('are taken once if the request is repeated', async () => {
+  it('are created once if the request is repeated', async () => {
     const headers = { 'idempotency-key': randomUUID() }
     const [first, again] = [await taken({ headers }), await taken({ headers })]
     expect(again).to.equal(first)
@@ -85,15 +85,15 @@ describe('snapshots over HTTP', function () {
   })
 
   for (const [what, options] of [
-    ['two lines', { body: { description: 'a\nb' } }],
+    ['a text of two lines', { body: { description: 'a\nb' } }],
     ['a long text', { body: { description: 'x'.repeat(201) } }],
   ] as const)
-    it(`refuse ${what} as a description`, async () => {
+    it(`are not created with ${what} as their description`, async () => {
       const { status, body } = await take(options)
       expect([status, body.details?.field]).to.deep.equal([400, 'description'])
     })
 
-  it('freeze a running guest, which continues afterwards even if freezing fails', async () => {
+  it('are taken while a running guest is frozen, and also if freezing fails; it always continues', async () => {
     await run()
     const calls: string[] = []
     const { faults } = agent.host
@@ -108,7 +108,7 @@ describe('snapshots over HTTP', function () {
     expect(calls).to.deep.equal(['snapshot', 'thaw'])
   })
 
-  it('are taken and removed again if the guest does not thaw', async () => {
+  it('succeed even if the guest cannot be thawed, and are deleted if they fail', async () => {
     await run()
     agent.host.faults.thaw = () => Promise.reject(new Error('silent'))
     const id = await taken()
@@ -120,7 +120,7 @@ describe('snapshots over HTTP', function () {
     expect([await ids(), removed]).to.deep.equal([[id], [guest.uuid]])
   })
 
-  it('leave nothing behind on failure and do not count in the quota', async () => {
+  it('leave nothing behind if they fail, and then do not count in the quota', async () => {
     await setQuota({ snapshot_limit: 1 })
     agent.host.faults.snapshot = () => Promise.reject(new Error('no'))
     const { status, body } = await take()
@@ -130,8 +130,8 @@ describe('snapshots over HTTP', function () {
     await taken()
   })
 
-  describe('restore', () => {
-    it('restores a stopped guest’s disk, as often as requested', async () => {
+  describe('restoring one', () => {
+    it('restores the disk of a stopped guest as often as requested', async () => {
       const id = await taken()
       for (const text of ['second', 'third']) {
         write(text)
@@ -144,7 +144,7 @@ describe('snapshots over HTTP', function () {
       expect(agent.host.driver.running.has(guest.uuid)).to.equal(false)
     })
 
-    it('stops a running guest, and starts it again', async () => {
+    it('stops a running guest and starts it again', async () => {
       await run()
       const pid = agent.host.driver.running.get(guest.uuid)
       const id = await taken()
@@ -156,7 +156,7 @@ describe('snapshots over HTTP', function () {
     })
 
     for (const fault of ['prepare', 'stop', 'exchange', 'start'] as const)
-      it(`leaves the guest unchanged if ${fault} fails`, async () => {
+      it(`leaves the guest unchanged if the step ${fault} fails`, async () => {
         await run()
         const id = await taken()
         write('second')
@@ -172,7 +172,7 @@ describe('snapshots over HTTP', function () {
         expect((await detail()).status).to.equal('running')
       })
 
-    it('offers no retained disk if the old disk is restored, even if the guest does not start', async () => {
+    it('leaves no additional snapshot if the old disk is back but the guest does not start', async () => {
       await run()
       const id = await taken()
       write('second')
@@ -183,7 +183,7 @@ describe('snapshots over HTTP', function () {
       expect([content(), kept(), await ids()]).to.deep.equal(['second', ['first'], [id]])
     })
 
-    it('offers the former disk if neither disk starts', async () => {
+    it('keeps the former disk as a snapshot if the guest starts from neither disk', async () => {
       await run()
       const id = await taken()
       write('second')
@@ -202,7 +202,7 @@ describe('snapshots over HTTP', function () {
     })
   })
 
-  it('are deleted, and can then be neither restored nor deleted', async () => {
+  it('can be neither restored nor deleted after their deletion', async () => {
     const id = await taken()
     const { status, body } = await remove(id)
     expect([status, body.data]).to.deep.equal([200, undefined])
@@ -211,14 +211,14 @@ describe('snapshots over HTTP', function () {
       expect([reply.status, reply.body.code]).to.deep.equal([404, 'not_found'])
   })
 
-  it('are listed again if they cannot be deleted', async () => {
+  it('are listed again if their deletion fails', async () => {
     const id = await taken()
     agent.host.faults.deleteSnapshot = () => Promise.reject(new Error('no'))
     expect((await remove(id)).status).to.equal(502)
     expect(await ids()).to.deep.equal([id])
   })
 
-  it('are hidden from a key that is bound to other containers', async () => {
+  it('are hidden from a key that is bound to a different container', async () => {
     const [other, own] = [guest, await gateway.fleet.addGuest({ status: 'stopped', wanted: 'stopped' })]
     const foreign = await taken()
     path = lab.path = `/containers/${own.id}/snapshots`
@@ -242,7 +242,7 @@ describe('snapshots over HTTP', function () {
     ['snapshot:delete', ['delete']],
     ['snapshot:schedule', ['quota']],
   ] as const)
-    it(`require scopes: ${scope} allows only ${allowed.join(' and ')}`, async () => {
+    it(`require a scope each: ${scope} allows only ${allowed.join(' and ')}`, async () => {
       const key = await gateway.makeKey({ scopes: [scope] })
       const id = await taken()
       const calls: Record<string, () => Promise<Reply>> = {
@@ -257,7 +257,7 @@ describe('snapshots over HTTP', function () {
         expect((await call()).status !== 403, name).to.equal((allowed as readonly string[]).includes(name))
     })
 
-  it('answer 503 while the host is offline, and continue after a timeout', async () => {
+  it('are refused while the host is offline, and continue as a task if they take too long', async () => {
     await gateway.fleet.setHostState('host-a', 'offline')
     expect((await take()).body.code).to.equal('host_offline')
     await gateway.fleet.setHostState('host-a', 'online')
@@ -275,7 +275,7 @@ describe('snapshots over HTTP', function () {
     await waitFor(async () => (await ids()).includes(task), { what: 'the snapshot' })
   })
 
-  it('are finished by the next agent after a crash, and the repeated request gets the result', async () => {
+  it('are finished by a restarted agent after a crash, and a repeated request returns the result', async () => {
     let interrupt: (() => void) | undefined
     agent.host.faults.snapshot = () => new Promise((_, reject) => (interrupt = () => reject(new Error('interrupted'))))
     const options = { headers: { 'idempotency-key': randomUUID() } }

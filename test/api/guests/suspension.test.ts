@@ -6,7 +6,7 @@ import { waitFor } from '../../support/wait.js'
 
 type Row = Record<string, unknown>
 
-describe('suspension over HTTP', () => {
+describe('a suspension', () => {
   let gateway: TestGateway
   let guest: Guest
   before(async () => {
@@ -29,7 +29,7 @@ describe('suspension over HTTP', () => {
     return [status, body.code]
   }
 
-  it('is shown with its reason, message, mode and end', async () => {
+  it('is shown with its reason, message, mode and end, until it is lifted', async () => {
     expect(await detail()).not.to.have.any.keys('policy', 'suspended_mode', 'suspended_at')
     const { status, text } = await suspend({ mode: 'network', until: '2030-05-01' })
     expect(status, text).to.equal(200)
@@ -51,7 +51,7 @@ describe('suspension over HTTP', () => {
     expect((await post('unsuspend')).body.message).to.equal('the container was not suspended')
   })
 
-  it('rejects every use of the container, even by an administrator', async () => {
+  it('prevents the use of the container even by an administrator, but not changes of its settings', async () => {
     await suspend()
     const { name } = guest
     for (const [path, body] of [
@@ -71,7 +71,7 @@ describe('suspension over HTTP', () => {
     expect((await start()).body.message).to.equal('the container is suspended: unsuspend it first')
   })
 
-  it('is replaced by a repetition, and lifted independently of an expiry', async () => {
+  it('can be changed by a second one, and stays in force when an expiry date is changed', async () => {
     await suspend()
     const { suspended_at: since } = await detail()
     expect((await suspend({ message: 'Last reminder' })).status).to.equal(200)
@@ -88,19 +88,19 @@ describe('suspension over HTTP', () => {
   for (const [what, body, code, field] of [
     ['no reason', { message: 'x' }, 'missing_field', 'reason'],
     ['an empty reason', { reason: ' ' }, 'invalid_field', 'reason'],
-    ['a reason of two lines', { reason: 'a\nb' }, 'invalid_field', 'reason'],
+    ['a reason with a line break', { reason: 'a\nb' }, 'invalid_field', 'reason'],
     ['a long message', { reason: 'x', message: 'x'.repeat(501) }, 'invalid_field', 'message'],
     ['an unknown mode', { reason: 'x', mode: 'freeze' }, 'invalid_field', 'mode'],
     ['an end that has passed', { reason: 'x', until: '2020-01-01' }, 'invalid_field', 'until'],
     ['an end that is not a time', { reason: 'x', until: 'soon' }, 'invalid_field', 'until'],
   ] as const)
-    it(`refuses ${what}`, async () => {
+    it(`is refused with ${what}`, async () => {
       const reply = await post('suspend', body)
       expect([reply.status, reply.body.code, reply.body.details?.field]).to.deep.equal([400, code, field])
       expect(await detail()).to.include({ policy_blocked: false })
     })
 
-  it('requires its own scope, and refuses callers bound to containers', async () => {
+  it('requires its own scope, and is refused to callers bound to containers', async () => {
     const bound = { scopes: ['*'], container_uuids: [guest.uuid] }
     for (const fields of [bound, { scopes: ['container:power'] }]) {
       const key = await gateway.makeKey(fields)
@@ -116,7 +116,7 @@ describe('suspension over HTTP', () => {
     expect((await gateway.request('POST', '/containers/none/suspend', { body: { reason: 'x' } })).status).to.equal(404)
   })
 
-  it('shows a customer the message but not the reason, in answers, lists and events', async () => {
+  it('shows customers its message but not its reason, in answers, lists and events', async () => {
     const key = await gateway.makeKey({
       scopes: ['container:read', 'task:read'],
       container_uuids: [guest.uuid],
@@ -144,7 +144,7 @@ describe('suspension over HTTP', () => {
     }
   })
 
-  it('is audited without its reason, since customers may read the log', async () => {
+  it('is recorded in the audit log without its reason, because customers may read the log', async () => {
     await suspend({ until: '2030-05-01' })
     await post('unsuspend')
     const { body } = await gateway.request('GET', `/audit-logs?target=${guest.name}`)
@@ -155,7 +155,7 @@ describe('suspension over HTTP', () => {
     ])
   })
 
-  it('ends on time with an event; the audit log contains only actions of callers', async () => {
+  it('ends at its time with an event, and without an entry in the audit log', async () => {
     const stream = await EventStream.open(gateway.url, { 'x-api-key': gateway.adminKey })
     try {
       await stream.wait(({ event }) => event === 'ready', 'a beginning')
@@ -175,7 +175,7 @@ describe('suspension over HTTP', () => {
     }
   })
 
-  it('works in batches', async () => {
+  it('can be set and lifted for several containers in a batch', async () => {
     const other = await gateway.fleet.addGuest()
     const containers = [guest.id, other.name]
     const batch = (body: object) => gateway.request('POST', '/batch-action', { body: { containers, ...body } })
@@ -188,7 +188,7 @@ describe('suspension over HTTP', () => {
     expect(await detail()).to.include({ policy_blocked: false })
   })
 
-  it('restarts a container that it had stopped', async () => {
+  it('stops the container, which starts again when it is lifted', async () => {
     await gateway.fleet.work('host-a')
     await suspend()
     await waitFor(async () => (await detail())['status'] === 'stopped', { what: 'stopped' })

@@ -45,7 +45,7 @@ describe('the timeline of a container', function () {
     return body.data as Entry[]
   }
 
-  it('shows tasks and changes in one list, the newest first, and each task once', async () => {
+  it('lists tasks and other changes together, newest first, and each task once', async () => {
     const entries = await read()
     expect(entries.map(({ kind, action }) => `${kind} ${action}`)).to.deep.equal([
       'task stop',
@@ -60,7 +60,7 @@ describe('the timeline of a container', function () {
     expect(await read(asAdmin, '?limit=1')).to.have.length(1)
   })
 
-  it('shows customers their tasks and their own actions, and no alerts', async () => {
+  it('shows a customer its tasks and its own actions, but no alerts', async () => {
     const entries = await read(customer)
     expect(entries.map(({ action }) => action)).to.deep.equal(['stop'])
     await customer('PUT', '/containers/told/firewall', { body: { enabled: false } })
@@ -69,7 +69,7 @@ describe('the timeline of a container', function () {
     expect(await read((method, path) => gateway.request(method, path, { key }))).to.deep.equal([])
   })
 
-  it('shows what the agent does automatically: restarts, and stops by policy', async () => {
+  it('shows restarts by the agent and stops by its policy', async () => {
     await change('POST', '/start', {})
     const agent = gateway.fleet.agentOf('host-a')
     await waitFor(() => agent.host.driver.running.has(guest.uuid), { what: 'it runs' })
@@ -82,7 +82,7 @@ describe('the timeline of a container', function () {
     expect(stopped).to.include({ action: 'stop', user: 'system' })
   })
 
-  it('survives a flood of the audit log by another customer, like a customer’s own log', async () => {
+  it('keeps its entries when a customer of another container floods the audit log', async () => {
     const seen = async () => [
       (await read()).filter(({ kind }) => kind === 'change').map(({ action }) => action),
       ((await customer('GET', '/account/audit-logs')).body.data as unknown[]).length,
@@ -91,7 +91,7 @@ describe('the timeline of a container', function () {
     expect(before[1]).to.be.greaterThan(0)
     const calls = new SubUserCalls(gateway)
     const attacker = await calls.loggedIn(await calls.make({ container_name: 'other' }))
-    // More entries than the log can hold.
+    // This exceeds the number of entries that the log retains.
     for (let n = 0; n < 1200; n += 20)
       await Promise.all(
         Array.from({ length: 20 }, (_, at) => attacker('POST', `/containers/none-${n + at}/start`, { body: {} })),
@@ -99,7 +99,7 @@ describe('the timeline of a container', function () {
     expect(await seen()).to.deep.equal(before)
   })
 
-  it('is limited to the caller’s containers, and in length', async () => {
+  it('is shown only for containers of the caller, and with at most 200 entries', async () => {
     expect((await customer('GET', '/containers/other/timeline')).status).to.equal(404)
     for (const limit of ['0', '201', 'x'])
       expect((await gateway.request('GET', `/containers/told/timeline?limit=${limit}`)).status).to.equal(400)
