@@ -26,7 +26,7 @@ describe('images and their guests over HTTP', function () {
       expect(data).to.include({ status: 'stopped', template: 'alpine-3.22' })
     })
 
-    it('are created from an image that must be downloaded first, which is in use meanwhile', async () => {
+    it('are created from an image that is downloaded first, and cannot be deleted meanwhile', async () => {
       lab.server.manners = { stallAfter: 400_000 }
       const { body } = await lab.create('waits', 'alpine-3.22')
       await lab.received('alpine-3.22')
@@ -38,7 +38,7 @@ describe('images and their guests over HTTP', function () {
       expect((await lab.ended(body.data.task_id as string)).status).to.equal('done')
     })
 
-    it('are not created if their image is unavailable, and leave nothing behind', async () => {
+    it('are not created if their image cannot be downloaded, and leave nothing behind', async () => {
       lab.server.manners = { cutAfter: 0 }
       const { body } = await lab.create('never', 'alpine-3.22')
       expect((await lab.ended(body.data.task_id as string)).status).to.equal('failed')
@@ -47,7 +47,7 @@ describe('images and their guests over HTTP', function () {
       expect(lab.left()).to.deep.equal([])
     })
 
-    it('protect an image during their creation', async () => {
+    it('prevent the deletion of their image during their creation', async () => {
       await lab.downloaded('alpine-3.22')
       let go = (): void => undefined
       lab.agent.host.faults.clone = () => new Promise((resolve) => (go = resolve))
@@ -64,7 +64,7 @@ describe('images and their guests over HTTP', function () {
       expect((await lab.remove('alpine-3.22')).status).to.equal(200)
     })
 
-    it('cannot be created or reinstalled from a disabled image', async () => {
+    it('cannot be created from a disabled image or reinstalled with it', async () => {
       expect((await lab.ended((await lab.create('before', 'debian-12')).body.data.task_id as string)).status).to.equal(
         'done',
       )
@@ -88,7 +88,7 @@ describe('images and their guests over HTTP', function () {
       expect((await lab.create('after', 'debian-12')).status).to.equal(202)
     })
 
-    it('are also rejected by the agent', async () => {
+    it('are rejected by the agent, too, if their image is disabled, of the other kind or unknown', async () => {
       lab.agent.domain.imageAdmin.setEnabled('debian-12', false)
       expect(() => lab.agent.domain.images.checkUsable('debian-12', 'lxc')).to.throw(/disabled/)
       expect(() => lab.agent.domain.images.checkUsable('debian-12-kvm', 'lxc')).to.throw(/kvm/)
@@ -117,7 +117,7 @@ describe('images and their guests over HTTP', function () {
       for (const { id } of await lab.rows('?custom=true')) expect((await drop(id as string)).status).to.equal(200)
     })
 
-    it('are added, downloaded, used and removed, and guests created from them survive', async () => {
+    it('can be removed after use, which does not affect guests that were created from them', async () => {
       const { status, body } = await add()
       expect(status).to.equal(201)
       const { id } = body.data as { id: string }
@@ -146,7 +146,7 @@ describe('images and their guests over HTTP', function () {
       expect((await drop(id)).status).to.equal(404)
     })
 
-    it('survive a restart of the agent, and are added once per request', async () => {
+    it('are still listed after a restart of the agent, and are added once for a repeated request', async () => {
       const headers = { 'idempotency-key': randomUUID() }
       const [first, again] = [await add({}, { headers }), await add({}, { headers })]
       expect(again.body.data.id).to.equal(first.body.data.id)
@@ -154,7 +154,7 @@ describe('images and their guests over HTTP', function () {
       expect((await lab.rows('?custom=true')).map(({ id }) => id)).to.deep.equal([first.body.data.id])
     })
 
-    it('cannot be removed during the creation of a guest from them', async () => {
+    it('cannot be removed while a guest is created from them', async () => {
       const { id } = (await add()).body.data as { id: string }
       lab.server.manners = { stallAfter: 400_000 }
       const made = await lab.create('slow', id)
@@ -165,7 +165,7 @@ describe('images and their guests over HTTP', function () {
       expect((await lab.ended(made.body.data.task_id as string)).status).to.equal('done')
     })
 
-    it('do not include images of the catalogue', async () => {
+    it('are removed by a request that refuses images of the catalogue', async () => {
       expect((await drop('debian-12')).body.code).to.equal('invalid_state')
       expect((await gateway.request('DELETE', '/images/custom')).body.code).to.equal('missing_field')
     })
@@ -175,20 +175,20 @@ describe('images and their guests over HTTP', function () {
       [{ arch: 'sparc' }, 'arch'],
       [{ url: 'http://169.254.169.254/latest' }, 'url'],
     ] as const)
-      it(`are refused: ${JSON.stringify(fields)}`, async () => {
+      it(`are refused with ${JSON.stringify(fields)}`, async () => {
         const { status, body } = await add(fields)
         expect([status, body.details?.field]).to.deep.equal([400, field])
         expect(await lab.rows('?custom=true')).to.deep.equal([])
       })
 
-    it('require each field', async () => {
+    it('are refused if a required field is missing', async () => {
       for (const field of ['type', 'name', 'distro', 'release', 'arch', 'url', 'sha256']) {
         const { body } = await add({ [field]: undefined })
         expect([body.code, body.details.field]).to.deep.equal(['missing_field', field])
       }
     })
 
-    it('show their source only to callers who are not bound to containers', async () => {
+    it('are shown to bound keys without their URL and checksum', async () => {
       await add()
       const guest = await gateway.fleet.addGuest()
       const key = await gateway.makeKey({ scopes: ['image:*'], container_uuids: [guest.uuid] })

@@ -9,7 +9,7 @@ type Row = Record<string, unknown>
 const megabyte = randomBytes(1_000_000)
 const guestBody = { ram_mb: 64, vcpu: 0.1, disk_gb: 1, start: false }
 
-describe('images on several hosts', function () {
+describe('images of several hosts', function () {
   let gateway: TestGateway
   let server: ImageServer
   before(async () => {
@@ -32,7 +32,7 @@ describe('images on several hosts', function () {
   const wait = (host: string): Promise<unknown> =>
     waitFor(async () => (await there(host)).downloaded === true, { what: `the image on ${host}` })
 
-  it('are requested from the named host, or from all', async () => {
+  it('are downloaded to the given host, or to all hosts without them', async () => {
     const one = await send('POST', '/images/download?host_id=host-b', { template_id: 'alpine-3.22' })
     expect([one.status, one.body.hosts]).to.deep.equal([202, ['host-b']])
     await wait('host-b')
@@ -49,7 +49,7 @@ describe('images on several hosts', function () {
     expect(body.hosts).to.have.members(['host-a', 'host-b'])
   })
 
-  it('place a guest on a host where its image is enabled', async () => {
+  it('are used for a guest on a host where they are enabled', async () => {
     const body = { ...guestBody, name: 'placed', template_id: 'alpine-3.22' }
     const { status, body: made } = await send('POST', '/containers', body)
     expect(status).to.equal(202)
@@ -59,7 +59,7 @@ describe('images on several hosts', function () {
     expect([named.status, named.body.code]).to.deep.equal([409, 'image_disabled'])
   })
 
-  it('are changed on the reachable hosts, and the answer names the offline ones', async () => {
+  it('are added on the hosts that are online, and the answer names the offline ones', async () => {
     await gateway.fleet.setHostState('host-b', 'offline')
     const custom = {
       type: 'lxc',
@@ -101,7 +101,7 @@ describe('images on several hosts', function () {
     return body.data.id as string
   }
 
-  it('of all hosts are added once to a host that joins later', async () => {
+  it('that were added for all hosts are added once to a host that comes online later', async () => {
     await gateway.fleet.setHostState('host-b', 'offline')
     const id = await addCustom('late')
     await gateway.upkeep.run()
@@ -114,7 +114,7 @@ describe('images on several hosts', function () {
     expect(gateway.fleet.agentOf('host-b').domain.images.get(id).revision).to.equal(revision)
   })
 
-  it('of one host stay only there, and removed ones stay removed', async () => {
+  it('that were added for one host stay there, and removed ones are not added again', async () => {
     const one = await addCustom('of one', { host_id: 'host-a' })
     const all = await addCustom('of all')
     await gateway.request('DELETE', `/images/custom?id=${all}&host_id=host-b`)
@@ -125,7 +125,7 @@ describe('images on several hosts', function () {
     expect(await holders(all)).to.deep.equal([])
   })
 
-  it('are added on the other hosts even if one host rejects them', async () => {
+  it('are added on the remaining hosts later if a host rejects them', async () => {
     const taken = await addCustom('taken')
     gateway.fleet.agentOf('host-b').domain.images.store.forget(taken)
     await gateway.fleet.caughtUp('host-b')

@@ -19,8 +19,8 @@ describe('images over HTTP', function () {
   after(() => lab.close())
   afterEach(() => lab.reset())
 
-  describe('lists', () => {
-    it('show the catalogue, by type and by download state', async () => {
+  describe('the list of', () => {
+    it('images shows the catalogue, filtered by type, kind and download state', async () => {
       const all = await lab.rows()
       for (const id of [
         'debian-12',
@@ -63,7 +63,7 @@ describe('images over HTTP', function () {
       expect((await gateway.request('GET', '/images?host_id=nothing')).status).to.equal(400)
     })
 
-    it('of enabled images contain the usable downloaded ones', async () => {
+    it('enabled images contains those that are downloaded and not disabled', async () => {
       expect(await lab.enabledIds()).to.deep.equal(['debian-12'])
       expect(await lab.enabledIds('?type=kvm')).to.deep.equal([])
       const { data } = (await gateway.request('GET', '/images/enabled?type=lxc')).body
@@ -82,7 +82,7 @@ describe('images over HTTP', function () {
       expect((await gateway.request('GET', '/images/enabled?type=vm')).status).to.equal(400)
     })
 
-    it('of templates omit those that no host can use', async () => {
+    it('templates contains only images that a host can use', async () => {
       const ids = ((await gateway.request('GET', '/templates')).body.data as ImageRow[]).map(({ id }) => id)
       expect(ids).to.include.members(['debian-12', 'alpine-3.22'])
       expect(ids).not.to.include('debian-12-kvm')
@@ -90,7 +90,7 @@ describe('images over HTTP', function () {
   })
 
   describe('a download', () => {
-    it('is a task, shows its progress, and the image is available at its end', async () => {
+    it('has a task with its progress, and its image can be used when the task ends', async () => {
       const task = await lab.stalled('alpine-3.22')
       const shown = await lab.row('alpine-3.22')
       expect(shown).to.include({ downloading: true, downloaded: false, total_bytes: 1_000_000 })
@@ -115,7 +115,7 @@ describe('images over HTTP', function () {
       expect([again.status, again.body.message]).to.deep.equal([200, 'the image is already downloaded'])
     })
 
-    it('runs once, even if its request is repeated', async () => {
+    it('runs once if its request is repeated', async () => {
       const headers = { 'idempotency-key': randomUUID() }
       const [first, again] = [
         await lab.download('alpine-3.22', { headers }),
@@ -125,7 +125,7 @@ describe('images over HTTP', function () {
       expect((await lab.ended(lab.taskOf(first))).status).to.equal('done')
     })
 
-    it('runs once, for any number of concurrent callers', async () => {
+    it('runs once if several callers request it at the same time', async () => {
       server.manners = { stallAfter: 400_000 }
       const replies = await Promise.all(Array.from({ length: 20 }, () => lab.download('alpine-3.22')))
       const statuses = replies.map(({ status }) => status).sort()
@@ -134,14 +134,14 @@ describe('images over HTTP', function () {
       expect((await lab.ended(lab.taskOf(replies.find(({ status }) => status === 202)!))).status).to.equal('canceled')
     })
 
-    it('resumes after its connection was cut', async () => {
+    it('continues where it stopped if its connection is interrupted', async () => {
       server.manners = { cutAfter: 300_000 }
       server.asked.length = 0
       expect((await lab.downloaded('alpine-3.22')).status).to.equal('done')
       expect(server.asked.filter((asked) => asked.includes('bytes='))).to.have.length.of.at.least(2)
     })
 
-    it('leaves nothing behind if it is canceled, and can be started again', async () => {
+    it('leaves nothing behind if it is canceled, and can then be started again', async () => {
       const task = await lab.stalled('alpine-3.22')
       expect(lab.left()).not.to.deep.equal([])
       expect((await lab.cancel('alpine-3.22')).status).to.equal(200)
@@ -160,14 +160,14 @@ describe('images over HTTP', function () {
       expect((await lab.downloaded('alpine-3.22')).status).to.equal('done')
     })
 
-    it('can also be canceled as a task', async () => {
+    it('can also be canceled by its task', async () => {
       const task = await lab.stalled('alpine-3.22')
       expect((await gateway.request('DELETE', `/tasks/${task}`)).status).to.equal(200)
       expect((await lab.ended(task)).status).to.equal('canceled')
       expect(lab.left()).to.deep.equal([])
     })
 
-    it('fails if the checksum differs, and leaves nothing behind', async () => {
+    it('fails if the image has a different checksum, and leaves nothing behind', async () => {
       const task = await lab.downloaded('fedora-43')
       expect(task.status).to.equal('failed')
       expect(task.error).to.contain('SHA-256')
@@ -180,20 +180,20 @@ describe('images over HTTP', function () {
       expect(lab.left()).to.deep.equal([])
     })
 
-    it('fails if it is repeatedly cut off, and leaves nothing behind', async () => {
+    it('fails if its connection is interrupted repeatedly, and leaves nothing behind', async () => {
       server.manners = { cutAfter: 0 }
       expect((await lab.downloaded('alpine-3.22')).status).to.equal('failed')
       expect(await lab.row('alpine-3.22')).to.include({ downloaded: false, error: 'download_failed' })
       expect(lab.left()).to.deep.equal([])
     })
 
-    it('fails for a missing file or an unreachable server, with that reason', async () => {
+    it('fails with the reason if the release does not exist', async () => {
       expect((await lab.downloaded('arch')).status).to.equal('failed')
       expect((await lab.row('arch')).error).to.equal('release_missing')
       expect(lab.left()).to.deep.equal([])
     })
 
-    it('is rejected without free space', async () => {
+    it('is refused if the pool has no space for it', async () => {
       const { pool } = agent.host
       agent.host.pool = { ...pool, usedBytes: pool.totalBytes }
       const { status, body } = await lab.download('alpine-3.22')
@@ -204,7 +204,7 @@ describe('images over HTTP', function () {
       expect((await lab.row('alpine-3.22')).error).to.equal('storage_full')
     })
 
-    it('is finished by the next agent if one dies in the middle', async () => {
+    it('is continued after a restart of the agent', async () => {
       const task = await lab.stalled('alpine-3.22')
       server.manners = {}
       server.asked.length = 0
@@ -215,7 +215,7 @@ describe('images over HTTP', function () {
       expect(lab.left()).to.deep.equal([])
     })
 
-    it('is cleaned up by the next agent if nobody finishes it', async () => {
+    it('is cleaned up after a restart of the agent if its task has ended', async () => {
       const task = await lab.stalled('alpine-3.22')
       await gateway.fleet.setHostState('host-a', 'offline')
       agent.journal(({ changes: { db } }) =>
@@ -229,8 +229,8 @@ describe('images over HTTP', function () {
     for (const [what, id, status, code] of [
       ['an unknown image', 'nothing', 404, 'not_found'],
       ['an image that the host cannot use', 'debian-12-kvm', 400, 'unsupported'],
-      ['no id', undefined, 400, 'missing_field'],
-      ['a path', '../../etc', 400, 'invalid_field'],
+      ['a missing image id', undefined, 400, 'missing_field'],
+      ['a path in place of an image id', '../../etc', 400, 'invalid_field'],
     ] as const)
       it(`is refused for ${what}`, async () => {
         const reply = await lab.send('/images/download', { template_id: id })
@@ -238,8 +238,8 @@ describe('images over HTTP', function () {
       })
   })
 
-  describe('deletion', () => {
-    it('is idempotent, and refused for unknown images', async () => {
+  describe('the deletion of an image', () => {
+    it('can be repeated, and is refused if the image is unknown', async () => {
       await lab.downloaded('alpine-3.22')
       expect((await lab.remove('alpine-3.22')).body.message).to.equal('image deleted')
       expect(await lab.row('alpine-3.22')).to.include({ downloaded: false, size_bytes: 0, enabled: true })

@@ -2,7 +2,7 @@ import { expect } from 'chai'
 import { poolAddress as address, poolPrefix as prefix, RoutingClient } from '../../support/network/routing-calls.js'
 import { startTestGateway, type TestGateway } from '../../support/gateway/test-gateway.js'
 
-describe('addresses of containers over HTTP', () => {
+describe('addresses of containers', () => {
   let gateway: TestGateway
   let routing: RoutingClient
   before(async () => {
@@ -12,7 +12,7 @@ describe('addresses of containers over HTTP', () => {
   after(() => gateway.close())
   afterEach(() => routing.clear())
 
-  it('gives 8 addresses to 8 of 40 concurrent creations and 409 to the others, without leftovers', async () => {
+  it('are assigned to as many of 40 concurrent creations as exist, and the others get 409 and leave nothing behind', async () => {
     await routing.put({ items: Array.from({ length: 8 }, (_, index) => address(10 + index)) })
     const replies = await Promise.all(
       Array.from({ length: 40 }, (_, index) => routing.create({ name: `pool-${index}`, assign_ipv4: true })),
@@ -25,7 +25,7 @@ describe('addresses of containers over HTTP', () => {
     expect((await gateway.request('GET', '/containers')).body.data).to.have.length(8)
   })
 
-  it('scans a segment', async () => {
+  it('are listed by a scan of an IPv4 network', async () => {
     await routing.put({ items: [address(10)] })
     const scan = (body: object) => gateway.request('POST', '/routing/ipv4-scan', { body })
     const { status, body } = await scan({ cidr: '203.0.113.5/28', gateway: '203.0.113.1' })
@@ -50,7 +50,7 @@ describe('addresses of containers over HTTP', () => {
     expect((await scan({})).body.code).to.equal('missing_field')
   })
 
-  it('reports whether IPv6 is available, with the reason if not', async () => {
+  it('of IPv6 are reported as available, or as not available with the reason', async () => {
     const status = async () => (await gateway.request('GET', '/ipv6/status')).body.data as object
     expect(await status()).to.deep.equal({
       host_id: 'host-a',
@@ -64,7 +64,7 @@ describe('addresses of containers over HTTP', () => {
     expect(await status()).to.deep.include({ available: true, prefixes: [prefix], mode: 'routed' })
   })
 
-  it('assigns IPv6: one, several, or named ones', async () => {
+  it('of IPv6 are assigned: one, several, or given ones', async () => {
     const { id, name } = await gateway.fleet.addGuest()
     const assign = (body?: unknown) =>
       gateway.request('POST', `/containers/${id}/ipv6`, body === undefined ? {} : { body })
@@ -82,7 +82,7 @@ describe('addresses of containers over HTTP', () => {
     expect([taken.status, taken.body.code]).to.deep.equal([409, 'address_in_use'])
     const bad = await assign({ ipv6_addresses: ['::1', '10.0.0.1'] })
     expect([bad.status, bad.body.details?.field]).to.deep.equal([400, 'ipv6_addresses.1'])
-    // An address outside the prefixes, then the network's own, the host's and the router's.
+    // An address outside of the prefixes, then the address of the network, of the host and of the router.
     await routing.put({ ipv6_prefixes: [{ ...prefix, gateway: '2001:db8:1::fe' }] })
     for (const last of ['2001:db8:2::5', '2001:db8:1::', '2001:db8:1::1', '2001:db8:1::fe']) {
       const { status, body } = await assign({ ipv6_addresses: [last] })

@@ -13,7 +13,7 @@ const rule = {
   description: 'office',
 }
 
-describe('the firewall of a container over HTTP', () => {
+describe('the firewall of a container', () => {
   let gateway: TestGateway
   let guest: Guest
   before(async () => {
@@ -29,10 +29,10 @@ describe('the firewall of a container over HTTP', () => {
   const read = () => gateway.request('GET', path())
   const closed = (rules: object[]) => ({ enabled: true, default_action: 'DROP', rules })
 
-  it('is off before it is set', async () =>
+  it('is off by default', async () =>
     expect((await read()).body.data).to.deep.equal({ enabled: false, default_action: 'ACCEPT', rules: [] }))
 
-  it('answers the rules as stored, with generated ids, and reads them back', async () => {
+  it('is returned as it is stored, with generated ids of its rules', async () => {
     const { status, body } = await put(closed([rule, { ...rule, direction: 'out', protocol: 'all', port: '' }]))
     expect(status).to.equal(200)
     expect(body.message).to.be.a('string')
@@ -42,7 +42,7 @@ describe('the firewall of a container over HTTP', () => {
     expect((await read()).body.data).to.deep.equal(body.data)
   })
 
-  it('keeps the id of a known rule, and replaces an unknown id', async () => {
+  it('keeps the ids of its rules, and replaces unknown ids', async () => {
     const [first] = (await put(closed([rule]))).body.data.rules as { id: string }[]
     const again = (
       await put(
@@ -56,7 +56,7 @@ describe('the firewall of a container over HTTP', () => {
     expect(again[0].id).not.to.equal('mine')
   })
 
-  it('shows addresses and ports in one form', async () => {
+  it('is shown with normalized addresses and ports', async () => {
     const sent = {
       ...rule,
       network: undefined,
@@ -73,7 +73,7 @@ describe('the firewall of a container over HTTP', () => {
     })
   })
 
-  it('names the invalid field of a rule, and leaves the old rules in force', async () => {
+  it('stays unchanged if a rule is invalid, and the error names its field', async () => {
     const before = (await put(closed([rule]))).body.data
     for (const [change, field] of [
       [{ port: '80;drop' }, 'rules.1.port'],
@@ -100,10 +100,10 @@ describe('the firewall of a container over HTTP', () => {
     expect((await read()).body.data).to.deep.equal(before)
   })
 
-  it('accepts 200 rules', async () =>
+  it('can have 200 rules', async () =>
     expect((await put(closed(Array(200).fill(rule)))).body.data.rules).to.have.length(200))
 
-  it('is replaced only in the state that If-Match names: the firewall’s or the detail’s', async () => {
+  it('is replaced only if If-Match has the present ETag of the firewall or of the container', async () => {
     const tag = async (of: string) => (await gateway.request('GET', of)).headers['etag'] ?? ''
     for (const of of [path(), `/containers/${guest.name}`]) {
       const seen = await tag(of)
@@ -114,7 +114,7 @@ describe('the firewall of a container over HTTP', () => {
     expect((await read()).body.data.rules).to.have.length(1)
   })
 
-  it('answers 304 until it changes', async () => {
+  it('is answered with 304 until it changes', async () => {
     const { headers } = await read()
     const again = () => gateway.request('GET', path(), { headers: { 'if-none-match': headers['etag'] ?? '' } })
     expect((await again()).status).to.equal(304)

@@ -4,7 +4,7 @@ import type { Body } from '../../support/body.js'
 import { startTestGateway, type TestGateway } from '../../support/gateway/test-gateway.js'
 
 /*
- * The fields that clients read from the network endpoints, with their types, and the requests that clients send.
+ * Tests the fields that clients read from the network endpoints, with their types, and the requests that clients send.
  * The API document describes further fields. Every answer in these tests is checked against it.
  */
 
@@ -40,13 +40,13 @@ const rule: Fields = {
 }
 const firewall: Fields = { enabled: 'boolean', default_action: 'string', rules: [rule] }
 
-/** In this order, since each uses the results of earlier ones. */
+/** The requests are sent in this order, because some need the results of earlier ones. */
 const endpoints: readonly {
   readonly method: string
   readonly path: string
-  /** Absent: sent as `[]`, like clients without content. */
+  /** Without a body, a write sends `[]`, like existing clients. */
   readonly body?: object
-  /** Absent: the answer has only a message. */
+  /** Fields of `data` in the answer. Without them, the answer contains only a message. */
   readonly data?: Fields | readonly Fields[]
 }[] = [
   {
@@ -159,7 +159,7 @@ function compare(value: unknown, type: Type | Fields, at: string): void {
   for (const [field, inner] of Object.entries(type)) compare((value as Body)[field], inner, `${at}.${field}`)
 }
 
-describe('the network endpoints, as clients know them', () => {
+describe('the network endpoints', () => {
   let gateway: TestGateway
   let guest: Guest
   before(async () => {
@@ -178,8 +178,8 @@ describe('the network endpoints, as clients know them', () => {
       })
 
       for (const { method, path, body = method === 'GET' ? undefined : [], data } of endpoints)
-        it(`${method} ${path} ${body === undefined ? '' : JSON.stringify(body).slice(0, 40)}`, async () => {
-          // Both headers at once, a JSON content type without a body, the name in the path.
+        it(`answer like for existing clients: ${method} ${path} ${body === undefined ? '' : JSON.stringify(body).slice(0, 40)}`, async () => {
+          // Existing clients send the key in both headers, a JSON content type even without a body, and the name as id.
           const headers = { authorization: `Bearer ${gateway.adminKey}`, 'content-type': 'application/json' }
           const to = prefix + path.replace('{id}', guest.name)
           const answer = await gateway.request(method, to, { ...(body && { body }), headers })
@@ -191,7 +191,7 @@ describe('the network endpoints, as clients know them', () => {
         })
     })
 
-  it('show reset_date as a month, and pool sizes as text with a number or a word', async () => {
+  it('show reset_date as a month, and the size of a pool as a number or “unlimited” in text', async () => {
     const read = async (path: string): Promise<Body> => (await gateway.request('GET', path)).body.data
     expect((await read(`/containers/${guest.id}/traffic`)).reset_date).to.match(/^\d{4}-\d{2}$/)
     const { nat4, ipv4, ipv6 } = await read('/routing')
@@ -199,7 +199,7 @@ describe('the network endpoints, as clients know them', () => {
     expect([ipv6.remaining, ipv6.total].join()).to.match(/^(\d+|unlimited),(\d+|unlimited)$/)
   })
 
-  it('answer 304 while nothing has changed', async () => {
+  it('answer 304 if nothing has changed', async () => {
     for (const path of ['/routing', '/ipv6/status', `/containers/${guest.id}/traffic`]) {
       const { headers } = await gateway.request('GET', path)
       const again = { headers: { 'if-none-match': headers['etag'] ?? '' } }
@@ -207,14 +207,14 @@ describe('the network endpoints, as clients know them', () => {
     }
   })
 
-  it('accept what GET /routing shows', async () => {
+  it('accept the answer of GET /routing as the body of PUT', async () => {
     const { data } = (await gateway.request('GET', '/routing')).body
     const { nat4_port_range, public_ipv4_addresses, ipv6_prefixes } = data
     const body = { nat4_port_range, public_ipv4_addresses, ipv6_prefixes }
     expect((await gateway.request('PUT', '/routing', { body })).body.data).to.deep.include(body)
   })
 
-  it('require the scopes for reading, for writing, and for IPv6 of the pools', () => {
+  it('require separate scopes for reading and for writing the pools, and for the IPv6 status', () => {
     const scopes = gateway.api.routes
       .filter(({ tag, path }) => tag === 'Routing' && !path.startsWith('/containers/'))
       .map(({ method, path, scope }) => `${method} ${path} ${scope}`)

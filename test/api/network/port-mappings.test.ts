@@ -3,7 +3,7 @@ import type { Guest } from '../../../proto/gen/berth/agent/v1/guest.js'
 import { RoutingClient } from '../../support/network/routing-calls.js'
 import { startTestGateway, type TestGateway } from '../../support/gateway/test-gateway.js'
 
-describe('port mappings over HTTP', () => {
+describe('port mappings of a container', () => {
   let gateway: TestGateway
   let guest: Guest
   before(async () => {
@@ -13,7 +13,7 @@ describe('port mappings over HTTP', () => {
   beforeEach(async () => {
     guest = await gateway.fleet.addGuest()
   })
-  // Frees the mapped ports for the next test.
+  // The next test uses the same ports.
   afterEach(() => new RoutingClient(gateway).clear())
 
   const path = (rest = '') => `/containers/${guest.name}/port-mappings${rest}`
@@ -22,14 +22,14 @@ describe('port mappings over HTTP', () => {
   const stored = async () =>
     (await gateway.request('GET', `/containers/${guest.name}`)).body.data.port_mappings as object[]
 
-  it('adds one, answers with all of them, and the detail shows them at once', async () => {
+  it('are returned completely after one was added, and shown in the container at once', async () => {
     const web = { protocol: 'tcp', host_port: 25_080, container_port: 80, description: 'web' }
     const { status, body } = await add(web)
     expect([status, body.data]).to.deep.equal([200, [ssh(), web]])
     expect(await stored()).to.deep.equal(body.data)
   })
 
-  it('picks the host port if none or 0 is sent, and accepts udp', async () => {
+  it('get a free host port if the request omits it or has 0, and may use UDP', async () => {
     await add({ container_port: 80 })
     const { body } = await add({ container_port: 53, host_port: 0, protocol: 'udp' })
     const [, web, dns] = body.data as { host_port: number; protocol: string }[]
@@ -38,7 +38,7 @@ describe('port mappings over HTTP', () => {
     expect(dns).to.deep.include({ container_port: 53, protocol: 'udp' })
   })
 
-  it('accepts a range as one mapping, on one address', async () => {
+  it('may have a range of ports and one address of the host', async () => {
     const range = { container_port: 8000, host_port: 45_000, host_port_end: 45_099, host_ip: '192.0.2.10' }
     const { body } = await add(range)
     expect(body.data[1]).to.deep.equal({
@@ -49,7 +49,7 @@ describe('port mappings over HTTP', () => {
     })
   })
 
-  it('answers 409 to ports in use, single or in a range, and to ports outside the host’s range', async () => {
+  it('are refused with 409 if a host port is in use or outside of the host’s range', async () => {
     const other = await gateway.fleet.addGuest()
     for (const body of [
       { container_port: 22, host_port: other.sshPort },
@@ -65,7 +65,7 @@ describe('port mappings over HTTP', () => {
     expect(await stored()).to.have.length(2)
   })
 
-  it('changes only the sent fields', async () => {
+  it('keep the fields that a change omits', async () => {
     const description = 'web 😀'
     await add({ container_port: 80, host_port: 26_000, description })
     const put = (body: object) => gateway.request('PUT', path('/1'), { body })
@@ -86,7 +86,7 @@ describe('port mappings over HTTP', () => {
     expect([conflict.status, conflict.body.code]).to.deep.equal([409, 'port_conflict'])
   })
 
-  it('removes by position, and answers with the remaining ones', async () => {
+  it('are removed by their position, and the answer contains the remaining ones', async () => {
     for (const port of [81, 82]) await add({ container_port: port })
     const { status, body } = await gateway.request('DELETE', path('/1'))
     expect(status).to.equal(200)
@@ -98,7 +98,7 @@ describe('port mappings over HTTP', () => {
       }
   })
 
-  it('names a field that is missing, or rejected by the schema or the rules', async () => {
+  it('are refused with the name of the missing or invalid field', async () => {
     for (const [body, code, field] of [
       [{}, 'missing_field', 'container_port'],
       [{ container_port: 0 }, 'invalid_field', 'container_port'],
@@ -110,7 +110,7 @@ describe('port mappings over HTTP', () => {
     }
   })
 
-  it('finds free ports: one, or the requested number', async () => {
+  it('can use ports from the search for free ports: one, or the requested number', async () => {
     const ask = async (query: string) => gateway.request('GET', `/containers/${guest.id}/random-port${query}`)
     const one = (await ask('')).body.data
     expect(Object.keys(one as object)).to.deep.equal(['port'])
@@ -124,7 +124,7 @@ describe('port mappings over HTTP', () => {
     expect(full.body.data.ports).to.have.length(1000)
   })
 
-  it('finds free ports of an address in any spelling; 409 if there are none', async () => {
+  it('can use free ports of an address in any spelling; the search answers 409 if too few are free', async () => {
     const there = await gateway.fleet.addGuest({ portMappings: [], ipv6Addresses: ['2001:db8:1::7'] }, 'host-b')
     const ask = (query: string) => gateway.request('GET', `/containers/${there.id}/random-port${query}`)
     const setPorts = (start: number, end: number) =>
@@ -144,7 +144,7 @@ describe('port mappings over HTTP', () => {
     }
   })
 
-  it('moves a range, also by both first ports', async () => {
+  it('keep the length of their range if both first ports are changed', async () => {
     await add({ container_port: 8000, host_port: 46_000, host_port_end: 46_009 })
     const put = (body: object) => gateway.request('PUT', path('/1'), { body })
     const moved = (await put({ container_port: 9000, host_port: 47_000 })).body.data[1]
@@ -152,7 +152,7 @@ describe('port mappings over HTTP', () => {
     expect(moved).to.include({ host_port: 47_000, host_port_end: 47_009 })
   })
 
-  it('adds a mapping at creation too', async () => {
+  it('can be added when a container is created', async () => {
     const { body } = await gateway.request('POST', '/containers', {
       body: {
         name: 'mapped',

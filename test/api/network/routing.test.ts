@@ -2,7 +2,7 @@ import { expect } from 'chai'
 import { poolAddress as address, poolPrefix as prefix, RoutingClient } from '../../support/network/routing-calls.js'
 import { startTestGateway, type TestGateway } from '../../support/gateway/test-gateway.js'
 
-describe('routing over HTTP', () => {
+describe('the pools of a host', () => {
   let gateway: TestGateway
   let routing: RoutingClient
   before(async () => {
@@ -12,7 +12,7 @@ describe('routing over HTTP', () => {
   after(() => gateway.close())
   afterEach(() => routing.clear())
 
-  it('shows pools as counts in text, and the owner of each address', async () => {
+  it('show their sizes as text, and the container of each address', async () => {
     await routing.put({ items: [address(10), address(11), address(12)], ipv6_prefixes: [prefix] })
     const name = 'holder'
     const { data } = (await routing.create({ name, assign_ipv4: true, ipv4_count: 2, assign_ipv6: true })).body
@@ -41,14 +41,14 @@ describe('routing over HTTP', () => {
     ])
   })
 
-  it('counts the addresses of a small prefix', async () => {
+  it('have as many IPv6 addresses as a small prefix', async () => {
     const small = { ...prefix, address: '2001:db8::2', prefix: '2001:db8::', prefix_len: 120 }
     await routing.put({ ipv6_prefixes: [small] })
-    // 256 without the network's own address and the host's.
+    // A prefix of /120 has 256 addresses, but the address of the network and that of the host are not available.
     expect((await routing.get()).ipv6).to.deep.equal({ used: 0, remaining: '254', total: '254' })
   })
 
-  it('replaces the sent lists and leaves the others', async () => {
+  it('are replaced by the lists in the request, and other pools stay unchanged', async () => {
     const first = await routing.put({ public_ipv4_addresses: [address(10)], ipv6_prefixes: [prefix] })
     expect(first.status).to.equal(200)
     expect(first.body.data).to.deep.include({
@@ -67,7 +67,7 @@ describe('routing over HTTP', () => {
     expect((await routing.put([])).status).to.equal(200)
   })
 
-  it('stores a prefix in canonical form, and completes optional fields', async () => {
+  it('show a prefix in canonical form, and defaults for omitted fields', async () => {
     const { body } = await routing.put({
       items: [{ address: '203.0.113.9' }],
       ipv6_prefixes: [{ prefix: '2001:DB8:0:0::/56' }],
@@ -80,10 +80,10 @@ describe('routing over HTTP', () => {
     ])
   })
 
-  it('counts a port once that tcp and udp share, for all and for a key bound to containers', async () => {
+  it('count a port once if both TCP and UDP use it, also for a bound key', async () => {
     const ports = { container_port: 1, host_port: 30_000, host_port_end: 30_009 }
     const mappings = [ports, { ...ports, protocol: 'udp', host_port: 30_005, host_port_end: 30_014 }]
-    const body = { name: 'shares', nat_port_mappings: mappings } // and one mapping to SSH
+    const body = { name: 'shares', nat_port_mappings: mappings } // each container also has a mapping to SSH
     const { data } = (await routing.create(body)).body
     expect((await routing.get()).nat4).to.deep.equal({ used: 16, remaining: '39984', total: '40000' })
     const key = await gateway.makeKey({ scopes: ['*'], container_uuids: [data.uuid as string] })
@@ -91,7 +91,7 @@ describe('routing over HTTP', () => {
     expect(shown.nat4).to.deep.equal({ used: 16, remaining: '0', total: '16' })
   })
 
-  it('answers 409 to a range of ports that excludes mapped ones, and retains the old range', async () => {
+  it('cannot get a range of ports that excludes a mapped one', async () => {
     const { id } = await gateway.fleet.addGuest({ portMappings: [] })
     const map = (host_port: number, protocol = 'tcp') =>
       gateway.request('POST', `/containers/${id}/port-mappings`, {
@@ -112,7 +112,7 @@ describe('routing over HTTP', () => {
     expect([none.status, none.body.code]).to.deep.equal([409, 'resource_exhausted'])
   })
 
-  it('answers 409 to the removal of a prefix while a container has an address of it', async () => {
+  it('cannot lose a prefix while a container has an address of it', async () => {
     await routing.put({ ipv6_prefixes: [prefix] })
     const { ipv6 } = (await routing.create({ name: 'six', assign_ipv6: true })).body.data as { ipv6?: string }
     expect(ipv6).to.equal(undefined)
@@ -124,7 +124,7 @@ describe('routing over HTTP', () => {
     expect((await routing.put({ ipv6_prefixes: [prefix, { prefix: '2001:db8:2::/64' }] })).status).to.equal(200)
   })
 
-  it('uses an address of the host either for mappings or for one container', async () => {
+  it('cannot contain an address of the host that a port mapping uses, and the reverse', async () => {
     const { id } = await gateway.fleet.addGuest()
     const map = (host_ip: string) =>
       gateway.request('POST', `/containers/${id}/port-mappings`, { body: { container_port: 80, host_ip } })
@@ -142,7 +142,7 @@ describe('routing over HTTP', () => {
     expect([foreign.status, foreign.body.details?.field]).to.deep.equal([400, 'host_ip'])
   })
 
-  it('answers 409 to the removal of an assigned address', async () => {
+  it('cannot lose an address that a container has', async () => {
     await routing.put({ items: [address(10), address(11)] })
     await routing.create({ name: 'keeps', public_ipv4s: ['203.0.113.11'] })
     const refused = await routing.put({ items: [address(10)] })
@@ -150,7 +150,7 @@ describe('routing over HTTP', () => {
     expect((await routing.get()).public_ipv4_addresses).to.have.length(2)
   })
 
-  it('applies to the named host, each with its own pools', async () => {
+  it('belong to the given host, and are separate for each host', async () => {
     await routing.put({ items: [address(10)] }, '?host_id=host-b')
     expect((await routing.get()).public_ipv4_addresses).to.deep.equal([])
     expect(await routing.get('?host_id=host-b')).to.deep.include({ host_id: 'host-b' })
@@ -173,7 +173,7 @@ describe('routing over HTTP', () => {
     }
   })
 
-  it('shows a bound key only addresses and ports of its containers', async () => {
+  it('show a bound key only addresses and ports of its containers', async () => {
     await routing.put({ items: [address(10), address(11), address(12)], ipv6_prefixes: [prefix] })
     const mine = (await routing.create({ name: 'mine', ipv4_count: 1, ipv6_count: 1 })).body.data
     const key = await gateway.makeKey({ scopes: ['*'], container_uuids: [mine.uuid as string] })
@@ -202,9 +202,9 @@ describe('routing over HTTP', () => {
     ['an invalid address', { items: [{ address: '203.0.113.256' }] }, 'items.0.address'],
     ["the host's own address", { items: [{ address: '192.0.2.10' }] }, 'items.0.address'],
     ['a prefix without a length', { ipv6_prefixes: [{ prefix: '2001:db8::' }] }, 'ipv6_prefixes.0.prefix'],
-    ['half a range of ports', { nat4_port_range: { start: 30_009 } }, 'nat4_port_range.end'],
+    ['a range of ports without an end', { nat4_port_range: { start: 30_009 } }, 'nat4_port_range.end'],
   ] as const)
-    it(`refuses ${name}`, async () => {
+    it(`cannot contain ${name}`, async () => {
       const { status, body: answer } = await routing.put(body)
       expect([status, answer.details?.field]).to.deep.equal([400, field])
     })

@@ -28,7 +28,7 @@ describe('an alert', () => {
     gateway.fleet.agentOf('host-a').host.sensor.scanPorts(address, target, ports)
     const { status, text } = await gateway.request('POST', '/security/check')
     expect(status, text).to.equal(200)
-    agentClockMs += 6000 // a check within five seconds returns the result of the last one
+    agentClockMs += 6000 // an earlier check would return the last result
   }
   const metrics = async (): Promise<string[]> => {
     const { text } = await gateway.request('GET', '/metrics')
@@ -46,12 +46,12 @@ describe('an alert', () => {
     await stream.wait(isWorse, 'a high one')
   })
 
-  it('is counted in metrics and summary by its severity', async () => {
+  it('is counted in the metrics and the summary with its severity', async () => {
     expect(await metrics()).to.deep.equal(['berth_security_alerts{host="host-a",type="port_scan",severity="high"} 1'])
     expect(await summary()).to.include({ critical: 0, high: 1, medium: 0, low: 0, total_alerts: 1 })
   })
 
-  it('is not counted once it is over, and stays in the list', async () => {
+  it('is no longer counted when the abuse has ended, but stays in the list', async () => {
     const { fleet } = gateway
     const [alert] = [...fleet.view.alerts()]
     const agent = fleet.agentOf('host-a')

@@ -22,7 +22,7 @@ describe('the automatic security stop', () => {
   after(() => lab.close())
   beforeEach(() => (lab.clockMs += 3_600_000))
 
-  it('stops a guest after a grace period and suspends it; a start by an administrator lifts that', async () => {
+  it('stops and suspends a guest after a grace period, until an administrator starts the guest', async () => {
     await shutdown(true)
     await becomeCritical()
     expect(await newest()).to.include({ severity: 'critical', action: 'stop_pending' })
@@ -47,7 +47,7 @@ describe('the automatic security stop', () => {
     await shutdown(false)
   })
 
-  it('is audited once, with any number of gateways', async () => {
+  it('writes one entry to the audit log, however many gateways run', async () => {
     const { store, access, fleet } = gateway
     const audits = [1, 2].map(() => new SecurityAudit({ view: fleet.view, audit: access.audit, store, log: silentLog }))
     for (const audit of [...audits, ...audits]) await audit.look()
@@ -61,7 +61,7 @@ describe('the automatic security stop', () => {
     })
   })
 
-  it('spares a guest that ended the abuse in the meantime', async () => {
+  it('is canceled if the guest ends the abuse during the grace period', async () => {
     await shutdown(true)
     await becomeCritical()
     lab.clockMs += 400_000
@@ -71,8 +71,8 @@ describe('the automatic security stop', () => {
     await shutdown(false)
   })
 
-  it('spares a guest that ended the abuse at once, even after many checks', async () => {
-    // Checks count as far apart as on real hosts, although the test triggers each of them.
+  it('is canceled if the guest ended the abuse at its beginning, although many checks follow', async () => {
+    // With this interval the checks of the test are as far apart as on a real host.
     const { security } = (agent as unknown as { config: { security: { interval_seconds: number } } }).config
     security.interval_seconds = 10
     await shutdown(true)
@@ -88,7 +88,7 @@ describe('the automatic security stop', () => {
     security.interval_seconds = 60
   })
 
-  it('is not triggered by one burst, even after many checks', async () => {
+  it('is not caused by one burst of packets, even after many checks', async () => {
     await shutdown(true)
     lab.clockMs += 10_000
     agent.host.sensor.scanPorts(address, target, 1000)
@@ -100,7 +100,7 @@ describe('the automatic security stop', () => {
     await shutdown(false)
   })
 
-  it('does not blame a new guest for the former owner of its address', async () => {
+  it('ignores connections that the former owner of an address opened', async () => {
     const former = await gateway.fleet.addGuest({ name: 'former-guest' })
     const { ipv4 } = agent.guests().find(({ uuid }) => uuid === former.uuid)!
     lab.clockMs += 600_000
@@ -108,7 +108,7 @@ describe('the automatic security stop', () => {
     agent.removeGuest(former.uuid)
     const later = await gateway.fleet.addGuest({ name: 'later-guest', ipv4 })
     const ofLater = (): Promise<Body[]> => alerts('?container_name=later-guest')
-    /** Adds flows like the kernel's for ports without an answer. */
+    /** Simulates connections in the kernel that got no answer and are this many seconds old. */
     const leave = (ageSeconds: number): void => {
       agent.host.sensor.flows = Array.from({ length: 200 }, (_, index) => ({
         source: ipv4,
@@ -136,7 +136,7 @@ describe('the automatic security stop', () => {
     agent.removeGuest(later.uuid)
   })
 
-  it('spares an exempt guest', async () => {
+  it('does not affect an exempt guest', async () => {
     await shutdown(true)
     const path = `/containers/${guest.id}/security`
     const exempt = { auto_shutdown_exempt: true, smtp: 'default' }
@@ -148,7 +148,7 @@ describe('the automatic security stop', () => {
     await shutdown(false)
   })
 
-  it('ends pending and executed stops once it is switched off', async () => {
+  it('is canceled or lifted when automatic stops are disabled', async () => {
     await shutdown(true)
     await becomeCritical()
     const { body } = await shutdown(false)
@@ -165,7 +165,7 @@ describe('the automatic security stop', () => {
     expect(await guestRow()).to.include({ policy_blocked: false })
   })
 
-  it('continues after the agent was killed', async () => {
+  it('happens even if the agent is restarted during the grace period', async () => {
     await shutdown(true)
     await becomeCritical()
     await agent.restart()
@@ -177,7 +177,7 @@ describe('the automatic security stop', () => {
     await shutdown(false)
   })
 
-  it('allows port 25 for one container', async () => {
+  it('is separate from the setting that opens port 25 for a container', async () => {
     const path = `/containers/${other.id}/security`
     expect(agent.host.wire.guests.get(other.uuid)?.sendsMail).to.not.equal(true)
     await call('PUT', path, { body: { smtp: 'open' } })
@@ -186,10 +186,10 @@ describe('the automatic security stop', () => {
     expect(agent.host.wire.guests.get(other.uuid)?.sendsMail).to.equal(false)
   })
 
-  describe('of a guest that ran out of memory', () => {
+  describe('of a guest that reaches its memory limit', () => {
     let hungry: { uuid: string; name: string }
     beforeEach(async () => {
-      // Set first: the agent may sample the guest at any time after its creation.
+      // This is set before the creation, because the agent may sample the guest at any time afterwards.
       agent.host.driver.sample = { ...agent.host.driver.sample, memoryKills: 2 }
       hungry = await gateway.fleet.addGuest({ name: `hungry-${lab.clockMs}` })
       await agent.domain.reconciler.pass()
@@ -197,7 +197,7 @@ describe('the automatic security stop', () => {
     const own = (): Promise<Body[]> => alerts(`?container_name=${hungry.name}`)
     const sampleKills = async (memoryKills: number): Promise<void> => {
       agent.host.driver.sample = { ...agent.host.driver.sample, memoryKills }
-      // The first one may join a sample that began before the change.
+      // The first call may return a sample that began before the change.
       for (let sample = 0; sample < 2; sample++) await agent.domain.sampler.sample()
       await gateway.fleet.caughtUp('host-a')
     }
@@ -205,7 +205,7 @@ describe('the automatic security stop', () => {
       delete (agent.host.driver.sample as { memoryKills?: number }).memoryKills
     })
 
-    it('counts processes killed by the kernel, at most once a minute, and leaves the guest running', async () => {
+    it('does not happen: an alert counts the processes that the kernel killed, at most once a minute', async () => {
       await sampleKills(2)
       expect(await own(), 'kills from before this agent').to.deep.equal([])
       await sampleKills(3)
@@ -223,7 +223,7 @@ describe('the automatic security stop', () => {
       expect((await read('/security/summary'))['by_type'].out_of_memory).to.be.greaterThan(0)
     })
 
-    it('raises an alert for a killed guest, which is started again', async () => {
+    it('does not happen: a guest that the kernel killed is started again, with an alert', async () => {
       agent.host.driver.end(hungry.uuid, 'memory')
       await waitFor(() => agent.host.driver.running.has(hungry.uuid), { what: 'it to run again' })
       await gateway.fleet.caughtUp('host-a')

@@ -4,7 +4,7 @@ import type { LabAgent } from '../../support/memory/lab-agent.js'
 import { SecurityLab, target } from '../../support/gateway/security-lab.js'
 import type { TestGateway } from '../../support/gateway/test-gateway.js'
 
-describe('security over HTTP', () => {
+describe('the security API', () => {
   const lab = new SecurityLab()
   const { call, read, alerts, newest, check } = lab
   let gateway: TestGateway
@@ -19,7 +19,7 @@ describe('security over HTTP', () => {
   after(() => lab.close())
   beforeEach(() => (lab.clockMs += 3_600_000))
 
-  it('reports nothing at first', async () => {
+  it('shows no alerts at first', async () => {
     expect(await alerts()).to.deep.equal([])
     const { data } = (await call('GET', '/security/summary')).body
     expect(data).to.include({
@@ -33,7 +33,7 @@ describe('security over HTTP', () => {
     expect(await read('/security/settings')).to.deep.equal({ host_id: 'host-a', auto_shutdown: false })
   })
 
-  it('raises an alert after a check; the next check extends it, with all fields', async () => {
+  it('shows an alert after a check that finds abuse; the next check counts it again', async () => {
     agent.host.sensor.scanPorts(address, target, 20)
     const { status, body } = await check()
     expect([status, body.message]).to.deep.equal([200, '2 containers checked, 1 findings'])
@@ -59,7 +59,7 @@ describe('security over HTTP', () => {
     expect(await read('/security/summary')).to.include({ total: 1 })
   })
 
-  it('shares the outcome of a check within five seconds', async () => {
+  it('returns the result of the last check for five seconds', async () => {
     const { length } = await alerts()
     await check()
     agent.host.sensor.scanPorts(address, '198.51.100.77', 20)
@@ -71,7 +71,7 @@ describe('security over HTTP', () => {
     expect(await alerts()).to.have.lengthOf(length + 1)
   })
 
-  it('lists by type, severity and container, in pages', async () => {
+  it('lists alerts by type, severity and container, in pages', async () => {
     const all = await alerts()
     expect(await alerts('?type=port_scan')).to.have.lengthOf(all.length)
     for (const query of ['?type=ddos', '?severity=critical', '?container_name=good-guest'])
@@ -79,7 +79,7 @@ describe('security over HTTP', () => {
     expect(await alerts('?page=2&page_size=1')).to.deep.equal([all[1]])
   })
 
-  it('shows the recorded evidence of a container, and its current connections', async () => {
+  it('shows the recorded connections of a container that caused alerts, and the present ones', async () => {
     const flow = {
       source: address,
       target,
@@ -102,7 +102,7 @@ describe('security over HTTP', () => {
     expect(await read('/security/logs?container=good-guest')).to.deep.equal([])
   })
 
-  it('lists the logs of all containers in pages', async () => {
+  it('lists the recorded connections of all containers in pages', async () => {
     const all = await call('GET', '/security/logs')
     const rows = all.body.data as Body[]
     expect(rows.length).to.be.at.least(20)
@@ -115,7 +115,7 @@ describe('security over HTTP', () => {
     expect((await call('GET', '/security/logs', { key })).body.data).to.deep.equal([])
   })
 
-  it('checks a container named by its numeric id', async () => {
+  it('checks a container that is given by its numeric id', async () => {
     const { status, text } = await call('POST', '/security/check', { body: { container_name: guest.id } })
     expect(status, text).to.equal(200)
   })
@@ -131,9 +131,9 @@ describe('security over HTTP', () => {
       404,
       'not_found',
     ],
-    ['settings without a switch', 'PUT', '/security/settings', { body: {} }, 400, 'missing_field'],
+    ['settings without auto_shutdown', 'PUT', '/security/settings', { body: {} }, 400, 'missing_field'],
     [
-      'a switch that is not a boolean',
+      'an auto_shutdown that is not a boolean',
       'PUT',
       '/security/settings',
       { body: { auto_shutdown: 'perhaps' } },
@@ -142,14 +142,14 @@ describe('security over HTTP', () => {
     ],
     ['an unknown host', 'GET', '/security/alerts?host_id=none', {}, 400, 'invalid_field'],
     ['an unknown type', 'GET', '/security/alerts?type=none', {}, 400, 'invalid_field'],
-    ['text for mail', 'PUT', '/containers/bad-guest/security', { body: { smtp: 'ajar' } }, 400, 'invalid_field'],
+    ['an unknown value of smtp', 'PUT', '/containers/bad-guest/security', { body: { smtp: 'ajar' } }, 400, 'invalid_field'],
   ] as const)
     it(`refuses ${name}`, async () => {
       const answer = await call(method, path, options)
       expect([answer.status, answer.body.code]).to.deep.equal([status, code])
     })
 
-  it('shows bound callers only their containers, and lets them change nothing', async () => {
+  it('shows bound callers only their containers, and refuses changes by them', async () => {
     const key = await gateway.makeKey({ scopes: ['security:*'], container_uuids: [other.uuid] })
     for (const path of ['/security/alerts', '/security/logs?container=good-guest'])
       expect((await call('GET', path, { key })).body.data, path).to.deep.equal([])

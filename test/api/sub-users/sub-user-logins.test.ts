@@ -34,11 +34,11 @@ describe('the login of a sub-user', function () {
     new Browser(gateway).request('POST', '/sub-user/access', { body: { code, password } })
 
   for (const [name, path, body] of [
-    ['its name', '/sub-user/login', () => ({ username: made.username, password: made.password })],
-    ['the code of its link', '/sub-user/access', () => ({ code: made.access_code, password: made.password })],
-    ['its name, on the page for everybody', '/login', () => ({ username: made.username, password: made.password })],
+    ['the user name', '/sub-user/login', () => ({ username: made.username, password: made.password })],
+    ['the code of the link', '/sub-user/access', () => ({ code: made.access_code, password: made.password })],
+    ['the user name on the general login page', '/login', () => ({ username: made.username, password: made.password })],
   ] as const)
-    it(`works by ${name}: a cookie, with which the containers are visible`, async () => {
+    it(`with ${name} begins a session that shows the containers of the sub-user`, async () => {
       const browser = new Browser(gateway)
       const { status, body: answer, text } = await browser.request('POST', path, { body: body() })
       expect(status, text).to.equal(200)
@@ -52,7 +52,7 @@ describe('the login of a sub-user', function () {
       expect((await browser.request('GET', '/containers')).status).to.equal(401)
     })
 
-  it('fails with one error for a wrong password, name or code, and for disabled, expired and unknown users', async () => {
+  it('fails with the same error for wrong data as for a disabled, expired or unknown sub-user', async () => {
     await gateway.request('POST', '/admins', {
       body: { username: 'root', password: 'correct horse battery' },
     })
@@ -79,7 +79,7 @@ describe('the login of a sub-user', function () {
     expect(texts.size, [...texts].join('\n')).to.equal(2)
   })
 
-  it('changes with a new password and, on request, a new code', async () => {
+  it('requires the new password after a rotation, and the new code if one was requested', async () => {
     const rotate = await gateway.request('POST', `/sub-users/${made.id}/rotate-password`, {
       body: { rotate_code: true },
     })
@@ -91,7 +91,7 @@ describe('the login of a sub-user', function () {
     expect((await byName(password)).status).to.equal(200)
   })
 
-  it('is in the login log, in the row of the sub-user, and in its own log', async () => {
+  it('is recorded in the login log and in the list of sub-users, and the sub-user can read its own entries', async () => {
     await byName('wrong')
     const browser = new Browser(gateway, { 'user-agent': 'Firefox' })
     await browser.request('POST', '/sub-user/access', {
@@ -115,7 +115,7 @@ describe('the login of a sub-user', function () {
     expect((audit.body.data as { action: string }[]).map(({ action }) => action)).to.include('container.stop')
   })
 
-  it('has a link that answers the same for every code, and is in no log', async () => {
+  it('begins with a link that gives the same answer for every code, and writes the code to no log', async () => {
     const [known, unknown] = [await fetchOnce(`/u/${made.access_code}`), await fetchOnce(`/u/${'A'.repeat(22)}`)]
     expect([known.status, known.headers.get('location')]).to.deep.equal([302, `/login#code=${made.access_code}`])
     expect(known.headers.get('referrer-policy')).to.equal('no-referrer')

@@ -3,7 +3,7 @@ import type { Guest } from '../../../proto/gen/berth/agent/v1/guest.js'
 import { SubUserCalls } from '../../support/gateway/sub-user-calls.js'
 import { startTestGateway, type RequestOptions, type TestGateway } from '../../support/gateway/test-gateway.js'
 
-describe('sub-users of limited callers', function () {
+describe('sub-users that a limited key creates', function () {
   let gateway: TestGateway
   let calls: SubUserCalls
   let [one, two]: Guest[] = []
@@ -26,7 +26,7 @@ describe('sub-users of limited callers', function () {
   }
   const all = ['subuser:*', 'container:*', 'snapshot:*', 'image:read', 'task:read', 'terminal:*', 'audit:read']
 
-  it('never have more rights than their creator, and by default all of its rights', async () => {
+  it('have by default all permissions of the key, and never more', async () => {
     const key = await gateway.makeKey({ scopes: ['subuser:create', 'container:read', 'snapshot:*'] })
     expect(await refusalOf(create({ container_name: 'one', permissions: ['container:power'] }, { key }))).to.deep.equal(
       [403, 'insufficient_scope', 'permissions'],
@@ -51,7 +51,7 @@ describe('sub-users of limited callers', function () {
     ])
   })
 
-  it('cannot be taken over by a caller with fewer rights', async () => {
+  it('cannot be changed by a caller with fewer rights, not even their password', async () => {
     const { id } = await calls.make({ container_name: 'one' })
     const key = await gateway.makeKey({ scopes: ['subuser:*', 'container:read'] })
     for (const [method, path, body] of [
@@ -67,7 +67,7 @@ describe('sub-users of limited callers', function () {
     expect(rotated.status).to.equal(200)
   })
 
-  it('are visible to a key only for its own containers', async () => {
+  it('are hidden from a key that is not bound to all of their containers', async () => {
     const mine = await calls.make({ container_name: 'one' })
     const others = [await calls.make({ container_name: 'two' }), await calls.make({ container_names: ['one', 'two'] })]
     const key = await gateway.makeKey({ scopes: all, container_uuids: [one!.uuid] })

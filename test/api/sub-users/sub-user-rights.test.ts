@@ -33,7 +33,7 @@ describe('the rights of a sub-user', function () {
   const names = async (): Promise<string[]> =>
     ((await ask('GET', '/containers')).body.data as { name: string }[]).map(({ name }) => name)
 
-  it('are read from the record with every request: containers, permissions, images, enabled', async () => {
+  it('change at once with its record: containers, permissions, images, expiry', async () => {
     expect(await names()).to.deep.equal(['own'])
     await change({ container_names: ['other', 'own'] })
     expect(await names()).to.deep.equal(['own', 'other'])
@@ -52,7 +52,7 @@ describe('the rights of a sub-user', function () {
     expect((await ask('GET', '/containers')).status).to.equal(401)
   })
 
-  it('end with a deleted container; a new one with the same name is another container', async () => {
+  it('do not include a new container with the name of a deleted one', async () => {
     const { uuid } = await gateway.fleet.addGuest({ name: 'gone' }, 'host-b')
     await change({ container_names: ['gone'] })
     expect(await names()).to.deep.equal(['gone'])
@@ -63,18 +63,18 @@ describe('the rights of a sub-user', function () {
     expect((await ask('GET', '/containers/gone')).status).to.equal(404)
   })
 
-  it('show it only its own tasks', async () => {
+  it('include only tasks of its own containers', async () => {
     await gateway.request('POST', '/containers/other/stop')
     const { body } = await ask('POST', '/containers/own/stop')
     const tasks = (await ask('GET', '/tasks')).body.data as { task_id: string; user: string }[]
     expect(tasks.map(({ task_id, user }) => [task_id, user])).to.deep.equal([[body.data.task_id, made.username]])
   })
 
-  describe('with port mappings', () => {
+  describe('for port mappings', () => {
     const path = '/containers/own/port-mappings'
     const mappings = async () => (await gateway.request('GET', '/containers/own')).body.data.port_mappings as object[]
 
-    it('let it add as many as permitted, on host ports that the server picks', async () => {
+    it('allow as many mappings as its limit, on host ports that the gateway selects', async () => {
       const add = (body: object) => answerOf(ask('POST', path, { body }))
       expect(await add({ container_port: 80, host_port: 0, host_ip: '' })).to.equal(200)
       expect(await add({ container_port: 443, host_port: 25_000 })).to.deep.equal([
@@ -102,7 +102,7 @@ describe('the rights of a sub-user', function () {
       expect(await add({ container_port: 10 })).to.deep.equal([403, 'quota_exceeded', undefined])
     })
 
-    it('hide the addresses of the host from random-port', async () => {
+    it('exclude the search for free ports on an address of the host', async () => {
       expect((await ask('GET', '/containers/own/random-port')).status).to.equal(200)
       expect(await answerOf(ask('GET', '/containers/own/random-port?host_ip=192.0.2.10'))).to.deep.equal([
         403,
@@ -111,7 +111,7 @@ describe('the rights of a sub-user', function () {
       ])
     })
 
-    it('let it change and remove the targets of mappings', async () => {
+    it('include changes of the inner port and removals', async () => {
       const put = (body: object) => answerOf(ask('PUT', `${path}/0`, { body }))
       const [before] = await mappings()
       expect(await put({ ...before, container_port: 2222, description: 'mine' })).to.equal(200)
@@ -126,7 +126,7 @@ describe('the rights of a sub-user', function () {
       expect(await mappings()).to.deep.equal([])
     })
 
-    it('let it change only the inner port, with fewer permissions', async () => {
+    it('include only changes of the inner port if its permission is restricted', async () => {
       await change({ permissions: ['container:read', 'container:network:inner'] })
       const put = (body: object) => answerOf(ask('PUT', `${path}/0`, { body }))
       const [before] = await mappings()
@@ -148,7 +148,7 @@ describe('the rights of a sub-user', function () {
     })
   })
 
-  it('let it reinstall from permitted images; others do not exist for it', async () => {
+  it('include reinstallations with permitted images, while others are answered like unknown ones', async () => {
     const ids = async (path: string): Promise<string[]> =>
       ((await ask('GET', path)).body.data as { id: string }[]).map(({ id }) => id)
     const reinstall = async (template_id: string) => {
@@ -171,7 +171,7 @@ describe('the rights of a sub-user', function () {
     expect((await reinstall(first)).status).to.equal(202)
   })
 
-  it('let it take snapshots within the container’s quota, which it cannot set', async () => {
+  it('include snapshots within the quota, but not changes of the quota', async () => {
     await gateway.fleet.addGuest({ name: 'busy' }, 'host-b')
     await change({ container_names: ['busy'] })
     const path = '/containers/busy/snapshots'
@@ -182,7 +182,7 @@ describe('the rights of a sub-user', function () {
     expect(await answerOf(ask('PUT', `${path}/quota`, limit))).to.deep.equal([403, 'insufficient_scope', undefined])
   })
 
-  it('let it view a suspended container, but not change it', async () => {
+  it('include reads of a suspended container, but no changes', async () => {
     await gateway.request('PUT', '/containers/own/expiry', { body: { expires_at: '2001-01-01' } })
     await waitFor(() => gateway.fleet.view.findGuest(own.uuid)!.guest.policyBlocked, {
       what: 'it is blocked',
@@ -194,7 +194,7 @@ describe('the rights of a sub-user', function () {
       const body = method === 'GET' || method === 'DELETE' ? {} : { body: bodies[path] ?? {} }
       const { status, body: reply } = await ask(method, real, body)
       const label = `${method} ${path}: ${status}`
-      // Containers have no screen.
+      // Only virtual machines have a screen.
       if (method === 'GET') expect(status, label).to.equal(path.endsWith('/screenshot') ? 400 : 200)
       else expect([status, reply.code], label).to.deep.equal([403, 'policy_blocked'])
       if (method !== 'GET') writes++
@@ -208,7 +208,7 @@ describe('the rights of a sub-user', function () {
   })
 })
 
-/** Valid bodies, so that no other check fails first. */
+/** Valid bodies for these routes, so that a request is not refused for its body. */
 const bodies: Readonly<Record<string, object>> = {
   '/containers/{id}/reinstall': { template_id: 'debian-12' },
   '/containers/{id}/boot': { mode: 'disk' },

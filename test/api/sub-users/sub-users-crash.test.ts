@@ -8,7 +8,7 @@ import { waitFor } from '../../support/wait.js'
 
 type Step = 'create' | 'rotate' | 'update' | 'remove'
 
-describe('sub-users when the store dies under a request', function () {
+describe('a gateway whose store dies during a request', function () {
   let gateway: TestGateway
   let calls: SubUserCalls
   beforeEach(async () => {
@@ -19,7 +19,7 @@ describe('sub-users when the store dies under a request', function () {
   afterEach(() => gateway.close())
 
   const back = () => waitFor(() => gateway.store.ready(), { what: 'the store is back' })
-  /** Once, the store accepts the step and then dies. `tell`: the gateway still receives the confirmation. */
+  /** Lets the store die after the next `step`. `tell`: the gateway still receives the confirmation. */
   const dieAfter = (step: Step, tell: boolean): void => {
     const { subUsers } = gateway.access
     const work = subUsers[step].bind(subUsers) as (...args: unknown[]) => Promise<unknown>
@@ -48,7 +48,7 @@ describe('sub-users when the store dies under a request', function () {
   const count = async (): Promise<number> => ((await gateway.request('GET', '/sub-users')).body.data as object[]).length
 
   for (const tell of [true, false])
-    it(`creates one with a password if the answer ${tell ? 'could not be stored' : 'did not arrive'}`, async () => {
+    it(`creates one sub-user for a repeated request if the first answer ${tell ? 'was not stored' : 'did not arrive'}`, async () => {
       dieAfter('create', tell)
       const first = await send('POST', '/sub-user/create', { container_name: 'own' })
       expect(first.status, first.text).to.equal(tell ? 200 : 503)
@@ -63,7 +63,7 @@ describe('sub-users when the store dies under a request', function () {
     })
 
   for (const tell of [true, false])
-    it(`returns a rotated password again if the answer ${tell ? 'could not be stored' : 'did not arrive'}`, async () => {
+    it(`returns a rotated password again if the first answer ${tell ? 'was not stored' : 'did not arrive'}`, async () => {
       const made = await calls.make({ container_name: 'own' })
       const caller = await calls.loggedIn(made)
       dieAfter('rotate', tell)
@@ -79,7 +79,7 @@ describe('sub-users when the store dies under a request', function () {
       expect((await caller('GET', '/containers')).status).to.equal(401)
     })
 
-  it('does not show a password again after a later change', async () => {
+  it('does not return a password again that was changed since', async () => {
     const made = await calls.make({ container_name: 'own' })
     const path = `/sub-users/${made.id}/rotate-password`
     dieAfter('rotate', false)
@@ -89,7 +89,7 @@ describe('sub-users when the store dies under a request', function () {
     expect([again.status, again.body.code]).to.deep.equal([409, 'invalid_state'])
   })
 
-  it('keeps an acknowledged change and removal', async () => {
+  it('keeps a change and a removal of a sub-user that it confirmed', async () => {
     const made = await calls.make({ container_name: 'own' })
     dieAfter('update', true)
     expect((await send('PATCH', `/sub-users/${made.id}`, { disabled: true })).status).to.equal(200)
@@ -102,7 +102,7 @@ describe('sub-users when the store dies under a request', function () {
     expect((await calls.make({ container_name: 'own', username: made.username })).password).not.to.equal('')
   })
 
-  it('refuses everybody while the store is down', async () => {
+  it('refuses requests of sub-users until the store is back', async () => {
     const caller = await calls.loggedIn(await calls.make({ container_name: 'own' }))
     await killUnder(gateway.store, gateway.redis)
     expect((await caller('GET', '/containers')).status).to.equal(503)

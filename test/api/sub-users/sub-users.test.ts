@@ -33,7 +33,7 @@ describe('a sub-user', function () {
   const opens = async (id: string, password: string): Promise<boolean> =>
     gateway.access.accounts.passwords.matches(await hashOf(id), password, { account: id, source: '' })
 
-  it('gets a name, a password and a code of 128 bits, shown in full once', async () => {
+  it('gets a name, a password and a code of 128 bits; the password is shown only once', async () => {
     const { body } = await create({ container_name: 'one' })
     const { id, username, password, access_code: code } = body.data
     expect(body.data).to.have.all.keys(
@@ -80,7 +80,7 @@ describe('a sub-user', function () {
     ])
   })
 
-  it('has neither password nor code in plain text in the store or in any log', async () => {
+  it('has a password and a code that are not in plain text in the store or in the audit log', async () => {
     const made = await calls.make({ container_name: 'one' }, { headers: { 'idempotency-key': 'k' } })
     const rotated = await gateway.request('POST', `/sub-users/${made.id}/rotate-password`, {
       body: { rotate_code: true },
@@ -94,7 +94,7 @@ describe('a sub-user', function () {
     expect(stored).to.include(made.username)
   })
 
-  it('is returned again without its password if it exists for the same containers', async () => {
+  it('is returned without a password if a request for the same containers is repeated', async () => {
     const first = await calls.make({ container_names: ['one', 'two'] })
     for (const body of [
       { container_names: ['two', 'one', String(one!.id)] },
@@ -109,7 +109,7 @@ describe('a sub-user', function () {
     expect((await calls.make({ container_name: 'one' })).id).not.to.equal(first.id)
   })
 
-  it('is rejected if one with other terms exists, or the name is used by another', async () => {
+  it('is refused if the containers have one with different settings, or if its name is used', async () => {
     const { username } = await calls.make({ container_name: 'one' })
     expect(await refusalOf(create({ container_name: 'one', permissions: ['container:read'] }))).to.deep.equal([
       409,
@@ -124,7 +124,7 @@ describe('a sub-user', function () {
     expect((await calls.make({ container_name: 'one', username: 'other' })).username).to.equal('other')
   })
 
-  it('gets a name from a bound key that reveals nothing about others', async () => {
+  it('gets a suffix to its name from a bound key, so that the key does not learn which names exist', async () => {
     await calls.make({ container_name: 'one', username: 'taken' })
     const key = await gateway.makeKey({ scopes: ['subuser:*', 'container:read'], container_uuids: [two!.uuid] })
     for (const username of ['taken', 'free', 'x'.repeat(64)]) {
@@ -135,13 +135,13 @@ describe('a sub-user', function () {
     }
   })
 
-  it('is created once by concurrent requests', async () => {
+  it('is created once for concurrent requests', async () => {
     const made = await Promise.all(Array.from({ length: 8 }, () => calls.make({ container_name: 'one' })))
     expect(new Set(made.map(({ id }) => id)).size).to.equal(1)
     expect(made.filter(({ password }) => password !== '')).to.have.length(1)
   })
 
-  it('is accepted in the form of older clients, and errors name the field', async () => {
+  it('can be created with empty fields like older clients send, and errors name the invalid field', async () => {
     const lenient = {
       container_name: ' one ',
       container_names: [],
@@ -168,7 +168,7 @@ describe('a sub-user', function () {
       expect(await refusalOf(create(body)), JSON.stringify(body)).to.deep.equal(refusal)
   })
 
-  it('changes only the sent fields', async () => {
+  it('keeps the settings that a change omits', async () => {
     const { id } = await calls.make({ container_name: 'one' })
     const before = await calls.find(id)
     for (const [body, change] of [
@@ -203,7 +203,7 @@ describe('a sub-user', function () {
     expect((await calls.change(id, { passwort: 'x', disabled: true })).ignored).to.deep.equal(['passwort'])
   })
 
-  it('gets a new password that ends its sessions, and a new code on request', async () => {
+  it('loses its sessions when its password is rotated, and gets a new code if requested', async () => {
     const made = await calls.make({ container_name: 'one' })
     const caller = await calls.loggedIn(made)
     expect((await caller('GET', '/containers')).status).to.equal(200)
@@ -225,7 +225,7 @@ describe('a sub-user', function () {
     expect((await subUsers.findByCode(code))?.username).to.equal(made.username)
   })
 
-  it('is deleted with its sessions, its name and its code', async () => {
+  it('loses its sessions and its code when it is deleted, and its name becomes free', async () => {
     const made = await calls.make({ container_name: 'one', username: 'alice' })
     const caller = await calls.loggedIn(made)
     expect((await gateway.request('DELETE', `/sub-users/${made.id}`)).status).to.equal(200)
@@ -244,7 +244,7 @@ describe('a sub-user', function () {
     expect((await calls.make({ container_name: 'one', username: 'alice' })).id).not.to.equal(made.id)
   })
 
-  it('loses a deleted container for every reader, and keeps it under a new name', async () => {
+  it('loses a container that is deleted, and keeps the others', async () => {
     const gone = await gateway.fleet.addGuest({ name: 'gone' }, 'host-b')
     const made = await calls.make({ container_names: ['gone', 'two'] })
     await gateway.request('DELETE', `/containers/${gone.uuid}/delete`)
@@ -259,7 +259,7 @@ describe('a sub-user', function () {
     expect((await calls.make({ container_name: 'two' })).id).to.equal(made.id)
   })
 
-  it('is in the audit log, and has a log of its own', async () => {
+  it('has audit log entries for its changes, and a log of its own actions', async () => {
     const made = await calls.make({ container_name: 'one' })
     await calls.change(made.id, { disabled: true, permissions: ['container:read'] })
     await calls.change(made.id, { disabled: false, permissions: ['container:read', 'container:power'] })

@@ -11,7 +11,7 @@ import { waitFor } from '../../support/wait.js'
 const name = 'panel.example'
 const problem = (type: string) => ({ type: `urn:ietf:params:acme:error:${type}`, detail: `said ${type}` })
 
-describe('TLS by an ACME authority', () => {
+describe('TLS with certificates of an ACME authority', () => {
   let pebble: Pebble
   let proxy: AcmeProxy
   let gateway: TestGateway
@@ -46,7 +46,7 @@ describe('TLS by an ACME authority', () => {
   const obtain = (target: string = name) => put({ mode: 'letsencrypt', target, email: 'a@panel.example' })
   const shown = async (): Promise<string> => (await shownCertificate(gateway.tls.address!)).fingerprint256
 
-  describe('obtains a certificate, although one in five nonces is refused', () => {
+  describe('obtains a certificate, although the authority refuses one in five nonces,', () => {
     for (const [what, target, more] of [
       ['for a name by HTTP-01', name, {}],
       ['for an address by HTTP-01', '127.0.0.1', {}],
@@ -63,14 +63,14 @@ describe('TLS by an ACME authority', () => {
         expect(gateway.tls.documents.challenge.value).to.equal(null)
       })
 
-    it('by TLS-ALPN-01 if another program uses port 80', async () => {
+    it('by TLS-ALPN-01 if a different program uses port 80', async () => {
       await start({ httpListen: { host: '127.0.0.1', port: pebble.port } })
       const { status, text } = await obtain()
       expect(status, text).to.equal(200)
     })
   })
 
-  it('does not order an existing certificate again, and uses one account', async () => {
+  it('does not order a certificate again that it has, and uses one account', async () => {
     await start()
     const { status, text, body } = await obtain()
     expect(status, text).to.equal(200)
@@ -83,7 +83,7 @@ describe('TLS by an ACME authority', () => {
     expect(Object.keys(accounts!)).to.deep.equal([proxy.url])
   })
 
-  describe('changes nothing when the authority fails', () => {
+  describe('keeps its certificate if the authority', () => {
     beforeEach(async () => {
       await start()
       expect((await put({ mode: 'self_signed', target: name })).status).to.equal(200)
@@ -99,19 +99,19 @@ describe('TLS by an ACME authority', () => {
       return reply.headers
     }
 
-    it('because it is down', async () => {
+    it('is down', async () => {
       await pebble.kill()
       await refused(503, 'acme_unavailable')
       await pebble.run()
       expect((await obtain()).status, 'succeeds once it runs again').to.equal(200)
     })
 
-    it('because it is not an ACME server', async () => {
+    it('is not an ACME server', async () => {
       proxy.meddle = () => ({ status: 200, problem: { hello: 'world' } })
       await refused(503, 'acme_unavailable')
     })
 
-    it('because it refuses the account, the order, the name', async () => {
+    it('refuses the account, the order or the certificate request', async () => {
       for (const [path, type] of [
         ['/sign-me-up', 'unauthorized'],
         ['/order-plz', 'rejectedIdentifier'],
@@ -122,7 +122,7 @@ describe('TLS by an ACME authority', () => {
       }
     })
 
-    it('because it cannot reach this server', async () => {
+    it('cannot reach this gateway', async () => {
       proxy.meddle = () => undefined
       await gateway.close()
       const elsewhere = { host: '127.0.0.1', port: await freePort() }
@@ -131,7 +131,7 @@ describe('TLS by an ACME authority', () => {
       await refused(409, 'acme_refused')
     })
 
-    it('because of its rate limit: 503, with its Retry-After', async () => {
+    it('limits the rate: the answer is 503 with the delay of the authority', async () => {
       for (const [retryAfter, expected] of [
         ['1234', /^1234$/],
         [new Date(Date.now() + 100_000).toUTCString(), /^(9\d|100)$/],
@@ -144,7 +144,7 @@ describe('TLS by an ACME authority', () => {
       }
     })
 
-    it('because it hangs: a timeout ends the order', async () => {
+    it('takes too long, and ends the order', async () => {
       await gateway.close()
       await start({ acme: { directory: proxy.url, caPem: proxy.caPem, orderMs: 800 } })
       expect((await put({ mode: 'self_signed', target: name })).status).to.equal(200)
@@ -154,17 +154,17 @@ describe('TLS by an ACME authority', () => {
       }
     })
 
-    it('because it sends an invalid certificate', async () => {
+    it('sends an invalid certificate', async () => {
       proxy.meddle = (path) => (path.startsWith('/certZ') ? { status: 200, problem: { certificate: 'x' } } : undefined)
       await refused(503, 'acme_unavailable')
     })
 
-    it('because it refuses every nonce', async () => {
+    it('refuses every nonce', async () => {
       proxy.meddle = (path) => (path === '/sign-me-up' ? { status: 400, problem: problem('badNonce') } : undefined)
       await refused(409, 'acme_refused')
     })
 
-    it('but obtains one if it is slow, and reports that to another request meanwhile', async () => {
+    it('is slow, until the new one is complete, and refuses other changes meanwhile', async () => {
       proxy.delayMs = 150
       const slow = obtain()
       await waitFor(() => gateway.tls.documents.challenge.value, { what: 'a challenge is open' })
@@ -177,7 +177,7 @@ describe('TLS by an ACME authority', () => {
     const pauses = { firstMs: 60, lastMs: 200 }
     const timing = { checkEveryMs: 30, pauses }
 
-    /** Makes the certificate close to its expiry. */
+    /** Replaces the certificate with one that expires in 10 days, when a renewal is due. */
     async function makeOld(): Promise<void> {
       const { settings } = gateway.tls.documents
       const dayMs = 86_400_000
@@ -191,7 +191,7 @@ describe('TLS by an ACME authority', () => {
       await settings.update((old) => ({ ...old, current: aged, change: `aged ${Math.random()}` }))
     }
 
-    it('happens in time, under load, without a failed request', async () => {
+    it('replaces the certificate in time, without a failed request under load', async () => {
       await start({ timing })
       await obtain()
       const agent = new HttpsAgent({ keepAlive: true, maxSockets: 4 })
@@ -218,7 +218,7 @@ describe('TLS by an ACME authority', () => {
       agent.destroy()
     })
 
-    it('retries after a failure with the authority’s delay, and warns', async () => {
+    it('is repeated after a failure, with a warning, as soon as the authority allows', async () => {
       await start({ timing })
       await obtain()
       await pebble.kill()

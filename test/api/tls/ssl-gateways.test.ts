@@ -73,7 +73,7 @@ describe('TLS of several gateways', () => {
   const shown = async (tls: Tls): Promise<string> =>
     (await shownCertificate(await waitFor(() => tls.address))).fingerprint256
 
-  it('applies a change at all gateways at once, and at one that starts', async () => {
+  it('is changed at all gateways at once, and is the same at one that starts later', async () => {
     const [one, two] = [await open(), await open()]
     for (const tls of [one, two]) {
       const wanted = await upload(tls)
@@ -89,7 +89,7 @@ describe('TLS of several gateways', () => {
     await waitFor(() => one.address === undefined, { timeoutMs: deadlineOf(2000), what: 'off' })
   })
 
-  it('reports a conflict to one of two concurrent changes', async () => {
+  it('is changed by one of several concurrent requests, and the others get an error', async () => {
     const [one, two] = [await open(), await open()]
     await upload(one)
     await waitFor(() => two.documents.settings.value?.enabled)
@@ -101,7 +101,7 @@ describe('TLS of several gateways', () => {
     for (const tls of [one, two]) await waitFor(async () => (await shown(tls)) === wanted)
   })
 
-  it('warns if a port is in use, and listens once it is free', async () => {
+  it('has a warning at a gateway whose port is in use, and starts there when the port is free', async () => {
     const port = await freePort()
     const taken = createServer()
     await new Promise<void>((done) => taken.listen(port, '127.0.0.1', done))
@@ -114,7 +114,7 @@ describe('TLS of several gateways', () => {
     expect(two.warnings).to.deep.equal([])
   })
 
-  it('rolls back if the listener does not show the new certificate', async () => {
+  it('keeps the previous settings if its listener does not show the new certificate', async () => {
     let isBroken = false
     const tls = await open({
       probe: async (...asked) => {
@@ -131,7 +131,7 @@ describe('TLS of several gateways', () => {
     expect(await upload(tls)).to.not.equal(former)
   })
 
-  it('uses the former certificate if the current one cannot be read', async () => {
+  it('uses the previous certificate if the current one cannot be read', async () => {
     const tls = await open()
     const former = await upload(tls)
     await upload(tls)
@@ -143,11 +143,11 @@ describe('TLS of several gateways', () => {
     await waitFor(async () => (await shown(tls)) === former, { what: 'the former certificate' })
   })
 
-  it('sends HSTS if it can lock nobody out, at most until the certificate ends', async () => {
+  it('sends HSTS only if that cannot lock out browsers, and at most until the certificate expires', async () => {
     const dayMs = 86_400_000
     const of = async (tls: Tls, target: string, more: LeafOptions = {}): Promise<string | undefined> => {
       const { certPem, keyPem } = await authority.issue(target, more)
-      // A certificate with its root is complete, even if the root is unknown.
+      // The gateway requires a complete chain, and the authority of the test is not among the known roots.
       await change(tls, { mode: 'uploaded', target, certPem: certPem + authority.rootPem, keyPem })
       return tls.hsts
     }
@@ -163,7 +163,7 @@ describe('TLS of several gateways', () => {
     expect(await of(await open({ plainIsPublic: true }), name), 'listen is public').to.equal(undefined)
   })
 
-  it('redirects only to a working TLS port', async () => {
+  it('redirects from port 80 only while its own port works', async () => {
     const [port, httpPort] = [await freePort(), await freePort()]
     const ask = (): Promise<number> =>
       fetch(`http://127.0.0.1:${httpPort}/`, { redirect: 'manual' }).then(
@@ -189,9 +189,9 @@ describe('TLS of several gateways', () => {
     await waitFor(async () => (await ask()) === 0, { what: 'off again' })
   })
 
-  it('renews once for all gateways', async () => {
+  it('renews its certificate once for all gateways', async () => {
     const ports = { http: await freePort(), tls: await freePort() }
-    // By default it rejects one nonce in twenty, and the repeated request would count as another order.
+    // By default Pebble refuses one nonce in twenty, and the repeated request would count as a second order.
     const env = { PEBBLE_WFE_NONCEREJECT: '0' }
     const pebble = await Pebble.start({ httpPort: ports.http, tlsPort: ports.tls, env })
     const proxy = await AcmeProxy.start(pebble.port)
@@ -238,7 +238,7 @@ describe('TLS of several gateways', () => {
     }
   })
 
-  it('answers a challenge at the gateway that the authority reaches', async () => {
+  it('answers a challenge at each gateway, whichever requested the certificate', async () => {
     const ports = { http: await freePort(), tls: await freePort() }
     const pebble = await Pebble.start({ httpPort: ports.http, tlsPort: ports.tls })
     try {

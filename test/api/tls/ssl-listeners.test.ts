@@ -8,7 +8,7 @@ import type { TestGateway } from '../../support/gateway/test-gateway.js'
 import type { TestAuthority } from '../../support/gateway/tls-material.js'
 import { waitFor } from '../../support/wait.js'
 
-describe('the listeners of HTTPS and of port 80', () => {
+describe('HTTPS and port 80', () => {
   const lab = new SslLab()
   const { put, get, shown, upload, off, overTls, overHttp, isRefused, ports } = lab
   let gateway: TestGateway
@@ -19,7 +19,7 @@ describe('the listeners of HTTPS and of port 80', () => {
   })
   after(() => lab.close())
 
-  describe('ports', () => {
+  describe('if a different program uses', () => {
     let taken: Server
     beforeEach(async () => {
       await off()
@@ -29,14 +29,14 @@ describe('the listeners of HTTPS and of port 80', () => {
     afterEach(() => new Promise<void>((done) => void taken.close(() => done())))
     const take = (port: number) => new Promise<void>((done) => taken.listen(port, '127.0.0.1', done))
 
-    it('are refused when another program uses one, and TLS stays off', async () => {
+    it('the port of HTTPS: TLS is refused and stays off', async () => {
       await take(ports.tls)
       const { status, body } = await put({ mode: 'self_signed', target: name })
       expect([status, body.code]).to.deep.equal([409, 'port_conflict'])
       expect((await get()).enabled).to.equal(false)
     })
 
-    it('work without port 80, if another program uses it: TLS is on, with a warning', async () => {
+    it('port 80: TLS works, with a warning', async () => {
       await waitFor(() =>
         overHttp('/', name).then(
           () => false,
@@ -71,14 +71,14 @@ describe('the listeners of HTTPS and of port 80', () => {
       ['http://evil.example/', name, `https://${name}:PORT/`],
       ['/', 'a@evil.example', `https://${name}:PORT/`],
     ] as const)
-      it(`redirects ${path} of ${host} to TLS`, async () => {
+      it(`redirects ${path} of the host ${host} to HTTPS`, async () => {
         expect(await overHttp(path, host)).to.deep.equal({
           status: 308,
           location: location.replace('PORT', String(ports.tls)),
         })
       })
 
-    it('keeps method and body, and answers only open challenges', async () => {
+    it('redirects a POST with a status that keeps its method, and answers 404 to unknown challenges', async () => {
       expect((await overHttp('/api/v1/containers', name, 'POST')).status).to.equal(308)
       expect((await overHttp('/.well-known/acme-challenge/x', name)).status).to.equal(404)
     })
@@ -92,11 +92,11 @@ describe('the listeners of HTTPS and of port 80', () => {
     })
   })
 
-  describe('the access policy', () => {
+  describe('with an access policy', () => {
     const policy = (body: object) => gateway.request('PUT', '/access-policy', { body })
     afterEach(() => policy({ enabled: false }))
 
-    it('applies to TLS, but not to port 80', async () => {
+    it('reject other addresses on HTTPS, and redirect them on port 80', async () => {
       await upload()
       expect((await overTls('/api/v1/dashboard')).status).to.equal(200)
       expect((await policy({ enabled: true, allowed_sources: ['192.0.2.0/24'] })).status).to.equal(200)
@@ -133,8 +133,8 @@ describe('the listeners of HTTPS and of port 80', () => {
     })
   })
 
-  describe('an open connection', () => {
-    it('continues with its first certificate', async () => {
+  describe('with an open connection', () => {
+    it('keep its certificate until it ends', async () => {
       const before = (await upload()).body.data.certificate.fingerprint
       const at = { host: '127.0.0.1', port: ports.tls, servername: name, ca: authority.rootPem }
       const socket = connectTls(at)

@@ -9,7 +9,7 @@ import { encrypted, TestAuthority } from '../../support/gateway/tls-material.js'
 
 const name = 'panel.example'
 
-/** Every form in which a key could be written; a part of each is enough. */
+/** Forms in which a private key could be written: its secret number in several encodings, and lines of the PEM. */
 function formsOf(pem: string): string[] {
   const key = createPrivateKey(pem)
   const { d = '' } = key.export({ format: 'jwk' })
@@ -18,13 +18,13 @@ function formsOf(pem: string): string[] {
   return [d, raw.toString('base64'), raw.toString('hex'), raw.toString('latin1'), ...lines.slice(1)]
 }
 
-/** Arguments and environment of every process that this one may read. */
+/** The arguments and the environment of all processes that this one may read. */
 function processTexts(): string {
   const read = (path: string): string => {
     try {
       return readFileSync(path, 'latin1')
     } catch {
-      return '' // it has ended, or is another's
+      return '' // the process has ended, or another user owns it
     }
   }
   const pids = readdirSync('/proc').filter((entry) => /^\d+$/.test(entry))

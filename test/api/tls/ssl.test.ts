@@ -17,8 +17,8 @@ describe('TLS of the API', () => {
   })
   after(() => lab.close())
 
-  describe('modes', () => {
-    it('is off at first, and nothing listens', async () => {
+  describe('in each mode', () => {
+    it('is off at first, and its port is closed', async () => {
       expect(await get()).to.deep.equal({
         enabled: false,
         mode: 'disabled',
@@ -33,7 +33,7 @@ describe('TLS of the API', () => {
       expect(await isRefused(ports.tls)).to.equal(true)
     })
 
-    it('self-signed: for the chosen name, kept if it is requested again', async () => {
+    it('creates a self-signed certificate for the given name, and keeps it for a repeated request', async () => {
       const { status, text, body } = await put({ mode: 'self-signed', target: 'Panel.Example.' })
       expect(status, text).to.equal(200)
       expect(body.data).to.include({ enabled: true, mode: 'self_signed', target: name, port: ports.tls })
@@ -47,7 +47,7 @@ describe('TLS of the API', () => {
       await waitFor(() => isRefused(ports.tls), { what: 'nothing listens' })
     })
 
-    it('loses its target and mail address when they are emptied while it is off', async () => {
+    it('deletes its name and mail address if they are empty in a request, but only while it is off', async () => {
       await put({ mode: 'self_signed', target: name, email: 'admin@panel.example' })
       const on = (await put({ target: '', email: '' })).body.data
       expect(on, 'they are in use').to.include({ target: name, email: 'admin@panel.example' })
@@ -56,7 +56,7 @@ describe('TLS of the API', () => {
       expect(await get()).to.include({ target: '', email: '' })
     })
 
-    it('self-signed for addresses', async () => {
+    it('creates a self-signed certificate for IP addresses', async () => {
       for (const [target, names] of [
         ['192.0.2.7', ['192.0.2.7']],
         ['[2001:db8::7]', ['2001:db8::7']],
@@ -67,7 +67,7 @@ describe('TLS of the API', () => {
       }
     })
 
-    it('uploaded: in use at once, in the right order, with HSTS if the certificate is trusted', async () => {
+    it('uses an uploaded certificate at once with its chain in order, and sends HSTS if it is trusted', async () => {
       const { certPem, keyPem } = await authority.issue(name)
       const [leaf, middle] = certPem.match(/-----BEGIN[^-]+-----[^-]+-----END[^-]+-----\n/g)!
       const { status, text, body } = await put({
@@ -83,7 +83,7 @@ describe('TLS of the API', () => {
       expect((await gateway.request('GET', '/ssl')).headers).not.to.have.property('strict-transport-security')
     })
 
-    it('sets both login cookies next to the HSTS header', async () => {
+    it('sets both cookies of a login together with the HSTS header', async () => {
       await upload()
       await makeAdmin(gateway, 'ada')
       const body = JSON.stringify({ username: 'ada', password })
@@ -101,7 +101,7 @@ describe('TLS of the API', () => {
       for (const cookie of cookies) expect(cookie).to.match(/; Path=\/; HttpOnly; SameSite=Strict; Secure/)
     })
 
-    it('returns to the former upload without another upload', async () => {
+    it('uses the previous upload again if the mode is selected without a new upload', async () => {
       const before = (await upload()).body.data.certificate.fingerprint
       await put({ mode: 'self_signed' })
       expect(await shown()).not.to.equal(before)
@@ -110,7 +110,7 @@ describe('TLS of the API', () => {
       expect(await shown()).to.equal(before)
     })
 
-    it('is limited to administrators, and in the audit log without any key', async () => {
+    it('is available only to administrators, and its changes are in the audit log without keys', async () => {
       const key = await gateway.makeKey({ scopes: ['host:*'] })
       expect((await gateway.request('GET', '/ssl', { key })).status).to.equal(403)
       expect((await put({ mode: 'disabled' }, { key })).status).to.equal(403)
@@ -121,7 +121,7 @@ describe('TLS of the API', () => {
     })
   })
 
-  describe('refuses, and stays unchanged for', () => {
+  describe('keeps its certificate and refuses', () => {
     let fingerprint = ''
     before(async () => {
       fingerprint = (await upload()).body.data.certificate.fingerprint
@@ -141,12 +141,12 @@ describe('TLS of the API', () => {
       return { cert_pem: certPem, key_pem: keyPem }
     }
 
-    it('a key of another certificate', async () => {
+    it('the key of a different certificate', async () => {
       const [one, other] = [await pair(name), await pair(name)]
       await refused({ ...one, key_pem: other.key_pem }, 'private_key_mismatch', 'key_pem')
     })
 
-    it('an incomplete upload, an invalid target, and TLS without a mode', async () => {
+    it('an incomplete upload, an invalid name or address, or TLS without a mode', async () => {
       const { cert_pem, key_pem } = await pair(name)
       await refused({ cert_pem }, 'missing_field', 'key_pem')
       await refused({ key_pem }, 'missing_field', 'cert_pem')
@@ -155,13 +155,13 @@ describe('TLS of the API', () => {
       await refused({ mode: 'disabled', enabled: true }, 'invalid_field', 'mode')
     })
 
-    it('a target that the certificate in use does not cover', async () => {
+    it('a name that the certificate in use does not contain', async () => {
       await refused({ target: 'other.example' }, 'certificate_name_mismatch', 'target')
     })
   })
 
   describe('in the metrics', () => {
-    it('shows the expiry of the certificate', async () => {
+    it('shows when the certificate expires', async () => {
       const metrics = async (): Promise<string> => (await gateway.request('GET', '/metrics')).text
       const figure = /^berth_tls_certificate_end_timestamp_seconds (\S+)$/m
       expect((await upload()).status).to.equal(200)

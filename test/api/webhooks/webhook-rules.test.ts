@@ -5,8 +5,8 @@ import { startTestGateway, type Reply, type TestGateway } from '../../support/ga
 import { waitFor } from '../../support/wait.js'
 import { WebhookReceiver } from '../../support/gateway/webhook-receiver.js'
 
-/** The gateway may call public addresses only. */
-describe('rules of webhooks', () => {
+/** Webhooks may have only public addresses in this test. */
+describe('the rules for webhooks', () => {
   let gateway: TestGateway
   let receiver: WebhookReceiver
   let guest: Guest
@@ -27,7 +27,7 @@ describe('rules of webhooks', () => {
       await call('DELETE', `/webhooks/${String(id)}`)
   })
 
-  /** A name whose address is only known once it is resolved. */
+  /** A URL with a name, whose address becomes known only when the gateway resolves it. */
   const url = (): string => `http://localhost:${receiver.port}/`
   const call = (method: 'GET' | 'POST' | 'PATCH' | 'DELETE', path: string, body?: object): Promise<Reply> =>
     gateway.request(method, path, body ? { body } : {})
@@ -40,18 +40,18 @@ describe('rules of webhooks', () => {
   for (const [what, fields, code, field] of [
     ['a private address', { url: 'https://10.1.2.3/' }, 'invalid_field', 'url'],
     ['an unknown event', { events: ['guest.eaten'] }, 'invalid_field', 'events'],
-    ['an event that is only streamed', { events: ['usage.host'] }, 'invalid_field', 'events'],
-    ['no event', { events: [] }, 'invalid_field', 'events'],
-    ['no name', { name: '' }, 'invalid_field', 'name'],
+    ['an event that only the event stream has', { events: ['usage.host'] }, 'invalid_field', 'events'],
+    ['an empty list of events', { events: [] }, 'invalid_field', 'events'],
+    ['an empty name', { name: '' }, 'invalid_field', 'name'],
   ] as const)
-    it(`refuses ${what}`, async () => {
+    it(`refuse ${what}`, async () => {
       const body = { name: `hook-${++names}`, url: url(), ...fields }
       const refused = await call('POST', '/webhooks', body)
       expect([refused.status, refused.body.code], refused.text).to.deep.equal([400, code])
       expect(refused.body.details.field).to.equal(field)
     })
 
-  it('send nobody data by a webhook that the owner may not read', async () => {
+  it('refuse a webhook, or a change of one, whose events the caller may not read', async () => {
     const key = await gateway.makeKey({ scopes: ['webhook:manage', 'task:read'] })
     const post = (events: string[]) =>
       gateway.request('POST', '/webhooks', {
@@ -75,7 +75,7 @@ describe('rules of webhooks', () => {
     expect((await gateway.request('GET', '/webhooks', { key: bound })).status).to.equal(403)
   })
 
-  it('require unique names, and limit their number', async () => {
+  it('require unique names, and limit the number of webhooks', async () => {
     await make({ name: 'Twin' })
     const twin = await call('POST', '/webhooks', { name: 'twin', url: url() })
     expect([twin.status, twin.body.code]).to.deep.equal([409, 'name_conflict'])
@@ -84,7 +84,7 @@ describe('rules of webhooks', () => {
     expect([full.status, full.body.code]).to.deep.equal([409, 'resource_exhausted'])
   })
 
-  it('reject the gateway’s own machine, and do not connect to a name that resolves to it', async () => {
+  it('refuse an address of the gateway itself, and block deliveries to a name that resolves to one', async () => {
     const refused = await gateway.request('POST', '/webhooks', { body: { name: 'own', url: receiver.url } })
     expect([refused.status, refused.body.code]).to.deep.equal([400, 'invalid_field'])
     const { body } = await gateway.request('POST', '/webhooks', { body: { name: 'by-name', url: url() } })

@@ -50,7 +50,7 @@ describe('webhooks', function () {
       what: `one that is ${status}`,
     })
 
-  it('send a change, signed with the secret that was shown once', async () => {
+  it('send a change, signed with a secret that is shown only once', async () => {
     const { id, secret } = await make({ events: ['guest.*'] })
     await change('told')
     const message = await receiver.type('guest.updated')
@@ -71,7 +71,7 @@ describe('webhooks', function () {
     expect(second.headers['webhook-signature']).not.to.equal(expectedSignature(secret, second))
   })
 
-  it('send only the requested kinds, and nothing while disabled', async () => {
+  it('send only the selected events, and none while they are disabled', async () => {
     const { id } = await make({ events: ['task.pending'] })
     await change('not asked for')
     await call('POST', `/containers/${guest.id}/restart`)
@@ -84,7 +84,7 @@ describe('webhooks', function () {
     expect(receiver.types).to.deep.equal(['task.pending', 'webhook.test'])
   })
 
-  it('retry until accepted, in order per container, without delaying others', async () => {
+  it('repeat a failed delivery, in order for each container and without delaying other containers', async () => {
     await make({ events: ['guest.*'] })
     let failures = 4
     receiver.answer = (response, message, count) => {
@@ -100,7 +100,7 @@ describe('webhooks', function () {
     expect(new Set(ids).size, 'every attempt has the same id').to.equal(1)
   })
 
-  it('deliver to a receiver that was down', async () => {
+  it('deliver an event after their receiver was down', async () => {
     const { id } = await make({ events: ['guest.*'] })
     await receiver.down()
     await change('while it was down')
@@ -113,7 +113,7 @@ describe('webhooks', function () {
     expect((await ended(id, 'delivered'))['response_status']).to.equal(204)
   })
 
-  it('do not wait for a slow receiver, and retry', async () => {
+  it('abandon a delivery that takes too long, and repeat it', async () => {
     const { id } = await make({ events: ['guest.*'] })
     receiver.answer = (response, message, count) => (count === 0 ? undefined : takes(response, message, count))
     await change('slow')
@@ -135,7 +135,7 @@ describe('webhooks', function () {
     await elsewhere.down()
   })
 
-  it('use only the status of a receiver’s answer, and read little of the rest', async () => {
+  it('read only the status and little of the rest of a receiver’s answer', async () => {
     const { id } = await make({ events: ['guest.*'] })
     let sent = 0
     for (const [name, answer] of [
@@ -172,7 +172,7 @@ describe('webhooks', function () {
     await waitFor(async () => (await deliveries(id)).every((one) => one['status'] === 'delivered'))
   })
 
-  it('survive receivers that end their connections under load', async () => {
+  it('deliver to receivers that close the connection before they have read everything', async () => {
     for (const [headers, bytes] of [
       ['Content-Length: 16000', 16_000],
       ['Content-Length: 200000', 200_000],
@@ -181,7 +181,7 @@ describe('webhooks', function () {
     ] as const) {
       const raw = await startRawServer((socket) => {
         closing(`200 OK\r\n${headers}`, Buffer.alloc(bytes))(socket)
-        // Unread data then arrives at once, together with the end.
+        // The receiver blocks, so that unread data and the end of the connection arrive together.
         for (const endMs = performance.now() + 20; performance.now() < endMs;);
       })
       const { id } = await make({ events: ['task.pending'], url: raw.url })
@@ -193,7 +193,7 @@ describe('webhooks', function () {
     }
   })
 
-  it('deliver an event again on request', async () => {
+  it('deliver an event once more on request', async () => {
     const { id } = await make({ events: ['guest.*'] })
     await change('by hand')
     const first = await ended(id, 'delivered')
@@ -206,7 +206,7 @@ describe('webhooks', function () {
     expect([unknown.status, unknown.body.code]).to.deep.equal([404, 'not_found'])
   })
 
-  it('do not redeliver events that the caller may not read', async () => {
+  it('do not repeat a delivery for a caller that may not read the event', async () => {
     const { id } = await make({ events: ['guest.*'] })
     await change('not for all')
     const first = await ended(id, 'delivered')
@@ -221,7 +221,7 @@ describe('webhooks', function () {
     expect(taken?.status).to.equal(202)
   })
 
-  it('log the destination without secrets', async () => {
+  it('are recorded in the audit log without the secret parts of their URL', async () => {
     const { id } = await make({ url: `${receiver.url}/SECRET-1?key=SECRET-2` })
     await call('PATCH', `/webhooks/${id}`, { url: `${receiver.url}/SECRET-3` })
     await call('PATCH', `/webhooks/${id}`, { url: 'https:// SECRET-4' })
@@ -236,7 +236,7 @@ describe('webhooks', function () {
     ])
   })
 
-  it('are deleted with their pending deliveries', async () => {
+  it('are deleted together with their pending deliveries', async () => {
     const { id } = await make({ events: ['guest.*'] })
     receiver.answer = answers(500)
     await change('in vain')
