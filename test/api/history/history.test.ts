@@ -18,7 +18,7 @@ const row = {
   io_write_bytes_per_sec: null,
 }
 
-describe('history over HTTP', () => {
+describe('the history of usage', () => {
   let gateway: TestGateway
   let uuid: string
   let files: SeriesFiles
@@ -31,7 +31,7 @@ describe('history over HTTP', () => {
   })
   after(() => gateway.close())
 
-  /** Writes figures that an agent recorded that many steps ago. */
+  /** Writes values into the history, each as old as its key says: a number of steps of the range. */
   function record(key: string, range: keyof typeof tiers, ago: Record<number, Partial<Figures>>): void {
     const now = indexAt(tiers[range], Date.now())
     const points = Object.entries(ago).map(([steps, known]) => ({
@@ -42,13 +42,13 @@ describe('history over HTTP', () => {
   }
   const read = async (path: string): Promise<Body> => (await gateway.request('GET', path)).body.data
 
-  it('is empty without data', async () => {
+  it('has no points before anything was recorded', async () => {
     const { uuid: other } = await gateway.fleet.addGuest({ name: 'new' })
     const expected = { range: 'month', step_seconds: 3600, points: [] }
     expect(await read(`/containers/${other}/history?range=month`)).to.deep.equal(expected)
   })
 
-  it('has one step per minute, with null for missing values', async () => {
+  it('has one point per minute, with null for values that were not recorded', async () => {
     record(uuid, 'day', {
       5: { cpuPercent: 12.345, rxBytesPerSec: 10.4 },
       3: { memoryBytes: 1024, diskBytes: 0 },
@@ -74,14 +74,14 @@ describe('history over HTTP', () => {
     ['month', 3600, 700],
     ['year', 86_400, 300],
   ] as const)
-    it(`of a ${range} has steps of ${seconds} s`, async () => {
+    it(`has one point per ${seconds} s in the range of a ${range}`, async () => {
       record(uuid, range, { [ago]: { cpuPercent: 1 } })
       const { step_seconds, points } = await read(`/containers/${uuid}/history?range=${range}`)
       expect([step_seconds, points[0].cpu_usage_pct]).to.deep.equal([seconds, 1])
       expect(points.length).to.be.within(ago, ago + 2)
     })
 
-  it('of a host has the same form, for the named host', async () => {
+  it('has the same form for a host', async () => {
     record(hostSeries, 'day', { 2: { cpuPercent: 33, memoryBytes: 5 } })
     const { host_id, points } = await read('/host-history')
     expect([host_id, points[0].cpu_usage_pct, points[0].memory_usage_bytes]).to.deep.equal(['host-a', 33, 5])
@@ -90,14 +90,14 @@ describe('history over HTTP', () => {
     expect([unknown.status, unknown.body.details.field]).to.deep.equal([400, 'host_id'])
   })
 
-  it('refuses other ranges', async () => {
+  it('is refused for an unknown range', async () => {
     for (const path of ['/containers/web/history?range=week', '/host-history?range=1']) {
       const { status, body } = await gateway.request('GET', path)
       expect([status, body.code, body.details.field], path).to.deep.equal([400, 'invalid_field', 'range'])
     }
   })
 
-  it('is visible to callers who may see the container', async () => {
+  it('is shown to callers that may see the container; a host’s is not shown to bound keys', async () => {
     const other = await gateway.fleet.addGuest({ name: 'theirs' })
     const bound = await gateway.makeKey({ scopes: ['container:read'], container_uuids: [other.uuid] })
     const [unseen, absent] = await Promise.all(
@@ -108,14 +108,14 @@ describe('history over HTTP', () => {
     expect((await gateway.request('GET', '/host-history', { key: bound })).status).to.equal(403)
   })
 
-  it('of an offline host answers 503', async () => {
+  it('is refused with 503 while the host is offline', async () => {
     await gateway.fleet.setHostState('host-a', 'offline')
     for (const path of ['/containers/web/history', '/host-history?host_id=host-a'])
       expect((await gateway.request('GET', path)).status, path).to.equal(503)
     await gateway.fleet.setHostState('host-a', 'online')
   })
 
-  it('continues after a restart of the agent', async () => {
+  it('is still complete after a restart of the agent', async () => {
     await gateway.fleet.agentOf('host-a').restart()
     await waitFor(async () => (await gateway.request('GET', '/containers/web/history')).status === 200, {
       what: 'the host is back',
@@ -123,7 +123,7 @@ describe('history over HTTP', () => {
     expect((await read('/containers/web/history')).points[0].cpu_usage_pct).to.equal(12.35)
   })
 
-  it('is deleted with its guest', async () => {
+  it('is deleted when its guest is deleted', async () => {
     expect(existsSync(join(directory, uuid))).to.equal(true)
     await gateway.fleet.work('host-a')
     await gateway.request('DELETE', '/containers/web/delete')
@@ -131,7 +131,7 @@ describe('history over HTTP', () => {
   })
 })
 
-it('the history of an agent fits into the limit of the gateway', () => {
+it('the longest history of an agent is smaller than the limit for answers of agents', () => {
   const figures = Array<number>(1440).fill(1e15)
   const columns = [
     'cpuUsagePct',

@@ -9,14 +9,14 @@ describe('the acceleration of a host', function () {
   before(async () => void (gateway = await startTestGateway()))
   after(() => gateway.close())
 
-  /** The acceleration of the only host, as the API shows it. */
+  /** The acceleration of the only host and its reason, as the list of hosts shows them. */
   const shown = async (): Promise<Record<string, unknown>> => {
     const [row] = (await gateway.request('GET', '/hosts')).body.data as Record<string, unknown>[]
     const { kvm, kvm_acceleration: how, kvm_reason: why } = row!
     return { kvm, how, why }
   }
 
-  it('is shown with its present state, without a restart of the agent', async () => {
+  it('is shown as it is at present, without a restart of the agent', async () => {
     expect(await shown()).to.deep.equal({ kvm: false, how: '', why: '' })
     for (const [acceleration, accelerationReason] of [
       ['tcg', '/dev/kvm is not there'],

@@ -16,7 +16,7 @@ import { shell } from '../../support/host/setup-shell.js'
 import { LabAgent } from '../../support/memory/lab-agent.js'
 import { waitFor } from '../../support/wait.js'
 
-/* The whole gateway, as berth-gateway starts it, and an agent that joins it only over the API. */
+/* Tests a complete gateway as berth-gateway starts it, and an agent that joins it over the API. */
 
 describe('/hosts', function () {
   let directory: string
@@ -73,7 +73,7 @@ describe('/hosts', function () {
 
   let hostId: string
 
-  it('adds a host, which joins with the token and is online', async () => {
+  it('adds a host, which is online once it has joined with its token', async () => {
     const address = `127.0.0.1:${await freePort()}`
     const added = await call('POST', '/hosts', { name: 'one', address, comment: 'ignored' })
     expect(added.status).to.equal(201)
@@ -95,7 +95,7 @@ describe('/hosts', function () {
     expect(body.data[0].certificate_expires_at).not.to.equal('')
   })
 
-  it('refuses bad input, unknown hosts and names in use', async () => {
+  it('refuses invalid fields, unknown hosts, used names and used addresses', async () => {
     for (const [body, field] of [
       [{ address: 'a:1' }, 'name'],
       [{ name: 'two', address: 'nowhere' }, 'address'],
@@ -127,7 +127,7 @@ describe('/hosts', function () {
       expect((await call(method, path, method === 'GET' ? undefined : {})).status, `${method} ${path}`).to.equal(404)
   })
 
-  it('changes name and draining, but only the sent fields', async () => {
+  it('changes the name and the draining of a host, and keeps fields that a change omits', async () => {
     const renamed = await call('PATCH', `/hosts/${hostId}`, { name: 'uno' })
     expect(renamed.body.data).to.include({ name: 'uno', draining: false, status: 'online' })
     const draining = await call('PATCH', `/hosts/${hostId}`, { draining: true })
@@ -143,7 +143,7 @@ describe('/hosts', function () {
     await call('PATCH', `/hosts/${hostId}`, { draining: false })
   })
 
-  it('accepts a public address, and detects one if none is set', async () => {
+  it('stores a public address, or shows a detected one if none is set', async () => {
     const guess = (await call('GET', `/hosts/${hostId}`)).body.data
     expect(guess.public_address_source).to.be.oneOf(['guess', 'none'])
     expect(guess.public_address, 'never loopback').not.to.match(/^127\./)
@@ -192,7 +192,7 @@ describe('/hosts', function () {
     await call('DELETE', `/hosts/${id}`, {})
   })
 
-  it('lets a key without host:manage only read, and a bound key manage nothing', async () => {
+  it('lets a key without host:manage only read, and a bound key change nothing', async () => {
     const reader = (await call('POST', '/api-keys', { name: 'reader' })).body.data.key
     expect((await call('GET', '/hosts', undefined, reader)).status).to.equal(200)
     for (const [method, path] of [
@@ -210,7 +210,7 @@ describe('/hosts', function () {
     expect(answer.body.code).to.equal('insufficient_scope')
   })
 
-  it('shows a bound key the number of its own containers on a host', async () => {
+  it('shows a bound key only the number of its own containers', async () => {
     const { uuid } = agent!.guests()[0]!
     const bound = await call('POST', '/api-keys', {
       name: 'one',
@@ -223,14 +223,14 @@ describe('/hosts', function () {
     expect((await call('GET', `/hosts/${hostId}`, undefined, one)).body.data.containers).to.equal(1)
   })
 
-  it('logs only the documented fields of a change', async () => {
+  it('writes only documented fields of a change to the audit log', async () => {
     const body = { draining: false, note: 'not documented', password: 'very secret' }
     expect((await call('PATCH', `/hosts/${hostId}`, body)).status).to.equal(200)
     const [entry] = (await call('GET', '/audit-logs')).body.data
     expect(entry).to.include({ action: 'host.update', detail: `id ${hostId}, draining false` })
   })
 
-  it('writes join tokens to no log', async () => {
+  it('writes no join token to the audit log', async () => {
     const made = await call('POST', `/hosts/${hostId}/join-token`, {})
     expect(made.status).to.equal(201)
     const log = JSON.stringify((await call('GET', '/audit-logs')).body)
@@ -238,7 +238,7 @@ describe('/hosts', function () {
     expect(log).not.to.contain('berth_jt_')
   })
 
-  it('removes a host with containers only by force', async () => {
+  it('removes a host that has containers only if the request forces it', async () => {
     expect((await call('DELETE', `/hosts/${hostId}`)).body).to.include({ code: 'invalid_state' })
     expect((await call('DELETE', `/hosts/${hostId}?force=true`)).status).to.equal(200)
     expect((await call('GET', '/hosts')).body.data).to.deep.equal([])

@@ -8,7 +8,7 @@ import { waitFor } from '../../support/wait.js'
 const mib = 1024 ** 2
 const none = { total_mb: 0, used_mb: 0, free_mb: 0, enabled: false, swap_file: '', size_mb: 0 }
 
-describe('swap over HTTP', () => {
+describe('the swap file of a host', () => {
   let gateway: TestGateway
   let agent: LabAgent
   let swap: MemorySwap
@@ -35,7 +35,7 @@ describe('swap over HTTP', () => {
     return [status, code, ...(details ? [details.field] : [])]
   }
 
-  it('is absent at first', async () => {
+  it('does not exist at first', async () => {
     expect(await read()).to.deep.equal({ host_id: 'host-a', ...none })
   })
 
@@ -55,7 +55,7 @@ describe('swap over HTTP', () => {
     expect(await read()).to.deep.equal(larger)
   })
 
-  it('activates the new file before the old one is removed', async () => {
+  it('is replaced by a new one, which is activated before the old one is removed', async () => {
     await post({ action: 'create', size_mb: 64 })
     swap.calls.length = 0
     await post({ size_mb: 128 })
@@ -63,13 +63,13 @@ describe('swap over HTTP', () => {
     expect(effects).to.deep.equal(['use 1', 'release 0'])
   })
 
-  it('is created by a resize of a host without swap, and stays disabled during one', async () => {
+  it('is created by a resize if it does not exist, and stays disabled during a resize', async () => {
     expect((await post({ size_mb: '256' })).body.data).to.include({ size_mb: 256, enabled: true })
     await post({ action: 'disable' })
     expect((await post({ size_mb: 512 })).body.data).to.include({ size_mb: 512, enabled: false, total_mb: 0 })
   })
 
-  it('is deleted, active or not', async () => {
+  it('can be deleted whether it is active or not', async () => {
     for (const action of ['enable', 'disable']) {
       await post({ action: 'create', size_mb: 64 })
       await post({ action })
@@ -81,7 +81,7 @@ describe('swap over HTTP', () => {
     expect(await refused({ action: 'delete' })).to.deep.equal([409, 'invalid_state'])
   })
 
-  it('stays when its deletion fails', async () => {
+  it('stays active if its deletion fails', async () => {
     await post({ action: 'create', size_mb: 64 })
     let failures = 1
     swap.faults.remove = () => {
@@ -92,7 +92,7 @@ describe('swap over HTTP', () => {
     expect(await read()).to.include({ size_mb: 64, enabled: true, total_mb: 64 })
   })
 
-  it('includes other swap of the host in its total, and leaves it unchanged', async () => {
+  it('does not affect other swap of the host, which is included in the total', async () => {
     swap.otherBytes = 1000 * mib
     expect(await read()).to.include({ ...none, total_mb: 1000, free_mb: 1000 })
     expect((await post({ action: 'create', size_mb: 64 })).body.data).to.include({
@@ -101,7 +101,7 @@ describe('swap over HTTP', () => {
     })
   })
 
-  it('refuses impossible values, and names the field', async () => {
+  it('is not changed by invalid values, and the error names the field', async () => {
     expect(await refused({ action: 'enable' })).to.deep.equal([409, 'invalid_state'])
     expect(await refused({ action: 'disable' })).to.deep.equal([409, 'invalid_state'])
     expect(await refused({ action: 'remove', size_mb: 64 })).to.deep.equal([400, 'invalid_field', 'action'])
@@ -116,7 +116,7 @@ describe('swap over HTTP', () => {
     expect(swap.files.get(0)).to.include({ sizeBytes: 64 * mib, active: true })
   })
 
-  it('refuses more than the disk has next to the old file', async () => {
+  it('is not resized if the disk has no space for the new file next to the old one', async () => {
     await post({ action: 'create', size_mb: 1024 })
     const { room } = swap
     swap.room = { totalBytes: 10_000 * mib, usedBytes: 8000 * mib }
@@ -127,7 +127,7 @@ describe('swap over HTTP', () => {
     expect(swap.files.get(0)).to.include({ sizeBytes: 1024 * mib, active: true })
   })
 
-  it('stays if memory has no space for its content', async () => {
+  it('stays active if its content does not fit into memory', async () => {
     await post({ action: 'create', size_mb: 1024 })
     swap.files.set(0, { ...swap.files.get(0)!, usedBytes: 900 * mib })
     const { memory } = swap
@@ -147,7 +147,7 @@ describe('swap over HTTP', () => {
     ['keep', 'agent_error', 502],
     ['release', 'agent_error', 502],
   ] as const)
-    it(`stays unchanged if ${call} fails, without details of the failure`, async () => {
+    it(`stays unchanged if the step “${call}” of a resize fails, and the error has no details`, async () => {
       await post({ action: 'create', size_mb: 64 })
       let failures = 1
       swap.faults[call] = (slot) => {
@@ -162,7 +162,7 @@ describe('swap over HTTP', () => {
       expect([...swap.files.keys()]).to.deep.equal([0])
     })
 
-  it('allows one change at a time', async () => {
+  it('is not changed while another change runs', async () => {
     let go = (): void => undefined
     swap.faults.make = () => new Promise((done) => (go = done))
     const first = post({ action: 'create', size_mb: 64 })
@@ -172,7 +172,7 @@ describe('swap over HTTP', () => {
     expect((await first).body.data).to.include({ size_mb: 64 })
   })
 
-  it('changes once if a request is repeated', async () => {
+  it('is changed once if a request is repeated', async () => {
     const headers = { 'idempotency-key': 'swap-1' }
     const first = await post({ action: 'create', size_mb: 64 }, { headers })
     const again = await post({ action: 'create', size_mb: 64 }, { headers })
@@ -181,7 +181,7 @@ describe('swap over HTTP', () => {
     expect(swap.calls.filter((call) => call === 'make 0')).to.have.length(1)
   })
 
-  it('belongs to the named host, and appears as its task', async () => {
+  it('is changed on the given host, which has a task for the change', async () => {
     const { body } = await post({ action: 'create', size_mb: 64 }, {}, '/swap?host_id=host-b')
     expect(body.data).to.include({ host_id: 'host-b', size_mb: 64 })
     expect(await read('/swap?host_id=host-b')).to.include({ size_mb: 64 })
@@ -192,7 +192,7 @@ describe('swap over HTTP', () => {
     expect([unknown.status, unknown.body.details.field]).to.deep.equal([400, 'host_id'])
   })
 
-  it('of an offline host answers 503', async () => {
+  it('is neither shown nor changed while the host is offline', async () => {
     await gateway.fleet.setHostState('host-b', 'offline')
     for (const method of ['GET', 'POST'] as const) {
       const body = method === 'POST' ? { body: { size_mb: 64 } } : {}
@@ -202,7 +202,7 @@ describe('swap over HTTP', () => {
     await gateway.fleet.setHostState('host-b', 'online')
   })
 
-  it('has its own scopes, and refuses keys that are bound to containers', async () => {
+  it('requires scopes of its own, and is not available to bound keys', async () => {
     const [reader, other] = [
       await gateway.makeKey({ scopes: ['swap:read'] }),
       await gateway.makeKey({ scopes: ['host:manage'] }),
@@ -215,7 +215,7 @@ describe('swap over HTTP', () => {
     expect((await post({ size_mb: 64 }, { key: bound })).status).to.equal(403)
   })
 
-  it('is audited with the request', async () => {
+  it('is changed with an entry in the audit log that contains the request', async () => {
     await post({ action: 'create', size_mb: 77 })
     const [entry] = (await gateway.request('GET', '/audit-logs?action=swap.change')).body.data
     expect(entry).to.include({
@@ -226,7 +226,7 @@ describe('swap over HTTP', () => {
     })
   })
 
-  it('is activated when the agent starts, if the boot did not activate it', async () => {
+  it('is activated when the agent starts, if it is not active yet', async () => {
     await post({ action: 'create', size_mb: 64 })
     swap.files.set(0, { ...swap.files.get(0)!, active: false })
     swap.files.set(1, { ...swap.files.get(0)!, slot: 1, kept: false })

@@ -1,14 +1,14 @@
 import { expect } from 'chai'
 import { startTestGateway, type TestGateway } from '../../support/gateway/test-gateway.js'
 
-describe('the endpoints next to the API', () => {
+describe('the endpoints outside of the API', () => {
   let gateway: TestGateway
   before(async () => {
     gateway = await startTestGateway()
   })
   after(() => gateway.close())
 
-  it('report health, readiness and metrics', async () => {
+  it('return the health, the readiness and the metrics of the gateway', async () => {
     expect((await gateway.request('GET', '/healthz', { key: '' })).text).to.equal('ok\n')
     expect((await gateway.request('GET', '/readyz', { key: '' })).status).to.equal(200)
     const { id } = await gateway.fleet.addGuest()
@@ -26,7 +26,7 @@ describe('the endpoints next to the API', () => {
     expect(text).to.include('berth_host_disk_used_bytes{host="host-a"} 1500000000')
   })
 
-  it('show metrics through a proxy only to a key with the scope', async () => {
+  it('show metrics through a proxy only to a key with the scope metrics:read', async () => {
     const ask = (key: string) =>
       gateway.request('GET', '/metrics', { key, headers: { 'x-forwarded-for': '127.0.0.1' } })
     expect((await ask('')).status).to.equal(401)
@@ -41,7 +41,7 @@ describe('the endpoints next to the API', () => {
     ['key', 401, 200, 200],
     ['loopback', 200, 200, 403],
   ] as const)
-    it(`show metrics only to ${metricsFor} if configured`, async () => {
+    it(`show metrics as the setting “${metricsFor}” allows`, async () => {
       const other = await startTestGateway({ metricsFor })
       try {
         const ask = async (key: string, headers = {}) =>
@@ -54,7 +54,7 @@ describe('the endpoints next to the API', () => {
       }
     })
 
-  it('serve documents without a key, and load nothing from another host', async () => {
+  it('serve documentation without a key, which loads nothing from other servers', async () => {
     const { text, headers } = await gateway.request('GET', '/docs', { key: '' })
     expect(headers['content-security-policy']).to.include("default-src 'none'").and.not.to.include('http')
     expect(text).not.to.match(/https?:/)
@@ -63,7 +63,7 @@ describe('the endpoints next to the API', () => {
     expect((await gateway.request('GET', '/docs/../../package.json')).status).to.equal(404)
   })
 
-  it('redirect from addresses that users try first', async () => {
+  it('redirect from / to the documentation, name it under /api, and compress large files', async () => {
     const home = await fetch(gateway.url, { redirect: 'manual' })
     expect([home.status, home.headers.get('location')]).to.deep.equal([302, '/docs'])
     for (const path of ['/api/v1', '/api', '/api/v1/'])

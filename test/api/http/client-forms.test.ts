@@ -18,8 +18,8 @@ import { startTestGateway, type TestGateway } from '../../support/gateway/test-g
 
 type Check = (body: Record<string, unknown>) => Record<string, unknown>
 
-/** Every field of every body, in the forms that clients send for the type in its schema. */
-describe('tolerated forms of values, in every field of every body', () => {
+/** Tests every field of every request body with the forms that clients send for the type in its schema. */
+describe('values in a tolerated form', () => {
   let gateway: TestGateway
   before(async () => {
     gateway = await startTestGateway()
@@ -31,12 +31,12 @@ describe('tolerated forms of values, in every field of every body', () => {
       route.body ? [{ route, schema: route.body, check: compileChecks(route).body }] : [],
     )
 
-  it('are tested on a dozen bodies and more than a hundred fields', () => {
+  it('are tested in more than a dozen bodies and a hundred fields', () => {
     expect(bodies()).to.have.length.greaterThan(12)
     expect(bodies().flatMap(({ schema }) => fieldsOf(schema))).to.have.length.greaterThan(100)
   })
 
-  it('are equivalent to the proper form', () => {
+  it('are equivalent to the value in the form of the schema', () => {
     for (const { route, schema, check } of bodies())
       for (const field of fieldsOf(schema)) {
         const right = rightValue(field.schema)
@@ -46,7 +46,7 @@ describe('tolerated forms of values, in every field of every body', () => {
       }
   })
 
-  it('count as absent if they are empty', () => {
+  it('are ignored like omitted fields if they are empty', () => {
     for (const { route, schema, check } of bodies())
       for (const field of fieldsOf(schema)) {
         if (!field.optional || field.schema.restricts) continue
@@ -56,7 +56,7 @@ describe('tolerated forms of values, in every field of every body', () => {
       }
   })
 
-  it('are rejected if they are ambiguous, with the name of the field', () => {
+  it('are refused if they are ambiguous, and the error names the field', () => {
     for (const { route, schema, check } of bodies())
       for (const field of fieldsOf(schema))
         for (const form of hostileForms(field.schema)) {
@@ -66,7 +66,7 @@ describe('tolerated forms of values, in every field of every body', () => {
         }
   })
 
-  it('leave restrictions unchanged in a change and are rejected in a creation if they are empty', () => {
+  it('that are empty do not lift restrictions: a change ignores them, and a creation is refused', () => {
     let restricting = 0
     for (const { route, schema, check } of bodies())
       for (const field of fieldsOf(schema)) {
@@ -78,12 +78,12 @@ describe('tolerated forms of values, in every field of every body', () => {
           else expect(work(), label(route, field, form)).to.deep.equal(check(bodyWith(schema, field, undefined)))
         }
       }
-    // Five of a key and seven of a sub-user, twice; firewall rules; two of the access policy; WebSSH origins; one of an
-    // administrator; the public address of a host.
+    // Fields that restrict: a key has five and a sub-user seven, each in two routes. The other six are the rules of
+    // a firewall, two of the access policy, WebSSH origins, one of an administrator, and a host's public address.
     expect(restricting).to.equal(30)
   })
 
-  describe('of restrictions of a key', () => {
+  describe('in the restrictions of a key', () => {
     const uuid = '11111111-1111-4111-8111-111111111111'
     const bounds = {
       scopes: ['container:read', 'task:read'],
@@ -100,7 +100,7 @@ describe('tolerated forms of values, in every field of every body', () => {
       ['disabled', [null, '', ' ']],
     ]
 
-    it('leave them unchanged in a change with empty values', async () => {
+    it('leave them unchanged if they are empty in a change', async () => {
       const keys = new KeyCalls(gateway)
       const { id } = await keys.make(bounds)
       for (const [field, forms] of open)
@@ -113,7 +113,7 @@ describe('tolerated forms of values, in every field of every body', () => {
       expect(await keys.find(id)).to.deep.include(bounds)
     })
 
-    it('refuse the creation of a key with an empty one', async () => {
+    it('prevent the creation of a key if one of them is empty', async () => {
       const count = async () => (await gateway.request('GET', '/api-keys')).body.data.length as number
       const before = await count()
       for (const [field, forms] of [...open, ['scopes', [[]]] as const])
@@ -126,7 +126,7 @@ describe('tolerated forms of values, in every field of every body', () => {
       expect(await count()).to.equal(before)
     })
 
-    it('are accepted as text', async () => {
+    it('are accepted as text or numbers', async () => {
       const keys = new KeyCalls(gateway)
       const { id } = await keys.make({
         scopes: 'container:read, task:read',
@@ -139,7 +139,7 @@ describe('tolerated forms of values, in every field of every body', () => {
     })
   })
 
-  describe('of a firewall', () => {
+  describe('in a firewall', () => {
     const rule = { direction: 'in', protocol: 'tcp', action: 'DROP', port: '25' }
     const put = async (body: object): Promise<Body> => {
       const reply = await gateway.request('PUT', '/containers/walled/firewall', { body })
@@ -147,7 +147,7 @@ describe('tolerated forms of values, in every field of every body', () => {
       return reply.body.data
     }
 
-    it('leave omitted rules and the default unchanged', async () => {
+    it('leave the rules and the default action unchanged if they are empty or omitted', async () => {
       await gateway.fleet.addGuest({ name: 'walled' })
       const stored = await put({ enabled: true, default_action: 'DROP', rules: [rule] })
       for (const rules of [null, '', ',,,', {}, [''], [null], undefined])
@@ -160,14 +160,14 @@ describe('tolerated forms of values, in every field of every body', () => {
       expect((await put({ enabled: true, default_action: 'DROP', rules: [] })).rules).to.deep.equal([])
     })
 
-    it('are rejected if one of several rules is empty', async () => {
+    it('are refused if one of several rules is empty', async () => {
       for (const bad of [null, {}, '']) {
         const body = { enabled: true, default_action: 'ACCEPT', rules: [rule, bad] }
         expect((await gateway.request('PUT', '/containers/walled/firewall', { body })).status).to.equal(400)
       }
     })
 
-    it('accept any case, numbers as ports, and an empty value for all', async () => {
+    it('may have upper or lower case, a number as the port, or an empty network for “all”', async () => {
       const sent = { ...rule, direction: 'IN', protocol: 'Tcp', action: 'drop', port: 22, network: '' }
       const { rules } = await put({
         enabled: true,

@@ -9,7 +9,7 @@ import { expectInTime, quickest } from '../../support/promised-time.js'
 
 const timeouts = { headersMs: 400, requestMs: 800, keepAliveMs: 5000, checkEveryMs: 100 }
 
-describe('HTTP under faults', function () {
+describe('the HTTP server during faults', function () {
   let gateway: TestGateway
   let logged = ''
   before(async () => {
@@ -24,7 +24,7 @@ describe('HTTP under faults', function () {
   })
   after(() => gateway.close())
 
-  it('records every write in the audit log: caller, action, target and outcome', async () => {
+  it('writes an audit entry with caller, action, target and outcome for every change', async () => {
     await gateway.request('POST', '/containers', { body: { name: 'audited', template_id: 'debian-12' } })
     await gateway.request('POST', '/containers/audited/stop')
     await gateway.request('POST', '/containers/absent/stop')
@@ -40,7 +40,7 @@ describe('HTTP under faults', function () {
     expect(data[0]?.['detail']).to.match(/^name_conflict/)
   })
 
-  it('answers and disconnects clients that send headers or a body too slowly', async () => {
+  it('answers 408 to clients that send headers or a body too slowly, and disconnects them', async () => {
     for (const begun of [
       'GET /api/v1/dashboard HTTP/1.1\r\nHost: x\r\n',
       `POST /api/v1/containers HTTP/1.1\r\nHost: x\r\nX-API-Key: ${gateway.adminKey}\r\n` +
@@ -52,7 +52,7 @@ describe('HTTP under faults', function () {
     }
   })
 
-  it('serves others while some clients are slow', async () => {
+  it('answers other clients while 200 clients are slow', async () => {
     const slow = Array.from({ length: 200 }, () => sendSlowly(gateway, 'GET / HTTP/1.1\r\nHost: x\r\n'))
     const others = async (): Promise<void> =>
       void expect((await gateway.request('GET', '/containers')).status).to.equal(200)
@@ -60,13 +60,13 @@ describe('HTTP under faults', function () {
     await Promise.all(slow)
   })
 
-  it('answers 504 with the task to every synchronous call whose host goes offline', async () => {
+  it('answers 504 with the task to each request that waits for a host when it goes offline', async () => {
     const { fleet } = gateway
     const guests = [await fleet.addGuest(), await fleet.addGuest({ status: 'stopped', wanted: 'stopped' })]
     const [running, stopped] = guests.map(({ id }) => `/containers/${id}`)
     const paths = [`${running}/reset-password`, `${stopped}/snapshots`, '/swap']
     const body = { action: 'create', size_mb: 64 }
-    // The agent journals the operations, but does not run them.
+    // The agent of this test stores the operations in its journal, but does not run them.
     const replies = paths.map((path) => gateway.request('POST', path, path === '/swap' ? { body } : {}))
     const actions = ['reset-password', 'snapshot-create', 'swap']
     const isShown = (action: string): boolean => fleet.operations().some(({ operation }) => operation.action === action)
@@ -87,7 +87,7 @@ describe('HTTP under faults', function () {
     await fleet.setHostState('host-a', 'online')
   })
 
-  it('answers 503 with Retry-After to everybody while the store is down, and recovers', async () => {
+  it('answers 503 with Retry-After to all requests while the store is down, and recovers', async () => {
     const pid = await gateway.redis.pid()
     process.kill(pid, 'SIGSTOP')
     try {
@@ -117,14 +117,14 @@ describe('HTTP under faults', function () {
     expect((await gateway.request('GET', '/readyz', { key: '' })).status).to.equal(200)
   })
 
-  it('reports not ready before it knows its hosts', async () => {
+  it('answers 503 to readiness checks until the list of hosts has been read', async () => {
     gateway.fleet.isComplete = false
     const ready = await gateway.request('GET', '/readyz', { key: '' })
     gateway.fleet.isComplete = true
     expect([ready.status, ready.text]).to.deep.equal([503, 'fleet: the list of hosts was not read yet\n'])
   })
 
-  it('writes internal failures only to the log, with the request id', async () => {
+  it('writes internal failures to the log with the request id, and not to the answer', async () => {
     gateway.fleet.agentFailure = new Error('secret path /var/lib/x')
     const { status, text, headers } = await gateway.request('POST', '/containers/audited/start')
     gateway.fleet.agentFailure = undefined
@@ -136,7 +136,7 @@ describe('HTTP under faults', function () {
     expect(line).to.be.a('string')
   })
 
-  it('logs neither keys nor passwords', async () => {
+  it('writes neither keys nor passwords to the log', async () => {
     const body = {
       name: 'with-pw',
       template_id: 'debian-12',
@@ -155,7 +155,7 @@ describe('HTTP under faults', function () {
     for (const secret of ['Topsecret4711', key, gateway.adminKey]) expect(logged).not.to.include(secret)
   })
 
-  it('survives a client that disconnects during a request', async () => {
+  it('continues when clients disconnect during their requests', async () => {
     for (const text of [
       `GET /api/v1/containers HTTP/1.1\r\nHost: x\r\nX-API-Key: ${gateway.adminKey}\r\n\r\n`,
       `POST /api/v1/containers HTTP/1.1\r\nHost: x\r\nX-API-Key: ${gateway.adminKey}\r\nContent-Length: 50\r\n\r\n{`,
@@ -172,8 +172,8 @@ describe('HTTP under faults', function () {
   })
 })
 
-describe('shutdown', () => {
-  it('refuses new connections, and lets requests in flight end', async () => {
+describe('the shutdown of the HTTP server', () => {
+  it('refuses new connections, and waits for running requests', async () => {
     const gateway = await startTestGateway()
     let release = (): void => undefined
     const held = new Promise<void>((resolve) => (release = resolve))
@@ -190,7 +190,7 @@ describe('shutdown', () => {
     await gateway.close()
   })
 
-  it('aborts requests that do not end in time', async () => {
+  it('aborts requests that still run after the time limit', async () => {
     const gateway = await startTestGateway()
     gateway.fleet.reached = () => new Promise(() => undefined)
     await gateway.fleet.addGuest({ name: 'for-ever' })
@@ -214,7 +214,7 @@ function connects(gateway: TestGateway): Promise<boolean> {
   })
 }
 
-/** Sends only the beginning of a request. Resolves with everything received until the server disconnects. */
+/** Sends an incomplete request. Resolves with the received text when the server closes the connection. */
 function sendSlowly(gateway: TestGateway, begun: string): Promise<string> {
   return new Promise((resolve, reject) => {
     const socket = connect(Number(new URL(gateway.url).port), '127.0.0.1', () => socket.write(begun))

@@ -41,7 +41,7 @@ const nasty = [
   '550e8400-e29b-41d4-a716-446655440000',
 ]
 const text = fc.oneof(fc.constantFrom(...nasty), fc.string(), fc.string({ unit: 'binary' }))
-/** Replaces lone surrogates, which a URL cannot contain. */
+/** Replaces surrogates without a partner, which a URL cannot contain. */
 const wellFormed = (value: string): string => Buffer.from(value).toString()
 const scalar = fc.oneof(
   text,
@@ -60,7 +60,7 @@ describe('hostile input', function () {
   after(() => gateway.close())
 
   const expectRefusal = (label: string, reply: { status: number; body: { code?: string; success?: boolean } }) => {
-    // 501: no such endpoint.
+    // The answer to an unknown endpoint is 501.
     expect(reply.status, label).to.satisfy((status: number) => status === 501 || (status >= 400 && status < 500))
     expect(reply.body, label)
       .to.include({ success: false })
@@ -68,14 +68,14 @@ describe('hostile input', function () {
       .that.matches(/^[a-z_]+$/)
   }
 
-  it('as the name of a new container is refused, or gives a name that can be found', async () => {
+  it('as the name of a new container is refused, or creates a container that is found by that name', async () => {
     await fc.assert(
       fc.asyncProperty(text, async (name) => {
         const reply = await gateway.request('POST', '/containers', {
           body: { name, template_id: 'debian-12' },
         })
         if (reply.status === 202) {
-          const meant = name.trim() // surrounding blanks are ignored
+          const meant = name.trim() // the gateway ignores surrounding blanks
           expect(meant).to.match(/^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$/)
           const found = await gateway.request('GET', `/containers/${meant}`)
           expect(found.body.data.name).to.equal(meant)
@@ -85,7 +85,7 @@ describe('hostile input', function () {
     )
   })
 
-  it('is refused or harmless in any field of a creation', async () => {
+  it('in any field of a creation is refused, or creates exactly one container', async () => {
     const before = [...gateway.fleet.guests()].length
     let created = 0
     await fc.assert(
@@ -176,7 +176,7 @@ describe('hostile input', function () {
     )
   })
 
-  it('finds nothing as an identifier in a path', async () => {
+  it('as an identifier in a path does not find anything', async () => {
     await fc.assert(
       fc.asyncProperty(text, fc.constantFrom('containers', 'tasks', 'api-keys', 'hosts'), async (ref, resource) => {
         const path = `/${resource}/${encodeURIComponent(wellFormed(ref))}/x`
@@ -189,7 +189,7 @@ describe('hostile input', function () {
     )
   })
 
-  it('is refused or ignored as query parameters', async () => {
+  it('as query parameters is refused or ignored', async () => {
     const name = fc.oneof(fc.constantFrom('page', 'page_size', 'sort', 'status', 'name', 'host_id', '__proto__'), text)
     await fc.assert(
       fc.asyncProperty(fc.array(fc.tuple(name, text), { maxLength: 5 }), async (pairs) => {
@@ -211,7 +211,7 @@ describe('hostile input', function () {
     )
   })
 
-  it('is refused or ignored in headers', async () => {
+  it('in headers is refused or ignored', async () => {
     const value = fc.string({ unit: fc.constantFrom(...'abc019 ,;="\'\\/*-_.:()[]{}<>') })
     const name = fc.constantFrom(
       'x-api-key',
@@ -236,7 +236,7 @@ describe('hostile input', function () {
     )
   })
 
-  it('leaves keys, passwords and bodies out of error messages', async () => {
+  it('does not appear in error messages if it may contain a key or a password', async () => {
     const secret = 'S3cret-value-that-must-not-come-back'
     for (const body of [
       { name: 'x', template_id: 'debian-12', ssh_auth_mode: 'password', ssh_password: `${secret} ` },

@@ -10,7 +10,7 @@ describe('the OpenAPI document', () => {
   })
   after(() => gateway.close())
 
-  it('is served without a key, on both prefixes, with an ETag', async () => {
+  it('is served without a key, under both prefixes, with an ETag', async () => {
     const { status, body, headers } = await gateway.request('GET', '/openapi.json', { key: '' })
     expect([status, body.openapi]).to.deep.equal([200, '3.1.0'])
     expect(body).to.deep.equal(gateway.api.document)
@@ -19,7 +19,7 @@ describe('the OpenAPI document', () => {
     expect((await gateway.request('GET', '/openapi.json', again)).status).to.equal(304)
   })
 
-  it('is valid', async () => {
+  it('is valid according to the OpenAPI specification', async () => {
     const { valid, errors } = await new Validator().validate(
       structuredClone(gateway.api.document) as Record<string, unknown>,
     )
@@ -35,7 +35,7 @@ describe('the OpenAPI document', () => {
     expect(new Set(operations.map((o) => o.operationId)).size).to.equal(operations.length)
   })
 
-  it('describes every pattern of a request in words', () => {
+  it('has a description in words for every pattern of a request', () => {
     const patterns = gateway.api.routes
       .flatMap(({ params, query, body }) => [params, query, body])
       .flatMap((schema) => JSON.stringify(schema ?? {}).match(/"pattern":"(?:[^"\\]|\\.)*"/g) ?? [])
@@ -44,7 +44,7 @@ describe('the OpenAPI document', () => {
     expect([...new Set(patterns)].filter((pattern) => ruleOfPattern(pattern) === undefined)).to.be.empty
   })
 
-  it('lists 409 on reads with a conflict code, and 412 on routes that accept If-Match', () => {
+  it('lists 409 for reads only where they can conflict, and 412 where If-Match is accepted', () => {
     const { paths } = gateway.api.document as {
       paths: Record<string, Record<string, { responses: object; parameters: { name: string }[] }>>
     }

@@ -9,7 +9,7 @@ import { freePort } from '../../support/ports.js'
 import { nodeArguments } from '../../support/programs.js'
 import { waitFor } from '../../support/wait.js'
 
-/** The real program with a private Redis and no host. */
+/** Tests the installed program with a private Redis and without hosts. */
 describe('berth-gateway', function () {
   let directory: string
   let port: number
@@ -49,20 +49,20 @@ describe('berth-gateway', function () {
     return { child, output: () => output, ended }
   }
 
-  it('refuses a configuration with an unknown key, naming it', async () => {
+  it('refuses a configuration with an unknown key, and names the key', async () => {
     await writeConfig('wrong.yaml', { listenn: '127.0.0.1:1' })
     const { ended, output } = run('check-config', '--config', join(directory, 'wrong.yaml'))
     expect([await ended, output()]).to.deep.equal([2, output()])
     expect(output()).to.include('listenn')
   })
 
-  it('shows the configuration with its defaults', async () => {
+  it('prints its configuration, including defaults', async () => {
     const { ended, output } = run('check-config', '--config', join(directory, 'gateway.yaml'))
     expect(await ended, output()).to.equal(0)
     expect(JSON.parse(output())).to.have.nested.property('http.max_body_bytes', 1048576)
   })
 
-  it('creates its secrets once, readable only by its owner', async () => {
+  it('creates its secrets only once, readable only by their owner', async () => {
     const keyFile = join(directory, 'admin.key')
     const init = async () => run('init', '--config', join(directory, 'gateway.yaml'), '--admin-key-file', keyFile).ended
     expect(await init()).to.equal(0)
@@ -80,7 +80,7 @@ describe('berth-gateway', function () {
       ...(body && { body: JSON.stringify(body) }),
     })
 
-  /** Disables the policy like an administrator who is locked out. */
+  /** Locks out the caller with an access policy, and disables the policy with the command on the host. */
   async function expectPolicyDisabled(key: string): Promise<void> {
     const call = (method: 'GET' | 'PUT', body?: object) => settingCall(key, [method, '/access-policy'], body)
     expect((await call('PUT', { enabled: true, allowed_sources: ['192.0.2.1'] })).status).to.equal(200)
@@ -89,13 +89,13 @@ describe('berth-gateway', function () {
     await waitFor(async () => (await call('GET')).body.data.enabled === false)
   }
 
-  /** The exit code and the output of a command on the host. */
+  /** Runs a command on the host. @returns its exit code and its output */
   async function command(...args: string[]): Promise<[number | null, string]> {
     const { ended, output } = run(...args, '--config', join(directory, 'gateway.yaml'))
     return [await ended, output()]
   }
 
-  /** Runs commands of an operator on the host while the gateway runs. */
+  /** Runs the commands for administrators on the host while the gateway runs. */
   async function expectAdminCommands(key: string): Promise<void> {
     const linkFile = join(directory, 'panel-setup.url')
     const passwordFile = join(directory, 'password')
@@ -135,7 +135,7 @@ describe('berth-gateway', function () {
     ])
   }
 
-  it('serves, shuts down cleanly on SIGTERM, and accepts its keys after a restart', async () => {
+  it('serves requests, exits with 0 on SIGTERM, and accepts the same key after a restart', async () => {
     const key = (await readFile(join(directory, 'admin.key'), 'utf8')).trim()
     for (let round = 0; round < 2; round++) {
       const { child, output, ended } = run('serve', '--config', join(directory, 'gateway.yaml'))

@@ -13,7 +13,7 @@ describe('the HTTP protocol', () => {
 
   const create = { name: 'proto', template_id: 'debian-12' }
 
-  it('answers unknown endpoints with 501, never like a missing container', async () => {
+  it('answers unknown endpoints with 501, which differs from the answer for a missing container', async () => {
     for (const [method, path] of [
       ['GET', '/nothing'],
       ['POST', '/containers/web1/no-such-action'],
@@ -26,7 +26,7 @@ describe('the HTTP protocol', () => {
     expect((await gateway.request('GET', '/containers/missing')).body.code).to.equal('not_found')
   })
 
-  it('answers other methods of known paths with 405 and Allow', async () => {
+  it('answers an unknown method for a known path with 405 and the header Allow', async () => {
     const { status, headers, body } = await gateway.request('PUT', '/containers', { key: '' })
     expect([status, body.code, headers['allow']]).to.deep.equal([405, 'method_not_allowed', 'GET, HEAD, OPTIONS, POST'])
     const options = await gateway.request('OPTIONS', '/containers', { key: '' })
@@ -40,7 +40,7 @@ describe('the HTTP protocol', () => {
     expect(head.headers['content-length']).to.equal(String(get.text.length))
   })
 
-  it('adopts a client’s request id if it is valid', async () => {
+  it('uses the client’s request id if it is valid', async () => {
     const ask = async (id: string) =>
       (await gateway.request('GET', '/dashboard', { headers: { 'x-request-id': id } })).headers['x-request-id']
     expect(await ask('client-id.0001')).to.equal('client-id.0001')
@@ -48,7 +48,7 @@ describe('the HTTP protocol', () => {
       expect(await ask(id)).to.match(/^[0-9a-f-]{36}$/)
   })
 
-  it('reads either key header, and rejects missing, wrong and contradictory ones', async () => {
+  it('accepts the key in either header, and rejects missing, wrong and contradictory keys', async () => {
     const ask = (headers: Record<string, string>) => gateway.request('GET', '/dashboard', { key: '', headers })
     const bearer = `Bearer ${gateway.adminKey}`
     expect((await ask({ authorization: bearer })).status).to.equal(200)
@@ -59,19 +59,19 @@ describe('the HTTP protocol', () => {
     }
   })
 
-  it('allows a JSON content type without a body on GET', async () =>
+  it('accepts a GET with a JSON content type but without a body', async () =>
     expect(
       (await gateway.request('GET', '/dashboard', { headers: { 'content-type': 'application/json' } })).status,
     ).to.equal(200))
 
-  it('ignores unknown fields, and an unexpected body', async () => {
+  it('ignores unknown fields, and a body that the endpoint does not use', async () => {
     const body = { ...create, cpu_percent: 5, extra_ports: 3, nonsense: { deep: [] } }
     expect((await gateway.request('POST', '/containers', { body })).status).to.equal(202)
     for (const ignored of ['[]', '', '{"a":1}', 'no json at all', '[1,2,3]'])
       expect((await gateway.request('POST', '/containers/proto/start', { body: ignored })).status).to.equal(202)
   })
 
-  it('treats an empty list like no body if the body is optional, whatever the content type', async () => {
+  it('treats an empty list as a missing body if the body is optional, with any content type', async () => {
     const prefix = { interface: 'eth0', prefix: '2001:db8:1::/64' }
     const { status } = await gateway.request('PUT', '/routing', { body: { ipv6_prefixes: [prefix] } })
     expect(status).to.equal(200)
@@ -83,7 +83,7 @@ describe('the HTTP protocol', () => {
         }
   })
 
-  it('treats anything but an object like no body if the body is optional', async () => {
+  it('treats a body that is not an object as missing if the body is optional', async () => {
     for (const path of await optionalBodies('bodies'))
       for (const body of ['null', '[1]', '[{"ipv6_count":3}]', '"x"', '5', 'no json', 'force=true', '{"force":']) {
         const reply = await gateway.request('POST', path, { body })
@@ -98,7 +98,7 @@ describe('the HTTP protocol', () => {
     expect([wrong.status, wrong.body.code]).to.deep.equal([400, 'invalid_field'])
   })
 
-  /** Routes with an optional body, on a container of their own. */
+  /** Adds a container. @returns paths of endpoints for it that have an optional body */
   async function optionalBodies(name: string): Promise<string[]> {
     await gateway.fleet.addGuest({ name })
     return ['stop', 'restart', 'ipv6'].map((action) => `/containers/${name}/${action}`)
@@ -106,18 +106,18 @@ describe('the HTTP protocol', () => {
 
   for (const [name, body, status, code, headers] of [
     ['broken JSON', '{"name":', 400, 'invalid_json', {}],
-    ['a list', '[1]', 400, 'invalid_json', {}],
-    ['null', 'null', 400, 'invalid_json', {}],
-    ['a string', '"x"', 400, 'invalid_json', {}],
+    ['a list as the body', '[1]', 400, 'invalid_json', {}],
+    ['null as the body', 'null', 400, 'invalid_json', {}],
+    ['a string as the body', '"x"', 400, 'invalid_json', {}],
     ['bytes that are not UTF-8', Buffer.from([0x7b, 0x22, 0xff, 0x22, 0x7d]), 400, 'invalid_json', {}],
-    ['deep nesting', `{"name":${'['.repeat(1000)}${']'.repeat(1000)}}`, 400, 'invalid_json', {}],
-    ['no body', undefined, 400, 'missing_field', {}],
-    ['an empty list', '[]', 400, 'missing_field', {}],
-    ['another type', 'name=x', 415, 'unsupported_media_type', { 'content-type': 'application/x-www-form-urlencoded' }],
-    ['another charset', '{}', 415, 'unsupported_media_type', { 'content-type': 'application/json; charset=utf-16' }],
+    ['a deeply nested body', `{"name":${'['.repeat(1000)}${']'.repeat(1000)}}`, 400, 'invalid_json', {}],
+    ['a missing body', undefined, 400, 'missing_field', {}],
+    ['an empty list as the body', '[]', 400, 'missing_field', {}],
+    ['the content type of forms', 'name=x', 415, 'unsupported_media_type', { 'content-type': 'application/x-www-form-urlencoded' }],
+    ['a charset other than UTF-8', '{}', 415, 'unsupported_media_type', { 'content-type': 'application/json; charset=utf-16' }],
     ['a compressed body', '{}', 415, 'unsupported_media_type', { 'content-encoding': 'gzip' }],
-    ['more than the limit', JSON.stringify({ name: 'x'.repeat(maxBodyBytes) }), 413, 'payload_too_large', {}],
-    ['far more than the limit', 'x'.repeat(40 * maxBodyBytes), 413, 'payload_too_large', {}],
+    ['a body larger than the limit', JSON.stringify({ name: 'x'.repeat(maxBodyBytes) }), 413, 'payload_too_large', {}],
+    ['a body forty times as large as the limit', 'x'.repeat(40 * maxBodyBytes), 413, 'payload_too_large', {}],
   ] as [string, string | Buffer | undefined, number, string, Record<string, string>][])
     it(`refuses ${name}`, async () => {
       const options = { headers, ...(body === undefined ? {} : { body }) }
@@ -125,7 +125,7 @@ describe('the HTTP protocol', () => {
       expect([reply.status, reply.body.code]).to.deep.equal([status, code])
     })
 
-  it('names the invalid field', async () => {
+  it('names the invalid field in the error', async () => {
     for (const [change, code, field] of [
       [{ name: undefined }, 'missing_field', 'name'],
       [{ ram_mb: '512 MB' }, 'invalid_field', 'ram_mb'],
@@ -142,14 +142,14 @@ describe('the HTTP protocol', () => {
     }
   })
 
-  it('is not polluted by __proto__ members', async () => {
+  it('ignores __proto__ and constructor in a body', async () => {
     const body =
       '{"__proto__":{"polluted":1},"constructor":{"prototype":{"polluted":1}},"name":"p1","template_id":"debian-12"}'
     expect((await gateway.request('POST', '/containers', { body })).status).to.equal(202)
     expect(({} as Record<string, unknown>)['polluted']).to.equal(undefined)
   })
 
-  it('accepts JSON under any text or JSON type or none, and refuses forms', async () => {
+  it('accepts JSON with any text or JSON content type, and refuses multipart forms and other types', async () => {
     const send = (type: string) =>
       gateway.request('PUT', '/containers/typed/expiry', {
         body: '{"expires_at":""}',
@@ -162,7 +162,7 @@ describe('the HTTP protocol', () => {
       'text/plain; charset=us-ascii',
       'text/json',
       'application/vnd.x+json; charset=UTF-8',
-      'application/x-www-form-urlencoded', // what PHP and curl name by default; with a key only, see csrf.test.ts
+      'application/x-www-form-urlencoded', // the default of PHP and curl; only keys may use it
       'Application/X-WWW-Form-Urlencoded; charset=UTF-8',
     ])
       expect((await send(type)).status, type).to.equal(200)
@@ -175,7 +175,7 @@ describe('the HTTP protocol', () => {
     }
   })
 
-  it('collapses doubled slashes, and accepts empty and equal headers', async () => {
+  it('ignores doubled slashes, empty headers and repeated equal headers', async () => {
     expect(
       await exchange(
         gateway,
@@ -191,7 +191,7 @@ describe('the HTTP protocol', () => {
     expect([again.text, again.headers['idempotency-replayed']]).to.deep.equal([first.text, 'true'])
   })
 
-  it('explains errors with the field, the rule and an example', async () => {
+  it('explains an error with the field, the rule and an example', async () => {
     const refuse = async (body: object) =>
       (await gateway.request('POST', '/containers', { body })).body.message as string
     expect(await refuse({ ...create, template_id: '../etc' })).to.equal(

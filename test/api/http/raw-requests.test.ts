@@ -15,21 +15,21 @@ describe('raw requests', function () {
   after(() => gateway.close())
 
   for (const [name, line] of [
-    ['a path that climbs', 'GET /api/v1/../../etc/passwd HTTP/1.1'],
+    ['a path with ..', 'GET /api/v1/../../etc/passwd HTTP/1.1'],
     ['encoded slashes', 'GET /api/v1/containers/..%2f..%2fetc%2fpasswd HTTP/1.1'],
     ['broken percent encoding', 'GET /api/v1/containers/%zz%c3%28 HTTP/1.1'],
-    ['a NUL', 'GET /api/v1/containers/%00 HTTP/1.1'],
+    ['a NUL character', 'GET /api/v1/containers/%00 HTTP/1.1'],
     ['a backslash', 'GET /api/v1\\containers HTTP/1.1'],
-    ['an absolute target', 'GET http://other.example/nothing HTTP/1.1'],
+    ['an absolute URL as the target', 'GET http://other.example/nothing HTTP/1.1'],
     ['a target with a bad port', 'GET http://other.example:99999/nothing HTTP/1.1'],
     ['a target that is not a URL', 'GET http://[bad HTTP/1.1'],
-    ['an asterisk', 'OPTIONS * HTTP/1.1'],
+    ['an asterisk as the target', 'OPTIONS * HTTP/1.1'],
     ['an unknown method', 'PROPFIND /api/v1/containers HTTP/1.1'],
-    ['__proto__', 'GET /api/v1/containers/__proto__ HTTP/1.1'],
+    ['__proto__ as a name', 'GET /api/v1/containers/__proto__ HTTP/1.1'],
     ['an invalid query', 'GET /api/v1/containers/x?%%%&&==&a[b]=c&__proto__=1 HTTP/1.1'],
   ] as const)
     for (const host of ['x', 'a b', '"><script>', '[::1', 'x:99999999'])
-      it(`${name}, Host ${host}`, async () => {
+      it(`with ${name} and Host ${host} are refused in Berth’s format`, async () => {
         const reply = await exchange(
           gateway,
           `${line}\r\nHost: ${host}\r\nX-API-Key: ${gateway.adminKey}\r\nConnection: close\r\n\r\n`,
@@ -41,25 +41,25 @@ describe('raw requests', function () {
       })
 
   for (const [name, sent, status] of [
-    ['no HTTP', 'hello\r\n\r\n', 400],
-    ['no Host', 'GET / HTTP/1.1\r\n\r\n', 400],
-    ['two Hosts', 'GET /healthz HTTP/1.1\r\nHost: x\r\nhost: y\r\nConnection: close\r\n\r\n', 400],
-    ['the same Host twice', 'GET /healthz HTTP/1.0\r\nHost: x\r\nHost: x\r\n\r\n', 400],
+    ['text that is not HTTP', 'hello\r\n\r\n', 400],
+    ['a missing Host header', 'GET / HTTP/1.1\r\n\r\n', 400],
+    ['two different Host headers', 'GET /healthz HTTP/1.1\r\nHost: x\r\nhost: y\r\nConnection: close\r\n\r\n', 400],
+    ['the same Host header twice', 'GET /healthz HTTP/1.0\r\nHost: x\r\nHost: x\r\n\r\n', 400],
     ['headers of 1 MB', `GET / HTTP/1.1\r\nHost: x\r\nA: ${'x'.repeat(1_000_000)}\r\n\r\n`, 431],
     [
-      'two lengths',
+      'two Content-Length headers',
       'POST /api/v1/containers HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\nx',
       400,
     ],
     [
-      'smuggling',
+      'both a Content-Length and chunks',
       'POST /api/v1/containers HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\nx',
       400,
     ],
   ] as const)
-    it(`${name}`, async () => expect(await exchange(gateway, sent)).to.match(new RegExp(`^HTTP/1.1 ${status} `)))
+    it(`with ${name} are answered with status ${status}`, async () => expect(await exchange(gateway, sent)).to.match(new RegExp(`^HTTP/1.1 ${status} `)))
 
-  it('are refused when malformed, after the answer to an earlier one on the same connection', async () => {
+  it('that are malformed are refused after the answer to an earlier one on the same connection', async () => {
     const good = 'GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n'
     const { port, hostname } = new URL(gateway.url)
     const socket = connect({ port: Number(port), host: hostname })
@@ -73,7 +73,7 @@ describe('raw requests', function () {
     expect(await exchange(gateway, `${good}hello\r\n\r\n`), 'at once').not.to.match(/^HTTP\/1.1 400 /)
   })
 
-  it('are rejected in Berth’s own format where Node would reject them', async () => {
+  it('that Node would reject are rejected in Berth’s format', async () => {
     const ask = (lines: string) => exchange(gateway, `${lines}\r\nX-Request-Id: named-by-client\r\n\r\n`)
     const noHost = await ask('GET /api/v1/dashboard HTTP/1.1')
     expect(noHost)
@@ -86,7 +86,7 @@ describe('raw requests', function () {
     for (const answer of [noHost, expects]) expect(answer).to.include('X-Request-Id: named-by-client')
   })
 
-  it('end the connection with an error while the body still arrives', async () => {
+  it('are answered before the body has arrived if they are refused, and the connection is closed', async () => {
     const head = `Host: x\r\nContent-Type: application/json\r\nX-API-Key: ${gateway.adminKey}\r\n`
     const long = await exchange(gateway, `POST /api/v1/containers HTTP/1.1\r\n${head}Content-Length: 99999\r\n\r\n{`)
     expect(long)
@@ -102,7 +102,7 @@ describe('raw requests', function () {
       .and.not.to.include('Connection: close')
   })
 
-  it('cannot exceed a number of idle connections per source', async () => {
+  it('keep at most 256 idle connections of one source open', async () => {
     const { hostname, port } = new URL(gateway.url)
     const sockets = Array.from({ length: 400 }, () => connect(Number(port), hostname).resume())
     for (const socket of sockets) socket.on('error', () => undefined)
@@ -117,7 +117,7 @@ describe('raw requests', function () {
     }
   })
 
-  describe('answer 413 to 50 MB', () => {
+  describe('with a body of 50 MB are answered with 413', () => {
     const bytes = 50_000_000
     const path = '/api/v1/containers'
     const sent = () => ({ 'x-api-key': gateway.adminKey, 'content-type': 'application/json' })
@@ -126,7 +126,7 @@ describe('raw requests', function () {
       ['on a persistent connection', {}],
       ['on a connection that closes', { connection: 'close' }],
     ] as const)
-      it(`for a client that writes the complete body before it reads, ${name}`, async () => {
+      it(`although the client sends the whole body before it reads, ${name}`, async () => {
         const { hostname, port } = new URL(gateway.url)
         const socket = connect(Number(port), hostname)
         const fields = Object.entries({ host: 'x', ...sent(), ...more, 'content-length': bytes })
@@ -141,7 +141,7 @@ describe('raw requests', function () {
         socket.destroy()
       })
 
-    it('for curl', async () => {
+    it('when curl sends them', async () => {
       const headers = Object.entries(sent()).flatMap(([field, value]) => ['-H', `${field}: ${value}`])
       const curl = spawn('curl', ['-sS', '-w', '%{http_code}', ...headers, '--data-binary', '@-', gateway.url + path])
       curl.stdin.on('error', () => undefined).end(Buffer.alloc(bytes, ' '))
@@ -150,7 +150,7 @@ describe('raw requests', function () {
     })
   })
 
-  it('with an unannounced length are limited too', async () => {
+  it('are limited in size even if they do not announce it', async () => {
     const reply = await exchange(
       gateway,
       'POST /api/v1/containers HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n' +

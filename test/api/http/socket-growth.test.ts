@@ -10,20 +10,20 @@ import { startTestGateway, type TestGateway } from '../../support/gateway/test-g
 import { waitFor } from '../../support/wait.js'
 
 /*
- * The cost of a connection does not depend on its number of requests. Listeners that each request added to the socket
- * would block the event loop when the socket closes.
+ * Tests that a connection costs as much after many requests as after one. If each request added listeners to the
+ * socket, they would block the event loop when the socket closes.
  */
 
-/** Requests on one connection, sent a few at a time. */
+/** Number of requests on one connection. */
 const many = 1000
 const together = 16
-/** Requests that are sent together: nothing may follow an ignored upgrade offer before its answer. */
+/** Number of requests that a client sends without waiting: nothing may follow an ignored upgrade offer. */
 const togetherOf = (request: string): number => (request.includes('Upgrade: ') ? 1 : together)
 
-/** Fewer requests if they are sent one by one with a body, since each one is audited. */
+/** Number of requests: fewer for a POST that waits for each answer, because each one also writes an audit entry. */
 const countOf = (request: string): number => (togetherOf(request) === 1 && request.startsWith('POST') ? 100 : many)
 
-/** Sockets of this process's servers, raw and behind TLS, with the listeners of each. */
+/** Records the sockets of all servers in this process, both raw ones and those within TLS, and counts listeners. */
 class ServerSockets {
   readonly #sockets = new Set<Socket>()
   readonly #note = (message: unknown): void => void this.#sockets.add((message as { socket: Socket }).socket)
@@ -36,7 +36,7 @@ class ServerSockets {
     for (const channel of channels) unsubscribe(channel, this.#note)
   }
 
-  /** Listeners by event, over all open sockets of a port. */
+  /** Number of listeners for each event, over the open sockets that `isOf` selects by their ports. */
   listeners(isOf: (port: number, remotePort: number) => boolean): Record<string, number> {
     const counts: Record<string, number> = {}
     for (const socket of [...this.#sockets].filter(
@@ -50,7 +50,7 @@ class ServerSockets {
 
 const channels = ['net.server.socket', 'http.server.request.start']
 
-/** A client that counts answers and ignores their contents. */
+/** A client that counts the answers. */
 class Talk {
   #answers = 0
   #tail = ''
@@ -70,7 +70,7 @@ class Talk {
     return this.#answers
   }
 
-  /** The end of what was received. */
+  /** The last 10,000 characters of the answers. */
   get text(): string {
     return this.#text
   }
@@ -93,7 +93,7 @@ const body = (bytes: number): string => `Content-Length: ${bytes}\r\n\r\n${'x'.r
 const h2c = 'Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABkAARAAAAAAAIAAAAA\r\n'
 const webSocket = 'Connection: Upgrade\r\nUpgrade: websocket\r\n'
 
-/** Everything that a client may send again on the same connection. */
+/** All kinds of requests after which a client may send another one on the same connection. */
 const requests = (host: string, key: string): Record<string, string> => {
   const head = (line: string): string => `${line} HTTP/1.1\r\nHost: ${host}\r\n`
   const keyed = (line: string): string => `${head(line)}X-API-Key: ${key}\r\n`
@@ -115,7 +115,7 @@ const requests = (host: string, key: string): Record<string, string> => {
   }
 }
 
-describe('the cost of a connection', function () {
+describe('a connection', function () {
   let gateway: TestGateway
   const sockets = new ServerSockets()
   const lines: string[] = []
@@ -137,7 +137,7 @@ describe('the cost of a connection', function () {
     await gateway.close()
   })
 
-  /** @returns listeners after one request, and after many */
+  /** @returns the number of listeners for each event after one request, and after many */
   async function grow(socket: Socket, request: string, port: number): Promise<Record<string, number>[]> {
     const talk = new Talk(socket)
     const isOwn = (one: number, remote: number): boolean => one === port && remote === socket.localPort
@@ -152,7 +152,7 @@ describe('the cost of a connection', function () {
     return [first, last]
   }
 
-  /** Waits until the server has ended its last answer, which may be after the client received it. */
+  /** Waits until the listeners stay the same, because the server may finish after the client has its answer. */
   async function settled(isOf: (port: number, remotePort: number) => boolean): Promise<Record<string, number>> {
     let before = '{}'
     await waitFor(
@@ -168,21 +168,21 @@ describe('the cost of a connection', function () {
   }
 
   for (const name of Object.keys(requests('', '')))
-    it(`stays the same from the first request to the last: ${name}`, async () => {
+    it(`has as many listeners after the last request as after the first: ${name}`, async () => {
       const socket = connect({ host: '127.0.0.1', port: ports.plain })
       const [first, last] = await grow(socket, requests('127.0.0.1', gateway.adminKey)[name]!, ports.plain)
       expect(last).to.deep.equal(first)
     })
 
   for (const name of ['GET', 'a refused upgrade to h2c', 'an upgrade at an unknown path'])
-    it(`stays the same from the first request to the last: ${name}, over TLS`, async () => {
+    it(`over TLS has as many listeners after the last request as after the first: ${name}`, async () => {
       const socket = connectTls({ host: '127.0.0.1', port: ports.tls, rejectUnauthorized: false })
       const [first, last] = await grow(socket, requests('127.0.0.1', gateway.adminKey)[name]!, ports.tls)
       expect(last).to.deep.equal(first)
     })
 
   for (const port of ['plain', 'tls'] as const)
-    it(`is low for an ignored upgrade offer: it is answered, but more data in its packet closes the connection: ${port}`, async () => {
+    it(`is closed after the answer to an ignored upgrade offer if more data follows in its packet: ${port}`, async () => {
       const offer = requests('x', '')['a refused upgrade to h2c']!
       const { talk, closed } = open(ports[port], offer.repeat(200))
       await closed
@@ -191,7 +191,7 @@ describe('the cost of a connection', function () {
     })
 
   for (const port of ['plain', 'tls'] as const)
-    it(`is low for too many pipelined requests: the first are answered, then the connection is closed: ${port}`, async () => {
+    it(`is closed after 17 answers if the client sends many requests without waiting: ${port}`, async () => {
       const get = requests('x', '')['GET']!
       const floods = Array.from({ length: 4 }, () => open(ports[port], get.repeat(1000)))
       const other = open(ports[port], get)
@@ -202,14 +202,14 @@ describe('the cost of a connection', function () {
       other.socket.destroy()
     })
 
-  it('allows every request of a client with few unanswered ones', async () => {
+  it('accepts any number of requests while few of them are unanswered', async () => {
     const socket = connect({ host: '127.0.0.1', port: ports.plain })
     const talk = new Talk(socket)
     for (let round = 0; round < 20; round++) await talk.send(requests('x', '')['GET']!, 16)
     socket.destroy()
   })
 
-  /** Connects and sends a text at once. */
+  /** Connects to a port and sends the text at once. */
   function open(port: number, text: string): { talk: Talk; socket: Socket; closed: Promise<void> } {
     const at = { host: '127.0.0.1', port }
     const socket = port === ports.tls ? connectTls({ ...at, rejectUnauthorized: false }) : connect(at)
@@ -219,7 +219,7 @@ describe('the cost of a connection', function () {
     return { talk, socket, closed }
   }
 
-  it('ends with the first answer on the port that answers only challenges', async () => {
+  it('is closed after the first answer on the port for challenges', async () => {
     for (const head of ['GET / HTTP/1.1\r\nHost: x\r\n\r\n', `GET / HTTP/1.1\r\nHost: x\r\n${h2c}\r\n`]) {
       const socket = connect({ host: '127.0.0.1', port: ports.challenges })
       const closed = once(socket, 'close')
@@ -228,7 +228,7 @@ describe('the cost of a connection', function () {
     }
   })
 
-  it('stays the same at an agent, from the first call to the last', async () => {
+  it('to an agent has as many listeners after the last call as after the first', async () => {
     const isAgent = (port: number): boolean => !Object.values(ports).includes(port)
     const ask = (): Promise<unknown> => gateway.request('GET', '/routing')
     await ask()
@@ -237,7 +237,7 @@ describe('the cost of a connection', function () {
     expect(await settled(isAgent)).to.deep.equal(first)
   })
 
-  it('leaves no error in the log if a client resets it at any moment', async () => {
+  it('causes no error in the log if the client resets it at any moment', async () => {
     lines.length = 0
     const key = gateway.adminKey
     for (const text of [
@@ -255,7 +255,7 @@ describe('the cost of a connection', function () {
     expect(loud).to.deep.equal([])
   })
 
-  /** Sends a text and resets the connection once it has been read. */
+  /** Sends a text, and resets the connection after the server has had 50 ms to read it. */
   async function reset(port: number, text: string): Promise<void> {
     const raw = connect({ host: '127.0.0.1', port })
     const socket = port === ports.tls ? connectTls({ socket: raw, rejectUnauthorized: false }) : raw
