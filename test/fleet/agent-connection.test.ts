@@ -29,7 +29,7 @@ describe('connections to agents', () => {
   let agent: RogueAgent
   let proxy: Server
   const dialled: Socket[] = []
-  /** Connections between the proxy and the agent; paused ones pass nothing. */
+  /** Connections from the proxy to the agent. A paused one passes on no data. */
   const passed: Socket[] = []
   let asked = 0
 
@@ -55,7 +55,7 @@ describe('connections to agents', () => {
     await pki.remove()
   })
 
-  it('stay closed if they are closed while the agent is offline', async () => {
+  it('are not opened again if they were closed while the agent is offline', async () => {
     const port = await freePort()
     const connection = await open(port)
     const ended = await new Promise<unknown>((done) => {
@@ -64,18 +64,18 @@ describe('connections to agents', () => {
     })
     expect(String(ended)).to.match(/ECONNREFUSED/)
     await new Promise<void>((done) => proxy.listen(port, '127.0.0.1', done))
-    // grpc-js dials once more when its pause is over.
+    // grpc-js tries to connect once more when its delay is over.
     await waitFor(() => dialled.length > 0, { what: 'another attempt' })
     await waitFor(() => dialled.every(({ destroyed }) => destroyed), { what: 'the attempt to be given up' })
     expect(connection.peer()).to.equal(undefined)
   })
 
-  it('end only at the former gateway at every move to another', async () => {
+  it('end at the former gateway, and only there, each time an agent moves to a new gateway', async () => {
     const moves = Array.from({ length: 12 }, (_, n) => moveOnce(`h-moved-${n}`))
     expect(await Promise.all(moves)).to.deep.equal(Array(12).fill('former: ended, new: open'))
   })
 
-  /** Moves an agent while the former gateway's stream is open and the new gateway connects at once. */
+  /** Moves an agent to a new gateway that connects at once. @returns the states of both connections afterwards */
   async function moveOnce(name: string): Promise<string> {
     const { identityDir } = await pki.enrol(name)
     const moving = await RogueAgent.start(identityDir)
@@ -96,7 +96,7 @@ describe('connections to agents', () => {
     }
   }
 
-  /** Resolves once it is in sync. */
+  /** Starts a watch. Resolves when it is in sync with the agent. */
   async function watch(connection: AgentConnection): Promise<WatchSession> {
     return new Promise((done, fail) => {
       const synced = (): Promise<void> => Promise.resolve(done(session))
@@ -125,17 +125,17 @@ describe('connections to agents', () => {
       for (const socket of [...dialled.splice(0), ...passed.splice(0)]) socket.destroy()
     })
 
-    it('that was sent has an unknown outcome when the connection breaks', async () => {
+    it('that was sent has an unknown outcome if the connection breaks', async () => {
       for (const socket of dialled) socket.destroy()
       expect(await sent).to.equal('agent_timeout')
     })
 
-    it('that was sent has an unknown outcome when the agent falls silent', async () => {
+    it('that was sent has an unknown outcome if the agent falls silent', async () => {
       for (const socket of passed) socket.pause()
       expect(await sent).to.equal('agent_timeout')
     })
 
-    it('that was never sent fails as an offline host, whatever it waited for', async () => {
+    it('that was not sent fails like one to an offline host', async () => {
       const away = await open(await freePort())
       expect(await codeOf(clientOn(away, 10_000).guests.getGuestUsage({ uuid: '' }))).to.equal('host_offline')
       away.close()
@@ -168,7 +168,7 @@ describe('connections to agents', () => {
       ;[ended, heard, isRevoked] = [undefined, [], false]
     })
 
-    /** Opens a console at a simulated agent that only has consoles, with a behaviour of the test. */
+    /** Opens a console at a simulated agent. `onConsole` is its side of the console; undefined: it has no consoles. */
     async function openAt(onConsole: ((socket: Socket) => void) | undefined): Promise<() => void> {
       const { identityDir } = await pki.enrol(hostId)
       const rogue = await RogueAgent.start(identityDir, onConsole ? { onConsole } : {})
@@ -183,12 +183,12 @@ describe('connections to agents', () => {
     }
 
     for (const [what, bytes, code, messages] of [
-      ['that the agent rejects', [refused], 'not_found', []],
-      ['with a frame that is too long', [opened, Buffer.from('00ffffff', 'hex')], 'agent_timeout', ['opened']],
-      ['with bytes that are not a message', [opened, frameOf(Buffer.from('ffff', 'hex'))], 'agent_timeout', ['opened']],
-      ['without an answer', [], 'agent_timeout', []],
+      ['the agent rejects it', [refused], 'not_found', []],
+      ['the agent sends a frame that is too long', [opened, Buffer.from('00ffffff', 'hex')], 'agent_timeout', ['opened']],
+      ['the agent sends bytes that are not a message', [opened, frameOf(Buffer.from('ffff', 'hex'))], 'agent_timeout', ['opened']],
+      ['the agent sends no answer', [], 'agent_timeout', []],
     ] as const)
-      it(`reports an error: ${what}`, async () => {
+      it(`ends with an error if ${what}`, async () => {
         const close = await openAt((socket) => {
           for (const chunk of bytes) socket.write(chunk)
           socket.end()
@@ -198,13 +198,13 @@ describe('connections to agents', () => {
         expect(heard).to.deep.equal(messages)
       })
 
-    it('at an agent of another version reports the version, not an offline host', async () => {
+    it('ends with an error about the version, not about an offline host, if the agent has no consoles', async () => {
       const close = await openAt(undefined)
       await waitFor(() => ended !== undefined).finally(close)
       expect(fromServiceError(ended, { step: 'open', left: false }).code).to.equal('agent_error')
     })
 
-    it('with an agent whose certificate is revoked ends with a message soon after', async () => {
+    it('ends with a message soon after the certificate of the agent is revoked', async () => {
       let agentSide: Socket | undefined
       const close = await openAt((socket) => {
         agentSide = socket
@@ -227,7 +227,7 @@ describe('connections to agents', () => {
     })
   })
 
-  /** A client whose host never gets another connection. */
+  /** A client of a host that keeps this connection forever. */
   function clientOn(connection: AgentConnection, timeoutMs: number): GrpcAgentClient {
     const record = { id: hostId, version: 1, name: 'one', address: '', draining: false }
     const host = new HostState({ ...record, createdAtMs: 0, serials: [], certificateNotAfterMs: 0 })
@@ -236,7 +236,7 @@ describe('connections to agents', () => {
     return new GrpcAgentClient(new AgentLink({ ...parts, watcher: { connection } }), timeoutMs)
   }
 
-  /** Handles creations without an answer. */
+  /** Receives a creation, and never answers. */
   function onCreate(): Promise<void> {
     asked++
     return new Promise(() => undefined)

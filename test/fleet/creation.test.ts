@@ -14,13 +14,13 @@ import {
 } from '../support/gateway/test-fleet.js'
 import { waitFor } from '../support/wait.js'
 
-/** The parts of an answer that do not change while the guest is created. */
+/** The parts of the answer to a creation that stay the same until the guest is complete. */
 function answerOf({ hostId, response: { guest, operation, sshPassword } }: GuestCreation) {
   const { uuid, id, portMappings } = guest!
   return { hostId, uuid, id, portMappings, operation: operation!.id, sshPassword }
 }
 
-describe('names and ids across the fleet', function () {
+describe('names and ids of guests in a fleet', function () {
   let redis: TestRedis
   before(async () => (redis = await startTestRedis()))
   after(() => redis.stop())
@@ -28,7 +28,7 @@ describe('names and ids across the fleet', function () {
   beforeEach(async () => (test = await startTestFleet({}, { redis })))
   afterEach(() => test.close())
 
-  it('are free immediately after a deletion without a watching gateway', async () => {
+  it('are free again after a deletion that no gateway watched', async () => {
     const { hostId, agent } = await test.addHost('one', { guests: 3 })
     const { response } = await test.fleet.createGuest(creationRequest('web'))
     const shown = test.store.key('shown-guests', hostId)
@@ -43,7 +43,7 @@ describe('names and ids across the fleet', function () {
     expect(await test.store.client.hLen(test.store.key('guests'))).to.equal(4)
   })
 
-  it('stay reserved during a full sync until the host has reported them', async () => {
+  it('stay reserved when a gateway starts before the host has reported the guest', async () => {
     const { hostId, agent } = await test.addHost('one')
     const registry = new GuestRegistry(test.store)
     await registry.reserve({ name: 'coming', hostId, operationId: randomUUID() }, () => false)
@@ -54,7 +54,7 @@ describe('names and ids across the fleet', function () {
     expect(agent.guests().length).to.equal(0)
   })
 
-  it('give the same guest for the same operation; a refused creation frees its name', async () => {
+  it('are the same for a repeated operation, and free again after a rejected creation', async () => {
     const { agent } = await test.addHost('one')
     let asked = 0
     const { engine } = agent.domain
@@ -75,7 +75,7 @@ describe('names and ids across the fleet', function () {
     expect(await codeOf(test.fleet.createGuest(creationRequest('bad')))).to.equal('ok')
   })
 
-  it('let exactly one of 50 concurrent creations of one name succeed', async () => {
+  it('are unique: one of 50 concurrent creations with the same name succeeds', async () => {
     await test.addHost('a')
     await test.addHost('b')
     const names = Array.from({ length: 50 }, (_, n) => (n % 2 ? 'Same' : 'same'))
@@ -85,7 +85,7 @@ describe('names and ids across the fleet', function () {
     expect([...test.fleet.view.guests()]).to.have.length(1)
   })
 
-  it('stay unique with two gateways on one store', async () => {
+  it('are unique even if two gateways use the same store', async () => {
     await test.addHost('a')
     const other = await test.startGateway()
     await waitFor(() => other.view.hosts()[0]?.state === 'online')
@@ -101,7 +101,7 @@ describe('names and ids across the fleet', function () {
     await waitFor(() => other.view.hosts().filter(({ state }) => state === 'online').length === 2)
   })
 
-  it('are adopted from the guests of a new host', async () => {
+  it('include those of the guests that a new host already has', async () => {
     const { hostId } = await test.addHost('one', { guests: 1, firstId: 500 })
     expect((await test.fleet.createGuest(creationRequest('next'))).response.guest?.id).to.equal(501)
     expect(await codeOf(test.fleet.createGuest(creationRequest('SIM-500')))).to.equal('name_conflict')
@@ -109,7 +109,7 @@ describe('names and ids across the fleet', function () {
     expect(test.fleet.view.findHost(hostId)?.warnings).to.deep.equal([])
   })
 
-  it('belong to the first owner if two hosts claim a guest, with a warning for the other host', async () => {
+  it('stay with the first host if a second host reports the same guest, and the second host gets a warning', async () => {
     const a = await test.addHost('a', { guests: 3 })
     const b = await test.addHost('b', { guests: 2, firstId: 3 })
     const shown = [...test.fleet.view.guests()].map(({ hostId, guest }) => [hostId, guest.name])
@@ -120,13 +120,13 @@ describe('names and ids across the fleet', function () {
       [b.hostId, 'sim-4'],
     ])
     expect(test.fleet.view.findHost(b.hostId)?.warnings.join()).to.contain('sim-3')
-    // A gateway that meets the hosts in the other order decides the same, since the store knows the owner.
+    // A gateway that connects to the hosts in reverse order decides the same, because the owner is in the store.
     await a.agent.stop()
     const other = await test.startGateway()
     await waitFor(() => other.view.findHost(b.hostId)?.state === 'online')
-    // It may still know its last state.
+    // This gateway may still know the last state from the owner.
     expect(other.view.findGuest('sim-3')?.hostId).not.to.equal(b.hostId)
-    // The host cannot take over a guest by a change either.
+    // The host also cannot take over a guest by changing it.
     b.agent.addGuest({ id: 1, uuid: uuidOf(1), name: 'sim-1', userIdSlot: 9 })
     b.agent.update(uuidOf(1), { statusReason: 'stolen' })
     await waitFor(() => test.fleet.view.findHost(b.hostId)?.warnings.join().includes('sim-1'))

@@ -12,7 +12,7 @@ import { startTestFleet, type TestFleet } from '../support/gateway/test-fleet.js
 interface Answer {
   readonly status: number
   readonly text: string
-  /** As curl's option --pinnedpubkey expects it. */
+  /** The pinned key of the server, in the form of curl's option --pinnedpubkey. */
   readonly pin: string
 }
 
@@ -58,7 +58,7 @@ describe('installation of hosts', () => {
     send('POST', installReportPath, {}, JSON.stringify({ token, ...fields }))
   const codeIn = ({ text }: Answer): string => (JSON.parse(text) as { code: string }).code
 
-  it('pins the key of the endpoint, which a restart of the gateway keeps', async () => {
+  it('has a command with the pinned key of the gateway, which stays the same after a restart', async () => {
     const { command } = await test.fleet.hosts.createJoinToken(hostId)
     token = /berth_jt_\S+/.exec(command)![0]
     const { pin } = await send('GET', '/install')
@@ -70,7 +70,7 @@ describe('installation of hosts', () => {
     token = (await test.fleet.hosts.createJoinToken(hostId)).token
   })
 
-  it('serves a script without secrets, with the address and the authority of the gateway', async () => {
+  it('begins with a script that contains the address and the CA of the gateway, and no secrets', async () => {
     const { status, text } = await send('GET', '/install')
     expect(status).to.equal(200)
     expect(text).to.include(`gateway='${test.fleet.joinAddress}'`).and.include("version='0.0.0'")
@@ -78,7 +78,7 @@ describe('installation of hosts', () => {
     execFileSync('sh', ['-n'], { input: text })
   })
 
-  it('serves packages to hosts with a token only, also after the token was used', async () => {
+  it('serves packages only to hosts with a token, which may be used already', async () => {
     const path = '/packages/berth-agent_1.2.3+4.gabc~rc1_amd64.deb'
     const bearer = { authorization: `Bearer ${token}` }
     expect(await send('GET', path, bearer)).to.include({ status: 200, text: 'package' })
@@ -92,7 +92,7 @@ describe('installation of hosts', () => {
       expect([answer.status, codeIn(answer)]).to.deep.equal([404, 'not_found'])
     })
 
-  it('shows the reported steps, and reports the state to the host', async () => {
+  it('stores each reported step, and answers with the state of the host', async () => {
     const { text } = await report({ step: 'failed', message: 'no\nspace\u202e' + 'x'.repeat(1000) })
     expect(JSON.parse(text)).to.deep.equal({ host: 'new', status: 'pending', address: '' })
     const { install } = test.fleet.view.findHost(hostId)!
@@ -112,7 +112,7 @@ describe('installation of hosts', () => {
       expect([answer.status, codeIn(answer)]).to.deep.equal([status, code])
     })
 
-  it('limits wrong tokens of an address, also for packages', async () => {
+  it('refuses an address after too many wrong tokens', async () => {
     const statuses = new Set<number>()
     for (let attempt = 0; attempt < 31; attempt++)
       statuses.add((await send('GET', '/packages/InRelease', { authorization: 'Bearer berth_jt_a.b.c' })).status)

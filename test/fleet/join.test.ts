@@ -41,7 +41,7 @@ describe('joining', function () {
 
   const post = (body: string, path = joinPath) => postToJoinEndpoint(test.fleet.joinAddress, path, body)
 
-  it('handles one request per connection and closes it, even if several arrive together', async () => {
+  it('answers one request per connection, then closes it, even if more requests follow', async () => {
     const [host, port] = test.fleet.joinAddress.split(':')
     const socket = connect({ host, port: Number(port), rejectUnauthorized: false })
     let text = ''
@@ -54,7 +54,7 @@ describe('joining', function () {
     expect(text.match(/HTTP\/1\.1 404/g)).to.have.length(1)
   })
 
-  it('issues a certificate for the host, readable only by root', async () => {
+  it('gives the host a certificate that only root can read', async () => {
     const identity = await joinGateway(await newToken(), directory())
     expect(identity.hostId).to.equal(hostId)
     expect(getIdentity(directory()).serial).to.equal(identity.serial)
@@ -64,33 +64,33 @@ describe('joining', function () {
     expect(test.fleet.view.findHost(hostId)?.state).to.equal('offline')
   })
 
-  it('connects to the address from which the host joins if none was given', async () => {
+  it('stores the address from which the host joins if the host has none', async () => {
     const { id } = await test.fleet.hosts.createHost({ name: `unknown-${count}` })
     const { token } = await test.fleet.hosts.createJoinToken(id)
     await joinGateway(token, directory(), 7)
     expect(test.fleet.view.findHost(id)?.address).to.equal('127.0.0.1:7')
   })
 
-  it('refuses an unknown address that another host has, and keeps the token', async () => {
+  it('is refused, without using up the token, if a different host has the address', async () => {
     const { id } = await test.fleet.hosts.createHost({ name: `unknown-${count}` })
     const { token } = await test.fleet.hosts.createJoinToken(id)
     expect(await codeOf(joinGateway(token, directory(), 1))).to.equal('address_in_use')
     await joinGateway(token, directory(), 7)
   })
 
-  it('keeps the known address, wherever the host joins from', async () => {
+  it('does not change the address of a host that has one', async () => {
     await joinGateway(await newToken(), directory(), 7)
     expect(test.fleet.view.findHost(hostId)?.address).to.equal('127.0.0.1:1')
   })
 
-  it('accepts a token once, also for twenty concurrent attempts', async () => {
+  it('accepts a token only once, even in twenty concurrent attempts', async () => {
     const token = await newToken()
     const results = await Promise.all(Array.from({ length: 20 }, () => joinError(token)))
     expect(results.filter((result) => result === 'joined')).to.have.length(1)
     expect(await joinError(token)).to.contain('already used')
   })
 
-  it('invalidates the earlier token with a new one, and all with the removal of the host', async () => {
+  it('refuses a token after a newer one was created, or the host was removed', async () => {
     const [first, second] = [await newToken(), await newToken()]
     expect(await joinError(first)).to.contain('replaced by a newer one')
     await test.fleet.hosts.removeHost(hostId, { force: false })
@@ -98,7 +98,7 @@ describe('joining', function () {
     expect(existsSync(directory())).to.equal(false)
   })
 
-  it('refuses a forged, changed or expired token', async () => {
+  it('refuses a forged, altered or expired token', async () => {
     const token = await newToken()
     const { address, caFingerprint } = parseJoinToken(token)
     const payload = { ca: caFingerprint, address }
@@ -128,7 +128,7 @@ describe('joining', function () {
     expect(await joinError(token)).to.equal('joined')
   })
 
-  it('detects a man-in-the-middle gateway before it sends anything', async () => {
+  it('ends before anything is sent if the gateway has a different CA than the token names', async () => {
     const token = await newToken()
     const content = parseJoinToken(token)
     const [head, , tail] = token.split('.')
@@ -143,7 +143,7 @@ describe('joining', function () {
     expect(await joinError(token)).to.equal('joined')
   })
 
-  it('does not consume the token for a bad request; sizes and paths are limited', async () => {
+  it('does not use up the token with an invalid request, and limits sizes and paths', async () => {
     const token = await newToken()
     expect(await post(JSON.stringify({ token, csr: 'junk' }))).to.include({ status: 400 })
     expect((await post('{')).text).to.contain('invalid_json')
@@ -158,7 +158,7 @@ describe('joining', function () {
     expect(await joinError(token)).to.equal('joined')
   })
 
-  it('reports an unreachable gateway', async () => {
+  it('ends with the reason if the gateway cannot be reached', async () => {
     const content = { sub: hostId, ca: '0'.repeat(64), address: '127.0.0.1:1', exp: 9e9 }
     const token = `berth_jt_x.${Buffer.from(JSON.stringify(content)).toString('base64url')}.x`
     expect(await joinError(token))
@@ -166,7 +166,7 @@ describe('joining', function () {
       .and.to.contain('ECONNREFUSED')
   })
 
-  it('revokes the former certificate on a second join; the running agent uses the new one', async () => {
+  it('revokes the former certificate of a host, whose running agent then uses the new one', async () => {
     const { hostId: id, agent } = await test.addHost('again')
     const identityDir = join(test.directory, 'agent-again')
     const before = readFileSync(join(identityDir, 'identity.pem'))
@@ -186,7 +186,7 @@ describe('joining', function () {
     expect(test.fleet.view.findHost(id)?.state).to.equal('offline')
   })
 
-  it('binds an address to one host until that host is offline, since the machine may be reinstalled', async () => {
+  it('reserves the address of a host until that host is offline', async () => {
     const { hostId: id, agent } = await test.addHost('there')
     const add = (name: string): Promise<string> => codeOf(test.fleet.hosts.createHost({ name, address: agent.address }))
     expect(await add('second')).to.equal('address_in_use')
@@ -197,7 +197,7 @@ describe('joining', function () {
     expect(await add('another'), 'of a host that has not joined yet').to.equal('address_in_use')
   })
 
-  it('limits attempts per address', async () => {
+  it('limits the attempts from one address', async () => {
     const answers = await Promise.all(Array.from({ length: 60 }, () => post('{}')))
     expect(answers.filter(({ status }) => status === 429).length).to.be.greaterThan(20)
   })

@@ -12,7 +12,7 @@ import { waitFor } from '../support/wait.js'
 setFlagsFromString('--expose-gc')
 const collectGarbage = runInNewContext('gc') as () => void
 
-describe('agents that are removed, stalled, lying or flooding', function () {
+describe('agents that are removed or misbehave', function () {
   let redis: TestRedis
   before(async () => (redis = await startTestRedis()))
   after(() => redis.stop())
@@ -25,7 +25,7 @@ describe('agents that are removed, stalled, lying or flooding', function () {
   })
   afterEach(() => test.close())
 
-  it('are refused after removal, and their guests disappear', async () => {
+  it('are refused after their removal, and their guests disappear', async () => {
     const { hostId, agent } = await test.addHost('one', { guests: 2 })
     expect(await codeOf(test.fleet.hosts.removeHost(hostId, { force: false }))).to.equal('invalid_state')
     await test.fleet.hosts.removeHost(hostId, { force: true })
@@ -33,12 +33,12 @@ describe('agents that are removed, stalled, lying or flooding', function () {
     expect([...test.fleet.view.guests()]).to.deep.equal([])
     expect(await codeOf(test.fleet.hosts.createJoinToken(hostId))).to.equal('not_found')
     expect(() => test.fleet.agent(hostId)).to.throw(BerthError)
-    // Not even an agent that is contacted under another host's name can act for it.
+    // An agent also cannot act for a different host that has its address.
     const { id } = await test.fleet.hosts.createHost({ name: 'two', address: agent.address })
     expect(test.fleet.view.findHost(id)?.state).to.equal('pending')
   })
 
-  it('are noticed when they stall, and do not affect others', async () => {
+  it('do not delay calls to other agents when they stop answering', async () => {
     const never = new Promise<void>(() => undefined)
     const good = await test.addHost('good')
     const description = test.fleet.view.findHost(good.hostId)!.description!
@@ -61,7 +61,7 @@ describe('agents that are removed, stalled, lying or flooding', function () {
     expect(new Set(await calls)).to.deep.equal(new Set(['agent_timeout']))
   })
 
-  it('change only their own warnings when they report another host, its guests or its operations', async () => {
+  it('get a warning, and change nothing, if they report a different host with its guests or operations', async () => {
     const good = await test.addHost('good', { guests: 1 })
     const { response } = await test.fleet.createGuest(creationRequest('web'))
     const { guest } = test.fleet.view.findGuest('sim-1')!
@@ -91,7 +91,7 @@ describe('agents that are removed, stalled, lying or flooding', function () {
     expect(problems[0]).to.contain('another host')
   })
 
-  it('are offline after the allowed silence, and online when they continue', async () => {
+  it('are offline when they have been silent too long, and online again when they continue', async () => {
     await test.close()
     test = await startTestFleet({ agents: { silence_ms: 3000 } }, { log, redis })
     const { id } = await test.fleet.hosts.createHost({ name: 'still', address: '127.0.0.1:1' })
@@ -113,7 +113,7 @@ describe('agents that are removed, stalled, lying or flooding', function () {
     }
   })
 
-  it('harm only themselves by a flood', async () => {
+  it('do not affect other hosts or the memory of the gateway by a flood of changes', async () => {
     const good = await test.addHost('good', { guests: 1 })
     const uuid = good.agent.guests()[0]!.uuid
     const bad = await test.fleet.hosts.createHost({ name: 'bad', address: '127.0.0.1:1' })
@@ -124,7 +124,7 @@ describe('agents that are removed, stalled, lying or flooding', function () {
       await waitFor(() => test.fleet.view.findHost(bad.id)?.state === 'online')
       collectGarbage()
       const before = process.memoryUsage().heapUsed
-      // During the flood, each call is answered before its timeout.
+      // Each of these calls to the other host must be answered in time during the flood.
       for (const until = Date.now() + 4000; Date.now() < until;) {
         await test.fleet.agent(good.hostId).guests.getGuestUsage({ uuid })
         await new Promise((resolve) => setTimeout(resolve, 50))

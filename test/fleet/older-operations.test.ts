@@ -27,7 +27,7 @@ const record = {
   certificateNotAfterMs: 1,
 }
 
-describe('operations that the gateway does not list', function () {
+describe('operations that are too old for the list', function () {
   let redis: TestRedis
   before(async () => (redis = await startTestRedis()))
   after(() => redis.stop())
@@ -35,7 +35,7 @@ describe('operations that the gateway does not list', function () {
   beforeEach(async () => (test = await startTestFleet({}, { redis })))
   afterEach(() => test.close())
 
-  it('are older than the operations that an agent sends, which are all listed', () => {
+  it('are those before the newest ones, which the agent sends and the gateway lists', () => {
     const { kinds, ids } = journalOf(listedOperations + older)
     const sent = kinds.operation.list(-1)
     expect(sent).to.have.length(listedOperations)
@@ -46,7 +46,7 @@ describe('operations that the gateway does not list', function () {
     expect(view.operations().map(({ operation }) => operation.id)).to.have.members(ids.slice(older))
   })
 
-  it('are requested a few at a time, each id once, to spare the agents', async () => {
+  it('are requested from the agents in a limited number, and only once for the same id', async () => {
     await test.addHost('one')
     const askAll = (ids: readonly string[]): Promise<string[]> =>
       Promise.all(ids.map((id) => codeOf(test.fleet.findOperation(id))))
@@ -55,7 +55,7 @@ describe('operations that the gateway does not list', function () {
     expect(new Set(await askAll(Array(40).fill(randomUUID())))).to.deep.equal(new Set(['ok']))
   })
 
-  it('can be found and removed, also after a restart of the gateway', async () => {
+  it('can be found and removed, even after a restart of the gateway', async () => {
     let ids: string[] = []
     await test.addHost('other')
     const { hostId } = await test.addHost('one', {
@@ -79,7 +79,7 @@ describe('operations that the gateway does not list', function () {
     }
   })
 
-  it('are not found while their host is offline or unresponsive, without long delays', async () => {
+  it('are not found if their host is offline or does not answer, and the answer comes soon', async () => {
     const id = randomUUID()
     const never = new Promise<Operation>(() => undefined)
     await test.addRogue('stalled', { onGetOperation: () => never })
@@ -92,7 +92,7 @@ describe('operations that the gateway does not list', function () {
     expect(await test.fleet.findOperation(id)).to.equal(undefined)
   })
 
-  it('are validated like everything that an agent sends', async () => {
+  it('are checked like all data from an agent', async () => {
     const id = randomUUID()
     let answer = (): Partial<Operation> => ({})
     const asked: string[] = []
@@ -116,7 +116,7 @@ describe('operations that the gateway does not list', function () {
     expect(new Set(asked)).to.deep.equal(new Set([id]))
   })
 
-  it('belong to no host if two hosts claim one, with a warning for both', async () => {
+  it('are not found if two hosts report the same id, and both get a warning', async () => {
     let ids: string[] = []
     const good = await test.addHost('good', {
       prepare: (agent) => (ids = endOperations(agent, listedOperations + older)),
@@ -124,7 +124,7 @@ describe('operations that the gateway does not list', function () {
     const bad = await test.addRogue('bad', { onGetOperation: (id) => made(id) })
     expect(await test.fleet.findOperation(ids[0]!)).to.equal(undefined)
     for (const { hostId } of [good, bad]) expect(test.fleet.view.findHost(hostId)?.warnings.join()).to.include(ids[0])
-    // The gateway does not request listed operations.
+    // The gateway does not ask the agents for a listed operation.
     expect(await test.fleet.findOperation(ids.at(-1)!)).to.include({ hostId: good.hostId })
   })
 })
@@ -133,12 +133,12 @@ function made(id: string): Operation {
   return Operation.fromPartial({ id, action: 'stop', status: 'done' })
 }
 
-/** @returns their ids, oldest first */
+/** Adds ended operations to the agent's journal. @returns their ids, oldest first */
 function endOperations({ domain }: LabAgent, count: number): string[] {
   return journalEnded(domain.engine.store, count)
 }
 
-/** An agent's journal with that many ended operations. */
+/** A new journal with this number of ended operations. */
 function journalOf(count: number) {
   const changes = new Changes(openDatabase(':memory:'))
   const operations = new OperationStore(changes)

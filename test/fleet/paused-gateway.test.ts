@@ -9,10 +9,10 @@ import { GatewayProcess, type GatewayReply } from '../support/gateway/gateway-pr
 import { LabAgent } from '../support/memory/lab-agent.js'
 import { waitFor } from '../support/wait.js'
 
-/** An agent waits up to 15 s for the answer to a ping: it gives up the connection meanwhile. */
+/** An agent closes the connection meanwhile, because it waits at most 15 s for the answer to a ping. */
 const pauseMs = 17_000
 
-/** Two hosts: after the pause the gateway finds one connection closed. It never learns that the other one is closed. */
+/** Two hosts: after the pause one connection is closed at the gateway, but it never receives the end of the other. */
 describe('a gateway that was paused', function () {
   let directory: string
   let gateway: GatewayProcess
@@ -54,7 +54,7 @@ describe('a gateway that was paused', function () {
     ((await gateway.request('GET', '/hosts')).body.data as { status: string }[]).map(({ status }) => status)
   const request = async (method: string, path: string): Promise<number> => (await gateway.request(method, path)).status
 
-  it('serves the requests that arrived meanwhile and the first ones after it', async () => {
+  it('answers the requests that arrived during the pause, and the first ones afterwards', async () => {
     for (const id of [1, 2]) expect(await request('GET', `/containers/${id}/usage`)).to.equal(200)
     process.kill(gateway.pid, 'SIGSTOP')
     try {

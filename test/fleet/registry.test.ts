@@ -6,7 +6,7 @@ import { startTestRedis, type TestRedis } from '../support/gateway/redis.js'
 
 const nobody = (): boolean => false
 
-describe('reservations of guests', function () {
+describe('reservations of names and ids', function () {
   let redis: TestRedis
   let stores: Store[]
   before(async () => {
@@ -31,7 +31,7 @@ describe('reservations of guests', function () {
     }
   }
 
-  /** Remaining keys except the counter. */
+  /** All keys in the store except the counter of ids. */
   async function keysLeft(): Promise<string[]> {
     const keys = await stores[0]!.client.sendCommand<string[]>([
       'SCAN',
@@ -44,7 +44,7 @@ describe('reservations of guests', function () {
     return (keys[1] as unknown as string[]).filter((key) => !key.endsWith('next-guest-id'))
   }
 
-  it('give a name to one of 50 requests at two gateways; 50 names get 50 ids', async () => {
+  it('give a name to one of 50 concurrent requests, and different ids to 50 names', async () => {
     const same = await Promise.all(Array.from({ length: 50 }, (_, n) => attempt(n % 2 ? 'web' : 'WEB', `o${n}`, n % 2)))
     expect(same.filter((result) => typeof result === 'number')).to.have.length(1)
     expect(same.filter((result) => result === 'name_conflict')).to.have.length(49)
@@ -52,13 +52,13 @@ describe('reservations of guests', function () {
     expect(new Set(ids).size).to.equal(50)
   })
 
-  it('are created once for 50 concurrent attempts of one operation', async () => {
+  it('are made once for 50 concurrent attempts of the same operation', async () => {
     const ids = await Promise.all(Array.from({ length: 50 }, (_, n) => attempt('web', 'o', n % 2)))
     expect(new Set(ids)).to.deep.equal(new Set([1]))
     expect((await registries[1]!.findByOperation('o'))?.name).to.equal('web')
   })
 
-  it('are released completely, but not for another host', async () => {
+  it('are released only by their own host, and leave no key behind', async () => {
     const { reservation } = await registries[0]!.reserve({ name: 'web', operationId: 'o', hostId: 'a' }, nobody)
     await registries[0]!.release('b', reservation.uuid)
     expect(await attempt('web', 'p')).to.equal('name_conflict')
@@ -68,7 +68,7 @@ describe('reservations of guests', function () {
     expect(await attempt('web', 'p')).to.equal(2)
   })
 
-  it('include guests of agents, assign ids above theirs, and do not change owners', async () => {
+  it('include guests that an agent reports, continue above their ids, and keep their owners', async () => {
     const claims = Array.from({ length: 450 }, (_, n) => ({ uuid: `u${n}`, id: n + 10, name: `Sim-${n}` }))
     expect((await registries[0]!.claim('a', claims)).size).to.equal(0)
     expect((await registries[1]!.claim('a', claims)).size).to.equal(0)
@@ -82,7 +82,7 @@ describe('reservations of guests', function () {
     expect(again.map(({ size }) => size).toSorted()).to.deep.equal([0, 1])
   })
 
-  it('are freed by the sweep when they are old and unused', async () => {
+  it('are released after some time if no guest uses them', async () => {
     for (const name of ['kept', 'lost', 'young']) await attempt(name, name)
     const soon = Date.now() + 1000
     expect(await registries[0]!.sweep(({ name }) => name !== 'lost', 0)).to.deep.equal([])

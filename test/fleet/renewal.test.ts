@@ -12,12 +12,12 @@ import type { LabAgent } from '../support/memory/lab-agent.js'
 import { startTestFleet, type TestFleet } from '../support/gateway/test-fleet.js'
 import { waitFor } from '../support/wait.js'
 
-describe('renewal of certificates', function () {
+describe('the renewal of certificates', function () {
   let test: TestFleet
   afterEach(() => test.close())
 
-  it('keeps calls and the view working through several lifetimes of seconds', async () => {
-    // A certificate is renewed after two thirds of its lifetime. The rest is for machines that stall.
+  it('does not interrupt calls or the view during several lifetimes of a few seconds', async () => {
+    // A certificate is renewed after two thirds of its lifetime. The last third is reserve for slow hosts.
     const lifetimeMs = 9000
     test = await startTestFleet({ certificates: { leaf_hours: lifetimeMs / hourMs } })
     const { view } = test.fleet
@@ -46,7 +46,7 @@ describe('renewal of certificates', function () {
   })
 })
 
-describe('renewal for an agent whose certificate is not valid', function () {
+describe('the renewal of a certificate that is not valid', function () {
   let test: TestFleet
   const dayMs = 24 * hourMs
   let authority: Authority
@@ -65,15 +65,15 @@ describe('renewal for an agent whose certificate is not valid', function () {
   })
 
   interface Given {
-    /** When the certificate was issued, for 30 days. */
+    /** Age of the certificate, which is issued for 30 days. Negative: it is issued in the future. */
     readonly issuedDaysAgo: number
     readonly issuer?: 'own' | 'foreign'
     readonly known?: boolean
-    /** Serials of renewals that failed since. */
+    /** Number of renewals after it whose certificate the agent did not install. */
     readonly failed?: number
   }
 
-  /** Lets an offline host return with the given certificate. */
+  /** Replaces the certificate of an offline host, and lets the host connect again. */
   async function comeBack(name: string, { issuedDaysAgo, issuer = 'own', known = true, failed = 0 }: Given) {
     const { hostId, agent } = await test.addHost(name, { guests: 1, firstId: ++hosts })
     const { view } = test.fleet
@@ -100,12 +100,12 @@ describe('renewal for an agent whose certificate is not valid', function () {
   const serialOf = (agent: LabAgent): string => agent.tls.identity().serial
 
   for (const [what, issuedDaysAgo] of [
-    ['expired 10 days ago', 40],
-    ['expired 179 days ago', 209],
-    ['is from 25 days in the future', -25],
-    ['is from 10 years in the future', -3650],
+    ['that expired 10 days ago', 40],
+    ['that expired 179 days ago', 209],
+    ['that begins in 25 days', -25],
+    ['that begins in 10 years', -3650],
   ] as const)
-    it(`renews a certificate that ${what}, by its key, and the host is online again`, async () => {
+    it(`brings a host with a certificate ${what} online again`, async () => {
       const { hostId, agent, serial } = await comeBack(`back${issuedDaysAgo}`, { issuedDaysAgo })
       await waitFor(() => stateOf(hostId) === 'online', { what: 'online' })
       expect(serialOf(agent)).not.to.equal(serial)
@@ -127,7 +127,7 @@ describe('renewal for an agent whose certificate is not valid', function () {
     let refused: Awaited<ReturnType<typeof comeBack>>[]
     before(async () => {
       refused = await Promise.all(cases.map(([, given], index) => comeBack(`refused${index}`, given)))
-      // Nothing may happen: wait for several attempts, at least one per second.
+      // The hosts try at least once per second and must not succeed.
       await new Promise((resolve) => setTimeout(resolve, 3000))
     })
 
@@ -139,7 +139,7 @@ describe('renewal for an agent whose certificate is not valid', function () {
       })
   })
 
-  it('retains the serial of the agent when many earlier renewals were not installed', async () => {
+  it('retains the serial of the installed certificate after many renewals that were not installed', async () => {
     const { hostId, agent, serial } = await comeBack('many', { issuedDaysAgo: 40, failed: 15 })
     await waitFor(() => stateOf(hostId) === 'online', { what: 'online' })
     expect(serialOf(agent)).not.to.equal(serial)
@@ -147,7 +147,7 @@ describe('renewal for an agent whose certificate is not valid', function () {
     expect(records.find(({ id }) => id === hostId)?.serials).to.include(serial)
   })
 
-  it('allows only renewal calls on such a connection', () => {
+  it('uses a connection that allows no other calls', () => {
     const target = { hostId: 'h-one', address: '127.0.0.1:1', caPem: foreign.authority.caPem }
     const connection = connectForRenewal({ ...target, leaf, isRevoked: () => false, silenceMs: 1000 })
     connection.close()
@@ -155,7 +155,7 @@ describe('renewal for an agent whose certificate is not valid', function () {
   })
 })
 
-describe('renewal on the agent', () => {
+describe('the renewal at the agent', () => {
   let pki: TestPki
   before(async () => {
     pki = await createTestPki()
@@ -168,7 +168,7 @@ describe('renewal on the agent', () => {
       (error: unknown) => (error instanceof BerthError ? error.code : String(error)),
     )
 
-  it('can repeat each step', async () => {
+  it('can repeat each of its steps', async () => {
     const { identityDir } = await pki.enrol('h-repeat')
     const [first, second] = [await createSigningRequest(identityDir), await createSigningRequest(identityDir)]
     const identity = { role: 'agent', hostId: 'h-repeat' } as const
@@ -180,7 +180,7 @@ describe('renewal on the agent', () => {
     expect(getIdentity(identityDir).serial).to.equal(issued.serial)
   })
 
-  it('installs only a certificate for the requested key and this host from this authority', async () => {
+  it('installs only a certificate of its own CA for this host and the requested key', async () => {
     const { identityDir, serial } = await pki.enrol('h-strict')
     const csr = await createSigningRequest(identityDir)
     const identity = { role: 'agent', hostId: 'h-strict' } as const

@@ -17,7 +17,7 @@ async function failureOf(work: Promise<unknown>): Promise<[string, string, strin
   throw new Error('accepted')
 }
 
-describe('settings of a guest, gateway to agent', function () {
+describe('settings of a guest that the gateway sends to the agent', function () {
   let test: TestFleet
   let agent: LabAgent
   let hostId: string
@@ -35,7 +35,7 @@ describe('settings of a guest, gateway to agent', function () {
     (await client.settings.changeSetting(settingRequest(wanted, target))).guest!
   const mapping = PortMapping.create({ protocol: 'tcp', containerPort: 80 })
 
-  it('are in the view at the revision of the answer', async () => {
+  it('are in the view as soon as the view has the revision of the answer', async () => {
     const { uuid } = seen()
     const added = await change({ $case: 'addPortMapping', value: mapping }, { uuid })
     await test.fleet.reached(hostId, added.revision)
@@ -46,7 +46,7 @@ describe('settings of a guest, gateway to agent', function () {
     expect(seen()).to.include({ policyBlocked: true, policyReason: 'expired' })
   })
 
-  it('distinguish a missing field from 0', async () => {
+  it('distinguish an omitted field from 0', async () => {
     const { uuid, limits } = seen('sim-2')
     const wanted = LimitsChange.fromPartial({ networkDownMbps: 0, ramMb: 1024 })
     const { limits: changed } = await change({ $case: 'limits', value: wanted }, { uuid })
@@ -57,7 +57,7 @@ describe('settings of a guest, gateway to agent', function () {
     expect(portMappings[1]).to.include({ description: '', containerPort: 80, protocol: 'tcp' })
   })
 
-  it('that a host cannot apply: the answer reports that the former ones stay in force, without details', async () => {
+  it('stay unchanged if the host cannot apply a change, and the error has no details of the host', async () => {
     const { uuid } = seen('sim-3')
     let refused = 0
     agent.host.wire.onAttach = () => {
@@ -71,7 +71,7 @@ describe('settings of a guest, gateway to agent', function () {
     })
   })
 
-  it('are rejected with the agent’s codes', async () => {
+  it('are refused with the error code of the agent', async () => {
     const { uuid, revision, portMappings } = seen('sim-3')
     const taken = { ...mapping, hostPort: portMappings[0]!.hostPort }
     const rule = FirewallRule.create({
@@ -99,7 +99,7 @@ describe('settings of a guest, gateway to agent', function () {
     expect(seen('sim-3').revision).to.equal(revision)
   })
 
-  it('block a start with a policy code, not with an agent error', async () => {
+  it('prevent a start with policy_blocked if they contain a past expiry date', async () => {
     const { uuid } = seen()
     expect(await failureOf(client.operations.submitOperation(powerOrder('start', uuid)))).to.deep.equal([
       'forbidden',
@@ -108,7 +108,7 @@ describe('settings of a guest, gateway to agent', function () {
     ])
   })
 
-  it('are sent with the host’s pools', async () => {
+  it('include pools of 4096 addresses', async () => {
     const items = Array.from({ length: 4096 }, (_, index) => ({
       address: `203.0.${97 + (index >> 8)}.${index & 255}`,
       interface: 'enp129s0f0np0.7',
@@ -121,7 +121,7 @@ describe('settings of a guest, gateway to agent', function () {
     expect(routing.ipv6Prefixes).to.deep.equal([])
   })
 
-  it('fail as offline once the agent has disconnected', async () => {
+  it('fail with host_offline once the agent has disconnected', async () => {
     await agent.stop()
     const { uuid } = seen('sim-2')
     const [kind, code] = await failureOf(client.settings.getFirewall({ uuid }))

@@ -2,12 +2,12 @@ import { expect } from 'chai'
 import { codeOf, creationRequest, startTestFleet, type TestFleet } from '../support/gateway/test-fleet.js'
 import { waitFor } from '../support/wait.js'
 
-describe('a fleet whose store is down or lost its content', function () {
+describe('a gateway whose store is down or has lost its content', function () {
   let test: TestFleet
   beforeEach(async () => (test = await startTestFleet()))
   afterEach(() => test.close())
 
-  it('shows the view and makes calls without the store, and refuses creations with that reason', async () => {
+  it('shows its view and calls agents, but refuses creations with the reason', async () => {
     const { hostId, agent } = await test.addHost('one', { guests: 2 })
     await test.redis.process.stop()
     await waitFor(() => !test.store.ready())
@@ -20,7 +20,7 @@ describe('a fleet whose store is down or lost its content', function () {
   })
 
   for (const loss of ['the whole store', 'the key of hosts'] as const)
-    it(`recovers hosts, guests, ids and names after ${loss} is lost under a running gateway`, async () => {
+    it(`recovers hosts, guests, ids and names while it runs, after the loss of ${loss}`, async () => {
       const one = await test.addHost('one', { guests: 3, firstId: 500 })
       const two = await test.addHost('two', { guests: 1, firstId: 900 })
       await two.agent.stop()
@@ -28,7 +28,7 @@ describe('a fleet whose store is down or lost its content', function () {
       if (loss === 'the whole store') await test.redis.wipe()
       else await test.store.client.del(test.store.key('hosts'))
       const { client } = test.store
-      // Even before anything is recovered, neither a name nor an id is given twice.
+      // No name and no id is given a second time, even before the data is back in the store.
       expect(await codeOf(test.fleet.createGuest(creationRequest('SIM-500')))).to.equal('name_conflict')
       await waitFor(async () => (await client.hLen(test.store.key('hosts'))) === 2, {
         what: 'hosts are back',
@@ -42,13 +42,13 @@ describe('a fleet whose store is down or lost its content', function () {
         what: 'guests are back',
       })
       expect((await test.fleet.createGuest(creationRequest('next'))).response.guest?.id).to.equal(901)
-      // A gateway that starts now knows everything, including the offline host.
+      // A gateway that starts now has all data, also of the offline host.
       await waitFor(async () => (await client.hLen(test.store.key('shown-guests', two.hostId))) === 1)
       const other = await test.startGateway()
       await waitFor(() => other.view.findHost(one.hostId)?.state === 'online')
       expect(other.view.findGuest('sim-900')?.hostId).to.equal(two.hostId)
       expect(other.view.findHost(one.hostId)?.warnings).to.deep.equal([])
-      // A removed host stays removed at both gateways.
+      // A removed host stays removed at both gateways, even if the store loses its content again.
       await test.fleet.hosts.removeHost(two.hostId, { force: true })
       await waitFor(() => other.view.findHost(two.hostId) === undefined, { what: 'removal noticed' })
       await test.redis.wipe()
@@ -56,7 +56,7 @@ describe('a fleet whose store is down or lost its content', function () {
       expect(other.view.findHost(two.hostId)).to.equal(undefined)
     })
 
-  it('writes a host again if the store has only an older version of it', async () => {
+  it('writes a host again if the store contains only an older version', async () => {
     const { hostId } = await test.addHost('one')
     const key = test.store.key('hosts')
     const old = (await test.store.client.hGet(key, hostId)) ?? ''

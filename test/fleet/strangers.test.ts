@@ -14,8 +14,8 @@ import { startTestFleet } from '../support/gateway/test-fleet.js'
 import { waitFor } from '../support/wait.js'
 
 /*
- * Idle connections do not lock out legitimate peers, whether they are silent before TLS, within it, or with worthless
- * certificates.
+ * Idle connections must not lock out the gateway or joining hosts, whether they are silent before TLS, during TLS, or
+ * have certificates of no authority.
  */
 describe('idle connections of strangers', function () {
   const sockets = new Set<Socket>()
@@ -24,7 +24,7 @@ describe('idle connections of strangers', function () {
     sockets.clear()
   })
 
-  /** @returns a function that counts the open connections */
+  /** Opens connections without sending anything. @returns a function that counts those that are still open */
   async function flood(address: string, from: readonly string[], perSource: number): Promise<() => number> {
     const { host, port } = splitHostPort(address)
     let open = 0
@@ -46,10 +46,10 @@ describe('idle connections of strangers', function () {
 
   describe('at the join port', () => {
     for (const [name, from, perSource] of [
-      ['of one source', ['127.0.0.1'], 300],
-      ['of many', manySources, 20],
+      ['one source', ['127.0.0.1'], 300],
+      ['twenty sources', manySources, 20],
     ] as const)
-      it(`do not prevent a host from joining: ${name}`, async () => {
+      it(`do not prevent a host from joining if they come from ${name}`, async () => {
         const test = await startTestFleet()
         try {
           const open = await flood(test.fleet.joinAddress, from, perSource)
@@ -63,7 +63,7 @@ describe('idle connections of strangers', function () {
         }
       })
 
-    it('end after a while, also within TLS', async () => {
+    it('are closed after some time, whether they have begun TLS or not', async () => {
       const test = await startTestFleet()
       try {
         const { host, port } = splitHostPort(test.fleet.joinAddress)
@@ -78,7 +78,7 @@ describe('idle connections of strangers', function () {
   })
 
   describe('at the agent’s port', () => {
-    it('do not lock the gateway out or end its open connections', async () => {
+    it('neither prevent a connection of the gateway nor end its open ones', async () => {
       const pki = await createTestPki()
       const tls = createServerCredentials((await pki.enrol('h-1')).identityDir)
       const server = new Server()

@@ -31,7 +31,7 @@ class AnyServerCredentials extends ServerCredentials {
   }
 }
 
-describe('certificates of peers', function () {
+describe('certificates of servers', function () {
   let pki: TestPki
   let ca: Pair
   let otherCa: Pair
@@ -42,8 +42,8 @@ describe('certificates of peers', function () {
   })
   after(() => pki.remove())
 
-  describe('at the gateway', () => {
-    /** Starts a server with any certificate, and counts the calls that reach it. */
+  describe('that the gateway calls', () => {
+    /** Starts a server with this certificate, and counts the calls that reach it. */
     async function serveAs(
       pair: Pair | undefined,
     ): Promise<{ address: string; calls: () => number; stop: () => void }> {
@@ -83,7 +83,7 @@ describe('certificates of peers', function () {
       return { calls: server.calls(), code }
     }
 
-    it('of the host are accepted', async () => {
+    it('are accepted if they name the host', async () => {
       const pair = await forge({ ...agentNames, usages: [serverAuth], issuer: ca })
       expect(await callAs(pair)).to.deep.equal({ calls: 1, code: 'answered' })
     })
@@ -94,14 +94,14 @@ describe('certificates of peers', function () {
         expect(await callAs(await make(forgery))).to.deep.equal(refused)
       })
 
-    it('of another authority are refused, also together with that authority', async () => {
+    it('are refused if a different authority issued them, even if they come with its certificate', async () => {
       const pair = await forge({ ...agentNames, usages: [serverAuth], issuer: otherCa })
       expect(await callAs(pair)).to.deep.equal(refused)
       const chain = pair.certificatePem + otherCa.certificatePem
       expect(await callAs({ ...pair, certificatePem: chain })).to.deep.equal(refused)
     })
 
-    it('are refused when revoked, as is a server without TLS', async () => {
+    it('are refused if they are revoked, like a server without TLS', async () => {
       expect(await callAs(await forge({ ...agentNames, usages: [serverAuth], issuer: ca }), true)).to.deep.equal(
         refused,
       )
@@ -109,13 +109,13 @@ describe('certificates of peers', function () {
     })
   })
 
-  describe('at the joining agent', () => {
+  describe('that a joining agent calls', () => {
     const names = {
       uris: [identityUri({ role: 'join' })],
       dnsNames: [identityDnsName({ role: 'join' })],
     }
 
-    /** Joins a gateway with any certificate. @returns the error, and the bytes that were sent */
+    /** Joins a gateway with this certificate. @returns the error, and the text that the agent sent */
     async function joinAt(pair: Pair): Promise<{ sent: string; error: string }> {
       let sent = ''
       const own = { key: pair.privateKeyPem, cert: pair.certificatePem + ca.certificatePem }
@@ -144,14 +144,14 @@ describe('certificates of peers', function () {
       }
     }
 
-    it('of the gateway are accepted, and the gateway refuses the token', async () => {
+    it('are accepted if they name the gateway, which gets the token', async () => {
       const { sent, error } = await joinAt(await forge({ ...names, usages: [serverAuth], issuer: ca }))
       expect(sent).to.include('berth_jt_x')
       expect(error).to.include('401')
     })
 
     for (const [name, forgery] of badCertificates({ ...names, usages: [serverAuth] }, gatewayNames))
-      it(`are refused, and receive no token: ${name}`, async () => {
+      it(`are refused before the token is sent: ${name}`, async () => {
         const { sent, error } = await joinAt(await make(forgery))
         expect([sent, error], error).not.to.include('joined')
         expect(sent).to.equal('')

@@ -30,7 +30,7 @@ function clientCredentials(ca: string, pair: Pair | undefined): ChannelCredentia
   })
 }
 
-describe('certificates of peers at the agent', function () {
+describe('certificates of clients that call the agent', function () {
   let pki: TestPki
   let ca: Pair
   let otherCa: Pair
@@ -62,7 +62,7 @@ describe('certificates of peers at the agent', function () {
     }
   }
 
-  /** Opens a console. @returns its answers so far; `ended` is false while the connection is open */
+  /** Opens a console. @returns the answers so far, and whether the connection has ended */
   function openConsoleAs(pair: Pair | undefined, isSilent = false): { answers: string[]; ended: boolean } {
     const own = pair ? { key: pair.privateKeyPem, cert: pair.certificatePem } : {}
     const seen = { answers: [] as string[], ended: false }
@@ -96,7 +96,7 @@ describe('certificates of peers at the agent', function () {
     return seen.answers.join()
   }
 
-  /** Opens a stream of the agent, and observes its end. */
+  /** Opens a watch of the agent. @returns a count of its messages, and the code with which it ends */
   function openWatch(pair: Pair): { heard: () => number; ended: Promise<number> } {
     const client = new WatchServiceClient(agent.address, clientCredentials(ca.certificatePem, pair), {
       'grpc.use_local_subchannel_pool': 1,
@@ -110,16 +110,16 @@ describe('certificates of peers at the agent', function () {
     return { heard: () => heard, ended }
   }
 
-  it('of the gateway are accepted', async () => {
+  it('are accepted if they name the gateway', async () => {
     expect(await describeAs(await pki.gatewayLeaf())).to.equal('answered')
     expect(await describeAs(await forge({ ...gatewayNames, usages: [clientAuth], issuer: ca }))).to.equal('answered')
   })
 
-  it('of the gateway are accepted for a console', async () => {
+  it('are accepted for consoles if they name the gateway', async () => {
     expect(await consoleAs(await pki.gatewayLeaf())).to.equal('NOT_FOUND')
   })
 
-  it('are required', async () => {
+  it('are required for calls and consoles', async () => {
     expect(await describeAs(undefined)).to.equal(status.UNAVAILABLE)
     expect(await consoleAs(undefined)).to.equal('UNAVAILABLE')
   })
@@ -131,19 +131,19 @@ describe('certificates of peers at the agent', function () {
       expect(await consoleAs(pair)).to.be.oneOf(['UNAVAILABLE', 'UNAUTHENTICATED'])
     })
 
-  it('of another authority are refused, also together with that authority', async () => {
+  it('are refused if a different authority issued them, even if they come with its certificate', async () => {
     const pair = await forge({ ...gatewayNames, usages: [clientAuth], issuer: otherCa })
     expect(await describeAs(pair)).to.equal(status.UNAVAILABLE)
     const chain = pair.certificatePem + otherCa.certificatePem
     expect(await describeAs({ ...pair, certificatePem: chain })).to.equal(status.UNAVAILABLE)
   })
 
-  it('of the agent itself are refused as gateway', async () => {
+  it('are refused if they are the agent’s own', async () => {
     const { certificatePem, privateKeyPem } = agent.tls.identity()
     expect(await describeAs({ certificatePem, privateKeyPem })).to.equal(status.UNAVAILABLE)
   })
 
-  it('are refused when revoked, and the next one is accepted', async () => {
+  it('are refused once they are revoked, also on open connections, while the next one is accepted', async () => {
     const { identityDir } = await pki.enrol('h-revoking')
     const revoking = await LabAgent.start({ identityDir })
     const [bad, good] = [await pki.gatewayLeaf(), await pki.gatewayLeaf()]
@@ -165,7 +165,7 @@ describe('certificates of peers at the agent', function () {
     }
   })
 
-  it('of the former gateway are refused once the agent has joined another, also on open connections', async () => {
+  it('of the former gateway are refused once the agent has joined a different one, also on open connections', async () => {
     const { identityDir } = await pki.enrol('h-moving')
     const moving = await LabAgent.start({ identityDir })
     const other = await createTestPki()
@@ -199,7 +199,7 @@ describe('certificates of peers at the agent', function () {
     }
   })
 
-  it('end a connection that outlives them', async () => {
+  it('end an open connection when they expire', async () => {
     const leaf = await pki.authority.issue({ role: 'gateway' }, 5000)
     const client = new HostServiceClient(agent.address, clientCredentials(ca.certificatePem, leaf), {
       'grpc.use_local_subchannel_pool': 1,
@@ -212,7 +212,7 @@ describe('certificates of peers at the agent', function () {
     client.close()
   })
 
-  it('are refused over TLS 1.2', async () => {
+  it('are refused with TLS 1.2', async () => {
     const leaf = await pki.gatewayLeaf()
     const code = await new Promise((resolve) => {
       const [host, port] = agent.address.split(':') as [string, string]

@@ -16,7 +16,7 @@ describe('the gateway’s view of its hosts', function () {
   beforeEach(async () => (test = await startTestFleet({}, { redis })))
   afterEach(() => test.close())
 
-  it('shows everything of a joining host, and its own writes at once', async () => {
+  it('shows all guests of a host that joins, and creations and deletions at once', async () => {
     const { hostId, agent } = await test.addHost('one', { guests: 1000 })
     const { view } = test.fleet
     const { faults } = agent.host
@@ -45,11 +45,11 @@ describe('the gateway’s view of its hosts', function () {
       return view.findGuest(uuid) === undefined
     })
     delete faults.clone
-    // The name is free again.
+    // The deletion has made the name available again.
     await waitFor(async () => (await codeOf(test.fleet.createGuest(creationRequest('WEB')))) === 'ok')
   })
 
-  it('spreads guests over two hosts with unique names; an offline host’s are unknown until it returns', async () => {
+  it('spreads new guests over two hosts, and shows the guests of a host as unknown while it is offline', async () => {
     const a = await test.addHost('a')
     const b = await test.addHost('b')
     const made = await Promise.all(
@@ -82,7 +82,7 @@ describe('the gateway’s view of its hosts', function () {
     expect([...test.fleet.view.guests()].every((guest) => guest.online)).to.equal(true)
   })
 
-  it('bridges a short disconnection: guests never show as unknown', async () => {
+  it('does not show guests as unknown during a short interruption', async () => {
     const patient = await startTestFleet({ agents: { reconnect_ms: 60_000 } }, { redis })
     const { hostId, agent } = await patient.addHost('one', { guests: 3 })
     const isOnline = (): boolean => patient.fleet.view.findHost(hostId)?.state === 'online'
@@ -98,7 +98,7 @@ describe('the gateway’s view of its hosts', function () {
     await patient.close()
   })
 
-  it('resumes from its revision, and starts over if the journal was replaced', async () => {
+  it('continues from its last revision, and starts over if the agent has a new journal', async () => {
     const { hostId, agent } = await test.addHost('one', { guests: 5 })
     const first = agent.guests().map(({ uuid }) => uuid)
     await agent.stop()
@@ -119,7 +119,7 @@ describe('the gateway’s view of its hosts', function () {
     await other.destroy()
   })
 
-  it('shows guests of an offline host as unknown after a start, never as deleted', async () => {
+  it('shows guests of an offline host as unknown after a restart of the gateway, not as deleted', async () => {
     const { hostId, agent } = await test.addHost('one', { guests: 300 })
     agent.removeGuest(agent.guests()[0]!.uuid)
     agent.update(agent.guests()[0]!.uuid, { statusReason: 'last known' })
@@ -139,7 +139,7 @@ describe('the gateway’s view of its hosts', function () {
     expect([...(await test.startGateway()).view.guests()]).to.deep.equal([])
   })
 
-  it('shows a new guest at the next gateway, although its host and this gateway have ended', async () => {
+  it('shows a new guest after a restart of the gateway, although its host is offline', async () => {
     const { agent } = await test.addHost('one')
     await test.fleet.createGuest(creationRequest('just-now'))
     await agent.stop()
@@ -147,12 +147,12 @@ describe('the gateway’s view of its hosts', function () {
     expect(next.view.findGuest('just-now')).to.include({ online: false })
   })
 
-  it('shows a guest whose host went offline before its watch reported it, also at the next gateway', async () => {
+  it('shows a guest whose host went offline before it reported the creation, even after a restart of the gateway', async () => {
     const tellNothing = ({ domain }: LabAgent): void => {
       domain.changes.onChange = () => () => undefined
     }
     await test.close()
-    // The creation waits for the guest in the view, at most as long as for a call.
+    // The creation waits until the view shows the guest, but no longer than this.
     test = await startTestFleet({ agents: { call_timeout_ms: 2000 } }, { redis })
     const { agent } = await test.addHost('one', { prepare: tellNothing })
     const { response } = await test.fleet.createGuest(creationRequest('untold'))
@@ -164,14 +164,14 @@ describe('the gateway’s view of its hosts', function () {
     expect(next.view.findGuest('untold')).to.include({ online: false })
   })
 
-  it('is complete when the start resolves', async () => {
+  it('is complete when the start of the gateway is', async () => {
     const { hostId } = await test.addHost('one', { guests: 1000 })
     const other = await test.startGateway()
     expect(other.view.findHost(hostId)?.state).to.equal('online')
     expect([...other.view.guests()].filter(({ online }) => online)).to.have.length(1000)
   })
 
-  it('connects to a changed address at once; a draining host gets no new guests', async () => {
+  it('uses a changed address at once, and places no guests on a draining host', async () => {
     const { hostId, agent } = await test.addHost('one')
     await agent.restart(`127.0.0.1:${await freePort()}`)
     await test.fleet.hosts.updateHost(hostId, { address: agent.address })

@@ -9,21 +9,21 @@ import { RogueAgent } from '../support/attacks/rogue-agent.js'
 import { codeOf, startTestFleet, type TestFleet } from '../support/gateway/test-fleet.js'
 import { waitFor } from '../support/wait.js'
 
-/** Far longer than the duration of any of these tests. */
+/** A timeout in ms that none of these tests reaches. */
 const long = 600_000
 const refuse = (): never => {
   throw notFound('container')
 }
 const never = (): Promise<never> => new Promise(() => undefined)
 
-describe('callers that wait for a host', function () {
+describe('calls that wait for a host', function () {
   let redis: TestRedis
   before(async () => (redis = await startTestRedis()))
   after(() => redis.stop())
   let test: TestFleet
   afterEach(() => test.close())
 
-  it('all return when it goes offline, whatever they wait for', async () => {
+  it('all return when the host goes offline, whatever they wait for', async () => {
     test = await startTestFleet({ agents: { call_timeout_ms: long, reconnect_ms: 100 } }, { redis })
     let calls = 0
     const onCall = (): Promise<never> => (calls++, never())
@@ -46,7 +46,7 @@ describe('callers that wait for a host', function () {
     expect(() => fleet.agent(hostId)).to.throw('host one is not connected')
   })
 
-  it('all return when its connection falls silent', async () => {
+  it('all return when the connection to the host falls silent', async () => {
     test = await startTestFleet({ agents: { call_timeout_ms: long, reconnect_ms: 100, silence_ms: 1500 } }, { redis })
     const onCall = (): Promise<never> => never()
     const { hostId, agent } = await test.addRogue('one', { onCall })
@@ -65,7 +65,7 @@ describe('callers that wait for a host', function () {
     await line.close()
   })
 
-  describe('that is online while its connection is replaced', () => {
+  describe('while the connection to the host is replaced', () => {
     let listen: string
     let first: { hostId: string; agent: RogueAgent }
     let second: RogueAgent | undefined
@@ -98,7 +98,7 @@ describe('callers that wait for a host', function () {
       expect(await codeOf(test.fleet.agent(first.hostId).operations.cancelOperation({ id: '' }))).to.equal('not_found')
     })
 
-    it('get the answer to calls that can be repeated, and agent_timeout to others', async () => {
+    it('return the answer of the next connection if they can be repeated, and agent_timeout otherwise', async () => {
       const { guests, operations } = test.fleet.agent(first.hostId)
       const order = { ...powerOrder('stop', randomUUID()), operationId: randomUUID() }
       const calls = Promise.all([

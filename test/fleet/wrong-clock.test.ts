@@ -10,7 +10,7 @@ import { waitFor } from '../support/wait.js'
 
 const fakeClock = '/usr/lib/x86_64-linux-gnu/faketime/libfaketimeMT.so.1'
 
-/** The real gateway as a process whose wall clock the test moves while it runs, and an agent with the right time. */
+/** Runs the real gateway with a wall clock that the test can change, and an agent with the right time. */
 describe('a gateway with a wrong clock', function () {
   let directory: string
   let gateway: GatewayProcess
@@ -63,7 +63,7 @@ describe('a gateway with a wrong clock', function () {
   })
 
   for (const offset of ['+40d', '-40d'])
-    it(`issues no certificate while its clock is off by ${offset}, keeps its connection, and issues again afterwards`, async () => {
+    it(`stays connected to its host and issues no certificate while the clock is off by ${offset}`, async () => {
       const before = serial()
       const seen: (string | undefined)[] = []
       setClock(offset)
@@ -88,7 +88,7 @@ describe('a gateway with a wrong clock', function () {
     })
 
   for (const offset of ['+25d'])
-    it(`recovers by itself after a start while the clock was off by ${offset}`, async () => {
+    it(`recovers when the clock is right again that was off by ${offset} at its start`, async () => {
       await gateway.kill('SIGTERM')
       const before = serial()
       setClock(offset)
