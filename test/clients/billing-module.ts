@@ -4,7 +4,7 @@ import type { Body } from '../support/body.js'
 import { waitFor } from '../support/wait.js'
 import type { ClientsHost } from './clients-host.js'
 
-/** Encodes like PHP's json_encode: slashes and non-ASCII escaped, `[]` for empty lists and objects. */
+/** Encodes like PHP's json_encode: escapes slashes and non-ASCII characters, and writes `[]` for an empty object. */
 function jsonEncode(value: unknown): string {
   return JSON.stringify(value)
     .replaceAll('/', '\\/')
@@ -12,8 +12,8 @@ function jsonEncode(value: unknown): string {
 }
 
 /**
- * Sends requests like a billing module in PHP: a base address that ends in a slash, the key in both headers, a JSON
- * type on reads, `[]` with actions, every field it knows, numbers and flags as text.
+ * Sends requests like a billing module in PHP: a base address that ends in a slash, the key in two headers, a JSON
+ * content type on reads, `[]` as the body of actions, every field it knows, numbers and booleans as text.
  */
 class BillingModule {
   constructor(private readonly host: ClientsHost) {}
@@ -55,7 +55,7 @@ class BillingModule {
 
 const container = 'svc-1042.example'
 
-/** Fields as its order form fills them in: options that were not ordered are off, with unchanged counts. */
+/** Fields from the module's order form. Options that the customer did not order are off, but keep their counts. */
 const order = {
   name: container,
   virtualization: 'LXC',
@@ -93,7 +93,7 @@ const order = {
   host_id: '',
 }
 
-/** The requests in the life of a service. */
+/** The requests that the module sends from the creation of a service to its end. */
 export function describeBillingModule(host: ClientsHost): void {
   const module = new BillingModule(host)
   const of = (path = ''): string => `/containers/${container}${path}`
@@ -103,13 +103,13 @@ export function describeBillingModule(host: ClientsHost): void {
       what: `${container} ${status}`,
     })
 
-  it('tests the link', async () => {
+  it('tests the connection', async () => {
     const { status, body } = await module.get('/dashboard')
     expect([status, body.success]).to.deep.equal([200, true])
     expect(body.data.total_containers).to.be.a('number')
   })
 
-  it('creates with every field it knows, and finds it at once by its name', async () => {
+  it('creates a container with every field it knows, and finds it at once by its name', async () => {
     const { data } = await module.post('/containers', order)
     expect(data).to.include({ name: container, ssh_password: 'S3cret/pass' })
     const row = await detail()
@@ -126,13 +126,13 @@ export function describeBillingModule(host: ClientsHost): void {
     await waitForStatus('running')
   })
 
-  it('synchronizes its list', async () => {
+  it('reads the list of containers', async () => {
     const { body } = await module.get('/containers')
     const row = (body.data as Body[]).find(({ name }) => name === container)
     expect(row).to.deep.include({ status: 'running', ssh_port: (await detail()).ssh_port })
   })
 
-  it('requests a port, maps it, changes the mapping, removes it', async () => {
+  it('finds a free port, adds a mapping for it, changes the mapping and removes it', async () => {
     const { body } = await module.get(of('/random-port?host_ip=0.0.0.0&protocol=TCP'))
     const port = String(body.data.port)
     const fields = { protocol: 'TCP', host_port: port, container_port: '80', description: 'Wéb', host_ip: '' }
@@ -148,13 +148,13 @@ export function describeBillingModule(host: ClientsHost): void {
     expect((await module.delete(of('/port-mappings/2'))).data).to.have.length(2)
   })
 
-  it('shows usage and traffic', async () => {
+  it('reads usage and traffic', async () => {
     const usage = async (): Promise<Body> => (await module.get(of('/usage'))).body.data
     await waitFor(async () => (await usage()).memory_usage_bytes > 0, { what: 'a sample' })
     expect((await module.get(of('/traffic'))).body.data).to.include({ limit_gb: 500 })
   })
 
-  it('sets the firewall, and switches it off without losing its rules', async () => {
+  it('sets the firewall, and disables it without losing the rules', async () => {
     const rule = {
       id: null,
       direction: 'IN',
@@ -173,7 +173,7 @@ export function describeBillingModule(host: ClientsHost): void {
     expect((await module.get(of('/firewall'))).body.data).to.deep.equal(set.data)
   })
 
-  it('changes the package', async () => {
+  it('changes the limits of a service', async () => {
     const limits = {
       vcpu: '1',
       ram_mb: '0',
@@ -194,7 +194,7 @@ export function describeBillingModule(host: ClientsHost): void {
     expect(nothing.message).to.equal('nothing to change')
   })
 
-  it('renews and resets the traffic', async () => {
+  it('extends the expiry date and resets the traffic', async () => {
     await module.put(of('/expiry'), { expires_at: '2032-02-29 12:00' })
     expect((await detail()).expires_at).to.equal('2032-02-29 12:00:00')
     await module.put(of('/expiry'), { expires_at: '0000-00-00 00:00:00' })
@@ -213,7 +213,7 @@ export function describeBillingModule(host: ClientsHost): void {
     await waitForStatus('running')
   })
 
-  it('resets the password, and reinstalls with each SSH login mode', async () => {
+  it('resets the password and reinstalls with an empty login mode', async () => {
     const { data } = await module.post(of('/reset-password'))
     expect(data.password).to.match(/^[A-Za-z0-9]{16}$/)
     const fields = { template_id: 'debian-12', ssh_auth_mode: '', ssh_password: '', ssh_public_key: '' }
@@ -224,7 +224,7 @@ export function describeBillingModule(host: ClientsHost): void {
     await waitForStatus('running')
   })
 
-  it('takes, restores and deletes snapshots, and schedules them', async () => {
+  it('takes, restores and deletes snapshots, and sets their schedule', async () => {
     const taken = (await module.post(of('/snapshots'))).data
     expect(taken).to.include({ container_name: container, scheduled: false })
     const fields = { enabled: '1', interval_hours: '24', time: '', retention: '' }
@@ -240,19 +240,19 @@ export function describeBillingModule(host: ClientsHost): void {
     expect((await module.get(of('/snapshots'))).body.data.schedule).to.include({ enabled: false })
   })
 
-  it('finds no webhooks at first', async () => {
+  it('reads an empty list of webhooks', async () => {
     const { status, body } = await module.get('/webhooks')
     expect([status, body.data]).to.deep.equal([200, []])
   })
 
-  it('draws the use of a service over time', async () => {
+  it('reads the usage of a day, a month and a year', async () => {
     for (const range of ['day', 'month', 'year']) {
       const { status, body } = await module.get(of(`/history?range=${range}`))
       expect([status, body.data.range, Array.isArray(body.data.points)]).to.deep.equal([200, range, true])
     }
   })
 
-  it('terminates', async () => {
+  it('deletes the container', async () => {
     await module.delete(of('/delete'))
     await waitFor(async () => (await module.get(of())).status === 404)
   })

@@ -2,7 +2,7 @@ import { expect } from 'chai'
 import { apiCall, type ApiReply } from '../support/gateway/api-call.js'
 import { ServedHost } from '../support/host/served-host.js'
 
-/** A real gateway with a real host, shared by all conversations. */
+/** A real gateway and a real host, which all tests of clients use. */
 export class ClientsHost {
   readonly #lab = new ServedHost({ name: 'fcl', prefix: '198.18.115' })
 
@@ -18,7 +18,7 @@ export class ClientsHost {
     return this.#lab.close()
   }
 
-  /** http://host:port */
+  /** Base URL of the gateway, without a slash at the end. */
   get url(): string {
     return this.#lab.gateway.url
   }
@@ -27,7 +27,7 @@ export class ClientsHost {
     return this.#lab.gateway.adminKey
   }
 
-  /** Sends a request with unchanged bytes, and checks the answer against the API document. */
+  /** Sends a request without changing it, and checks the answer against the API document. */
   send(
     method: string,
     path: string,
@@ -36,7 +36,7 @@ export class ClientsHost {
     return apiCall(this.url, [method, path], options)
   }
 
-  /** The server's own data of a container, to compare with a client's data. */
+  /** The data of a container as the API returns it, to compare it with a client's data. */
   async detail(container: string): Promise<ApiReply['body']> {
     const { status, body, text } = await this.send('GET', `/api/v1/containers/${container}`, {
       headers: { 'x-api-key': this.key },

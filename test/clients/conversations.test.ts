@@ -4,8 +4,8 @@ import { describeGoClient } from './go-client.js'
 import { describeShellScript } from './shell-client.js'
 import { describeTypedClient } from './typed-client.js'
 
-/** Complete conversations of real-world clients, over HTTP with an installed gateway and host. */
-describe('existing clients work:', function () {
+/** Sends all requests of existing kinds of clients, over HTTP, to a gateway with a real host. */
+describe('an existing client works:', function () {
   const host = new ClientsHost()
   before(() => host.start())
   after(() => host.stop())

@@ -134,7 +134,7 @@ const quota: GoStruct = {
 }
 const failure: GoStruct = { success: 'bool', message: 'string', code: 'string', request_id: 'string' }
 
-/** Sends requests like net/http and encoding/json: exact types, nil slices as null, no empty bodies. */
+/** Sends requests like net/http and encoding/json in Go: exact types, nil slices as null, no empty bodies. */
 class GoClient {
   constructor(private readonly host: ClientsHost) {}
 
@@ -159,7 +159,7 @@ class GoClient {
       'Accept-Encoding': 'gzip',
       Authorization: `Bearer ${this.host.key}`,
     }
-    const body = fields && `${marshal(fields)}\n` // json.Encoder ends with a new line
+    const body = fields && `${marshal(fields)}\n` // Go's json.Encoder ends with a line break
     return this.host.send(method, `/api/v1${path}`, {
       headers: body === undefined ? headers : { ...headers, 'Content-Type': 'application/json' },
       ...(body === undefined ? {} : { body }),
@@ -167,7 +167,7 @@ class GoClient {
   }
 }
 
-/** encoding/json escapes the special characters of HTML. */
+/** Encodes like encoding/json in Go, which escapes <, > and &. */
 function marshal(fields: object): string {
   return JSON.stringify(fields).replace(/[<>&]/g, (sign) => `\\u00${sign.charCodeAt(0).toString(16)}`)
 }
@@ -179,7 +179,7 @@ export function describeGoClient(host: ClientsHost): void {
   const taskDone = (id: string): Promise<unknown> =>
     waitFor(async () => (await client.do('GET', `/tasks/${id}`, task)).status === 'done', {})
 
-  it('rejects values of other types', () => {
+  it('cannot decode a value of a different type', () => {
     for (const [type, value] of [
       ['int64', null],
       ['int64', 1.5],
@@ -192,7 +192,7 @@ export function describeGoClient(host: ClientsHost): void {
       expect(() => decodeGo(type, value), JSON.stringify([type, value])).to.throw(/cannot unmarshal/)
   })
 
-  it('creates, and reads everything of a container into its structs', async () => {
+  it('creates a container and decodes all data about it', async () => {
     const { task_id: id } = await client.do('POST', '/containers', created, {
       name,
       virtualization: 'lxc',
@@ -219,7 +219,7 @@ export function describeGoClient(host: ClientsHost): void {
     await client.do('GET', '/dashboard', dashboard)
   })
 
-  it('changes mappings and the firewall', async () => {
+  it('changes port mappings and the firewall', async () => {
     const description = 'a <b> & c'
     const fields = { protocol: 'tcp', host_port: 0, container_port: 8080, description }
     const mappings = await client.do('POST', `/containers/${name}/port-mappings`, [mapping], fields)
@@ -230,7 +230,7 @@ export function describeGoClient(host: ClientsHost): void {
     await client.do('GET', `/containers/${name}/firewall`, firewall)
   })
 
-  it('takes snapshots, restores one, sets their schedule and quota', async () => {
+  it('takes a snapshot, restores it, and sets the schedule and the quota', async () => {
     const path = `/containers/${name}/snapshots`
     const { id } = await client.do('POST', path, snapshot)
     const wanted = { enabled: true, interval_hours: 24, time: '03:30' }
@@ -252,7 +252,7 @@ export function describeGoClient(host: ClientsHost): void {
     await client.do('GET', `/containers/${name}`, container)
   })
 
-  it('creates a key, and gets an error for a key without restrictions', async () => {
+  it('creates an API key, and gets an error if it sends null for a restriction', async () => {
     const fields = { name: 'go', scopes: ['container:read'], ip_whitelist: '' }
     const { id } = await client.do('POST', '/api-keys', apiKey, fields)
     for (const field of ['scopes', 'container_uuids', 'ip_whitelist', 'expires_at', 'disabled'])
@@ -260,13 +260,13 @@ export function describeGoClient(host: ClientsHost): void {
     await client.do('DELETE', `/api-keys/${id}`, undefined)
   })
 
-  it('reads error answers', async () => {
+  it('decodes the answers of failed requests', async () => {
     expect(await client.fail('GET', '/containers/none')).to.equal('not_found')
     expect(await client.fail('POST', '/containers', {})).to.equal('missing_field')
     expect(await client.fail('POST', `/containers/${name}/reinstall`, {})).to.equal('missing_field')
   })
 
-  it('stops, starts and deletes', async () => {
+  it('stops, starts and deletes the container', async () => {
     for (const action of ['stop', 'start'])
       await taskDone((await client.do('POST', `/containers/${name}/${action}`, queued)).task_id as string)
     await taskDone((await client.do('DELETE', `/containers/${name}/delete`, queued)).task_id as string)

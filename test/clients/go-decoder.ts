@@ -9,7 +9,7 @@ export interface GoStruct {
   readonly [field: string]: GoType
 }
 
-/** @throws {Error} naming the field, in Go's words */
+/** Checks `value` against `type`. @throws {Error} with the path of the field, in the words of Go */
 export function decodeGo(type: GoType, value: unknown, at = 'data'): void {
   if (typeof type === 'string') return decodeScalar(type, value, at)
   if (Array.isArray(type)) {

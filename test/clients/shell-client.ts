@@ -7,9 +7,9 @@ import { checkTranscript } from './transcript.js'
 
 const script = resolve(import.meta.dirname, 'shell-script.sh')
 
-/** The whole conversation is a script for sh and curl. */
+/** Runs a script for sh and curl that sends all requests. */
 export function describeShellScript(host: ClientsHost): void {
-  it('takes a container from create to delete', async () => {
+  it('creates, changes, uses and deletes a container', async () => {
     const transcript = join(host.directory, 'shell')
     const env = { ...process.env, URL: host.url, KEY: host.key, TRANSCRIPT: transcript }
     const { stdout } = await promisify(execFile)(script, { env, timeout: 100_000 })

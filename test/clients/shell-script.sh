@@ -1,8 +1,8 @@
 #!/bin/sh
-# Like an operator's script: curl, no library. URL and KEY identify the gateway; TRANSCRIPT stores each answer.
+# A script like those of operators, with curl only. URL and KEY are those of the gateway. TRANSCRIPT gets each answer.
 set -eu
 
-# api METHOD PATH [JSON]: prints the answer's body.
+# api METHOD PATH [JSON]: sends a request, adds the answer to TRANSCRIPT, and prints its body.
 api() {
   method=$1 path=$2
   shift 2
@@ -18,13 +18,13 @@ api() {
   cat "$TRANSCRIPT.body"
 }
 
-# field NAME: the last value of that name in the JSON on standard input.
+# field NAME: prints the last value with that name in the JSON on standard input.
 field() {
   sed -n "s/.*\"$1\":\"\{0,1\}\([^\",}]*\).*/\1/p"
-  echo # the answer ends without a newline
+  echo # the JSON has no line break at its end
 }
 
-# follow TASK: waits until the task ends.
+# follow TASK ACTION: waits until the task ends, and prints the action and the status of the task.
 follow() {
   while :; do
     status=$(api GET "/tasks/$1" | field status)

@@ -2,8 +2,8 @@ import { readFileSync } from 'node:fs'
 import { checkAnswer } from '../support/gateway/api-call.js'
 
 /**
- * Checks answers that another program stored: each has a line `METHOD PATH`, the unchanged status line and headers, an
- * empty line, and the body on one line.
+ * Checks answers that another program has written to a file. Each has a line `METHOD PATH`, the status line and the
+ * headers as received, an empty line, and the body on one line.
  * @returns the number of answers
  */
 export async function checkTranscript(url: string, file: string): Promise<number> {

@@ -18,12 +18,12 @@ const configuration = {
     noEmit: true,
     skipLibCheck: true,
     types: ['node'],
-    // Both tools include types of the platform, whose errors do not concern the document.
+    // Types of the platform, which both tools include, have errors that do not concern the API document.
     exactOptionalPropertyTypes: true,
   },
 }
 
-/** A client that is generated only from the published document, and a program that is checked against it. */
+/** Tests a client that is generated only from the published API document, with a program that uses it. */
 export function describeTypedClient(host: ClientsHost): void {
   const directory = (): string => join(host.directory, 'typed')
   const file = (name: string): string => join(directory(), name)
@@ -38,13 +38,13 @@ export function describeTypedClient(host: ClientsHost): void {
     copyFileSync(program, file('program.ts'))
   })
 
-  /** Output of the compiler for the directory; empty: no errors. */
+  /** Compiles the directory. @returns the messages of the compiler; empty if there are no errors */
   const compile = (): string =>
     spawnSync(process.execPath, [join(nodeModules, 'tsgo/bin/tsc'), '-p', directory()], { encoding: 'utf8' }).stdout
 
-  it('is generated without manual work, and the program compiles with it', () => expect(compile()).to.equal(''))
+  it('is generated without manual changes, and a program that uses it compiles', () => expect(compile()).to.equal(''))
 
-  it('creates and deletes a container', async () => {
+  it('creates, uses and deletes a container', async () => {
     const transcript = file('transcript')
     const env = { ...process.env, URL: host.url, KEY: host.key, TRANSCRIPT: transcript }
     const args = ['--import', 'tsx', file('program.ts')]
@@ -65,7 +65,7 @@ export function describeTypedClient(host: ClientsHost): void {
     expect(await checkTranscript(host.url, transcript)).to.be.greaterThan(5)
   })
 
-  it('has exact types: values that the API only tolerates do not compile', () => {
+  it('has exact types: a value that the API only tolerates does not compile', () => {
     const wrong = (body: string): string => {
       const lines = [
         "import type { operations } from './api.js'",

@@ -1,7 +1,7 @@
 import { checkout } from '../support/host/systemd-machine.js'
 import { V2Machine } from '../support/host/v2-machine.js'
 
-/* Runs files of test/ on a host with only cgroup v2: `run-in-v2-main.ts FILE...` */
+/* Runs test files in a virtual machine that has only cgroup v2: `run-in-v2-main.ts FILE...` */
 
 const machine = await V2Machine.create('btest-v2-run')
 try {

@@ -5,8 +5,8 @@ import { V2Machine } from '../support/host/v2-machine.js'
 import { waitFor } from '../support/wait.js'
 
 /*
- * Berth in a virtual machine with only cgroup v2, Debian 12's default. Slow: only scripts/v2-host runs it, scripts/test
- * does not.
+ * Tests Berth in a virtual machine that has only cgroup v2, like Debian 12 by default. This is slow: only
+ * scripts/v2-host runs it, and scripts/test does not.
  */
 
 interface GuestRow {
@@ -32,10 +32,10 @@ const sh = (script: string): string => run('sh', '-c', script)
 const { ask, tryAsk, follow } = machineApi(run)
 const rowOf = (name: string): GuestRow => ask<GuestRow>(`/containers/${name}`)
 
-/** Start of a command that runs as root of the first guest. */
+/** First part of a command that runs as root in the first guest. */
 const attach = ['lxc-attach', '-P', '/var/lib/berth/agent/lxc', '-n', 'bt-1', '--clear-env', '--']
 const inside = (...command: string[]): string => run(...attach, ...command)
-/** The complete output of perl code in the guest, also if it fails. */
+/** Runs Perl code in the guest. @returns its output, including errors */
 const tries = (code: string): string => {
   const { output, error } = host().try(...attach, 'perl', '-e', code)
   return `${output}${error}`.trim()
@@ -71,19 +71,19 @@ async function create(name: string): Promise<void> {
   await follow(id, patience.timeoutMs)
 }
 
-/** The greeting of the service at a port of the host. */
+/** The first 7 bytes that the service at a port of the host sends. */
 const bannerAt = (port: number): string =>
   host().try('timeout', '20', 'bash', '-c', `exec 3<>/dev/tcp/10.0.2.15/${port} && head -c 7 <&3`).output
 
-/** Keeps `mibs` MiB of its own, then runs `code`. */
+/** Allocates memory in the guest and then runs Perl code. @param mibs size of the memory in MiB */
 const hold = (mibs: number, code: string): string =>
   tries(`my ($n, @kept) = (${mib}); push @kept, 'a' x $n for 1 .. ${mibs}; ${code}`)
 
-/** Tries to create 100,000 groups. @returns how many exist */
+/** Tries to create 100,000 control groups in the guest. @returns the number of those created */
 const makeGroups = (path: string): number =>
   Number(tries(`my $made = 0; mkdir "${path}/attack$_" and ++$made for 1 .. 100_000; print $made`))
 
-/** A unit of the guest that records its stop. A guest that is killed has no time for it. */
+/** A unit in the guest that writes a file when it is stopped. It cannot write it if the guest is killed. */
 const endUnit = `[Service]
 Type=oneshot
 RemainAfterExit=yes
@@ -91,13 +91,13 @@ ExecStart=/bin/true
 ExecStop=/bin/sh -c "echo clean >/root/ended"
 `
 
-/** Rows of the table in docs/design/guest-confinement.md. */
+/** Rows for the table in docs/design/guest-confinement.md: a load, the limit, and the result. */
 const seen: string[] = []
 const note = (what: string, bound: string | number, result: string): void =>
   void seen.push(`| ${what} | ${bound} | ${result} |`)
 
 describe('a host with only cgroup v2', function () {
-  this.bail(true) // each test continues after the one before
+  this.bail(true) // each test needs the results of the previous ones
 
   before(async () => {
     machine = await V2Machine.create('btest-v2')
@@ -108,16 +108,16 @@ describe('a host with only cgroup v2', function () {
     await machine?.destroy()
   })
 
-  it('has no cgroup v1 hierarchy, by Debian’s default', () => {
+  it('has no cgroup v1 hierarchy, as is the default of Debian', () => {
     expect(run('stat', '-fc', '%T', '/sys/fs/cgroup')).to.equal('cgroup2fs')
     expect(sh(`awk '$3 == "cgroup"' /proc/mounts`)).to.equal('')
     expect(run('cat', '/proc/cmdline')).not.to.include('cgroup')
   })
 
-  it('scripts/up brings Berth up; neither it nor the host’s report warns of cgroups', async () => {
+  it('runs Berth after scripts/up, without a warning about cgroups', async () => {
     const config = `sed -E 's/^  pids_max: .*/  pids_max: ${pidsMax}/' ${checkout}/systemd/agent.example.yaml`
     sh(`mkdir -p /etc/berth && ${config} >/etc/berth/agent.yaml`)
-    // On a translated machine it may time out; the next run continues from there.
+    // With emulated processors scripts/up may reach a timeout. The next run then continues.
     const up = (): string => host().try('bash', `${checkout}/scripts/up`, '--no-kvm').output
     const isUp = (text: string): string | undefined => (text.includes('Berth is up') ? text : undefined)
     const output = await waitFor(() => isUp(up()), { ...patience, timeoutMs: 60 * 60_000 })
@@ -127,19 +127,19 @@ describe('a host with only cgroup v2', function () {
     expect(ask<{ cgroup_version: number }[]>('/hosts')[0]?.cgroup_version).to.equal(2)
   })
 
-  it('has swap', () => {
+  it('can have swap', () => {
     ask('/swap', { method: 'POST', body: { action: 'create', size_mb: 512 } })
     expect(run('swapon', '--noheadings', '--show=NAME')).to.include('/var/lib/berth')
   })
 
-  it('a guest boots its systemd, within its limits', async () => {
+  it('boots a guest with systemd within its limits', async () => {
     await create('first')
     await waitFor(isBooted, { ...patience, what: 'the guest to boot' })
     expect(inside('systemctl', '--failed', '--no-legend', '--plain')).to.equal('')
     expect(limits()).to.deep.equal(wantedLimits)
   })
 
-  it('the limits of memory and swap hold', () => {
+  it('limits memory and swap of a guest', () => {
     const swapped = Number(hold(ramMb, `open(my $f, '<', '/sys/fs/cgroup/memory.swap.current'); print <$f>`))
     expect(swapped).to.be.within(mib, swapMb * mib)
     const killedBefore = groupKey('memory.events', 'oom_kill')
@@ -152,7 +152,7 @@ describe('a host with only cgroup v2', function () {
     expect(isBooted(), 'the guest runs on').to.equal(true)
   })
 
-  it('the limit of processors holds', () => {
+  it('limits the processors of a guest', () => {
     const [usedBefore, throttledBefore] = ['usage_usec', 'nr_throttled'].map((key) => groupKey('cpu.stat', key))
     const loops = `for i in 1 2 3; do timeout 20 sh -c 'while :; do :; done' & done; wait`
     const begun = Number(run('date', '+%s%6N'))
@@ -164,16 +164,16 @@ describe('a host with only cgroup v2', function () {
     note('processors: 3 loops on 2', vcpu, share.toFixed(2))
   })
 
-  it('the limit of processes holds', () => {
+  it('limits the number of processes in a guest', () => {
     const fork = `my $p = fork; defined $p or last; if (!$p) { sleep 900; exit } push @p, $p`
     const said = tries(`my @p; while (1) { ${fork} } print @p + 0, ' ', $! + 0; kill 9, @p`)
     const [made, errno] = said.split(' ').map(Number)
     expect(made).to.be.within(50, pidsMax)
-    expect(errno).to.equal(11) // EAGAIN: not a lack of memory
+    expect(errno).to.equal(11) // the error is EAGAIN, so memory was not exhausted
     note('processes: a loop of forks', pidsMax, `${made}, besides those of the system`)
   })
 
-  it('limits control groups of root in the guest, wherever it creates 100,000', () => {
+  it('limits the number of control groups that root creates in a guest', () => {
     const before = availableMib()
     const made = makeGroups('/sys/fs/cgroup')
     const lost = before - availableMib()
@@ -186,13 +186,13 @@ describe('a host with only cgroup v2', function () {
     note('control groups: 100,000', 512, `${made}, besides those of the system; ${lost} MiB of the host's memory`)
   })
 
-  it('root in the guest cannot raise its limits', () => {
+  it('does not let root in a guest raise the limits of the guest', () => {
     for (const file of limitFiles)
       expect(tries(`print open(my $f, '>', '/sys/fs/cgroup/${file}') ? 'open' : 'closed'`), file).to.equal('closed')
     expect(limits()).to.deep.equal(wantedLimits)
   })
 
-  it('a service of the guest has limits of its own', () => {
+  it('lets systemd in a guest limit its services', () => {
     const unit = ['systemd-run', '--pipe', '--wait', '-q', '-p', 'MemoryMax=24M', '-p', 'MemorySwapMax=0']
     const greedy = `my ($n, @kept) = (${mib}); push @kept, 'a' x $n for 1 .. 64; print 'had it'`
     const { code, output } = host().try(...attach, ...unit, 'perl', '-e', greedy)
@@ -201,7 +201,7 @@ describe('a host with only cgroup v2', function () {
     note('a service with MemoryMax=: 64 MiB asked for', '24 MiB', 'killed')
   })
 
-  it('limits stay while no agent runs and systemd reloads its units', async () => {
+  it('keeps the limits while no agent runs and systemd reloads its units', async () => {
     run('systemctl', 'stop', 'berth-agent', 'berth-gateway')
     run('systemctl', 'daemon-reload')
     run('systemd-run', '--wait', '-q', 'true')
@@ -212,7 +212,7 @@ describe('a host with only cgroup v2', function () {
     await waitFor(() => tryAsk('/host-report'), { ...patience, what: 'the host to be back' })
   })
 
-  it('shuts guests down before a reboot, and restores them with swap, addresses, ports and limits', async () => {
+  it('shuts guests down in a reboot, and starts them again with swap, addresses, ports and limits', async () => {
     await create('second')
     await power('second', 'stop')
     inside('sh', '-c', `echo '${endUnit}' >/etc/systemd/system/end.service && systemctl start end`)
@@ -230,7 +230,7 @@ describe('a host with only cgroup v2', function () {
     expect(run('systemctl', 'list-units', '--failed', '--plain', '--no-legend')).to.equal('')
   })
 
-  it('scripts/down --purge leaves no group and no unit', () => {
+  it('has no control group or unit of Berth after scripts/down --purge', () => {
     run('bash', `${checkout}/scripts/down`, '--purge')
     expect(sh('ls -d /sys/fs/cgroup/lxc.* /etc/systemd/system/*berth* 2>/dev/null || true')).to.equal('')
   })

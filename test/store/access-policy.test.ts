@@ -100,7 +100,7 @@ describe('the access policy', () => {
     }
   }
 
-  it('allows the listed sources, and nobody else', async () => {
+  it('allows the listed sources and rejects all others', async () => {
     const policies = await open()
     for (const [what, peer, headers, allowed, fields] of cases) {
       await policies.disable()
@@ -109,13 +109,13 @@ describe('the access policy', () => {
     }
   })
 
-  it('also uses the proxies of the configuration, even while it is off', async () => {
+  it('trusts the proxies of the configuration, even while it is off', async () => {
     const policies = await open(['10.9.0.0/16'])
     await policies.disable()
     expect(policies.judge({ peer: '10.9.1.1', headers: { [xff]: in4 } }).address).to.equal(in4)
   })
 
-  it('cannot be set to lock out the caller, or to reject everybody', async () => {
+  it('cannot be changed so that it locks out the caller or everybody', async () => {
     const policies = await open()
     await policies.change({ ...base, enabled: false }, self)
     const outside = { peer: out4, headers: {} }
@@ -131,7 +131,7 @@ describe('the access policy', () => {
     expect(await refusal({ enabled: true }, { peer: in4, headers: {} })).to.equal(undefined)
   })
 
-  it('applies at every gateway at once, and at one that starts', async () => {
+  it('is changed at all gateways at once, and is the same at one that starts later', async () => {
     const [one, two] = [await open(), await open()]
     await one.change(base, self)
     await waitFor(() => !two.judge({ peer: out4, headers: {} }).allowed, { timeoutMs: deadlineOf(2000) })
@@ -140,7 +140,7 @@ describe('the access policy', () => {
     await waitFor(() => one.judge({ peer: out4, headers: {} }).allowed, { timeoutMs: deadlineOf(2000) })
   })
 
-  it('stays in force while the store is down', async () => {
+  it('stays in effect while the store is down', async () => {
     const policies = await open()
     await policies.change(base, self)
     await redis.stop()

@@ -13,7 +13,7 @@ import { waitFor } from '../support/wait.js'
 
 const kills = 12
 
-describe('kill -9 of gateway and Redis while accounts change', () => {
+describe('accounts that change while gateway and Redis are killed', () => {
   let stateDir: string
   let redis: RedisProcess
   let worker: ChildProcess | undefined
@@ -40,7 +40,7 @@ describe('kill -9 of gateway and Redis while accounts change', () => {
     return child
   }
 
-  it(`keeps acknowledged changes and no partial ones in ${kills} kills`, async function () {
+  it(`contain all acknowledged changes, and no partial ones, after ${kills} kills`, async function () {
     worker = startWorker()
     for (let kill = 0; kill < kills; kill++) {
       const count = messages
@@ -77,7 +77,7 @@ describe('kill -9 of gateway and Redis while accounts change', () => {
       if (['made', 'logged out'].includes(state)) expect(account?.id, label).to.equal(id)
       if (state === 'disabled') expect(account?.disabled, label).to.equal(true)
       if (['logged out', 'disabled', 'removed'].includes(state)) expect(live, label).to.equal(false)
-      // For other states the next change may be done but not acknowledged.
+      // In other states a following change may be stored without being acknowledged.
       if (state === 'logged in' && staysLoggedIn(username)) expect(live, label).to.equal(true)
     }
     for (const account of await accounts.list('admin'))

@@ -6,7 +6,7 @@ import { killUnder, silentLog, startTestRedis, type TestRedis } from '../support
 import { codeOf } from '../support/gateway/test-fleet.js'
 import { waitFor } from '../support/wait.js'
 
-describe('audit store', () => {
+describe('the store of the audit log', () => {
   let redis: TestRedis
   let count = 0
   before(async () => {
@@ -14,7 +14,7 @@ describe('audit store', () => {
   })
   after(() => redis.stop())
 
-  /** An empty store. */
+  /** Opens a store without any keys, under a prefix of its own. */
   const openStore = () => redis.openStore(`btest${++count}:`)
 
   const caller = administratorOf(1)
@@ -24,7 +24,7 @@ describe('audit store', () => {
   const detailsOf = async (audit: AuditStore, store: Store) =>
     store.ready() ? (await audit.read(all)).records.map(({ detail }) => detail) : ['']
 
-  it('reports an entry without outcome as unknown', async () => {
+  it('returns an entry without an outcome as a failure with an unknown outcome', async () => {
     const audit = new AuditStore(await openStore(), 100, silentLog)
     const [lost, ended] = [await audit.begin(start('lost')), await audit.begin(start('ended'))]
     await audit.finish(ended, { success: true, target: 'better name', detail: 'done' })
@@ -37,7 +37,7 @@ describe('audit store', () => {
     expect((await audit.read(all)).records[1]).to.include({ target: 'lost', success: true, detail: 'late' })
   })
 
-  it('counts only the necessary entries', async () => {
+  it('does not count entries beyond the page if the total is not requested', async () => {
     const audit = new AuditStore(await openStore(), 100, silentLog)
     for (let i = 0; i < 9; i++) await audit.begin(start(`${i}`))
     const read = async (size: number, bounds: object) => {
@@ -48,7 +48,7 @@ describe('audit store', () => {
     expect(await read(20, { counted: false })).to.deep.equal(['876543210', 9])
   })
 
-  it('writes delayed outcomes later, in order', async () => {
+  it('stores outcomes later, in order, if they could not be stored at first', async () => {
     const store = await openStore()
     const audit = new AuditStore(store, 100, silentLog)
     const entries = await Promise.all(['a', 'b', 'c'].map((target) => audit.begin(start(target))))
@@ -61,7 +61,7 @@ describe('audit store', () => {
     expect(await detailsOf(audit, store)).to.deep.equal(['ended 2', 'ended 1', 'ended 0'])
   })
 
-  it('retains the configured number, and finds each outcome in a log of many pages', async function () {
+  it('retains the configured number of entries, and finds the outcome of each in a long log', async function () {
     const audit = new AuditStore(await openStore(), 3000, silentLog)
     for (let round = 0; round < 5; round++) {
       const entries = await Promise.all(
@@ -73,7 +73,7 @@ describe('audit store', () => {
     }
     await waitFor(async () => (await audit.read(all)).total <= 3000, { what: 'the oldest are gone' })
     const { records, total } = await audit.read(all)
-    // Some more are removed at a time.
+    // Entries are removed in batches, so that slightly fewer than the limit may remain.
     expect(total).to.be.within(2990, 3000)
     expect(records.map((record) => Number(record.target))).to.deep.equal(
       Array.from({ length: total }, (_, i) => 4999 - i),
@@ -88,7 +88,7 @@ describe('audit store', () => {
     expect(deep.total).to.equal(total)
   })
 
-  describe('flooded by one caller', () => {
+  describe('that one caller floods', () => {
     const of = (by: string, root = by) => ({ ref: by, root, user: `user of ${by}` })
     const write = async (
       audit: AuditStore,
@@ -104,7 +104,7 @@ describe('audit store', () => {
       (await audit.read({ by, ...all })).records.map(({ target }) => target)
     const total = async (audit: AuditStore) => (await audit.read(all)).total
 
-    it('retains the entries of others', async () => {
+    it('retains the entries of other callers', async () => {
       const audit = new AuditStore(await openStore(), 100, silentLog)
       for (let n = 0; n < 20; n++) await write(audit, { by: of('subuser:1'), target: `t${n}` })
       await flood(audit, 500, (n) => ({ by: of('subuser:2'), target: `x${n}` }))
@@ -116,7 +116,7 @@ describe('audit store', () => {
       expect((await audit.read({ guests: new Set(['other']) })).records).to.deep.equal([])
     })
 
-    it('retains them even if many keys of one key flood the log', async () => {
+    it('retains the entries of other callers even if the flood comes from many keys of one key', async () => {
       const audit = new AuditStore(await openStore(), 100, silentLog)
       for (let n = 0; n < 40; n++) await write(audit, { by: of('key:1'), target: `t${n}` })
       await flood(audit, 500, (n) => ({ by: of(`key:${10 + (n % 50)}`, 'key:2'), target: `x${n}` }))
@@ -124,7 +124,7 @@ describe('audit store', () => {
       expect(await targetsOf(audit, 'key:1')).to.have.length(40)
     })
 
-    it('counts similar failures in one entry', async () => {
+    it('combines similar failures in one entry with their number', async () => {
       const audit = new AuditStore(await openStore(), 100, silentLog)
       await flood(audit, 50, () => ({ by: of('subuser:1'), target: 'web', success: false }))
       await write(audit, { by: of('subuser:2'), target: 'web', success: false })
@@ -134,7 +134,7 @@ describe('audit store', () => {
       expect(await total(audit)).to.equal(2)
     })
 
-    it('retains a caller’s changes despite a flood of its own failures', async () => {
+    it('retains the changes of the flooding caller itself, if its requests fail', async () => {
       const store = await openStore()
       const audit = new AuditStore(store, 5000, silentLog)
       await write(audit, { by: of('subuser:1'), target: 'the change' })

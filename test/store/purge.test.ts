@@ -15,7 +15,7 @@ describe('the data of a gateway in a store', () => {
     return [...found].toSorted()
   }
 
-  it('is deleted completely, without foreign data', async () => {
+  it('is deleted completely, and keys of others stay', async () => {
     const { client } = await redis.openStore()
     const names = Array.from({ length: 2500 }, (_, at) => `btest-a:x:${at}`)
     await client.mSet(Object.fromEntries(names.map((key) => [key, '1'])))
@@ -28,13 +28,13 @@ describe('the data of a gateway in a store', () => {
   })
 
   for (const prefix of ['', 'btest'])
-    it(`is kept if others may have keys with the prefix '${prefix}'`, async () => {
+    it(`is not deleted with the prefix '${prefix}', which others may use as well`, async () => {
       const before = await keys()
       expect(await refusal(purgeStore(redis.url, prefix))).to.include('store_shared')
       expect(await keys()).to.deep.equal(before)
     })
 
-  it('is kept while another gateway uses it', async () => {
+  it('is not deleted while another gateway uses it', async () => {
     const store = await redis.openStore('btest-c:')
     const gateway = new GatewayInstance(store)
     await store.client.set('btest-c:instance:another machine/1/2/3', '1')
@@ -44,6 +44,6 @@ describe('the data of a gateway in a store', () => {
     expect(await purgeStore(redis.url, 'btest-c:'), 'of a killed gateway').to.equal(1)
   })
 
-  it('cannot be deleted when the server is unreachable', async () =>
+  it('is not deleted if the server cannot be reached', async () =>
     expect(await refusal(purgeStore('redis://127.0.0.1:1', 'btest-a:'))).to.include('store_unavailable'))
 })

@@ -8,7 +8,7 @@ import { moduleUrl, nodeOptions } from '../support/programs.js'
 import { redisDirectory, silentLog, startTestRedis, type TestRedis } from '../support/gateway/redis.js'
 import { waitFor } from '../support/wait.js'
 
-describe('private Redis', () => {
+describe('the private Redis server', () => {
   let redis: TestRedis
   beforeEach(async () => {
     redis = await startTestRedis()
@@ -36,7 +36,7 @@ describe('private Redis', () => {
     expect(modes).to.deep.equal(['700', '700', '700', '600'])
   })
 
-  it('refuses commands that could wipe, reconfigure or script it', async () => {
+  it('refuses commands that could delete its content, change its configuration or run scripts', async () => {
     const store = await redis.openStore()
     for (const command of [
       ['FLUSHALL'],
@@ -51,7 +51,7 @@ describe('private Redis', () => {
     }
   })
 
-  it('is started again after a kill, with all acknowledged data', async () => {
+  it('is started again after it was killed, with all acknowledged data', async () => {
     const store = await redis.openStore()
     await store.run('set', (client) => client.set('btest:a', 'kept'))
     const pid = await redis.pid()
@@ -62,17 +62,17 @@ describe('private Redis', () => {
     expect(await store.run('get', (client) => client.get('btest:a'))).to.equal('kept')
   })
 
-  it('adopts a running server instead of starting a second one, and ends it', async () => {
+  it('is used by a second gateway process, which does not start another one, and can stop it', async () => {
     const pid = await redis.pid()
     const second = another()
     await second.start()
     expect(await second.findPid()).to.equal(pid)
     await second.stop()
-    // The first one may have started another server already.
+    // The first process may have started another server already.
     expect(await second.findPid()).not.to.equal(pid)
   })
 
-  it('ends completely if the stop begins while it starts a server', async () => {
+  it('is stopped completely, even if it is still starting', async () => {
     for (let round = 0; round < 20; round++) {
       const second = another()
       await second.start()
@@ -81,7 +81,7 @@ describe('private Redis', () => {
     }
   })
 
-  it('survives a killed gateway, and its successor keeps it running', async () => {
+  it('continues when its gateway is killed, and the next gateway starts it again if it is killed', async () => {
     const program = join(redis.stateDir, 'owner.mjs')
     const stateDir = await redisDirectory()
     const module = moduleUrl('gateway/store/redis-process.ts')
@@ -117,7 +117,7 @@ describe('private Redis', () => {
     }
   })
 
-  it('replaces a server that runs with another configuration, keeping its data', async () => {
+  it('is restarted with its data if its configuration has changed', async () => {
     const store = await redis.openStore()
     await store.run('set', (client) => client.set('btest:a', 'kept'))
     const pid = await redis.pid()
@@ -129,7 +129,7 @@ describe('private Redis', () => {
     await upgraded.stop()
   })
 
-  it('loads an append-only file whose end is torn', async () => {
+  it('starts with an append-only file that ends within a record', async () => {
     const store = await redis.openStore()
     for (let i = 0; i < 20; i++) await store.run('set', (client) => client.set(`btest:${i}`, 'x'))
     await redis.process.stop()
@@ -143,7 +143,7 @@ describe('private Redis', () => {
     await again.stop()
   })
 
-  it('waits longer after each failure of a server that cannot start', async function () {
+  it('is started again after longer and longer delays if it fails at once', async function () {
     const stateDir = await redisDirectory()
     const program = join(stateDir, 'redis-server')
     await writeFile(program, `#!/bin/sh\ndate +%s%3N >> ${stateDir}/runs\nexit 1\n`)
@@ -159,7 +159,7 @@ describe('private Redis', () => {
     await rm(stateDir, { recursive: true })
   })
 
-  it('rejects writes on a full disk, loses no acknowledged one, and continues once there is space', async function () {
+  it('rejects writes while the disk is full, loses no acknowledged one, and works again once there is space', async function () {
     const stateDir = await redisDirectory()
     execFileSync('mount', ['-t', 'tmpfs', '-o', 'size=4m', 'btest', stateDir])
     const small = await startTestRedis({ stateDir })

@@ -11,7 +11,7 @@ import { waitFor } from '../support/wait.js'
 
 const dayMs = 86_400_000
 
-describe('the retention of a gateway', () => {
+describe('the retention of data in the store', () => {
   let redis: TestRedis
   let store: Store
   let prefix: string
@@ -34,7 +34,7 @@ describe('the retention of a gateway', () => {
       requestId: '',
     }) as never
 
-  /** Adds an entry with its outcome that is that many days old. */
+  /** Adds an audit entry with its outcome. The entry is this many days old. */
   async function addAged(target: string, days: number): Promise<void> {
     const id = `${Date.now() - days * dayMs}-0`
     const entry = { by: 'key:1', action: 'a', target, user: 'u', address: '', request_id: '' }
@@ -45,7 +45,7 @@ describe('the retention of a gateway', () => {
   const targets = async (audit: AuditStore): Promise<string[]> =>
     (await audit.read({ guests: 'all' })).records.map(({ target }) => target)
 
-  it('limits the audit log with its outcomes to a number of days, also entries of earlier versions', async () => {
+  it('limits the audit log to a number of days, including outcomes stored by earlier versions', async () => {
     const audit = new AuditStore(store, 1000, silentLog)
     for (const [target, days] of [
       ['oldest', 40],
@@ -61,7 +61,7 @@ describe('the retention of a gateway', () => {
     expect(await store.client.xLen(store.key('audit-outcome'))).to.equal(0)
   })
 
-  it('keeps outcomes of the audit log for up to an hour without their entry', async () => {
+  it('keeps an outcome without an entry for one hour, because the entry may be written later', async () => {
     const audit = new AuditStore(store, 1000, silentLog)
     const add = (stream: string, id: string, fields: Record<string, string>) =>
       store.client.xAdd(store.key(stream), id, { e: JSON.stringify(fields) })
@@ -90,7 +90,7 @@ describe('the retention of a gateway', () => {
     const members = ['key:1', 'key:2'].map((ref) => JSON.stringify([ref, ref]))
     await store.client.sAdd(names.callers, members)
     let added = false
-    /** Adds an entry just before the removal is carried out. */
+    /** A store in which another entry is added just before the removal of its caller. */
     const racing = new Proxy(store, {
       get: (target, name) =>
         name !== 'transact'
@@ -138,12 +138,12 @@ describe('the retention of a gateway', () => {
       return found
     }
 
-    it('keeps the newest, and those in progress', async () => {
+    it('keeps the newest, and those that still run', async () => {
       const idempotency = open()
       await idempotency.begin(request('runs'))
       for (let n = 0; n < 10; n++) {
         await answered(idempotency, `k${n}`)
-        await waitFor(() => Date.now() > last, { intervalMs: 1 }) // ages differ
+        await waitFor(() => Date.now() > last, { intervalMs: 1 }) // so that no two requests have the same age
         last = Date.now()
       }
       await answered(idempotency, 'k0')
@@ -156,7 +156,7 @@ describe('the retention of a gateway', () => {
     })
     let last = 0
 
-    it('is limited to a number of hours, also in their list', async () => {
+    it('keeps them for a number of hours, also in the list of each caller', async () => {
       await answered(open(3), 'k')
       const [key = ''] = await kept()
       expect(await store.client.pTTL(key)).to.be.within(3 * 3_600_000 - 60_000, 3 * 3_600_000)
@@ -168,7 +168,7 @@ describe('the retention of a gateway', () => {
       expect(await store.client.zRange(store.key('idempotency-by', 'key:1'), 0, -1)).to.deep.equal([key])
     })
 
-    it('keeps those of others when one caller has many', async () => {
+    it('keeps the requests of one caller when another one sends many', async () => {
       const idempotency = open()
       await answered(idempotency, 'other', 'key:2')
       for (let n = 0; n < 10; n++) await answered(idempotency, `k${n}`)
@@ -177,13 +177,13 @@ describe('the retention of a gateway', () => {
       expect(await idempotency.begin(request('other', 'key:2'))).to.have.property('replay')
     })
 
-    it('trims them even if the list of earlier versions is missing', async () => {
+    it('deletes the list of earlier versions', async () => {
       await store.client.zAdd(store.key('idempotency-ages'), { score: 1, value: 'old' })
       await open().trim(1000)
       expect(await store.client.exists(store.key('idempotency-ages'))).to.equal(0)
     })
 
-    it('deletes nothing below the number', async () => {
+    it('deletes none while their number is below the limit', async () => {
       const idempotency = open()
       for (let n = 0; n < 5; n++) await answered(idempotency, `k${n}`)
       await idempotency.trim(5)

@@ -5,11 +5,11 @@ import { silentLog, startTestRedis, type TestRedis } from '../support/gateway/re
 import { waitFor } from '../support/wait.js'
 import { deadlineOf, expectInTime, quickest } from '../support/promised-time.js'
 
-describe('store', () => {
+describe('the connection to the store', () => {
   let redis: TestRedis
   afterEach(async () => redis.stop())
 
-  it('fails at once with a reason while the server is not running', async () => {
+  it('fails at once, with the reason, while the server does not run', async () => {
     redis = await startTestRedis()
     const store = new Store({ url: 'unix:///tmp/btest-no-such.sock', prefix: 'x:', log: silentLog })
     store.start()
@@ -23,7 +23,7 @@ describe('store', () => {
     await store.close()
   })
 
-  it('detects a hanging server within 2 s and recovers within 5 s', async () => {
+  it('detects a server that hangs within 2 s, and recovers within 5 s after it continues', async () => {
     redis = await startTestRedis()
     const store = await redis.openStore()
     const pid = await redis.pid()
@@ -41,7 +41,7 @@ describe('store', () => {
     expect(await store.run('read', (client) => client.get('a'))).to.equal(null)
   })
 
-  it('reports a full server as unavailable, not as a bug, and still reads from it', async () => {
+  it('reports a server without memory as unavailable, and can still read from it', async () => {
     redis = await startTestRedis({ extraConfig: ['maxmemory 3mb'] })
     const store = await redis.openStore()
     const failure = await fill(store)
@@ -50,14 +50,14 @@ describe('store', () => {
     expect(await store.run('read', (client) => client.get('btest:0'))).to.have.length(10_000)
   })
 
-  it('reports a read-only replica as unavailable', async () => {
+  it('reports a server that is a read-only replica as unavailable', async () => {
     redis = await startTestRedis({ extraConfig: ['replicaof 127.0.0.1 1', 'replica-serve-stale-data yes'] })
     const store = await redis.openStore()
     const failure = await store.run('write', (client) => client.set('a', '1')).catch((error: unknown) => error)
     expect(codeOf(failure)).to.equal('unavailable store_unavailable')
   })
 
-  it('reports a mistake of Berth as a bug', async () => {
+  it('reports an invalid command as an internal error', async () => {
     redis = await startTestRedis()
     const store = await redis.openStore()
     await store.run('write', (client) => client.set('a', '1'))
@@ -65,7 +65,7 @@ describe('store', () => {
     expect(codeOf(failure)).to.equal('internal internal_error')
   })
 
-  it('repeats a transaction whose keys another client changed', async () => {
+  it('repeats a transaction if another client changed its keys meanwhile', async () => {
     redis = await startTestRedis()
     const [one, two] = [await redis.openStore(), await redis.openStore()]
     const add = (store: Store) =>
@@ -81,7 +81,7 @@ describe('store', () => {
     expect(await one.run('read', (client) => client.get('sum'))).to.equal('60')
   })
 
-  it('reports changes below a prefix by any client, and a lost connection', async () => {
+  it('reports changes of keys with a prefix by any client, and the loss of the connection', async () => {
     redis = await startTestRedis()
     const writer = await redis.openStore()
     const store = new Store({ url: redis.url, prefix: 'btest:', log: silentLog })

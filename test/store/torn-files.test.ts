@@ -13,8 +13,8 @@ import { LabAgent } from '../support/memory/lab-agent.js'
 import { createTestPki, type TestPki } from '../support/gateway/pki.js'
 
 /*
- * Every file of agent and gateway that a power cut can damage, damaged in ten ways: the program recovers by itself with
- * all data, or refuses to start with instructions. torn-store.test.ts tests the store's files.
+ * Damages every file of agent and gateway that a power cut can damage, in ten ways: the program recovers by itself with
+ * all data, or refuses to start and says what to do. torn-store.test.ts tests the files of the store.
  */
 
 const flipAt = (bytes: Buffer, at: number): Buffer => {
@@ -23,21 +23,21 @@ const flipAt = (bytes: Buffer, at: number): Buffer => {
   return copy
 }
 
-/** Ways to damage a file: from its content to the damaged content; undefined: the file is missing. */
+/** Ways to damage a file, each with a function of its content. It returns undefined if the file is then missing. */
 const tears: readonly (readonly [string, (bytes: Buffer) => Buffer | undefined])[] = [
-  ['empty', () => Buffer.alloc(0)],
-  ['half', (bytes) => bytes.subarray(0, bytes.length >> 1)],
-  ['one byte short', (bytes) => bytes.subarray(0, -1)],
-  ['with zeros after its end', (bytes) => Buffer.concat([bytes, Buffer.alloc(512)])],
+  ['is empty', () => Buffer.alloc(0)],
+  ['has only its first half', (bytes) => bytes.subarray(0, bytes.length >> 1)],
+  ['lacks its last byte', (bytes) => bytes.subarray(0, -1)],
+  ['has zeros after its end', (bytes) => Buffer.concat([bytes, Buffer.alloc(512)])],
   [
-    'with zeros for its second half',
+    'has zeros in its second half',
     (bytes) => Buffer.concat([bytes.subarray(0, bytes.length >> 1), Buffer.alloc(bytes.length - (bytes.length >> 1))]),
   ],
-  ['all zeros', (bytes) => Buffer.alloc(bytes.length)],
-  ['with a flipped byte at its end', (bytes) => flipAt(bytes, bytes.length - 1)],
-  ['with a flipped byte in its middle', (bytes) => flipAt(bytes, bytes.length >> 1)],
-  ['of another program', () => Buffer.from('garbage\n'.repeat(300))],
-  ['missing', () => undefined],
+  ['contains only zeros', (bytes) => Buffer.alloc(bytes.length)],
+  ['has a damaged byte at its end', (bytes) => flipAt(bytes, bytes.length - 1)],
+  ['has a damaged byte in its middle', (bytes) => flipAt(bytes, bytes.length >> 1)],
+  ['has the content of another program', () => Buffer.from('garbage\n'.repeat(300))],
+  ['is missing', () => undefined],
 ]
 
 function tearFile(path: string, change: (bytes: Buffer) => Buffer | undefined): void {
@@ -46,10 +46,10 @@ function tearFile(path: string, change: (bytes: Buffer) => Buffer | undefined): 
   else rmSync(path)
 }
 
-/** Instructions in an error: a command to run, or files to restore. */
+/** What an error says about the next step: a command to run, or files to restore. */
 const advice = /restore .* from (a|the same) backup|let this host join again|join a gateway with the command/
 
-describe('torn files', function () {
+describe('a start after a power cut', function () {
   describe('of the agent', () => {
     let pki: TestPki
     let agent: LabAgent
@@ -71,7 +71,7 @@ describe('torn files', function () {
       guests = stateOf()
       await createSigningRequest(identityDir)
       good = mkdtempSync(join(tmpdir(), 'btest-torn-'))
-      // Copied while the agent runs, with the write-ahead log, as after a power cut.
+      // The files are copied while the agent runs, together with the write-ahead log, as a power cut would leave them.
       cpSync(agent.stateDir, join(good, 'state'), { recursive: true, dereference: false, filter: isFile })
       cpSync(identityDir, join(good, 'identity'), { recursive: true })
       await agent.stop()
@@ -104,7 +104,7 @@ describe('torn files', function () {
       ['history/host', true],
     ] as const)
       for (const [how, change] of tears)
-        it(`${file} ${how}`, async () => {
+        it(`recovers, or says what to do, if ${file} ${how}`, async () => {
           restore()
           const path = join(agent.stateDir, file)
           expect(existsSync(path), file).to.equal(true)
@@ -112,7 +112,7 @@ describe('torn files', function () {
           const failure = await agent.resume().then(() => undefined, describeError)
           try {
             if (failure !== undefined) return void expect(failure).to.match(advice)
-            // A log without its end keeps the earlier commits: SQLite's checksums decide.
+            // SQLite checks the log and keeps the commits before the damage, so the last ones may be lost.
             if (acknowledged) expect(stateOf()).to.deep.equal(guests)
             await createSigningRequest(identityDir)
           } finally {
@@ -131,7 +131,7 @@ describe('torn files', function () {
     })
     afterEach(() => rmSync(directory, { recursive: true, force: true }))
 
-    /** Reads the state like a starting gateway. */
+    /** Reads the files like a starting gateway. @returns fingerprint and public key of the CA, and the secret */
     async function openState(): Promise<unknown> {
       checkStateComplete(directory)
       const { fingerprint, publicKeyPem } = await ensureAuthority(join(directory, 'pki'), 30)
@@ -139,11 +139,11 @@ describe('torn files', function () {
       return [fingerprint, publicKeyPem, secret.toString('hex')]
     }
 
-    /** Not detected: the secret is well-formed, and only data in the store was sealed with it. */
-    const undetected = 'secret with a flipped byte in its middle'
+    /** Only data in the store could reveal this damage: the secret itself stays valid. */
+    const undetected = 'secret has a damaged byte in its middle'
     for (const file of ['pki/authority.pem', 'secret'])
       for (const [how, change] of tears.filter(([name]) => `${file} ${name}` !== undetected))
-        it(`${file} ${how}`, async () => {
+        it(`recovers, or says what to do, if ${file} ${how}`, async () => {
           tearFile(join(directory, file), change)
           const result = await openState().catch(describeError)
           if (typeof result !== 'string') return void expect(result).to.deep.equal(before)

@@ -12,7 +12,7 @@ const record = '*3\r\n$3\r\nSET\r\n$7\r\nbtest:x\r\n$2\r\nno\r\n'
 const multi = '*1\r\n$5\r\nMULTI\r\n'
 
 interface Files {
-  /** The append-only file. */
+  /** Append-only file with the changes since the base file. */
   readonly increment: string
   readonly base: string
   readonly manifest: string
@@ -22,7 +22,7 @@ interface Files {
 interface Tear {
   readonly name: string
   readonly tear: (files: Files) => Promise<unknown>
-  /** Bytes that are reported as cut; 0: nothing is cut. */
+  /** Number of bytes that the log reports as cut off. Default: 0. */
   readonly cut?: number
 }
 
@@ -45,7 +45,7 @@ const repaired: Tear[] = [
     cut: 20,
   },
   {
-    name: 'half a record, then zeros',
+    name: 'half a record followed by zeros',
     tear: ({ increment }) => appendFile(increment, record.slice(0, 33) + '\0'.repeat(300)),
     cut: 333,
   },
@@ -60,11 +60,11 @@ const repaired: Tear[] = [
     cut: multi.length + record.length,
   },
   {
-    name: 'a transaction without its end, then zeros',
+    name: 'a transaction without its end, followed by zeros',
     tear: ({ increment }) => appendFile(increment, multi + record + record.slice(0, 9) + '\0'.repeat(50)),
     cut: multi.length + record.length + 59,
   },
-  { name: 'a flipped byte at the end', tear: ({ increment }) => flip(increment, 1) },
+  { name: 'a damaged byte at the end', tear: ({ increment }) => flip(increment, 1) },
   { name: 'an empty manifest', tear: ({ manifest }) => writeFile(manifest, '') },
   { name: 'half a manifest', tear: ({ manifest }) => halve(manifest) },
   { name: 'a manifest of zeros', tear: ({ manifest }) => writeFile(manifest, Buffer.alloc(90)) },
@@ -72,21 +72,21 @@ const repaired: Tear[] = [
     name: 'a manifest with zeros at its end',
     tear: ({ manifest }) => appendFile(manifest, Buffer.alloc(90)),
   },
-  { name: 'no manifest', tear: ({ manifest }) => rm(manifest) },
+  { name: 'a missing manifest', tear: ({ manifest }) => rm(manifest) },
   { name: 'half a configuration', tear: ({ config }) => halve(config) },
   { name: 'an empty configuration', tear: ({ config }) => writeFile(config, '') },
-  { name: 'no configuration', tear: ({ config }) => rm(config) },
+  { name: 'a missing configuration', tear: ({ config }) => rm(config) },
 ]
 
 const refused: (Tear & { readonly says: RegExp; readonly command: RegExp })[] = [
   {
-    name: 'a flipped byte in the last record',
+    name: 'a damaged byte in the last record',
     tear: ({ increment }) => flip(increment, '$8\r\nvalue 19\r\n'.length),
     says: /incr\.aof is damaged at byte \d+/,
     command: /yes \| redis-check-aof --fix '.*manifest'$/,
   },
   {
-    name: 'a flipped byte in the middle',
+    name: 'a damaged byte in the middle',
     tear: async ({ increment }) => {
       const text = await readFile(increment, 'latin1')
       await writeFile(increment, text.replace('*3\r\n', '*3\r\x0b'), 'latin1')
@@ -111,13 +111,13 @@ const refused: (Tear & { readonly says: RegExp; readonly command: RegExp })[] = 
     command: /mv '.*appendonlydir' '.*appendonlydir\.damaged'$/,
   },
   {
-    name: 'an append-only file that is missing',
+    name: 'a missing append-only file',
     tear: ({ increment }) => rm(increment),
     says: /cannot be read/,
     command: /mv '.*' '.*\.damaged'/,
   },
   {
-    name: 'no manifest and two base files',
+    name: 'two base files but no manifest',
     tear: async ({ manifest, base }) => {
       await writeFile(base.replace('.1.base', '.2.base'), await readFile(base))
       await rm(manifest)
@@ -127,7 +127,7 @@ const refused: (Tear & { readonly says: RegExp; readonly command: RegExp })[] = 
   },
 ]
 
-describe('store after a power cut', function () {
+describe('the store after a power cut', function () {
   let stateDir: string
   let files: Files
   let logged: { msg: string; cutBytes?: number; copy?: string; file?: string }[]
@@ -178,7 +178,7 @@ describe('store after a power cut', function () {
   })
 
   for (const { name, tear, cut = 0 } of repaired)
-    it(`repairs ${name} automatically and retains everything acknowledged`, async () => {
+    it(`repairs ${name} by itself and retains all acknowledged data`, async () => {
       await tear(files)
       server = start()
       await server.start()
@@ -194,7 +194,7 @@ describe('store after a power cut', function () {
     })
 
   for (const { name, tear, says, command } of refused)
-    it(`refuses ${name} and names the command to run`, async () => {
+    it(`does not start with ${name}, and names the command that repairs it`, async () => {
       await tear(files)
       const before = await contentOf(stateDir)
       server = start()
@@ -211,7 +211,7 @@ describe('store after a power cut', function () {
       })
     })
 
-  it('waits if the disk is full at its start, reports it, and starts once there is space', async () => {
+  it('waits while the disk is full, reports it, and starts once there is space', async () => {
     const directory = await redisDirectory()
     execFileSync('mount', ['-t', 'tmpfs', '-o', 'size=1m', 'btest', directory])
     stateDir = directory
@@ -239,7 +239,7 @@ describe('store after a power cut', function () {
   })
 })
 
-/** Size and content of all append-only files. */
+/** The content of each append-only file, by its name. */
 async function contentOf(stateDir: string): Promise<Record<string, string>> {
   const directory = join(stateDir, 'redis/appendonlydir')
   const names = (await readdir(directory)).sort()

@@ -33,7 +33,7 @@ const host = {
   certificateNotAfterMs: 1,
 }
 
-describe('an event that happened while no gateway delivered webhooks', () => {
+describe('an event of a time in which no gateway ran', () => {
   let redis: TestRedis
   let queue: DeliveryQueue
   let view: FleetState
@@ -57,7 +57,7 @@ describe('an event that happened while no gateway delivered webhooks', () => {
     deliverer = new Deliverer({ ...parts, records: () => [hook] })
   }
   const told = async (): Promise<string[]> => (await queue.load(hook.id)).map(({ type }) => type)
-  /** Waits until all present states have been compared. */
+  /** Waits until the deliverer has processed all states of the view that exist now. */
   const lookedThrough = async (): Promise<void> => {
     for (const type of ['first', 'second']) {
       const about = { id: type, eventId: type, type, key: host.id, guestUuid: '', body: '{}' }
@@ -73,7 +73,7 @@ describe('an event that happened while no gateway delivered webhooks', () => {
   const task = (revision: number): Operation =>
     Operation.fromPartial({ id: 'o1', subject: { kind: 'guest', id: uuid }, status: 'done', revision })
 
-  it('is sent once the host is back, although newer containers were known before', async () => {
+  it('is sent when its host is online again, although the gateway already knew newer states of guests', async () => {
     await queue.add(new Map(), new Map([[host.id, 5]]))
     const state = view.findState(host.id)!
     view.recall(state, guest(9))

@@ -8,7 +8,7 @@ import type { WebhookRecord } from '../../gateway/webhooks/webhook-record.js'
 import { silentLog, startTestRedis, type TestRedis } from '../support/gateway/redis.js'
 import { waitFor } from '../support/wait.js'
 
-/** Fails a number of times, like a store that is unavailable for a moment. */
+/** A queue whose removals fail `failures` times, as if the store were unavailable for a moment. */
 class FailingQueue extends DeliveryQueue {
   failures = 0
 
@@ -18,7 +18,7 @@ class FailingQueue extends DeliveryQueue {
   }
 }
 
-describe('the remains of a removed webhook', () => {
+describe('the deliveries of a removed webhook', () => {
   let redis: TestRedis
   let store: Store
   let queue: FailingQueue
@@ -38,7 +38,7 @@ describe('the remains of a removed webhook', () => {
     await redis.stop()
   })
 
-  /** Starts the deliverer like the next gateway, for a fleet without hosts. */
+  /** Starts a deliverer as a restarted gateway does, for a fleet without hosts. */
   const deliver = (): Deliverer => {
     const view = { hosts: () => [], changes: { listen: () => () => undefined } } as unknown as FleetView
     const send = () => new Promise<never>(() => undefined)
@@ -63,14 +63,14 @@ describe('the remains of a removed webhook', () => {
   }
   const onlyKept = async (): Promise<boolean> => (await keys()).join(' ') === 'log:kept queue:kept'
 
-  it('are deleted when a gateway delivers again', async () => {
+  it('are deleted when a gateway starts', async () => {
     await remove()
     expect(await keys()).to.deep.equal(['log:gone', 'log:kept', 'queue:gone', 'queue:kept', 'removed'])
     deliver()
     await waitFor(onlyKept, { what: 'all of it is gone' })
   })
 
-  it('are deleted although the store was down', async () => {
+  it('are deleted once the store is back, if it was down during the removal', async () => {
     const delivering = deliver()
     queue.failures = 2
     await remove()
@@ -79,7 +79,7 @@ describe('the remains of a removed webhook', () => {
     expect(queue.failures).to.be.lessThan(0)
   })
 
-  it('are kept for a webhook whose removal was interrupted', async () => {
+  it('are kept if the webhook exists, because its removal was interrupted', async () => {
     await queue.noteRemoved('kept')
     await remove()
     deliver()
