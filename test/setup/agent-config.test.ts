@@ -4,7 +4,7 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 
-/* The agent's configuration, read by its own program. */
+/* Tests how the program berth-agent reads its configuration. */
 
 describe('berth-agent', () => {
   const directory = mkdtempSync(join(tmpdir(), 'btest-config-'))
@@ -17,13 +17,13 @@ describe('berth-agent', () => {
     return spawnSync(process.execPath, args, { encoding: 'utf8', timeout: 30_000 })
   }
 
-  it('shows its configuration with the defaults', () => {
+  it('prints its configuration, including defaults', () => {
     const { status, stdout } = run('check-config', 'listen: 127.0.0.1:7999')
     expect(status).to.equal(0)
     expect(JSON.parse(stdout)).to.include({ listen: '127.0.0.1:7999', state_dir: '/var/lib/berth/agent' })
   })
 
-  it('serve refuses a prefix of guests’ interfaces that is its bridge’s', () => {
+  it('refuses to start if the prefix of guests’ interfaces also fits the bridge', () => {
     const dirs = `state_dir: ${directory}/state\nrun_dir: ${directory}/run\nstorage: { pool: ${directory}/pool }\n`
     const { status, stderr } = run('serve', `${dirs}network: { bridge: br0, interface_prefix: br }`)
     expect([status, stderr]).to.deep.equal([
@@ -36,15 +36,15 @@ describe('berth-agent', () => {
     for (const [name, yaml, told] of [
       ['an unknown key', 'network: { brigde: x }', 'network.brigde: '],
       ['a value out of range', 'operations: { parallel: 0 }', 'operations.parallel: '],
-      ['no YAML', '{', 'agent.yaml: '],
+      ['a file that is not YAML', '{', 'agent.yaml: '],
     ] as const)
-      // The unit does not restart it after exit code 2.
-      it(`${command} refuses ${name} in one line, with code 2`, () => {
+      // The systemd unit does not restart the agent after exit code 2.
+      it(`refuses ${name} with exit code 2 and a message that begins with the key or the file: ${command}`, () => {
         const { status, stdout, stderr } = run(command, yaml)
         expect([status, stdout]).to.deep.equal([2, ''])
         expect(stderr.split('\n')[0])
           .to.match(/^berth-agent: \//)
           .and.include(told)
-        if (name !== 'no YAML') expect(stderr.trim()).to.not.include('\n')
+        if (name !== 'a file that is not YAML') expect(stderr.trim()).to.not.include('\n')
       })
 })

@@ -1,7 +1,7 @@
 import { expect } from 'chai'
 import { parseExample } from '../../scripts/configuration-docs.js'
 
-describe('docs/configuration.md', () => {
+describe('the generator of docs/configuration.md', () => {
   for (const [name, text, rows] of [
     ['a comment of several lines', '# a\n# b\nk: 1\n', [{ key: 'k', meaning: 'a b' }]],
     ['a comment that belongs to no key', '# head\n\n# a\nk: 1\n', [{ key: 'k', meaning: 'a' }]],

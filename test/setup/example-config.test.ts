@@ -10,7 +10,7 @@ interface Section {
   properties?: Record<string, Section>
 }
 
-/** Dotted paths of all keys that hold a value. */
+/** The keys that have a value, each as a path with dots. */
 function listKeys(schema: Section, path = ''): string[] {
   return Object.entries(schema.properties ?? {}).flatMap(([key, child]) =>
     child.properties ? listKeys(child, `${path}${key}.`) : [`${path}${key}`],
@@ -22,7 +22,7 @@ function findValue(root: unknown, path: string): unknown {
 }
 
 const examples: [name: string, schema: TSchema, withoutDefault: string[]][] = [
-  // `up` uses the unchanged example, which requests the first image at once.
+  // The example lists the first image, because `scripts/up` requests it at once.
   ['agent', AgentConfigSchema, ['images.prefetch']],
   ['gateway', GatewayConfigSchema, []],
 ]
@@ -32,18 +32,18 @@ for (const [name, schema, differing] of examples)
     const text = readFileSync(`systemd/${name}.example.yaml`, 'utf8')
     const defaults: unknown = validateConfig(schema, {}, 'defaults')
 
-    it('is valid', () => {
+    it('is a valid configuration', () => {
       expect(() => validateConfig(schema, parse(text), name)).not.to.throw()
     })
 
     for (const key of listKeys(schema))
-      it(`shows ${key} with its default`, () => {
+      it(`shows the default of ${key}`, () => {
         const shown = findValue(parse(text), key)
         if (differing.includes(key)) expect(shown).not.to.equal(undefined)
         else expect(shown).to.deep.equal(findValue(defaults, key))
       })
 
-    it('has no key after a blank line without a comment', () => {
+    it('has a comment above each key that follows a blank line', () => {
       const lines = text.split('\n')
       const bare = lines.filter((line, at) => /^\s*\w+: \S/.test(line) && lines[at - 1] === '')
       expect(bare).to.deep.equal([])

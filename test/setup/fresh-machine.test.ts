@@ -11,8 +11,8 @@ import { waitFor } from '../support/wait.js'
 import { sh } from '../support/sh.js'
 
 /*
- * A fresh Debian 12 with systemd, as a privileged container. None of Berth's packages is installed, and the checkout is
- * in /root. The set-up follows README and tutorial.
+ * Sets up Berth as in the README and the tutorial on a fresh Debian 12 with systemd: a privileged container without any
+ * of the packages that Berth needs, with the checkout in /root.
  */
 
 const { path, wipe } = scratchDirectory('btest-fresh')
@@ -37,7 +37,7 @@ function config(): string {
     'lxc.apparmor.profile = unconfined',
     'lxc.cgroup.devices.allow = a',
     'lxc.cgroup2.devices.allow = a',
-    // Namespaces inside may only mount proc and sysfs if the container has complete mounts of them.
+    // The kernel lets namespaces inside mount proc and sysfs only if complete mounts of both are visible to them.
     'lxc.mount.entry = proc dev/.lxc/proc proc create=dir 0 0',
     'lxc.mount.entry = sys dev/.lxc/sys sysfs create=dir 0 0',
     'lxc.mount.entry = /dev/fuse dev/fuse none bind,create=file 0 0',
@@ -48,11 +48,11 @@ function config(): string {
   ].join('\n')
 }
 
-/** Packages of images that a plain Debian may lack. */
+/** Packages in the test's image that a plain Debian may not have. */
 const notFresh = ['ca-certificates', 'curl', 'openssl', 'tzdata', 'less', 'nano', 'vim-tiny', 'vim-common']
 
 async function makeMachine(): Promise<void> {
-  // Creates the mark that packages match the lock file; inside they are read-only.
+  // This marks the packages as matching the lock file, because they are read-only in the container.
   sh('bash', '-c', '. scripts/lib/common.sh; ensure_npm_packages /dev/null')
   scratch = memoryDirectory(path)
   root = join(scratch, 'root')
@@ -82,7 +82,7 @@ function startMachine(): void {
   )
 }
 
-/** Stores the machine for other tests, without the test's own files. */
+/** Keeps the root file system for other tests, without the files of this one. */
 function keepMachine(): void {
   sh('lxc-stop', '-k', '-P', join(scratch, 'lxc'), '-n', 'fresh')
   const ours = ['root/berth', 'root/tutorial.sh', 'usr/local/bin', 'usr/local/lib/node_modules']
@@ -118,7 +118,7 @@ function succeed(command: string): string {
 }
 
 describe('a fresh Debian 12 with systemd', function () {
-  // Installing the packages and building the image takes ten minutes on a busy machine.
+  // On a busy host the packages and the image take ten minutes.
   this.timeout(1_500_000)
 
   before(async () => {
@@ -132,7 +132,7 @@ describe('a fresh Debian 12 with systemd', function () {
   })
   after(removeMachine)
 
-  it('gets missing packages by up, which starts both units and builds the first image', () => {
+  it('is set up by scripts/up, which installs packages, starts both units and builds the first image', () => {
     const output = succeed('/root/berth/scripts/up')
     expect(output).to.match(/Installing \d+ Debian packages: .*lxc.*redis-server/)
     expect(output).to.include('Berth is up').and.include('journalctl -u berth-agent')
@@ -145,12 +145,12 @@ describe('a fresh Debian 12 with systemd', function () {
     expect(tasks.map(({ action, status }) => `${action} ${status}`)).to.deep.equal(['image_build done'])
   })
 
-  it('runs no services of installed packages: no Redis of the distribution, no bridge of lxc', () => {
+  it('runs neither the Redis server of the distribution nor the bridge of LXC', () => {
     expect(inside('systemctl is-enabled redis-server lxc-net').output).to.equal('disabled\ndisabled\n')
     expect(inside('ip link show lxcbr0').code).not.to.equal(0)
   })
 
-  it('runs the commands of the tutorial and of the README', () => {
+  it('runs the commands of the tutorial and of the README successfully', () => {
     succeed('apt-get install -qy sshpass')
     const output = succeed('bash /root/tutorial.sh')
     for (const result of tutorialResults) expect(output).to.match(result)
@@ -158,7 +158,7 @@ describe('a fresh Debian 12 with systemd', function () {
     expect(readmeResult.test(answers), answers).to.equal(true)
   })
 
-  it('has no trace after a purge', () => {
+  it('contains nothing of Berth after scripts/down --purge', () => {
     succeed('/root/berth/scripts/down --purge')
     const traces = [
       'ls -d /etc/berth* /var/lib/*berth* /opt/berth* /run/*berth* /var/log/berth* /run/lock/berth*',

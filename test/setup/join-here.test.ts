@@ -7,8 +7,8 @@ import { createTestPki, hourMs, type TestPki } from '../support/gateway/pki.js'
 import { shell } from '../support/host/setup-shell.js'
 
 /*
- * Decisions of `up` to let this host join the gateway of this machine. The test calls its functions, with authorities
- * and identities like those of both daemons, and a simulated API that knows some hosts.
+ * Tests when `scripts/up` lets its host join the gateway next to it. The test calls functions of the script. CAs and
+ * identities are like those of the daemons, and the API is simulated.
  */
 
 describe('scripts/up', function () {
@@ -39,7 +39,7 @@ describe('scripts/up', function () {
     cpSync(join(directory, 'identity-h1'), join(dir, 'var/agent/identity'), { recursive: true })
   }
 
-  /** @param hosts that the gateway knows */
+  /** Runs the last part of scripts/up. @param hosts ids of the hosts that the simulated gateway knows */
   function up(...hosts: string[]): { output: string; joined: boolean; asked: string } {
     const known = JSON.stringify({
       data: hosts.map((id) => ({ id, name: id, status: 'online', address: '' })),
@@ -56,22 +56,22 @@ describe('scripts/up', function () {
     return { output, joined: joined !== false, asked: asked ? readFileSync(asked, 'utf8').trim() : '' }
   }
 
-  it('lets a new host join', () => {
+  it('lets a host join that has no identity and is unknown to the gateway', () => {
     const { joined, asked } = up()
     expect([joined, asked]).to.deep.equal([true, '/hosts'])
   })
 
-  it('lets a host that lost its identity join with the same name', () => {
+  it('lets a host join under the same name if it has lost its identity', () => {
     const { joined, asked } = up('h1')
     expect([joined, asked]).to.deep.equal([true, '/hosts/h1/join-token'])
   })
 
-  it('leaves a host unchanged that its gateway knows', () => {
+  it('does not let a host join again that its gateway knows', () => {
     keepIdentity(here)
     expect(up('h1').joined).to.equal(false)
   })
 
-  it('lets a host with an invalid certificate join again', async () => {
+  it('lets a host join again if its certificate has expired or is not valid yet', async () => {
     const privateKeyPem = createPrivateKeyPem()
     const identity = { role: 'agent', hostId: 'h1' } as const
     const dayMs = 24 * hourMs
@@ -86,12 +86,12 @@ describe('scripts/up', function () {
     }
   })
 
-  it('lets a host join again that its gateway has lost', () => {
+  it('lets a host join again if its gateway has forgotten it', () => {
     keepIdentity(here)
     expect(up().joined).to.equal(true)
   })
 
-  it('leaves a host unchanged that has joined another gateway, and reports that', () => {
+  it('does not let a host join that belongs to a different gateway, and reports this', () => {
     keepIdentity(there)
     for (const hosts of [[], ['h1']]) {
       const { output, joined } = up(...hosts)
@@ -101,7 +101,7 @@ describe('scripts/up', function () {
     }
   })
 
-  it('lets a host join again whose gateway was lost with its authority', () => {
+  it('lets a host join again if its gateway was replaced by one with a new CA', () => {
     keepIdentity(there)
     rmSync(join(dir, 'var/gateway/pki'), { recursive: true })
     keepAuthority(there)

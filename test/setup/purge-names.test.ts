@@ -4,8 +4,8 @@ import { expect } from 'chai'
 import { run } from '../support/host/setup-shell.js'
 
 /*
- * A purge removes only the bridge, interfaces and tables that the instance's configuration names, and never falls back
- * to those of the first instance. In network namespaces with things of the first instance's names.
+ * A purge removes only the bridge, interfaces and tables in the configuration of the instance, never those of the first
+ * instance. The test has things with the names of both instances in a network namespace of its own.
  */
 
 const name = 'btestn'
@@ -17,17 +17,17 @@ const firstOnes = ['berth0', 'bt7', 'ip berth', 'inet berth']
 const ownOnes = ['btestnbr', 'nbt1', 'inet btestn']
 const everything = [...firstOnes, ...ownOnes]
 
-/** A checkout that is not built. */
+/** A checkout without built programs. */
 const unbuilt = mkdtempSync('/tmp/btest-unbuilt-')
 
 interface Outcome {
   code: number | null
   output: string
-  /** Things that still exist, of those before the purge. */
+  /** Bridges, interfaces and tables that exist after the purge. */
   left: string[]
 }
 
-/** Runs the script next to things of the first instance and of this one. */
+/** Runs the purge in a network namespace with things of the first instance and of this one. */
 function purge({ root = '.', instance = name } = {}): Outcome {
   const lines = `
     for bridge in berth0 btestnbr; do ip link add $bridge type bridge; done
@@ -56,7 +56,7 @@ function writeConfigs(change: Partial<typeof blocks> & { agent?: string } = {}):
   writeFileSync(join(etc, 'gateway.yaml'), gateway)
 }
 
-/** Writes the record of values like `up`. */
+/** Writes the file in which `scripts/up` records values of the configuration. */
 function writeRecord(directory = state): void {
   mkdirSync(directory, { recursive: true })
   const values = [`state_dir ${directory}/agent`, `run_dir /run/${name}`, `storage.pool ${directory}/pool`]
@@ -69,7 +69,7 @@ function clear(): void {
   for (const path of [...directories, '/var/lib/berth-btesto']) rmSync(path, { recursive: true, force: true })
 }
 
-describe('what scripts/down --purge removes', function () {
+describe('scripts/down --purge', function () {
   before(() => {
     for (const path of ['scripts', 'systemd']) cpSync(path, join(unbuilt, path), { recursive: true })
   })
@@ -91,52 +91,52 @@ describe('what scripts/down --purge removes', function () {
     expect(output).to.include(why)
   }
 
-  it('is nothing for a missing instance', () =>
+  it('removes nothing if the instance does not exist', () =>
     expectRefused(purge(), `there is no instance '${name}' on this machine`))
 
-  it('is nothing the second time', () => {
+  it('removes nothing the second time', () => {
     writeConfigs()
     expectPurged(purge())
     expectRefused(purge(), `there is no instance '${name}' on this machine`)
   })
 
-  it('is the files of a set-up that was killed before it wrote a configuration', () => {
+  it('removes the files of a set-up that was killed before it wrote a configuration', () => {
     mkdirSync(`/var/log/berth-${name}`)
     const { code, output, left } = purge()
     expect(left, output).to.deep.equal(everything)
     expect([code, existsSync(`/var/log/berth-${name}`)]).to.deep.equal([0, false])
   })
 
-  it('is nothing without a configuration, and the state stays', () => {
+  it('removes nothing without a configuration, not even the state', () => {
     mkdirSync(state)
     expectRefused(purge(), `${etc}/agent.yaml is missing`)
     expect(existsSync(state)).to.equal(true)
   })
 
-  it('is its own, without a configuration but with a record of the last up', () => {
+  it('uses the values that scripts/up recorded if the configuration is missing', () => {
     writeRecord()
     expectPurged(purge())
   })
 
   for (const root of ['.', unbuilt])
-    it(`is its own with a plain configuration, ${root === '.' ? 'built' : 'not built'}`, () => {
+    it(`removes only its own things with a plain configuration, ${root === '.' ? 'built' : 'not built'}`, () => {
       writeConfigs()
       expectPurged(purge({ root }))
     })
 
-  it('is its own with a configuration in flow style', () => {
+  it('removes only its own things with a configuration in flow style', () => {
     writeConfigs({ network: flow })
     expectPurged(purge())
   })
 
-  it('is its own with one in flow style without the program, but with a record of the last up', () => {
+  it('uses the recorded values if the configuration is in flow style and the programs are not built', () => {
     writeConfigs({ network: flow })
     writeRecord()
     expectPurged(purge({ root: unbuilt }))
   })
 
   for (const network of [flow, '\n  "bridge": btestnbr', '\n  bridge: &b btestnbr', '\n  bridge:\n    btestnbr'])
-    it(`is nothing if the shell cannot read the configuration, ${JSON.stringify(network)}`, () => {
+    it(`removes nothing if the programs are not built and the shell cannot read the configuration, ${JSON.stringify(network)}`, () => {
       writeConfigs({ network })
       expectRefused(purge({ root: unbuilt }), 'the shell cannot read it')
       expect(existsSync(etc)).to.equal(true)
@@ -144,17 +144,17 @@ describe('what scripts/down --purge removes', function () {
 
   for (const root of ['.', unbuilt])
     for (const [what, change] of [
-      ['its network', { network: '\n  subnet: 10.9.0.0/16' }],
-      ['its table', { network: blocks.network.replace('table: btestn', 'subnet: 10.9.0.0/16') }],
-      ['its prefix', { network: blocks.network.replace('interface_prefix: nbt', 'subnet: 10.9.0.0/16') }],
-      ['its loop file', { storage: `\n  pool: ${state}/pool` }],
+      ['the names of the network', { network: '\n  subnet: 10.9.0.0/16' }],
+      ['the table', { network: blocks.network.replace('table: btestn', 'subnet: 10.9.0.0/16') }],
+      ['the interface prefix', { network: blocks.network.replace('interface_prefix: nbt', 'subnet: 10.9.0.0/16') }],
+      ['the loop file', { storage: `\n  pool: ${state}/pool` }],
     ] as const)
-      it(`is nothing if the configuration omits ${what}, ${root === '.' ? 'built' : 'not built'}`, () => {
+      it(`removes nothing if the configuration omits ${what}, ${root === '.' ? 'built' : 'not built'}`, () => {
         writeConfigs(change)
         expectRefused(purge({ root }), 'belongs to the first instance')
       })
 
-  it('is nothing if the configuration names the directory of another instance', () => {
+  it('removes nothing if the configuration contains the directory of a different instance', () => {
     writeRecord('/var/lib/berth-btesto')
     writeConfigs({ agent: '/var/lib/berth-btesto/agent' })
     expectRefused(purge(), 'belongs to another instance, in /var/lib/berth-btesto')

@@ -16,7 +16,7 @@ const etc = `/etc/berth-${name}`
 const state = `/var/lib/berth-${name}`
 const pool = `${state}/pool`
 const loopFile = `${state}/pool.img`
-/** An interface of the host, which stays. */
+/** An interface of the host that a purge must not delete. */
 const uplink = 'btestxup'
 const mark = markOf('btestx')
 const others = markOf('btesty')
@@ -28,7 +28,7 @@ function purge(): { code: number | null; output: string } {
   return { code: status, output: stdout + stderr }
 }
 
-/** Everything on the host with the name of the instance, or with a name in its configuration. */
+/** Everything on the host that has the name of the instance, or a name from its configuration. */
 function traces(): string[] {
   const links = sh('ip', '-o', 'link').split('\n')
   const list = (command: string): string[] =>
@@ -77,7 +77,7 @@ function makeNetwork(): void {
   for (const family of ['ip', 'inet', 'bridge']) sh('nft', 'add', 'table', family, 'btestx')
 }
 
-/** Addresses on the bridge and the host's interface, of the agent and of another program. */
+/** Adds addresses to the bridge and to an interface of the host, as the agent and as another program. */
 function makeAddresses(): void {
   const ip = (command: string): string => sh('ip', ...command.split(' '))
   ip(`link add ${uplink} type veth peer name ${uplink}p`)
@@ -99,7 +99,7 @@ function removeUplink(): void {
   spawnSync('ip', ['link', 'delete', uplink])
 }
 
-/** Runs only this part of the script: the host's own record is shared with other agents. */
+/** Runs the part of the script for kernel settings, with a record of its own: the real one is shared by all agents. */
 function restoreKernelSettings(record: string, then = '', inside: string[] = []): string {
   const libraries = ['common', 'instance', 'purge'].map((library) => `. scripts/lib/${library}.sh`).join('; ')
   const lines = `${libraries}; kernel_record=$1; restore_kernel_settings; ${then}`
@@ -121,7 +121,7 @@ const units = '/etc/systemd/system'
 const unit = join(units, `var-lib-berth\\x2d${name}-agent-swap-swapfile.swap`)
 const swapFile = `${state}/agent/swap/swapfile`
 
-/** Creates swap like the agent: a file in use with its unit, its successor, and an incomplete one. */
+/** Creates swap files like the agent: one in use with its unit, a second one, and an incomplete one. */
 async function makeSwap(): Promise<void> {
   const given = { state_dir: `${state}/agent`, swap: { unit_dir: units } }
   const swap = new SwapFiles(validateConfig(AgentConfigSchema, given, 'test'))
@@ -131,7 +131,7 @@ async function makeSwap(): Promise<void> {
   writeFileSync(`${swapFile}.2.new`, '')
 }
 
-/** Runs a program named like one of ours in a directory of the instance; the purge must end it. */
+/** Starts a Redis server in a directory of the instance, which the purge must end. @returns its pid */
 function startStray(): number {
   const directory = join(state, 'gateway', 'redis')
   mkdirSync(directory, { recursive: true })
@@ -145,7 +145,7 @@ function startStray(): number {
 }
 
 describe('scripts/down --purge without a working agent', function () {
-  // Leftovers of an earlier, killed run.
+  // An earlier run of this test may have been killed.
   before(() => {
     removeUplink()
     purge()
@@ -155,13 +155,13 @@ describe('scripts/down --purge without a working agent', function () {
     purge()
   })
 
-  it('works with a configuration only', () => {
+  it('succeeds if only the configuration exists', () => {
     writeConfigs()
     expect(purge().code).to.equal(0)
     expect(traces()).to.deep.equal([])
   })
 
-  it('removes network, pool, loop device, stray processes, files', async () => {
+  it('removes the network, the pool, the loop device, swap, processes and files', async () => {
     writeConfigs()
     makeNetwork()
     makeAddresses()
@@ -171,20 +171,20 @@ describe('scripts/down --purge without a working agent', function () {
     const stray = startStray()
     await waitFor(() => existsSync(join(state, 'gateway/redis/s')), { what: 'stray redis' })
     for (const directory of directories) mkdirSync(join(directory, 'agent'), { recursive: true })
-    writeFileSync(`/run/berth-${name}/agent.pid`, '1 1\n') // the pid belongs to another process now
+    writeFileSync(`/run/berth-${name}/agent.pid`, '1 1\n') // this pid belongs to a different process
     expect(traces()).to.have.length.greaterThan(14)
     const { code, output } = purge()
     expect(code, output).to.equal(0)
     expect(traces()).to.deep.equal([])
     const foreign = ['198.51.100.8', '198.51.100.9', '2001:db8:7::8', '2001:db8:7::9']
-    // The kernel omits entries of a list that changes meanwhile, and other tests also add proxies.
+    // The kernel may omit entries of a list that changes meanwhile, because other tests also add entries.
     await waitFor(() => foreign.every((other) => keptAddresses().includes(other)), {
       what: () => `${foreign.join()} to be kept: ${keptAddresses()}`,
     })
     await waitFor(() => !existsSync(`/proc/${stray}`) || readFileSync(`/proc/${stray}/stat`, 'utf8').includes(') Z '))
   })
 
-  describe('on a foreign Redis server', () => {
+  describe('with a Redis server of somebody else', () => {
     const prefix = `berth-${name}:`
     let server: TestRedis
     before(async () => (server = await startTestRedis()))
@@ -197,7 +197,7 @@ describe('scripts/down --purge without a working agent', function () {
       writeFileSync(join(etc, 'gateway.env'), `BERTH_REDIS_URL=${url}\n`)
     }
 
-    it('deletes the keys of the instance, and no others', async () => {
+    it('deletes only the keys of the instance', async () => {
       const { client } = await server.openStore()
       const [own, others] = [`${prefix}hosts`, `berth-${name}y:hosts`]
       await client.mSet([own, '1', others, '1'])
@@ -207,7 +207,7 @@ describe('scripts/down --purge without a working agent', function () {
       expect(output).to.include(`1 keys ${prefix}* removed`).and.include('nothing is left')
     })
 
-    it('reports what is left when it is unreachable, without the password', () => {
+    it('names the keys that remain if the server cannot be reached, without the password', () => {
       configure('redis://user:secret@127.0.0.1:1/0')
       const { code, output } = purge()
       expect([code, traces()], output).to.deep.equal([0, []])
@@ -215,7 +215,7 @@ describe('scripts/down --purge without a working agent', function () {
       expect(output).to.not.include('nothing is left').and.not.include('secret')
     })
 
-    it('leaves the keys of the first instance’s prefix', async () => {
+    it('does not delete keys with the prefix of the first instance', async () => {
       const { client } = await server.openStore()
       await client.set('berth:hosts', '1')
       configure(server.url, '{}')
@@ -224,16 +224,16 @@ describe('scripts/down --purge without a working agent', function () {
     })
   })
 
-  describe('and kernel settings', () => {
+  describe('with recorded kernel settings', () => {
     const boot = readFileSync('/proc/sys/kernel/random/boot_id', 'utf8').trim()
     const netns = statSync('/proc/self/ns/net').ino
-    /** A kernel limit, and network settings. */
+    /** One limit of the kernel, and two settings of the network namespace. */
     const [pids, queue, other] = ['kernel/pid_max', 'net/ipv4/neigh/lo/proxy_qlen', 'net/ipv4/neigh/lo/mcast_solicit']
     const has = (at: string): number => Number(readFileSync(`/proc/sys/${at}`, 'utf8'))
     const directory = mkdtempSync('/tmp/btest-purge-kernel-')
     const record = join(directory, 'record.json')
     const own = new Map([pids, queue, other].map((path) => [path, has(path)]))
-    /** The former values, one lower; somebody else changed the last setting later. */
+    /** Values after the purge: one lower, except the last one, which was changed since by somebody else. */
     const lowered = [pids, queue, other].map((path) => has(path) - (path === other ? 0 : 1))
 
     function write(of: string, users: Record<string, number>, place = netns): void {
@@ -251,25 +251,25 @@ describe('scripts/down --purge without a working agent', function () {
     })
     after(() => rmSync(directory, { recursive: true, force: true }))
 
-    it('restores unchanged ones once no agent needs them', () => {
+    it('restores those that nobody changed since, when no agent needs them', () => {
       write(boot, { '/gone': netns })
       restoreKernelSettings(record)
       expect([now(), existsSync(record)]).to.deep.equal([lowered, false])
     })
 
-    it('leaves them while another agent exists', () => {
+    it('restores none while another agent exists', () => {
       write(boot, { '/gone': netns, [directory]: netns })
       restoreKernelSettings(record)
       expect([now(), existsSync(record)]).to.deep.equal([unchanged, true])
     })
 
-    it('leaves them unchanged after a boot, which has reset them', () => {
+    it('restores none after a boot, which has reset them', () => {
       write('another boot', { '/gone': netns })
       restoreKernelSettings(record)
       expect([now(), existsSync(record)]).to.deep.equal([unchanged, false])
     })
 
-    it('restores network settings once, with the last agent of their network namespace', () => {
+    it('restores network settings with the last agent of their network namespace, and only once', () => {
       write(boot, { '/gone': netns, [directory]: 1 })
       restoreKernelSettings(record)
       expect(now()).to.deep.equal([unchanged[0], ...lowered.slice(1)])
@@ -278,13 +278,13 @@ describe('scripts/down --purge without a working agent', function () {
       expect(now(), 'set by somebody else later').to.deep.equal(unchanged)
     })
 
-    it('does not restore those of another network namespace in this one', () => {
+    it('does not restore settings of a different network namespace in this one', () => {
       write(boot, { '/gone': 1 }, 1)
       restoreKernelSettings(record)
       expect([now(), existsSync(record)]).to.deep.equal([[lowered[0], ...unchanged.slice(1)], false])
     })
 
-    it('does not restore those of this network namespace in another', () => {
+    it('does not restore settings of this network namespace in a different one', () => {
       write(boot, { '/gone': netns })
       const there = restoreKernelSettings(record, `cat /proc/sys/${queue}`, ['unshare', '-n'])
       expect(now()).to.deep.equal([lowered[0], ...unchanged.slice(1)])
@@ -292,7 +292,7 @@ describe('scripts/down --purge without a working agent', function () {
     })
   })
 
-  it('removes only Berth’s files from a pool on a foreign mount', () => {
+  it('removes only Berth’s files from a pool that somebody else has mounted', () => {
     const base = '/tmp/btest-purge'
     sh('rm', '-rf', base)
     mkdirSync(join(base, 'pool'), { recursive: true })

@@ -16,13 +16,13 @@ import { GatewayConfigSchema, type GatewayConfig } from '../../gateway/config.js
 import { readConfig } from '../../shared/config.js'
 import { run, shell } from '../support/host/setup-shell.js'
 
-describe('scripts', () => {
+describe('the set-up scripts', () => {
   let dir = ''
   before(() => (dir = mkdtempSync('/tmp/btest-scripts-')))
   after(() => rmSync(dir, { recursive: true, force: true }))
 
-  describe('Node.js', () => {
-    /** A PATH with /usr/bin and /usr/sbin except node and npm, and a fake `node` if `version` is given. */
+  describe('and Node.js', () => {
+    /** A PATH without Node.js and npm, or with fake programs `node` and `npm` that print `version`. */
     function pathWithNode(version?: string): string {
       const bin = mkdtempSync(join(dir, 'bin-'))
       for (const source of ['/usr/sbin', '/usr/bin'])
@@ -38,13 +38,13 @@ describe('scripts', () => {
     }
 
     for (const script of ['scripts/up', 'scripts/test', '.ci/run'])
-      it(`is required by ${script}, which names the missing package and stops`, () => {
+      it(`need it: ${script} stops without it, and names the package`, () => {
         const { code, output } = run(script, [], { PATH: pathWithNode() })
         expect(code).to.equal(1)
         expect(output).to.include('Node.js is not installed').and.include('20.19')
       })
 
-    it('is rejected by up if it is too old', () => {
+    it('reject a version that is too old', () => {
       const { code, output } = run('scripts/up', [], { PATH: pathWithNode('18.19.0') })
       expect(code).to.equal(1)
       expect(output).to.include('Node.js 18.19.0 is too old')
@@ -58,11 +58,11 @@ describe('scripts', () => {
       ['9.99.0', false],
       ['100.0.0', true],
     ] as const)
-      it(`${version} is ${enough ? 'new enough' : 'too old'}`, () =>
+      it(`${enough ? 'accept' : 'reject'} version ${version}`, () =>
         expect(shell(`version_at_least ${version} "$minimum_node"`).code === 0).to.equal(enough))
   })
 
-  describe('arguments', () => {
+  describe('refuse the arguments', () => {
     for (const [script, args, code] of [
       ['scripts/up', ['--nonsense'], 2],
       ['scripts/down', ['--prune'], 2],
@@ -71,10 +71,10 @@ describe('scripts', () => {
       ['scripts/down', ['--instance', 'Upper', '--purge'], 1],
       ['scripts/down', ['--instance', 'averylongname', '--purge'], 1],
     ] as const)
-      it(`${script} ${args.join(' ')} is refused`, () => expect(run(script, [...args]).code).to.equal(code))
+      it(`${script} ${args.join(' ')}`, () => expect(run(script, [...args]).code).to.equal(code))
   })
 
-  describe('instances', () => {
+  describe('and their instances', () => {
     interface Set {
       agent: AgentConfig
       gateway: GatewayConfig
@@ -91,7 +91,7 @@ describe('scripts', () => {
       }
     }
 
-    it('share nothing with one another or with the first', () => {
+    it('give each instance its own directories, ports, networks and user ids', () => {
       const all: Set[] = [
         {
           agent: readConfig(AgentConfigSchema, 'systemd/agent.example.yaml'),
@@ -121,7 +121,7 @@ describe('scripts', () => {
       }
     })
 
-    it('are rejected by up if the configuration omits the bridge or is invalid', () => {
+    it('reject a configuration that omits the bridge or is invalid, in scripts/up', () => {
       makeInstance('own', 5)
       const file = join(dir, 'own', 'agent.yaml')
       const whole = readFileSync(file, 'utf8')
@@ -135,7 +135,7 @@ describe('scripts', () => {
       expect(read(`${whole}\nelse: 1\n`)).to.match(/^1: .* else: must NOT have additional properties/)
     })
 
-    it('are rejected by up with a guest network of another one, but not by a purge', () => {
+    it('reject a guest network that belongs to a different instance, in scripts/up but not in a purge', () => {
       makeInstance('net', 6)
       const other = '/var/lib/berth-btestnet'
       mkdirSync(other, { recursive: true })
@@ -155,7 +155,7 @@ describe('scripts', () => {
       }
     })
 
-    it('are readable only by root and the program, even if they were not before', () => {
+    it('let only root and the program read the configuration, even if others could before', () => {
       const etc = join(dir, 'tight')
       mkdirSync(etc)
       const files = ['agent.yaml', 'gateway.yaml', 'gateway.env']
@@ -168,7 +168,7 @@ describe('scripts', () => {
       expect(modes()).to.deep.equal(['600', '640', '600'])
     })
 
-    it('have an existing configuration, which stays unchanged', () => {
+    it('do not change an existing configuration', () => {
       const etc = join(dir, 'kept')
       mkdirSync(etc)
       writeFileSync(join(etc, 'agent.yaml'), 'log_level: debug\n')
@@ -178,7 +178,7 @@ describe('scripts', () => {
     })
   })
 
-  describe('configuration values', () => {
+  describe('and the values of a configuration', () => {
     const yaml = [
       '# network:',
       'state_dir: /a # why',
@@ -214,7 +214,7 @@ describe('scripts', () => {
       ['network.start', undefined],
       ['last', 'x'],
     ] as const)
-      it(`return ${value === undefined ? 'not there' : JSON.stringify(value)} for ${key}`, () => {
+      it(`read ${value === undefined ? 'no value' : JSON.stringify(value)} for ${key}`, () => {
         const values = new Map(
           linesOf(yaml)
             .output.split('\n')
@@ -224,31 +224,31 @@ describe('scripts', () => {
       })
 
     for (const [what, line] of [
-      ['a flow mapping', 'network: { bridge: a }'],
-      ['a quoted key', '"state_dir": /a'],
+      ['a mapping in flow style', 'network: { bridge: a }'],
+      ['a key in quotes', '"state_dir": /a'],
       ['a tab', 'state_dir:\t/a'],
-      ['an escape', 'state_dir: "\\x2fa"'],
-      ['a doubled quote', "state_dir: '/a''b'"],
+      ['an escape sequence', 'state_dir: "\\x2fa"'],
+      ['a doubled quotation mark', "state_dir: '/a''b'"],
       ['a comment sign in quotes', "state_dir: '/a #b'"],
       ['an anchor', 'state_dir: &a /a'],
       ['an alias', 'state_dir: *a'],
       ['a tag', 'state_dir: !!str /a'],
       ['a block scalar', 'state_dir: |\n  /a'],
-      ['a value on its next line', 'state_dir:\n  /a'],
+      ['a value on the line after its key', 'state_dir:\n  /a'],
       ['a value over two lines', 'state_dir: /a\n  b'],
-      ['a list in a list', 'resolvers: [[a]]'],
+      ['a list within a list', 'resolvers: [[a]]'],
       ['a merge key', '<<: a'],
-      ['several documents', '---'],
-      ['indentation of the whole', ' state_dir: /a'],
+      ['several documents in one file', '---'],
+      ['a document that is indented', ' state_dir: /a'],
     ] as const)
-      it(`are not read by the shell: ${what}`, () => {
+      it(`refuse a configuration that the shell cannot read: ${what}`, () => {
         const { code, output } = linesOf(line)
         expect(output).to.include('the shell cannot read it')
         expect(code).to.equal(1)
       })
 
     for (const program of ['agent', 'gateway'])
-      it(`have the same values in the ${program}'s example for the shell and the program`, () => {
+      it(`read the same values from the ${program}'s example as the program does`, () => {
         const read = (reader: string): string[] => {
           const etc = `etc_dir=$PWD/systemd; config_of() { echo "$etc_dir/$1.example.yaml"; }`
           const { output } = shell(`set_instance ''; ${etc}; ${reader} ${program}`)

@@ -4,8 +4,8 @@ import { expect } from 'chai'
 import { run, shell } from '../support/host/setup-shell.js'
 
 /*
- * A set-up is killed, and the next one continues. The test calls its functions with directories of its own and programs
- * that only return success.
+ * Kills a set-up, and then runs the next one. The test calls functions of the scripts, with its own directories and
+ * programs that do nothing.
  */
 
 describe('a set-up that is killed', function () {
@@ -28,7 +28,7 @@ describe('a set-up that is killed', function () {
 
   const daemon = (): string => join(dir, 'lib/dist/agent/main.js')
 
-  /** Runs lines with the lock, which the processes of a killed set-up have released by then. */
+  /** Runs lines of shell with the set-up lock, which is free again because the killed processes have ended. */
   function inSetup(lines: string): { code: number | null; output: string } {
     const own = ['etc_dir', 'run_base', 'var_dir', 'log_dir', 'lib_dir']
     const directories = own.map((name) => `${name}=${dir}/${name.split('_')[0]}`).join('; ')
@@ -40,7 +40,7 @@ describe('a set-up that is killed', function () {
       ${lines}`)
   }
 
-  it('while it starts a daemon, at each of its commands, lets down stop the daemon', () => {
+  it('at any command of the start of a daemon leaves a daemon that scripts/down can stop', () => {
     const killedAt = (step: number): boolean => {
       const { code, output } = inSetup(`set -T
         step=0
@@ -62,8 +62,8 @@ describe('a set-up that is killed', function () {
     expect(step).to.be.greaterThan(10)
   })
 
-  it('while it copies the first admin key lets the next one get the whole key', () => {
-    // Like an install(1) that is killed after it created the file.
+  it('while it copies the first admin key lets the next set-up copy it completely', () => {
+    // This is the state after a kill of install(1) that has just created the file.
     const killed = inSetup('install() { : >"${@: -1}"; kill -KILL $$; }; initialise_gateway')
     expect(killed.code, killed.output).to.equal(null)
     const { output } = inSetup('initialise_gateway; cat "$admin_key"; stat -c " %a" "$admin_key"')

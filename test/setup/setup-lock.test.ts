@@ -6,7 +6,7 @@ import { expect } from 'chai'
 import { run as runProgram, shell, withSetupFunctions } from '../support/host/setup-shell.js'
 import { waitFor } from '../support/wait.js'
 
-/** A running script with its output so far. */
+/** A running script, and a function that returns its output so far. */
 interface RunningScript {
   process: ChildProcess
   output: () => string
@@ -14,7 +14,7 @@ interface RunningScript {
 
 const waiting = 'Waiting: another scripts/up or scripts/down is running'
 
-describe('concurrent set-ups', function () {
+describe('set-up scripts that run at the same time', function () {
   const started: RunningScript[] = []
   let dir = ''
   before(() => (dir = mkdtempSync('/tmp/btest-lock-')))
@@ -35,7 +35,7 @@ describe('concurrent set-ups', function () {
     return running
   }
 
-  /** Ends a script with all processes that it started. */
+  /** Kills a script and all processes that it has started. */
   async function end({ pid, exitCode, signalCode }: ChildProcess): Promise<void> {
     if (pid === undefined || exitCode !== null || signalCode !== null) return
     process.kill(-pid, 'SIGKILL')
@@ -54,14 +54,14 @@ describe('concurrent set-ups', function () {
     ['scripts/down', '--instance', 'btestl'],
     ['scripts/down', '--instance', 'btestl', '--purge'],
   ] as const)
-    it(`wait for another instance and report it: ${script} ${args.join(' ')}`, async () => {
+    it(`wait for each other, even for different instances, and report that: ${script} ${args.join(' ')}`, async () => {
       await says(hold('/run/lock/berth-setup.lock'), 'taken')
       const second = start(script, ...args)
       await says(second, waiting)
       expect(second.output()).to.match(/^[^\n]*\n$/)
     })
 
-  it('continue when the other has ended', async () => {
+  it('continue when the other one has ended', async () => {
     const file = join(dir, 'lock')
     const first = hold(file)
     await says(first, 'taken')
@@ -72,7 +72,7 @@ describe('concurrent set-ups', function () {
     await says(second, 'taken')
   })
 
-  it('use the successor’s lock after a purge removed the lock they waited for', async () => {
+  it('wait for the next lock if a purge has removed the one they waited for', async () => {
     const file = join(dir, 'removed')
     const purge = hold(file)
     await says(purge, 'taken')
@@ -87,7 +87,7 @@ describe('concurrent set-ups', function () {
     await says(third, 'taken')
   })
 
-  it('get different numbers when they begin together', async () => {
+  it('get different instance numbers', async () => {
     const names = ['btestm', 'btestn', 'btesto']
     const file = join(dir, 'numbers')
     const etcs = names.map((name) => `/etc/berth-${name}`)
@@ -105,7 +105,7 @@ describe('concurrent set-ups', function () {
     }
   })
 
-  it('choose a half-written number again', () => {
+  it('replace an instance number that was only partly written', () => {
     const { output } = shell(`etc_dir=${dir}; : >${dir}/number; choose_number; cat ${dir}/number`)
     expect(output).to.match(/^[1-9]\n$/)
   })

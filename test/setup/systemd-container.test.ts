@@ -4,7 +4,7 @@ import { SystemdMachine, checkout } from '../support/host/systemd-machine.js'
 import { waitFor } from '../support/wait.js'
 
 /*
- * scripts/up and the units on a machine with systemd: guests survive every restart and failure of the daemons.
+ * Tests scripts/up and the units on a host with systemd: guests survive every restart and failure of the daemons.
  */
 
 let machine: SystemdMachine | undefined
@@ -32,7 +32,7 @@ async function waitForHost(status: string): Promise<void> {
 
 const journal = (): string => run('journalctl', '-n', '30', '--no-pager', '-o', 'cat', '-u', 'berth-*')
 
-/** Group, pid and start time of every guest's first process. */
+/** First process of each guest: its control group, pid and start time. */
 function guestInits(): string[] {
   const script = `cd /sys/fs/cgroup/pids 2>/dev/null || cd /sys/fs/cgroup
     for group in $(ls -d lxc.payload.* 2>/dev/null); do
@@ -45,7 +45,7 @@ function guestInits(): string[] {
 const guestPid = (): string => guestInits()[0]?.split(' ')[1] ?? ''
 const monitorPid = (): string => run('pgrep', '-f', '^\\[lxc monitor\\] /var/lib/berth/agent/lxc').trim()
 
-/** A line of /proc/PID/status. */
+/** The value of a key in /proc/PID/status. */
 const statusOf = (pid: string, key: string): string =>
   new RegExp(`^${key}:\\s+(.*)$`, 'm').exec(run('cat', `/proc/${pid}/status`))?.[1] ?? ''
 
@@ -56,7 +56,7 @@ function guestLimits(): string {
 
 const newKey = { name: 'kept', scopes: ['host:read'] }
 
-/** Runs an action, then expects the same guest processes, and the host online and in control of the guest. */
+/** Runs an action. Then guests have the same processes, and the host is online and in control of its guest. */
 async function expectGuestsToOutlive(deed: () => void | Promise<void>): Promise<void> {
   const before = guestInits()
   expect(before).to.have.length(1)
@@ -68,8 +68,8 @@ async function expectGuestsToOutlive(deed: () => void | Promise<void>): Promise<
   expect(guestInits()).to.deep.equal(before)
 }
 
-describe('the units, run by systemd', function () {
-  this.bail(true) // each test continues after the one before
+describe('the systemd units', function () {
+  this.bail(true) // each test needs the results of the previous ones
 
   before(async function () {
     this.timeout(500_000) // the first run downloads Debian
@@ -78,7 +78,7 @@ describe('the units, run by systemd', function () {
   })
   after(() => machine?.destroy())
 
-  it('are active after scripts/up and start at boot, and the host is online', () => {
+  it('are active and enabled after scripts/up, and the host is online', () => {
     const output = run('bash', `${checkout}/scripts/up`, '--no-kvm')
     expect(output).to.include('Berth is up').and.include('journalctl -u berth-agent.service')
     for (const unit of ['berth-agent', 'berth-gateway', 'berth-guests', 'lxcfs']) {
@@ -90,13 +90,13 @@ describe('the units, run by systemd', function () {
     expect(failedUnits()).to.equal('')
   })
 
-  it('are not restarted by another scripts/up', () => {
+  it('are not restarted by a second scripts/up', () => {
     const before = ['berth-agent', 'berth-gateway', 'lxcfs'].map(mainPid)
     run('bash', `${checkout}/scripts/up`, '--no-kvm')
     expect(['berth-agent', 'berth-gateway', 'lxcfs'].map(mainPid)).to.deep.equal(before)
   })
 
-  it('run the gateway as user berth, with low ports as its only capability and filtered system calls', () => {
+  it('run the gateway as user berth, whose only capability is to use low ports, with a filter of system calls', () => {
     const pid = mainPid('berth-gateway')
     const uid = run('id', '-u', 'berth').trim()
     expect(statusOf(pid, 'Uid')).to.equal([uid, uid, uid, uid].join('\t'))
@@ -106,7 +106,7 @@ describe('the units, run by systemd', function () {
     expect(statusOf(pid, 'Seccomp')).to.equal('2')
   })
 
-  it('serve TLS on port 443, and redirect port 80 to it', () => {
+  it('let the gateway serve TLS on port 443, and redirect port 80 to it', () => {
     const put = (body: object) => api<{ port: number; warnings: string[] }>('/ssl', { method: 'PUT', body })
     expect(put({ mode: 'self_signed', target: 'panel.example' })).to.include({ port: 443 })
     expect(run('curl', '-sk', 'https://127.0.0.1/healthz')).to.equal('ok\n')
@@ -115,7 +115,7 @@ describe('the units, run by systemd', function () {
     expect(put({ mode: 'disabled' }).warnings).to.deep.equal([])
   })
 
-  it('run a guest in its own cgroups next to the unit’s', async () => {
+  it('run a guest in control groups of its own, outside of the agent’s', async () => {
     const body = {
       name: 'first',
       virtualization: 'lxc',
@@ -135,18 +135,18 @@ describe('the units, run by systemd', function () {
     expect(run('systemctl', 'status', '--no-pager', 'berth-agent')).not.to.include('lxc monitor')
   })
 
-  it('give a guest its normal rights, without the unit’s confinement', () => {
+  it('do not restrict the rights of a guest by the confinement of the agent', () => {
     const pid = guestPid()
     expect(statusOf(pid, 'NoNewPrivs')).to.equal('0')
-    expect(statusOf(pid, 'Seccomp_filters')).to.equal('2') // of lxc and of sockets; a filter of the unit would be a third
+    expect(statusOf(pid, 'Seccomp_filters')).to.equal('2') // those of LXC and of the agent; the unit has none
     expect(statusOf(pid, 'Umask')).to.equal('0022')
     expect(run('cat', `/proc/${pid}/oom_score_adj`).trim()).to.equal('0')
-    // A guest keeps cap_sys_nice; the unit and the guest lack cap_sys_time.
+    // A guest has cap_sys_nice (bit 23), but not cap_sys_time (bit 25), which the unit lacks, too.
     const has = (bit: bigint): boolean => ((BigInt(`0x${statusOf(pid, 'CapBnd')}`) >> bit) & 1n) === 1n
     expect([has(23n), has(25n)]).to.deep.equal([true, false])
   })
 
-  it('mount the pool for the whole machine, not only for the agent', () => {
+  it('let the agent mount the pool for the whole host', () => {
     expect(run('findmnt', '-no', 'FSTYPE', '/var/lib/berth/pool').trim()).to.equal('btrfs')
     const [one, agent] = ['1', mainPid('berth-agent')].map((pid) => run('readlink', `/proc/${pid}/ns/mnt`))
     expect(agent).to.equal(one)
@@ -158,7 +158,7 @@ describe('the units, run by systemd', function () {
     ['systemctl kill -s SEGV, its first process', ['kill', '-s', 'SEGV', '--kill-whom=main', 'berth-agent']],
   ]
   for (const [name, command] of deeds)
-    it(`keep the guest’s processes and restart the agent: ${name}`, async () => {
+    it(`restart the agent and keep the processes of its guest: ${name}`, async () => {
       const before = mainPid('berth-agent')
       const changed = (): boolean => !['0', before].includes(mainPid('berth-agent'))
       await expectGuestsToOutlive(async () => {
@@ -168,7 +168,7 @@ describe('the units, run by systemd', function () {
       expect(show('berth-agent', 'ActiveState')).to.equal('active')
     })
 
-  it('show the host offline after a stop while its guest runs; a start finds and controls it again', async () => {
+  it('keep the guest running while the agent is stopped, which controls the guest again after its start', async () => {
     const before = guestInits()
     run('systemctl', 'stop', 'berth-agent')
     expect(show('berth-agent', 'ActiveState')).to.equal('inactive')
@@ -187,10 +187,10 @@ describe('the units, run by systemd', function () {
   })
 
   for (const verb of ['restart', 'stop', 'start'])
-    it(`leave guests running after ${verb} of the guests’ unit, since the machine runs on`, () =>
+    it(`keep guests running after ${verb} of the unit that stops guests in a shutdown`, () =>
       expectGuestsToOutlive(() => void run('systemctl', verb, 'berth-guests')))
 
-  it('keep the guest’s limits after daemon-reload and daemon-reexec of systemd', async () => {
+  it('keep the limits of a guest after daemon-reload and daemon-reexec of systemd', async () => {
     const before = guestLimits()
     expect(before).to.include('268435456')
     await expectGuestsToOutlive(() => {
@@ -200,7 +200,7 @@ describe('the units, run by systemd', function () {
     expect(guestLimits()).to.equal(before)
   })
 
-  it('restore a killed gateway with all acknowledged changes, and one Redis', async () => {
+  it('restart a killed gateway with all acknowledged changes and one Redis server', async () => {
     const { id } = api<{ id: string }>('/api-keys', { method: 'POST', body: newKey })
     const redis = (): string => run('pgrep', '-x', 'redis-server').trim()
     const before = redis()
@@ -211,7 +211,7 @@ describe('the units, run by systemd', function () {
     expect(api<{ id: string }[]>('/api-keys').map((key) => key.id)).to.include(id)
   })
 
-  it('are restarted by scripts/up only when they changed', async () => {
+  it('are restarted by scripts/up only if they have changed', async () => {
     const gateway = mainPid('berth-gateway')
     const unit = `${checkout}/systemd/berth-agent.service`
     await expectGuestsToOutlive(() => {
@@ -222,7 +222,7 @@ describe('the units, run by systemd', function () {
     expect(mainPid('berth-gateway')).to.equal(gateway)
   })
 
-  it('report an invalid configuration once without a restart; a crash always causes one', () => {
+  it('do not restart the agent after an error in its configuration, and report the error', () => {
     const file = '/etc/berth/agent.yaml'
     run('sh', '-c', `cp ${file} /root/kept && echo 'nonsense: 1' >>${file} && systemctl restart berth-agent`)
     const state = (): string => show('berth-agent', 'ActiveState')
@@ -235,12 +235,12 @@ describe('the units, run by systemd', function () {
     })
   })
 
-  it('shut the guest down first in a reboot, and start everything again afterwards', async () => {
+  it('shut the guest down first in a reboot, and then start everything again', async () => {
     await waitForHost('online')
-    // The last action of its init, which reads that file when it starts.
+    // The guest runs this last in a shutdown. It reads the file when it starts.
     const end = '::shutdown:/bin/sh -c "echo clean >/root/ended"'
     run('sh', '-c', `echo '${end}' >>"$(echo /var/lib/berth/pool/guests/*)/etc/inittab"`)
-    // The gateway considers the agent online until it detects the restart.
+    // The request fails until the gateway has noticed that the host is online.
     const restart = () => tryApi<{ task_id: string }>('/containers/first/restart', { method: 'POST', body: {} })
     const { task_id: id } = await waitFor(restart, { what: 'a restart' })
     await followTask(id)
@@ -254,7 +254,7 @@ describe('the units, run by systemd', function () {
     expect(failedUnits()).to.equal('')
   })
 
-  it('are stopped by scripts/down and do not start at boot; the guest runs', () => {
+  it('are stopped and disabled by scripts/down, while the guest runs', () => {
     const before = guestInits()
     run('bash', `${checkout}/scripts/down`)
     for (const unit of ['berth-agent', 'berth-gateway']) {
@@ -266,7 +266,7 @@ describe('the units, run by systemd', function () {
     expect(failedUnits()).to.equal('')
   })
 
-  it('leave no unit, process, group, mount, link or table after scripts/down --purge', () => {
+  it('leave no unit, process, control group, mount, link or table after scripts/down --purge', () => {
     const [loop = ''] = run('losetup', '-n', '-O', 'NAME', '-j', '/var/lib/berth/pool.img').split('\n')
     run('bash', `${checkout}/scripts/down`, '--purge')
     const traces = `systemctl list-units --all --plain --no-legend 'berth-*'

@@ -6,7 +6,7 @@ import { expect } from 'chai'
 const daemons = ['berth-agent', 'berth-gateway'] as const
 const units = [...daemons, 'berth-guests'] as const
 
-/** Every `Key=value` of a unit, in order; a key may occur more than once. */
+/** All settings `Key=value` of a unit, with the values of each key in their order. */
 function parseUnit(text: string): Map<string, string[]> {
   const settings = new Map<string, string[]>()
   for (const line of text.split('\n')) {
@@ -23,14 +23,14 @@ describe('systemd units', () => {
     for (const unit of units)
       writeFileSync(
         join(dir, `${unit}.service`),
-        // As scripts/up installs them: with this machine's node.
+        // scripts/up also replaces the path of Node.js with that of this host.
         readFileSync(`systemd/${unit}.service`, 'utf8').replace('/usr/bin/node', process.execPath),
       )
   })
   after(() => rmSync(dir, { recursive: true, force: true }))
 
   for (const unit of units) {
-    it(`pass systemd-analyze verify: ${unit}`, () => {
+    it(`are correct according to systemd-analyze verify: ${unit}`, () => {
       const result = spawnSync('systemd-analyze', ['verify', join(dir, `${unit}.service`)], {
         encoding: 'utf8',
       })
@@ -40,7 +40,7 @@ describe('systemd units', () => {
   }
 
   for (const unit of daemons)
-    it(`start after a crash and at boot: ${unit}`, () => {
+    it(`start at boot and again after each crash: ${unit}`, () => {
       const settings = parseUnit(readFileSync(`systemd/${unit}.service`, 'utf8'))
       expect(settings.get('Restart')).to.deep.equal(['always'])
       expect(settings.get('StartLimitIntervalSec')).to.deep.equal(['0'])
@@ -48,7 +48,7 @@ describe('systemd units', () => {
       expect(settings.get('WantedBy')).to.deep.equal(['multi-user.target'])
     })
 
-  it('stop guests after the agent, before the services they need, and only when the machine shuts down', () => {
+  it('stop guests only in a shutdown, after the agent and before the services that guests need', () => {
     const settings = parseUnit(readFileSync('systemd/berth-guests.service', 'utf8'))
     expect(settings.get('Before')).to.deep.equal(['berth-agent.service'])
     const before = settings.get('After')?.join(' ').split(' ')
@@ -59,19 +59,19 @@ describe('systemd units', () => {
     expect(agent.get('Wants'), 'started with each start of the agent').to.include('berth-guests.service')
     expect(settings.get('ExecStop')?.join()).to.include(' stop-guests --with-machine ')
     expect(settings.get('WantedBy')).to.deep.equal(['multi-user.target'])
-    // The longest that agent.yaml may give guests is 10 min; killing them takes up to 90 s.
+    // The agent gives guests up to 10 minutes, as configured in agent.yaml, and kills them within 90 s.
     expect(settings.get('TimeoutStopSec')).to.deep.equal(['15min'])
     for (const pulls of ['Requires', 'BindsTo', 'PartOf']) expect(settings.has(pulls), pulls).to.equal(false)
   })
 
-  it('keep the guests running when the agent is stopped', () => {
+  it('keep guests running when the agent stops', () => {
     const settings = parseUnit(readFileSync('systemd/berth-agent.service', 'utf8'))
     expect(settings.get('KillMode')).to.deep.equal(['process'])
     expect(settings.get('Delegate')).to.deep.equal(['yes'])
     expect(settings.get('TasksMax')).to.deep.equal(['infinity'])
   })
 
-  it('set no restrictions on the agent that guests would inherit, and no mount namespace', () => {
+  it('give the agent no restrictions that guests would inherit, and no mount namespace', () => {
     const settings = parseUnit(readFileSync('systemd/berth-agent.service', 'utf8'))
     const harmful = [...settings.keys()].filter((key) =>
       /^(NoNewPrivileges|SystemCall|Restrict|LockPersonality|Protect|Private(?!Net)|ReadWrite|ReadOnly|OOMScore|Memory)/.test(
@@ -81,7 +81,7 @@ describe('systemd units', () => {
     expect(harmful).to.deep.equal([])
   })
 
-  it('run the gateway unprivileged, with exposure of at most 1.5 of 10', () => {
+  it('give the gateway an unprivileged user and an exposure of at most 1.5 of 10', () => {
     const settings = parseUnit(readFileSync('systemd/berth-gateway.service', 'utf8'))
     expect(settings.get('User')).to.deep.equal(['berth'])
     const verdict = execFileSync(

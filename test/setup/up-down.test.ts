@@ -13,8 +13,8 @@ import { waitFor } from '../support/wait.js'
 import { sh } from '../support/sh.js'
 
 /*
- * The set-up scripts as an operator uses them, on a separate instance, whose pool has an image already.
- * fresh-machine.test.ts has the first image built, and runs the tutorial.
+ * Runs the set-up scripts like an operator, for an instance of its own. Its pool already contains an image;
+ * fresh-machine.test.ts builds the first image and runs the tutorial.
  */
 
 const name = 'btestu'
@@ -37,7 +37,7 @@ const pidOf = (program: 'agent' | 'gateway'): number =>
 
 async function api<T>(path: string, init: { method?: string; body?: unknown } = {}): Promise<T> {
   const { body } = await apiCall(apiUrl(), [init.method ?? 'GET', `/api/v1${path}`], {
-    // A persistent connection might belong to a gateway that was restarted meanwhile.
+    // A kept-alive connection might lead to a gateway that was restarted meanwhile.
     headers: { 'X-API-Key': adminKey(), 'Content-Type': 'application/json', Connection: 'close' },
     ...(init.body === undefined ? {} : { body: JSON.stringify(init.body) }),
   })
@@ -86,7 +86,7 @@ async function installDebian(pool: string): Promise<void> {
   sh('btrfs', 'property', 'set', path, 'ro', 'true')
 }
 
-/** Gives an instance its pool before its first set-up. */
+/** Creates the pool of an instance with an image, before its first set-up. */
 async function seedPool(
   instance: string,
   installImage: (pool: string) => Promise<void> = (pool) => installBusyboxImage(pool, 'debian-12'),
@@ -95,7 +95,7 @@ async function seedPool(
   await makePool(`/var/lib/berth-${instance}/pool.img`, `${path}/pool`, installImage).finally(wipe)
 }
 
-/** Lets the instance's host join the gateway of another instance. */
+/** Lets the host of this instance join the gateway of a different instance. */
 async function joinOther(other: string): Promise<void> {
   const url = `http://${(parse(readFileSync(`/etc/berth-${other}/gateway.yaml`, 'utf8')) as { listen: string }).listen}`
   const { body } = await apiCall(url, ['POST', '/api/v1/hosts'], {
@@ -110,7 +110,7 @@ async function joinOther(other: string): Promise<void> {
   sh('bash', '-c', `node ${join} <<<"$1"`, 'bash', data.join_token)
 }
 
-/** First processes of the instance's guests, with their start times. */
+/** First process of each guest of the instance: its control group, pid and start time. */
 function guestInits(): string[] {
   const prefix = `lxc.payload.${String((configOf('agent')['network'] as Record<string, unknown>)['interface_prefix'])}-`
   const base = existsSync('/sys/fs/cgroup/pids') ? '/sys/fs/cgroup/pids' : '/sys/fs/cgroup'
@@ -123,7 +123,7 @@ function guestInits(): string[] {
     })
 }
 
-/** Everything on the host with a name of the instance; `names` are from its configuration. */
+/** Everything on the host that has the name of the instance, or one of `names` from its configuration. */
 function traces(names: { bridge: string; table: string; prefix: string }): string[] {
   const having = (text: string, pattern: RegExp): string[] => text.split('\n').filter((line) => pattern.test(line))
   const groups = sh('find', '/sys/fs/cgroup', '-maxdepth', '2', '-name', `lxc.*.${names.prefix}*`)
@@ -144,12 +144,12 @@ describe('scripts/up and scripts/down', function () {
   let names = { bridge: '', table: '', prefix: '' }
   const purge = (): string => script('scripts/down', '--purge')
 
-  // Removes leftovers of an earlier, killed run; usually there are none, and the purge is refused.
+  // An earlier run may have been killed. Otherwise there is nothing to remove, and the purge fails, which is ignored.
   const clear = (): void => void spawnSync('scripts/down', ['--instance', name, '--purge'])
   before(clear)
   after(clear)
 
-  it('set up an online host from scratch, without building an existing image', async () => {
+  it('set up a host that is online, and use an image that exists already', async () => {
     await seedPool(name, installDebian)
     const output = script('scripts/up')
     const network = configOf('agent')['network'] as Record<string, string>
@@ -164,7 +164,7 @@ describe('scripts/up and scripts/down', function () {
     expect(await api<unknown[]>('/tasks')).to.deep.equal([])
   })
 
-  it('make the admin key readable only by root; the gateway is not root and may only use low ports', () => {
+  it('let only root read the admin key, and run the gateway as a user whose only capability is low ports', () => {
     expect((statSync(`${etc}/admin.key`).mode & 0o777).toString(8)).to.equal('600')
     const status = readFileSync(`/proc/${pidOf('gateway')}/status`, 'utf8')
     expect(/^Uid:\s+(\d+)/m.exec(status)?.[1]).to.equal(sh('id', '-u', 'berth').trim())
@@ -172,14 +172,14 @@ describe('scripts/up and scripts/down', function () {
     for (const set of ['CapBnd', 'CapEff']) expect(status).to.match(new RegExp(`^${set}:\\s+0+400$`, 'm'))
   })
 
-  it('change nothing in a second up, and do not show the key again', () => {
+  it('change nothing in a second run of scripts/up, and do not print the admin key again', () => {
     const before = [pidOf('agent'), pidOf('gateway')]
     const output = script('scripts/up')
     expect([pidOf('agent'), pidOf('gateway')]).to.deep.equal(before)
     expect(output).not.to.include(adminKey())
   })
 
-  it('let a client in another network log in through the NAT port, and the guest sees its address', async () => {
+  it('set up port mappings: a client in a different network logs in, and the guest sees its address', async () => {
     const [host, outside] = ['198.18.6.1', '198.18.6.2']
     const client = new PublicSegment('btestssh', { host, outside })
     client.make()
@@ -202,7 +202,7 @@ describe('scripts/up and scripts/down', function () {
     await followTask((await api<{ task_id: string }>('/containers/remote/delete', { method: 'DELETE' })).task_id)
   })
 
-  it('print three working lines', async () => {
+  it('print three commands that work', async () => {
     const lines = script('scripts/up').match(/^ {2}curl .*$/gm) ?? []
     for (const line of lines) {
       const answer = JSON.parse(sh('bash', '-c', line.replace('curl', 'curl -sS'))) as { success: boolean }
@@ -213,7 +213,7 @@ describe('scripts/up and scripts/down', function () {
     await followTask(task_id)
   })
 
-  it('restart only the daemon with a changed configuration, and no guest', async () => {
+  it('restart only the daemon whose configuration has changed, and no guest', async () => {
     await createGuest('survivor')
     const inits = guestInits()
     const before = { agent: pidOf('agent'), gateway: pidOf('gateway') }
@@ -223,11 +223,11 @@ describe('scripts/up and scripts/down', function () {
     expect(pidOf('gateway')).to.equal(before.gateway)
     expect(pidOf('agent')).not.to.equal(before.agent)
     expect(guestInits()).to.deep.equal(inits)
-    await api('/routing') // from the agent itself: the gateway shows a host as online during a short break
+    await api('/routing') // the agent itself must answer this
     expect(await statusOf('survivor')).to.equal('running')
   })
 
-  it('leave guests running after down, and find them again with up', async () => {
+  it('leave guests running while Berth is stopped, and control them again afterwards', async () => {
     const inits = guestInits()
     expect(inits).to.have.length(1)
     script('scripts/down')
@@ -239,7 +239,7 @@ describe('scripts/up and scripts/down', function () {
     expect(await statusOf('survivor')).to.equal('running')
   })
 
-  it('restart killed daemons with up', async () => {
+  it('start daemons again that were killed', async () => {
     const inits = guestInits()
     for (const program of ['agent', 'gateway'] as const) process.kill(pidOf(program), 'SIGKILL')
     script('scripts/up')
@@ -248,7 +248,7 @@ describe('scripts/up and scripts/down', function () {
     expect(await statusOf('survivor')).to.equal('running')
   })
 
-  it('create another admin key if it is lost', async () => {
+  it('create a new admin key if its file is lost', async () => {
     const lost = adminKey()
     rmSync(`${etc}/admin.key`)
     expect(script('scripts/up')).to.include(adminKey())
@@ -256,7 +256,7 @@ describe('scripts/up and scripts/down', function () {
     expect(await statusOf('survivor')).to.equal('running')
   })
 
-  it('name the program that uses a required port', () => {
+  it('name the program that uses a port of Berth', () => {
     script('scripts/down')
     const listen = String(configOf('gateway')['listen'])
     const [host = '', port = ''] = listen.split(':')
@@ -271,14 +271,14 @@ describe('scripts/up and scripts/down', function () {
     script('scripts/up')
   })
 
-  it('purge without a trace while guests run and the program is missing', () => {
+  it('purge everything while guests run, even if the installed program is missing', () => {
     rmSync(`/opt/berth-${name}`, { recursive: true })
     expect(traces(names)).to.have.length.greaterThan(5)
     expect(purge(), 'no warnings').to.not.include('"level"')
     expect(traces(names)).to.deep.equal([])
   })
 
-  it('bring up two instances at once with different numbers; a host that joined the other one stays there', async () => {
+  it('set up two instances at the same time with different numbers, and keep a host that joined the other one', async () => {
     const instances = [name, 'btestw']
     for (const each of instances) await seedPool(each)
     try {
@@ -296,7 +296,7 @@ describe('scripts/up and scripts/down', function () {
     }
   })
 
-  it('purge without a trace during the first image build, and up explains its end', async () => {
+  it('purge everything while the first image is built, and let scripts/up report that Berth was stopped', async () => {
     const up = promisify(execFile)('scripts/up', ['--instance', name])
     const error = up.then(
       () => '',
