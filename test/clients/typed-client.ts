@@ -16,9 +16,9 @@ const configuration = {
     target: 'es2023',
     strict: true,
     noEmit: true,
+    // Types of the platform, which both tools include, have errors that do not concern the API document.
     skipLibCheck: true,
     types: ['node'],
-    // Types of the platform, which both tools include, have errors that do not concern the API document.
     exactOptionalPropertyTypes: true,
   },
 }

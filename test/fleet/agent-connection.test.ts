@@ -168,7 +168,7 @@ describe('connections to agents', () => {
       ;[ended, heard, isRevoked] = [undefined, [], false]
     })
 
-    /** Opens a console at a simulated agent. `onConsole` is its side of the console; undefined: it has no consoles. */
+    /** Opens a console at a simulated agent. The agent handles it with `onConsole`, or without it has no consoles. */
     async function openAt(onConsole: ((socket: Socket) => void) | undefined): Promise<() => void> {
       const { identityDir } = await pki.enrol(hostId)
       const rogue = await RogueAgent.start(identityDir, onConsole ? { onConsole } : {})

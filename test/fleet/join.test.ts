@@ -41,7 +41,7 @@ describe('joining', function () {
 
   const post = (body: string, path = joinPath) => postToJoinEndpoint(test.fleet.joinAddress, path, body)
 
-  it('answers one request per connection, then closes it, even if more requests follow', async () => {
+  it('allows one request per connection, which is then closed even if more requests follow', async () => {
     const [host, port] = test.fleet.joinAddress.split(':')
     const socket = connect({ host, port: Number(port), rejectUnauthorized: false })
     let text = ''

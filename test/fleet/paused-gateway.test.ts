@@ -12,7 +12,7 @@ import { waitFor } from '../support/wait.js'
 /** An agent closes the connection meanwhile, because it waits at most 15 s for the answer to a ping. */
 const pauseMs = 17_000
 
-/** Two hosts: after the pause one connection is closed at the gateway, but it never receives the end of the other. */
+/** After the pause the gateway finds the connection to one host closed. It never receives the end of the other one. */
 describe('a gateway that was paused', function () {
   let directory: string
   let gateway: GatewayProcess

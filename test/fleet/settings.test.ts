@@ -17,7 +17,7 @@ async function failureOf(work: Promise<unknown>): Promise<[string, string, strin
   throw new Error('accepted')
 }
 
-describe('settings of a guest that the gateway sends to the agent', function () {
+describe('settings that the gateway sends to the agent', function () {
   let test: TestFleet
   let agent: LabAgent
   let hostId: string
@@ -108,7 +108,7 @@ describe('settings of a guest that the gateway sends to the agent', function () 
     ])
   })
 
-  it('include pools of 4096 addresses', async () => {
+  it('include pools of the host with 4096 addresses', async () => {
     const items = Array.from({ length: 4096 }, (_, index) => ({
       address: `203.0.${97 + (index >> 8)}.${index & 255}`,
       interface: 'enp129s0f0np0.7',

@@ -164,7 +164,7 @@ describe('the gateway’s view of its hosts', function () {
     expect(next.view.findGuest('untold')).to.include({ online: false })
   })
 
-  it('is complete when the start of the gateway is', async () => {
+  it('is complete when the gateway has started', async () => {
     const { hostId } = await test.addHost('one', { guests: 1000 })
     const other = await test.startGateway()
     expect(other.view.findHost(hostId)?.state).to.equal('online')

@@ -88,7 +88,7 @@ describe('a gateway with a wrong clock', function () {
     })
 
   for (const offset of ['+25d'])
-    it(`recovers when the clock is right again that was off by ${offset} at its start`, async () => {
+    it(`recovers once its clock is right, after a start with a clock that was off by ${offset}`, async () => {
       await gateway.kill('SIGTERM')
       const before = serial()
       setClock(offset)

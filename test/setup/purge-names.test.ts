@@ -5,7 +5,7 @@ import { run } from '../support/host/setup-shell.js'
 
 /*
  * A purge removes only the bridge, interfaces and tables in the configuration of the instance, never those of the first
- * instance. The test has things with the names of both instances in a network namespace of its own.
+ * instance. The test has interfaces and tables with the names of both instances in a network namespace of its own.
  */
 
 const name = 'btestn'
@@ -27,7 +27,7 @@ interface Outcome {
   left: string[]
 }
 
-/** Runs the purge in a network namespace with things of the first instance and of this one. */
+/** Runs the purge in a network namespace with interfaces and tables of the first instance and of this one. */
 function purge({ root = '.', instance = name } = {}): Outcome {
   const lines = `
     for bridge in berth0 btestnbr; do ip link add $bridge type bridge; done
@@ -119,12 +119,12 @@ describe('scripts/down --purge', function () {
   })
 
   for (const root of ['.', unbuilt])
-    it(`removes only its own things with a plain configuration, ${root === '.' ? 'built' : 'not built'}`, () => {
+    it(`removes only what belongs to the instance with a plain configuration, ${root === '.' ? 'built' : 'not built'}`, () => {
       writeConfigs()
       expectPurged(purge({ root }))
     })
 
-  it('removes only its own things with a configuration in flow style', () => {
+  it('removes only what belongs to the instance with a configuration in flow style', () => {
     writeConfigs({ network: flow })
     expectPurged(purge())
   })

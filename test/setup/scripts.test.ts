@@ -21,7 +21,7 @@ describe('the set-up scripts', () => {
   before(() => (dir = mkdtempSync('/tmp/btest-scripts-')))
   after(() => rmSync(dir, { recursive: true, force: true }))
 
-  describe('and Node.js', () => {
+  describe('check Node.js and', () => {
     /** A PATH without Node.js and npm, or with fake programs `node` and `npm` that print `version`. */
     function pathWithNode(version?: string): string {
       const bin = mkdtempSync(join(dir, 'bin-'))
@@ -38,7 +38,7 @@ describe('the set-up scripts', () => {
     }
 
     for (const script of ['scripts/up', 'scripts/test', '.ci/run'])
-      it(`need it: ${script} stops without it, and names the package`, () => {
+      it(`stop and name the package if it is missing: ${script}`, () => {
         const { code, output } = run(script, [], { PATH: pathWithNode() })
         expect(code).to.equal(1)
         expect(output).to.include('Node.js is not installed').and.include('20.19')
@@ -74,7 +74,7 @@ describe('the set-up scripts', () => {
       it(`${script} ${args.join(' ')}`, () => expect(run(script, [...args]).code).to.equal(code))
   })
 
-  describe('and their instances', () => {
+  describe('with several instances', () => {
     interface Set {
       agent: AgentConfig
       gateway: GatewayConfig
@@ -178,7 +178,7 @@ describe('the set-up scripts', () => {
     })
   })
 
-  describe('and the values of a configuration', () => {
+  describe('read a configuration and', () => {
     const yaml = [
       '# network:',
       'state_dir: /a # why',
@@ -214,7 +214,7 @@ describe('the set-up scripts', () => {
       ['network.start', undefined],
       ['last', 'x'],
     ] as const)
-      it(`read ${value === undefined ? 'no value' : JSON.stringify(value)} for ${key}`, () => {
+      it(`find ${value === undefined ? 'no value' : JSON.stringify(value)} for ${key}`, () => {
         const values = new Map(
           linesOf(yaml)
             .output.split('\n')
@@ -241,14 +241,14 @@ describe('the set-up scripts', () => {
       ['several documents in one file', '---'],
       ['a document that is indented', ' state_dir: /a'],
     ] as const)
-      it(`refuse a configuration that the shell cannot read: ${what}`, () => {
+      it(`refuse what the shell cannot read: ${what}`, () => {
         const { code, output } = linesOf(line)
         expect(output).to.include('the shell cannot read it')
         expect(code).to.equal(1)
       })
 
     for (const program of ['agent', 'gateway'])
-      it(`read the same values from the ${program}'s example as the program does`, () => {
+      it(`find the same values in the ${program}'s example as the program does`, () => {
         const read = (reader: string): string[] => {
           const etc = `etc_dir=$PWD/systemd; config_of() { echo "$etc_dir/$1.example.yaml"; }`
           const { output } = shell(`set_instance ''; ${etc}; ${reader} ${program}`)

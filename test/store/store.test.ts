@@ -23,7 +23,7 @@ describe('the connection to the store', () => {
     await store.close()
   })
 
-  it('detects a server that hangs within 2 s, and recovers within 5 s after it continues', async () => {
+  it('detects within 2 s that the server hangs, and recovers within 5 s after it continues', async () => {
     redis = await startTestRedis()
     const store = await redis.openStore()
     const pid = await redis.pid()

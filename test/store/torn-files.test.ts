@@ -23,7 +23,7 @@ const flipAt = (bytes: Buffer, at: number): Buffer => {
   return copy
 }
 
-/** Ways to damage a file, each with a function of its content. It returns undefined if the file is then missing. */
+/** Ways to damage a file: a name, and a function that returns the new content; undefined: the file is missing. */
 const tears: readonly (readonly [string, (bytes: Buffer) => Buffer | undefined])[] = [
   ['is empty', () => Buffer.alloc(0)],
   ['has only its first half', (bytes) => bytes.subarray(0, bytes.length >> 1)],
@@ -46,7 +46,7 @@ function tearFile(path: string, change: (bytes: Buffer) => Buffer | undefined): 
   else rmSync(path)
 }
 
-/** What an error says about the next step: a command to run, or files to restore. */
+/** Advice in an error: a command to run, or files to restore. */
 const advice = /restore .* from (a|the same) backup|let this host join again|join a gateway with the command/
 
 describe('a start after a power cut', function () {

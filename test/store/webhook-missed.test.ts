@@ -33,7 +33,7 @@ const host = {
   certificateNotAfterMs: 1,
 }
 
-describe('an event of a time in which no gateway ran', () => {
+describe('an event that happened while no gateway ran', () => {
   let redis: TestRedis
   let queue: DeliveryQueue
   let view: FleetState

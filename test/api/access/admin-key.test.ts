@@ -9,7 +9,7 @@ import { Store } from '../../../gateway/store/store.js'
 import { startTestRedis, type TestRedis } from '../../support/gateway/redis.js'
 import { startTestGateway } from '../../support/gateway/test-gateway.js'
 
-describe('first admin key', () => {
+describe('the first admin key', () => {
   let redis: TestRedis
   let stateDir: string
   let store: Store

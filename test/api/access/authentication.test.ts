@@ -9,7 +9,7 @@ import { startTestGateway, type TestGateway } from '../../support/gateway/test-g
 import { waitFor } from '../../support/wait.js'
 import { deadlineOf } from '../../support/promised-time.js'
 
-/** The access control of a second gateway, as a separate process on the same Redis. */
+/** Starts the access control of a second gateway, as a separate process with the same Redis. */
 async function startOther(
   gateway: TestGateway,
 ): Promise<{ child: ChildProcess; admits: (key: string) => Promise<string> }> {
@@ -103,7 +103,7 @@ describe('authentication', () => {
       const { id, key } = body.data as { id: number; key: string }
       expect(await otherAdmits(key)).to.equal('admitted')
       child.kill('SIGSTOP')
-      // Longer than the two seconds for which a cached key is valid without contact to the store.
+      // The pause is longer than the two seconds for which a cached key is valid without contact to the store.
       await gateway.request('DELETE', `/api-keys/${id}`)
       await new Promise((resolve) => setTimeout(resolve, 2500))
       const answer = otherAdmits(key)

@@ -32,7 +32,7 @@ for (const who of ['a key bound to one container', 'a sub-user of one container'
     })
     after(() => gateway.close())
 
-    /** Sends a fixed request id, since answers must be identical byte for byte. */
+    /** Sends a fixed request id, because answers must be identical byte for byte. */
     const call = async (route: Route, values: Record<string, string>, as = ask) => {
       const path = route.path.replaceAll(/\{(\w+)\}/g, (_, name: string) => values[name] ?? '0')
       const headers = { 'x-request-id': 'the-same-for-all' }
@@ -64,7 +64,7 @@ for (const who of ['a key bound to one container', 'a sub-user of one container'
       }
     })
 
-    it('is refused on every route that is closed to callers with bound containers', async () => {
+    it('is refused on every route that is closed to such callers', async () => {
       for (const route of gateway.api.routes.filter(isClosed)) {
         if (route.scope === 'public') continue
         const { status, body } = await call(route, { id: 'host-a' })
@@ -85,7 +85,7 @@ for (const who of ['a key bound to one container', 'a sub-user of one container'
         expect((await call(route, {})).text, route.path).to.equal((await call(route, {}, asAdministrator)).text)
     })
 
-    it('is refused a port in use without learning why it is not available', async () => {
+    it('does not learn why a host port is not available', async () => {
       const map = (fields: object) =>
         ask('POST', `/containers/${own.id}/port-mappings`, {
           body: { container_port: 80, ...fields },
@@ -106,7 +106,7 @@ for (const who of ['a key bound to one container', 'a sub-user of one container'
         .and.not.to.match(/in use|mapped|host ports must/)
     })
 
-    it('learns from errors neither foreign addresses nor the free capacity', async () => {
+    it('does not learn foreign addresses or the free capacity from errors', async () => {
       const path = isSubUser ? 'port-mappings' : 'ipv6'
       const body = { container_port: 80 }
       for (const [code, kind] of [

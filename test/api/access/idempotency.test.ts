@@ -53,7 +53,7 @@ describe('Idempotency-Key over HTTP', () => {
     expect((await post('a-2', { name: 'three', scopes: ['apikey:create'] }, key)).status).to.equal(201)
   })
 
-  it('runs only one of fifty concurrent requests', async () => {
+  it('lets only one of fifty concurrent requests run', async () => {
     const guest = await gateway.fleet.addGuest({ name: 'fifty' })
     const replies = await Promise.all(
       Array.from({ length: 50 }, () =>
@@ -121,7 +121,7 @@ describe('Idempotency-Key over HTTP', () => {
       headers: { 'idempotency-key': key },
     })
 
-  it('returns the first answer to a repeated creation of a guest, and rejects a different body', async () => {
+  it('returns the first answer to a repeated creation of a guest, and is rejected with a different body', async () => {
     const first = await create('idem-1', 'order-4711')
     const again = await create('idem-1', 'order-4711')
     expect([again.status, again.text]).to.deep.equal([202, first.text])
@@ -131,14 +131,14 @@ describe('Idempotency-Key over HTTP', () => {
     expect((await gateway.request('GET', '/containers/idem-2')).status).to.equal(404)
   })
 
-  it('creates one guest for many concurrent requests', async () => {
+  it('lets many concurrent requests create only one guest', async () => {
     const replies = await Promise.all(Array.from({ length: 20 }, () => create('idem-many', 'order-4712')))
     const ids = replies.filter((r) => r.status === 202).map((r) => (r.body as { data: { id: number } }).data.id)
     expect(new Set(ids).size).to.equal(1)
     for (const reply of replies) expect([202, 409]).to.include(reply.status)
   })
 
-  it('runs a repeated request after a transient failure', async () => {
+  it('lets a repeated request run after a transient failure', async () => {
     gateway.fleet.agentFailure = new BerthError('timeout', 'agent_timeout', 'no answer')
     expect((await create('idem-3', 'order-4713')).status).to.equal(504)
     gateway.fleet.agentFailure = undefined

@@ -36,7 +36,7 @@ describe('request limits', () => {
     await waitFor(async () => (await gateway.request('GET', '/containers', { key: busy })).status === 200)
   })
 
-  it('apply to an address with all its callers, but not to health checks of the gateway', async () => {
+  it('apply to all callers of an address together, but not to health checks of the gateway', async () => {
     gateway = await startTestGateway({
       limits: { address: { perSecond: 3, atOnce: 0 } },
       trustedProxies: ['127.0.0.1'],
@@ -63,7 +63,7 @@ describe('request limits', () => {
     }
     const status = async () => (await gateway.request('GET', '/containers')).status
     let slow = begin()
-    // A status request that runs at the same time may cause the rejection of the slow request; then start it again.
+    // Each status request also counts, so that the slow one may be rejected. It is then sent again.
     const isHeld = async () => {
       if (!slow.closed) return (await status()) === 429
       slow = begin()

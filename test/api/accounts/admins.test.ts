@@ -23,14 +23,14 @@ describe('administrators', () => {
   after(() => gateway.close())
 
   describe('the first administrator', () => {
-    // Removed in the store, since the API refuses to remove the last administrator who can log in.
+    // The store is changed directly, because the API refuses to remove the last administrator who can log in.
     beforeEach(async () => {
       const { accounts } = gateway.access.accounts
       for (const { id } of await admins().list()) await accounts.remove('admin', id)
       await gateway.store.client.del(gateway.store.key('setup-first'))
     })
 
-    it('is created with a link that works once, even if it is opened concurrently', async () => {
+    it('is created with a link that works once, even if several requests use it at the same time', async () => {
       const token = (await admins().firstLink())!
       const names = Array.from({ length: 20 }, (_, n) => `admin${n}`)
       const answers = await Promise.all(names.map((username) => setUp(token, { username })))
@@ -91,7 +91,7 @@ describe('administrators', () => {
       expect((await setUp(token, { username: 'ada' }))[0]).to.equal(201)
     })
 
-    it('can have the link checked without using it up', async () => {
+    it('can check a link without using it up', async () => {
       const look = (token: string) =>
         gateway
           .request('POST', '/setup/link', { key: '', body: { token } })
@@ -118,7 +118,7 @@ describe('administrators', () => {
         expect((await setUp(token, { username: 'ada' }))[0], token).to.be.oneOf([400, 404])
     })
 
-    it('can be removed unless no other administrator can log in, even in concurrent requests', async () => {
+    it('cannot be removed if no other administrator can log in, even by concurrent requests', async () => {
       const [ada, bob] = [await makeAdmin(gateway, 'ada'), await makeAdmin(gateway, 'bob')]
       await admins().invite('carol') // an invited administrator cannot log in yet
       const removals = [ada, bob].map((id) => gateway.request('DELETE', `/admins/${id}`))
@@ -163,7 +163,7 @@ describe('administrators', () => {
       expect(await setUp(token)).to.deep.equal([404, 'not_found'])
     })
 
-    it('cannot have a name that differs only in its case from another', async () => {
+    it('cannot have the name of another administrator in a different case', async () => {
       await makeAdmin(gateway, 'ada2')
       const body = { username: 'ADA2', password }
       expect((await gateway.request('POST', '/admins', { body })).body.code).to.equal('name_conflict')

@@ -50,7 +50,7 @@ describe('the protection against requests from other sites', () => {
       expect(await language()).to.equal('en')
     })
 
-  it('refuses a form sent with a session, but accepts JSON with the content type of forms from a key', async () => {
+  it('refuses the content type of forms with a session, but accepts it with a key', async () => {
     const form = { 'content-type': 'application/x-www-form-urlencoded' }
     const own = { cookie, origin: gateway.url, 'x-berth-csrf': csrf }
     const body = '{"language":"zh"}'

@@ -10,10 +10,10 @@ const deadlineMs = 180_000
 /** Passwords that are checked before the attack is detected, including those whose check has begun by then. */
 const unnoticed = 100
 
-/** Each source has two attempts, then one more after a minute, after two more, after four more. */
+/** Number of passwords that are checked: two for each source, and one more after 1, 3, 7, 15 … minutes. */
 const mostChecked = (minutes: number): number => unnoticed + sources * (2 + Math.floor(Math.log2(1 + minutes)))
 
-/** Over HTTP, with real checks of passwords; login-limits.test.ts tests only the counts. */
+/** Tests real checks of passwords over HTTP; login-limits.test.ts tests only the counts. */
 describe(`${attempts} wrong passwords from ${sources} addresses`, function () {
   let gateway: TestGateway
   before(async () => {

@@ -92,7 +92,7 @@ describe('logging in', () => {
     ['a name of one dot', '.', password],
     ['a name with a Cyrillic letter', 'адa', password],
   ] as const)
-    it(`gives the same answer to ${what} as to every wrong login`, async () => {
+    it(`fails with the same error for ${what}`, async () => {
       const { status, body } = await stranger().login(username, given)
       expect([status, body.code, body.message]).to.deep.equal([401, 'login_failed', 'wrong user name or password'])
     })

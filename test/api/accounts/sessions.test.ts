@@ -138,7 +138,7 @@ describe('sessions', () => {
     const store = await gateway.redis.openStore()
     const account = (await gateway.access.accounts.accounts.findByName(username))!
     expect(await alive(browser)).to.equal(true)
-    // Written to the store as another gateway does it; this gateway gets no call.
+    // The change is written only to the store, as if another gateway had made it.
     await store.client.set(store.key('account', account.id), JSON.stringify({ ...account, disabled: true }))
     await waitFor(async () => !(await alive(browser)), { timeoutMs: deadlineOf(2000) })
   })
@@ -167,7 +167,7 @@ describe('sessions', () => {
     ])
   })
 
-  it('are deleted from the store after too long without a request', async () => {
+  it('are deleted from the store when they have had no request for too long', async () => {
     const { username, browser } = await newAdmin()
     const { sessions, accounts } = gateway.access.accounts
     const account = (await accounts.findByName(username))!

@@ -37,7 +37,7 @@ describe('second factors', () => {
     }
   }
 
-  /** A browser that has sent the password but not yet the code. */
+  /** @returns a browser that has sent the password but not yet the code */
   async function halfway(username: string) {
     const browser = new Browser(gateway, { 'x-forwarded-for': `198.51.100.${++count}` })
     const { status, body } = await browser.login(username, password)

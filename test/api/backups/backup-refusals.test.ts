@@ -53,7 +53,7 @@ describe('backups over HTTP that fail, are canceled or refused', function () {
       expect([await rows(), kept(), snapshotsLeft()]).to.deep.equal([[], [], 0])
     })
 
-  it('are canceled after a restart of the agent that ended before it could cancel them', async () => {
+  it('are canceled after a restart if the agent ended before it could cancel them', async () => {
     let begun = 0
     agent.host.backupFaults.send = () => {
       begun++
@@ -70,7 +70,7 @@ describe('backups over HTTP that fail, are canceled or refused', function () {
     expect([begun, kept(), snapshotsLeft()]).to.deep.equal([1, [], 0])
   })
 
-  it('are finished after a restart of the agent that ended in the middle', async () => {
+  it('are completed after a restart if the agent ended in the middle', async () => {
     let interrupt: (() => void) | undefined
     agent.host.backupFaults.send = () =>
       new Promise((_, reject) => (interrupt = () => reject(new Error('interrupted'))))
@@ -145,7 +145,7 @@ describe('backups over HTTP that fail, are canceled or refused', function () {
     ['backup:restore', 'POST', '/x/restore'],
     ['backup:delete', 'DELETE', '/x'],
   ] as const)
-    it(`are refused to a key without ${scope} that has all other scopes of backups`, async () => {
+    it(`are refused to a key that has all scopes of backups except ${scope}`, async () => {
       const others = ['read', 'create', 'restore', 'delete'].map((verb) => `backup:${verb}`)
       const key = await gateway.makeKey({
         scopes: others.filter((word) => word !== scope),

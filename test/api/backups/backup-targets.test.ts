@@ -54,7 +54,7 @@ describe('backup targets over HTTP', function () {
     return answer.data.id as string
   }
 
-  it('are added for each type, and shown without secrets', async () => {
+  it('of each type are added, and shown without secrets', async () => {
     const secrets = [password, 'b3BlbnNzaC1rZXktdjE', s3.secret_access_key]
     const texts = await Promise.all([local, sftp, s3].map(async (body) => (await add(body)).text))
     texts.push((await gateway.request('GET', '/backup-targets')).text)

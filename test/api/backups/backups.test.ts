@@ -82,7 +82,7 @@ describe('backups over HTTP', function () {
     expect((await ended(asked))['status']).to.equal('done')
   })
 
-  it('cannot be deleted while they are created, and a snapshot of the container does not delete their source', async () => {
+  it('cannot be deleted while they are created, and keep their source while other snapshots are taken', async () => {
     let release = (): void => undefined
     agent.host.backupFaults.send = () => new Promise<void>((resolve) => (release = resolve))
     const asked = await ask()
@@ -131,14 +131,14 @@ describe('backups over HTTP', function () {
     expect([...agent.host.driver.logins.keys()]).not.to.include(`/nowhere/${guest.uuid}.next`)
   })
 
-  it('are searched at the target if an older agent does not report whether the guest is a virtual machine', async () => {
+  it('are looked up at the target if an older agent does not report the type of the guest', async () => {
     const older = await gateway.fleet.addGuest({ virtualization: '' as 'lxc', status: 'stopped' }, 'host-b')
     const body = { target_id: targetId, container_uuid: older.uuid }
     const failed = await ended(await restore(randomUUID(), { body }))
     expect([failed['status'], failed['error_code']]).to.deep.equal(['failed', 'backup_missing'])
   })
 
-  it('are refused for a guest of the other kind, even if only the target knows the kind of the original', async () => {
+  it('of a container are refused for a virtual machine, even if only the target knows the type of the original', async () => {
     const id = await backUp()
     const fields = { virtualization: 'kvm', templateId: 'debian-12-kvm', status: 'stopped' } as const
     const machine = await gateway.fleet.addGuest(fields, 'host-b')

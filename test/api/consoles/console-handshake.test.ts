@@ -7,7 +7,7 @@ import type { Guest } from '../../../proto/gen/berth/agent/v1/guest.js'
 import { ConsoleLab, ownProtocol } from '../../support/gateway/console-lab.js'
 import { waitFor } from '../../support/wait.js'
 
-/** One caller may have fewer consoles of one guest at the same time. */
+/** This is more than the number of consoles that one caller may have of a guest. */
 const tries = 7
 
 describe('the opening of a console', () => {

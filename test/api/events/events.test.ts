@@ -42,7 +42,7 @@ describe('GET /events', function () {
     gateway.fleet.agentOf('host-a').update(uuid, { statusReason: text })
     return gateway.fleet.caughtUp('host-a')
   }
-  /** Changes `other`, then `guest`. A stream that received the second change has received the first, if it may. */
+  /** Changes `other`, then `guest`. A stream with the second change also has the first one, if it may see it. */
   const changeBoth = async (text: string): Promise<void> => {
     await rename(other.uuid, text)
     await rename(guest.uuid, text)
@@ -58,7 +58,7 @@ describe('GET /events', function () {
     return listening.events.at(-1)?.data.code
   }
 
-  it('sends the row of a changed container without its owners, its task, and its deletion', async () => {
+  it('sends changes, ended tasks and deletions of a container, and omits its owners', async () => {
     const listening = await stream()
     expect(listening.response.headers['content-type']).to.equal('text/event-stream; charset=utf-8')
     await rename(guest.uuid, 'seen')
@@ -122,7 +122,7 @@ describe('GET /events', function () {
     expect([...kinds].sort()).to.deep.equal(['ready', 'task'])
   })
 
-  it('does not send the owners of a container, which bound callers do not see anywhere', async () => {
+  it('never contains the owners of a container, which no other answer shows to bound callers either', async () => {
     const calls = new SubUserCalls(gateway)
     const made = await calls.make({ container_name: guest.name })
     const session = await calls.headers(await calls.account(made))
@@ -157,7 +157,7 @@ describe('GET /events', function () {
     expect(await endOf(listening, disable)).to.equal('unauthorized')
   })
 
-  it('sends events when a host goes offline and online, and its usage, but none for its unchanged guests', async () => {
+  it('sends events when a host goes offline or online and about its usage, but none for its unchanged guests', async () => {
     const listening = await stream(gateway.adminKey, { query: '?kinds=host,usage,guest' })
     await gateway.fleet.setHostState('host-a', 'offline')
     await listening.type('host.offline')

@@ -72,7 +72,7 @@ describe('PUT /containers/{id}/boot', () => {
     expect([host.rescues.has(uuid), host.driver.running.has(uuid)]).to.deep.equal([false, true])
   })
 
-  it('makes other changes to the guest’s own system fail while it is in rescue mode', async () => {
+  it('prevents a password reset and a reinstallation while the guest is in rescue mode', async () => {
     const { name } = await make()
     expect(await ended((await put(name, { mode: 'rescue' })).body.data.task_id)).to.equal('done')
     const post = (action: string, body: object): Promise<Reply> =>
@@ -101,7 +101,7 @@ describe('PUT /containers/{id}/boot', () => {
     }
   })
 
-  it('requires the scope for reinstalling, and finds only the containers of a bound key', async () => {
+  it('requires the scope for reinstalling, and access to the container', async () => {
     const { name, uuid } = await make()
     const power = await gateway.makeKey({ scopes: ['container:power'] })
     expect((await put(name, { mode: 'rescue' }, { key: power })).body.code).to.equal('insufficient_scope')

@@ -163,7 +163,7 @@ describe('the API of containers', () => {
     gateway.fleet.agentFailure = undefined
   })
 
-  it('acts on a container only if its state has the ETag in If-Match', async function () {
+  it('acts on a container only if If-Match has the ETag of its present state', async function () {
     for (const [method, path] of [
       ['POST', '/start'],
       ['POST', '/stop'],

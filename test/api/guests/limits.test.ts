@@ -5,7 +5,7 @@ import { waitFor } from '../../support/wait.js'
 
 type Row = Record<string, unknown>
 
-describe('limits, expiry and traffic over HTTP', () => {
+describe('settings of a container:', () => {
   let gateway: TestGateway
   let guest: Guest
   before(async () => {
@@ -260,7 +260,7 @@ describe('limits, expiry and traffic over HTTP', () => {
       [{ traffic_reset_day: 32 }, 'traffic_reset_day'],
       [{ traffic_throttle_mbps: '5e1' }, 'traffic_throttle_mbps'],
     ] as const)
-      it(`cannot be limited by ${JSON.stringify(body)}`, async () => {
+      it(`cannot have the setting ${JSON.stringify(body)}`, async () => {
         const reply = await put('traffic-limit', body)
         expect([reply.status, reply.body.details?.field]).to.deep.equal([400, field])
       })

@@ -117,7 +117,7 @@ describe('settings of a container', function () {
       }
   })
 
-  it('require their scope and no other', async () => {
+  it('can be changed with only the scope of their route, and not with all other scopes', async () => {
     for (const setting of settings) {
       const guest = await gateway.fleet.addGuest()
       const others = scopeCatalogue.filter((scope) => scope !== setting.scope)

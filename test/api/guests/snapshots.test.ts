@@ -93,7 +93,7 @@ describe('snapshots over HTTP', function () {
       expect([status, body.details?.field]).to.deep.equal([400, 'description'])
     })
 
-  it('are taken while a running guest is frozen, and also if freezing fails; it always continues', async () => {
+  it('are taken while a running guest is frozen, or without freezing if that fails, and the guest continues', async () => {
     await run()
     const calls: string[] = []
     const { faults } = agent.host
@@ -108,7 +108,7 @@ describe('snapshots over HTTP', function () {
     expect(calls).to.deep.equal(['snapshot', 'thaw'])
   })
 
-  it('succeed even if the guest cannot be thawed, and are deleted if they fail', async () => {
+  it('succeed even if the guest cannot be thawed; failed ones are deleted', async () => {
     await run()
     agent.host.faults.thaw = () => Promise.reject(new Error('silent'))
     const id = await taken()

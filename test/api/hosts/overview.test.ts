@@ -4,7 +4,7 @@ import type { Body } from '../../support/body.js'
 import { startTestGateway, type TestGateway } from '../../support/gateway/test-gateway.js'
 import { waitFor } from '../../support/wait.js'
 
-describe('the dashboard, host reports, templates and tasks', () => {
+describe('the overview of the fleet', () => {
   let gateway: TestGateway
   before(async () => {
     gateway = await startTestGateway({ hosts: ['host-a', 'host-b'] })
@@ -16,7 +16,7 @@ describe('the dashboard, host reports, templates and tasks', () => {
 
   const data = async (path: string) => (await gateway.request('GET', path)).body.data as never
 
-  it('show the numbers of containers and hosts, in total or for one host', async () => {
+  it('shows the numbers of containers and hosts, in total or for one host', async () => {
     const all = { running: 2, stopped: 1, total_containers: 3, unknown: 0, hosts: 2, hosts_online: 2 }
     expect(await data('/dashboard')).to.deep.equal(all)
     expect(await data('/dashboard?host_id=host-b')).to.include({ running: 1, stopped: 0, hosts: 1 })
@@ -30,13 +30,13 @@ describe('the dashboard, host reports, templates and tasks', () => {
     await gateway.fleet.setHostState('host-b', 'online')
   })
 
-  it('show the version of the gateway to every caller', async () => {
+  it('shows the version of the gateway to every caller', async () => {
     const key = await gateway.makeKey({ scopes: ['task:read'] })
     const { status, body } = await gateway.request('GET', '/version', { key })
     expect([status, body.data]).to.deep.equal([200, { version: '0.0.0-test' }])
   })
 
-  it('show the report of the given host, or of the first one that is online', async () => {
+  it('shows the report of the given host, or of the first one that is online', async () => {
     const info = (await data('/host-info')) as Record<'cpu' | 'ram', Record<string, number>>
     expect(info).to.include({ host_id: 'host-a', online: true })
     expect(info.cpu['cores']).to.equal(8)
@@ -60,7 +60,7 @@ describe('the dashboard, host reports, templates and tasks', () => {
     await gateway.fleet.setHostState('host-a', 'online')
   })
 
-  it('show no warnings to bound keys, because warnings may name foreign containers', async () => {
+  it('shows no warnings to bound keys, because warnings may name foreign containers', async () => {
     const { uuid } = await gateway.fleet.addGuest()
     const key = await gateway.makeKey({ scopes: ['*'], container_uuids: [uuid] })
     await gateway.fleet.warn('host-a', 'guest theirs clashes with another')
@@ -75,7 +75,7 @@ describe('the dashboard, host reports, templates and tasks', () => {
     await gateway.fleet.warn('host-a')
   })
 
-  it('list a template once, even if several hosts have it', async () => {
+  it('lists a template once, even if several hosts have it', async () => {
     const templates = (await data('/templates')) as { id: string; available: boolean }[]
     expect(templates.filter(({ available }) => available).map(({ id }) => id)).to.deep.equal(['debian-12'])
     expect(new Set(templates.map(({ id }) => id)).size).to.equal(templates.length)
@@ -89,7 +89,7 @@ describe('the dashboard, host reports, templates and tasks', () => {
     expect(await data('/templates?distro=gentoo')).to.deep.equal([])
   })
 
-  it('list tasks with the newest first, and filter them', async () => {
+  it('lists tasks with the newest first, and filters them', async () => {
     const post = async (path: string) => (await gateway.request('POST', path)).body.data.task_id as string
     const first = await post('/containers/runs/stop')
     const second = await post('/containers/stopped/start')
@@ -109,7 +109,7 @@ describe('the dashboard, host reports, templates and tasks', () => {
     expect((await gateway.request('GET', '/tasks?status=nonsense')).status).to.equal(400)
   })
 
-  it('cancel a task that has not begun, and remove one that has ended', async () => {
+  it('cancels a task that has not begun, and removes one that has ended', async () => {
     const id = (await gateway.request('POST', '/containers/runs/restart')).body.data.task_id as string
     expect((await gateway.request('DELETE', `/tasks/${id}`)).body).to.include({
       success: true,
@@ -121,7 +121,7 @@ describe('the dashboard, host reports, templates and tasks', () => {
     expect((await gateway.request('DELETE', `/tasks/${id}`)).status).to.equal(404)
   })
 
-  it('refuse the removal of a running task', async () => {
+  it('refuses the removal of a running task', async () => {
     const { faults } = gateway.fleet.agentOf('host-b').host
     let release = (): void => undefined
     faults.stop = () => new Promise((done) => (release = done))
@@ -134,7 +134,7 @@ describe('the dashboard, host reports, templates and tasks', () => {
     await waitFor(async () => ((await data(`/tasks/${id}`)) as { status: string }).status === 'done')
   })
 
-  it('find, cancel and remove a task that is too old for the list', async () => {
+  it('finds, cancels and removes a task that is too old for the list', async () => {
     const id = (await gateway.request('POST', '/containers/runs/restart')).body.data.task_id as string
     gateway.fleet.unlistOperation(id)
     expect(((await data('/tasks')) as { task_id: string }[]).map((task) => task.task_id)).not.to.include(id)
@@ -145,7 +145,7 @@ describe('the dashboard, host reports, templates and tasks', () => {
     expect((await gateway.request('GET', `/tasks/${id}`)).status).to.equal(404)
   })
 
-  it('answer 503 to host reports if there are no hosts', async () => {
+  it('has no host report if there are no hosts, and answers 503', async () => {
     const other = await startTestGateway()
     await other.fleet.removeHosts()
     expect((await other.request('GET', '/dashboard')).body.data).to.include({ hosts: 0, total_containers: 0 })

@@ -41,7 +41,7 @@ describe('the endpoints outside of the API', () => {
     ['key', 401, 200, 200],
     ['loopback', 200, 200, 403],
   ] as const)
-    it(`show metrics as the setting “${metricsFor}” allows`, async () => {
+    it(`show metrics to the callers that the setting “${metricsFor}” allows`, async () => {
       const other = await startTestGateway({ metricsFor })
       try {
         const ask = async (key: string, headers = {}) =>

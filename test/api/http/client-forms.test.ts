@@ -66,7 +66,7 @@ describe('values in a tolerated form', () => {
         }
   })
 
-  it('that are empty do not lift restrictions: a change ignores them, and a creation is refused', () => {
+  it('do not lift a restriction if they are empty: a change ignores them, and a creation is refused', () => {
     let restricting = 0
     for (const { route, schema, check } of bodies())
       for (const field of fieldsOf(schema)) {

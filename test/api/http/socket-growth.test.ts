@@ -17,7 +17,7 @@ import { waitFor } from '../../support/wait.js'
 /** Number of requests on one connection. */
 const many = 1000
 const together = 16
-/** Number of requests that a client sends without waiting: nothing may follow an ignored upgrade offer. */
+/** Requests that the client sends without waiting. After an upgrade offer that is ignored, it must wait. */
 const togetherOf = (request: string): number => (request.includes('Upgrade: ') ? 1 : together)
 
 /** Number of requests: fewer for a POST that waits for each answer, because each one also writes an audit entry. */

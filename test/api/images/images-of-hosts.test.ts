@@ -9,7 +9,7 @@ type Row = Record<string, unknown>
 const megabyte = randomBytes(1_000_000)
 const guestBody = { ram_mb: 64, vcpu: 0.1, disk_gb: 1, start: false }
 
-describe('images of several hosts', function () {
+describe('images in a fleet of several hosts', function () {
   let gateway: TestGateway
   let server: ImageServer
   before(async () => {

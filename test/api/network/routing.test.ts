@@ -41,7 +41,7 @@ describe('the pools of a host', () => {
     ])
   })
 
-  it('have as many IPv6 addresses as a small prefix', async () => {
+  it('contain all usable addresses of a small IPv6 prefix', async () => {
     const small = { ...prefix, address: '2001:db8::2', prefix: '2001:db8::', prefix_len: 120 }
     await routing.put({ ipv6_prefixes: [small] })
     // A prefix of /120 has 256 addresses, but the address of the network and that of the host are not available.
@@ -124,7 +124,7 @@ describe('the pools of a host', () => {
     expect((await routing.put({ ipv6_prefixes: [prefix, { prefix: '2001:db8:2::/64' }] })).status).to.equal(200)
   })
 
-  it('cannot contain an address of the host that a port mapping uses, and the reverse', async () => {
+  it('cannot contain an address that a port mapping uses, and port mappings cannot use their addresses', async () => {
     const { id } = await gateway.fleet.addGuest()
     const map = (host_ip: string) =>
       gateway.request('POST', `/containers/${id}/port-mappings`, { body: { container_port: 80, host_ip } })

@@ -88,7 +88,7 @@ describe('the automatic security stop', () => {
     security.interval_seconds = 60
   })
 
-  it('is not caused by one burst of packets, even after many checks', async () => {
+  it('is not caused by one burst of connections, even after many checks', async () => {
     await shutdown(true)
     lab.clockMs += 10_000
     agent.host.sensor.scanPorts(address, target, 1000)

@@ -109,7 +109,7 @@ describe('a sub-user', function () {
     expect((await calls.make({ container_name: 'one' })).id).not.to.equal(first.id)
   })
 
-  it('is refused if the containers have one with different settings, or if its name is used', async () => {
+  it('is refused if its containers already have one with different settings, or if its name is used', async () => {
     const { username } = await calls.make({ container_name: 'one' })
     expect(await refusalOf(create({ container_name: 'one', permissions: ['container:read'] }))).to.deep.equal([
       409,
