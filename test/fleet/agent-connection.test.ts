@@ -227,7 +227,7 @@ describe('connections to agents', () => {
     })
   })
 
-  /** A client of a host that keeps this connection forever. */
+  /** A client of a host whose connection is never replaced. */
   function clientOn(connection: AgentConnection, timeoutMs: number): GrpcAgentClient {
     const record = { id: hostId, version: 1, name: 'one', address: '', draining: false }
     const host = new HostState({ ...record, createdAtMs: 0, serials: [], certificateNotAfterMs: 0 })

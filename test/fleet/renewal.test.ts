@@ -65,11 +65,11 @@ describe('the renewal of a certificate that is not valid', function () {
   })
 
   interface Given {
-    /** Age of the certificate, which is issued for 30 days. Negative: it is issued in the future. */
+    /** Age in days of the certificate, which is issued for 30 days. If it is negative, it begins in the future. */
     readonly issuedDaysAgo: number
     readonly issuer?: 'own' | 'foreign'
     readonly known?: boolean
-    /** Number of renewals after it whose certificate the agent did not install. */
+    /** Number of later renewals whose certificate the agent did not install. Default: 0. */
     readonly failed?: number
   }
 

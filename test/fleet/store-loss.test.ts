@@ -28,7 +28,7 @@ describe('a gateway whose store is down or has lost its content', function () {
       if (loss === 'the whole store') await test.redis.wipe()
       else await test.store.client.del(test.store.key('hosts'))
       const { client } = test.store
-      // No name and no id is given a second time, even before the data is back in the store.
+      // No name or id is assigned a second time, even before the data is back in the store.
       expect(await codeOf(test.fleet.createGuest(creationRequest('SIM-500')))).to.equal('name_conflict')
       await waitFor(async () => (await client.hLen(test.store.key('hosts'))) === 2, {
         what: 'hosts are back',

@@ -127,7 +127,7 @@ describe('a host with only cgroup v2', function () {
     expect(ask<{ cgroup_version: number }[]>('/hosts')[0]?.cgroup_version).to.equal(2)
   })
 
-  it('can have swap', () => {
+  it('activates a swap file that is created over the API', () => {
     ask('/swap', { method: 'POST', body: { action: 'create', size_mb: 512 } })
     expect(run('swapon', '--noheadings', '--show=NAME')).to.include('/var/lib/berth')
   })

@@ -52,7 +52,7 @@ function config(): string {
 const notFresh = ['ca-certificates', 'curl', 'openssl', 'tzdata', 'less', 'nano', 'vim-tiny', 'vim-common']
 
 async function makeMachine(): Promise<void> {
-  // This marks the packages as matching the lock file, because they are read-only in the container.
+  // This marks the packages as up to date. The container cannot do it, because they are read-only there.
   sh('bash', '-c', '. scripts/lib/common.sh; ensure_npm_packages /dev/null')
   scratch = memoryDirectory(path)
   root = join(scratch, 'root')

@@ -7,8 +7,8 @@ import { createTestPki, hourMs, type TestPki } from '../support/gateway/pki.js'
 import { shell } from '../support/host/setup-shell.js'
 
 /*
- * Tests when `scripts/up` lets its host join the gateway next to it. The test calls functions of the script. CAs and
- * identities are like those of the daemons, and the API is simulated.
+ * Tests when `scripts/up` lets this host join the gateway on the same host. The test calls functions of the script. CAs
+ * and identities are like those of the daemons, and the API is simulated.
  */
 
 describe('scripts/up', function () {

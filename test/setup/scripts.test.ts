@@ -22,7 +22,7 @@ describe('the set-up scripts', () => {
   after(() => rmSync(dir, { recursive: true, force: true }))
 
   describe('check Node.js and', () => {
-    /** A PATH without Node.js and npm, or with fake programs `node` and `npm` that print `version`. */
+    /** @returns a PATH without Node.js and npm, or with programs of these names that print `version` */
     function pathWithNode(version?: string): string {
       const bin = mkdtempSync(join(dir, 'bin-'))
       for (const source of ['/usr/sbin', '/usr/bin'])

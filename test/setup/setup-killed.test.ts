@@ -40,7 +40,7 @@ describe('a set-up that is killed', function () {
       ${lines}`)
   }
 
-  it('at any command of the start of a daemon leaves a daemon that scripts/down can stop', () => {
+  it('at any command while it starts a daemon lets scripts/down stop the daemon', () => {
     const killedAt = (step: number): boolean => {
       const { code, output } = inSetup(`set -T
         step=0

@@ -56,7 +56,7 @@ function guestLimits(): string {
 
 const newKey = { name: 'kept', scopes: ['host:read'] }
 
-/** Runs an action. Then guests have the same processes, and the host is online and in control of its guest. */
+/** Runs an action. Expects that guests keep their processes, and that the host is online and controls its guest. */
 async function expectGuestsToOutlive(deed: () => void | Promise<void>): Promise<void> {
   const before = guestInits()
   expect(before).to.have.length(1)
@@ -168,7 +168,7 @@ describe('the systemd units', function () {
       expect(show('berth-agent', 'ActiveState')).to.equal('active')
     })
 
-  it('keep the guest running while the agent is stopped, which controls the guest again after its start', async () => {
+  it('keep the guest running while the agent is stopped, and the agent controls it again after its start', async () => {
     const before = guestInits()
     run('systemctl', 'stop', 'berth-agent')
     expect(show('berth-agent', 'ActiveState')).to.equal('inactive')
@@ -187,7 +187,7 @@ describe('the systemd units', function () {
   })
 
   for (const verb of ['restart', 'stop', 'start'])
-    it(`keep guests running after ${verb} of the unit that stops guests in a shutdown`, () =>
+    it(`keep guests running after systemctl ${verb} of the unit that stops them in a shutdown`, () =>
       expectGuestsToOutlive(() => void run('systemctl', verb, 'berth-guests')))
 
   it('keep the limits of a guest after daemon-reload and daemon-reexec of systemd', async () => {

@@ -139,7 +139,7 @@ describe('a start after a power cut', function () {
       return [fingerprint, publicKeyPem, secret.toString('hex')]
     }
 
-    /** Only data in the store could reveal this damage: the secret itself stays valid. */
+    /** The secret stays valid with this damage, so that only data in the store could reveal it. */
     const undetected = 'secret has a damaged byte in its middle'
     for (const file of ['pki/authority.pem', 'secret'])
       for (const [how, change] of tears.filter(([name]) => `${file} ${name}` !== undetected))

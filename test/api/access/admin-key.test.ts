@@ -69,7 +69,7 @@ describe('the first admin key', () => {
     expect(await readKeys(await redis.openStore('third:'))).to.deep.equal([])
   })
 
-  it('is added to an earlier key when it is created again', async () => {
+  it('does not replace the earlier key when it is created again', async () => {
     for (let i = 0; i < 2; i++) {
       await createAdminKey(stateDir, keyFile())
       await importAdminKey(store, stateDir)

@@ -14,7 +14,7 @@ import { startTestGateway, type TestGateway } from '../../support/gateway/test-g
 const [inside, outside] = ['192.0.2.5', '203.0.113.9']
 const past = '2001-01-01 00:00:00'
 
-/** `in`: the caller is accepted: any status except 401, 403 and 500, since the objects in the path may not exist. */
+/** `in` means accepted: any status except 401, 403 and 500, because the objects in the path may not exist. */
 type ExpectedAnswer = 'in' | readonly [status: number, code: string]
 
 interface Kind {

@@ -6,7 +6,7 @@ import { waitFor } from '../../support/wait.js'
 
 const mostKeys = defaultCreationLimits.apiKeys.bound
 
-/** Each key creates further keys, as a customer with a key for one container may do. */
+/** A customer with a key for one container can create further keys with it, and with those as well. */
 describe('a bound key and the keys created with it', function () {
   let gateway: TestGateway
   let bound = ''

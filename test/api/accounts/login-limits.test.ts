@@ -20,7 +20,7 @@ describe('login attempts', function () {
 
   const trier = (address: string, device?: string): Trier => ({ username: 'Owner', address, device })
   const addressOf = (n: number) => `10.${n >> 16}.${(n >> 8) & 255}.${n & 255}`
-  /** The attempt if the limits allow it, otherwise undefined. */
+  /** @returns the attempt, or undefined if the limits refuse it */
   const enters = (who: Trier) =>
     limits.enter(who).then(
       (attempt) => attempt,

@@ -4,7 +4,7 @@ import { SubUserCalls } from '../../support/gateway/sub-user-calls.js'
 import { startTestGateway, type TestGateway } from '../../support/gateway/test-gateway.js'
 
 const rounds = 40
-/** Highest ratio of two medians. Without a hash check the time is a tenth; `scripts/bench` has measured values. */
+/** Highest allowed ratio of two medians. A login without a hash check takes a tenth of the time (`scripts/bench`). */
 const most = 2.5
 
 /** The duration of a failed login must not reveal which names exist. */

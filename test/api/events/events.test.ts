@@ -178,7 +178,7 @@ describe('GET /events', function () {
     expect(listening.types.filter((type) => type === 'host.updated')).to.have.length(3)
   })
 
-  it('ends when the key is disabled, changes its rights or may not use the address', async () => {
+  it('ends when its key is disabled, gets other rights or may no longer be used from the address', async () => {
     for (const [change, code] of [
       [{ disabled: true }, 'key_disabled'],
       [{ scopes: ['task:read', 'host:read'] }, 'rights_changed'],

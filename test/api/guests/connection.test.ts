@@ -275,7 +275,7 @@ describe('the connection check of a container', function () {
 
 const stepsOf = (found: Body) => found.steps as { readonly state: string; readonly code: string }[]
 
-/** Counts the diagnoses that have arrived at the agent: it has then answered a later call on the same connection. */
+/** Calls `count` for each diagnosis that has arrived: the agent has answered a later call on the same connection. */
 function countCalls(count: () => void): TestGateway['fleet']['twist'] {
   return (client) => ({
     ...client,

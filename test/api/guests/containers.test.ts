@@ -95,7 +95,7 @@ describe('the API of containers', () => {
     expect((await gateway.request('GET', '/containers?other=1&page=')).status).to.equal(200)
   })
 
-  it('answers 304 to an ETag until the answer would differ', async () => {
+  it('answers 304 to a request with an ETag until the answer would differ', async () => {
     for (const path of ['/containers', '/containers/list', '/containers/web-1', '/tasks', '/dashboard']) {
       const { headers } = await gateway.request('GET', path)
       const again = { headers: { 'if-none-match': headers['etag'] ?? '' } }
@@ -176,7 +176,7 @@ describe('the API of containers', () => {
       const seen = (await gateway.request('GET', `/containers/${guest.id}`)).headers['etag'] ?? ''
       await gateway.request('PUT', `/containers/${guest.id}/expiry`, { body: { expires_at: '2040-01-01' } })
       const now = (await gateway.request('GET', `/containers/${guest.id}`)).headers['etag'] ?? ''
-      // The gateway waits for a revision from the future as long as for an answer, so only one method tries it.
+      // The gateway waits long for a revision that does not exist yet. Only one method tries it, to save time.
       const toCome = method === 'DELETE' ? ['"999999999.x"'] : []
       for (const stale of [seen, `W/${seen}`, '"x"', ...toCome, `${seen}, "1.x"`]) {
         const { status, body } = await act(stale)
@@ -217,7 +217,7 @@ describe('the API of containers', () => {
   })
 
   describe('for a key bound to a container', () => {
-    it('shows only this container; others get the answer of a missing container', async () => {
+    it('shows only this container, and answers for others as for a missing one', async () => {
       const mine = await gateway.fleet.addGuest({ name: 'mine' })
       const theirs = await gateway.fleet.addGuest({ name: 'theirs' })
       const key = await gateway.makeKey({ scopes: ['*'], container_uuids: [mine.uuid] })

@@ -5,7 +5,7 @@ import { waitFor } from '../../support/wait.js'
 
 type Row = Record<string, unknown>
 
-describe('settings of a container:', () => {
+describe('limits, expiry and traffic over HTTP', () => {
   let gateway: TestGateway
   let guest: Guest
   before(async () => {
@@ -75,7 +75,7 @@ describe('settings of a container:', () => {
       expect(await detail()).to.include({ ram_mb: 512 })
     })
 
-    describe('of the disk', () => {
+    describe('for the disk', () => {
       const gib = 1024 ** 3
       const bound = (): number | undefined => host().bounds.get(guest.uuid)
       const host = () => gateway.fleet.agentOf('host-a').host

@@ -64,7 +64,7 @@ describe('snapshot schedules', function () {
     ])
   })
 
-  it('let the run fail as a task if manual snapshots fill the quota, and delete none', async () => {
+  it('have a failed task if manual snapshots fill the quota, and delete none', async () => {
     await lab.gateway.request('PUT', `${lab.path}/quota`, { body: { snapshot_limit: 2 } })
     const hand = [await take(), await take()]
     await isSet(daily)
@@ -87,7 +87,7 @@ describe('snapshot schedules', function () {
     expect(copies[1]!.id).to.equal(hand)
   })
 
-  it('let the run fail as a task if manual snapshots use up the space limit', async () => {
+  it('have a failed task if manual snapshots use up the space limit', async () => {
     const hand = [await take(), await take()]
     await lab.gateway.request('PUT', `${lab.path}/quota`, { body: { space_limit_bytes: 2_000_000 } })
     await isSet(daily)

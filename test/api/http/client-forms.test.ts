@@ -167,7 +167,7 @@ describe('values in a tolerated form', () => {
       }
     })
 
-    it('may have upper or lower case, a number as the port, or an empty network for “all”', async () => {
+    it('may be in upper or lower case; a port may be a number, and an empty network means “all”', async () => {
       const sent = { ...rule, direction: 'IN', protocol: 'Tcp', action: 'drop', port: 22, network: '' }
       const { rules } = await put({
         enabled: true,

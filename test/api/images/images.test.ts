@@ -19,8 +19,8 @@ describe('images over HTTP', function () {
   after(() => lab.close())
   afterEach(() => lab.reset())
 
-  describe('the list of', () => {
-    it('images shows the catalogue, filtered by type, kind and download state', async () => {
+  describe('lists', () => {
+    it('the list of images shows the catalogue, filtered by type, kind and download state', async () => {
       const all = await lab.rows()
       for (const id of [
         'debian-12',
@@ -63,7 +63,7 @@ describe('images over HTTP', function () {
       expect((await gateway.request('GET', '/images?host_id=nothing')).status).to.equal(400)
     })
 
-    it('enabled images contains those that are downloaded and not disabled', async () => {
+    it('the list of enabled images contains those that are downloaded and not disabled', async () => {
       expect(await lab.enabledIds()).to.deep.equal(['debian-12'])
       expect(await lab.enabledIds('?type=kvm')).to.deep.equal([])
       const { data } = (await gateway.request('GET', '/images/enabled?type=lxc')).body
@@ -82,7 +82,7 @@ describe('images over HTTP', function () {
       expect((await gateway.request('GET', '/images/enabled?type=vm')).status).to.equal(400)
     })
 
-    it('templates contains only images that a host can use', async () => {
+    it('the list of templates contains only images that a host can use', async () => {
       const ids = ((await gateway.request('GET', '/templates')).body.data as ImageRow[]).map(({ id }) => id)
       expect(ids).to.include.members(['debian-12', 'alpine-3.22'])
       expect(ids).not.to.include('debian-12-kvm')

@@ -64,7 +64,7 @@ describe('addresses of containers', () => {
     expect(await status()).to.deep.include({ available: true, prefixes: [prefix], mode: 'routed' })
   })
 
-  it('of IPv6 are assigned: one, several, or given ones', async () => {
+  it('of IPv6 can be assigned: one, several, or particular ones', async () => {
     const { id, name } = await gateway.fleet.addGuest()
     const assign = (body?: unknown) =>
       gateway.request('POST', `/containers/${id}/ipv6`, body === undefined ? {} : { body })
@@ -82,7 +82,7 @@ describe('addresses of containers', () => {
     expect([taken.status, taken.body.code]).to.deep.equal([409, 'address_in_use'])
     const bad = await assign({ ipv6_addresses: ['::1', '10.0.0.1'] })
     expect([bad.status, bad.body.details?.field]).to.deep.equal([400, 'ipv6_addresses.1'])
-    // An address outside of the prefixes, then the address of the network, of the host and of the router.
+    // One address is outside of the prefixes. The others are those of the network, the host and the router.
     await routing.put({ ipv6_prefixes: [{ ...prefix, gateway: '2001:db8:1::fe' }] })
     for (const last of ['2001:db8:2::5', '2001:db8:1::', '2001:db8:1::1', '2001:db8:1::fe']) {
       const { status, body } = await assign({ ipv6_addresses: [last] })

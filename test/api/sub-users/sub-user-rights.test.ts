@@ -33,7 +33,7 @@ describe('the rights of a sub-user', function () {
   const names = async (): Promise<string[]> =>
     ((await ask('GET', '/containers')).body.data as { name: string }[]).map(({ name }) => name)
 
-  it('change at once with its record: containers, permissions, images, expiry', async () => {
+  it('change at once when its containers, permissions, images or expiry date are changed', async () => {
     expect(await names()).to.deep.equal(['own'])
     await change({ container_names: ['other', 'own'] })
     expect(await names()).to.deep.equal(['own', 'other'])
