@@ -184,8 +184,18 @@ describe('connections to agents', () => {
 
     for (const [what, bytes, code, messages] of [
       ['the agent rejects it', [refused], 'not_found', []],
-      ['the agent sends a frame that is too long', [opened, Buffer.from('00ffffff', 'hex')], 'agent_timeout', ['opened']],
-      ['the agent sends bytes that are not a message', [opened, frameOf(Buffer.from('ffff', 'hex'))], 'agent_timeout', ['opened']],
+      [
+        'the agent sends a frame that is too long',
+        [opened, Buffer.from('00ffffff', 'hex')],
+        'agent_timeout',
+        ['opened'],
+      ],
+      [
+        'the agent sends bytes that are not a message',
+        [opened, frameOf(Buffer.from('ffff', 'hex'))],
+        'agent_timeout',
+        ['opened'],
+      ],
       ['the agent sends no answer', [], 'agent_timeout', []],
     ] as const)
       it(`ends with an error if ${what}`, async () => {

@@ -33,7 +33,10 @@ describe('the protection against requests from other sites', () => {
     ['the origin of a different site', () => ({ origin: 'https://evil.example', 'x-berth-csrf': csrf })],
     ['the origin of a different port', () => ({ origin: 'http://127.0.0.1:1', 'x-berth-csrf': csrf })],
     ['the origin `null` of a sandboxed frame', () => ({ origin: 'null', 'x-berth-csrf': csrf })],
-    ['an origin with a user name before the host', () => ({ origin: `http://${host()}@evil.example`, 'x-berth-csrf': csrf })],
+    [
+      'an origin with a user name before the host',
+      () => ({ origin: `http://${host()}@evil.example`, 'x-berth-csrf': csrf }),
+    ],
     [
       'the right origin but Sec-Fetch-Site: cross-site',
       () => ({ origin: gateway.url, 'sec-fetch-site': 'cross-site', 'x-berth-csrf': csrf }),

@@ -92,7 +92,11 @@ describe('sessions', () => {
   for (const [what, body, code] of [
     ['a wrong current password', { current_password: 'wrong horse', password: newPassword }, 'confirmation_failed'],
     ['a new password that is too short', { current_password: password, password: 'short' }, 'invalid_field'],
-    ['a new password of one repeated letter', { current_password: password, password: 'a'.repeat(20) }, 'invalid_field'],
+    [
+      'a new password of one repeated letter',
+      { current_password: password, password: 'a'.repeat(20) },
+      'invalid_field',
+    ],
     ['a missing new password', { current_password: password }, 'missing_field'],
   ] as const)
     it(`keep the password unchanged after a request with ${what}`, async () => {

@@ -57,7 +57,8 @@ describe('raw requests', function () {
       400,
     ],
   ] as const)
-    it(`with ${name} are answered with status ${status}`, async () => expect(await exchange(gateway, sent)).to.match(new RegExp(`^HTTP/1.1 ${status} `)))
+    it(`with ${name} are answered with status ${status}`, async () =>
+      expect(await exchange(gateway, sent)).to.match(new RegExp(`^HTTP/1.1 ${status} `)))
 
   it('that are malformed are refused after the answer to an earlier one on the same connection', async () => {
     const good = 'GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n'

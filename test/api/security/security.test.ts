@@ -142,7 +142,14 @@ describe('the security API', () => {
     ],
     ['an unknown host', 'GET', '/security/alerts?host_id=none', {}, 400, 'invalid_field'],
     ['an unknown type', 'GET', '/security/alerts?type=none', {}, 400, 'invalid_field'],
-    ['an unknown value of smtp', 'PUT', '/containers/bad-guest/security', { body: { smtp: 'ajar' } }, 400, 'invalid_field'],
+    [
+      'an unknown value of smtp',
+      'PUT',
+      '/containers/bad-guest/security',
+      { body: { smtp: 'ajar' } },
+      400,
+      'invalid_field',
+    ],
   ] as const)
     it(`refuses ${name}`, async () => {
       const answer = await call(method, path, options)
