@@ -12,8 +12,8 @@ import { SettingsHost } from '../support/host/settings-host.js'
 import { waitFor } from '../support/wait.js'
 
 /*
- * A BusyBox guest scans an outside machine, a network namespace, at 25 ports a second. The agent reports it, waits,
- * disconnects and stops it, although the agent is killed meanwhile. An administrator's start ends the suspension.
+ * A BusyBox guest scans 25 ports per second of an outside address. The agent reports the scan, waits, disconnects the
+ * guest and stops it, even if the agent is killed in between. An administrator's start ends the suspension.
  */
 
 const outside = '198.18.29.2'
@@ -60,7 +60,7 @@ describe('a guest that is stopped for abuse', function () {
     segment.remove()
   })
 
-  /** lxc's names of guests, by uuid. */
+  /** Maps the UUID of a guest to its LXC name. */
   const names = new Map<string, string>()
   async function create(id: number, name: string): Promise<string> {
     const made = await host.create(id, name)
@@ -75,7 +75,7 @@ describe('a guest that is stopped for abuse', function () {
     await call(client.setSecuritySettings.bind(client), { settings: { autoShutdown } }).finally(() => client.close())
   }
 
-  /** Alerts in the journal, whether or not the agent runs. */
+  /** Reads the alerts from the journal, so it works even if the agent does not run. */
   function alerts(): AlertState[] {
     const db = new Database(join(instance.stateDir, 'journal.db'), { readonly: true })
     try {
@@ -102,7 +102,7 @@ describe('a guest that is stopped for abuse', function () {
       what: () => `${action}; there is ${JSON.stringify(alerts())}\n${host.agent.logTail()}`,
     })
 
-  it('is reported first, and has a grace period', async () => {
+  it('is reported first, and keeps running during the grace period', async () => {
     await beginScan()
     const { severity, type, targetIp, stopAtMs } = await reach('stop_pending', 60_000)
     expect([severity, type, targetIp]).to.deep.equal(['critical', 'port_scan', outside])
@@ -110,7 +110,7 @@ describe('a guest that is stopped for abuse', function () {
     expect(host.guest(uuid)).to.include({ status: 'running', policyBlocked: false })
   })
 
-  it('keeps running while the agent is killed in the grace period, which still ends on time', async () => {
+  it('keeps running when the agent is killed during the grace period, whose end does not change', async () => {
     const { stopAtMs } = alert()!
     const init = await pidOf(uuid)
     host.disconnect()
@@ -121,7 +121,7 @@ describe('a guest that is stopped for abuse', function () {
     expect(await pidOf(uuid), 'the alert continues').to.equal(init)
   })
 
-  it('is disconnected and stopped, although the agent is killed during it', async () => {
+  it('is disconnected and stopped after the grace period, even if the agent is killed during the stop', async () => {
     const { stopAtMs } = alert()!
     await reach('stopped', 60_000)
     host.disconnect()
@@ -137,7 +137,7 @@ describe('a guest that is stopped for abuse', function () {
     scan?.kill('SIGKILL')
   })
 
-  it('starts only for callers who may lift the suspension', async () => {
+  it('can be started only by callers who may lift the suspension', async () => {
     expect(await host.power('start', uuid)).to.equal('policy_blocked')
     expect(initOf(uuid)).to.equal(undefined)
     const operations = host.agent.operations()
@@ -149,7 +149,7 @@ describe('a guest that is stopped for abuse', function () {
     await reach('lifted', 10_000)
   })
 
-  it('is not stopped again for its earlier scan', async () => {
+  it('is not stopped again for a scan from before the suspension was lifted', async () => {
     const seen = alert()!.count
     const client = host.agent.security()
     for (let looks = 0; looks < 3; looks++) {
@@ -160,7 +160,7 @@ describe('a guest that is stopped for abuse', function () {
     expect(host.guest(uuid)).to.include({ status: 'running', policyBlocked: false })
   })
 
-  it('is released once the stop is switched off', async () => {
+  it('keeps running if automatic stops are disabled during the grace period', async () => {
     await beginScan()
     await reach('stop_pending', 90_000)
     await setShutdown(false)

@@ -8,7 +8,7 @@ import { sh } from '../support/sh.js'
 import { waitFor } from '../support/wait.js'
 import { deadlineOf } from '../support/promised-time.js'
 
-/* Public addresses and IPv6 of real guests, from the request to the packet. */
+/* Tests public IPv4 and IPv6 addresses of real guests, from the request for an address to packets to it. */
 
 const pool = Array.from({ length: 8 }, (_, i) => `198.18.7.${10 + i}`)
 
@@ -30,10 +30,10 @@ describe('addresses of real guests', function () {
     return [...publicIpv4s, ...ipv6Addresses]
   }
 
-  describe('a pool of 8', () => {
+  describe('a pool of 8 addresses', () => {
     let holders: string[]
 
-    it('gives one each to exactly 8 of 40 concurrent requests, and leaves no trace of the others', async () => {
+    it('gives one address each to 8 of 40 concurrent requests, and leaves no trace of the 32 others', async () => {
       const results = await Promise.all(Array.from({ length: 40 }, () => host.create({ ipv4Count: 1, start: false })))
       holders = results.filter((result) => result.includes('-'))
       expect(holders).to.have.length(8)
@@ -46,7 +46,7 @@ describe('addresses of real guests', function () {
       for (const address of pool) expect(shown()).to.contain(`${address}/32`)
     })
 
-    it('frees an address once its guest is deleted, and removes it from the host', async () => {
+    it('makes an address available again once its guest is deleted, and removes it from the host', async () => {
       const [first = '', ...rest] = holders
       const { publicIpv4s } = await host.guest(first)
       expect(await host.create({ publicIpv4s })).to.equal('address_in_use')
@@ -61,16 +61,16 @@ describe('addresses of real guests', function () {
     for (const [name, spec, code] of [
       ['an address outside the pool', { publicIpv4s: ['198.18.7.99'] }, 'invalid_field'],
       ['more addresses than the pool has', { ipv4Count: 9 }, 'resource_exhausted'],
-      ['IPv6 outside the prefixes', { ipv6Addresses: ['2001:db8:8::1'] }, 'invalid_field'],
+      ['an IPv6 address outside the prefixes', { ipv6Addresses: ['2001:db8:8::1'] }, 'invalid_field'],
     ] as const)
-      it(`refuses: ${name}`, async () => {
+      it(`rejects a request for ${name}`, async () => {
         expect(await host.create({ ...spec, start: false } as Partial<GuestSpec>)).to.equal(code)
         expect(host.watched.guests()).to.deep.equal([])
       })
   })
 
   for (const kind of guestKinds)
-    describe(`a guest that runs by ${kind.name}`, () => {
+    describe(`a guest of kind ${kind.name}`, () => {
       let uuid: string
 
       before(async () => {
@@ -80,13 +80,13 @@ describe('addresses of real guests', function () {
 
       after(() => host.power('delete', uuid))
 
-      it('is reached at its public address, and uses it as source', async () => {
+      it('is reachable at its public IPv4 address, and uses it as source address', async () => {
         const [address = ''] = (await host.guest(uuid)).publicIpv4s
         expect(host.ask(undefined, 'tcp', address, '8081')).to.equal(`inside ${outside}`)
         expect(host.ask(uuid, 'tcp', outside, '8081')).to.equal(`outside ${address}`)
       })
 
-      it('has its IPv6 address from the start', async () => {
+      it('is reachable at its IPv6 address from the start, and uses it as source address', async () => {
         const { ipv6Addresses, ipv6 } = await host.guest(uuid)
         expect(ipv6Addresses).to.deep.equal([ipv6])
         expect(ipv6.startsWith('2001:db8:7:1:')).to.equal(true)
@@ -94,20 +94,20 @@ describe('addresses of real guests', function () {
         expect(host.ask(uuid, 'tcp', outside6, '8081')).to.equal(`outside ${ipv6}`)
       })
 
-      /** Waits, since a system first checks whether another machine uses its new address. */
+      /** Waits for an answer of each address: a system uses a new address only after a check for duplicates. */
       const allAnswer = async (addresses: readonly string[], answer: string): Promise<void> => {
         for (const address of addresses)
           await waitFor(() => host.ask(undefined, 'tcp', address, '8081') === answer, { what: address })
       }
 
-      it('gets other addresses while it runs, keeps them after a restart, and uses one as source', async () => {
+      it('gets more addresses while it runs, keeps them after a restart, and uses one as source address', async () => {
         const { ipv6: first } = await host.guest(uuid)
         const leaves = async (): Promise<string> => host.ask(uuid, 'tcp', outside6, '8081')
         const value = { count: 3, addresses: [`${guestPrefix}99`] }
         const { ipv6Addresses } = await changeSetting(host.settings, { $case: 'assignIpv6', value }, { uuid })
         expect(ipv6Addresses).to.have.length(5).and.include(`${guestPrefix}99`)
         expect(ipv6Addresses[0]).to.equal(first)
-        // Cloud-init cannot exclude addresses as source, so the system of a virtual machine chooses.
+        // Cloud-init cannot set the source address, so the system of a virtual machine chooses one.
         const ways = (kind === lxc ? [first] : ipv6Addresses).map((address) => `outside ${address}`)
         await allAnswer(ipv6Addresses, `inside ${outside6}`)
         expect(await leaves()).to.be.oneOf(ways)
@@ -117,7 +117,7 @@ describe('addresses of real guests', function () {
         expect(await leaves()).to.be.oneOf(ways)
       })
 
-      it('has its addresses repaired within 5 s, also after a kill of the agent', async () => {
+      it('gets deleted addresses and routes back within 5 s, even if the agent was killed before', async () => {
         const { publicIpv4s, ipv6 } = await host.guest(uuid)
         for (const kill of [false, true]) {
           if (kill) {
@@ -133,9 +133,9 @@ describe('addresses of real guests', function () {
         }
       })
 
-      describe('whose bridge is changed by somebody', () => {
+      describe('when another program changes the bridge', () => {
         let closed: string
-        /** Addresses of the guest, then of the closed guest. */
+        /** Addresses of the guest, and addresses of the guest with a closed firewall. */
         let addresses: [string[], string[]]
         let streams: string[][]
 
@@ -153,11 +153,11 @@ describe('addresses of real guests', function () {
         after(() => host.power('delete', closed))
 
         for (const [what, change] of [
-          ['it is deleted', ['delete', bridge]],
-          ['it is down', ['set', bridge, 'down']],
-          ['it has no guests any more', undefined],
+          ['the bridge was deleted', ['delete', bridge]],
+          ['the bridge was set down', ['set', bridge, 'down']],
+          ['all guests were detached from the bridge', undefined],
         ] as const)
-          it(`is reached within 5 s, and never with a closed firewall: ${what}`, async () => {
+          it(`is reachable within 5 s after ${what}, and a guest with a closed firewall never is`, async () => {
             if (change) sh('ip', 'link', ...change)
             else for (const one of [uuid, closed]) sh('ip', 'link', 'set', await host.deviceOf(one), 'nomaster')
             await waitFor(() => addresses[0].every((address) => host.isReached(address)), {
@@ -175,7 +175,7 @@ describe('addresses of real guests', function () {
           })
       })
 
-      it('prevents the removal of assigned addresses from the pool', async () => {
+      it('prevents the removal of its addresses from the pool', async () => {
         const refusal = await host.setRouting({ ipv4Pool: { items: [] } }).catch((error: ServiceError) => error)
         expect((refusal as ServiceError).metadata.get('berth-code')).to.deep.equal(['address_in_use'])
         expect((await host.readRouting()).ipv4Pool).to.have.length(8)

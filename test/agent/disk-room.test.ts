@@ -2,14 +2,14 @@ import { expect } from 'chai'
 import { createGuest, createRequest, plainSpec } from '../support/host/agent-calls.js'
 import { AgentProcess } from '../support/host/agent-process.js'
 
-describe('space for a disk', function () {
-  it('is checked before a guest is accepted: a disk cannot be larger than the pool', async () => {
+describe('a request for a guest', function () {
+  it('is rejected if the disk is larger than the pool', async () => {
     const agent = await AgentProcess.create('d')
     try {
       await agent.start()
       await agent.ready()
       const operations = agent.operations()
-      const limits = { ...plainSpec.limits!, diskGb: 9 } // of 8
+      const limits = { ...plainSpec.limits!, diskGb: 9 } // the pool has 8 GiB
       const refused = await createGuest(operations, createRequest(1, 'large', { limits })).then(
         () => 'made',
         (error: Error) => error.message,

@@ -15,7 +15,7 @@ import { SettingsHost } from '../support/host/settings-host.js'
 import { waitFor } from '../support/wait.js'
 
 /*
- * Endless updates of a running guest's firewall, most of them invalid, while datagrams test its ports. Invalid updates
+ * Updates the firewall of a running guest, mostly with invalid rules, while datagrams test its ports. Invalid updates
  * are rejected with the name of the field and change nothing. Each packet meets either the old or the new rules.
  */
 
@@ -24,9 +24,9 @@ const updates = 10_000
 /** Every fifth update is valid. */
 const rightEach = 5
 const enoughMs = 35_000
-/** Minimum number of updates, regardless of the time. */
+/** Minimum number of updates, however long they take. */
 const fewest = 1000
-/** After so many updates the firewall stays unchanged for a while: packets in that time are judged only by it. */
+/** After this many updates the firewall stays unchanged for `holdMs`: only it applies to packets in that time. */
 const holdEach = 200
 const holdMs = 300
 const [always, never, sometimes] = [4000, 4001, [4002, 4003, 4004]] as const
@@ -83,7 +83,7 @@ const valid: fc.Arbitrary<ValidCase> = fc
     }
   })
 
-/** An invalid rule, and its invalid field. */
+/** Invalid rules, each with the name of its invalid field. */
 const wrongRules: readonly (readonly [field: keyof FirewallRule, wrong: Partial<FirewallRule>])[] = [
   ...['0', '65536', '80-79', 'http', '80;drop', '1,,2', '-1', '80-', '1e3', '0x50', '80 90', '٨٠', '80\n'].map(
     (port) => ['port', { port }] as const,
@@ -147,14 +147,14 @@ const invalid: fc.Arbitrary<InvalidCase> = fc.oneof(
   })),
 )
 
-/** A firewall that was in force for some time. */
+/** The open ports of a firewall, and the time during which it was in force. */
 interface InForce {
   readonly fromMs: number
   untilMs: number
   readonly open: ReadonlySet<number>
 }
 
-describe('concurrent firewall updates', function () {
+describe('firewall updates', function () {
   const children: ChildProcess[] = []
   let host: SettingsHost
   let guest: string
@@ -172,7 +172,7 @@ describe('concurrent firewall updates', function () {
     await host?.destroy()
   })
 
-  it(`apply each to all packets or none: ${updates} updates, most of them invalid`, async () => {
+  it(`change all rules at the same time, or none if they are invalid: ${updates} updates during traffic`, async () => {
     const history = [await accept(first())]
     const answers: string[] = []
     const ports = [always, never, ...sometimes].map(String)
@@ -196,7 +196,7 @@ describe('concurrent firewall updates', function () {
     judge(answers, history)
   })
 
-  it('run one after another, and the rules in force are those of the last answer', async () => {
+  it('run one after another if they are requested concurrently, and the last accepted one is in force', async () => {
     const rights = fc.sample(valid, 20)
     const wrongs = fc.sample(invalid, 60)
     const outcomes = await Promise.all(
@@ -245,7 +245,7 @@ describe('concurrent firewall updates', function () {
     expect(told, `${at}: ${JSON.stringify(firewall)}`).to.deep.equal(['invalid_field', field])
   }
 
-  /** The firewall that the agent reports, and the one in the kernel. */
+  /** Compares the firewall that the agent reports, and the one in the kernel, with the last accepted one. */
   async function readBack({ open }: InForce, at: string): Promise<void> {
     expect(await host.firewall(guest), at).to.deep.equal(stored)
     const ports = [...chainOf().matchAll(/\b(400\d)\b/g)].map(([, port]) => Number(port))
@@ -280,7 +280,7 @@ describe('concurrent firewall updates', function () {
     return execFileSync('lxc-info', args).toString().trim()
   }
 
-  /** A tool of packets.py that runs until the test ends. */
+  /** Starts a tool of packets.py, which runs until the test ends. @returns the lines of its output */
   async function python(at: readonly string[], ...args: string[]) {
     const [name = '', ...rest] = [...at, '/usr/bin/python3', packets, ...args]
     const child = spawn(name, rest, { stdio: ['ignore', 'pipe', 'inherit'] })

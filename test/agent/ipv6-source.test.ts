@@ -4,9 +4,9 @@ import { changeSetting, wireMapping } from '../support/host/agent-calls.js'
 import { sh } from '../support/sh.js'
 import { waitFor } from '../support/wait.js'
 
-/* The IPv6 source address of a guest with several addresses, with real guests and packets. */
+/* Tests with a real guest and real packets which of its IPv6 addresses the guest uses as source address. */
 
-describe('a guest whose later addresses are nearer to its clients (RFC 6724)', function () {
+describe('a guest whose additional IPv6 addresses are closer to its clients (RFC 6724)', function () {
   const host = new AddressedHost()
   const [farPrefix, first] = ['2001:db8:6::', '2001:db8:6::5']
   const nearer = [`${guestPrefix}5`, `${guestPrefix}6`]
@@ -26,13 +26,13 @@ describe('a guest whose later addresses are nearer to its clients (RFC 6724)', f
     return sh('nsenter', `--net=/proc/${await host.pidOf(uuid)}/ns/net`, 'ip', '-6', '-oneline', ...args)
   }
 
-  /** Its addresses in the kernel's order, with flags and lifetimes, and its routes, without interface numbers. */
+  /** The guest's addresses in the kernel's order, with flags and lifetimes, and its default route. */
   async function readNetwork(): Promise<string> {
     const addresses = await inside('address', 'show', 'dev', 'eth0', 'scope', 'global')
     return addresses.replaceAll(/^\d+: /gm, '') + (await inside('route', 'show', 'default'))
   }
 
-  /** Expects answers of a server that leaves the choice of its address to the kernel. */
+  /** Expects answers of a server in the guest that lets the kernel choose its source address. */
   async function expectAnswers(name: string): Promise<void> {
     await host.serve(uuid, name)
     const { hostPort } = (await host.guest(uuid)).portMappings[0]!
@@ -42,7 +42,7 @@ describe('a guest whose later addresses are nearer to its clients (RFC 6724)', f
     expect(await inside('route', 'get', outside6)).to.contain(` src ${first} `)
   }
 
-  it('uses its first address as source, also for a mapping, after it got the others', async () => {
+  it('uses its first address as source address after it got the others, also for a mapping', async () => {
     const value = { count: 0, addresses: nearer }
     await changeSetting(host.settings, { $case: 'assignIpv6', value }, { uuid })
     given = await readNetwork()
@@ -50,15 +50,15 @@ describe('a guest whose later addresses are nearer to its clients (RFC 6724)', f
     await expectAnswers('given')
   })
 
-  it('is unchanged after a restart', async () => {
+  it('has the same addresses and the same source address after a restart', async () => {
     await host.power('restart', uuid)
     expect(await readNetwork()).to.equal(given)
     await expectAnswers('restarted')
   })
 
-  it('is unchanged after it rebooted by itself', async () => {
+  it('has the same addresses and the same source address after a reboot from inside', async () => {
     const before = await host.pidOf(uuid)
-    process.kill(Number(before), 'SIGTERM') // BusyBox's init reboots
+    process.kill(Number(before), 'SIGTERM') // BusyBox's init reboots the guest
     await waitFor(async () => ![before, ''].includes(await host.pidOf(uuid)))
     expect(await readNetwork()).to.equal(given)
     await expectAnswers('rebooted')

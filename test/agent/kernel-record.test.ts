@@ -9,7 +9,7 @@ import { createLogger } from '../../shared/logging.js'
 import { moduleUrl, nodeEval } from '../support/programs.js'
 import { sh } from '../support/sh.js'
 
-/** A limit that nothing on a test host reaches. */
+/** A kernel setting whose limit no test host reaches. */
 const path = 'net/ipv6/neigh/default/gc_thresh1'
 
 describe('kernel settings of the host', () => {
@@ -28,7 +28,7 @@ describe('kernel settings of the host', () => {
     rmSync(directory, { recursive: true, force: true })
   })
 
-  it('are restored once the last agent is purged', async () => {
+  it('are restored once the last agent that needs them is purged', async () => {
     expect(original, path).to.be.a('number')
     await writeSysctl(path, 200)
     await recordKernelSettings(first, 'btestkr', file)
@@ -42,7 +42,7 @@ describe('kernel settings of the host', () => {
     expect(existsSync(file)).to.equal(false)
   })
 
-  it('that somebody else changed later are not restored', async () => {
+  it('are not restored if another program changed them later', async () => {
     expect(original, path).to.be.a('number')
     await writeSysctl(path, 200)
     await recordKernelSettings(first, 'btestkr', file)
@@ -52,7 +52,7 @@ describe('kernel settings of the host', () => {
     expect(findSysctl(path)).to.equal(300)
   })
 
-  it('of an uplink are recorded when they are written, not earlier', async () => {
+  it('are recorded for an uplink when the agent changes them, not earlier', async () => {
     const setting = 'net/ipv4/neigh/lo/proxy_delay'
     const own = findSysctl(setting)
     expect(own, setting).to.be.a('number').that.is.not.equal(0)
@@ -64,7 +64,7 @@ describe('kernel settings of the host', () => {
     expect(findSysctl(setting)).to.equal(own)
   })
 
-  it('of another network namespace are restored only there', async () => {
+  it('are restored only in the network namespace in which they were changed', async () => {
     const setting = 'net/ipv4/neigh/lo/proxy_qlen'
     const own = Number(findSysctl(setting))
     const lines = `
@@ -82,7 +82,7 @@ describe('kernel settings of the host', () => {
     expect(findSysctl(setting), 'here it is the host’s own').to.equal(own)
   })
 
-  it('of the agent’s own bridge are not recorded', async () => {
+  it('are not recorded for the agent’s own bridge', async () => {
     await recordKernelSettings(first, 'lo', file)
     const setting = 'net/ipv4/neigh/lo/proxy_delay'
     const own = findSysctl(setting)

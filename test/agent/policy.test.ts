@@ -15,8 +15,8 @@ import { waitFor } from '../support/wait.js'
 import { deadlineOf } from '../support/promised-time.js'
 
 /*
- * A separate agent with a BusyBox guest, and an outside client in a network namespace: the counts of packets, and the
- * suspension of a guest that has used up its quota or its time.
+ * Tests traffic counts, rates, quota, expiry and suspension with a separate agent, a BusyBox guest, and a client
+ * outside of the host in a network namespace.
  */
 
 const clientAddress = '198.18.8.2'
@@ -27,7 +27,7 @@ const exec = promisify(execFile)
 const dayMs = 86_400_000
 const fakeClock = '/usr/lib/x86_64-linux-gnu/faketime/libfaketime.so.1'
 
-/** Bytes of the IP packets of one exchange: 20 of IP, 8 of UDP, and the payload. */
+/** Bytes that a guest sends in one exchange: 20 bytes of IP header, 8 bytes of UDP header, and the payload. */
 const sentBytes = 28 + 972
 const answeredBytes = 28 + 100
 const echo = `import socket
@@ -53,7 +53,7 @@ while True:
     except OSError:
         pass`
 
-describe('traffic, quota and expiry of a guest', function () {
+describe('an agent that limits a guest', function () {
   let host: SettingsHost
   let uuid: string
   let instance: Instance
@@ -74,7 +74,7 @@ describe('traffic, quota and expiry of a guest', function () {
     segment.remove()
   })
 
-  it('counts a known number of bytes exactly, despite kill -9 and a restart of the guest', async () => {
+  it('counts each byte of traffic exactly once, although it is killed and the guest restarts', async () => {
     await exchangePackets(500)
     await expectUse(500)
     const running = exchangePackets(20_000)
@@ -89,12 +89,12 @@ describe('traffic, quota and expiry of a guest', function () {
     await resetTraffic()
     expect(await use()).to.deep.equal([0, 0])
     await exchangePackets(300)
-    await resetTraffic() // before the last packets were counted
+    await resetTraffic() // the last packets are not counted yet
     await exchangePackets(10)
     await expectUse(10)
   })
 
-  it('stops the guest beyond the quota, and blocks it until the count is reset', async () => {
+  it('stops the guest when its quota is used up, and blocks it until the count is reset', async () => {
     await limitTraffic({ monthlyGb: 1, action: 'stop' })
     await useQuota(() => guest().policyBlocked)
     await waitFor(() => guest().status === 'stopped')
@@ -110,10 +110,10 @@ describe('traffic, quota and expiry of a guest', function () {
     expect(await host.power('start', uuid)).to.equal('done')
   })
 
-  it('sends nothing more from then on, even if the guest stops slowly', async () => {
+  it('lets no more packets out when the quota is used up, even if the guest stops slowly', async () => {
     await resetTraffic()
     await limitTraffic({ monthlyGb: 1, action: 'stop' })
-    process.kill(await initPid(), 'SIGSTOP') // it does not receive the signal to halt
+    process.kill(await initPid(), 'SIGSTOP') // the suspended process does not handle the signal to halt
     await whileFlooding(async () => {
       await waitFor(() => guest().policyBlocked)
       const before = countSent()
@@ -125,7 +125,7 @@ describe('traffic, quota and expiry of a guest', function () {
     expect(await host.power('start', uuid)).to.equal('done')
   })
 
-  it('throttles instead if configured, until the quota is raised', async () => {
+  it('throttles the guest instead of stopping it if configured, until the quota is raised', async () => {
     await limitTraffic({ monthlyGb: 1, action: 'throttle' })
     await useQuota(() => guest().throttled)
     expect(guest().policyBlocked).to.equal(false)
@@ -137,7 +137,7 @@ describe('traffic, quota and expiry of a guest', function () {
     await expectMore(await flow('up'), 100)
   })
 
-  it('applies rates to a running guest, keeps them after restarts of guest and agent, and removes them', async () => {
+  it('applies rates to the running guest, keeps them after restarts of guest and agent, and removes them', async () => {
     await setRates(30, 20)
     await expectRates('live', 30, 20)
     await host.power('restart', uuid)
@@ -157,7 +157,7 @@ describe('traffic, quota and expiry of a guest', function () {
     expect(qdiscs()).to.match(/^qdisc noqueue/)
   })
 
-  it('stops and blocks a guest at its expiry, without deletion; removing the expiry unblocks it', async () => {
+  it('stops and blocks the guest when it expires, and unblocks it when its expiry is moved or removed', async () => {
     await setExpiry(Date.now() + 5000)
     expect(guest().policyBlocked).to.equal(false)
     const isEnded = (): boolean => guest().policyBlocked && guest().status === 'stopped'
@@ -170,7 +170,7 @@ describe('traffic, quota and expiry of a guest', function () {
     expect(await host.power('start', uuid)).to.equal('done')
   })
 
-  it('lets a guest suspended in mode network run without network, even after a reboot without an agent', async () => {
+  it('lets a guest suspended in mode network run without network, even if it reboots while no agent runs', async () => {
     await exchangePackets(5)
     await suspend('network')
     expect(guest()).to.include({ status: 'running', policyBlocked: true })
@@ -179,7 +179,7 @@ describe('traffic, quota and expiry of a guest', function () {
     expect(await host.power('restart', uuid)).to.equal('policy_blocked')
     await host.agent.kill()
     const before = await initPid()
-    process.kill(before, 'SIGTERM') // BusyBox's init reboots: its new interface is up, and no agent takes it down
+    process.kill(before, 'SIGTERM') // BusyBox's init reboots the guest: its new interface is up, since no agent runs
     await waitFor(async () => (await initPid()) !== before, { what: 'the reboot' })
     await expectSilent()
     await reconnect()
@@ -196,9 +196,9 @@ describe('traffic, quota and expiry of a guest', function () {
     )
   })
 
-  it('keeps a suspended guest stopped after any crash, and starts it again afterwards', async () => {
+  it('stops a suspended guest although it is killed before, and starts the guest after the suspension', async () => {
     await suspend('stop')
-    await host.agent.kill() // after the write to the journal, before its effects
+    await host.agent.kill() // the suspension is in the journal, but not in effect
     await reconnect()
     await waitFor(() => guest().status === 'stopped', { what: 'its end' })
     for (const action of ['start', 'restart'] as const)
@@ -212,7 +212,7 @@ describe('traffic, quota and expiry of a guest', function () {
     await exchangePackets(5)
   })
 
-  it('resets a month once, although the clock jumps back and forth', async () => {
+  it('resets the count once per month, although the clock jumps back and forth', async () => {
     const nextMonth = { FAKETIME: `+${daysToNextMonth()}d` }
     await exchangePackets(10)
     await waitFor(async () => (await use())[1] >= 10 * sentBytes)
@@ -236,13 +236,13 @@ describe('traffic, quota and expiry of a guest', function () {
     await reconnect()
   })
 
-  /** Connects to an agent with the right clock, and waits until it reports the guest. */
+  /** Restarts the agent with the right clock, connects to it, and waits until it reports the guest. */
   async function reconnect(): Promise<void> {
     await host.restart()
     await host.seen(uuid, 1)
   }
 
-  /** Restarts the agent with another clock. Certificates are not valid then, so tests read its journal. */
+  /** Restarts the agent with another clock. Its certificates are invalid then: tests have to read its journal. */
   async function restartAt(clock: Record<string, string>): Promise<void> {
     await host.agent.kill('SIGTERM')
     const faked = { ...clock, LD_PRELOAD: fakeClock, FAKETIME_DONT_FAKE_MONOTONIC: '1' }
@@ -288,7 +288,7 @@ describe('traffic, quota and expiry of a guest', function () {
     await host.seen(uuid, (await host.change(uuid, { $case: 'unsuspend', value: {} })).revision)
   }
 
-  /** Fails if the guest's packets get out, although the host's end of its interface is up. */
+  /** Fails if packets leave the guest. The host's end of its interface may be up. */
   async function expectSilent(): Promise<void> {
     const isSent = await exchangePackets(1).then(
       () => true,
@@ -323,7 +323,7 @@ describe('traffic, quota and expiry of a guest', function () {
     return ['nsenter', '-t', String(await initPid()), '-n']
   }
 
-  /** Works while the guest sends as much as it can. */
+  /** Calls `work` while the guest sends as many packets as it can. */
   async function whileFlooding(work: () => Promise<void>): Promise<void> {
     const [program = '', ...args] = [...(await atGuest()), '/usr/bin/python3', '-c', flood]
     const sender = spawn(program, args, { stdio: 'ignore' })
@@ -334,7 +334,7 @@ describe('traffic, quota and expiry of a guest', function () {
     }
   }
 
-  /** The kernel's count at this moment. */
+  /** Bytes sent by the guest, read directly from the kernel's counter. */
   function countSent(): number {
     const set = execFileSync('nft', ['list', 'set', 'inet', instance.table, 'sent']).toString()
     return Number(/ bytes (\d+)/.exec(set)?.[1])

@@ -9,10 +9,10 @@ import { waitFor } from '../support/wait.js'
 
 const tag = 'sp'
 
-/** On a separate agent with BusyBox guests. */
+/** Uses a separate agent with BusyBox guests. */
 describe('port mappings of a guest', function () {
   let host: SettingsHost
-  /** A running guest, and one that never ran. */
+  /** UUID of a running guest. The other one, `stopped`, never ran. */
   let running: string
   let stopped: string
   let gateway: string
@@ -30,7 +30,7 @@ describe('port mappings of a guest', function () {
   after(() => host?.destroy())
   afterEach(() => Promise.all([running, stopped].map((uuid) => host.removeMappings(uuid))))
 
-  it('are added, changed and removed, and watchers see the same state as the answer', async () => {
+  it('can be added, changed and removed, and watchers see the state that the answer contains', async () => {
     const one = await host.addMapping(stopped, { containerPort: 80, description: 'web' })
     const [web] = one.portMappings
     expect(web!.hostPort).to.be.within(20000, 29999)
@@ -44,7 +44,7 @@ describe('port mappings of a guest', function () {
     expect((await host.seen(stopped, left.revision)).portMappings).to.deep.equal(left.portMappings)
   })
 
-  it('are added once per operation', async () => {
+  it('are added only once if a request is repeated with the same operation id', async () => {
     const change = { $case: 'addPortMapping', value: wireMapping({ containerPort: 81 }) } as const
     const target = { uuid: stopped, operationId: randomUUID() }
     const first = await changeSetting(host.client, change, target)
@@ -53,7 +53,7 @@ describe('port mappings of a guest', function () {
     expect(first.portMappings).to.have.length(1)
   })
 
-  it('are stored as ranges', async () => {
+  it('can be port ranges, whose host ports no other mapping of the same protocol can use', async () => {
     const range = { containerPort: 21000, containerPortEnd: 21999, hostPort: 21000, hostPortEnd: 21999 }
     const { portMappings } = await host.addMapping(running, range)
     expect(portMappings).to.deep.equal([wireMapping(range)])
@@ -61,7 +61,7 @@ describe('port mappings of a guest', function () {
     expect(await codeOf(host.addMapping(stopped, { ...range, protocol: 'udp' }))).to.equal('accepted')
   })
 
-  it('are limited per guest, in total and for both protocols', async () => {
+  it('are limited to a total number of ports per guest, which counts both protocols together', async () => {
     const range = { containerPort: 20000, containerPortEnd: 20999 }
     const { portMappings: mappings } = await host.addMapping(running, range)
     expect(await codeOf(host.addMapping(running, { ...range, protocol: 'udp' }))).to.equal('resource_exhausted')
@@ -74,7 +74,7 @@ describe('port mappings of a guest', function () {
     expect(await codeOf(host.addMapping(running, { containerPort: 22 }))).to.equal('resource_exhausted')
   })
 
-  it('reject ports that are in use, out of range or malformed, without a change', async () => {
+  it('are rejected without a change if a port is in use, out of range or malformed', async () => {
     const { portMappings: mappings } = await host.addMapping(running, { containerPort: 22, hostPort: 25022 })
     const server = await listen(25555)
     try {
@@ -98,7 +98,7 @@ describe('port mappings of a guest', function () {
     expect(host.guest(stopped).portMappings).to.deep.equal([])
   })
 
-  it('keep their ports although a program of the host listens there later', async () => {
+  it('keep their ports even if a host program listens on them later', async () => {
     await host.addMapping(stopped, { containerPort: 22, hostPort: 25556 })
     const server = await listen(25556)
     try {
@@ -111,7 +111,7 @@ describe('port mappings of a guest', function () {
     }
   })
 
-  it('lose only one if two requests remove the first at once; one of two with the same revision wins', async () => {
+  it('are removed one per concurrent request; a request with an outdated revision is rejected', async () => {
     const ports = [25001, 25002, 25003, 25004]
     let revision = 0
     for (const hostPort of ports) ({ revision } = await host.addMapping(running, { containerPort: 1, hostPort }))
@@ -125,7 +125,7 @@ describe('port mappings of a guest', function () {
     expect((await host.removeMapping(running, 0)).portMappings).to.deep.equal([])
   })
 
-  it('give one port to one of twenty concurrent requests', async () => {
+  it('are added for only one of twenty concurrent requests for the same port', async () => {
     const wanted = Array.from({ length: 20 }, (_, n) =>
       codeOf(host.addMapping(n % 2 ? running : stopped, { containerPort: 1, hostPort: 26000 })),
     )
@@ -134,7 +134,7 @@ describe('port mappings of a guest', function () {
     expect(codes.filter((code) => code === 'port_conflict')).to.have.lengthOf(19)
   })
 
-  it('include a search for free ports', async () => {
+  it('can use host ports that a search for free ports returned', async () => {
     const find = (hostIp: string, count: number) =>
       call(host.client.findFreePorts.bind(host.client), { protocol: 'tcp', hostIp, count })
     const { ports } = await find('', 5)
@@ -143,7 +143,7 @@ describe('port mappings of a guest', function () {
     expect(await codeOf(find('', 0))).to.equal('invalid_field')
   })
 
-  it('work from the answer to their creation until the answer to their removal', async () => {
+  it('forward connections from the answer to their creation until the answer to their removal', async () => {
     const echo = host.answerInside(`x${tag}-1`, 8080)
     try {
       const { portMappings: mappings } = await host.addMapping(running, { containerPort: 8080 })
@@ -160,7 +160,7 @@ describe('port mappings of a guest', function () {
     }
   })
 
-  it('work again after somebody deleted the guest’s interface', async () => {
+  it('forward connections again after another program deleted the guest’s interface', async () => {
     const echo = host.answerInside(`x${tag}-1`, 8080)
     const answers = (port: number) => async (): Promise<boolean> => (await askPeer(gateway, port)) === 'hello'
     try {

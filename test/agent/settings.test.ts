@@ -12,10 +12,10 @@ import { waitFor } from '../support/wait.js'
 const tag = 'st'
 const day = 86_400_000
 
-/** On a separate agent with BusyBox guests. port-mappings.test.ts tests ports. */
+/** Uses a separate agent with BusyBox guests. port-mappings.test.ts tests port mappings. */
 describe('settings of a guest', function () {
   let host: SettingsHost
-  /** A running guest, and one that never ran. */
+  /** UUID of a running guest. The other one, `stopped`, never ran. */
   let running: string
   let stopped: string
 
@@ -34,7 +34,7 @@ describe('settings of a guest', function () {
     const off = { enabled: false, defaultAction: 'ACCEPT', rules: [] }
     afterEach(() => set(running, off))
 
-    it('is off, then stored as sent, with stable ids', async () => {
+    it('is disabled at first, and is then stored in normalized form with ids that stay the same', async () => {
       expect(await host.firewall(stopped)).to.deep.equal(off)
       const wanted = {
         enabled: true,
@@ -51,7 +51,7 @@ describe('settings of a guest', function () {
       expect(again.rules.slice(0, 2)).to.deep.equal(stored.rules)
     })
 
-    it('stays unchanged if the new rules are invalid or another request was faster', async () => {
+    it('stays unchanged if the new rules are invalid or the revision is outdated', async () => {
       const stored = await set(stopped, {
         enabled: true,
         defaultAction: 'DROP',
@@ -79,7 +79,7 @@ describe('settings of a guest', function () {
   })
 
   describe('limits', () => {
-    it('apply at once to a running guest, and omitted fields stay', async () => {
+    it('apply at once to a running guest, and omitted fields stay unchanged', async () => {
       const before = host.guest(running).limits!
       const { limits, revision } = await host.setLimits(running, { ramMb: 128, networkDownMbps: 50 })
       expect(limits).to.deep.equal({ ...before, ramMb: 128, networkDownMbps: 50 })
@@ -90,7 +90,7 @@ describe('settings of a guest', function () {
       expect(rateMbps(1)).to.equal(undefined)
     })
 
-    it('are rejected beyond the host’s capacity and rules, without a change', async () => {
+    it('are rejected without a change if they exceed the host’s capacity or the permitted values', async () => {
       const before = host.guest(running).limits!
       expect(await codeOf(host.setLimits(running, { vcpuMilli: 250_000 }))).to.equal('resource_exhausted')
       expect(await codeOf(host.setLimits(running, { ramMb: 4_000_000 }))).to.equal('resource_exhausted')
@@ -98,7 +98,7 @@ describe('settings of a guest', function () {
       expect(host.guest(running).limits).to.deep.equal(before)
     })
 
-    it('that exceed a host that became smaller stay, and do not block others', async () => {
+    it('stay in force on a host that became too small for them, and other limits can be changed', async () => {
       const { vcpuMilli, ramMb } = host.guest(stopped).limits!
       const tooLarge = { vcpuMilli: 250_000, ramMb: 4_000_000 }
       await rewriteLimits(stopped, tooLarge)
@@ -110,7 +110,7 @@ describe('settings of a guest', function () {
       await host.setLimits(stopped, { vcpuMilli })
     })
 
-    it('of a stopped guest apply from its start on', async () => {
+    it('apply to a stopped guest when it starts', async () => {
       await host.setLimits(stopped, { ramMb: 96, networkDownMbps: 20 })
       expect(await host.power('start', stopped)).to.equal('done')
       expect(memoryLimit(2)).to.equal(96 * 1024 ** 2)
@@ -118,7 +118,7 @@ describe('settings of a guest', function () {
       expect(await host.power('stop', stopped)).to.equal('done')
     })
 
-    /** Changes limits as if they were set when the host was larger. */
+    /** Writes limits to the journal, as if they had been set when the host was larger. */
     async function rewriteLimits(uuid: string, change: Record<string, number>): Promise<void> {
       host.disconnect()
       await host.agent.kill('SIGTERM')
@@ -139,7 +139,7 @@ describe('settings of a guest', function () {
   })
 
   describe('quota and expiry', () => {
-    it('block, stop and release a guest', async () => {
+    it('block and stop an expired guest until its expiry is extended', async () => {
       await host.setExpiry(running, Date.now() - 1000)
       const blocked = await waitFor(() => {
         const { status, policyBlocked } = host.guest(running)
@@ -154,7 +154,7 @@ describe('settings of a guest', function () {
       expect(await codeOf(host.setExpiry(running, -5))).to.equal('invalid_field')
     })
 
-    it('keep omitted fields of a quota', async () => {
+    it('keep the fields of a quota that a change omits', async () => {
       await host.setTrafficLimit(stopped, { monthlyGb: 100, resetDay: 5 })
       const { traffic } = await host.setTrafficLimit(stopped, { monthlyGb: 50 })
       expect(traffic).to.include({ monthlyGb: 50, resetDay: 5 })
@@ -165,7 +165,7 @@ describe('settings of a guest', function () {
     })
   })
 
-  it('survive a kill of the agent', async () => {
+  it('are the same after the agent was killed', async () => {
     await host.addMapping(running, { containerPort: 22, hostPort: 27022 })
     const firewall = { enabled: true, defaultAction: 'DROP', rules: [] }
     const { revision } = await host.setFirewall(running, firewall)

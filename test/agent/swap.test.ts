@@ -26,7 +26,7 @@ describe('the swap of a killed agent', function () {
     expect([swapsBelow(directory), existsSync(directory)], 'the purge leaves nothing').to.deep.equal([[], false])
   })
 
-  /** Submits a change; once it resolves, it is journaled and the agent may be killed. */
+  /** Submits a change. When this resolves, the change is in the journal, so the agent can be killed. */
   async function order(action: SwapAction, sizeMb = 0): Promise<string> {
     const [client, operationId] = [agent.operations(), randomUUID()]
     const value = { action, sizeMb }
@@ -55,7 +55,7 @@ describe('the swap of a killed agent', function () {
     await agent.ready()
   }
 
-  it('stays in use', async () => {
+  it('stays in use when the agent is killed and started again', async () => {
     await done(await order('create', 64))
     await agent.kill()
     expect(swapsBelow(agent.directory)).to.have.length(1)
@@ -64,7 +64,7 @@ describe('the swap of a killed agent', function () {
     expect(await read()).to.include({ enabled: true, fileBytes: 64 * mib })
   })
 
-  it('is in use at every moment of a resize, and has the new size at the end', async () => {
+  it('is in use at every moment of a resize, and has the new size after the agent was started again', async () => {
     let longestMs = 60
     for (let round = 0; round < rounds; round++) {
       const sizeMb = round % 2 === 0 ? 96 : 64
@@ -84,7 +84,7 @@ describe('the swap of a killed agent', function () {
     }
   })
 
-  it('is activated by the agent if the boot did not, unless it is disabled', async () => {
+  it('is activated by the agent at its start if the boot did not activate it, unless it is disabled', async () => {
     sh('swapoff', swapsBelow(agent.directory)[0]!)
     await restart()
     expect(swapsBelow(agent.directory)).to.have.length(1)
@@ -96,7 +96,7 @@ describe('the swap of a killed agent', function () {
     expect(swapsBelow(agent.directory)).to.have.length(1)
   })
 
-  it('is available together with the history of its host from the same agent', async () => {
+  it('does not prevent the agent from returning the history of its host', async () => {
     const client = agent.hosts()
     const { history } = await call(client.getHostHistory.bind(client), {
       range: 'year',

@@ -2,7 +2,7 @@ import { expect } from 'chai'
 import { unlimitedTraffic } from '../../agent/guests/record/record.js'
 import { TrafficHost } from '../support/network/traffic-host.js'
 
-describe('expiry and traffic with a wrong clock', () => {
+describe('an agent whose clock was wrong', () => {
   let host: TrafficHost
   beforeEach(() => (host = new TrafficHost()))
   afterEach(() => host.destroy())
@@ -23,7 +23,7 @@ describe('expiry and traffic with a wrong clock', () => {
     await host.keeper.look()
   })
 
-  /** Lets time pass, with the agent's regular checks. */
+  /** Lets time pass, with the agent's check every 10 seconds. */
   async function pass(ms: number): Promise<void> {
     for (let left = ms; left > 0; left -= 10_000) {
       host.nowMs += 10_000
@@ -35,7 +35,7 @@ describe('expiry and traffic with a wrong clock', () => {
   const jump = (ms: number): Promise<void> => ((host.nowMs += ms), host.keeper.look())
 
   for (const days of [40, -40, 3650])
-    it(`stops no guest and starts no new period when the clock is wrong by ${days} days for 50 s`, async () => {
+    it(`stops no guest and starts no new traffic period when the clock is wrong by ${days} days for 50 s`, async () => {
       await jump(days * dayMs)
       await pass(50_000)
       await jump(-days * dayMs)
@@ -45,7 +45,7 @@ describe('expiry and traffic with a wrong clock', () => {
       expect(host.store.get(guest).policy.expired).to.equal(false)
     })
 
-  it('stops a guest that has expired once the new time has been stable for minutes', async () => {
+  it('stops a guest that expired when the clock jumped, once the new time is stable for minutes', async () => {
     await jump(40 * dayMs)
     await pass(4 * minuteMs)
     expect(host.stopped).to.deep.equal([])
@@ -53,7 +53,7 @@ describe('expiry and traffic with a wrong clock', () => {
     expect(host.stopped).to.deep.equal([guest])
   })
 
-  it('restarts a guest that a longer wrong clock had stopped', async () => {
+  it('starts a guest again that it stopped because the clock was wrong for minutes', async () => {
     await jump(40 * dayMs)
     await pass(6 * minuteMs)
     expect(host.stopped).to.deep.equal([guest])
@@ -67,7 +67,7 @@ describe('expiry and traffic with a wrong clock', () => {
     expect([host.stopped, host.started]).to.deep.equal([[guest], [guest]])
   })
 
-  it('does not start a guest that was stopped before, or whose expiry was extended', async () => {
+  it('does not start a guest that was already stopped, or whose expiry was extended', async () => {
     const stopped = host.guest(2, { status: 'stopped', wanted: 'stopped', expiresAtMs: start + dayMs })
     const extended = host.guest(3, { expiresAtMs: start + dayMs })
     await pass(20_000)
@@ -83,7 +83,7 @@ describe('expiry and traffic with a wrong clock', () => {
     expect(host.store.get(stopped).wanted).to.equal('stopped')
   })
 
-  it('leaves an expired guest stopped when the host boots without the time, until its expiry is extended', async () => {
+  it('keeps a guest expired when the host boots with a clock at 1970, until its expiry is extended', async () => {
     host.store.update(guest, { expiresAtMs: host.nowMs - 1000 })
     await host.keeper.look()
     expect(host.stopped).to.deep.equal([guest])
@@ -98,7 +98,7 @@ describe('expiry and traffic with a wrong clock', () => {
     expect(host.store.get(guest).policy.expired).to.equal(false)
   })
 
-  it('leaves an expired guest stopped while the clock is behind', async () => {
+  it('keeps an expired guest stopped although the clock is 40 days behind for 50 s', async () => {
     await pass(6 * minuteMs)
     host.store.update(guest, { expiresAtMs: host.nowMs - 1000 })
     await host.keeper.look()

@@ -4,16 +4,16 @@ import { ratesOf } from '../../agent/guests/policy/policy.js'
 import { unlimitedTraffic } from '../../agent/guests/record/record.js'
 import { at, config, time, TrafficHost } from '../support/network/traffic-host.js'
 
-/* The keeper with a journal on disk; the host's counters, its clock and the guests' interfaces are set by hand. */
+/* Tests the traffic keeper with a journal on disk. The tests set the host's counters, clock and interfaces. */
 
 const gb = 1e9
 
-describe('traffic', () => {
+describe('the traffic keeper', () => {
   let host: TrafficHost
   beforeEach(() => (host = new TrafficHost()))
   afterEach(() => host.destroy())
 
-  it('counts each guest’s bytes by direction, across crashes, restarts and reboots', async () => {
+  it('counts the bytes of each guest and direction, across crashes, restarts and reboots', async () => {
     const [a, b] = [host.guest(1), host.guest(2)]
     host.receive(a, 1000, 200)
     host.receive(b, 5)
@@ -32,7 +32,7 @@ describe('traffic', () => {
     expect(host.used(a)).to.deep.equal([6001, 200])
   })
 
-  it('never loses or doubles a byte, except those since the last reading before a reboot', async () => {
+  it('counts each byte exactly once, except those between the last reading and a reboot', async () => {
     const step = fc.oneof(
       fc.record({ kind: fc.constant('bytes' as const), rx: fc.nat(1e9), tx: fc.nat(1e9) }),
       fc.constantFrom({ kind: 'look' as const }, { kind: 'crash' as const }, { kind: 'reboot' as const }),
@@ -75,7 +75,7 @@ describe('traffic', () => {
     )
   })
 
-  it('resets once for a new month, whatever the clock does', async () => {
+  it('resets the count once for a new month, even if the clock jumps back and forth', async () => {
     const uuid = host.guest(1)
     const seen: [string, number][] = []
     for (const [day, bytes] of [
@@ -104,7 +104,7 @@ describe('traffic', () => {
     ])
   })
 
-  it('resets months as usual after a clock that was years ahead is right again', async () => {
+  it('resets the count every month as usual after a clock that was years ahead was corrected', async () => {
     const uuid = host.guest(1)
     const seen: [string, number][] = []
     for (const day of ['2031-01-01', '2026-11-21', '2026-12-01', '2027-01-01']) {
@@ -122,7 +122,7 @@ describe('traffic', () => {
     ])
   })
 
-  it('counts received bytes until a guest stops, but nothing sent to a stopped guest', async () => {
+  it('counts the bytes that a guest received before it stopped, but not those sent to a stopped guest', async () => {
     const uuid = host.guest(1)
     await host.keeper.look()
     host.receive(uuid, 1000)
@@ -134,7 +134,7 @@ describe('traffic', () => {
       await host.keeper.look()
       expect(host.used(uuid)).to.deep.equal([1000, 0])
     }
-    // It ran in between, since it has sent something.
+    // The guest has sent bytes, which means that it ran in between.
     host.receive(uuid, 60, 40)
     await host.keeper.look()
     expect(host.used(uuid)).to.deep.equal([1060, 40])
@@ -155,7 +155,7 @@ describe('traffic', () => {
     expect(host.used(uuid)).to.deep.equal([50, 0])
   })
 
-  it('returns to the present month by a reset after a clock that was a month ahead', async () => {
+  it('returns to the current month when the count is reset after the clock was a month ahead', async () => {
     const uuid = host.guest(1)
     host.nowMs = at('2026-12-01 00:00:00')
     await host.keeper.look()
@@ -168,7 +168,7 @@ describe('traffic', () => {
     expect(host.keeper.readUse(host.store.get(uuid)).periodStart).to.equal('2026-11-01')
   })
 
-  it('counts bytes before a reset in the former period, read or not', async () => {
+  it('does not count bytes from before a reset after it, even if they were not read yet', async () => {
     const [a, b] = [host.guest(1), host.guest(2)]
     host.receive(a, 1000, 200)
     await host.keeper.look()
@@ -188,7 +188,7 @@ describe('traffic', () => {
     expect(host.used(a)).to.deep.equal([5, 0])
   })
 
-  it('resets without waiting for counters that cannot be read', async () => {
+  it('resets the count even if the host’s counters cannot be read', async () => {
     const uuid = host.guest(1, { traffic: { ...unlimitedTraffic, monthlyGb: 1 } })
     host.receive(uuid, gb)
     await host.keeper.look()
@@ -197,7 +197,7 @@ describe('traffic', () => {
     expect([host.used(uuid), host.policy(uuid).overQuota]).to.deep.equal([[0, 0], false])
   })
 
-  it('resets on the guest’s own day, and shows the next date', async () => {
+  it('resets the count on the day of the month that the guest has, and shows the date of the next reset', async () => {
     const uuid = host.guest(1, { traffic: { ...unlimitedTraffic, resetDay: 25 } })
     host.receive(uuid, 10)
     await host.keeper.look()
@@ -225,12 +225,12 @@ describe('traffic', () => {
 
   for (const [name, unblock] of [
     ['a reset', (uuid: string) => host.reset(uuid)],
-    ['a raise', (uuid: string) => host.limit(uuid, { monthlyGb: 2 })],
-    ['no quota', (uuid: string) => host.limit(uuid, { monthlyGb: 0 })],
-    ['another action', (uuid: string) => host.limit(uuid, { action: 'none', monthlyGb: 5 })],
+    ['a raise of the quota', (uuid: string) => host.limit(uuid, { monthlyGb: 2 })],
+    ['the removal of the quota', (uuid: string) => host.limit(uuid, { monthlyGb: 0 })],
+    ['a change to the action none', (uuid: string) => host.limit(uuid, { action: 'none', monthlyGb: 5 })],
     ['a new month', async () => ((host.nowMs = at('2026-12-01 00:00:00')), host.keeper.look())],
   ] as const)
-    it(`${name} unblocks it and does not start it`, async () => {
+    it(`unblocks a guest after ${name}, but does not start it`, async () => {
       const uuid = host.guest(1, { traffic: { ...unlimitedTraffic, monthlyGb: 1 } })
       host.receive(uuid, gb)
       await host.keeper.look()
@@ -256,7 +256,7 @@ describe('traffic', () => {
     expect(host.stopped).to.deep.equal([])
   })
 
-  it('only records the end of a quota without an action', async () => {
+  it('only records that a quota is used up if the quota has no action', async () => {
     const uuid = host.guest(1, { traffic: { ...unlimitedTraffic, mode: 'split', outGb: 1, action: 'none' } })
     host.receive(uuid, 5 * gb, gb)
     await host.keeper.look()
@@ -285,7 +285,7 @@ describe('traffic', () => {
     expect([host.store.get(uuid).wanted, host.stopped]).to.deep.equal(['stopped', [uuid]])
   })
 
-  it('stops a busy guest after its operation', async () => {
+  it('stops an expired guest that has a running operation after the end of that operation', async () => {
     const uuid = host.guest(1, { expiresAtMs: 1 })
     host.busy = true
     await host.keeper.look()
@@ -295,7 +295,7 @@ describe('traffic', () => {
     expect(host.stopped).to.deep.equal([uuid])
   })
 
-  it('leaves guests unchanged that are being deleted or broken', async () => {
+  it('does not stop expired guests that are broken or being deleted', async () => {
     for (const [id, status] of [
       [1, 'deleting'],
       [2, 'error'],
@@ -305,7 +305,7 @@ describe('traffic', () => {
     expect(host.stopped).to.deep.equal([])
   })
 
-  it('writes nothing for a reading without changes', async () => {
+  it('writes nothing to the journal if no counter has changed', async () => {
     const uuid = host.guest(1)
     host.receive(uuid, 5)
     await host.keeper.look()
@@ -316,7 +316,7 @@ describe('traffic', () => {
     expect([written.get(), host.store.get(uuid).revision]).to.deep.equal([before, revision])
   })
 
-  it('is deleted with the guest', async () => {
+  it('deletes the counts together with the guest', async () => {
     const uuid = host.guest(1)
     host.receive(uuid, 5)
     await host.keeper.look()

@@ -7,20 +7,20 @@ import { waitFor } from '../support/wait.js'
 
 const dayMs = 86_400_000
 
-describe('upkeep', function () {
+describe('an agent', function () {
   let pki: TestPki
   before(async () => {
     pki = await createTestPki()
   })
   after(() => pki.remove())
 
-  /** The agent's program, in this process. */
+  /** Starts the agent in the process of the test. */
   async function startAgent(operations: Record<string, number>): Promise<LabAgent> {
     const { identityDir } = await pki.enrol('h-upkeep')
     return LabAgent.start({ identityDir, config: { operations } })
   }
 
-  it('of an agent removes operations from the journal that ended too long ago', async () => {
+  it('removes operations, and ids of removed operations, from the journal after the configured time', async () => {
     const agent = await startAgent({ keep_days: 2 })
     try {
       await agent.stop()
@@ -37,7 +37,7 @@ describe('upkeep', function () {
     }
   })
 
-  it('of an agent bounds the number of operations, and of ids of removed ones', async () => {
+  it('keeps at most the configured number of operations, and of ids of removed operations', async () => {
     const agent = await startAgent({ keep: 100, remember: 1000 })
     try {
       await agent.stop()
@@ -61,7 +61,7 @@ describe('upkeep', function () {
   })
 })
 
-/** So many, each a second older than the one before. */
+/** Ages in milliseconds of `count` operations by id. Each operation is a second older than the one before. */
 function agesFrom(ageMs: number, name: string, count: number): Record<string, number> {
   const ages = Array.from({ length: count }, (_, n) => [`${name}${String(n).padStart(4, '0')}`, ageMs + n * 1000])
   return Object.fromEntries(ages) as Record<string, number>
