@@ -4,10 +4,10 @@ import { guestSubject } from '../../agent/guests/operations/guest-order.js'
 import { define, expectRefused, fail, Gate, order, step, useEngines } from '../support/operations/operation-lab.js'
 import { waitFor } from '../support/wait.js'
 
-describe('operations cancelled and removed', () => {
+describe('the operation engine', () => {
   const lab = useEngines()
 
-  it('cancels a pending operation, settles it and lets the next run', async () => {
+  it('cancels a pending operation, settles it and runs the next one', async () => {
     const gate = new Gate()
     const settled: string[] = []
     const definition = define('a', [gate.step], {
@@ -26,7 +26,7 @@ describe('operations cancelled and removed', () => {
     expect(settled).to.deep.equal(['2 canceled', '1 done', '3 done'])
   })
 
-  it('cancels the first in line before it begins', async () => {
+  it('cancels the first pending operation of a guest before it begins', async () => {
     const engine = lab.start([define('a', [])])
     for (const id of ['1', '2']) engine.submit(order(id, 'a', 'g'))
     engine.cancel('1')
@@ -38,7 +38,7 @@ describe('operations cancelled and removed', () => {
     expect(engine.stats()).to.include({ pending: 0, canceled: 2, done: 1 })
   })
 
-  it('aborts a cancelable step, and undoes the earlier ones', async () => {
+  it('aborts the running step of a canceled operation, and undoes it and the earlier steps', async () => {
     const done: string[] = []
     const noted = (name: string): Step<unknown> => ({
       ...step(name, () => void done.push(name)),
@@ -67,7 +67,7 @@ describe('operations cancelled and removed', () => {
     expectRefused(() => engine.cancel('1'), 'invalid_state')
   })
 
-  it('is effective even if the step succeeds', async () => {
+  it('undoes a canceled operation even if its running step still succeeds', async () => {
     const gate = new Gate()
     const undone: string[] = []
     const deaf = { ...gate.step, cancelable: true, undo: async () => void undone.push('gate') }
@@ -80,7 +80,7 @@ describe('operations cancelled and removed', () => {
     expect(undone).to.deep.equal(['gate'])
   })
 
-  it('is a failure if the operation cannot be undone', async () => {
+  it('reports a canceled operation as failed if it cannot be undone', async () => {
     const gate = new Gate()
     const stuck = { ...gate.step, cancelable: true, undo: async () => fail('stuck') }
     const engine = lab.start([define('a', [stuck])])
@@ -92,7 +92,7 @@ describe('operations cancelled and removed', () => {
     expect([status, error]).to.deep.equal(['failed', 'canceled; undo of gate failed: stuck'])
   })
 
-  it('is carried out by the next agent if one ends before it notifies the step', async () => {
+  it('cancels an operation after a restart if the running step did not react to the cancellation before', async () => {
     const gate = new Gate()
     const runs: string[] = []
     const deaf = {
@@ -113,7 +113,7 @@ describe('operations cancelled and removed', () => {
   })
 
   for (const left of ['long', 'second'])
-    it(`is undone completely by the next agent where one ends in the middle of undoing its step ${left}`, async () => {
+    it(`completes the undo of a canceled operation after a restart during the undo of step ${left}`, async () => {
       const gate = new Gate()
       const runs: string[] = []
       const settled: string[] = []
@@ -161,7 +161,7 @@ describe('operations cancelled and removed', () => {
       gate.open()
     })
 
-  it('removes an ended operation, as a change that watchers see', async () => {
+  it('removes an ended operation, and records the removal as a change that watchers see', async () => {
     const gate = new Gate()
     const engine = lab.start([define('a', [gate.step])], { parallel: 1 })
     for (const id of ['1', '2']) engine.submit(order(id, 'a', ''))
@@ -179,7 +179,7 @@ describe('operations cancelled and removed', () => {
     expectRefused(() => engine.get('1'), 'not_found')
   })
 
-  it('prunes operations that ended long ago, and no others', async () => {
+  it('prunes only operations that ended more than the given number of days ago', async () => {
     const day = 86_400_000
     let now = day
     const clock = { now: () => now, sleep: async () => undefined }
@@ -198,7 +198,7 @@ describe('operations cancelled and removed', () => {
     await engine.wait('open')
   })
 
-  it('lets a deletion cancel pending operations, but not running ones or another deletion', async () => {
+  it('cancels pending operations of a guest that is to be deleted, but no running one and no deletion', async () => {
     const gate = new Gate()
     const settled: string[] = []
     const settle = ({ id }: { id: string }, { status }: OperationOutcome): void => void settled.push(`${id} ${status}`)
@@ -224,7 +224,7 @@ describe('operations cancelled and removed', () => {
     expect((await engine.wait('other')).status).to.equal('done')
   })
 
-  it('cancels nothing when the deletion is refused', async () => {
+  it('cancels no operation of a guest whose deletion is rejected', async () => {
     const engine = lab.start([define('a', []), define('delete', [], { forwardOnly: true })])
     engine.submit(order('1', 'a', 'g'))
     const refused = { ...order('d', 'delete', 'g'), reserve: () => fail() }

@@ -4,7 +4,7 @@ import type { OperationDefinition, Step } from '../../agent/operations/types.js'
 import { define, fail, Gate, order, step, useEngines } from '../support/operations/operation-lab.js'
 import { waitFor } from '../support/wait.js'
 
-/** Creations composed like agent/guests/operations/create.ts, of guests that are lines of a log. */
+/** Has the steps of agent/guests/operations/create.ts, each of which only writes a line to a log. */
 class Creations {
   readonly log: string[] = []
   readonly #disksFirst = new DisksFirst()
@@ -55,10 +55,10 @@ class Creations {
 
 const named = (count: number): string[] => Array.from({ length: count }, (_, n) => `g${n}`)
 
-describe('disks before boots', () => {
+describe('the creation of guests', () => {
   const lab = useEngines()
 
-  it('gives all concurrently requested guests their disks before the first one boots', async () => {
+  it('creates the disks of all concurrently requested guests before it boots the first one', async () => {
     const creations = new Creations()
     const engine = lab.start([creations.definition], { parallel: 3 })
     const guests = named(30)
@@ -68,7 +68,7 @@ describe('disks before boots', () => {
     expect(creations.count('boot')).to.equal(30)
   })
 
-  it('creates later requested disks before it starts waiting guests', async () => {
+  it('creates the disk of a guest that is requested later before it boots waiting guests', async () => {
     const gates = new Map(['g0', 'g1', 'g2'].map((guest) => [guest, new Gate()]))
     const creations = new Creations({ disk: (guest) => gates.get(guest)!.pass() })
     const engine = lab.start([creations.definition], { parallel: 2 })
@@ -84,7 +84,7 @@ describe('disks before boots', () => {
     expect(creations.disksFirst).to.equal(3)
   })
 
-  it('creates a disk before a boot that gets its slot at the same moment', async () => {
+  it('creates the disk of one guest before it boots another one that is ready at the same moment', async () => {
     const configure = async (guest: string): Promise<void> => {
       if (guest === 'g0') engine.submit(order('g1', 'create', 'g1'))
     }
@@ -96,7 +96,7 @@ describe('disks before boots', () => {
     expect(creations.disksFirst).to.equal(2)
   })
 
-  it('does not let a single creation wait, whatever else runs', async () => {
+  it('boots a single guest without a wait, whatever other operations run', async () => {
     const gate = new Gate()
     const creations = new Creations()
     const engine = lab.start([creations.definition, define('other', [gate.step])], { parallel: 2 })
@@ -107,7 +107,7 @@ describe('disks before boots', () => {
     gate.open()
   })
 
-  it('frees the operation slots of waiting and booting guests', async () => {
+  it('lets other operations run while guests wait for their boot, and while they boot', async () => {
     const [disk, boot] = [new Gate(), new Gate()]
     const slow = (gate: Gate) => async (guest: string) => (guest === 'slow' ? gate.pass() : undefined)
     const creations = new Creations({ disk: slow(disk), boot: slow(boot) })
@@ -127,14 +127,14 @@ describe('disks before boots', () => {
     expect((await engine.wait('slow')).status).to.equal('done')
   })
 
-  it('ends the wait even if more guests are requested continuously', async () => {
+  it('boots the first guest even if more guests are requested continuously', async () => {
     const begun: string[] = []
     let going = true
     const disk = async (guest: string): Promise<void> => {
       const count = begun.push(guest)
       if (!going) return
       engine.submit(order(`g${count}`, 'create', `g${count}`))
-      await waitFor(() => begun.length > count, { intervalMs: 1 }) // none ends before the next one has begun
+      await waitFor(() => begun.length > count, { intervalMs: 1 }) // no creation ends before the next one has begun
     }
     const creations = new Creations({ disk })
     const engine = lab.start([creations.definition], { parallel: 4 })
@@ -145,7 +145,7 @@ describe('disks before boots', () => {
     expect(creations.count('boot')).to.equal(begun.length)
   })
 
-  it('starts at most 16 at once, whatever their number', async () => {
+  it('boots at most 16 guests at the same time', async () => {
     let [now, most] = [0, 0]
     const all = new Gate()
     const boot = async (): Promise<void> => {
@@ -163,7 +163,7 @@ describe('disks before boots', () => {
     expect([most, creations.count('boot')]).to.deep.equal([16, 22])
   })
 
-  it('waits neither for a failed nor for a canceled one', async () => {
+  it('does not wait for guests whose creation failed or was canceled', async () => {
     const gate = new Gate()
     const disk = async (guest: string): Promise<void> => {
       if (guest === 'g1') await gate.pass().then(() => fail())
@@ -181,7 +181,7 @@ describe('disks before boots', () => {
     expect(creations.disksFirst).to.equal(2)
   })
 
-  it('permits cancellation during the wait if the start can be canceled', async () => {
+  it('can be canceled while the guest waits for its boot, if the start step can be canceled', async () => {
     const gate = new Gate()
     const undone: string[] = []
     const creations = new Creations({ disk: async (guest) => (guest === 'slow' ? gate.pass() : undefined) })
@@ -198,7 +198,7 @@ describe('disks before boots', () => {
     expect([undone, creations.count('boot g')]).to.deep.equal([['start'], 0])
   })
 
-  it('continues after an agent ended with some disks created and no guest booted', async () => {
+  it('creates the missing disks first after a restart of an agent that had not booted any guest yet', async () => {
     const gate = new Gate()
     const before = new Creations({ disk: async (guest) => (guest === 'g2' ? gate.pass() : undefined) })
     const engine = lab.start([before.definition], { parallel: 2 })

@@ -9,7 +9,7 @@ import { waitFor } from '../support/wait.js'
 describe('failing operations', () => {
   const lab = useEngines()
 
-  it('undo in reverse, the failed step first, and record the chain of causes', async () => {
+  it('undo their steps in reverse order from the failed one on, and record the causes of the error', async () => {
     const seen: string[] = []
     const part = (name: string, run: () => void = () => undefined): Step<unknown> => ({
       name,
@@ -29,13 +29,13 @@ describe('failing operations', () => {
   })
 
   for (const [name, thrown, code, message] of [
-    ['a known error', conflict('port_conflict', 'taken'), 'port_conflict', 'taken'],
-    ['text', 'plain', 'internal_error', 'plain'],
-    ['nothing', undefined, 'internal_error', 'failed without a message'],
-    ['a value that refers to itself', selfReferring(), 'internal_error', '[object Object]'],
-    ['much', new Error('x'.repeat(5000)), 'internal_error', `${'x'.repeat(1999)}…`],
+    ['an error with a code', conflict('port_conflict', 'taken'), 'port_conflict', 'taken'],
+    ['a string', 'plain', 'internal_error', 'plain'],
+    ['undefined', undefined, 'internal_error', 'failed without a message'],
+    ['an object that refers to itself', selfReferring(), 'internal_error', '[object Object]'],
+    ['an error with a very long message', new Error('x'.repeat(5000)), 'internal_error', `${'x'.repeat(1999)}…`],
   ] as const)
-    it(`record ${name} thrown by a synchronous step`, async () => {
+    it(`record the error if a synchronous step throws ${name}`, async () => {
       const thrower: Step<unknown> = {
         name: 'x',
         run: () => {
@@ -47,7 +47,7 @@ describe('failing operations', () => {
       expect(await engine.wait('1')).to.include({ status: 'failed', errorCode: code, error: message })
     })
 
-  it('retry an undo, then leave the earlier steps and report both errors', async () => {
+  it('stop undoing when all attempts to undo a step failed, and report both errors', async () => {
     const seen: string[] = []
     const outcomes: OperationOutcome[] = []
     const steps: Step<unknown>[] = [
@@ -63,7 +63,7 @@ describe('failing operations', () => {
     expect(outcomes[0]).to.include({ undone: false })
   })
 
-  it('continue to undo when a later attempt succeeds', async () => {
+  it('are undone if a later attempt to undo the step succeeds', async () => {
     const seen: boolean[] = []
     const undo = async ({ repeated }: StepContext<unknown>): Promise<void> => {
       seen.push(repeated)
@@ -96,7 +96,7 @@ describe('failing operations', () => {
     expect(repeats).to.deep.equal([false, ...Array.from({ length: 8 }, () => true)])
   })
 
-  it('end although settle throws: settled as a failure if possible, otherwise without settling', async () => {
+  it('end as failed if their settle function throws, even if it throws again for the failure', async () => {
     const outcomes: string[] = []
     const settle =
       (times: number) =>

@@ -21,30 +21,30 @@ import { waitFor } from '../support/wait.js'
 import { describeOperationMatrix, type MatrixSubject } from '../support/operations/operation-matrix.js'
 
 /*
- * Every step of operations on backups, on a host and at a target in memory: it fails, the agent ends, it is run and
- * undone twice. The guest runs. Its disk contained `first` at the backup, and contains `second` now.
+ * Injects every fault into every step of the operations on backups, with a host and a backup target in memory. The
+ * guest runs. Its disk contained `first` when it was backed up, and contains `second` now.
  */
 
 const backupId = '00000000-0000-4000-8000-00000000000b'
 const boot = ['configure', 'start']
 
 describe('operations with backups', () => {
-  describeOperationMatrix('make', {
+  describeOperationMatrix('creation', {
     steps: ['snapshot', 'send', 'drop', 'verify'],
     undone: ['snapshot', 'send'],
     prepare: () => prepare('backupCreate', ({ uuid, target }) => ({ uuid, target, description: '' })),
   })
-  describeOperationMatrix('make by schedule', {
+  describeOperationMatrix('scheduled creation', {
     steps: ['room', 'snapshot', 'send', 'drop', 'verify', 'rotate'],
     undone: ['snapshot', 'send'],
     undoneFrom: 'verify',
     prepare: prepareScheduled,
-    // A dropped backup cannot be restored, but its own step never fails.
+    // A backup that `rotate` deleted cannot be restored. Outside of tests this step never fails.
     checkFailed: (after, before, { step, phase }) => {
       if (step !== 'rotate' || phase !== 'after-run') expect(after).to.deep.equal(before)
     },
   })
-  describeOperationMatrix('delete', {
+  describeOperationMatrix('deletion', {
     steps: ['forget'],
     undone: [],
     prepare: () => prepare('backupDelete', ({ uuid, target }) => ({ uuid, target, backupId })),
@@ -65,7 +65,7 @@ describe('operations with backups', () => {
   })
 })
 
-describe('the space of a restore', () => {
+describe('the additional space for a restore', () => {
   const gib = 1024 ** 3
   let guest: MemoryGuest
   before(async () => {
@@ -82,7 +82,7 @@ describe('the space of a restore', () => {
     await waitFor(() => guest.host.freedChecks >= before + times, { what: 'checks of the deleted disk' })
   }
 
-  it('is reduced by the operation only after the space of the old disk is free', async () => {
+  it('is given back by the operation only after the old disk has been freed', async () => {
     const { host, uuid, domain } = guest
     const { context } = domain
     const soldBytes = context.store.get(uuid).spec.limits.diskGb * gib
@@ -100,7 +100,7 @@ describe('the space of a restore', () => {
     expect(room()).to.deep.equal({ fetchedBytes: 0, extraBytes: 100, boundBytes: soldBytes + 100 })
   })
 
-  it('is reduced by a comparison with the host if the operation did not wait for it', async () => {
+  it('is given back by a later comparison with the host if the operation did not wait for the old disk', async () => {
     const { host, uuid, domain } = guest
     await raiseBound(domain.context, uuid, 1000)
     host.areFreed = false
@@ -113,7 +113,7 @@ describe('the space of a restore', () => {
     expect(room().fetchedBytes).to.equal(0)
   })
 
-  it('is refused only after the space of an earlier attempt is free', async () => {
+  it('is refused only if the pool is full after the disk of an earlier attempt has been freed', async () => {
     const { host, uuid, domain } = guest
     const { signal } = new AbortController()
     const size = { sizeBytes: gib, fileCount: 1 }
@@ -167,7 +167,7 @@ async function prepare(name: BackupOrder, valueOf: (about: About) => object): Pr
   }
 }
 
-/** A scheduled backup that drops the existing one. */
+/** Prepares a scheduled backup, which deletes the existing backup. */
 async function prepareScheduled(): Promise<MatrixSubject> {
   const subject = await prepare('backupDelete', () => ({}))
   const { domain, uuid, target } = subject

@@ -3,12 +3,12 @@ import { prepareInMemory } from '../support/memory/memory-matrix.js'
 import { describeOperationMatrix } from '../support/operations/operation-matrix.js'
 
 /*
- * Every fault of every step of the operations on a guest, its disk and its boot source, on a host in memory.
- * test/faults/guest-*.test.ts and kvm-*.test.ts try one fault of each step on a real host.
+ * Injects every fault into every step of the operations on a guest, its disk and its boot source, on a host in memory.
+ * test/faults/guest-*.test.ts and kvm-*.test.ts inject one fault into each step on a real host.
  */
 describe('operations on guests in memory', () => {
   for (const { action, before, ...options } of [...powerCases, ...diskCases, ...bootCases])
-    describeOperationMatrix(`${action}, ${before} before`, {
+    describeOperationMatrix(`${action} of a guest that was ${before}`, {
       ...options,
       prepare: () => prepareInMemory(action, before),
     })

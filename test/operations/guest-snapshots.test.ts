@@ -14,20 +14,20 @@ import {
 import { describeOperationMatrix, type MatrixSubject } from '../support/operations/operation-matrix.js'
 
 /*
- * Every step of operations on snapshots, on a host in memory: it fails, the agent ends, it is run and undone twice. The
- * guest runs. Its disk contained `first` at the snapshot, and contains `second` now.
+ * Injects every fault into every step of the operations on snapshots, on a host in memory. The guest runs. Its disk
+ * contained `first` when the snapshot was created, and contains `second` now.
  */
 
 const snapshotId = '00000000-0000-4000-8000-00000000000a'
 const boot = ['configure', 'start']
 
 describe('operations with snapshots', () => {
-  describeOperationMatrix('take', {
+  describeOperationMatrix('creation', {
     steps: ['snapshot'],
     undone: ['snapshot'],
     prepare: () => prepare('snapshotCreate', (uuid) => ({ uuid, description: '' })),
   })
-  describeOperationMatrix('delete', {
+  describeOperationMatrix('deletion', {
     steps: ['remove'],
     undone: [],
     prepare: () => prepare('snapshotDelete', (uuid) => ({ uuid, snapshotId })),
@@ -48,13 +48,13 @@ describe('operations with snapshots', () => {
   })
 })
 
-/** The guest has one snapshot, and its limit is one. */
+/** The guest already has one snapshot, which is its maximum. */
 describe('a scheduled snapshot', () => {
-  describeOperationMatrix('take', {
+  describeOperationMatrix('creation', {
     steps: ['room', 'snapshot', 'drop'],
     undone: ['snapshot'],
     prepare: prepareScheduled,
-    // A dropped snapshot cannot be restored, but its own step never fails.
+    // A snapshot that `drop` deleted cannot be restored. Outside of tests this step never fails.
     checkFailed: (after, before, { step, phase }) => {
       if (step === 'drop' && phase === 'after-run') return
       expect(after).to.deep.equal(before)

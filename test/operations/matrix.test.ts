@@ -45,7 +45,7 @@ function subjectOf(world: FileWorld, rest: Pick<MatrixSubject, 'definition' | 's
   }
 }
 
-describeOperationMatrix('operation matrix: made and undone', {
+describeOperationMatrix('operation matrix of a creation, whose steps can be undone', {
   steps: fileSteps,
   undone: fileSteps,
   prepare: async () => {
@@ -58,7 +58,7 @@ describeOperationMatrix('operation matrix: made and undone', {
   },
 })
 
-describeOperationMatrix('operation matrix: only forward', {
+describeOperationMatrix('operation matrix of a deletion, whose steps cannot be undone', {
   steps: fileSteps.toReversed(),
   undone: [],
   prepare: async () => {
@@ -86,7 +86,7 @@ function engineOf(world: FileWorld): OperationEngine {
   return engine
 }
 
-describe('operation matrix: the process killed', function () {
+describe('an operation whose process is killed', function () {
   let directory: string
 
   beforeEach(() => (directory = makeDirectory()))
@@ -109,7 +109,7 @@ describe('operation matrix: the process killed', function () {
 
   for (const step of fileSteps) {
     for (const phase of ['before-run', 'after-run'] as const)
-      it(`${step}: killed ${phase}, ends done, repeats no step but this one`, async () => {
+      it(`succeeds after a kill at ${phase} of the step ${step}, and repeats at most this step`, async () => {
         await expectKilled(directory, { submit: create, kill: { step, phase } })
         const { record, inventory } = await finish()
         expect(record.status, record.error).to.equal('done')
@@ -120,7 +120,7 @@ describe('operation matrix: the process killed', function () {
       })
 
     for (const phase of ['before-undo', 'after-undo'] as const)
-      it(`${step}: killed ${phase}, ends undone, with the first error`, async () => {
+      it(`is undone after a kill at ${phase} of the step ${step}, and reports the original error`, async () => {
         await expectKilled(directory, { submit: create, fail, kill: { step, phase } })
         const { record, inventory } = await finish()
         expect(record).to.include({
@@ -132,7 +132,7 @@ describe('operation matrix: the process killed', function () {
       })
   }
 
-  it('killed again and again at any moment: every operation ends, nothing is left over', async () => {
+  it('ends and leaves nothing behind, however often the process is killed at random moments', async () => {
     const guests = Array.from({ length: 6 }, (_, n) => `g${n}`)
     const submit = guests.flatMap((guestUuid, n): ChildOrders['submit'] => [
       { id: `c${n}`, action: 'create', guestUuid },
@@ -165,7 +165,7 @@ interface ChildEnd {
   lines: string[]
 }
 
-/** @param killAfterMs SIGKILL that long after it recovered */
+/** @param killAfterMs time from the recovery of the child to its SIGKILL; default: it is not killed */
 function runChild(directory: string, orders: ChildOrders, killAfterMs?: number): Promise<ChildEnd> {
   const args = nodeArguments('test/support/operations/operation-child.ts', directory, JSON.stringify(orders))
   const child = spawn(process.execPath, args, { stdio: ['ignore', 'pipe', 'inherit'] })

@@ -10,7 +10,7 @@ import { waitFor } from '../support/wait.js'
 describe('the order of operations', () => {
   const lab = useEngines()
 
-  it('is first come, first served: one at a time for each guest, for at most `parallel` guests at once', async () => {
+  it('is first come, first served, with one operation per guest and `parallel` operations at a time', async () => {
     const gauge = new Gauge()
     const engine = lab.start([define('a', [gauge.step('one'), gauge.step('two')])], { parallel: 3 })
     const ids = Array.from({ length: 30 }, (_, n) => `${n}`)
@@ -27,7 +27,7 @@ describe('the order of operations', () => {
     expect(engine.busy(guestSubject('g1'))).to.equal(false)
   })
 
-  it('is parallel for different subjects of any kind, and serial for each subject', async () => {
+  it('is serial for each subject, and parallel for different subjects of any kind', async () => {
     const gauge = new Gauge()
     const engine = lab.start([define('a', [gauge.step('one')])], { parallel: 4 })
     const subject = { kind: 'image', id: 'g', name: '', number: 0 }
@@ -42,7 +42,7 @@ describe('the order of operations', () => {
     expect(engine.busy(subject)).to.equal(false)
   })
 
-  it('continues with the guest after a failure', async () => {
+  it('continues with the next operation of the guest after a failure', async () => {
     const engine = lab.start([define('bad', [step('x', () => fail())]), define('a', [])])
     engine.submit(order('1', 'bad', 'g'))
     engine.submit(order('2', 'a', 'g'))
@@ -50,7 +50,7 @@ describe('the order of operations', () => {
     expect((await engine.wait('1')).status).to.equal('failed')
   })
 
-  it('gives the slot of an operation that waits for its next attempt to others', async () => {
+  it('lets other operations run while one waits for its next attempt', async () => {
     let healed = false
     const remove = define('delete', [step('x', () => void (healed || fail()))], { forwardOnly: true })
     const engine = lab.start([remove, define('a', [])], { parallel: 1, retry: { ...retry, maxMs: 30 } })
@@ -66,7 +66,7 @@ describe('the order of operations', () => {
     expect((await engine.wait('later')).status).to.equal('done')
   })
 
-  it('gives slots of operations that wait for a shared resource to others, within the limit', async () => {
+  it('lets other operations run while some wait for a shared resource, and keeps the limit afterwards', async () => {
     let arrive = (): void => undefined
     const shared = new Promise<void>((resolve) => (arrive = resolve))
     let going = 0
@@ -92,7 +92,7 @@ describe('the order of operations', () => {
     expect(most).to.equal(4)
   })
 
-  it('fails with the error of a shared wait, and closes during one', async () => {
+  it('lets an operation fail or be interrupted while it waits for a shared resource', async () => {
     const waits = (work: (context: StepContext<unknown>) => Promise<void>): Step<unknown> => ({
       name: 'waits',
       run: (context) => context.yieldWhile(work(context)),
@@ -110,7 +110,7 @@ describe('the order of operations', () => {
     expect(engine.get('2').status).to.equal('running')
   })
 
-  it('holds in random interleavings, with the limit and every operation', async () => {
+  it('stays correct in random sequences of submissions, cancellations, deletions and restarts', async () => {
     await fc.assert(
       fc.asyncProperty(fc.array(command, { maxLength: 40 }), fc.integer({ min: 1, max: 5 }), interleave),
       { numRuns: 60 },

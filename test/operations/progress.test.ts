@@ -7,7 +7,7 @@ import { waitFor } from '../support/wait.js'
 describe('the progress of operations', () => {
   const lab = useEngines()
 
-  it('shows stage and finished share', async () => {
+  it('shows the current step and the finished percentage', async () => {
     const gate = new Gate()
     const steps: Step<unknown>[] = [
       { name: 'light', weight: 1, run: async () => undefined },
@@ -30,7 +30,7 @@ describe('the progress of operations', () => {
     expect(await engine.wait('1')).to.include({ stage: '', progress: 100 })
   })
 
-  it('writes few reports of a chatty step to the journal, and none after its end', async () => {
+  it('is written to the journal only a few times even if a step reports often, and never after its end', async () => {
     let late: (() => void) | undefined
     const chatty = step('chatty', async (context) => {
       late = () => context.report(0.1, 'late')
@@ -47,7 +47,7 @@ describe('the progress of operations', () => {
     expect(engine.get('1')).to.include({ revision, stage: '' })
   })
 
-  it('lists newest first, and only what changed since', async () => {
+  it('is listed for the newest operation first, or only for operations changed after a revision', async () => {
     const engine = lab.start([define('a', [])])
     for (const id of ['1', '2', '3']) engine.submit(order(id, 'a', id))
     await Promise.all(['1', '2', '3'].map((id) => engine.wait(id)))

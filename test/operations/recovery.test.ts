@@ -16,7 +16,7 @@ import { waitFor } from '../support/wait.js'
 describe('operations during shutdown and recovery', () => {
   const lab = useEngines()
 
-  it('interrupt steps without failing or undoing, and the next engine continues in order', async () => {
+  it('are interrupted without a failure or an undo, and continue in order in the next engine', async () => {
     const seen: string[] = []
     const steps: Step<unknown>[] = [
       { name: 'one', run: async () => void seen.push('one'), undo: async () => void seen.push('undo one') },
@@ -50,7 +50,7 @@ describe('operations during shutdown and recovery', () => {
     expect(seen).to.deep.equal(['one', 'two', 'two again', 'three', 'b'])
   })
 
-  it('do not wait forever for a step that ignores its signal', async () => {
+  it('delay the shutdown only for a limited time if a step ignores its signal', async () => {
     const gate = new Gate()
     const engine = lab.start([define('a', [gate.step, step('next', () => fail('must not begin'))])])
     engine.submit(order('1', 'a', 'g'))
@@ -61,7 +61,7 @@ describe('operations during shutdown and recovery', () => {
     expect(engine.get('1')).to.include({ status: 'running', stage: 'gate' })
   })
 
-  it('close at once while attempts wait, and resume them', async () => {
+  it('do not delay the shutdown while they wait for the next attempt, and are resumed later', async () => {
     let healed = false
     const remove = define('delete', [step('x', () => void (healed || fail()))], { forwardOnly: true })
     const patient = { retry: { firstMs: 60_000, maxMs: 60_000, undoAttempts: 2 } }
@@ -76,7 +76,7 @@ describe('operations during shutdown and recovery', () => {
     expect((await second.wait('1')).status).to.equal('done')
   })
 
-  it('do not fail an interrupted step without undo either', async () => {
+  it('do not fail if the interrupted step has no undo', async () => {
     const run = step('x', ({ signal, repeated }) => (repeated ? undefined : aborted(signal)))
     const first = lab.start([define('a', [run])])
     first.submit(order('1', 'a', 'g'))
@@ -86,25 +86,25 @@ describe('operations during shutdown and recovery', () => {
     expect((await lab.start([define('a', [run])]).wait('1')).status).to.equal('done')
   })
 
-  it('close while the next attempt waits for its turn', async () => {
+  it('do not delay the shutdown while the next attempt waits for a slot', async () => {
     const remove = define('delete', [step('x', () => fail())], { forwardOnly: true })
     const busy = define('busy', [step('x', ({ signal }) => aborted(signal))])
     const engine = lab.start([remove, busy], { parallel: 1, retry: { ...retry, maxMs: 1 } })
     engine.submit(order('1', 'delete', 'g'))
     engine.submit(order('2', 'busy', 'h'))
     await waitFor(() => engine.get('2').status === 'running')
-    await new Promise((done) => setTimeout(done, 20)) // the attempt is due, its slot is taken
+    await new Promise((done) => setTimeout(done, 20)) // the attempt is due, but its slot is in use
     expect(await engine.close(2000)).to.equal(true)
   })
 
-  it('resume started ones before pending ones, within the limit', async () => {
+  it('are resumed within the limit, started operations before pending ones', async () => {
     const gates = Array.from({ length: 4 }, () => new Gate())
     const definitions = gates.map((gate, n) => define(`a${n}`, [gate.step]))
     const first = lab.start(definitions)
     for (let n = 0; n < 4; n++) first.submit(order(`${n}`, `a${n}`, `g${n}`))
     await Promise.all(gates.map((gate) => gate.entered(1)))
     first.submit(order('later', 'a0', 'h'))
-    await first.close(5) // the gates ignore the shutdown, like a kill
+    await first.close(5) // the gates ignore the shutdown, so it leaves the same state as a kill
     const begun: string[] = []
     const observer = ({ operationId, phase }: { operationId: string; phase: string }): void => {
       if (phase === 'before-run') begun.push(operationId)
@@ -119,7 +119,7 @@ describe('operations during shutdown and recovery', () => {
     ['pending', true],
     ['running', false],
   ] as const)
-    it(`end one whose ${state} entry is damaged, and continue with its guest`, async () => {
+    it(`fail if their ${state} entry in the journal is damaged, and the next operation of the guest runs`, async () => {
       const outcomes: OperationOutcome[] = []
       const ran: string[] = []
       const settle = (_: unknown, outcome: OperationOutcome): void => void outcomes.push(outcome)
@@ -138,7 +138,7 @@ describe('operations during shutdown and recovery', () => {
       expectRefused(() => second.submit({ ...order('1', 'a', 'g'), hashOf: { x: 2 } }), 'operation_conflict')
     })
 
-  it('end operations that the journal refuses for another reason than space, and continue with the guest', async () => {
+  it('fail if the journal is not full but rejects a write, and the next operation of the guest runs', async () => {
     lab.changes.db.exec(`CREATE TRIGGER btest BEFORE UPDATE OF step ON operations WHEN new.id = '1'
       BEGIN SELECT RAISE(ABORT, 'refused by a bug'); END`)
     const engine = lab.start([define('a', [step('one', () => undefined)])])
@@ -149,7 +149,7 @@ describe('operations during shutdown and recovery', () => {
     expect((await engine.wait('2')).status).to.equal('done')
   })
 
-  it('release the callers of operations that cannot be ended', async () => {
+  it('report the error to waiting callers if the journal rejects the end of an operation', async () => {
     lab.changes.db.exec(`CREATE TRIGGER btest BEFORE UPDATE OF finished_at_ms ON operations WHEN new.id = '1'
       BEGIN SELECT RAISE(ABORT, 'refused by a bug'); END`)
     const engine = lab.start([define('a', [step('one', () => undefined)])])
@@ -159,7 +159,7 @@ describe('operations during shutdown and recovery', () => {
     expect((await engine.wait('2')).status).to.equal('done')
   })
 
-  it('fail an operation of another version with a clear error, and continue', async () => {
+  it('fail with a clear error if this version does not know them, and other operations run', async () => {
     const first = lab.start([define('new', [])], { parallel: 1 })
     first.submit(order('1', 'new', 'g'))
     await first.close()
@@ -172,12 +172,12 @@ describe('operations during shutdown and recovery', () => {
   })
 
   for (const [name, steps, ran] of [
-    ['has new steps before it', ['zero', 'one', 'two'], ['zero again', 'one again', 'two']],
-    ['has fewer steps', ['zero'], ['zero again']],
-    ['has none', [], []],
-    ['is the same', ['one', 'two'], ['two again']],
+    ['restart at the first step if the next version has a step before it', ['zero', 'one', 'two'], ['zero again', 'one again', 'two']],
+    ['restart at the first step if the next version has fewer steps', ['zero'], ['zero again']],
+    ['succeed at once if the next version has no steps', [], []],
+    ['continue at the interrupted step if the next version has the same steps', ['one', 'two'], ['two again']],
   ] as const)
-    it(`resume at the first step where the next version ${name}`, async () => {
+    it(name, async () => {
       const gate = new Gate()
       const first = lab.start([define('a', [step('one', () => undefined), { ...gate.step, name: 'two' }])])
       first.submit(order('1', 'a', 'g'))

@@ -6,10 +6,10 @@ import type { Clock } from '../../agent/operations/types.js'
 import { conflict } from '../../shared/errors.js'
 import { define, expectRefused, fail, log, order, step, useEngines } from '../support/operations/operation-lab.js'
 
-describe('the submission of operations', () => {
+describe('a submitted operation', () => {
   const lab = useEngines()
 
-  it('is recorded as pending before anything runs, then done', async () => {
+  it('is recorded as pending before its first step runs, and as done after the last one', async () => {
     const ran: string[] = []
     const engine = lab.start([define('a', [step('one', () => void ran.push('one'))])])
     const record = engine.submit(order('1', 'a', 'g'))
@@ -21,7 +21,7 @@ describe('the submission of operations', () => {
     expect(ended.startedAtMs).to.be.at.least(ended.createdAtMs)
   })
 
-  it('runs the same id once, also after its end and in another engine', async () => {
+  it('runs only once per id, even if it is submitted again after its end or to another engine', async () => {
     let runs = 0
     let reserved = 0
     const definition = define('a', [step('one', () => void (runs += 1))])
@@ -41,7 +41,7 @@ describe('the submission of operations', () => {
     ['subject', { subject: { kind: 'image', id: 'g', name: '', number: 0 } }],
     ['request', { hashOf: { x: 2 } }],
   ] as const)
-    it(`refuses the id of an operation with another ${name}`, () => {
+    it(`is rejected if its id belongs to an operation with another ${name}`, () => {
       const engine = lab.start([define('a', []), define('b', [])])
       engine.submit(order('1', 'a', 'g'))
       expectRefused(() => engine.submit({ ...order('1', 'a', 'g'), ...change }), 'operation_conflict')
@@ -67,7 +67,7 @@ describe('the submission of operations', () => {
         },
       ],
     ] as const satisfies [string, (engine: OperationEngine) => Promise<void>][])
-      it(`answers as before and does not run again, also in another engine: removed ${how}`, async () => {
+      it(`returns the former result and never runs again after a removal ${how}, also in another engine`, async () => {
         const engine = start()
         engine.submit(order('1', 'a', 'g'))
         const ended = await engine.wait('1')
@@ -83,7 +83,7 @@ describe('the submission of operations', () => {
         expectRefused(() => next.cancel('1'), 'not_found')
       })
 
-    it('refuses its id for another request', async () => {
+    it('is rejected if its request differs', async () => {
       const engine = start()
       engine.submit(order('1', 'a', 'g'))
       await engine.wait('1')
@@ -92,7 +92,7 @@ describe('the submission of operations', () => {
       expectRefused(() => engine.submit({ ...order('1', 'b', 'g') }), 'operation_conflict')
     })
 
-    it('forgets it after some days, and permits another removal then', async () => {
+    it('runs again once the id was forgotten after some days, and can be removed again', async () => {
       const engine = start()
       const run = async (): Promise<void> => {
         engine.submit(order('1', 'a', 'g'))
@@ -125,7 +125,7 @@ describe('the submission of operations', () => {
     expect(await engine.wait('1')).to.include({ status: 'done' })
   })
 
-  it('is rejected before recovery, after close, inside a transaction and without a definition', async () => {
+  it('is rejected before recovery, after shutdown, inside a transaction, and if its action is unknown', async () => {
     const engine = new OperationEngine({
       changes: lab.changes,
       definitions: [define('a', [])],

@@ -14,8 +14,8 @@ import {
 import { waitFor } from '../support/wait.js'
 
 /*
- * Suspensions of a guest on a host in memory: the orders that they reject in any sequence, and the resulting state of
- * the guest.
+ * Tests on a host in memory which orders a suspended guest rejects, and which state the guest has during and after the
+ * suspension.
  */
 
 const snapshotId = '00000000-0000-4000-8000-00000000000a'
@@ -28,7 +28,7 @@ const target: BackupTarget = {
   place: { $case: 'local', value: { path: '/nowhere' } },
 }
 
-/** Orders that a customer may submit; a suspension rejects all of them. */
+/** Orders that every suspension rejects. Those with `liftBlock` are orders of an administrator. */
 const refused: readonly ((uuid: string) => WireOrder)[] = [
   (uuid) => ({ $case: 'start', value: { uuid, liftBlock: false } }),
   (uuid) => ({ $case: 'start', value: { uuid, liftBlock: true } }),
@@ -90,7 +90,7 @@ describe('a suspended guest', function () {
       return runs() && record().status === 'running'
     })
 
-  /** @returns the error code, of the submission or of the operation */
+  /** @returns the error code of the submission or of the ended operation; "" if the operation succeeded */
   async function codeOf(order: WireOrder): Promise<string> {
     const { domain } = guest
     try {
@@ -103,7 +103,7 @@ describe('a suspended guest', function () {
 
   for (const mode of ['stop', 'network'] as const)
     for (const make of refused)
-      it(`refuses ${nameOf(make)} in mode ${mode}`, async () => {
+      it(`rejects the order ${nameOf(make)} in mode ${mode}`, async () => {
         await suspend(mode)
         await settled()
         expect(await codeOf(make(guest.uuid))).to.equal('policy_blocked')
@@ -111,7 +111,7 @@ describe('a suspended guest', function () {
       })
 
   for (const make of refused)
-    it(`refuses ${nameOf(make)} that was queued before`, async () => {
+    it(`rejects the order ${nameOf(make)} although it was queued before the suspension`, async () => {
       const { domain, host, uuid } = guest
       let release = (): void => undefined
       const held = new Promise<void>((resolve) => (release = resolve))
@@ -135,7 +135,7 @@ describe('a suspended guest', function () {
     expect([record().suspension, isCut()]).to.deep.equal([null, false])
   })
 
-  it('stays stopped when the suspension ends, if it was stopped before or meanwhile', async () => {
+  it('stays stopped when the suspension ends, if somebody stopped it before or during the suspension', async () => {
     const stop = { $case: 'stop', value: { uuid: guest.uuid, force: true } } as const
     await carryOut(guest.domain, stop)
     await suspend('stop')
@@ -151,7 +151,7 @@ describe('a suspended guest', function () {
     expect([runs(), record().wanted]).to.deep.equal([false, 'stopped'])
   })
 
-  it('is started by its host’s reboot only in mode network, and stays disconnected', async () => {
+  it('is started after a reboot of its host only in mode `network`, and stays disconnected', async () => {
     await suspend('network')
     guest.host.driver.running.clear()
     await runsAgain()
@@ -170,7 +170,7 @@ describe('a suspended guest', function () {
     expect(isCut()).to.equal(true)
   })
 
-  it('stays blocked by its expiry when the suspension is lifted, and vice versa', async () => {
+  it('stays blocked if only its expiry or only its suspension is removed', async () => {
     await settings.setExpiry(target(), 1)
     await suspend('stop')
     await settled()
@@ -182,7 +182,7 @@ describe('a suspended guest', function () {
     expect([runs(), record().policy.expired]).to.deep.equal([false, true])
   })
 
-  it('is lifted by the clock at its end', async () => {
+  it('is released and started when the time of the suspension is over', async () => {
     await suspend('stop', Date.now() + 1500)
     await settled()
     expect(runs()).to.equal(false)
@@ -193,7 +193,7 @@ describe('a suspended guest', function () {
     await runsAgain()
   })
 
-  it('stays suspended when it is suspended during its creation', async () => {
+  it('is stopped if it was suspended during its creation, and runs after the suspension', async () => {
     const { domain, uuid } = guest
     await carryOut(domain, { $case: 'delete', value: { uuid } })
     await guest.destroy()
@@ -211,7 +211,7 @@ describe('a suspended guest', function () {
     await runsAgain()
   })
 
-  it('behaves consistently in every order of requests', async () => {
+  it('is disconnected, and in mode `stop` stopped, after any sequence of requests', async () => {
     const powers = refused.map((make) => ({ kind: 'order' as const, make }))
     const changes = (['stop', 'network', 'lift'] as const).map((mode) => ({
       kind: 'suspension' as const,
@@ -228,7 +228,7 @@ describe('a suspended guest', function () {
           else await submitOrder(domain, domain.engine, one.make(uuid)).catch(() => undefined)
         }
         await idle()
-        // A look may join one that began before the last request; the second cannot.
+        // The first check may have begun before the last request. The second one begins after it.
         await settled()
         await settled()
         const { suspension } = record()

@@ -68,7 +68,7 @@ describe('packages', function () {
     expect(gateway.run('stat', '-c', '%U:%G %a', '/etc/berth/admin.key').trim()).to.equal('root:root 600')
   })
 
-  it('install the agent of another machine by the command of POST /hosts', async () => {
+  it('install the agent on another machine with the command that POST /hosts returns', async () => {
     const settings = `s/^join_listen: .*/join_listen: 0.0.0.0:8081/; s/^join_address: .*/join_address: ${addresses.gateway}:8081/`
     gateway.run('sed', '-i', settings, '/etc/berth/gateway.yaml')
     gateway.run('systemctl', 'restart', 'berth-gateway')
@@ -93,7 +93,7 @@ describe('packages', function () {
     expect(rowOf(added.id).status).to.equal('online')
   })
 
-  it('create a guest on the new host', async () => {
+  it('provide everything for a guest on the new host', async () => {
     const body = {
       name: 'guest',
       host_id: added.id,
@@ -108,7 +108,7 @@ describe('packages', function () {
     expect(api().ask<{ status: string }>('/containers/guest').status).to.equal('running')
   })
 
-  it('install nothing for a token of another gateway, or a wrong pin', () => {
+  it('are not installed if the token is from another gateway or the pinned key is wrong', () => {
     const token = /berth_jt_\S+/.exec(command)![0]
     const [head, claims, tail] = token.split('.') as [string, string, string]
     const changed = JSON.parse(Buffer.from(claims, 'base64url').toString()) as Record<string, unknown>
@@ -124,7 +124,7 @@ describe('packages', function () {
     expect(unpinned.error).to.include('public key')
   })
 
-  it('refuse a tampered package', () => {
+  it('are not installed if one of them was modified', () => {
     const { output } = shell(gateway, 'ls /usr/share/berth/packages/berth-agent_*.deb')
     const file = output.trim()
     gateway.run('sh', '-c', `cp ${file} /root/good.deb; printf x | dd of=${file} bs=1 seek=5000 conv=notrunc`)
