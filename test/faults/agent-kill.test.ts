@@ -23,23 +23,23 @@ import { waitFor } from '../support/wait.js'
 import { WatchedHost } from '../support/host/watched-host.js'
 
 const kills = Number(process.env['BERTH_TEST_KILLS'] ?? 40)
-/** Number of permanent guests of each kind, and of customers whose guests are created and deleted. */
+/** Per kind of guest: number of permanent guests, and of customers who create and delete their guests. */
 const guests = [
   { steady: 3, busy: 6, spec: {} },
   { steady: 2, busy: 3, spec: matrixMachine.spec },
 ]
-/** An interface for the prefix of the guests' IPv6 addresses; no packet leaves through it. */
+/** The interface that the IPv6 prefix of the guests requires. No packet leaves through it. */
 const uplink = 'btestk0'
 const forwarding = 'net.ipv6.conf.all.forwarding'
 
-describe(`agent killed ${kills} times`, function () {
+describe(`an agent that is killed ${kills} times`, function () {
   let agent: AgentProcess
   let instance: Instance
   let settings: GuestSettingsServiceClient
   let operations: OperationServiceClient
   let forwardedBefore = ''
   let stopped = false
-  /** Time from its start until it answers. */
+  /** Milliseconds from the start of the agent until it answers. */
   let readyMs = 0
 
   before(async () => {
@@ -60,7 +60,7 @@ describe(`agent killed ${kills} times`, function () {
     installIdleImage(instance.pool, 'debian-12-kvm')
   })
 
-  // Also on a failure, since open clients and busy customers would keep the process alive.
+  // Runs after a failure too: open clients and busy customers would keep the process alive.
   after(async () => {
     stopped = true
     for (const open of [settings, operations]) open?.close()
@@ -69,7 +69,7 @@ describe(`agent killed ${kills} times`, function () {
     run('sysctl', '-qw', `${forwarding}=${forwardedBefore}`)
   })
 
-  it('loses nothing, leaks nothing, stops no guest', async () => {
+  it('keeps all acknowledged changes, leaves nothing behind on the host, and stops no guest', async () => {
     const startedMs = performance.now()
     await agent.start()
     await agent.ready()
@@ -91,7 +91,7 @@ describe(`agent killed ${kills} times`, function () {
     const customers = specs.map((spec, slot) => new Customer({ ...parts, slot, spec }))
     const runs = customers.map((customer) => customer.run())
     const answered = (): number => customers.reduce((sum, { settingsAnswered }) => sum + settingsAnswered, 0)
-    // Agents that are killed during recovery answer nobody, so continue until enough have answered.
+    // An agent that is killed during its recovery answers no request, so kills continue until there are enough answers.
     for (let kill = 0; !stopped && (kill < kills || answered() <= kills); kill++) {
       await killSoon(answered)
       const now = readFirst()
@@ -115,10 +115,10 @@ describe(`agent killed ${kills} times`, function () {
     for (const [name, identity] of before) expect(readFirst().get(name), name).to.equal(identity)
   })
 
-  /** The first process of each running guest, or its QEMU process. */
+  /** Identities of the first process of each running container and of the QEMU process of each virtual machine. */
   const readFirst = () => new Map([...readInits(instance), ...readMachineProcesses(instance)])
 
-  /** Kills the agent during its recovery, or after a few more answers, regardless of how long they take. */
+  /** Kills the agent during its recovery, or after at least two more answers. */
   async function killSoon(answered: () => number): Promise<void> {
     if (randomInt(2) === 0) await delay(randomInt(0, readyMs))
     else {
@@ -138,7 +138,7 @@ describe(`agent killed ${kills} times`, function () {
     await call(routing.setRouting.bind(routing), change).finally(() => routing.close())
   }
 
-  /** Only for existing guests: an order may have deleted a guest that its customer has left. */
+  /** Compares each customer's guest with the settings that the agent acknowledged. */
   async function expectAcknowledged(customers: readonly Customer[]): Promise<void> {
     const watched = new WatchedHost(agent.watch())
     try {
@@ -155,12 +155,12 @@ describe(`agent killed ${kills} times`, function () {
   }
 })
 
-/** Makes the field names of both inventories different. */
+/** Adds a prefix to the field names, so that they differ from those of the other inventory. */
 function withPrefix(settings: object): object {
   return Object.fromEntries(Object.entries(settings).map(([name, value]) => [`settings: ${name}`, value]))
 }
 
-/** Ignores failures: later checks detect them. */
+/** Runs a program and ignores its failure, which later checks would detect. */
 function run(program: string, ...args: string[]): string {
   return spawnSync(program, args).stdout.toString()
 }

@@ -12,7 +12,7 @@ import { waitFor } from '../support/wait.js'
 
 const kills = Number(process.env['BERTH_TEST_KILLS'] ?? 20)
 const customers = 6
-/** Maximum number of a customer's orders between two kills, which are far apart on a slow machine. */
+/** Maximum number of orders per customer between two kills. Without it, slow machines would get too many orders. */
 const mostPerKill = 2
 
 interface CreatedContainer {
@@ -30,12 +30,12 @@ interface Order {
   created: CreatedContainer
 }
 
-/** A real gateway and its Redis are killed while a real agent's guests are created through them. */
-describe(`gateway and Redis killed ${kills} times while containers are created`, function () {
+/** Kills a real gateway and its Redis while clients create guests of a real agent. */
+describe(`a gateway that is killed ${kills} times, like its Redis, while containers are created`, function () {
   const lab = new ServedHost({
     name: 'fgk',
     prefix: '198.18.113',
-    overrides: { placement: { ram_ratio: 0, disk_ratio: 0 } }, // many guests that only exist
+    overrides: { placement: { ram_ratio: 0, disk_ratio: 0 } }, // allows many guests, none of which runs
   })
   const { host } = lab
   let gateway: GatewayProcess
@@ -62,7 +62,7 @@ describe(`gateway and Redis killed ${kills} times while containers are created`,
     return gateway.request('POST', '/containers', { body, headers }).catch(() => undefined)
   }
 
-  /** Repeats with the same key until there is an answer, like a client. */
+  /** Repeats a request with the same idempotency key until it is answered, like a client. */
   async function order(name: string): Promise<Order> {
     const key = randomUUID()
     for (let attempts = 1; ; attempts++) {
@@ -87,7 +87,7 @@ describe(`gateway and Redis killed ${kills} times while containers are created`,
     await gateway.ready()
   }
 
-  it('loses no acknowledged task, and creates each container once', async () => {
+  it('loses no acknowledged task, and creates each container exactly once', async () => {
     const orders: Order[] = []
     let [stopped, round] = [false, 0]
     const runs = Array.from({ length: customers }, async (_, customer) => {
@@ -99,7 +99,7 @@ describe(`gateway and Redis killed ${kills} times while containers are created`,
     })
     const over = Promise.all(runs)
     over.catch(() => (stopped = true))
-    // On a busy host fewer orders are answered between two kills, so continue until there are enough.
+    // On a busy host few orders are answered between two kills, so kills continue until there are enough answers.
     for (; (round < kills || orders.length < kills) && !stopped; round++) {
       await delay(randomInt(50, 600))
       await killOne(round)
@@ -138,7 +138,7 @@ describe(`gateway and Redis killed ${kills} times while containers are created`,
     }
   }
 
-  /** Compares the host, its journal and the API. */
+  /** Expects each ordered container once in the API, in the journal of the host, and on the host. */
   async function expectOnce(orders: readonly Order[]): Promise<void> {
     const uuids = orders.map(({ created }) => created.uuid).sort()
     const ids = orders.map(({ created }) => created.id)

@@ -25,12 +25,12 @@ import { installIdleImage, matrixMachine } from '../support/guests/matrix-guests
 import { waitFor } from '../support/wait.js'
 
 const tag = 'gc'
-/** The second one is the container with the slow disk. */
+/** Two containers and a virtual machine. The disk of the second container is slow. */
 const specs = [{}, {}, matrixMachine.spec]
 const slow = `initialize x${tag}2`
 
-/** Containers and a virtual machine that are created at the same time: docs/design/operations.md. */
-describe('guests created at once', function () {
+/** Tests the order of disks and boots: docs/design/operations.md. */
+describe('guests that are created at the same time', function () {
   let agent: AgentProcess
   let instance: Instance
   let operations: OperationServiceClient
@@ -64,7 +64,7 @@ describe('guests created at once', function () {
   const stageOf = async (id: string): Promise<string | undefined> =>
     (await callUntilAnswered(operations.getOperation.bind(operations), { id })).operation?.stage
 
-  /** Holds the second disk until the others have theirs. @returns requests in order */
+  /** Creates all guests, and delays the second disk until the others exist. @returns the requests in order */
   async function createAll(): Promise<ReturnType<typeof createRequest>[]> {
     setFaults(agent, { [slow]: 'hold' })
     const requests = specs.map((spec, index) => createRequest(index + 1, `at-once-${index + 1}`, spec))
@@ -100,7 +100,7 @@ describe('guests created at once', function () {
     expect(running()).to.deep.equal([])
   }
 
-  it('boot once all disks exist, even if the agent is killed in between', async () => {
+  it('boot after all disks were created, even if the agent is killed in between', async () => {
     const requests = await createAll()
     await agent.kill('SIGKILL')
     await agent.start()
@@ -113,7 +113,7 @@ describe('guests created at once', function () {
     await remove(requests)
   })
 
-  it('boot without the one whose disk cannot be created, which leaves nothing behind', async () => {
+  it('boot although the disk of one guest cannot be created, and that guest leaves nothing behind', async () => {
     const [first, second, third] = await createAll()
     setFaults(agent, { [slow]: 'fail' })
     for (const { operationId } of [first!, third!]) await operationDone(operations, operationId)

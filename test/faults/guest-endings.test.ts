@@ -16,7 +16,7 @@ import { killIfThere } from '../support/kill.js'
 import { waitFor } from '../support/wait.js'
 import { WatchedHost } from '../support/host/watched-host.js'
 
-describe('guests that end without a request', function () {
+describe('guests that stop without a request', function () {
   let agent: AgentProcess
   let instance: Instance
   let watched: WatchedHost
@@ -66,14 +66,14 @@ describe('guests that end without a request', function () {
       what: () => `guest ${id} ${status}: ${JSON.stringify(watched.guests().map((g) => [g.id, g.status]))}`,
     })
 
-  it('stay stopped after a power-off from inside', async () => {
+  it('stay stopped after they shut themselves down', async () => {
     lxc(1, 'poweroff', '-f')
     const { statusReason } = await untilStatus(1, 'stopped')
     expect(statusReason).to.equal('shut down from inside')
     expect(readInits(instance).has('xe-1')).to.equal(false)
   })
 
-  it('are started again after their monitor was killed', async () => {
+  it('are started again after their LXC monitor was killed', async () => {
     const before = readInits(instance).get('xe-2')
     const monitor = processes().find((p) => p.command === `[lxc monitor] ${join(instance.stateDir, 'lxc')} xe-2`)
     process.kill(monitor!.pid, 'SIGKILL')
@@ -83,10 +83,10 @@ describe('guests that end without a request', function () {
     await untilStatus(2, 'running')
   })
 
-  /** Fills the guest's memory, since /dev/zero has no end of line. */
+  /** Command that fills the memory of a guest: tail(1) reads an endless line from /dev/zero. */
   const eat = 'exec /bin/busybox tail /dev/zero'
 
-  it('are reported and started again after their first process ran out of memory', async () => {
+  it('are started again and cause an alert after their first process ran out of memory', async () => {
     const { uuid } = await untilStatus(2, 'running')
     const root = join(instance.pool, 'guests', uuid)
     rmSync(join(root, 'sbin/init'))
@@ -109,7 +109,7 @@ describe('guests that end without a request', function () {
     await untilStatus(2, 'running')
   })
 
-  it('keep running after another process ran out of memory, and the kills are counted', async () => {
+  it('keep running and cause an alert after another process ran out of memory', async () => {
     await agent.kill('SIGTERM')
     Object.assign(agent.config, { metrics: { guest_interval_seconds: 1 } })
     await agent.start()
@@ -138,7 +138,7 @@ describe('guests that end without a request', function () {
     await agent.ready()
   })
 
-  it('run again after a reboot of the host, with their rules in place first', async () => {
+  it('run again after a reboot of the host, with their network rules', async () => {
     await agent.kill('SIGKILL')
     await hostGoesDown(instance)
     await agent.start()
@@ -151,7 +151,7 @@ describe('guests that end without a request', function () {
     expect(readInventory(instance)).to.deep.equal(readExpected(instance))
   })
 
-  it('have usage figures soon after a start', async () => {
+  it('have usage figures soon after a start, before the next regular sample', async () => {
     const client = agent.guests()
     const { uuid } = await untilStatus(3, 'running')
     const operations = agent.operations()
@@ -159,13 +159,13 @@ describe('guests that end without a request', function () {
     await operationDone(operations, operation!.id)
     await waitFor(
       async () => (await call(client.getGuestUsage.bind(client), { uuid })).memoryUsageBytes > 0,
-      { what: 'usage' }, // long before the next at the interval
+      { what: 'usage' }, // long before the next regular sample
     )
     client.close()
     operations.close()
   })
 
-  it('are thawed by the next agent if a killed one left them frozen', async () => {
+  it('are thawed by the restarted agent if it was killed while they were frozen', async () => {
     await untilStatus(3, 'running')
     expect(await freezeGuest(readCgroupLayout(), 'xe-3', 5000)).to.equal(true)
     await agent.kill('SIGKILL')
@@ -174,7 +174,7 @@ describe('guests that end without a request', function () {
     lxc(3, 'cat', '/etc/passwd')
   })
 
-  it('lose a deleted disk that a power loss restored, with its snapshot; an unknown disk stays', async () => {
+  it('lose a deleted disk that a power failure restored, while a disk of an unknown guest stays', async () => {
     const operations = agent.operations()
     const created = await createGuest(operations, createRequest(4, 'guest-4'))
     await operationDone(operations, created.operation!.id)
@@ -198,7 +198,7 @@ describe('guests that end without a request', function () {
   })
 })
 
-/** Removes everything that a reboot removes: processes, interfaces, rules, mounts and files in /run. */
+/** Simulates a reboot: removes processes, interfaces, rules, mounts, and files in /run. */
 async function hostGoesDown(instance: Instance): Promise<void> {
   for (const { pid, command } of processes())
     if (command.startsWith(`[lxc monitor] ${join(instance.stateDir, 'lxc')} `)) killIfThere(pid)

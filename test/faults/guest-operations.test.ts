@@ -4,8 +4,8 @@ import { powerCases } from '../support/guests/guest-matrix-cases.js'
 import { describeGuestMatrix } from '../support/guests/guest-matrix-files.js'
 import { matrixContainer } from '../support/guests/matrix-guests.js'
 
-describeGuestMatrix('guest operations', { tag: 'm', guest: matrixContainer, cases: powerCases }, (host) => {
-  it('are refused for a guest marked for deletion, except for a repetition of the same request', async () => {
+describeGuestMatrix('operations on containers', { tag: 'm', guest: matrixContainer, cases: powerCases }, (host) => {
+  it('are rejected if a deletion was requested before, except for a repetition of the deletion request', async () => {
     const subject = await host().prepare('delete', 'stopped')
     const [id, other] = [randomUUID(), randomUUID()]
     const { engine } = subject

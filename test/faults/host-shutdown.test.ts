@@ -16,10 +16,10 @@ import { WatchedHost } from '../support/host/watched-host.js'
 
 const [tag, templateId, password] = ['hsd', 'debian-12-kvm', 'a-Password-1']
 const login = { sshAuthMode: 'password', sshPassword: password }
-/** An inittab of BusyBox whose last action shows that the guest was not killed. */
+/** An inittab of BusyBox. Its shutdown action writes a file, which shows that the guest was not killed. */
 const inittab = '::respawn:/bin/sleep 100000\n::shutdown:/bin/sh -c "echo clean >/root/ended"\n'
 
-/** The effect of the unit berth-guests at shutdown, as far as it can be tested without a shutdown. */
+/** Tests what the systemd unit berth-guests does at shutdown, without a shutdown of the test host. */
 describe('guests of a host that shuts down', function () {
   let agent: AgentProcess
   const made = new Map<string, Guest>()
@@ -61,7 +61,7 @@ describe('guests of a host that shuts down', function () {
     operations.close()
   }
 
-  /** Restarts the guest with changed files. */
+  /** Stops the guest, changes its files with `write`, and starts it again. */
   async function rewrite(name: string, write: (root: string) => void): Promise<void> {
     await power('stop', name)
     write(rootOf(name))
@@ -69,20 +69,20 @@ describe('guests of a host that shuts down', function () {
   }
 
   const rootOf = (name: string): string => join(agent.directory, 'pool/guests', guest(name).uuid)
-  /** Cgroups of running guests, which only root on the host can create. */
+  /** Names of running guests, read from their cgroups. */
   const running = (): string[] => {
     const groups = readCgroupLayout().hierarchies.flatMap(listDirectory)
     const names = groups.flatMap((group) => /^(?:lxc|kvm)\.payload\.(xhsd-.*)$/.exec(group)?.[1] ?? [])
     return [...new Set(names)].sort()
   }
   const namesOf = (...names: string[]): string[] => names.map((name) => `x${tag}-${guest(name).id}`).sort()
-  /** True if its file system needs a journal replay, as after a power cut. */
+  /** True if the file system of the guest needs a journal replay, as after a power failure. */
   const needsRecovery = (name: string): boolean => {
     const superblock = Buffer.alloc(1024)
     const disk = openSync(join(rootOf(name), 'disk.raw'), 'r')
     readSync(disk, superblock, 0, 1024, tinyDataOffset + 1024)
     closeSync(disk)
-    expect(superblock.readUInt16LE(0x38)).to.equal(0xef53) // ext4's
+    expect(superblock.readUInt16LE(0x38)).to.equal(0xef53) // magic number of ext4
     return (superblock.readUInt32LE(0x60) & 0x4) !== 0 // EXT4_FEATURE_INCOMPAT_RECOVER
   }
   const stopGuests = (...options: string[]) =>
@@ -99,14 +99,14 @@ describe('guests of a host that shuts down', function () {
     await waitFor(isSo, { what: () => JSON.stringify(statuses()) }).finally(() => watched.close())
   }
 
-  it('keep running while their agent runs, which would treat their end as a power-off from inside', () => {
+  it('keep running while the agent runs, because it would record that they shut themselves down', () => {
     const { status, stderr } = stopGuests()
     expect(status).to.equal(1)
     expect(stderr).to.include('another berth-agent holds')
     expect(running()).to.deep.equal(namesOf('clean', 'deaf', 'vm'))
   })
 
-  it('keep running unless the whole machine shuts down, since the unit may be stopped for another reason', async () => {
+  it('keep running if only the unit is stopped and the host does not shut down', async () => {
     await rewrite('clean', (root) => writeFileSync(join(root, 'etc/inittab'), inittab))
     await rewrite('deaf', (root) => {
       rmSync(join(root, 'sbin/init'))
@@ -121,7 +121,7 @@ describe('guests of a host that shuts down', function () {
     expect(running()).to.deep.equal(namesOf('clean', 'deaf', 'vm'))
   })
 
-  it('end by themselves or are killed, without remains, including virtual machines, even if disabled', () => {
+  it('are shut down, or killed if they do not react, even virtual machines of a disabled driver', () => {
     const config = parse(readFileSync(agent.configPath, 'utf8')) as Record<string, object>
     writeFileSync(agent.configPath, stringify({ ...config, kvm: { ...config['kvm'], enabled: false } }))
     const { status, stdout, stderr } = stopGuests()
@@ -132,7 +132,7 @@ describe('guests of a host that shuts down', function () {
     expect(needsRecovery('vm')).to.equal(false)
   })
 
-  it('run again after the boot, except those that should not', async () => {
+  it('run again after the boot, except guests that were stopped before', async () => {
     expect(readdirSync(join(agent.directory, 'run/lxc-stopped'))).to.deep.equal([])
     await start()
     await expectStatuses({ clean: 'running', deaf: 'running', unwanted: 'stopped', vm: 'running' })

@@ -20,8 +20,8 @@ import { scratchDirectory, testStorage } from '../support/scratch.js'
 
 const id = 'alpine-3.22'
 
-/** The download step of an image with a real pool and a server on loopback: the image is complete or absent. */
-describe('image downloads', function () {
+/** Uses a real pool, and an image server on loopback. After each fault the image is complete or absent. */
+describe('operations on images', function () {
   const scratch = scratchDirectory('btest-image-faults')
   let pool: Pool
   let server: ImageServer
@@ -40,7 +40,7 @@ describe('image downloads', function () {
     scratch.wipe()
   })
 
-  describeOperationMatrix('a download', { steps: ['image'], undone: ['image'], prepare: () => prepare() })
+  describeOperationMatrix('download', { steps: ['image'], undone: ['image'], prepare: () => prepare() })
 
   async function prepare(): Promise<MatrixSubject> {
     const directory = mkdtempSync(`${scratch.path}/agent-`)

@@ -20,8 +20,8 @@ import { WatchedHost } from '../support/host/watched-host.js'
 const [templateId, password] = ['debian-12-kvm', 'a-Password-1']
 const login = { sshAuthMode: 'password', sshPassword: password }
 
-/** Virtual machines are not children of the agent: a killed agent finds them again. */
-describe('a killed agent with virtual machines', function () {
+/** Virtual machines are not child processes of the agent, so the agent has to find them again after it was killed. */
+describe('an agent that was killed and started again', function () {
   let agent: AgentProcess
   let watched: WatchedHost
   let guest: Guest
@@ -58,7 +58,7 @@ describe('a killed agent with virtual machines', function () {
     await open()
   }
 
-  /** PIDs of QEMU processes, found by their cgroup. */
+  /** PIDs of this test's QEMU processes, found by their cgroup. */
   const pids = (): number[] =>
     listDirectory('/proc')
       .filter((name) => /^\d+$/.test(name))
@@ -77,7 +77,7 @@ describe('a killed agent with virtual machines', function () {
   }
   const ssh = (command: string): Promise<string> => sshInto({ address: guest.ipv4, password }, command)
 
-  it('finds the same process, and connects to it', async () => {
+  it('finds the running process of a virtual machine, and connects to it', async () => {
     const before = pids()
     expect(before).to.have.length(1)
     for (let round = 0; round < 5; round++) await again()
@@ -86,7 +86,7 @@ describe('a killed agent with virtual machines', function () {
     expect(await ssh('hostname')).to.equal('vm-1')
   })
 
-  it('leaves an unresponsive one unchanged, and finds it once it responds', async () => {
+  it('leaves a virtual machine that does not respond unchanged, and connects once it responds', async () => {
     const before = pids()
     // A stopped process keeps its sockets open but does not respond.
     for (const pid of before) process.kill(pid, 'SIGSTOP')
@@ -100,10 +100,10 @@ describe('a killed agent with virtual machines', function () {
     expect(await ssh('hostname')).to.equal('vm-1')
   })
 
-  it('notices that one shut down meanwhile, and does not start it', async () => {
+  it('notices that a virtual machine shut down meanwhile, and does not start it', async () => {
     await again(async () => {
       await ssh('(sleep 1; poweroff -f) >/dev/null 2>&1 &')
-      // `poweroff -f` does not shut its network down first.
+      // `poweroff -f` does not shut the network down first, so a failed ping shows that the guest is off.
       const isDown = (): boolean => spawnSync('ping', ['-c1', '-W1', guest.ipv4]).status !== 0
       await waitFor(isDown, { what: 'it to shut down' })
     })
@@ -114,7 +114,7 @@ describe('a killed agent with virtual machines', function () {
     expect(pids()).to.deep.equal([])
   })
 
-  it('starts one that was killed meanwhile', async () => {
+  it('starts a virtual machine that was killed meanwhile', async () => {
     await power('start')
     await again(async () => {
       for (const pid of pids()) process.kill(pid, 'SIGKILL')
@@ -123,7 +123,7 @@ describe('a killed agent with virtual machines', function () {
     await waitFor(() => pids().length === 1, { what: 'its process to be back' })
   })
 
-  it('finishes or undoes its operation, whenever it is killed, without leftovers', async () => {
+  it('completes or undoes an operation during which it was killed, and leaves nothing behind', async () => {
     await waitFor(() => shown()?.status === 'running', { what: 'it to run' })
     for (const [round, action] of (['stop', 'start', 'stop', 'start', 'stop', 'start'] as const).entries()) {
       const operations = agent.operations()

@@ -11,15 +11,15 @@ interface Customer {
 }
 
 /**
- * Changes that accounts-kill.test.ts does not cover: administrators are disabled and removed, customers log in, end
- * their sessions and are removed, and all other settings change, while the gateway and its Redis are killed.
+ * Kills a real gateway and its Redis during changes that accounts-kill.test.ts does not cover: administrators are
+ * disabled and removed, customers log in, end their sessions and are removed, and all other settings change.
  */
-describe(`gateway and Redis killed ${kills} times while accounts are created and removed`, function () {
+describe(`a gateway that is killed ${kills} times, like its Redis, while accounts are added and removed`, function () {
   let lab: KilledGateway
 
   before(async () => {
     lab = await KilledGateway.start('btest-people-kill')
-    await lab.makeAdmin('stays') // each of the others may be the last one at times
+    await lab.makeAdmin('stays') // the last enabled administrator cannot be disabled or removed
     lab.agent.addGuest({ name: 'guest-0', id: 1 })
     await waitFor(async () => (await lab.asAdmin('GET', '/containers/guest-0')).status === 200, {
       what: 'the guest is there',
@@ -33,7 +33,7 @@ describe(`gateway and Redis killed ${kills} times while accounts are created and
     return status < 300
   }
 
-  /** Disables, enables and removes administrators. */
+  /** Creates, disables, enables and removes an administrator in each round. */
   async function* administrators(): AsyncGenerator<void> {
     for (let n = 0; ; n++) {
       const username = `dora-${n}`
@@ -61,7 +61,7 @@ describe(`gateway and Redis killed ${kills} times while accounts are created and
     return (body.data as { id: number; username: string }[]).find((row) => row.username === username)!.id
   }
 
-  /** Repeats until it is acknowledged: the same name gives the same account, but no password. */
+  /** Repeats the request until it is acknowledged. A repetition returns the existing account without its password. */
   async function makeCustomer(username: string): Promise<Customer> {
     for (;;) {
       const body = { container_name: 'guest-0', username }
@@ -83,7 +83,7 @@ describe(`gateway and Redis killed ${kills} times while accounts are created and
     }
   }
 
-  /** Logs in until it succeeds; an interrupted login leaves an additional session. */
+  /** Repeats a login until it succeeds. Interrupted logins may leave additional sessions. */
   async function session({ username, password }: Customer): Promise<Browser> {
     const browser = lab.someone()
     const body = { username, password }
@@ -96,7 +96,7 @@ describe(`gateway and Redis killed ${kills} times while accounts are created and
   const statusOf = async (browser: Browser): Promise<number> =>
     (await lab.insist(() => browser.request('GET', '/session'))).status
 
-  /** Ends sessions one by one, and all others; the session that ends them continues. */
+  /** Ends one other session, then all other sessions of a customer. The session that sends the requests stays valid. */
   async function* sessions(): AsyncGenerator<void> {
     const customer = await makeCustomer('with-sessions')
     for (;;) {
@@ -123,7 +123,7 @@ describe(`gateway and Redis killed ${kills} times while accounts are created and
     return (body.data as { id: string; current: boolean }[]).find(({ current }) => current)!.id
   }
 
-  /** Removes customers with their sessions. */
+  /** Creates a customer with a session in each round, and removes both. */
   async function* customers(): AsyncGenerator<void> {
     for (let n = 0; ; n++) {
       const { id, username, password } = await makeCustomer(`leaves-${n}`)
@@ -138,7 +138,7 @@ describe(`gateway and Redis killed ${kills} times while accounts are created and
     }
   }
 
-  /** Runs checks that store nothing. */
+  /** Runs a security check in each round, which stores nothing. */
   async function* checks(): AsyncGenerator<void> {
     for (;;) {
       const reply = await lab.attempt(() => lab.asAdmin('POST', '/security/check'))
@@ -147,7 +147,7 @@ describe(`gateway and Redis killed ${kills} times while accounts are created and
     }
   }
 
-  it('keep acknowledged changes, and report the rest as unknown', async () => {
+  it('keeps all acknowledged changes, and has an audit log that matches them', async () => {
     await lab.run([
       ...([administrators, sessions, customers, checks] satisfies Lane[]),
       lab.setting({

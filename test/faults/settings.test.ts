@@ -13,18 +13,18 @@ import { sh } from '../support/sh.js'
 
 const tag = 'sf'
 const prefix = '2001:db8:5f:1::'
-/** The prefix requires an interface; no packet leaves through it. */
+/** The interface that the IPv6 prefix of the guests requires. No packet leaves through it. */
 const uplink = 'btestsf0'
 const forwarding = 'net.ipv6.conf.all.forwarding'
 const mib = 1024 ** 2
 
-/** Settings of guests whose agent is killed, or whose host rejects them, at the worst moment. */
-describe('settings during failures', function () {
+/** The agent is killed, or the host rejects a change, after the change was written to the journal. */
+describe('changes of guest settings', function () {
   let host: SettingsHost
   let instance: Instance
   let uuid: string
   let forwardedBefore = '0'
-  /** Arguments of lxc-attach, before a command. */
+  /** Arguments of lxc-attach that come before the command. */
   const attach: string[] = []
 
   before(async () => {
@@ -46,7 +46,7 @@ describe('settings during failures', function () {
   })
   afterEach(() => setFaults(host.agent, {}))
 
-  /** Sets faults by method, for guest 1, or by `METHOD ID`. */
+  /** Injects faults. The key is a method of the host, for guest 1, or `METHOD ID` for another guest. */
   const faults = (given: Readonly<Record<string, Fault>>): void => {
     const named = Object.entries(given).map(([at, fault]) => {
       const [method, id = '1'] = at.split(' ')
@@ -56,8 +56,8 @@ describe('settings during failures', function () {
   }
   const limits = () => readGuestLimits(`x${tag}-1`)
 
-  describe('killed between journal and host', () => {
-    /** Repeats the kill if a comparison reached the same place before the order. */
+  describe('when the agent is killed between journal and host', () => {
+    /** Repeats the kill if a comparison with the host called the method before the order did. */
     async function killedAt(
       method: string,
       order: () => Promise<unknown>,
@@ -76,7 +76,7 @@ describe('settings during failures', function () {
       expect(readInits(instance).get(`x${tag}-1`), 'the guest runs on').to.equal(before)
     }
 
-    it('applies limits once the agent is back', async () => {
+    it('apply limits once the agent runs again', async () => {
       const wanted = { ramMb: 128, vcpuMilli: 500, networkUpMbps: 20, ioReadMbps: 7 }
       const isJournaled = (): boolean => host.guest(uuid).limits?.ramMb === 128
       await killedAt('resize', () => host.setLimits(uuid, wanted), isJournaled)
@@ -85,13 +85,13 @@ describe('settings during failures', function () {
       expect(config()).to.contain(`= ${128 * mib}\n`)
     })
 
-    it('applies rates once the agent is back', async () => {
+    it('apply rates once the agent runs again', async () => {
       const isJournaled = (): boolean => host.guest(uuid).limits?.networkDownMbps === 33
       await killedAt('apply', () => host.setLimits(uuid, { networkDownMbps: 33 }), isJournaled)
       expect(sh('tc', 'class', 'show', 'dev', `x${tag}1`)).to.match(/class htb .* rate 34/)
     })
 
-    it('adds an IPv6 address inside the guest once the agent is back, and after a reboot of its own', async () => {
+    it('add an IPv6 address inside the guest once the agent runs again, and after a reboot from inside', async () => {
       const isJournaled = (): boolean => host.guest(uuid).ipv6Addresses.join() === `${prefix}7`
       await killedAt('assignAddresses', () => host.assignIpv6(uuid, [`${prefix}7`]), isJournaled)
       expect(addressesInside()).to.contain(`${prefix}7/128`)
@@ -101,7 +101,7 @@ describe('settings during failures', function () {
         await waitFor(() => addressesInside().includes(`${prefix}${address}/128`), { what: address })
     })
 
-    it('completes a mapping, and the firewall stays in force', async () => {
+    it('complete a port mapping, and keep the firewall in force', async () => {
       const hasMapping = (): boolean => host.guest(uuid).portMappings.length === 1
       const mapping = { containerPort: 80, hostPort: 25_080 }
       await killedAt('attach', () => host.addMapping(uuid, mapping), hasMapping)
@@ -113,8 +113,8 @@ describe('settings during failures', function () {
     })
   })
 
-  describe('refused by the host', () => {
-    it('applies limits that could not be rolled back by the next comparison', async () => {
+  describe('when the host rejects a change and its rollback', () => {
+    it('restore the former limits at the next comparison with the host', async () => {
       const before = limits()
       faults({ apply: 'hold' })
       const answer = codeOf(host.setLimits(uuid, { ramMb: 200, networkDownMbps: 10 }))
@@ -130,7 +130,7 @@ describe('settings during failures', function () {
     })
   })
 
-  it('leaves the former firewall in the journal and in the kernel', async () => {
+  it('keep the former firewall in the journal and in the kernel if the host rejects the new one', async () => {
     const chain = (): string => sh('nft', 'list', 'chain', 'inet', instance.table, `in_x${tag}1`)
     const rule = { direction: 'in', protocol: 'tcp', action: 'ACCEPT', network: 'all', port: '2222' }
     await host.setFirewall(uuid, Firewall.fromPartial({ enabled: true, defaultAction: 'DROP', rules: [rule] }))
@@ -143,7 +143,7 @@ describe('settings during failures', function () {
     await host.setFirewall(uuid, open)
   })
 
-  describe('of two guests at once', () => {
+  describe('of two guests at the same time', () => {
     let other: string
     const ports = (of: string): number[] => host.guest(of).portMappings.map(({ hostPort }) => hostPort)
     const expectConsistent = (): Promise<unknown> =>
@@ -160,7 +160,7 @@ describe('settings during failures', function () {
       for (const of of [uuid, other]) await host.removeMappings(of)
     })
 
-    it('frees a port only once the host has applied it, and returns it if the host rejects it', async () => {
+    it('free a port only after the host has applied the change, and take it back if the host rejects it', async () => {
       const { revision } = await host.addMapping(uuid, { containerPort: 22, hostPort: 25_001 })
       await host.seen(uuid, revision)
       faults({ attach: 'hold' })
@@ -178,7 +178,7 @@ describe('settings during failures', function () {
       expect(await codeOf(host.addMapping(other, { containerPort: 1, hostPort: 25_001 }))).to.equal('accepted')
     })
 
-    it('rolls both back when both are refused at the same moment', async () => {
+    it('are both rolled back when the host rejects both at the same moment', async () => {
       await host.addMapping(uuid, { containerPort: 22, hostPort: 25_001 })
       await host.addMapping(other, { containerPort: 22, hostPort: 25_011 })
       faults({ attach: 'hold', 'attach 2': 'hold' })
@@ -191,7 +191,7 @@ describe('settings during failures', function () {
       await expectConsistent()
     })
 
-    it('executes one of all requests with the same revision', async () => {
+    it('succeed for only one of several requests with the same revision', async () => {
       for (let round = 1; round <= 3; round++) {
         const { revision } = host.guest(uuid)
         const codes = await Promise.all(settingsOf(uuid, { round, ifRevision: revision }).map(codeOf))
@@ -202,8 +202,8 @@ describe('settings during failures', function () {
     })
   })
 
-  describe('rejected because of the guest’s state', () => {
-    it('memory in use: nothing changes', async () => {
+  describe('that conflict with the state of the guest', () => {
+    it('are rejected as a whole if the guest uses more memory than the new limit', async () => {
       const { revision } = await host.setLimits(uuid, { ramMb: 256, vcpuMilli: 1000 })
       const before = (await host.seen(uuid, revision)).limits
       const eater = spawn('lxc-attach', [
@@ -222,7 +222,7 @@ describe('settings during failures', function () {
       expect(limits()).to.include({ memoryBytes: 256 * mib, quotaUsec: 100_000 })
     })
 
-    it('creation: limits cannot be changed, everything else can', async () => {
+    it('are rejected for limits while the guest is created, and accepted for other settings', async () => {
       faults({ 'initialize 3': 'hold' })
       const created = await host.orderCreate(3, 'three')
       await host.seen(created.uuid, 1)
@@ -235,7 +235,7 @@ describe('settings during failures', function () {
       expect(await host.firewall(created.uuid)).to.include({ enabled: true })
     })
 
-    it('deletion', async () => {
+    it('are rejected during and after the deletion of the guest', async () => {
       const { uuid: deleted } = host.guests().find(({ id }) => id === 3)!
       faults({ 'delete 3': 'hold' })
       const operation = await host.order('delete', deleted)
@@ -246,7 +246,7 @@ describe('settings during failures', function () {
       expect(new Set(await Promise.all(settingsOf(deleted).map(codeOf)))).to.deep.equal(new Set(['not_found']))
     })
 
-    it('a broken guest: it can only be deleted', async () => {
+    it('are rejected for a broken guest, which can only be deleted', async () => {
       faults({ 'initialize 4': 'fail', 'delete 4': 'fail' })
       const { uuid: broken } = await host.orderCreate(4, 'four')
       await host.seen(broken, 1)
@@ -285,7 +285,7 @@ describe('settings during failures', function () {
   const config = (): string => readFileSync(join(instance.stateDir, 'lxc', `x${tag}-1`, 'config'), 'utf8')
   const initOf = (): string => readInits(instance).get(`x${tag}-1`) ?? ''
 
-  /** Addresses inside the guest; none while it boots. */
+  /** Output of ip(8) about the addresses inside the guest. It is empty while the guest boots. */
   const addressesInside = (): string => {
     const namespace = `--net=/proc/${initOf().split(':')[0]}/ns/net`
     return spawnSync('nsenter', [namespace, 'ip', '-6', 'address', 'show']).stdout.toString()

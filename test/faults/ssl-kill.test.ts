@@ -13,11 +13,11 @@ import { waitFor } from '../support/wait.js'
 
 const kills = Number(process.env['BERTH_TEST_KILLS'] ?? 12)
 const name = 'panel.example'
-/** The last kills happen only after their changes were answered. */
+/** Number of kills at the end of the test that happen only after the change was acknowledged. */
 const answered = 3
 
-/** A real gateway and its Redis are killed while the certificate is changed. */
-describe(`gateway and Redis killed ${kills} times while TLS is changed`, function () {
+/** Kills a real gateway and its Redis while the certificate is replaced. */
+describe(`a gateway that is killed ${kills} times, like its Redis, while its certificate is replaced`, function () {
   let gateway: GatewayProcess
   let authority: TestAuthority
   let redis: RedisProcess
@@ -41,7 +41,7 @@ describe(`gateway and Redis killed ${kills} times while TLS is changed`, functio
     wipe?.()
   })
 
-  /** @returns the certificate's fingerprint, and whether the change was acknowledged */
+  /** @returns the fingerprint of the new certificate, and the status of the answer (0 without an answer) */
   async function change(): Promise<{ wanted: string; work: Promise<number> }> {
     const { certPem, keyPem } = await authority.issue(name)
     const pems = { cert_pem: `${certPem}${authority.rootPem}`, key_pem: keyPem }
@@ -52,7 +52,7 @@ describe(`gateway and Redis killed ${kills} times while TLS is changed`, functio
     return { wanted: factsOf(certPem).fingerprint, work }
   }
 
-  /** Repeats a change until it is acknowledged: changes are rejected while Redis restarts. */
+  /** Repeats a change until it is acknowledged. The gateway rejects changes while Redis restarts. */
   const acknowledgedChange = (): ReturnType<typeof change> =>
     waitFor(
       async () => {
@@ -78,7 +78,7 @@ describe(`gateway and Redis killed ${kills} times while TLS is changed`, functio
     await gateway.ready()
   }
 
-  it('keeps acknowledged changes, and serves the configured certificate', async () => {
+  it('keeps all acknowledged changes, and serves the configured certificate', async () => {
     expect(await (await change()).work).to.equal(200)
     const first = await change()
     const begunMs = performance.now()

@@ -26,8 +26,8 @@ interface CustomerAccount {
   limit: number
 }
 
-/** A real gateway and its Redis are killed while sub-users are created, changed and get new passwords. */
-describe(`gateway and Redis killed ${kills} times while sub-users are created and changed`, function () {
+/** Kills a real gateway and its Redis while sub-users are created, changed and get new passwords. */
+describe(`a gateway that is killed ${kills} times, like its Redis, while sub-users change`, function () {
   let gateway: GatewayProcess
   let redis: RedisProcess
   let agent: LabAgent
@@ -66,7 +66,7 @@ describe(`gateway and Redis killed ${kills} times while sub-users are created an
 
   const get = async <R>(path: string): Promise<R> => ((await gateway.request('GET', path)).body as { data: R }).data
 
-  /** Repeats with the same key until there is an answer, like a client. */
+  /** Repeats a request with the same idempotency key until it is answered, like a client. */
   async function insist<R>(method: 'POST' | 'PATCH', path: string, body: object): Promise<R> {
     asked.add(`${method} ${path}`)
     const headers = method === 'POST' ? { 'idempotency-key': randomUUID() } : {}
@@ -77,7 +77,7 @@ describe(`gateway and Redis killed ${kills} times while sub-users are created an
         .catch(() => undefined)
       if (reply?.status === 200) return (reply.body as { data: R }).data
       const { code = '' } = (reply?.body ?? {}) as { code?: string }
-      // The view of a gateway that has just started may not have the guests yet.
+      // A gateway that has just started may not know the guests yet.
       if (reply && reply.status < 500 && !['task_running', 'not_found'].includes(code))
         throw new Error(`${method} ${path}: ${reply.status} ${reply.text}`)
       await delay(randomInt(20, 150))
@@ -114,7 +114,7 @@ describe(`gateway and Redis killed ${kills} times while sub-users are created an
     await gateway.ready()
   }
 
-  it('keep acknowledged changes, and create each account once', async () => {
+  it('keeps all acknowledged changes, and creates each account exactly once', async () => {
     const all: CustomerAccount[] = []
     let stopped = false
     const runs = Array.from({ length: customers }, async (_, customer) => {

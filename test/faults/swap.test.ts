@@ -19,8 +19,8 @@ import { silentLog } from '../support/gateway/redis.js'
 import { scratchDirectory, swapsBelow } from '../support/scratch.js'
 
 /*
- * Every step of every change of the swap, with real swap files: it fails, the agent ends before and after it, it runs
- * twice, and is undone twice. A failure leaves the host's swap unchanged.
+ * Injects every fault into every step of every change of the swap, with real swap files. A failed change must leave the
+ * swap of the host as it was.
  */
 
 interface Wish {
@@ -35,12 +35,12 @@ describe('changes of the swap', function () {
   after(() => scratch.wipe())
 
   const cases: [string, Wish[], Wish][] = [
-    ['create', [], { action: 'create', sizeMb: 64 }],
-    ['a larger one', [{ action: 'create', sizeMb: 64 }], { action: 'resize', sizeMb: 96 }],
-    ['a smaller one', [{ action: 'create', sizeMb: 96 }], { action: 'resize', sizeMb: 64 }],
-    ['disable', [{ action: 'create', sizeMb: 64 }], { action: 'disable', sizeMb: 0 }],
+    ['creation', [], { action: 'create', sizeMb: 64 }],
+    ['enlargement', [{ action: 'create', sizeMb: 64 }], { action: 'resize', sizeMb: 96 }],
+    ['reduction', [{ action: 'create', sizeMb: 96 }], { action: 'resize', sizeMb: 64 }],
+    ['deactivation', [{ action: 'create', sizeMb: 64 }], { action: 'disable', sizeMb: 0 }],
     [
-      'enable',
+      'activation',
       [
         { action: 'create', sizeMb: 64 },
         { action: 'disable', sizeMb: 0 },
@@ -48,7 +48,7 @@ describe('changes of the swap', function () {
       { action: 'enable', sizeMb: 0 },
     ],
     [
-      'another size of an inactive one',
+      'resize of an inactive swap file',
       [
         { action: 'create', sizeMb: 64 },
         { action: 'disable', sizeMb: 0 },
@@ -70,7 +70,7 @@ async function prepare(path: string, before: readonly Wish[], wish: Wish): Promi
   mkdirSync(units, { recursive: true })
   const given = { state_dir: directory, run_dir: join(directory, 'run'), swap: { unit_dir: units } }
   const config = validateConfig(AgentConfigSchema, given, 'test')
-  // The journal is in memory; swap files are on a disk.
+  // The journal is in memory, but swap files have to be on a disk.
   const stateDir = mkdtempSync(join(memoryDirectory, 'btest-swap-journal-'))
   const closers = new Closers()
   const host = { ...new MemoryHost().open(config), swap: new SwapFiles(config) }
@@ -95,7 +95,7 @@ async function prepare(path: string, before: readonly Wish[], wish: Wish): Promi
   }
 }
 
-/** Files with their sizes, swap in use, and units with the swap that a boot activates. */
+/** Swap files with their sizes, swap in use, systemd units, and the units that a boot activates. */
 function inventoryOf(directory: string, units: string): unknown {
   const relative = (file: string): string => file.slice(directory.length + 1)
   const wants = join(units, 'swap.target.wants')

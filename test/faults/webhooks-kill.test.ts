@@ -12,8 +12,8 @@ const kills = Number(process.env['BERTH_TEST_KILLS'] ?? 6)
 const guests = 8
 const root = 'btest-webhooks-kill'
 
-/** A real gateway is killed while it delivers to a receiver that fails occasionally; its Redis continues. */
-describe(`gateway killed ${kills} times while it delivers webhooks`, function () {
+/** Kills a real gateway, but not its Redis, while it delivers events to a receiver that fails occasionally. */
+describe(`a gateway that is killed ${kills} times while it delivers webhooks`, function () {
   let gateway: GatewayProcess
   let agent: LabAgent
   let receiver: WebhookReceiver
@@ -63,7 +63,7 @@ describe(`gateway killed ${kills} times while it delivers webhooks`, function ()
       .map(({ body }) => Number(body.data['status_reason']))
       .filter((round) => round > 0)
 
-  it('delivers each event at least once, in order per container, and forgets no task', async () => {
+  it('delivers the end of each task, and changes of each container in order up to the last one', async () => {
     const uuids = agent.guests().map(({ uuid }) => uuid)
     const tasks = new Set<string>()
     const last = new Map<string, number>()
@@ -98,7 +98,7 @@ describe(`gateway killed ${kills} times while it delivers webhooks`, function ()
       what: () => `tasks ${[...tasks].filter((id) => !done().has(id)).join(' ')} of ${tasks.size}`,
     })
     for (const [uuid, round] of last) {
-      if (agent.guests().find((one) => one.uuid === uuid)?.statusReason !== String(round)) continue // a task cleared it
+      if (agent.guests().find((one) => one.uuid === uuid)?.statusReason !== String(round)) continue // a task has cleared the reason
       await waitFor(() => told(uuid).includes(round), { what: `${uuid} ${round}` })
     }
     for (const uuid of uuids) expect(told(uuid)).to.deep.equal(told(uuid).toSorted((a, b) => a - b))

@@ -172,7 +172,7 @@ describe('operations during shutdown and recovery', () => {
   })
 
   for (const [name, steps, ran] of [
-    ['restart at the first step if the next version has a step before it', ['zero', 'one', 'two'], ['zero again', 'one again', 'two']],
+    ['restart at a new first step of the next version', ['zero', 'one', 'two'], ['zero again', 'one again', 'two']],
     ['restart at the first step if the next version has fewer steps', ['zero'], ['zero again']],
     ['succeed at once if the next version has no steps', [], []],
     ['continue at the interrupted step if the next version has the same steps', ['one', 'two'], ['two again']],
