@@ -30,20 +30,20 @@ import {
 import { waitFor } from '../support/wait.js'
 
 /*
- * Real programs in namespaces: all guests act at once, each does one thing, within limits and only towards namespaces
- * of the test. The client's side has 65,536 addresses; those of the upper half do not answer.
+ * Runs real programs in network namespaces. Each guest does one kind of work, all at the same time, with limited rates
+ * and only towards namespaces of the test. The client has 65,536 addresses, of which the upper half does not answer.
  */
 
 const refusing = '198.19.1.1'
 const silent = '198.19.200.1'
 const refusing6 = '2001:db8:99::1'
 const silent6 = '2001:db8:98::1'
-/** An alert is raised within this time on an idle machine; the actual time is printed. */
+/** An idle machine raises each alert within this time. The test prints the actual time. */
 const promisedMs = 30_000
 const deadlineMs = 120_000
 
 interface Attack extends Case {
-  /** Expected alert: minimum severity, type, target and port. */
+  /** The alert that must be raised. The severity is a minimum. */
   readonly alert: readonly [severity: Severity, type: AbuseType, target: string, port: number]
 }
 
@@ -69,32 +69,32 @@ const attacks: readonly Attack[] = [
     alert: ['medium', 'port_scan', silent, 0],
   },
   {
-    name: 'a scan in IPv6 that is refused',
+    name: 'a scan by refused IPv6 connections',
     work: nmap('-6', '-sS', '-p1-120', refusing6),
     alert: ['high', 'port_scan', refusing6, 0],
   },
   {
-    name: 'an unanswered scan in IPv6',
+    name: 'a scan by unanswered IPv6 packets',
     work: nmap('-6', '-sS', '-p1-120', silent6),
     alert: ['high', 'port_scan', silent6, 0],
   },
   {
-    name: 'a sweep of a network',
+    name: 'a scan of one port in a network',
     work: ['masscan', '198.19.2.0/24', '-p445', '--rate', '400', '--wait', '0'],
     alert: ['high', 'horizontal_scan', '*', 445],
   },
   {
-    name: 'a sweep of a silent network',
+    name: 'a scan of one port in a network that does not answer',
     work: nmap('-sS', '-p3389', '198.19.201.0/25'),
     alert: ['high', 'horizontal_scan', '*', 3389],
   },
   {
-    name: 'guesses of passwords',
+    name: 'password guessing',
     work: python('guess', '198.19.3.3', '21', '45'),
     alert: ['high', 'brute_force', '198.19.3.3', 21],
   },
   {
-    name: 'guesses of passwords by ncrack',
+    name: 'password guessing by ncrack',
     work: [
       ...(['ncrack', '-p', 'ssh:22', '--user', 'root', '-P'] as const),
       '/usr/share/ncrack/default.usr',
@@ -105,12 +105,12 @@ const attacks: readonly Attack[] = [
     alert: ['medium', 'brute_force', '198.19.3.4', 22],
   },
   {
-    name: 'guesses of passwords in IPv6',
+    name: 'password guessing over IPv6',
     work: python('guess', clientAddress6, '21', '45'),
     alert: ['high', 'brute_force', clientAddress6, 21],
   },
   {
-    name: 'mail by swaks',
+    name: 'spam sent with swaks',
     work: shell(
       'for n in $(seq 35); do swaks --silent 3 --server 198.19.4.4 --from a@example.org --to b@example.org; done',
     ),
@@ -118,7 +118,7 @@ const attacks: readonly Attack[] = [
     alert: ['medium', 'spam', '198.19.4.4', 25],
   },
   {
-    name: 'mining for a pool',
+    name: 'mining in a mining pool',
     work: python('mine', '198.19.5.5', '9876'),
     alert: ['high', 'mining', '198.19.5.5', 9876],
   },
@@ -130,14 +130,14 @@ const attacks: readonly Attack[] = [
     alert: ['medium', 'proxy', clientAddress, 1080],
   },
   {
-    name: 'an amplifier',
+    name: 'a server that amplifies requests',
     work: python('amplifier', '11211', '1300', '100'),
     mapping: mapping('udp', 21_211, 11_211),
     client: python('request', hostAddress, '21211', '1500', '20'),
     alert: ['medium', 'reflection', '*', 11211],
   },
   {
-    name: 'a flood of SYN',
+    name: 'a flood of SYN packets',
     work: ['hping3', '-q', '-S', '-p', '80', '-i', 'u1000', '-c', '22000', silent],
     alert: ['high', 'ddos', silent, 80],
   },
@@ -153,7 +153,7 @@ const attacks: readonly Attack[] = [
   },
 ]
 
-/** A short version; scripts/abuse-workloads runs each for ten minutes. */
+/** Harmless work of guests, in a short version. scripts/abuse-workloads runs each work for ten minutes. */
 const usual = honest(28)
 
 describe('abuse by guests', function () {
@@ -193,7 +193,7 @@ describe('abuse by guests', function () {
   })
 
   for (const { name, alert } of attacks)
-    it(`is reported: ${name}: ${alert[0]} ${alert[1]}`, async () => {
+    it(`is reported as ${alert[1]} of at least ${alert[0]} severity: ${name}`, async () => {
       const [severity, type, target, port] = alert
       let seen: AlertRecord[] = []
       const isFound = (one: AlertRecord): boolean =>
@@ -211,14 +211,14 @@ describe('abuse by guests', function () {
       console.log(`      reported after ${((first - startedAtMs) / 1000).toFixed(1)} s`)
     })
 
-  it('is not reported for harmless guests', async () => {
+  it('is not reported for guests with harmless work', async () => {
     const enoughMs = promisedMs + 2000
     await waitFor(() => performance.now() - startedMs > enoughMs, { timeoutMs: 2 * enoughMs })
     await watch.call('look')
     for (const { name } of usual) expect(await alertsOf(name), name).to.deep.equal([])
   })
 
-  it('cannot reach foreign port 25 without permission', async () => {
+  it('is limited by a block of outgoing connections to port 25, except for guests with permission', async () => {
     const guest = guests.get('a slow scan')!
     const reaches = (): boolean[] =>
       lab.probe(lab.namespaceOf(guest), ['tcp,198.19.4.4,25', `tcp,${clientAddress6},25`, 'tcp,198.19.3.3,21'])
@@ -229,19 +229,19 @@ describe('abuse by guests', function () {
     expect(reaches()).to.deep.equal([false, false, true])
   })
 
-  it('is visible in the recorded evidence', async () => {
-    const guest = guests.get('a scan in IPv6 that is refused')!
+  it('is recorded in the logs of the guest', async () => {
+    const guest = guests.get('a scan by refused IPv6 connections')!
     const { rows } = (await watch.call('logs', guest.uuid)) as AbuseLogs
     expect(rows.some(({ outcome, target }) => outcome === 'refused' && target === refusing6)).to.equal(true)
   })
 
-  it('is detected again after others flushed all rules', async () => {
+  it('is detected again after another program deleted the detection rules', async () => {
     lab.in(lab.host, 'nft', 'delete', 'table', 'inet', 'berth_watch')
     await watch.call('look')
     expect(lab.in(lab.host, 'nft', 'list', 'table', 'inet', 'berth_watch')).to.contain('chain opening')
   })
 
-  it('leaves only the guests’ rules once detection is switched off', async () => {
+  it('is not detected if detection is disabled, and the detection rules are removed', async () => {
     const tables = (): string => lab.in(lab.host, 'nft', 'list', 'tables')
     expect(tables()).to.contain('table inet berth_watch')
     await watch.end()

@@ -8,8 +8,8 @@ import { waitFor } from '../support/wait.js'
 import { deadlineOf } from '../support/promised-time.js'
 
 /*
- * The access policy over real sockets: clients with many addresses, nginx as proxies, two gateways. A rejected client
- * is rejected on every path.
+ * Tests the access policy over real sockets, with clients that have many addresses, nginx as proxies, and two gateways.
+ * A rejected client is rejected on every path.
  */
 
 const [inside, outside] = ['192.0.2.5', '203.0.113.9']
@@ -20,7 +20,7 @@ const base = {
   trusted_proxies: ['10.0.0.1', '10.0.0.2'],
 }
 const withLocalProxy = { ...base, trusted_proxies: ['127.0.0.1'] }
-/** 2 s are promised on an idle machine: `scripts/bench --only access` measures it. */
+/** Limit for slow machines. `scripts/bench --only access` measures the promised 2 s on an idle machine. */
 const withinMs = 10_000
 
 type Headers = OutgoingHttpHeaders
@@ -29,7 +29,7 @@ type Headers = OutgoingHttpHeaders
 interface Way {
   readonly place: Place
   readonly from?: string
-  /** Host in the form of a URL, and the port for each gateway. */
+  /** Host part of the URL. `ports` contains the port of each gateway. */
   readonly to: string
   readonly ports: readonly number[]
   readonly headers?: Headers
@@ -41,7 +41,7 @@ const world = (from: string, headers: Headers = {}): Way => {
   const at = from.includes(':') ? direct6 : direct
   return { place: 'world', from, ...at, headers }
 }
-/** A request from the machine of proxy P that did not pass the proxy. */
+/** A request from the machine of proxy P that does not pass through the proxy. */
 const fromP = (headers: Headers): Way => ({ place: 'p', from: '10.0.0.1', ...direct, headers })
 const proxies = { p: '10.0.0.1', q: '10.0.0.2', gw: '10.0.0.10' } as const
 const through = (
@@ -53,60 +53,60 @@ const here = (to: string, headers: Headers = {}): Way => ({ place: 'gw', to, por
 
 const [xff, xri, cf] = ['x-forwarded-for', 'x-real-ip', 'cf-connecting-ip'] as const
 
-/** Cases with the numbers of the table in the design. */
+/** The case numbers are those of the table in the design document. */
 const cases: readonly (readonly [what: string, way: Way, isAllowed: boolean, policy?: object])[] = [
-  ['1 any address while it is off', world(outside), true, { ...base, enabled: false }],
-  ['2 an allowed address', world(inside), true],
-  ['3 another', world(outside), false],
-  ['4 IPv4 at an IPv6 socket', { ...world(`::ffff:${inside}`), to: '[::ffff:10.0.0.10]' }, true],
-  ['5 an allowed IPv6 address', world(inside6), true],
-  ['6 another of IPv6', world(outside6), false],
-  ['7 a client that claims an allowed address', world(outside, { [xff]: inside }), false],
-  ['8 a client that claims it in other headers', world(outside, { [xri]: inside, [cf]: inside }), false],
-  ['9 behind a proxy', through('p', inside), true],
+  ['any client while the policy is disabled (case 1)', world(outside), true, { ...base, enabled: false }],
+  ['a client from an allowed address (case 2)', world(inside), true],
+  ['a client from another address (case 3)', world(outside), false],
+  ['an IPv4 client at an IPv6 socket (case 4)', { ...world(`::ffff:${inside}`), to: '[::ffff:10.0.0.10]' }, true],
+  ['a client from an allowed IPv6 address (case 5)', world(inside6), true],
+  ['a client from another IPv6 address (case 6)', world(outside6), false],
+  ['a client that claims an allowed address in X-Forwarded-For (case 7)', world(outside, { [xff]: inside }), false],
+  ['a client that claims an address in other headers (case 8)', world(outside, { [xri]: inside, [cf]: inside }), false],
+  ['an allowed client behind a proxy (case 9)', through('p', inside), true],
   [
-    '10 a client behind a proxy that claims an allowed address',
+    'a client behind a proxy that claims an allowed address (case 10)',
     through('p', outside, { headers: { [xff]: inside } }),
     false,
   ],
   [
-    '11 an allowed client behind a proxy that claims another address',
+    'an allowed client behind a proxy that claims another address (case 11)',
     through('p', inside, { headers: { [xff]: outside } }),
     true,
   ],
-  ['12 behind two proxies', through('q', inside), true],
-  ['13 two headers, the last with another address', fromP({ [xff]: [inside, outside] }), false],
-  ['14 behind a proxy that adds a port', through('p', inside, { style: 'port' }), true],
+  ['an allowed client behind two proxies (case 12)', through('q', inside), true],
+  ['a request whose last X-Forwarded-For has another address (case 13)', fromP({ [xff]: [inside, outside] }), false],
+  ['an allowed client behind a proxy that adds a port (case 14)', through('p', inside, { style: 'port' }), true],
   [
-    '15 IPv6 behind a proxy that adds a port',
+    'an allowed IPv6 client behind a proxy that adds a port (case 15)',
     through('p', '2001:db8:a::9', { style: 'ipv6Port', to: '[2001:db8:f::1]' }),
     true,
   ],
-  ['16 behind a proxy that does not know the address', fromP({ [xff]: `${inside}, unknown` }), false],
-  ['17 an address with a leading zero', fromP({ [xff]: '192.0.02.5' }), false],
-  ['18 a proxy behind a proxy', { ...through('p', '10.0.0.2'), place: 'q' }, false],
-  ['19 behind a proxy that sends X-Real-IP', through('p', inside, { style: 'real' }), true],
-  ['20 another client that adds X-Real-IP', through('p', outside, { headers: { [xri]: inside } }), false],
-  ['21 another client that adds CF-Connecting-IP', through('p', outside, { headers: { [cf]: inside } }), false],
-  ['22 behind a proxy that sends CF-Connecting-IP', through('p', inside, { style: 'cloudflare' }), true],
-  ['23 the proxy’s own machine', { ...through('p', '127.0.0.1', { to: '127.0.0.1' }), place: 'p' }, false],
-  ['24 this machine', here('127.0.0.1', { host: 'localhost' }), true],
-  ['25 this machine over IPv6', here('[::1]', { host: 'localhost' }), true],
-  ['26 a proxy on this machine that is not trusted', through('gw', inside), false],
-  ['27 another client behind a trusted proxy', through('gw', outside), false, withLocalProxy],
-  ['28 behind a trusted proxy', through('gw', inside), true, withLocalProxy],
-  ['29 this machine under a foreign name', here('127.0.0.1', { host: 'panel.test' }), false],
-  ['30 IPv4 if all of IPv6 is allowed', world('1.2.3.4'), false, { ...base, allowed_sources: ['::/0'] }],
-  ['31 IPv6 if all of IPv4 is allowed', world(outside6), false, { ...base, allowed_sources: ['0.0.0.0/0'] }],
+  ['a client behind a proxy that does not know its address (case 16)', fromP({ [xff]: `${inside}, unknown` }), false],
+  ['a client whose address has a leading zero in the header (case 17)', fromP({ [xff]: '192.0.02.5' }), false],
+  ['a proxy that is the client of another proxy (case 18)', { ...through('p', '10.0.0.2'), place: 'q' }, false],
+  ['a client whose proxy sends X-Real-IP (case 19)', through('p', inside, { style: 'real' }), true],
+  ['another client that adds X-Real-IP (case 20)', through('p', outside, { headers: { [xri]: inside } }), false],
+  ['another client that adds CF-Connecting-IP (case 21)', through('p', outside, { headers: { [cf]: inside } }), false],
+  ['a client whose proxy sends CF-Connecting-IP (case 22)', through('p', inside, { style: 'cloudflare' }), true],
+  ['a program on a proxy machine (case 23)', { ...through('p', '127.0.0.1', { to: '127.0.0.1' }), place: 'p' }, false],
+  ['a local program (case 24)', here('127.0.0.1', { host: 'localhost' }), true],
+  ['a local program over IPv6 (case 25)', here('[::1]', { host: 'localhost' }), true],
+  ['a client behind an untrusted local proxy (case 26)', through('gw', inside), false],
+  ['another client behind a trusted local proxy (case 27)', through('gw', outside), false, withLocalProxy],
+  ['an allowed client behind a trusted local proxy (case 28)', through('gw', inside), true, withLocalProxy],
+  ['a local program that uses another host name (case 29)', here('127.0.0.1', { host: 'panel.test' }), false],
+  ['an IPv4 client if only IPv6 is allowed (case 30)', world('1.2.3.4'), false, { ...base, allowed_sources: ['::/0'] }],
+  ['an IPv6 client if only IPv4 is allowed (case 31)', world(outside6), false, { ...base, allowed_sources: ['0.0.0.0/0'] }],
 ]
 
-describe('the access policy, over sockets', function () {
+describe('the access policy', function () {
   const lab = new PolicyLab()
   let current = ''
   before(() => lab.start())
   after(() => lab.stop())
 
-  /** Calls to pages, logins, the API, WebSockets, documents and metrics. */
+  /** Requests for pages, logins, the API, WebSockets, documentation and metrics. */
   function surfaces(url: string, headers: Headers): Record<string, PolicyCall> {
     const key = { ...headers, 'x-api-key': lab.adminKey }
     const json = { ...headers, 'content-type': 'application/json' }
@@ -147,7 +147,7 @@ describe('the access policy, over sockets', function () {
     expect(status, 'health').to.equal(200)
   }
 
-  /** Changes the policy at the first gateway; resolves once the second one applies it. */
+  /** Changes the policy at the first gateway. Resolves once the second gateway applies it. */
   async function setPolicy(policy: object): Promise<void> {
     if (current === JSON.stringify(policy)) return
     const { status, text } = await lab.admin('PUT', '/access-policy', policy)
@@ -174,7 +174,7 @@ describe('the access policy, over sockets', function () {
       for (const port of way.ports) await expectReach(way, `http://${way.to}:${port}`, isAllowed)
     })
 
-  it('applies equally under TLS', async () => {
+  it('applies in the same way over TLS', async () => {
     await setPolicy(base)
     const { status, text } = await lab.admin('PUT', '/ssl', { mode: 'self_signed', target: '10.0.0.10' })
     expect(status, text).to.equal(200)
@@ -194,13 +194,13 @@ describe('the access policy, over sockets', function () {
     return lab.ask(way.place, { method: 'PUT', url, headers, from: way.from, body: JSON.stringify(body) })
   }
 
-  it('cannot be set to reject everybody (32)', async () => {
+  it('cannot be set to reject all addresses (case 32)', async () => {
     await setPolicy(base)
     const { status, code } = await put({ allowed_sources: [] })
     expect([status, code]).to.deep.equal([400, 'access_policy_lockout'])
   })
 
-  it('cannot be set to lock out the caller (33)', async () => {
+  it('cannot be set to lock out the caller (case 33)', async () => {
     await setPolicy(base)
     for (const way of [world(inside), through('p', inside)]) {
       const { status, code, text } = await put({ allowed_sources: ['203.0.113.0/24'] }, way)
@@ -212,7 +212,7 @@ describe('the access policy, over sockets', function () {
     expect(await secondHas(base)).to.equal(true)
   })
 
-  /** Opens a console of the guest. */
+  /** Creates a ticket, and the call with which it opens a console of the guest at a gateway. */
   async function consoleAt({ to, ports, headers = {} }: Way, gateway: number): Promise<PolicyCall> {
     const { text } = await lab.admin('POST', '/ssh-ticket', { container_name: 'sim-1' })
     const { ticket } = (JSON.parse(text) as { data: { ticket: string } }).data
@@ -223,7 +223,7 @@ describe('the access policy, over sockets', function () {
     }
   }
 
-  it('closes open connections at once, at both gateways, also behind a proxy, and no others (35)', async () => {
+  it('closes all connections that it rejects at both gateways, and no others (case 35)', async () => {
     await setPolicy({ ...base, allowed_sources: ['192.0.2.0/24', '203.0.113.0/24'] })
     const key = { 'x-api-key': lab.adminKey }
     const shut: (readonly [string, () => Promise<unknown>, boolean])[] = []
@@ -258,7 +258,7 @@ describe('the access policy, over sockets', function () {
     }
   })
 
-  it('takes effect at the other gateway at once (36)', async () => {
+  it('takes effect at the other gateway within seconds (case 36)', async () => {
     const others = { url: `http://10.0.0.10:${gatewayPorts[1]}/docs`, from: outside }
     const open = { ...base, allowed_sources: [...base.allowed_sources, '203.0.113.0/24'] }
     for (let round = 0; round < 5; round++) {
@@ -275,7 +275,7 @@ describe('the access policy, over sockets', function () {
     }
   })
 
-  it('can be switched off by a command on the host', async () => {
+  it('can be disabled by a command on the gateway’s machine', async () => {
     await setPolicy(base)
     const program = resolve(import.meta.dirname, '../../dist/gateway/main.js')
     execFileSync(process.execPath, [program, 'disable-access-policy', '--config', lab.configFile])

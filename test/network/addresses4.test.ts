@@ -3,11 +3,11 @@ import { AddressedPair, failure, poolItem } from '../support/network/addressed-p
 import { clientAddress, hostAddress } from '../support/network/network-lab.js'
 import { waitFor } from '../support/wait.js'
 
-/* Public IPv4 from a namespace on the host's segment: real ARP and packets. */
+/* Tests public IPv4 addresses from a namespace on the host's segment, with real ARP and packets. */
 
 const [publicA, publicB, routedA] = ['198.51.100.10', '198.51.100.11', '203.0.113.9']
 
-describe('public IPv4 of guests', function () {
+describe('a public IPv4 address of a guest', function () {
   const pair = new AddressedPair('btestadr4')
   const { lab } = pair
 
@@ -17,7 +17,7 @@ describe('public IPv4 of guests', function () {
   before(async () => {
     await pair.routing({ ipv4Pool: [publicA, publicB, routedA].map(poolItem) })
     lab.in(lab.client, 'ip', 'route', 'add', `${routedA}/32`, 'via', hostAddress)
-    // Others still remember the previous owner of the address.
+    // The client still has a neighbour entry for the previous owner of the address.
     lab.in(lab.client, 'ip', 'neigh', 'replace', publicA, 'lladdr', '02:00:00:00:00:99', 'dev', 'eth0', 'nud', 'stale')
     pair.a = { ...pair.a, publicIpv4s: [publicA, routedA] }
     pair.b = { ...pair.b, publicIpv4s: [publicB] }
@@ -25,30 +25,30 @@ describe('public IPv4 of guests', function () {
     await pair.attach(pair.b)
   })
 
-  it('is announced, so that neighbours forget the former owner', async () => {
+  it('is announced, so that neighbours replace the entry of the former owner', async () => {
     const mac = lab.in(lab.host, 'cat', '/sys/class/net/up0/address').trim()
     const known = (): string => lab.in(lab.client, 'ip', 'neigh', 'show', publicA)
     await waitFor(() => known().includes(mac), { what: () => `the host's mac for ${publicA}: ${known()}` })
   })
 
-  it('leads to its guest, which sees the client', () => {
+  it('leads to its guest, which sees the address of the client', () => {
     expect(lab.ask(lab.client, `tcp:${publicA}:22`)).to.equal(`bt11 ${clientAddress}`)
     expect(lab.ask(lab.client, `udp:${publicA}:53`)).to.equal(`bt11 ${clientAddress}`)
     expect(lab.ask(lab.client, `tcp:${publicB}:22`)).to.equal(`bt12 ${clientAddress}`)
     expect(lab.ask(lab.client, `tcp:${routedA}:22`)).to.equal(`bt11 ${clientAddress}`)
   })
 
-  it('is the guest’s source address; the first one if there are several', () => {
+  it('is the source address of its guest, which uses the first one of several', () => {
     expect(lab.ask(pair.inA, `tcp:${clientAddress}:80`)).to.equal(`client ${publicA}`)
     expect(lab.ask(pair.inB, `udp:${clientAddress}:53`)).to.equal(`client ${publicB}`)
   })
 
-  it('leaves the host its own source address', () => {
+  it('does not change the source address of the host', () => {
     expect(lab.ask(lab.client, `tcp:${hostAddress}:8080`)).to.equal(`host ${clientAddress}`)
     expect(lab.ask(lab.host, `tcp:${clientAddress}:80`)).to.equal(`client ${hostAddress}`)
   })
 
-  it('is repaired, and unassigned addresses are removed', async () => {
+  it('is added again if it was deleted, and unassigned addresses of the agent are removed', async () => {
     expect(await pair.repairs()).to.deep.equal([])
     const [, metric = ''] = /198\.51\.100\.10\/32 metric (\d+)/.exec(pair.show('address', 'show', 'dev', 'up0')) ?? []
     pair.show('address', 'delete', `${publicA}/32`, 'dev', 'up0')
@@ -65,7 +65,7 @@ describe('public IPv4 of guests', function () {
     expect(pair.show('address', 'show', 'dev', 'up0')).to.contain('203.0.113.78/32')
   })
 
-  it('remains if the operator configured it', async () => {
+  it('stays on the host if the operator configured it', async () => {
     pair.show('address', 'delete', `${publicB}/32`, 'dev', 'up0')
     pair.show('address', 'add', `${publicB}/24`, 'dev', 'up0')
     expect(await pair.repairs()).to.deep.equal([])
@@ -94,7 +94,7 @@ describe('public IPv4 of guests', function () {
     await pair.attach(pair.b)
   })
 
-  it('is removed with its guest', async () => {
+  it('is removed from the host with its guest', async () => {
     const c = { ...lab.guest(13), publicIpv4s: ['198.51.100.12'] }
     await pair.routing({ ipv4Pool: [publicA, publicB, routedA, '198.51.100.12'].map(poolItem) })
     await pair.book.call('attach', c)
@@ -113,7 +113,7 @@ describe('public IPv4 of guests', function () {
     expect(ipv4Assignments).to.deep.include({ ...poolItem(publicB), guestUuid: pair.b.uuid })
   })
 
-  it('is given to exactly one guest per address', async () => {
+  it('is assigned to only one guest', async () => {
     const order = { ipv4Count: 2, publicIpv4s: [], ipv6Count: 0, ipv6Addresses: [] }
     expect(await failure(pair.book.call('choose', order))).to.contain('2 public IPv4 addresses requested, 1 left')
     expect(await pair.book.call('choose', { ...order, ipv4Count: 1 })).to.deep.equal({

@@ -3,7 +3,7 @@ import { AddressedPair, failure, prefixItem } from '../support/network/addressed
 import { clientAddress6, hostAddress6 } from '../support/network/network-lab.js'
 import { waitFor } from '../support/wait.js'
 
-/* IPv6 from a namespace on the host's segment: real neighbour discovery and packets. */
+/* Tests IPv6 of guests from a namespace on the host's segment, with real neighbour discovery and packets. */
 
 describe('IPv6 of guests', function () {
   const pair = new AddressedPair('btestadr6')
@@ -14,7 +14,7 @@ describe('IPv6 of guests', function () {
 
   const [proxied, routed] = ['2001:db8:51::a:1', '2001:db8:77::7']
 
-  it('is detected if the host has a prefix, with the router’s announcement', async () => {
+  it('is available if the host has a prefix, which is detected together with its router', async () => {
     const { reason, ...found } = await pair.ipv6Status()
     expect(found).to.deep.equal({
       available: true,
@@ -33,8 +33,8 @@ describe('IPv6 of guests', function () {
     expect(reason).to.equal('prefix found on up0')
   })
 
-  it('works with a prefix on the segment: the host answers for the guest, at once for a running one', async () => {
-    // Like a host that has not forwarded before, and learns its routes from a router.
+  it('works for a running guest with a prefix on the segment, where the host answers for the guest', async () => {
+    // These are the settings of a host that does not forward IPv6 and learns its routes from a router.
     lab.in(lab.host, 'sysctl', '-qw', 'net.ipv6.conf.all.forwarding=0', 'net.ipv6.conf.up0.accept_ra=1')
     pair.a = { ...pair.a, ipv6Addresses: [proxied] }
     await pair.attach(pair.a)
@@ -45,13 +45,13 @@ describe('IPv6 of guests', function () {
     expect(lab.ask(pair.inA, `tcp:${clientAddress6}:80`)).to.equal(`client ${proxied}`)
   })
 
-  it('is not replaced if the same prefix is configured', async () => {
+  it('keeps the detected prefix if a configuration without it is rejected', async () => {
     expect(await failure(pair.routing({ ipv6Prefixes: [prefixItem('2001:db8:77::', 64)] }))).to.contain(proxied)
     expect(pair.show('-6', 'neigh', 'show', 'proxy')).to.contain(proxied)
     expect(await pair.ipv6Status()).to.include({ mode: 'proxied', reason: 'prefix found on up0' })
   })
 
-  it('works with a prefix that is routed to the host', async () => {
+  it('works with an additional prefix that is routed to the host', async () => {
     await pair.routing({
       ipv6Prefixes: [prefixItem('2001:db8:77::', 64), prefixItem('2001:db8:51::a:0', 112)],
     })
@@ -67,7 +67,7 @@ describe('IPv6 of guests', function () {
       .and.not.contain(routed)
   })
 
-  it('lets guests reach one another through the host', () => {
+  it('lets guests reach each other through the host', () => {
     expect(lab.ask(pair.inA, `tcp:${routed}:22`)).to.equal(`bt12 ${proxied}`)
     expect(lab.ask(pair.inB, `tcp:${proxied}:22`)).to.equal(`bt11 ${routed}`)
   })
@@ -77,7 +77,7 @@ describe('IPv6 of guests', function () {
     ['2001:db8:51:0:b::', 80, ''],
     ['2001:db8:51::c0', 124, ''],
   ] as const)
-    it(`works with a /${prefixLen}, ${client === '' ? 'on the segment' : 'routed'}`, async () => {
+    it(`works with a /${prefixLen} prefix that is ${client === '' ? 'on the segment' : 'routed to the host'}`, async () => {
       if (client) lab.in(lab.client, 'ip', 'route', 'add', `${prefix}/${prefixLen}`, 'via', hostAddress6)
       const kept = [prefixItem('2001:db8:77::', 64), prefixItem('2001:db8:51::a:0', 112)]
       await pair.routing({ ipv6Prefixes: [prefixItem(prefix, prefixLen), ...kept] })
@@ -93,7 +93,7 @@ describe('IPv6 of guests', function () {
       await pair.routing({ ipv6Prefixes: kept })
     })
 
-  it('is repaired', async () => {
+  it('is repaired after changes of routes, neighbour entries, addresses and kernel settings', async () => {
     expect(await pair.repairs()).to.deep.equal([])
     pair.show('-6', 'neigh', 'delete', 'proxy', proxied, 'dev', 'up0')
     pair.show('-6', 'route', 'delete', `${routed}/128`, 'dev', 'berth0')
@@ -106,7 +106,7 @@ describe('IPv6 of guests', function () {
     await waitFor(() => lab.ask(lab.client, `tcp:${routed}:22`))
   })
 
-  it('prevents the removal of its prefix', async () => {
+  it('prevents the removal of prefixes that contain assigned addresses', async () => {
     expect(await failure(pair.routing({ ipv6Prefixes: [prefixItem('2001:db8:77::', 64)] }))).to.contain(proxied)
     expect(await failure(pair.routing({ ipv6Prefixes: [] }))).to.contain('is assigned to a container')
     const { ipv6Assignments } = await pair.readRouting()
@@ -116,11 +116,11 @@ describe('IPv6 of guests', function () {
     ])
   })
 
-  it('keeps working after a change that the host refused, even while another guest fails', async () => {
+  it('keeps working after a change of prefixes that was rolled back because another guest failed', async () => {
     const failing = { ...lab.guest(14), mac: 'none', ipv6Addresses: ['2001:db8:77::14'] }
     pair.show('link', 'add', 'up1', 'type', 'veth', 'peer', 'name', 'up2')
     await pair.book.call('store', failing)
-    await pair.attach(pair.a) // after the failing one
+    await pair.attach(pair.a) // stored after the failing guest
     const moved = { ...prefixItem('2001:db8:51::a:0', 112), interface: 'up1' }
     expect(await failure(pair.routing({ ipv6Prefixes: [prefixItem('2001:db8:77::', 64), moved] }))).to.contain('none')
     const { ipv6Prefixes } = await pair.readRouting()
@@ -133,7 +133,7 @@ describe('IPv6 of guests', function () {
     expect(await pair.repairs()).to.deep.equal([])
   })
 
-  it('is removed with its guest', async () => {
+  it('is removed from the host with its guest', async () => {
     await pair.book.call('detach', pair.a)
     expect(pair.show('-6', 'neigh', 'show', 'proxy')).to.equal('')
     expect(pair.show('-6', 'route', 'show', 'dev', 'berth0')).to.not.contain(proxied)
@@ -142,7 +142,7 @@ describe('IPv6 of guests', function () {
     expect(pair.show('-6', 'neigh', 'show', 'proxy')).to.contain(proxied)
   })
 
-  it('is removed with its guest, even if parts are already missing', async () => {
+  it('is removed from the host with its guest, even if neighbour entries are already missing', async () => {
     pair.show('-6', 'neigh', 'delete', 'proxy', proxied, 'dev', 'up0')
     pair.show('-6', 'neigh', 'delete', proxied, 'dev', 'berth0')
     await pair.book.call('detach', pair.a)
@@ -151,11 +151,11 @@ describe('IPv6 of guests', function () {
     expect(pair.show('-6', 'neigh', 'show', 'proxy')).to.contain(proxied)
   })
 
-  it('reports a missing interface, with its prefix', async () => {
+  it('reports a configured interface that does not exist', async () => {
     const before = await pair.routing({})
     pair.show('link', 'add', 'gone0', 'type', 'bridge')
     const prefix = { interface: 'gone0', address: '', gateway: '', prefix: '2001:db8:99::', prefixLen: 48 }
-    // In addition to the prefixes of the guests' addresses.
+    // The prefixes of the guests' addresses must stay configured.
     await pair.routing({ ipv6Prefixes: [...before.ipv6Prefixes, prefix] })
     const reason = 'IPv6 prefixes are configured for gone0, which does not exist'
     expect((await pair.ipv6Status()).reason).to.not.contain(reason)
@@ -167,7 +167,7 @@ describe('IPv6 of guests', function () {
     await pair.routing({ ipv6Prefixes: before.ipv6Prefixes })
   })
 
-  it('reports an unresponsive router and a missing route', async () => {
+  it('reports a router that does not answer, and a missing default route', async () => {
     lab.in(lab.client, 'ip', '-6', 'address', 'delete', `${clientAddress6}/64`, 'dev', 'eth0')
     expect(await pair.ipv6Status()).to.include({ available: true, reachable: false })
     expect((await pair.ipv6Status()).reason).to.equal(`the router ${clientAddress6} on up0 does not answer`)

@@ -6,14 +6,14 @@ import { guestPrefix6, hostAddress, NetworkLab, type AgentNetwork } from '../sup
 import { waitFor } from '../support/wait.js'
 
 /*
- * Real servers in guests answer every request, and an outside attacker sends requests in the name of a victim for some
- * seconds. All of it stays in network namespaces of the test.
+ * Real servers in guests answer every request. For some seconds, an attacker outside sends requests with the source
+ * address of a victim. All packets stay in network namespaces of the test.
  */
 
 const victim = '198.19.200.9'
 const victim6 = '2001:db8:98::9'
 const seconds = 40
-/** Promised time on an idle machine; the actual time is printed. */
+/** An idle machine raises the alert within this time. The test prints the actual time. */
 const promisedMs = 30_000
 const alertMs = 3 * promisedMs
 
@@ -21,7 +21,7 @@ const valueBytes = 100_000
 const getValue = Buffer.concat([Buffer.from('0001000000010000', 'hex'), Buffer.from('get v\r\n')])
 const bigName = 'big.example'
 
-/** Requests all texts of a name, in one datagram of at most 4,096 bytes (EDNS 0). */
+/** A DNS query for all TXT records of a name, which permits an answer of 4,096 bytes (EDNS 0). */
 function dnsQuestion(name: string): Buffer {
   const labels = name.split('.').flatMap((label) => [Buffer.from([label.length]), Buffer.from(label)])
   const head = Buffer.from('123401000001000000000001', 'hex')
@@ -31,11 +31,11 @@ function dnsQuestion(name: string): Buffer {
 interface Amplifier extends Case {
   readonly port: number
   readonly victim: string
-  /** Minimum ratio of answered to requested bytes. */
+  /** Minimum ratio of the bytes that the server sends to the bytes that it receives. */
   readonly factor: number
 }
 
-/** A guest's IPv6 address by its place in the list below. */
+/** IPv6 address of the guest that has this index in `amplifiers`. */
 const ipv6Of = (index: number): string => `${guestPrefix6}${(index + 16).toString(16)}`
 const memcached = ['/usr/bin/memcached', '-u', 'root', '-U', '11211', '-l', '0.0.0.0,::', '-m', '64'] as const
 const texts = Array.from({ length: 14 }, (_, index) => `${index}`.padEnd(250, 't'))
@@ -51,7 +51,7 @@ const dnsmasq = [
   `--txt-record=${bigName},${texts.join(',')}`,
 ] as const
 
-/** Sends requests in the name of FROM at a given rate. */
+/** Command that sends requests with the source address `from`. @param rate requests per second */
 const forged = (from: string, to: readonly [address: string, port: number], payload: Buffer, rate: number) =>
   python('forged', from, to[0], String(to[1]), payload.toString('hex'), String(rate), String(seconds))
 
@@ -84,7 +84,7 @@ const amplifiers: readonly Amplifier[] = [
   },
 ]
 
-describe('servers in guests that answer a forged victim', function () {
+describe('servers in guests that answer requests in the name of a victim', function () {
   const lab = new NetworkLab('btestamp')
   let guests: ReadonlyMap<string, GuestNetwork>
   let watch: AgentNetwork
@@ -106,7 +106,7 @@ describe('servers in guests that answer a forged victim', function () {
   })
   after(() => lab.remove())
 
-  /** Counts packets that reach victims, before they are dropped. */
+  /** Counts packets to victims. nft counts them before the client drops them. */
   function countForVictims(): void {
     const sets = amplifiers.map(({ port, victim: address }) => {
       const family = address.includes(':') ? 'ip6' : 'ip'
@@ -124,7 +124,7 @@ describe('servers in guests that answer a forged victim', function () {
   }
 
   for (const { name, victim: hit, port, factor } of amplifiers)
-    it(`raise only a medium reflection alert: ${name}`, async () => {
+    it(`cause only a reflection alert of medium severity: ${name}`, async () => {
       const guest = guests.get(name)!
       let seen: AlertRecord[] = []
       const alertsOf = async (): Promise<AlertRecord[]> =>

@@ -12,12 +12,12 @@ import {
 import { waitFor } from '../support/wait.js'
 import { deadlineOf } from '../support/promised-time.js'
 
-/* Other programs change the bridge and the guests' ports, with real packets. */
+/* Other programs change the bridge and its ports. Real packets show what the guest reaches then. */
 
 const other = 'other0'
 const quick = { timeoutSeconds: 0.3 }
 
-describe('a guest that another program detaches from the bridge', function () {
+describe('a guest whose bridge port another program changes', function () {
   const lab = new NetworkLab('btestport')
   const a = lab.guest(11, [], { ipv6Addresses: [`${guestPrefix6}11`] })
   const closed = { enabled: true, defaultAction: 'DROP', rules: [] } as const
@@ -48,7 +48,7 @@ describe('a guest that another program detaches from the bridge', function () {
     ['on no bridge', a.device, ['nomaster']],
     ['on another bridge', other, ['master', other]],
   ] as const)
-    describe(`${place}, while no agent runs`, () => {
+    describe(`and which is ${place} while no agent runs`, () => {
       let linkLocal: string
       let mac: string
 
@@ -101,7 +101,7 @@ describe('a guest that another program detaches from the bridge', function () {
         expect([...seenByB, ...seenByClient]).to.deep.equal(['last', 'last'])
       })
 
-      it('does not affect the others', () => {
+      it('does not affect other guests', () => {
         expect(lab.ask(inB, `tcp:${clientAddress}:80`)).to.equal(`client ${hostAddress}`)
       })
 
@@ -117,7 +117,7 @@ describe('a guest that another program detaches from the bridge', function () {
         })
       })
 
-      it('also reaches nothing on the host while rules are missing', async () => {
+      it('reaches nothing on the host even if all nft rules are missing', async () => {
         onHost('nft', 'flush', 'ruleset')
         onHost('ip', 'link', 'set', a.device, ...move)
         for (const to of [`${linkLocal}%eth0`, hostAddress]) expect(lab.ask(inA, `udp:${to}:53`), to).to.equal('')
@@ -126,7 +126,7 @@ describe('a guest that another program detaches from the bridge', function () {
       })
     })
 
-  describe('while an agent watches', () => {
+  describe('while an agent runs', () => {
     before(async () => {
       await agent.end()
       agent = lab.agent({ watches: true })
@@ -135,12 +135,12 @@ describe('a guest that another program detaches from the bridge', function () {
     })
 
     for (const [what, line] of [
-      ['detached', `ip link set ${a.device} nomaster`],
-      ['attached to another bridge', `ip link set ${a.device} master ${other}`],
-      ['the bridge deleted', 'ip link delete berth0'],
-      ['the bridge down', 'ip link set berth0 down'],
+      ['it was detached', `ip link set ${a.device} nomaster`],
+      ['it was attached to another bridge', `ip link set ${a.device} master ${other}`],
+      ['the bridge was deleted', 'ip link delete berth0'],
+      ['the bridge was set down', 'ip link set berth0 down'],
     ] as const)
-      it(`is attached again within 5 s: ${what}`, async () => {
+      it(`is attached again within 5 s after ${what}`, async () => {
         onHost(...line.split(' '))
         await waitFor(() => lab.ask(inA, `tcp:${clientAddress}:80`, quick), {
           timeoutMs: deadlineOf(5000),
@@ -153,7 +153,7 @@ describe('a guest that another program detaches from the bridge', function () {
         expect(lab.ask(inA, `tcp:${hostAddress}:8080`)).to.equal('')
       })
 
-    it('stays detached while it is down: about to start, or disconnected intentionally', async () => {
+    it('stays detached while its interface is down, because it may be starting or disconnected', async () => {
       onHost('ip', 'link', 'set', a.device, 'nomaster', 'down')
       onHost('ip', 'link', 'set', b.device, 'nomaster')
       await waitFor(() => answering().includes('bt12'), { timeoutMs: deadlineOf(5000), what: 'the other' })
@@ -162,19 +162,19 @@ describe('a guest that another program detaches from the bridge', function () {
       await waitFor(() => answering().length === 2, { timeoutMs: deadlineOf(5000), what: 'the guest' })
     })
 
-    it('is ignored once its guest is deleted', async () => {
+    it('is not attached again after it was deleted', async () => {
       lab.unplug(c)
       expect(await agent.ensure(all)).to.deep.equal([])
     })
   })
 
-  /** Guests that the host reaches. */
+  /** Interface names of the guests that the host reaches. */
   function answering(): string[] {
     const asked = all.map(({ ipv4 }) => lab.ask(lab.host, `tcp:${ipv4}:22`, quick))
     return asked.filter(Boolean).map((answer) => answer.split(' ')[0]!)
   }
 
-  /** The link-local address, once the kernel has found no duplicate. */
+  /** The link-local address of an interface. It is undefined while the kernel checks for duplicates. */
   function findLinkLocal(device: string): string | undefined {
     const [shown] = JSON.parse(onHost('ip', '-json', '-6', 'address', 'show', 'dev', device)) as ShownInterface[]
     return shown?.addr_info.find(({ scope, tentative }) => scope === 'link' && !tentative)?.local

@@ -9,9 +9,9 @@ import {
 } from '../support/network/network-lab.js'
 import { waitFor } from '../support/wait.js'
 
-/* Guests with endless connections in both directions: real packets through real tables. */
+/* A guest has too many connections, which it or others open. Real packets pass through real tables. */
 
-describe('a limit of connections', function () {
+describe('the connections of a guest', function () {
   const lab = new NetworkLab('btestcon')
   const addresses = Array.from({ length: 64 }, (_, i) => `${guestPrefix6}a:${(i + 1).toString(16)}`)
   const ssh = { protocol: 'tcp', hostIp: '', hostPort: 20002, hostPortEnd: 20002, containerPort: 22 } as const
@@ -35,7 +35,7 @@ describe('a limit of connections', function () {
   after(() => lab.remove())
   beforeEach(async () => {
     lab.in(lab.host, 'conntrack', '-F')
-    // A guest that exceeded the limit cannot open a connection for a second.
+    // After a guest has exceeded the limit, it cannot open a connection for a second.
     await waitFor(() => lab.ask(inMany, `udp:${clientAddress}:53`, { timeoutSeconds: 0.2 }))
     await waitFor(() => lab.ask(lab.client, `tcp:${addresses[0]}:22`, { timeoutSeconds: 0.2 }))
   })
@@ -50,25 +50,25 @@ describe('a limit of connections', function () {
   }
 
   for (const [name, from, flood] of [
-    ['outward', inMany, [clientAddress, '40000']],
-    ['outward, in fragments', inMany, [clientAddress, '40000', '2000']],
-    ['outward, from many addresses', inMany, [clientAddress6, '40000', '1', ...addresses]],
-    ['outward, in fragments from many addresses', inMany, [clientAddress6, '40000', '2000', ...addresses]],
-    ['inward, to many addresses', lab.client, [addresses.join(), '40000']],
+    ['outgoing', inMany, [clientAddress, '40000']],
+    ['outgoing, in fragments', inMany, [clientAddress, '40000', '2000']],
+    ['outgoing, from many addresses', inMany, [clientAddress6, '40000', '1', ...addresses]],
+    ['outgoing, in fragments from many addresses', inMany, [clientAddress6, '40000', '2000', ...addresses]],
+    ['incoming, to many addresses', lab.client, [addresses.join(), '40000']],
   ] as const)
-    it(`limits ${name}`, () => {
+    it(`are limited, and other guests are still served: ${name}`, () => {
       lab.tool(from, 'flood', ...flood)
       expect(countFlows()).to.be.within(14_000, 19_000)
       expectOthersServed()
     })
 
-  it('counts IPv4 and IPv6 together', () => {
+  it('are limited for IPv4 and IPv6 together', () => {
     lab.tool(inMany, 'flood', clientAddress, '20000')
     lab.tool(inMany, 'flood', clientAddress6, '20000', '1', ...addresses)
     expect(countFlows()).to.be.within(14_000, 19_000)
   })
 
-  it('drops connections with their guest, and no others', async () => {
+  it('are deleted when the guest is detached, while connections of other guests stay', async () => {
     lab.tool(inMany, 'flood', clientAddress6, '5000', '1', ...addresses)
     lab.tool(inMany, 'flood', clientAddress, '5000')
     expectOthersServed()
@@ -80,12 +80,12 @@ describe('a limit of connections', function () {
     ]
     expect(countFlows()).to.be.greaterThan(9000)
     await agent.call('detach', many)
-    await agent.call('attach', many) // its flows are removed before its addresses are reused
+    await agent.call('attach', many) // connections are deleted before their addresses are used again
     expect(countFlows()).to.be.lessThan(100)
     for (const filter of others) expect(listed(...filter)).to.not.equal('')
   })
 
-  it('applies to pings of the gateway, whichever address they come from', () => {
+  it('are limited for pings of the gateway, whatever their source addresses are', () => {
     const ping = `import socket, sys
 for source in sys.argv[1:]:
     sock = socket.socket(socket.AF_INET6, socket.SOCK_RAW, socket.IPPROTO_ICMPV6)
@@ -97,7 +97,7 @@ for source in sys.argv[1:]:
     expect(countFlows()).to.be.within(1, 500)
   })
 
-  it('does not affect open connections', async () => {
+  it('continue if they were opened before the limit was reached', async () => {
     await lab.follow(lab.client, 'echo', '5001')
     const answers = await lab.follow(inMany, 'talk', clientAddress, '5001')
     await waitFor(() => answers.length > 10)

@@ -10,7 +10,7 @@ import {
 import { tcp } from '../support/network/network-pair.js'
 import { waitFor } from '../support/wait.js'
 
-/* Counts of real packets, and the events that must not reset them. */
+/* Tests the counts of real packets, and events that must not reset the counts. */
 
 const publicA = '198.51.100.71'
 
@@ -54,7 +54,7 @@ describe('byte counters', function () {
   })
   after(() => lab.remove())
 
-  it('count IP bytes, headers included, by direction and family', async () => {
+  it('count the bytes of IP packets with their headers, per direction, for IPv4 and IPv6', async () => {
     expect(await grown(() => ping(lab.client, publicA, 972))).to.deep.equal({
       rxBytes: 4000,
       txBytes: 4000,
@@ -75,7 +75,7 @@ describe('byte counters', function () {
       [inA, clientAddress, 'txBytes'],
       [lab.client, publicA, 'rxBytes'],
     ] as const)
-      it(`match the payload of a TCP connection and its headers: sent ${name}, ${way}`, async () => {
+      it(`match the size of a TCP transfer with its headers, sent ${name}: ${way}`, async () => {
         const payload = 20e6
         const handshake = 1000
         lab.in(from, 'ip', 'link', 'set', 'dev', 'eth0', 'gso_max_segs', String(segments))
@@ -86,7 +86,7 @@ describe('byte counters', function () {
         expect(counted.rxBytes + counted.txBytes, 'acknowledged').to.be.below(payload * 1.08)
       })
 
-  it('omit traffic that stays on the host, and dropped packets', async () => {
+  it('do not include traffic that stays on the host, or dropped packets', async () => {
     expect(await grown(() => lab.ask(inB, `tcp:${publicA}:22`))).to.deep.equal({ rxBytes: 0, txBytes: 0 })
     expect(await grown(() => lab.ask(lab.host, `tcp:${publicA}:22`))).to.deep.equal({
       rxBytes: 0,
@@ -114,7 +114,7 @@ describe('byte counters', function () {
     expect(await grown(() => ping(inB, publicA, 972))).to.deep.equal({ rxBytes: 0, txBytes: 0 })
   })
 
-  it('continue after changes, another process, and a repair after a flush', async () => {
+  it('continue after changes of the guest, a new process, and a repair of deleted tables', async () => {
     ping(lab.client, publicA, 972)
     const before = await read()
     await agent.call('attach', { ...a, portMappings: [] })
@@ -147,10 +147,10 @@ describe('byte counters', function () {
   })
 
   for (const [name, leave] of [
-    ['went', () => agent.call('detach', plain)],
+    ['was detached', () => agent.call('detach', plain)],
     ['was removed', () => agent.ensure(all.filter(({ uuid }) => uuid !== plain.uuid))],
   ] as const)
-    it(`start at zero for the next owner of an address whose guest ${name} while there were no tables`, async () => {
+    it(`start at zero for the next guest of an address whose guest ${name} while the tables were missing`, async () => {
       lab.ask(inPlain, `udp:${clientAddress}:53`)
       expect((await read())[plain.uuid]!.txBytes).to.be.greaterThan(0)
       lab.in(lab.host, 'nft', 'flush', 'ruleset')
@@ -161,7 +161,7 @@ describe('byte counters', function () {
       await agent.call('attach', plain)
     })
 
-  it("start at zero for an address's next owner", async () => {
+  it("start at zero for the next guest that gets the address", async () => {
     await agent.call('detach', plain)
     await agent.call('attach', { ...plain, uuid: 'another' })
     expect((await read())['another']).to.deep.equal({ rxBytes: 0, txBytes: 0 })

@@ -19,11 +19,11 @@ describe('damage to the network', function () {
   })
   after(() => lab.remove())
 
-  it('needs no repair on a converged host', async () => {
+  it('is not found on a correct host', async () => {
     expect(await pair.agent.ensure(all)).to.deep.equal([])
   })
 
-  it('is repaired completely after a foreign flush', async () => {
+  it('is repaired completely after another program deleted all rules', async () => {
     lab.in(lab.host, 'nft', 'flush', 'ruleset')
     expect(lab.ask(lab.client, `tcp:${hostAddress}:20001`)).to.equal('')
     expect(await pair.agent.ensure(all)).to.deep.equal(['nft tables created'])
@@ -33,18 +33,18 @@ describe('damage to the network', function () {
   })
 
   const damages: Record<string, { by: string; repairs: string[] }> = {
-    'a rule added': { by: 'insert rule inet berth guest_to_host accept', repairs: ['nft tables rebuilt'] },
-    'a chain flushed': { by: 'flush chain bridge berth from_guest', repairs: ['nft tables rebuilt'] },
-    'a table deleted': { by: 'delete table ip berth', repairs: ['nft tables rebuilt'] },
-    'a policy changed': {
+    'an added rule': { by: 'insert rule inet berth guest_to_host accept', repairs: ['nft tables rebuilt'] },
+    'a flushed chain': { by: 'flush chain bridge berth from_guest', repairs: ['nft tables rebuilt'] },
+    'a deleted table': { by: 'delete table ip berth', repairs: ['nft tables rebuilt'] },
+    'a changed policy': {
       by: 'add chain inet berth forward { policy drop; }',
       repairs: ['nft tables rebuilt'],
     },
-    'an element deleted': {
+    'a deleted element': {
       by: 'delete element ip berth ports { tcp . 20001 }',
       repairs: ['1 nft elements added'],
     },
-    'an element changed': {
+    'a changed element': {
       by: `delete element ip berth ports { tcp . 20001 }; add element ip berth ports { tcp . 20001 : ${b.ipv4} . 22 }`,
       repairs: ['1 nft elements removed', '1 nft elements added'],
     },
@@ -75,14 +75,14 @@ describe('damage to the network', function () {
     await waitFor(() => lab.ask(lab.client, `tcp:${hostAddress}:20001`))
   })
 
-  it('does not change the MAC of the bridge when guests are added and removed', () => {
+  it('is not caused by guests that are added or removed: the bridge keeps its MAC', () => {
     const low = { ...lab.guest(14), mac: '00:00:00:00:00:01' }
     lab.plug(low)
     expect(lab.in(lab.host, 'cat', '/sys/class/net/berth0/address').trim()).to.equal(macOf(gateway))
     lab.unplug(low)
   })
 
-  it('does not prevent an attachment after a flush of the tables', async () => {
+  it('does not prevent the attachment of a guest after all tables were deleted', async () => {
     lab.in(lab.host, 'nft', 'delete table bridge berth; delete table ip berth; delete table inet berth')
     await pair.agent.call('attach', a)
     expect(lab.ask(lab.client, `tcp:${hostAddress}:20001`)).to.equal(`bt11 ${clientAddress}`)
@@ -96,14 +96,14 @@ describe('damage to the network', function () {
     expect(await pair.agent.ensure(all)).to.deep.equal([])
   })
 
-  it('is not caused by another process that starts', async () => {
+  it('is not caused by the start of a new process', async () => {
     await pair.agent.end()
     pair.agent = lab.agent()
     await pair.agent.call('attach', a)
     expect(await pair.agent.ensure(all)).to.deep.equal([])
   })
 
-  it('by others is repaired automatically and at once', async () => {
+  it('by other programs is repaired automatically within seconds', async () => {
     await pair.agent.end()
     pair.agent = lab.agent({ watches: true })
     await pair.agent.ensure(all)
@@ -120,7 +120,7 @@ describe('damage to the network', function () {
     }
   })
 
-  it('by a killed guard owner is repaired at once with a new guard', async () => {
+  it('by a kill of the process that owns the guard table is repaired with a new guard table', async () => {
     const right = sorted(lab.in(lab.host, 'nft', 'list', 'tables')).join()
     expect(right).to.contain('inet berth_guard')
     killChildren(pair.agent.child.pid!, 'nft')
@@ -129,7 +129,7 @@ describe('damage to the network', function () {
     await waitFor(() => tables() === right, { timeoutMs: deadlineOf(5000), what: 'the guard' })
   })
 
-  it('repair does not restore a guest that is being deleted', async () => {
+  it('is not found for a guest that is being deleted, whose rules stay removed', async () => {
     const c = lab.guest(13, [tcp(20003)])
     await pair.agent.call('attach', c)
     await pair.agent.call('detach', c)
@@ -139,15 +139,15 @@ describe('damage to the network', function () {
     await pair.agent.ensure(all)
   })
 
-  it('repair leaves foreign tables unchanged', () => {
+  it('is repaired without changes to tables of other programs', () => {
     expect(lab.in(lab.host, 'nft', 'list', 'table', 'inet', 'foreign')).to.include('chain keep')
   })
 })
 
-/** Elements that packets add and that expire. */
+/** Matches elements that packets add and that expire. */
 const fleeting = /^[\da-f.:]+ .*(?:ct count|limit rate|expires)/
 
-/** Elements and tables come in any order. */
+/** Returns the lines in a fixed order, because nft lists elements and tables in any order. */
 function sorted(ruleset: string): string[] {
   const lines = ruleset.split('\n').map((line) => line.replace(/elements = \{|[{},]|packets \d+ bytes \d+/g, '').trim())
   return lines.filter((line) => line !== '' && !line.includes('fingerprint') && !fleeting.test(line)).sort()

@@ -22,7 +22,7 @@ import {
 import { waitFor } from '../support/wait.js'
 import { deadlineOf } from '../support/promised-time.js'
 
-/* Real packets through guests' firewalls, compared with a model of the rules. */
+/* Sends real packets through the firewalls of guests, and compares the answers with a model of the rules. */
 
 const publicAddress = '198.51.100.77'
 const ssh: NatMapping = {
@@ -41,7 +41,7 @@ for kind in sys.argv[2:]:
     sock.sendto(bytes([int(kind), 0, 0, 0]) + bytes(20) + b"<<type %s>>" % kind.encode(), (sys.argv[1], 0))
 `
 
-describe('firewall', function () {
+describe('the firewall of a guest', function () {
   const lab = new NetworkLab('btestfw')
   const a = lab.guest(11, [ssh], { publicIpv4s: [publicAddress], ipv6Addresses: [`${guestPrefix6}11`] })
   const b = lab.guest(12, [{ ...ssh, hostPort: 20002, hostPortEnd: 20002 }], {
@@ -96,7 +96,7 @@ describe('firewall', function () {
   for (const direction of ['in', 'out'] as const)
     for (const action of ['ACCEPT', 'DROP'] as const)
       for (const protocol of ['tcp', 'udp'] as const)
-        it(`${direction} ${protocol} ${action}: every form of port and source, both families`, async () => {
+        it(`applies rules with every form of port and source: ${direction} ${protocol} ${action}`, async () => {
           const rules = firewall(rulesByPort({ direction, action, protocol }), action === 'ACCEPT' ? 'DROP' : 'ACCEPT')
           await set(rules)
           const ports = rules.rules.flatMap((_, i) => [0, 1, 2, 3].map((n) => firstPort + 10 * i + n))
@@ -107,7 +107,7 @@ describe('firewall', function () {
   for (const direction of ['in', 'out'] as const)
     for (const action of ['ACCEPT', 'DROP'] as const)
       for (const protocol of ['icmp', 'all'] as const)
-        it(`${direction} ${protocol} ${action}: every form of source, both families`, async () => {
+        it(`applies rules with every form of source: ${direction} ${protocol} ${action}`, async () => {
           const probes = families.flatMap((family) =>
             (['icmp', 'tcp', 'udp'] as const).map((kind) => ({ protocol: kind, family, port: firstPort })),
           )
@@ -120,7 +120,7 @@ describe('firewall', function () {
             }
         })
 
-  it('decides by the first rule that matches', async () => {
+  it('applies the first rule that matches', async () => {
     const rules = firewall([
       { protocol: 'tcp', port: '4000' },
       { protocol: 'tcp', port: '4000-4001', action: 'DROP' },
@@ -135,14 +135,14 @@ describe('firewall', function () {
     )
   })
 
-  it('closed: blocks requests to the guest, and permits answers to its own requests', async () => {
+  it('blocks requests to the guest if no rule permits them, but not answers to its own requests', async () => {
     await set(firewall([{ direction: 'out' }]))
     const probes = families.map((family) => ({ protocol: 'udp', family, port: 4000 }) as const)
     expect(ask('out', probes)).to.deep.equal([true, true])
     expect(ask('in', probes)).to.deep.equal([false, false])
   })
 
-  it('applies to mappings, the host itself and other guests, by the real remote address', async () => {
+  it('applies to mappings, to the host and to other guests, by their real source address', async () => {
     const reach = (): string[] => [
       lab.ask(lab.client, `tcp:${hostAddress}:20001`, { timeoutSeconds: 0.5 }),
       lab.ask(lab.host, `tcp:${hostAddress}:20001`, { timeoutSeconds: 0.5 }),
@@ -157,14 +157,14 @@ describe('firewall', function () {
     expect(reach()).to.deep.equal([`bt11 ${clientAddress}`, '', ''])
   })
 
-  it('affects no other guest', async () => {
+  it('does not affect other guests', async () => {
     await set(firewall([]))
     expect(lab.ask(lab.client, `tcp:${hostAddress}:20002`)).to.equal(`bt12 ${clientAddress}`)
     expect(lab.ask(inB, `tcp:${clientAddress}:4000`)).to.equal(`client ${hostAddress}`)
     expect(lab.ask(lab.client, `tcp:${guestPrefix6}12:4000`)).to.equal(`bt12 ${clientAddress6}`)
   })
 
-  it('does not open unmapped ports', async () => {
+  it('does not open ports that are not mapped', async () => {
     lab.in(lab.client, 'ip', 'route', 'replace', '10.77.0.0/24', 'via', hostAddress)
     await set(firewall([{}], 'ACCEPT'), b)
     expect(lab.ask(lab.client, `tcp:${b.ipv4}:4000`, { timeoutSeconds: 0.5 })).to.equal('')
@@ -175,7 +175,7 @@ describe('firewall', function () {
   const icmpv6 = (from: string, to: string, types: readonly number[]): void =>
     void lab.in(from, 'python3', '-c', icmpv6Program, to, ...types.map(String))
 
-  it('closed: blocks untracked packets', async () => {
+  it('blocks packets without connection tracking if no rule permits them', async () => {
     await set(firewall([]))
     const untracked = [128, 130, 131, 132, 133, 134, 135, 136, 137, 143, 200]
     const seen = [await lab.sniff(inA, 'eth0'), await lab.sniff(lab.client, 'eth0')]
@@ -190,12 +190,12 @@ describe('firewall', function () {
     for (const markers of seen) expect([...markers].sort()).to.deep.equal(['type 128'])
   })
 
-  it('off: has no effect', async () => {
+  it('has no effect while it is disabled', async () => {
     await set({ ...firewall([]), enabled: false })
     expect(lab.ask(lab.client, `tcp:${hostAddress}:20001`)).to.equal(`bt11 ${clientAddress}`)
   })
 
-  describe('for established connections', () => {
+  describe('with an established connection', () => {
     const dropIn = { protocol: 'tcp', action: 'DROP', port: '5001-5009' }
     const dropOut = { protocol: 'tcp', action: 'DROP', direction: 'out' }
     for (const [name, [server, client], target, port, rule] of [
@@ -205,7 +205,7 @@ describe('firewall', function () {
       ['out', [lab.client, inA], clientAddress, '5004', dropOut],
       ['out, by IPv6', [lab.client, inA], clientAddress6, '5005', dropOut],
     ] as [string, [string, string], string, string, Partial<FirewallRule>][])
-      it(`cuts them within a second by a new DROP, and its removal restores them: ${name}`, async () => {
+      it(`blocks it within a second after a new DROP rule, until the rule is removed: ${name}`, async () => {
         await lab.follow(server, 'echo', port)
         const answers = await lab.follow(client, 'talk', target, port)
         await waitFor(() => answers.length > 10)
@@ -221,11 +221,11 @@ describe('firewall', function () {
       })
   })
 
-  describe('and its repair', () => {
+  describe('at a repair', () => {
     const closed = { ...a, firewall: firewall([{ protocol: 'tcp', port: '4000,4002-4005' }]) }
     const bGuest = b
 
-    it('finds nothing to do on a correct host, also as another process', async () => {
+    it('is not changed on a correct host, even by a new process', async () => {
       await agent.call('attach', closed)
       expect(await agent.ensure([closed, bGuest])).to.deep.equal([])
       const fresh = lab.agent()
@@ -234,12 +234,12 @@ describe('firewall', function () {
     })
 
     for (const [name, by, repairs] of [
-      ['a rule inserted', 'insert rule inet berth in_bt11 return', ['1 firewalls set']],
-      ['a chain emptied', 'flush chain inet berth in_bt11', ['1 firewalls set']],
-      ['a verdict deleted', `delete element inet berth firewall_in { ${a.ipv4} }`, ['1 nft elements added']],
-      ['chains without a guest', 'add chain inet berth in_bt99', ['1 firewalls removed']],
+      ['the insertion of a rule', 'insert rule inet berth in_bt11 return', ['1 firewalls set']],
+      ['the flush of a chain', 'flush chain inet berth in_bt11', ['1 firewalls set']],
+      ['the deletion of a verdict', `delete element inet berth firewall_in { ${a.ipv4} }`, ['1 nft elements added']],
+      ['the addition of a chain without a guest', 'add chain inet berth in_bt99', ['1 firewalls removed']],
     ] as [string, string, string[]][])
-      it(`repairs ${name}`, async () => {
+      it(`is restored after ${name}`, async () => {
         await agent.call('attach', closed)
         lab.in(lab.host, 'nft', by)
         const fresh = lab.agent()
@@ -253,7 +253,7 @@ describe('firewall', function () {
         await agent.ensure([closed, bGuest])
       })
 
-    it('leaves the old rules in force after a failed change', async () => {
+    it('keeps the former rules in force if a change fails', async () => {
       await agent.call('attach', closed)
       const bad = { ...closed, firewall: firewall([{ protocol: 'tcp', port: '80-79' }]) }
       const failed = await agent.call('attach', bad).catch((error: Error) => error.message)
@@ -264,7 +264,7 @@ describe('firewall', function () {
     })
   })
 
-  it('stays closed when another program flushes it, and is repaired within 5 s', async () => {
+  it('stays closed when another program deletes its rules, and is repaired within 5 s', async () => {
     const rules = firewall([{ protocol: 'udp', port: '4000' }, { direction: 'out' }])
     const closed = { ...a, firewall: rules }
     await agent.end()
@@ -300,7 +300,7 @@ describe('firewall', function () {
     expect(answered.slice(1)).to.deep.equal([[], [], []])
   })
 
-  it('applies 1,000 replacements under traffic: each answer follows the old rules or the new', async () => {
+  it('is replaced 1,000 times during traffic, and each packet meets either the old or the new rules', async () => {
     const [always, never, random] = [4000, 4001, [4002, 4003, 4004, 4005]] as const
     const answers = await lab.follow(
       lab.client,
@@ -336,7 +336,7 @@ describe('firewall', function () {
       return !inForce.some(({ open }) => open.has(port) === (answered === 1))
     })
     expect(wrong).to.deep.equal([])
-    // Packets with the same verdict in every version.
+    // All versions permit the port `always`, and none permits the port `never`.
     expect(judged.filter(([port, , answered]) => port === always && !answered)).to.deep.equal([])
     expect(judged.filter(([port, , answered]) => port === never && answered)).to.deep.equal([])
   })

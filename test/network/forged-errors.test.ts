@@ -15,8 +15,8 @@ import { gateway, udp } from '../support/network/network-pair.js'
 import { waitFor } from '../support/wait.js'
 
 /*
- * ICMP errors that a guest sends about foreign flows. Conntrack relates them to the flow, whoever sends them: "packet
- * too big" would lower the path MTU of another guest, of the host or of a client for ten minutes.
+ * A guest sends ICMP errors about connections of others. Conntrack assigns an error to its connection, whoever sends
+ * it. A forged "packet too big" would lower the path MTU of another guest, the host or a client for ten minutes.
  */
 
 const publicAddress = '198.51.100.73'
@@ -44,7 +44,7 @@ const closed: Firewall = {
   rules: [accept('in', 'udp', '53'), accept('out', 'udp', '53'), accept('out', 'icmp', '')],
 }
 
-describe('ICMP errors about foreign connections', function () {
+describe('ICMP errors about connections of guests', function () {
   const lab = new NetworkLab('btesterr')
   const a = lab.guest(11, [udp(20001)], { ipv6Addresses: [own6], firewall: closed })
   const b = lab.guest(12, [], { ipv6Addresses: [hostile6] })
@@ -56,7 +56,7 @@ describe('ICMP errors about foreign connections', function () {
 
   before(async () => {
     lab.build()
-    // A bridge that applies IP hooks to frames drops some of them by itself.
+    // With these settings the bridge itself would drop some of the forged errors.
     for (const family of ['ip', 'ip6'])
       lab.in(lab.host, 'sysctl', '-eqw', `net.bridge.bridge-nf-call-${family}tables=0`)
     agent = lab.agent()
@@ -76,7 +76,7 @@ describe('ICMP errors about foreign connections', function () {
   })
   after(() => lab.remove())
 
-  /** Opens flows in both directions, so that they are tracked for minutes. */
+  /** Opens connections. Packets in both directions make conntrack keep them for minutes. */
   async function openFlows(): Promise<void> {
     for (const [name, target, sport] of [
       [inA, `udp:${clientAddress}:53`, 5001],
@@ -104,7 +104,7 @@ describe('ICMP errors about foreign connections', function () {
   const error = ([from, to]: Ends, quoted: QuotedDatagram, marker: string, kind?: IcmpError): string =>
     icmpErrorFrame(fromB, { from, to }, { error: kind ?? (to.includes(':') ? tooBig6 : tooBig), quoted }, marker)
 
-  /** Sends forged errors as B, then valid ones, which show that the forged ones were handled. */
+  /** Sends forged errors as guest B, then valid ones. When the valid ones arrive, the forged ones were handled. */
   async function sendAsB(...frames: readonly string[]): Promise<void> {
     for (const markers of Object.values(seen)) markers.clear()
     const right = [
@@ -120,23 +120,23 @@ describe('ICMP errors about foreign connections', function () {
   const pathTo = (name: string, address: string): string => lab.in(name, 'ip', 'route', 'get', address)
 
   for (const [name, [from, to], quoted] of [
-    ['a flow of another guest, to its far end', [b.ipv4, clientAddress], flow(clientAddress, 53, a.ipv4, 5001)],
+    ['a flow of another guest, to its remote end', [b.ipv4, clientAddress], flow(clientAddress, 53, a.ipv4, 5001)],
     ['a flow of another guest, to that guest', [b.ipv4, hostAddress], flow(hostAddress, 5001, clientAddress, 53)],
-    ['a mapping, to its client', [b.ipv4, clientAddress], flow(clientAddress, 6001, a.ipv4, 53)],
-    ['a mapping, to its guest', [b.ipv4, hostAddress], flow(hostAddress, 20001, clientAddress, 6001)],
-    ['a public address, to its guest', [b.ipv4, publicAddress], flow(publicAddress, 5003, clientAddress, 53)],
-    ['a public address, to its client', [b.ipv4, clientAddress], flow(clientAddress, 6003, p.ipv4, 53)],
-    ['an IPv6 flow of another guest, to its far end', [hostile6, clientAddress6], flow(clientAddress6, 53, own6, 5001)],
+    ['a flow of a mapping, to its client', [b.ipv4, clientAddress], flow(clientAddress, 6001, a.ipv4, 53)],
+    ['a flow of a mapping, to its guest', [b.ipv4, hostAddress], flow(hostAddress, 20001, clientAddress, 6001)],
+    ['a flow of a public address, to its guest', [b.ipv4, publicAddress], flow(publicAddress, 5003, clientAddress, 53)],
+    ['a flow of a public address, to its client', [b.ipv4, clientAddress], flow(clientAddress, 6003, p.ipv4, 53)],
+    ['an IPv6 flow of another guest, to its remote end', [hostile6, clientAddress6], flow(clientAddress6, 53, own6, 5001)],
     ['an IPv6 flow of another guest, to that guest', [hostile6, own6], flow(own6, 5001, clientAddress6, 53)],
     ['an IPv6 flow to another guest, to its client', [hostile6, clientAddress6], flow(clientAddress6, 6001, own6, 53)],
   ] as const)
-    it(`are dropped: ${name}`, async () => {
+    it(`are dropped if another guest sends them about ${name}`, async () => {
       await sendAsB(error([from, to], quoted, 'forged'))
       const reached = Object.entries(seen).flatMap(([who, markers]) => (markers.has('forged') ? [who] : []))
       expect(reached).to.deep.equal([])
     })
 
-  it('do not lower a path MTU of the host', async () => {
+  it('do not lower the path MTU of the host if another guest sends them', async () => {
     await sendAsB(
       error([b.ipv4, hostAddress], flow(hostAddress, 53, clientAddress, 6005), 'forged'),
       error([hostile6, hostAddress6], flow(hostAddress6, 53, clientAddress6, 6005), 'forged'),
@@ -145,12 +145,12 @@ describe('ICMP errors about foreign connections', function () {
     expect(pathTo(lab.host, clientAddress6)).to.not.contain('mtu')
   })
 
-  it('do not lower a path MTU of a client', () => {
+  it('do not lower the path MTU of a client if another guest sends them', () => {
     expect(pathTo(lab.client, hostAddress)).to.not.contain('mtu')
     expect(pathTo(lab.client, own6)).to.not.contain('mtu')
   })
 
-  it('are delivered from a router outside', async () => {
+  it('are delivered if a router outside sends them', async () => {
     const macOn = (name: string, device: string): string =>
       lab.in(name, 'cat', `/sys/class/net/${device}/address`).trim()
     const link = { from: macOn(lab.client, 'eth0'), to: macOn(lab.host, 'up0') }
@@ -172,7 +172,7 @@ describe('ICMP errors about foreign connections', function () {
     )
   })
 
-  it('are delivered from a guest that is an endpoint: to a client, and to the host', async () => {
+  it('are delivered to a client and to the host if the guest of the connection sends them', async () => {
     const link = { from: a.mac, to: macOf(gateway) }
     const own = ([from, to]: Ends, kind: IcmpError, quoted: QuotedDatagram, marker: string): string =>
       icmpErrorFrame(link, { from, to }, { error: kind, quoted }, marker)

@@ -9,11 +9,11 @@ import {
 } from '../support/network/network-lab.js'
 import { waitFor } from '../support/wait.js'
 
-/* Forged packets from outside in the name of a guest: answers to them would pass the guest's closed firewall. */
+/* Packets from outside have the source address of a guest. Answers to them would pass its closed firewall. */
 
 const publicAddress = '198.51.100.72'
 
-describe('packets from outside with a guest’s source', function () {
+describe('packets from outside with the source address of a guest', function () {
   const lab = new NetworkLab('btestfor')
   const a = lab.guest(11, [], { ipv6Addresses: [`${guestPrefix6}11`] })
   const b = lab.guest(12, [], { publicIpv4s: [publicAddress], ipv6Addresses: [`${guestPrefix6}12`] })
@@ -39,9 +39,9 @@ describe('packets from outside with a guest’s source', function () {
   const from6 = (from: string, marker: string) => udp6Frame(link, { from, to: `${guestPrefix6}12` }, [4000, 9], marker)
 
   for (const [name, forged, right] of [
-    ['its private address', () => from4(a.ipv4, 'forged 4'), () => from4(clientAddress, 'right 4')],
-    ['its IPv6 address', () => from6(`${guestPrefix6}11`, 'forged 6'), () => from6(clientAddress6, 'right 6')],
-    ['the private IPv6 network', () => from6('fd77::11', 'forged fd'), () => from6(clientAddress6, 'right fd')],
+    ['a private IPv4 address', () => from4(a.ipv4, 'forged 4'), () => from4(clientAddress, 'right 4')],
+    ['an IPv6 address', () => from6(`${guestPrefix6}11`, 'forged 6'), () => from6(clientAddress6, 'right 6')],
+    ['a private IPv6 address', () => from6('fd77::11', 'forged fd'), () => from6(clientAddress6, 'right fd')],
   ] as const)
     it(`are not delivered: ${name}`, async () => {
       seen.clear()

@@ -3,9 +3,9 @@ import { expect } from 'chai'
 import { AddressedPair, prefixItem } from '../support/network/addressed-pair.js'
 import { readForwarding } from '../support/host/inventory.js'
 
-/* The host settings that guests' IPv6 changes, and those that remain once the guests are gone. */
+/* Tests which settings of the host change for guests with IPv6, and that they are restored afterwards. */
 
-describe('forwarding of the host', function () {
+describe('IPv6 forwarding of the host', function () {
   const stateDir = mkdtempSync('/tmp/btest-left-')
   const pair = new AddressedPair('btestleft', stateDir)
   const { lab } = pair
@@ -22,7 +22,7 @@ describe('forwarding of the host', function () {
 
   before(async () => {
     await pair.open()
-    // Like a host that does not forward IPv6 and learns its routes from a router.
+    // These are the settings of a host that does not forward IPv6 and learns its routes from a router.
     lab.in(lab.host, 'sysctl', '-qw', 'net.ipv6.conf.all.forwarding=0', 'net.ipv6.conf.up0.accept_ra=1')
     found = settings()
     await pair.routing({
@@ -34,7 +34,7 @@ describe('forwarding of the host', function () {
     rmSync(stateDir, { recursive: true, force: true })
   })
 
-  it('is restored once the last guest with IPv6 is deleted', async () => {
+  it('is disabled again once the last guest with IPv6 is deleted', async () => {
     await give([proxied])
     expect(settings()).to.include.members([
       'net.ipv6.conf.all.forwarding = 1',
@@ -46,7 +46,7 @@ describe('forwarding of the host', function () {
     expect(settings()).to.deep.equal(found)
   })
 
-  it('stays for the remaining guests, except settings that none of their prefixes needs', async () => {
+  it('stays enabled for remaining addresses, without settings that their prefixes do not need', async () => {
     await give([proxied, routed])
     await pair.repairs()
     await give([routed])
@@ -59,7 +59,7 @@ describe('forwarding of the host', function () {
     expect(await pair.repairs()).to.deep.equal([])
   })
 
-  it('is restored after a purge', async () => {
+  it('is disabled again by a purge', async () => {
     await give([proxied])
     await pair.book.call('purge')
     expect(settings()).to.deep.equal(found)

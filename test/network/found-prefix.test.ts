@@ -3,7 +3,7 @@ import { AddressedPair, failure, poolItem, prefixItem } from '../support/network
 import { clientAddress, clientAddress6, hostAddress6 } from '../support/network/network-lab.js'
 import { waitFor } from '../support/wait.js'
 
-/* Another program adds things to the host next to a found prefix, such as an interface with a network and a route. */
+/* A prefix was detected on the uplink. Another program then adds an interface with a network and a default route. */
 
 describe('a detected prefix', function () {
   const pair = new AddressedPair('btestfnd')
@@ -12,13 +12,13 @@ describe('a detected prefix', function () {
 
   before(async () => {
     await pair.open()
-    // Routes like those of DHCP and router advertisements: others may have priority.
+    // Gives the default route the metric of a DHCP route, so that other routes can have priority.
     pair.show('route', 'replace', 'default', 'via', clientAddress, 'metric', '100')
     pair.show('route', 'delete', 'default', 'metric', '0')
   })
   after(() => lab.remove())
 
-  /** Creates another program's veth, with a network and a default route with priority over the host's. */
+  /** Creates a veth of another program, whose default route has priority over that of the uplink. */
   function makeStranger(): void {
     pair.show('link', 'add', 'veth9', 'type', 'veth', 'peer', 'name', 'veth8')
     for (const device of ['veth9', 'veth8']) pair.show('link', 'set', device, 'up')
@@ -39,14 +39,14 @@ describe('a detected prefix', function () {
   }
   const warnings = async (): Promise<string[]> => (await pair.book.call('warnings')) as string[]
 
-  it('is not replaced by an interface of another program before an address is assigned', async () => {
+  it('is not replaced by a prefix of another program’s interface, even if no guest uses it yet', async () => {
     makeStranger()
     expect((await pair.ipv6Status()).reason).to.contain('prefix found on up0')
     expect((await choose())[0]).to.match(/^2001:db8:51:/)
     pair.show('link', 'delete', 'veth9')
   })
 
-  it('stays while a guest has an address of it, and a change of the uplink causes a warning', async () => {
+  it('stays while a guest has an address of it, and another default route causes a warning', async () => {
     pair.a = { ...pair.a, ipv6Addresses: await choose([own]) }
     await pair.attach(pair.a)
     await waitFor(() => lab.ask(lab.client, `tcp:${own}:22`) === `bt11 ${clientAddress6}`)
@@ -61,15 +61,15 @@ describe('a detected prefix', function () {
     )
   })
 
-  it('does not make a pool without an interface use one of another program', async () => {
+  it('does not stop pool addresses without an interface from using the uplink', async () => {
     const { interface: device } = (await pair.routing({ ipv4Pool: [{ ...poolItem('198.51.101.9'), interface: '' }] }))
       .ipv4Pool[0]!
     expect(device).to.equal('up0')
     await pair.routing({ ipv4Pool: [] })
   })
 
-  it('can be changed by an administrator', async () => {
-    // Also on an interface that is not detected automatically.
+  it('can be extended by an administrator, but not removed while a guest uses it', async () => {
+    // An administrator may configure an interface that is never detected.
     const more = { ...prefixItem('2001:db8:bad::', 64), interface: 'veth9' }
     expect(await failure(pair.routing({ ipv6Prefixes: [more] }))).to.contain(own)
     await pair.routing({ ipv6Prefixes: [more, prefixItem('2001:db8:51::', 64)] })
@@ -79,7 +79,7 @@ describe('a detected prefix', function () {
     pair.show('link', 'delete', 'veth9')
   })
 
-  it('causes a warning when it disappears, and is only replaced by one detected on an uplink', async () => {
+  it('causes a warning if it disappears, and is replaced by a prefix that is detected on the uplink', async () => {
     pair.show('address', 'delete', `${hostAddress6}/64`, 'dev', 'up0')
     pair.show('address', 'add', '2001:db8:52::1/64', 'dev', 'up0', 'nodad')
     pair.show('-6', 'route', 'replace', 'default', 'via', 'fe80::1', 'dev', 'up0')

@@ -11,7 +11,7 @@ import {
 } from '../support/network/network-lab.js'
 import { waitFor } from '../support/wait.js'
 
-/* Ranges, host addresses, public addresses and IPv6: real packets through real tables. */
+/* Tests port ranges, host addresses, public addresses and IPv6 with real packets through real tables. */
 
 const secondAddress = '198.51.100.3'
 const [publicA, publicA2, publicB] = ['198.51.100.71', '198.51.100.72', '198.51.100.73']
@@ -47,7 +47,7 @@ describe('mappings and addresses', function () {
     },
   )
   const plain = lab.guest(13, [map(20003, 22), map(2500, 2500)])
-  /** In the private IPv6 network: leaves with the host's source. */
+  /** Has an address of the private IPv6 network, so its packets leave with the source address of the host. */
   const hidden = lab.guest(14, [map(20014, 22)], { ipv6Addresses: ['fd77::14'] })
   const all = [a, b, plain, hidden]
   const [inA, inB, inPlain, inHidden] = all.map((guest) => lab.namespaceOf(guest)) as [string, string, string, string]
@@ -77,8 +77,8 @@ describe('mappings and addresses', function () {
   })
   after(() => lab.remove())
 
-  describe('ranges', () => {
-    it('of 1,000 ports are one element each, and all ports answer', () => {
+  describe('that are port ranges', () => {
+    it('of 1,000 ports need one nft element each, and forward all ports', () => {
       const ports = Array.from({ length: 1000 }, (_, i) => 3000 + i)
       for (const protocol of ['tcp', 'udp']) {
         const answers = lab.probe(
@@ -91,25 +91,25 @@ describe('mappings and addresses', function () {
       expect(elements.match(/3000-3999/g)).to.have.lengthOf(2)
     })
 
-    it('answer the host and other guests, and have exact limits', () => {
+    it('serve the host and other guests too, and forward no port outside of the range', () => {
       expect(lab.ask(lab.client, `tcp:${hostAddress}:3999`)).to.equal(`bt11 ${clientAddress}`)
       expect(lab.ask(lab.host, `tcp:${hostAddress}:3500`)).to.equal(`bt11 ${hostAddress}`)
       expect(lab.ask(inPlain, `udp:${hostAddress}:3500`)).to.equal(`bt11 ${plain.ipv4}`)
       for (const port of [2999, 4000]) expect(lab.ask(lab.client, `tcp:${hostAddress}:${port}`)).to.equal('')
     })
 
-    it('may lead to other ports', () => {
+    it('can lead to other port numbers in the guest', () => {
       for (const port of [21000, 21019])
         expect(lab.ask(lab.client, `tcp:${hostAddress}:${port}`)).to.equal(`bt11 ${clientAddress}`)
       expect(lab.ask(lab.client, `tcp:${hostAddress}:21020`)).to.equal('')
     })
 
-    it('of one host address answer only at that address', () => {
+    it('for one host address are served only at that address', () => {
       expect(lab.ask(lab.client, `tcp:${secondAddress}:5009`)).to.equal(`bt12 ${clientAddress}`)
       expect(lab.ask(lab.client, `tcp:${hostAddress}:5009`)).to.equal('')
     })
 
-    it('do not pass an old flow to another guest', async () => {
+    it('do not lead to the former guest any more after the ports were moved to another one', async () => {
       const asked = (): string => lab.ask(lab.client, `udp:${hostAddress}:3700`, { sport: 5353 })
       expect(asked()).to.equal(`bt11 ${clientAddress}`)
       const moved = map(3700, 3700, { hostPortEnd: 3709, protocol: 'udp' })
@@ -122,12 +122,12 @@ describe('mappings and addresses', function () {
     })
   })
 
-  it('may lead one port of two host addresses to two guests', () => {
+  it('can lead the same port of two host addresses to different guests', () => {
     expect(lab.ask(lab.client, `tcp:${secondAddress}:20005`)).to.equal(`bt11 ${clientAddress}`)
     expect(lab.ask(lab.client, `tcp:${hostAddress}:20005`)).to.equal(`bt12 ${clientAddress}`)
   })
 
-  describe('public IPv4', () => {
+  describe('that are public IPv4 addresses', () => {
     it('lead every port to their guest', () => {
       for (const address of [publicA, publicA2]) {
         expect(lab.ask(lab.client, `tcp:${address}:22`)).to.equal(`bt11 ${clientAddress}`)
@@ -137,19 +137,19 @@ describe('mappings and addresses', function () {
       expect(lab.ask(lab.client, `tcp:${publicB}:8080`)).to.equal('')
     })
 
-    it("are the source of the guest's own traffic; the first one of several", () => {
+    it("are the source address of the guest, which uses the first one of several", () => {
       expect(lab.ask(inA, `tcp:${clientAddress}:80`)).to.equal(`client ${publicA}`)
       expect(lab.ask(inB, `udp:${clientAddress}:53`)).to.equal(`client ${publicB}`)
       expect(lab.ask(inPlain, `tcp:${clientAddress}:80`)).to.equal(`client ${hostAddress}`)
     })
 
-    it('are reached by the host and by other guests', () => {
+    it('can be reached by the host and by other guests', () => {
       expect(lab.ask(lab.host, `tcp:${publicA}:22`)).to.match(/^bt11 /)
       expect(lab.ask(inPlain, `tcp:${publicA}:22`)).to.equal(`bt11 ${plain.ipv4}`)
       expect(lab.ask(inB, `tcp:${publicA}:22`)).to.equal(`bt11 ${b.ipv4}`)
     })
 
-    it('disappear with their guest, as do its connections', async () => {
+    it('lose their connections when they are removed from the guest', async () => {
       expect(lab.ask(lab.client, `udp:${publicB}:53`, { sport: 5454 })).to.equal(`bt12 ${clientAddress}`)
       await agent.call('attach', { ...b, publicIpv4s: [] })
       expect(lab.in(lab.host, 'conntrack', '-L', '--orig-dst', publicB)).to.equal('')
@@ -169,39 +169,39 @@ describe('mappings and addresses', function () {
     await agent.call('attach', plain)
   })
 
-  describe('IPv6', () => {
-    it('are the destination and the source of their guest', () => {
+  describe('that are IPv6 addresses', () => {
+    it('are used for traffic to and from their guest', () => {
       expect(lab.ask(lab.client, `tcp:${guestPrefix6}11:22`)).to.equal(`bt11 ${clientAddress6}`)
       expect(lab.ask(lab.client, `udp:${guestPrefix6}12:3005`)).to.equal(`bt12 ${clientAddress6}`)
       expect(lab.ask(inB, `tcp:${clientAddress6}:80`)).to.equal(`client ${guestPrefix6}12`)
     })
 
-    it('lead from guest to guest through the host', () => {
+    it('can be reached by other guests through the host', () => {
       expect(lab.ask(inB, `tcp:${guestPrefix6}11:22`)).to.equal(`bt11 ${guestPrefix6}12`)
     })
 
-    it("serve mappings on the host's address, on one address of it where requested", () => {
+    it("of the host serve port mappings, including mappings for one address only", () => {
       expect(lab.ask(lab.client, `tcp:${hostAddress6}:20001`)).to.equal(`bt11 ${clientAddress6}`)
       expect(lab.ask(lab.client, `tcp:${hostAddress6}:3400`)).to.equal(`bt11 ${clientAddress6}`)
       expect(lab.ask(lab.client, `tcp:${hostAddress6}:25000`)).to.equal(`bt11 ${clientAddress6}`)
       expect(lab.ask(lab.client, `tcp:${hostAddress}:25000`)).to.equal('')
     })
 
-    it('of the private network leave with the host’s source, and are reached only by mappings', () => {
+    it('of the private network are replaced by the host’s address outside, and reachable only by mappings', () => {
       expect(lab.ask(inHidden, `tcp:${clientAddress6}:80`)).to.equal(`client ${hostAddress6}`)
       expect(lab.ask(lab.client, `tcp:${hostAddress6}:20014`)).to.equal(`bt14 ${clientAddress6}`)
       lab.in(lab.client, 'ip', 'route', 'replace', 'fd77::/64', 'via', hostAddress6)
       expect(lab.ask(lab.client, 'tcp:fd77::14:22', { timeoutSeconds: 0.5 })).to.equal('')
     })
 
-    it('let a guest only ping the host', () => {
+    it('of the host do not answer guests, which can only ping the gateway', () => {
       expect(lab.ask(inA, `tcp:${hostAddress6}:8080`, { timeoutSeconds: 0.5 })).to.equal('')
       expect(lab.probe(inA, [`icmp,${hostAddress6}`])).to.deep.equal([false])
       lab.in(inA, 'ping', '-c1', '-W1', '-I', `${guestPrefix6}11`, 'fe80::1%eth0')
     })
   })
 
-  it("report a foreign chain that drops guests' packets, until it accepts them", async () => {
+  it("cause a warning while a chain of another program drops packets of guests", async () => {
     const warnings = async (): Promise<string> => {
       const fresh = lab.agent()
       await fresh.ensure(all)
@@ -210,7 +210,7 @@ describe('mappings and addresses', function () {
       return text
     }
     expect(await warnings()).to.not.contain('DOCKER-USER')
-    // The setup of Docker and ufw; nft warns about parts of such a table that it cannot show.
+    // Docker and ufw create such rules. nft warns about parts of such a table that it cannot show.
     lab.in(lab.host, 'iptables-nft', ...'-P FORWARD DROP'.split(' '))
     lab.in(lab.host, 'iptables-nft', ...'-A FORWARD -m conntrack --ctstate INVALID -j DROP'.split(' '))
     expect(await warnings()).to.contain('table ip filter, chain FORWARD')
@@ -222,7 +222,7 @@ describe('mappings and addresses', function () {
     )
     expect(await warnings()).to.not.contain('DOCKER-USER')
     expect(lab.ask(lab.client, `tcp:${publicA}:22`)).to.equal(`bt11 ${clientAddress}`)
-    // The setup of firewalld: the policy accepts, the last rule rejects.
+    // firewalld creates such a chain: its policy accepts, but its last rule rejects.
     lab.in(
       lab.host,
       'nft',

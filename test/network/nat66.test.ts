@@ -10,7 +10,7 @@ import {
 } from '../support/network/network-lab.js'
 import { waitFor } from '../support/wait.js'
 
-/* A host with one IPv6 address and no prefix, as with many providers: guests share it. */
+/* The host has one IPv6 address and no prefix, as with many providers. Its guests share the address. */
 
 describe('NAT66', function () {
   const lab = new NetworkLab('btestn66')
@@ -42,7 +42,7 @@ describe('NAT66', function () {
 
   after(() => lab.remove())
 
-  it('is reported as available, or unavailable with the reason', async () => {
+  it('is reported as the available mode of IPv6, with the reason', async () => {
     const { prefixes, ...status } = (await book.call('status')) as Ipv6Status
     expect(status).to.deep.equal({
       available: true,
@@ -53,7 +53,7 @@ describe('NAT66', function () {
     expect(prefixes.map(({ prefix, prefixLen }) => `${prefix}/${prefixLen}`)).to.deep.equal([lab.config.subnet6])
   })
 
-  it('lets a guest leave with the host’s source', async () => {
+  it('gives packets of a guest the source address of the host', async () => {
     const order = { ipv4Count: 0, publicIpv4s: [], ipv6Count: 1, ipv6Addresses: [] }
     const { ipv6Addresses } = (await book.call('choose', order)) as { ipv6Addresses: string[] }
     expect(ipv6Addresses[0]).to.match(/^fd77::/)
@@ -65,12 +65,12 @@ describe('NAT66', function () {
     expect(lab.ask(inside, `udp:${clientAddress6}:53`)).to.equal(`client ${hostAddress6}`)
   })
 
-  it('answers port mappings at the host’s address of both families, and the guest sees the client', () => {
+  it('serves port mappings at the IPv4 and the IPv6 address of the host, and the guest sees the client', () => {
     expect(lab.ask(lab.client, `tcp:${hostAddress6}:20022`)).to.equal(`bt11 ${clientAddress6}`)
     expect(lab.ask(lab.client, `tcp:${hostAddress}:20022`)).to.match(/^bt11 /)
   })
 
-  it('hides guests from routed packets that bypass the mappings', () => {
+  it('drops packets from outside that are routed to the private address of a guest', () => {
     lab.in(lab.client, 'ip', 'route', 'add', lab.config.subnet6, 'via', hostAddress6)
     expect(lab.ask(lab.client, `tcp:${guest.ipv6Addresses[0]}:22`, { timeoutSeconds: 0.5 })).to.equal('')
   })

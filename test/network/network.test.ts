@@ -2,9 +2,9 @@ import { expect } from 'chai'
 import { clientAddress, hostAddress, NetworkLab } from '../support/network/network-lab.js'
 import { gateway, NetworkPair, tcp } from '../support/network/network-pair.js'
 
-/* Reachability between guests, host and clients: real packets through real tables, in separate network namespaces. */
+/* Tests who reaches whom among guests, host and clients, with real packets and tables in network namespaces. */
 
-describe('network', function () {
+describe('the network of guests', function () {
   const pair = new NetworkPair('btestnet')
   const { lab, a, b, all, inA, inB } = pair
 
@@ -15,7 +15,7 @@ describe('network', function () {
   })
   after(() => lab.remove())
 
-  describe('and its reachability', () => {
+  describe('with one agent', () => {
     it('serves a mapping to a client, whose address the guest sees', () => {
       expect(lab.ask(lab.client, `tcp:${hostAddress}:20001`)).to.equal(`bt11 ${clientAddress}`)
       expect(lab.ask(lab.client, `udp:${hostAddress}:20001`)).to.equal(`bt11 ${clientAddress}`)
@@ -27,12 +27,12 @@ describe('network', function () {
       expect(lab.ask(lab.host, `tcp:${gateway}:20001`)).to.match(/^bt11 /)
     })
 
-    // 1 is the kernel's default, and set by Docker and Kubernetes.
+    // The kernel's default is 1. Docker and Kubernetes also set it to 1.
     for (const filtered of [0, 1])
-      describe(`bridge-nf-call-iptables ${filtered}`, () => {
+      describe(`and bridge-nf-call-iptables = ${filtered}`, () => {
         before(() => setBridgeFilter(filtered))
 
-        it('serves a mapping to other guests, whose address the guest sees', () => {
+        it('serves a mapping to other guests, whose address the mapped guest sees', () => {
           expect(lab.ask(inB, `tcp:${hostAddress}:20001`)).to.equal(`bt11 ${b.ipv4}`)
           expect(lab.ask(inB, `udp:${hostAddress}:20001`)).to.equal(`bt11 ${b.ipv4}`)
           expect(lab.ask(inB, `tcp:${gateway}:20001`)).to.equal(`bt11 ${b.ipv4}`)
@@ -46,14 +46,14 @@ describe('network', function () {
           expect(lab.ask(inB, `udp:${hostAddress}:53`)).to.equal('')
         })
 
-        it('reports broken reachability', async () => {
+        it(`${filtered === 1 ? 'warns' : 'does not warn'} that a guest cannot reach its own mapped ports`, async () => {
           lab.in(lab.host, 'nft', 'insert rule inet berth guest_to_host accept')
           await pair.agent.ensure(all)
           expect(String(await pair.agent.call('warnings')).includes('its own mapped ports')).to.equal(filtered === 1)
         })
       })
 
-    it('serves a mapping to the guest itself', () => {
+    it('serves a mapping to the mapped guest itself', () => {
       setBridgeFilter(0)
       expect(lab.ask(inA, `tcp:${hostAddress}:20001`)).to.equal(`bt11 ${gateway}`)
       setBridgeFilter(1)
@@ -64,27 +64,27 @@ describe('network', function () {
       lab.in(lab.host, 'sysctl', '-qw', ...names)
     }
 
-    it('does not let guests reach other guests past the mappings', () => {
+    it('does not let guests reach other guests at ports that are not mapped', () => {
       expect(lab.ask(inB, `tcp:${a.ipv4}:22`)).to.equal('')
       expect(lab.ask(inB, `udp:${a.ipv4}:53`)).to.equal('')
     })
 
-    it('lets guests out with the host’s source', () => {
+    it('gives packets of guests to the outside the source address of the host', () => {
       expect(lab.ask(inA, `tcp:${clientAddress}:80`)).to.equal(`client ${hostAddress}`)
       expect(lab.ask(inA, `udp:${clientAddress}:53`)).to.equal(`client ${hostAddress}`)
     })
 
-    it('rejects clients that route to a guest past the mappings', () => {
+    it('drops packets that a client routes to the private address of a guest', () => {
       lab.in(lab.client, 'ip', 'route', 'replace', '10.77.0.0/24', 'via', hostAddress)
       expect(lab.ask(lab.client, `tcp:${a.ipv4}:22`)).to.equal('')
       expect(lab.ask(lab.host, `tcp:${a.ipv4}:22`)).to.equal(`bt11 ${gateway}`)
     })
 
-    it('leaves programs of the host reachable for clients', () => {
+    it('does not prevent clients from reaching programs of the host', () => {
       expect(lab.ask(lab.client, `tcp:${hostAddress}:8080`)).to.equal(`host ${clientAddress}`)
     })
 
-    it('answers the ping of a guest only at the gateway address', () => {
+    it('answers pings of a guest only at the gateway address', () => {
       const ping = (address: string): boolean => {
         try {
           lab.in(inA, 'ping', '-c1', '-W1', address)
@@ -98,12 +98,12 @@ describe('network', function () {
       expect(ping(b.ipv4)).to.equal(false)
     })
 
-    it('gives the bridge no IPv6 address', () => {
+    it('does not give the bridge an IPv6 address if no guest has IPv6', () => {
       expect(lab.in(lab.host, 'ip', '-6', 'address', 'show', 'dev', 'berth0')).to.equal('')
     })
   })
 
-  describe('a second agent on the host', () => {
+  describe('with a second agent on the same host', () => {
     const second = new NetworkLab('btestnet', {
       bridge: 'berth1',
       table: 'berth_2',
@@ -113,7 +113,7 @@ describe('network', function () {
     })
     const x = second.guest(11, [tcp(30001)])
 
-    it('works next to the first', async () => {
+    it('works for guests of both agents, and continues when the second agent is removed', async () => {
       const other = second.agent()
       await other.ensure([x])
       second.plug(x)
@@ -131,8 +131,8 @@ describe('network', function () {
     })
   })
 
-  describe('removal', () => {
-    it('deletes its own objects and no others', async () => {
+  describe('when it is removed', () => {
+    it('leaves only tables and interfaces of other programs', async () => {
       await pair.agent.call('remove')
       expect(lab.in(lab.host, 'nft', 'list', 'tables').trim()).to.equal('table inet foreign')
       expect(lab.in(lab.host, 'ip', '-o', 'link')).to.not.include('berth0:')

@@ -6,11 +6,11 @@ import { clientAddress, hostAddress } from '../support/network/network-lab.js'
 import { NetworkPair, tcp, udp } from '../support/network/network-pair.js'
 import { waitFor } from '../support/wait.js'
 
-/* Ports and addresses that change their owner, and flows of former owners. */
+/* Ports and addresses get another guest. Connections of the former guest must not continue. */
 
 const deleteAgain = 'for i in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16; do conntrack -D "$0" "$1"; done'
 
-describe('ownership of ports and addresses', function () {
+describe('the agent', function () {
   const pair = new NetworkPair('btestown')
   const { lab, a, b, inA } = pair
 
@@ -22,10 +22,10 @@ describe('ownership of ports and addresses', function () {
     return from + lab.in(lab.host, 'conntrack', '-L', '--reply-src', address)
   }
 
-  describe('change of owner', () => {
+  describe('when a port or an address gets another guest', () => {
     const attach = (guest: GuestNetwork): Promise<unknown> => pair.agent.call('attach', guest)
 
-    it("replaces a guest's mappings", async () => {
+    it("replaces the mappings of a guest", async () => {
       await attach({ ...a, portMappings: [tcp(20003)] })
       expect(lab.ask(lab.client, `tcp:${hostAddress}:20003`)).to.equal(`bt11 ${clientAddress}`)
       expect(lab.ask(lab.client, `tcp:${hostAddress}:20001`)).to.equal('')
@@ -33,7 +33,7 @@ describe('ownership of ports and addresses', function () {
       expect(lab.in(lab.host, 'nft', 'list', 'map', 'ip', 'berth', 'ports')).to.not.include('20003')
     })
 
-    it("does not give an old client's connection to the earlier guest of a port", async () => {
+    it("leads an existing client of a port to the new guest", async () => {
       const asked = (): string => lab.ask(lab.client, `udp:${hostAddress}:20001`, { sport: 5353, timeoutSeconds: 3 })
       expect(asked()).to.equal(`bt11 ${clientAddress}`)
       await pair.agent.call('detach', a)
@@ -44,7 +44,7 @@ describe('ownership of ports and addresses', function () {
       expect(asked()).to.equal(`bt11 ${clientAddress}`)
     })
 
-    it('moves a port from an earlier guest that was never detached', async () => {
+    it('moves a port from a former guest that was never detached', async () => {
       await attach({ ...b, portMappings: [tcp(20002), tcp(20001)] })
       expect(lab.ask(lab.client, `tcp:${hostAddress}:20001`)).to.equal(`bt12 ${clientAddress}`)
       await attach(b)
@@ -52,7 +52,7 @@ describe('ownership of ports and addresses', function () {
       expect(lab.ask(lab.client, `tcp:${hostAddress}:20001`)).to.equal(`bt11 ${clientAddress}`)
     })
 
-    it('serves a client that sent datagrams before there was a mapping', async () => {
+    it('serves a client that sent datagrams before the mapping existed', async () => {
       const asked = (): string => lab.ask(lab.client, `udp:${hostAddress}:20009`, { sport: 5454, timeoutSeconds: 0.3 })
       expect(asked()).to.equal('')
       await attach({ ...a, portMappings: [...a.portMappings, udp(20009)] })
@@ -61,7 +61,7 @@ describe('ownership of ports and addresses', function () {
       await attach(a)
     })
 
-    it('forgets connections of a mapping when an earlier agent was killed before that, and no others', async () => {
+    it('deletes only the connections of a removed mapping if a killed agent did not delete them', async () => {
       const asked = (port: number): string => lab.ask(lab.client, `udp:${hostAddress}:${port}`, { sport: 5457 })
       await attach({ ...a, portMappings: [...a.portMappings, udp(20010)] })
       for (const port of [20001, 20010]) expect(asked(port)).to.equal(`bt11 ${clientAddress}`)
@@ -73,7 +73,7 @@ describe('ownership of ports and addresses', function () {
       expect(flows).to.contain('dport=20001').and.not.contain('dport=20010')
     })
 
-    it("forgets connections of an address's earlier owner", async () => {
+    it("deletes the connections of the former guest of an address", async () => {
       expect(lab.ask(inA, `udp:${clientAddress}:53`, { sport: 4444 })).to.equal(`client ${hostAddress}`)
       expect(flowsOf(a.ipv4)).to.not.equal('')
       await pair.agent.call('detach', a)
@@ -81,7 +81,7 @@ describe('ownership of ports and addresses', function () {
       expect(flowsOf(a.ipv4)).to.equal('')
     })
 
-    it('forgets all connections although some end between the listing and the deletion', async () => {
+    it('deletes all connections even if some end between their listing and their deletion', async () => {
       for (let round = 0; round < 3; round += 1) {
         lab.tool(inA, 'flood', clientAddress, '12000')
         const others = ['--orig-src', '--reply-dst'].map((filter) =>
@@ -98,12 +98,12 @@ describe('ownership of ports and addresses', function () {
     })
   })
 
-  describe('and an interrupted purge', () => {
-    it('remember it until it is complete', async () => {
-      // It may still have too many open connections: now and then one is refused.
+  describe('when the deletion of connections was interrupted', () => {
+    it('repeats the deletion at the next comparison with the host', async () => {
+      // The guest may still have too many open connections, so attempts can fail.
       await waitFor(() => lab.ask(inA, `udp:${clientAddress}:53`, { sport: 4445 }) !== '')
       const fresh = lab.agent()
-      // The elements are deleted, but the bridge cannot be repaired: its name belongs to something else.
+      // The elements are deleted, but then the repair of the bridge fails: another interface has its name.
       lab.in(lab.host, 'ip', 'link', 'set', 'berth0', 'down')
       lab.in(lab.host, 'ip', 'link', 'set', 'berth0', 'name', 'berth9')
       lab.in(lab.host, 'ip', 'link', 'add', 'berth0', 'type', 'veth', 'peer', 'name', 'berth1')

@@ -5,7 +5,7 @@ import { firewallOf } from '../bench/network-plan.js'
 import { checkFirewall } from '../../shared/firewall-rules.js'
 import { expectInTime } from '../support/promised-time.js'
 
-/* Rules that another program flushed are restored within seconds, even on a full host. */
+/* Rules that another program deleted are restored within seconds, even on a host with 1,000 guests. */
 
 const seconds = 5
 
@@ -33,7 +33,7 @@ describe('the repair of a full host', function () {
     expect(await agent.ensure(guests)).to.deep.equal([])
   })
 
-  it('is recorded for the next agent', async () => {
+  it('leaves nothing to repair for the next agent', async () => {
     const next = lab.agent()
     expect(await next.ensure(guests)).to.deep.equal([])
     await next.end()

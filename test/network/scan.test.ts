@@ -13,14 +13,14 @@ import {
 import { waitFor } from '../support/wait.js'
 
 /*
- * A guest that scans everything of the host: each IPv4 and IPv6 address, all ports, all protocols. Programs of the host
- * listen on all its addresses.
+ * A guest scans all ports and protocols of each IPv4 and IPv6 address of the host. Programs of the host listen on all
+ * its addresses.
  */
 
 const gateway = '10.77.0.1'
 const second = '198.51.100.3'
 const publicAddress = '198.51.100.10'
-/** Resolvers of clouds at closed addresses. */
+/** DNS resolvers of clouds. Guests cannot reach other services at these addresses. */
 const resolvers = ['168.63.129.16', 'fd20:ce::254']
 const mapping = (protocol: 'tcp' | 'udp', hostPort: number): NatMapping => ({
   protocol,
@@ -40,7 +40,7 @@ describe('a guest that scans its host', function () {
   const neighbour = lab.guest(11, [mapping('tcp', 20001), mapping('udp', 20001)], {
     publicIpv4s: [publicAddress],
     ipv6Addresses: [`${guestPrefix6}11`],
-    // Its own kernel would answer for every closed port.
+    // Without a firewall the kernel of the guest would answer at every closed port.
     firewall: { enabled: true, defaultAction: 'DROP', rules: open },
   })
   const scanner = lab.guest(12, [], { ipv6Addresses: [`${guestPrefix6}12`] })
@@ -67,7 +67,7 @@ describe('a guest that scans its host', function () {
 
   after(() => lab.remove())
 
-  /** The answering ports and protocols, by target. */
+  /** Scans targets. @returns the protocols and ports that answer, by target */
   function knock(...targets: string[]): Record<string, string[]> {
     const answers: Record<string, string[]> = {}
     for (const line of lab
@@ -80,9 +80,9 @@ describe('a guest that scans its host', function () {
     return answers
   }
 
-  // At these addresses clouds serve a machine's user data and credentials.
+  // Clouds serve the user data and credentials of a machine at these addresses.
   for (const address of ['169.254.169.254', ...lab.config.closed_destinations])
-    it(`reaches only DNS at ${address} through the host, which reaches it itself`, async () => {
+    it(`cannot reach ${address}, except DNS of a resolver, although the host can`, async () => {
       lab.in(lab.client, 'ip', 'address', 'add', address, 'dev', 'lo')
       expect(lab.ask(lab.host, `tcp:${address}:80`)).to.match(/^client /)
       const open: Firewall = { enabled: true, defaultAction: 'ACCEPT', rules: [] }
@@ -96,21 +96,21 @@ describe('a guest that scans its host', function () {
 
   const mapped = ['tcp:20001', 'udp:20001']
 
-  it('finds only mapped ports at its IPv4 addresses', () => {
+  it('finds only mapped ports at the IPv4 addresses of the host', () => {
     const found = knock(hostAddress, second, gateway)
     expect(found).to.deep.equal({ [hostAddress]: mapped, [second]: mapped, [gateway]: mapped })
   })
 
-  it('finds only mapped ports at its IPv6 addresses', () => {
+  it('finds only mapped ports at the IPv6 addresses of the host', () => {
     expect(linkLocal).to.match(/^fe80:/)
     expect(knock(hostAddress6, 'fe80::1', linkLocal)).to.deep.equal({ [hostAddress6]: mapped })
   })
 
-  it('finds no address that answers everything', () => {
+  it('gets no answers from broadcast and multicast addresses', () => {
     expect(knock('224.0.0.1', '10.77.0.255', 'ff02::1', 'ff02::fb')).to.deep.equal({})
   })
 
-  it('finds only ports of a neighbour that its firewall permits, and nothing at its private address', () => {
+  it('finds only ports of another guest that its firewall permits, and none at its private address', () => {
     const found = knock(neighbour.ipv4, publicAddress, `${guestPrefix6}11`)
     const let_in = ['tcp:22', 'udp:53']
     expect(found).to.deep.equal({ [publicAddress]: let_in, [`${guestPrefix6}11`]: let_in })

@@ -3,9 +3,9 @@ import type { ScannedAddress } from '../../agent/network/addresses/plan-scan.js'
 import { AddressedPair, failure, poolItem } from '../support/network/addressed-pair.js'
 import { clientAddress, hostAddress } from '../support/network/network-lab.js'
 
-/* The addresses of a segment, from a namespace on the host's segment: real ARP. */
+/* Scans the addresses of the host's segment with real ARP. A namespace is another machine on the segment. */
 
-/** Addresses of the pool. */
+/** Addresses of the pool: the first one is assigned to a guest, the second one is not. */
 const [assigned, free] = ['198.51.100.10', '198.51.100.12']
 
 describe('a scan of the segment', function () {
@@ -48,7 +48,7 @@ describe('a scan of the segment', function () {
     })
   })
 
-  it('finds the owner of an address outside the host’s networks', async () => {
+  it('finds addresses in use outside the host’s networks', async () => {
     lab.in(lab.client, 'ip', 'address', 'add', '203.0.113.50/32', 'dev', 'eth0')
     const items = await found({ cidr: '203.0.113.48/30', interface: 'up0' })
     expect([...items.values()].map(({ status, usable }) => [status, usable])).to.deep.equal([
@@ -59,7 +59,7 @@ describe('a scan of the segment', function () {
     ])
   })
 
-  it('reports an address in the pool that another machine uses', async () => {
+  it('reports that an address of the pool is used by another machine', async () => {
     lab.in(lab.client, 'ip', 'address', 'add', `${free}/32`, 'dev', 'eth0')
     const item = (await found({ cidr: free })).get(free)!
     expect([item.status, item.usable]).to.deep.equal(['pool', false])
@@ -67,19 +67,19 @@ describe('a scan of the segment', function () {
     lab.in(lab.client, 'ip', 'address', 'delete', `${free}/32`, 'dev', 'eth0')
   })
 
-  it('probes only on request, and leaves nothing behind', async () => {
+  it('sends no ARP requests without a request for verification, and leaves no neighbour entries', async () => {
     const items = await found({ cidr: '198.51.100.20/30', verify: false, limit: 2 })
     expect([...items.values()].map(({ status }) => status)).to.deep.equal(['unknown', 'unknown'])
     expect(pair.show('neigh', 'show', 'dev', 'up0')).to.not.match(/FAILED|INCOMPLETE/)
   })
 
   for (const [name, request] of [
-    ['larger than /24', { cidr: '198.51.100.0/23' }],
-    ['IPv6', { cidr: '2001:db8::/120' }],
-    ['this network', { cidr: '0.0.0.0/30' }],
-    ['multicast', { cidr: '224.0.0.0/30' }],
-    ['the bridge', { cidr: '198.51.100.0/28', interface: 'berth0' }],
-    ['another interface', { cidr: '198.51.100.0/28', interface: 'up0 up' }],
+    ['a network larger than /24', { cidr: '198.51.100.0/23' }],
+    ['an IPv6 network', { cidr: '2001:db8::/120' }],
+    ['the network 0.0.0.0', { cidr: '0.0.0.0/30' }],
+    ['multicast addresses', { cidr: '224.0.0.0/30' }],
+    ['the bridge as interface', { cidr: '198.51.100.0/28', interface: 'berth0' }],
+    ['an invalid interface name', { cidr: '198.51.100.0/28', interface: 'up0 up' }],
   ] as const)
-    it(`refuses: ${name}`, async () => expect(await failure(found(request))).to.match(/must|does not exist/))
+    it(`rejects ${name}`, async () => expect(await failure(found(request))).to.match(/must|does not exist/))
 })

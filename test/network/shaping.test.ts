@@ -16,7 +16,7 @@ import { nodeArguments } from '../support/programs.js'
 import { waitFor } from '../support/wait.js'
 import { deadlineOf } from '../support/promised-time.js'
 
-/* TCP rates between guests and an outside client, through the agent's own tables. */
+/* Measures TCP rates between guests and a client outside, through the agent's own tables. */
 
 const port = 5201
 
@@ -46,19 +46,19 @@ describe('rates', function () {
   afterEach(() => shaper.call('ensure', [rates(a, 0, 0), rates(b, 0, 0)]))
 
   for (const mbps of [10, 100, 1000])
-    it(`hold ${mbps} Mbit/s in both directions, within 5 %`, async () => {
+    it(`of ${mbps} Mbit/s are kept in both directions within 5 %`, async () => {
       await shaper.call('apply', rates(a, mbps, mbps))
       for (const way of ['down', 'up'] as const) await expectRate(flow(a, way), mbps)
     })
 
-  it('apply to each direction and each guest separately, at the same time', async () => {
+  it('apply separately to each guest and each direction at the same time', async () => {
     await shaper.call('ensure', [rates(a, 100, 20), rates(b, 50, 200)])
     await Promise.all([expectRate(flow(a, 'down'), 100), expectRate(flow(b, 'down'), 50)])
     await Promise.all([expectRate(flow(a, 'up'), 20), expectRate(flow(b, 'up'), 200)])
   })
 
   for (const way of ['down', 'up'] as const)
-    it(`for ${way}loads change under a running connection, up and down, without breaking it`, async () => {
+    it(`for ${way}loads can be raised and lowered during a connection, which continues`, async () => {
       const running = new Flow(flow(a, way))
       try {
         for (const mbps of [100, 10, 200]) {
@@ -72,7 +72,7 @@ describe('rates', function () {
     })
 
   for (const way of ['down', 'up'] as const)
-    it(`give one connection of a guest its rate next to sixteen of another, ${way}`, async () => {
+    it(`give a guest with one connection its full rate next to a guest with sixteen: ${way}load`, async () => {
       await shaper.call('ensure', [rates(a, 100, 100), rates(b, 50, 50)])
       const greedy = Array.from({ length: 16 }, () => new Flow(flow(a, way)))
       try {
@@ -83,7 +83,7 @@ describe('rates', function () {
       }
     })
 
-  it('of 0 are unlimited and leave nothing behind', async () => {
+  it('of 0 mean no limit, and leave no qdiscs and devices behind', async () => {
     await shaper.call('apply', rates(a, 10, 10))
     await shaper.call('apply', rates(a, 0, 0))
     await expectMore(flow(a, 'down'), 200)
@@ -92,21 +92,21 @@ describe('rates', function () {
     expect(links()).to.not.contain(`${a.device}u`)
   })
 
-  it('are left unchanged on a converged host', async () => {
+  it('are not set again if they are already in force', async () => {
     const all = [rates(a, 10, 20), rates(b, 0, 0)]
     expect(await shaper.call('ensure', all)).to.deep.equal([`rates of ${a.device} set again`])
     expect(await shaper.call('ensure', all)).to.deep.equal([])
   })
 
   for (const [name, program, command] of [
-    ['a deleted download qdisc', 'tc', `qdisc delete dev ${a.device} root`],
-    ['a deleted upload hook', 'tc', `qdisc delete dev ${a.device} ingress`],
-    ['a deleted upload qdisc', 'tc', `qdisc delete dev ${a.device}u root`],
-    ['a deleted queue', 'tc', `qdisc delete dev ${a.device} parent d0:1`],
-    ['another qdisc in its place', 'tc', `qdisc replace dev ${a.device} root tbf rate 1gbit burst 1mb latency 9ms`],
-    ['a deleted intermediate device', 'ip', `link delete dev ${a.device}u`],
+    ['the deletion of the download qdisc', 'tc', `qdisc delete dev ${a.device} root`],
+    ['the deletion of the upload hook', 'tc', `qdisc delete dev ${a.device} ingress`],
+    ['the deletion of the upload qdisc', 'tc', `qdisc delete dev ${a.device}u root`],
+    ['the deletion of the queue', 'tc', `qdisc delete dev ${a.device} parent d0:1`],
+    ['the replacement of a qdisc', 'tc', `qdisc replace dev ${a.device} root tbf rate 1gbit burst 1mb latency 9ms`],
+    ['the deletion of the intermediate device', 'ip', `link delete dev ${a.device}u`],
   ] as const)
-    it(`are repaired: ${name}`, async () => {
+    it(`are set again after ${name}`, async () => {
       const all = [rates(a, 20, 20), rates(b, 0, 0)]
       await shaper.call('ensure', all)
       lab.in(lab.host, program, ...command.split(' '))
@@ -115,7 +115,7 @@ describe('rates', function () {
       await expectBoth(20)
     })
 
-  it('block a disconnected guest, also after another program activated its interface', async () => {
+  it('do not let packets of a disconnected guest pass, even if another program activates its interface', async () => {
     const reached = (): boolean => lab.probe(lab.namespaceOf(a), [`icmp,${clientAddress}`])[0]!
     await waitFor(reached, { what: 'the client' })
     const all = [{ ...rates(a, 20, 20), cut: true }, rates(b, 0, 0)]
@@ -129,7 +129,7 @@ describe('rates', function () {
     await waitFor(reached, { what: 'the client' })
   })
 
-  it('are repaired after a kernel notification, even if only a full check finds the damage', async () => {
+  it('are set again after a kernel notification, even if only a full check finds the damage', async () => {
     const all = [rates(a, 20, 20)]
     shaper.child.kill('SIGKILL')
     shaper = startShaper('watch')
@@ -145,7 +145,7 @@ describe('rates', function () {
     await expectBoth(20)
   })
 
-  it('are completed by the next comparison if they were set halfway', async () => {
+  it('are completed by the next comparison if tc was killed while it set them', async () => {
     shaper.child.kill('SIGKILL')
     shaper = startShaper('watch')
     const [before, wanted] = [[rates(a, 100, 0)], [rates(a, 20, 0)]]
@@ -163,7 +163,7 @@ describe('rates', function () {
     await expectRate(flow(a, 'down'), 20)
   })
 
-  it('are repaired by the first comparison of another agent, even if only a full check finds the damage', async () => {
+  it('are set again by the first comparison of a new agent, even if only a full check finds the damage', async () => {
     const all = [rates(a, 20, 20)]
     await shaper.call('ensure', all)
     lab.in(lab.host, 'tc', ...`class change dev ${a.device} classid d0:1 htb rate 900mbit`.split(' '))
@@ -175,7 +175,7 @@ describe('rates', function () {
     await expectBoth(20)
   })
 
-  it('are set again on a recreated interface, as after a restart', async () => {
+  it('are set on an interface that was created again, as after a restart of the guest', async () => {
     const all = [rates(a, 20, 20), rates(b, 0, 0)]
     await shaper.call('ensure', all)
     lab.unplug(a)
@@ -204,7 +204,7 @@ describe('rates', function () {
     }
   })
 
-  it('are removed for a guest whose interface is gone', async () => {
+  it('are removed if the interface of the guest no longer exists', async () => {
     await shaper.call('ensure', [rates(a, 20, 20), rates(b, 20, 20)])
     lab.unplug(a)
     expect(await shaper.call('ensure', [rates(b, 20, 20)])).to.deep.equal([`${a.device}u removed`])
@@ -217,7 +217,7 @@ describe('rates', function () {
     expect(links()).to.not.match(/btr\d+u/)
   })
 
-  it('are validated before they reach tc', async () => {
+  it('are rejected before they reach tc if they are invalid', async () => {
     for (const wrong of [
       { ...rates(a, 10, 10), downMbps: -1 },
       { ...rates(a, 10, 10), upMbps: 1.5 },

@@ -4,7 +4,7 @@ import { arpFrame, icmpErrorFrame, ipv4Frame, rawFrame, tagged } from '../suppor
 import { gateway, NetworkPair } from '../support/network/network-pair.js'
 import { waitFor } from '../support/wait.js'
 
-describe('packets with the source of another guest', function () {
+describe('packets of a guest', function () {
   const pair = new NetworkPair('btestsp4')
   const { lab, a, b, inA, inB } = pair
   let seenByHost: Set<string>
@@ -14,19 +14,19 @@ describe('packets with the source of another guest', function () {
   const own = { from: a.ipv4, to: gateway }
   const strange = '02:be:00:00:00:99'
   const frames: Record<string, string> = {
-    'another mac': ipv4Frame({ from: strange, to: bridgeMac }, own, 'mac'),
-    "another guest's mac": ipv4Frame({ from: b.mac, to: bridgeMac }, own, 'mac-b'),
-    "the gateway's mac": ipv4Frame({ from: bridgeMac, to: b.mac }, own, 'mac-gw'),
-    "another guest's address": ipv4Frame(toHost, { ...own, from: b.ipv4 }, 'ip-b'),
-    "another guest's mac and address": ipv4Frame({ from: b.mac, to: bridgeMac }, { ...own, from: b.ipv4 }, 'both-b'),
-    'an address outside the subnet': ipv4Frame(toHost, { ...own, from: '192.0.2.7' }, 'ip-out'),
-    'no address': ipv4Frame(toHost, { ...own, from: '0.0.0.0' }, 'ip-0'),
+    'an unknown source MAC': ipv4Frame({ from: strange, to: bridgeMac }, own, 'mac'),
+    "another guest's source MAC": ipv4Frame({ from: b.mac, to: bridgeMac }, own, 'mac-b'),
+    "the gateway's source MAC": ipv4Frame({ from: bridgeMac, to: b.mac }, own, 'mac-gw'),
+    "another guest's source address": ipv4Frame(toHost, { ...own, from: b.ipv4 }, 'ip-b'),
+    "another guest's source MAC and address": ipv4Frame({ from: b.mac, to: bridgeMac }, { ...own, from: b.ipv4 }, 'both-b'),
+    'a source address outside the subnet': ipv4Frame(toHost, { ...own, from: '192.0.2.7' }, 'ip-out'),
+    'the source address 0.0.0.0': ipv4Frame(toHost, { ...own, from: '0.0.0.0' }, 'ip-0'),
     "a DHCP server's answer": ipv4Frame(
       { from: a.mac, to: 'ff:ff:ff:ff:ff:ff' },
       { from: a.ipv4, to: '255.255.255.255', sport: 67 },
       'dhcp',
     ),
-    'a redirect': icmpErrorFrame(
+    'an ICMP redirect': icmpErrorFrame(
       toHost,
       own,
       {
@@ -41,8 +41,8 @@ describe('packets with the source of another guest', function () {
       'arp-gw',
     ),
     "ARP for another guest's address": arpFrame(a.mac, { mac: a.mac, ipv4: b.ipv4, target: gateway }, 'arp-b'),
-    'ARP with another mac inside': arpFrame(a.mac, { mac: strange, ipv4: a.ipv4, target: gateway }, 'arp-sha'),
-    'ARP in a frame of another mac': arpFrame(strange, { mac: a.mac, ipv4: a.ipv4, target: gateway }, 'arp-eth'),
+    'ARP with an unknown sender MAC': arpFrame(a.mac, { mac: strange, ipv4: a.ipv4, target: gateway }, 'arp-sha'),
+    'ARP in a frame with an unknown source MAC': arpFrame(strange, { mac: a.mac, ipv4: a.ipv4, target: gateway }, 'arp-eth'),
     'ARP of an unknown operation': arpFrame(
       a.mac,
       { mac: a.mac, ipv4: a.ipv4, target: gateway, operation: 3 },
@@ -53,24 +53,24 @@ describe('packets with the source of another guest', function () {
     'a VLAN tag': tagged(ipv4Frame(toHost, { ...own, from: b.ipv4 }, 'vlan')),
     'a VLAN tag on a valid packet': tagged(ipv4Frame(toHost, own, 'vlan-own')),
     'two VLAN tags': tagged(tagged(ipv4Frame(toHost, own, 'qinq')), 0x88a8),
-    'another ether type': rawFrame(toHost, 0x88b5, 'type'),
-    "another guest's mac to the bridge group": rawFrame({ from: b.mac, to: '01:80:c2:00:00:0e' }, 0x88cc, 'lldp'),
-    'something for another guest': ipv4Frame({ from: a.mac, to: b.mac }, { from: a.ipv4, to: b.ipv4 }, 'to-b'),
-    'something for all': ipv4Frame(
+    'an unknown ether type': rawFrame(toHost, 0x88b5, 'type'),
+    "another guest's source MAC, sent to the bridge group": rawFrame({ from: b.mac, to: '01:80:c2:00:00:0e' }, 0x88cc, 'lldp'),
+    'a valid packet to another guest': ipv4Frame({ from: a.mac, to: b.mac }, { from: a.ipv4, to: b.ipv4 }, 'to-b'),
+    'a broadcast': ipv4Frame(
       { from: a.mac, to: 'ff:ff:ff:ff:ff:ff' },
       { from: a.ipv4, to: '10.77.0.255' },
       'to-all',
     ),
   }
-  /** Seen by the host but by no guest: the host is on the same segment. */
-  const forHostOnly = new Set(['something for all'])
+  /** Names of frames that the host receives, because it is on the same segment, but no guest. */
+  const forHostOnly = new Set(['a broadcast'])
 
   before(async () => {
     await pair.open()
     seenByHost = await lab.sniff(lab.host, 'berth0')
     seenByB = await lab.sniff(inB, 'eth0')
     lab.tool(inA, 'send', 'eth0', ...Object.values(frames))
-    // A valid frame after them shows that all of them were handled.
+    // When this valid frame arrives, all frames before it were handled.
     lab.tool(inA, 'send', 'eth0', ipv4Frame(toHost, own, 'right'))
     await waitFor(() => seenByHost.has('right'), { what: 'the valid frame' })
     const toB = { from: bridgeMac, to: b.mac }
@@ -82,13 +82,13 @@ describe('packets with the source of another guest', function () {
 
   for (const [name, frame] of Object.entries(frames)) {
     const marker = /<<(.*)>>/.exec(Buffer.from(frame, 'hex').toString('latin1'))![1]!
-    it(`are not delivered: ${name}`, () => {
+    it(`are not delivered to other guests: ${name}`, () => {
       if (!forHostOnly.has(name)) expect([...seenByHost]).to.not.include(marker)
       expect([...seenByB]).to.not.include(marker)
     })
   }
 
-  it('do not redirect traffic to another guest', () => {
+  it('do not change the bridge port of another guest’s MAC', () => {
     const learnt = lab.tool(lab.host, 'fdb', 'berth0').split('\n')
     const portOf = (device: string): number =>
       Number(lab.in(lab.host, 'cat', `/sys/class/net/${device}/brport/port_no`))
@@ -98,7 +98,7 @@ describe('packets with the source of another guest', function () {
     expect(of(strange)).to.deep.equal([])
   })
 
-  it('are dropped even with the right source once the guest is detached', async () => {
+  it('are dropped before the guest is attached and after it is detached', async () => {
     const c = lab.guest(13)
     lab.plug(c)
     const inC = lab.namespaceOf(c)

@@ -4,9 +4,9 @@ import { discoveryFrame, udp6Frame } from '../support/network/frames.js'
 import { guestPrefix6, NetworkLab, type AgentNetwork } from '../support/network/network-lab.js'
 import { waitFor } from '../support/wait.js'
 
-/* Forged frames of a guest with IPv6. network.test.ts has those of a guest without IPv6. */
+/* Tests forged frames of a guest with IPv6. spoofing4.test.ts tests those of a guest without IPv6. */
 
-describe('IPv6 packets with a foreign source', function () {
+describe('IPv6 packets of a guest', function () {
   const lab = new NetworkLab('btestnd')
   const a = lab.guest(11, [], { ipv6Addresses: [`${guestPrefix6}11`] })
   const b = lab.guest(12, [], { ipv6Addresses: [`${guestPrefix6}12`] })
@@ -24,19 +24,19 @@ describe('IPv6 packets with a foreign source', function () {
   let seenByB: Set<string>
 
   const frames: Record<string, string> = {
-    'another mac': udp6Frame({ ...toHost, from: strange }, own, [4000, 9], 'mac'),
-    "another guest's mac": udp6Frame({ ...toHost, from: b.mac }, own, [4000, 9], 'mac-b'),
-    "another guest's address": udp6Frame(toHost, { ...own, from: otherAddress }, [4000, 9], 'ip-b'),
-    "another guest's mac and address": udp6Frame(
+    'an unknown source MAC': udp6Frame({ ...toHost, from: strange }, own, [4000, 9], 'mac'),
+    "another guest's source MAC": udp6Frame({ ...toHost, from: b.mac }, own, [4000, 9], 'mac-b'),
+    "another guest's source address": udp6Frame(toHost, { ...own, from: otherAddress }, [4000, 9], 'ip-b'),
+    "another guest's source MAC and address": udp6Frame(
       { ...toHost, from: b.mac },
       { ...own, from: otherAddress },
       [4000, 9],
       'both-b',
     ),
-    'an unused address': udp6Frame(toHost, { ...own, from: `${guestPrefix6}99` }, [4000, 9], 'ip-99'),
-    "the gateway's address": udp6Frame(toHost, { ...own, from: 'fe80::1' }, [4000, 9], 'ip-gw'),
-    'a link-local address of another MAC': udp6Frame(toHost, { ...own, from: 'fe80::99' }, [4000, 9], 'll'),
-    'no address': udp6Frame(toHost, { ...own, from: '::' }, [4000, 9], 'ip-0'),
+    'an unassigned source address': udp6Frame(toHost, { ...own, from: `${guestPrefix6}99` }, [4000, 9], 'ip-99'),
+    "the gateway's source address": udp6Frame(toHost, { ...own, from: 'fe80::1' }, [4000, 9], 'ip-gw'),
+    'a link-local source address of another MAC': udp6Frame(toHost, { ...own, from: 'fe80::99' }, [4000, 9], 'll'),
+    'the unspecified source address': udp6Frame(toHost, { ...own, from: '::' }, [4000, 9], 'ip-0'),
     "a DHCPv6 server's answer": udp6Frame(toAll, toNodes, [547, 546], 'dhcp-server'),
     "a DHCPv6 client's request": udp6Frame(toAll, toNodes, [546, 547], 'dhcp-client'),
     'a router advertisement': discoveryFrame(toAll, toNodes, { type: 134, linkAddress: a.mac }, 'ra'),
@@ -78,7 +78,7 @@ describe('IPv6 packets with a foreign source', function () {
       { type: 135, target: 'fe80::1' },
       'ns-far',
     ),
-    'something for another guest': udp6Frame(
+    'a valid packet to another guest': udp6Frame(
       { from: a.mac, to: b.mac },
       { from: ownAddress, to: otherAddress },
       [4000, 9],
@@ -107,14 +107,14 @@ describe('IPv6 packets with a foreign source', function () {
 
   for (const [name, frame] of Object.entries(frames)) {
     const marker = /<<(.*)>>/.exec(Buffer.from(frame, 'hex').toString('latin1'))![1]!
-    // The frame that is valid on its way to the host reaches only the host.
-    it(`are not delivered: ${name}`, () => {
-      if (name !== 'something for another guest') expect([...seenByHost]).to.not.include(marker)
+    // The valid packet to another guest reaches the host, but not that guest.
+    it(`are not delivered to other guests: ${name}`, () => {
+      if (name !== 'a valid packet to another guest') expect([...seenByHost]).to.not.include(marker)
       expect([...seenByB]).to.not.include(marker)
     })
   }
 
-  it('are ignored as a solicitation with a foreign MAC, and answered with the own one', async () => {
+  it('add a neighbour entry only if their solicitation contains the guest’s own MAC', async () => {
     const neighbour = (): string => lab.in(lab.host, 'ip', 'neighbour', 'show', 'dev', 'berth0')
     const linkLocal = 'fe80::be:aff:fe4d:b'
     const solicit = (linkAddress: string): void => {
@@ -130,7 +130,7 @@ describe('IPv6 packets with a foreign source', function () {
     await waitFor(() => neighbour().includes(`${linkLocal} lladdr ${a.mac}`), { what: 'the neighbour' })
   })
 
-  it('are dropped with the firewall on and off', async () => {
+  it('are dropped if they are forged, even if the firewall permits everything', async () => {
     const open = { enabled: true, defaultAction: 'ACCEPT', rules: [] }
     await agent.call('attach', { ...a, firewall: open })
     seenByHost.clear()
