@@ -6,7 +6,7 @@ import { makeAdmin } from '../support/gateway/browser.js'
 import { waitFor } from '../support/wait.js'
 import { fillLogin, sharedLab, type PanelLab } from './panel-lab.js'
 
-/** The pixels of an image given as a data URL, decoded by the browser. */
+/** Script with which the browser decodes the pixels of an image. @param source data URL of the image */
 const pixelsScript = `async (source) => {
   const image = new Image()
   image.src = source
@@ -18,10 +18,10 @@ const pixelsScript = `async (source) => {
   return { data: Array.from(data), width, height }
 }`
 
-/** Its types describe another module format than the one that node imports. */
+/** The types of jsQR describe another module format than the one that Node.js imports. */
 const readCode = jsQR as unknown as typeof jsQR.default
 
-/** The text of the QR code, as a phone's camera reads it. */
+/** Reads the text of a QR code from its picture, as a phone does. */
 async function readQr(page: Page, picture: Locator): Promise<string> {
   const source = `data:image/png;base64,${(await picture.screenshot()).toString('base64')}`
   const { data, width, height } = await page.evaluate<{ data: number[]; width: number; height: number }>(
@@ -39,7 +39,7 @@ describe('accounts in the panel', () => {
   const codeOf = (secret: string, steps = 0): string =>
     generateSync({ secret, epoch: Math.floor(Date.now() / 1000) + 30 * steps })
 
-  it('set up a second factor by its QR code, and no code works twice', async function () {
+  it('can set up a second factor with its QR code, and can use each code only once', async function () {
     const page = await lab.logIn({ username: 'careful' })
     await lab.show(page, '/account')
     await page.getByRole('button', { name: 'Turn on', exact: false }).first().click()
@@ -97,7 +97,7 @@ describe('accounts in the panel', () => {
     for (const page of [first, second, third]) await page.context().close()
   })
 
-  it('can log in from another address while one is blocked for too many attempts, and the log shows all', async function () {
+  it('can log in from another address while one address is blocked, and the login log shows both', async function () {
     await makeAdmin(lab.gateway, 'guessed')
     const from = async (address: string): Promise<Page> => {
       const page = await (await lab.open()).newPage()

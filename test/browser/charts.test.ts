@@ -8,7 +8,7 @@ import { BerthError } from '../../shared/errors.js'
 import { waitFor } from '../support/wait.js'
 import { sharedLab, type PanelLab } from './panel-lab.js'
 
-/** Pixels of the first chart that have a colour of the theme. */
+/** Script that counts the pixels of the first chart that have a colour of the theme. */
 const countPixels = (colour: string): string => `(() => {
   const style = getComputedStyle(document.documentElement)
   const [r, g, b] = style.getPropertyValue('${colour}').trim().match(/[0-9a-f]{2}/gi).map((part) => parseInt(part, 16))
@@ -20,7 +20,7 @@ const countPixels = (colour: string): string => `(() => {
   return count
 })()`
 
-describe('the charts of a guest in the panel', function () {
+describe('a guest in the panel', function () {
   let lab: PanelLab
   let guest: Guest
   let page: Page
@@ -36,12 +36,12 @@ describe('the charts of a guest in the panel', function () {
   after(() => page.context().close())
   afterEach(() => lab.expectNoComplaints())
 
-  /** Adds figures that the agent measured in the last minutes. */
+  /** Adds figures to the history, as if the agent had measured them in the last minutes. */
   function record({ uuid }: Guest, minutes: number): void {
     const { config } = lab.gateway.fleet.agentOf('host-a').domain.context
     const now = indexAt(tiers.day, Date.now())
     const points = Array.from({ length: minutes }, (_, ago) => ({
-      index: now - 1 - ago, // the present minute is not over yet
+      index: now - 1 - ago, // the current minute is not complete yet
       figures: figuresOf({ cpuPercent: 20 + (ago % 7), memoryBytes: 2 ** 26, rxBytesPerSec: 1000 * ago }),
     }))
     new SeriesFiles(join(config.state_dir, 'history')).write(uuid, planWrites(tiers.day, points))
@@ -54,7 +54,7 @@ describe('the charts of a guest in the panel', function () {
     await page.locator('.chart canvas').first().waitFor()
   }
 
-  it('mark tasks and faults of the guest', async () => {
+  it('has charts with marks for its tasks and crashes', async () => {
     await shown()
     const before = await pixels('--line-strong')
     expect(await page.locator('[data-marks]').count(), 'nothing happened yet').to.equal(0)
@@ -76,7 +76,7 @@ describe('the charts of a guest in the panel', function () {
     await page.setViewportSize({ width: 1280, height: 800 })
   })
 
-  it('have a time axis of the chosen period that ends now, even for a new guest', async () => {
+  it('has charts with a time axis for the chosen period up to now, even if the guest is new', async () => {
     const young = await lab.gateway.fleet.addGuest({ name: 'young' })
     record(young, 1)
     await lab.show(page, `/containers/${young.id}`)
@@ -91,7 +91,7 @@ describe('the charts of a guest in the panel', function () {
     }
   })
 
-  /** Time axis of the first chart, as screen readers get it. */
+  /** Reads the time axis of the first chart from the label for screen readers. */
   async function periodOf(): Promise<{ days: number; endMs: number }> {
     const label = (await page.locator('.chart [role=img]').first().getAttribute('aria-label')) ?? ''
     const [from = 0, to = 0] = (label.match(/\d{4}-\d\d-\d\d \d\d:\d\d/g) ?? []).map((text) =>
@@ -100,7 +100,7 @@ describe('the charts of a guest in the panel', function () {
     return { days: (to - from) / 86_400_000, endMs: to }
   }
 
-  describe('a snapshot first', () => {
+  describe('with a snapshot before a change of the disk', () => {
     const snapshots = async (): Promise<{ id: string; description: string }[]> => {
       const { body } = await lab.gateway.request('GET', `/containers/${guest.id}/snapshots`)
       return body.data.snapshots as { id: string; description: string }[]
@@ -118,7 +118,7 @@ describe('the charts of a guest in the panel', function () {
 
     beforeEach(removeAll)
 
-    it('is taken before the disk is replaced, and can be restored', async () => {
+    it('is reinstalled after the snapshot, which can be restored later', async () => {
       await reinstall()
       expect(await check().isChecked(), 'by default').to.equal(true)
       await lab.picture(page, 'reinstall-wide')
@@ -143,7 +143,7 @@ describe('the charts of a guest in the panel', function () {
       ).to.deep.equal([taken!.id])
     })
 
-    it('that fails leaves the disk unchanged', async () => {
+    it('keeps its disk if the snapshot fails', async () => {
       const { faults } = lab.gateway.fleet.agentOf('host-a').host
       await reinstall()
       await waitFor(() => check().isChecked(), { what: 'it is offered' })
@@ -164,7 +164,7 @@ describe('the charts of a guest in the panel', function () {
       expect(await snapshots()).to.deep.equal([])
     })
 
-    it('is not offered if the snapshot limit is reached', async () => {
+    it('cannot select the snapshot if the snapshot limit is reached', async () => {
       const { body } = await lab.gateway.request('GET', `/containers/${guest.id}/snapshots`)
       for (let at = 0; at < body.data.quota; at++)
         await lab.gateway.request('POST', `/containers/${guest.id}/snapshots`, { body: {} })

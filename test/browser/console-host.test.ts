@@ -7,10 +7,10 @@ import type { OpenOptions } from './panel-lab.js'
 import { TerminalPage } from './terminal-page.js'
 import { deadlineOf, expectInTime } from '../support/promised-time.js'
 
-/** Output that the gateway sends beyond what a terminal has acknowledged. */
+/** Maximum size of output that the gateway sends without an acknowledgement from the terminal. */
 const windowBytes = 512 * 1024
 
-/** From the panel in Chromium through a real gateway and a real agent to a shell in a real container. */
+/** Tests the way from the panel in Chromium through a real gateway and a real agent to a shell in a real container. */
 describe('a terminal of a real guest in the panel', function () {
   const lab = new HostLab({ name: 'pcn', prefix: '198.18.138' })
   let context: BrowserContext
@@ -24,7 +24,7 @@ describe('a terminal of a real guest in the panel', function () {
     for (const one of lab.panel.browser.contexts()) await one.close()
   })
 
-  /** A shell on the guest's own page, of a new administrator. */
+  /** Logs in as a new administrator, and opens a shell on the page of the guest. */
   async function open(name: string, options: OpenOptions = {}): Promise<TerminalPage> {
     const page = await lab.panel.logIn(options)
     context = page.context()
@@ -42,7 +42,7 @@ describe('a terminal of a real guest in the panel', function () {
     return view
   }
 
-  /** Runs a command that shows one line. */
+  /** Runs a command in the terminal. @returns the line that the command prints */
   async function run(view: TerminalPage, command: string): Promise<string> {
     const mark = Math.random().toString(36).slice(2)
     await view.type(`echo "${mark.slice(0, 4)}""${mark.slice(4)} $(${command})"\n`)
@@ -50,7 +50,7 @@ describe('a terminal of a real guest in the panel', function () {
     return new RegExp(`^${mark} (.*)$`, 'm').exec(text)?.[1] ?? ''
   }
 
-  it('has the visible size, and shows all scripts', async () => {
+  it('has the size that is visible in the browser, and shows characters of all scripts', async () => {
     const view = await open('one')
     const { cols, rows } = await view.size()
     expect(await run(view, 'busybox stty size')).to.equal(`${rows} ${cols}`)
@@ -65,7 +65,7 @@ describe('a terminal of a real guest in the panel', function () {
     expect(await run(view, 'echo 中文 😀')).to.equal('中文 😀')
   })
 
-  it('shows 50 MB completely, with little memory', async () => {
+  it('shows 50 MB of output completely, and needs little memory for it', async () => {
     const bytes = 50 * 2 ** 20
     const line = `${'0123456789abcdef'.repeat(4)}\r\n`
     const count = Math.ceil(bytes / line.length)
@@ -73,7 +73,7 @@ describe('a terminal of a real guest in the panel', function () {
     const hash = createHash('sha256')
     let left = count * line.length
     let begun = false
-    // The frames that the browser received.
+    // Counts the frames that the browser receives.
     view.page.on('websocket', (socket) =>
       socket.on('framereceived', ({ payload }) => {
         if (typeof payload === 'string') return
@@ -108,14 +108,14 @@ describe('a terminal of a real guest in the panel', function () {
     expect(heap).to.be.below(150 * 2 ** 20)
   })
 
-  it('ends a flood by Ctrl-C, with little output after it, and another guest’s console stays responsive', async () => {
+  it('stops a flood of output soon after Ctrl-C, while the console of another guest stays responsive', async () => {
     const flooded = await open('one')
     const other = await shell(await context.newPage(), 'two')
     await flooded.page.bringToFront()
     await flooded.page.evaluate(countBytes)
     await flooded.type(`busybox yes ${'y'.repeat(70)}\n`)
     await flooded.shows(/y{70}\ny{70}\ny{70}/)
-    /** Bytes of the flood meanwhile: unlike the time, they do not depend on the speed of the machine. */
+    /** Bytes of the flood while `act` runs. Unlike times, they do not depend on the speed of the machine. */
     const bytesDuring = async (act: () => Promise<unknown>): Promise<number> => {
       const count = (): Promise<number> => flooded.page.evaluate<number>('window.countedBytes')
       const before = await count()
@@ -132,8 +132,8 @@ describe('a terminal of a real guest in the panel', function () {
     expect(rest, 'bytes after Ctrl-C').to.be.below(4 * windowBytes)
   })
 
-  describe('continues in an editor', () => {
-    /** An editor with an unsaved line, in a shell with a known number. */
+  describe('continues with an open editor', () => {
+    /** Opens an editor with an unsaved line. `pid` is the process id of the shell. */
     async function edit(): Promise<{ view: TerminalPage; pid: string }> {
       const view = await open('one')
       const pid = await run(view, 'echo $PPID; true')
@@ -149,7 +149,7 @@ describe('a terminal of a real guest in the panel', function () {
     async function expectSame(view: TerminalPage, pid: string): Promise<void> {
       await view.shows(/an unsaved line *\n~ *\n~/)
       await view.page.keyboard.press('Escape')
-      await view.shows(/^- \/tmp\/draft/m) // an Escape with further bytes right after it would be another key
+      await view.shows(/^- \/tmp\/draft/m) // bytes directly after Escape would turn it into another key
       await view.type(':q!\n')
       expect(await run(view, 'echo $$')).to.equal(pid)
     }
@@ -213,7 +213,7 @@ describe('a terminal of a real guest in the panel', function () {
         await other.getByRole('menuitem', { name: 'Log out' }).click()
         await other.locator('#username').waitFor()
       })
-      // The page may show the login already, since its event stream was rejected too.
+      // The page may already show the login, because its event stream was rejected too.
       await view.page.getByRole('button', { name: 'Connect again' }).dispatchEvent('click')
       await view.page.getByRole('dialog').locator('#username').waitFor()
     })
@@ -226,7 +226,7 @@ describe('a terminal of a real guest in the panel', function () {
   })
 })
 
-/** Run in a page with a terminal: counts the bytes that it gets from now on. */
+/** Script for a page with a terminal: counts the bytes that the terminal gets from now on. */
 const countBytes = `(() => {
   const terminal = window.shownTerminal
   const write = terminal.write.bind(terminal)
@@ -239,7 +239,7 @@ const countBytes = `(() => {
 
 const typedKeys = 40
 
-/** Run in a page with a shell at its prompt: types keys, each after the echo of the one before. */
+/** Script for a page with a shell at its prompt: types keys, each after the echo of the previous key. */
 const typeKeys = `new Promise((resolve) => {
   const terminal = window.shownTerminal
   let echoes = 0

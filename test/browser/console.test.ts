@@ -7,7 +7,7 @@ import { waitFor } from '../support/wait.js'
 import { PanelLab, type OpenOptions } from './panel-lab.js'
 import { TerminalPage } from './terminal-page.js'
 
-/** The panel's terminal, with guests whose terminals print what the test chooses. */
+/** Tests the terminal of the panel. The test chooses the output of the guests. */
 describe('a terminal in the panel', function () {
   let lab: PanelLab
   let guest: Guest
@@ -42,7 +42,7 @@ describe('a terminal in the panel', function () {
     return { page, view, terminal: guestsTerminal(guest) }
   }
 
-  it('shows output, and sends input', async () => {
+  it('shows the output of the guest, and sends it the input and the size', async () => {
     const { view, terminal, page } = await open()
     terminal.show('中文 \u{1f600} ready\r\n# ')
     await view.shows(/中文 \u{1f600} ready/u)
@@ -62,7 +62,7 @@ describe('a terminal in the panel', function () {
     await lab.picture(page, 'console-wide')
   })
 
-  it('is left and entered by F6', async () => {
+  it('is left and entered with F6', async () => {
     const { view, terminal, page } = await open()
     await view.type('a')
     await page.keyboard.press('F6')
@@ -72,7 +72,7 @@ describe('a terminal in the panel', function () {
     await waitFor(() => terminal.input === 'ab', { what: () => JSON.stringify(terminal.input) })
   })
 
-  it('continues after a reload, with its former content', async () => {
+  it('continues after a reload of the page, with its former content', async () => {
     const { view, terminal, page } = await open()
     terminal.show('\x1b[6nbefore the reload\r\n# ') // requests the cursor position, which must be answered only once
     await view.shows(/before/)
@@ -94,7 +94,7 @@ describe('a terminal in the panel', function () {
     expect(guestsTerminal(guest)).to.equal(terminal)
   })
 
-  it('reconnects by itself after a network failure, and misses nothing', async () => {
+  it('reconnects automatically after a network failure, and misses no output', async () => {
     const { view, terminal, page } = await open()
     terminal.show('one\r\n')
     await view.shows(/one/)
@@ -110,7 +110,7 @@ describe('a terminal in the panel', function () {
     lab.complaints.errors.length = 0 // errors that the browser logs without a network
   })
 
-  it('shows why it ended, and opens another one', async () => {
+  it('shows why it ended, and opens a new terminal on request', async () => {
     const { view, terminal, page } = await open({ language: 'zh' })
     terminal.show('bye')
     terminal.exit(0)
@@ -122,7 +122,7 @@ describe('a terminal in the panel', function () {
     expect(await view.text()).to.equal('')
   })
 
-  it('is taken over by another window, and shows that', async () => {
+  it('can be taken over by another window, which it reports', async () => {
     const { view, page, terminal } = await open()
     const other = await page.context().newPage()
     const resume = await page.evaluate<string>(`Object.entries(sessionStorage)[0].join('\\n')`)
@@ -139,7 +139,7 @@ describe('a terminal in the panel', function () {
     expect(guestsTerminal(guest)).to.equal(terminal)
   })
 
-  it('has a page of its own, with the requested mode', async () => {
+  it('can be opened on a separate page, with the requested console type', async () => {
     const { page } = await open()
     const own = page.context().waitForEvent('page')
     await page.getByRole('link', { name: 'Open in a new tab' }).click()
@@ -153,7 +153,7 @@ describe('a terminal in the panel', function () {
     await lab.picture(popup, 'console-full-wide')
   })
 
-  it('is opened again after a new login', async () => {
+  it('is replaced by the login if the session ended', async () => {
     const { view, page } = await open()
     await page.context().clearCookies()
     await page.reload()
@@ -161,7 +161,7 @@ describe('a terminal in the panel', function () {
     expect(await view.page.locator('.console').count()).to.equal(0)
   })
 
-  it('has keys for a phone, and fits its screen', async () => {
+  it('has additional keys on a phone, and fits its screen', async () => {
     const { view, terminal, page } = await open({ screen: 'phone' })
     for (const name of ['Esc', 'Tab', 'ArrowUp', 'Ctrl']) await page.getByRole('button', { name, exact: true }).click()
     await view.type('cd')
@@ -183,7 +183,7 @@ describe('a terminal in the panel', function () {
     await lab.picture(page, 'console-phone')
   })
 
-  it('reads its output aloud once that is switched on', async () => {
+  it('provides its output to screen readers if that is turned on', async () => {
     const { view, terminal, page } = await open()
     await page.getByLabel('More console actions').click()
     await page.getByRole('menuitem', { name: 'Turn on screen reader mode' }).click()
@@ -194,7 +194,7 @@ describe('a terminal in the panel', function () {
     await page.locator('.xterm-accessibility').getByText('to be heard').first().waitFor()
   })
 
-  it('finds a text', async () => {
+  it('can be searched for a text', async () => {
     const { view, terminal, page } = await open()
     terminal.show('a needle in a haystack\r\n')
     await view.shows(/needle/)
@@ -208,7 +208,7 @@ describe('a terminal in the panel', function () {
     await waitFor(() => terminal.input === 'z', { what: 'the keyboard is the guest’s again' })
   })
 
-  it('shows that a guest is stopped, and opens once it runs', async () => {
+  it('shows that a guest is stopped, and opens once the guest runs', async () => {
     guest = await lab.gateway.fleet.addGuest({ status: 'stopped' })
     const page = await lab.logIn()
     await TerminalPage.prepare(page.context())
@@ -222,11 +222,11 @@ describe('a terminal in the panel', function () {
   describe('of a hostile guest', () => {
     const esc = '\x1b'
     const bel = '\x07'
-    /** The answer to a request; undefined if no answer arrives in time. */
+    /** Calls a method of the clipboard. @returns its result, or undefined if it takes too long */
     const clipboard = (page: Page, call: string): Promise<string | undefined> =>
       Promise.race([page.evaluate<string>(`navigator.clipboard.${call}`), delay(10_000, undefined)])
 
-    it('does not change the page by its output, and continues', async () => {
+    it('continues after hostile output, which does not change the page', async () => {
       const { view, terminal, page } = await open()
       const context = page.context()
       await context.grantPermissions(['clipboard-read', 'clipboard-write'])
@@ -264,7 +264,7 @@ describe('a terminal in the panel', function () {
       const kept = await waitFor(() => clipboard(page, 'readText()'), { what: 'the clipboard read' })
       expect(kept).to.equal('mine')
       expect(opened).to.deep.equal([])
-      // A guest's output must not return to it as input of its choice, except the usual answers of terminals.
+      // Output of a guest must not become input of its choice. Only the usual answers of terminals are permitted.
       // eslint-disable-next-line no-control-regex -- an escape sequence is what it is
       const answers = /\x1b\[[?>]?[\d;]*[A-Za-z]/g
       expect(terminal.input.slice(before.length).replaceAll(answers, '')).to.equal('')
@@ -275,7 +275,7 @@ describe('a terminal in the panel', function () {
       expect(await page.locator('body').innerText()).not.to.match(/stolen|onerror/)
     })
 
-    it('does not execute a repetition a thousand million times', async () => {
+    it('does not repeat an action as often as escape sequences demand', async () => {
       const { view, terminal } = await open()
       const finals = Array.from({ length: 63 }, (_, at) => String.fromCharCode(0x40 + at))
       const between = ['', ' ', '!', '"', '#', '$', "'", '*']
@@ -286,7 +286,7 @@ describe('a terminal in the panel', function () {
       await view.shows(/^# alive$/, 60_000)
     })
 
-    it('leaves the page responsive, even with many requests at once', async () => {
+    it('leaves the page responsive, even with many escape sequences at once', async () => {
       const { view, terminal, page } = await open()
       await page.evaluate(
         'let last = performance.now(); window.away = window.turns = 0; ' +
@@ -327,12 +327,12 @@ describe('a terminal in the panel', function () {
       expect([request.url(), request.headers()['referer']]).to.deep.equal(['https://evil.test/a', undefined])
       await dialog.waitFor({ state: 'detached' })
       for (const other of page.context().pages()) if (other !== page) await other.close()
-      lab.forgetComplaints() // the test caused them
+      lab.forgetComplaints() // this test caused them
       for (let n = 0; n < 3; n++) await click(1)
       expect(await dialog.count()).to.equal(0)
     })
 
-    it('is drawn in time during a flood, in bounded memory', async () => {
+    it('shows the end of a flood of random output in time, with limited memory', async () => {
       const { view, terminal, page } = await open()
       const session = await page.context().newCDPSession(page)
       await session.send('Performance.enable')

@@ -21,7 +21,7 @@ describe('customers in the panel', () => {
   })
   beforeEach(() => lab.forgetComplaints())
 
-  /** Logs in with the link that was sent to the customer. */
+  /** Opens the login link of the customer, and logs in. */
   async function enter(options: OpenOptions = {}): Promise<Page> {
     const page = await (await lab.open(options)).newPage()
     await page.goto(`${lab.gateway.url}/u/${made.access_code}`)
@@ -40,7 +40,7 @@ describe('customers in the panel', () => {
     '/account',
   ]
 
-  it('log in by their link, and see their own guest but none of others', async function () {
+  it('can log in with their link, and see only their own guest', async function () {
     const page = await enter()
     await page.getByRole('heading', { name: 'mine' }).waitFor()
     for (const path of paths()) {
@@ -68,7 +68,7 @@ describe('customers in the panel', () => {
     await page.context().close()
   })
 
-  it('see the message of a suspension and cannot start; an administrator suspends and lifts it', async function () {
+  it('see the message of a suspension, and cannot start the guest until an administrator lifts it', async function () {
     const guest = await lab.gateway.fleet.addGuest({ name: 'unpaid', status: 'stopped' })
     const customer = new SubUserCalls(lab.gateway)
     const usual = made
@@ -104,11 +104,11 @@ describe('customers in the panel', () => {
     made = usual
   })
 
-  describe('shown to administrators', () => {
+  describe('on their pages', () => {
     const publicUrl = (url: string) => lab.gateway.request('PUT', '/public-url', { body: { public_url: url } })
     after(() => publicUrl(''))
 
-    it('appear at their guest, and are assigned to another one there', async function () {
+    it('are shown to administrators on the page of their guest, and can be assigned to another guest', async function () {
       const owned = await new SubUserCalls(lab.gateway).make({ container_name: 'mine', username: 'olga' })
       const page = await lab.logIn()
       await lab.show(page, `/containers/${own.id}`)
@@ -142,7 +142,7 @@ describe('customers in the panel', () => {
       await page.context().close()
     })
 
-    it('get a link with the public URL, and none to the administrator’s own computer', async function () {
+    it('have a login link with the public URL, and no link while that is not set', async function () {
       const page = await lab.logIn()
       const { body } = await lab.gateway.request('GET', '/sub-users')
       await lab.show(page, `/sub-users/${body.data[0].id}`)
@@ -155,7 +155,7 @@ describe('customers in the panel', () => {
       await page.context().close()
     })
 
-    it('get an SSH command with the public address of the host', async function () {
+    it('see an SSH command with the public address of the host', async function () {
       const page = await enter()
       await lab.show(page, `/containers/${own.id}`)
       await page.getByText(`ssh -p ${own.sshPort} root@192.0.2.10`).waitFor()
@@ -164,7 +164,7 @@ describe('customers in the panel', () => {
     })
   })
 
-  it('are rejected by every route that is closed to them', async function () {
+  it('are rejected by every route that customers must not use', async function () {
     const page = await enter()
     const routes = lab.gateway.api.routes.filter(
       ({ subUser = 'refused', scope, bound }) =>
@@ -191,7 +191,7 @@ describe('customers in the panel', () => {
   })
 
   for (const screen of ['wide', 'phone'] as const)
-    it(`have pages that fit a ${screen} screen, load nothing from others, and violate no policy`, async function () {
+    it(`have pages that fit a ${screen} screen, load nothing from other sites, and obey the security policy`, async function () {
       const page = await enter({ screen })
       const found: string[] = []
       for (const path of ['/', ...paths()]) {
@@ -204,7 +204,7 @@ describe('customers in the panel', () => {
       await page.context().close()
     })
 
-  it('can use the panel in any language and theme, and with assistive technology', async function () {
+  it('have pages that are accessible and translated in each language and theme', async function () {
     const found: string[] = []
     for (const [language, theme] of [
       ['en', 'light'],

@@ -3,7 +3,7 @@ import type { Page, Route } from 'playwright-core'
 import { waitFor } from '../support/wait.js'
 import { sharedLab, type PanelLab } from './panel-lab.js'
 
-/** The panel without its scripts or data never shows a blank page or zeros. */
+/** The panel must not show a blank page or zeros if its scripts or data are missing. */
 describe('the panel when something cannot be read', function () {
   let lab: PanelLab
   let page: Page
@@ -34,7 +34,7 @@ describe('the panel when something cannot be read', function () {
     await page.getByRole('heading', { name: 'Hosts', level: 1 }).waitFor()
   })
 
-  it('reloads the page once if the gateway has another version', async () => {
+  it('reloads the page only once if the gateway has another version', async () => {
     let loads = 0
     page.on('load', () => loads++)
     await page.route(hostsScript, (route) => route.abort())
@@ -58,7 +58,7 @@ describe('the panel when something cannot be read', function () {
     },
     { script: 'LoginAgain', code: 'unauthorized', error: 'You are not logged in.', input: '#password' },
   ])
-    it(`ends a request with its error if the dialog ${script} does not load, and loads it for the next one`, async () => {
+    it(`shows the error of a request if the dialog ${script} does not load, and loads it for the next request`, async () => {
       const scriptUrl = `**/assets/${script}-*.js`
       const status = code === 'unauthorized' ? 401 : 403
       await page.route(scriptUrl, (route) => route.abort())
@@ -83,19 +83,19 @@ describe('the panel when something cannot be read', function () {
       expect(await page.locator('#key-name').inputValue()).to.equal('typed')
     })
 
-  it('loads the login dialog early on the page of a console, too', async () => {
+  it('loads the login dialog in advance on the page of a console', async () => {
     const early = page.waitForRequest('**/assets/LoginAgain-*.js')
     await page.goto(`${lab.gateway.url}/console/counted`)
     await early
   })
 
-  it('shows a message before its first script runs, even if that never loads', async () => {
+  it('shows a message if its first script does not load', async () => {
     await page.route('**/assets/index-*.js', (route) => route.abort())
     await page.goto(`${lab.gateway.url}/login`)
     await page.getByText('reload the page').waitFor()
   })
 
-  it('does not treat a fault of the gateway as a logout', async () => {
+  it('does not show the login if the gateway has an internal error', async () => {
     await page.route('**/api/v1/session', fails)
     await page.reload()
     const again = page.getByRole('button', { name: 'Try again' })
@@ -122,7 +122,7 @@ describe('the panel when something cannot be read', function () {
     await unread.waitFor({ state: 'detached' })
   })
 
-  it('keeps earlier data, and shows that it could not be refreshed', async () => {
+  it('keeps showing earlier data, and reports that they could not be refreshed', async () => {
     await lab.show(page, '/hosts')
     await page.route('**/api/v1/hosts', fails)
     await page.evaluate('window.dispatchEvent(new Event("focus"))')
@@ -132,7 +132,7 @@ describe('the panel when something cannot be read', function () {
     await lab.gateway.request('PATCH', '/hosts/host-a', { body: { draining: false } })
   })
 
-  it('shows the last page of a list whose further pages have disappeared', async () => {
+  it('shows the last remaining page of a list that became shorter', async () => {
     let total = 101
     await page.route(/\/api\/v1\/audit-logs\?/, (route) =>
       route.fulfill({ json: { success: true, data: [] }, headers: { 'x-total-count': String(total) } }),
@@ -150,7 +150,7 @@ describe('the panel when something cannot be read', function () {
     await first
   })
 
-  it('reads a list again after one of its rows could not be enabled', async () => {
+  it('reads a list again if one of its rows could not be enabled', async () => {
     const body = { name: 'removed-meanwhile', url: 'https://hooks.example.com/berth', disabled: true }
     const { body: made } = await lab.gateway.request('POST', '/webhooks', { body })
     await lab.show(page, '/webhooks')
@@ -161,7 +161,7 @@ describe('the panel when something cannot be read', function () {
     await row.waitFor({ state: 'detached' })
   })
 
-  it('shows the usage of a pool without a size', async () => {
+  it('shows the usage of an address pool that has no size', async () => {
     const body = { ipv6_prefixes: [{ interface: 'eth0', prefix: '2001:db8:1::/64' }] }
     const { status, text } = await lab.gateway.request('PUT', '/routing', { body })
     expect(status, text).to.equal(200)
@@ -171,7 +171,7 @@ describe('the panel when something cannot be read', function () {
     await lab.gateway.request('PUT', '/routing', { body: { ipv6_prefixes: [] } })
   })
 
-  it('shows names of hosts, not their ids', async () => {
+  it('shows the names of hosts, not their ids', async () => {
     const rename = (name: string) => lab.gateway.request('PATCH', '/hosts/host-a', { body: { name } })
     await rename('fra1-node1')
     try {

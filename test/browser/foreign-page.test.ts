@@ -33,10 +33,10 @@ const openConsole = (address: string, protocols: readonly string[], typed: reado
   })`
 
 /**
- * A foreign page in a real browser, which sends the usual cookies: on another port of the same
- * host, where `SameSite` keeps nothing back, and of another site.
+ * A real browser with a session shows a page of another origin. To another port of the same host the browser sends its
+ * cookies in spite of `SameSite`, to another site it does not.
  */
-describe('a page of another origin', function () {
+describe('a page', function () {
   let lab: PanelLab
   let evil: Server
   let port: number
@@ -80,7 +80,7 @@ describe('a page of another origin', function () {
     `${lab.gateway.url.replace(/^http/, 'ws')}/api/v1/ssh?container=${guest.name}${query}`
 
   for (const [what, originOf] of [
-    ['on another port', () => `http://127.0.0.1:${port}`],
+    ['on another port of the gateway’s host', () => `http://127.0.0.1:${port}`],
     ['of another site', () => `http://evil.test:${port}`],
   ] as const)
     describe(what, () => {
@@ -90,7 +90,7 @@ describe('a page of another origin', function () {
       })
       afterEach(() => page.close())
 
-      it('changes nothing by fetch or form, and the attempt is logged', async () => {
+      it('cannot change anything with fetch or a form, and attempts in the name of an account are logged', async () => {
         const target = own(`/containers/${guest.id}/stop`)
         const sent: number[] = []
         page.on('response', (response) => {
@@ -123,14 +123,14 @@ describe('a page of another origin', function () {
         for (const status of sent) expect(status).to.be.oneOf([401, 403, 405])
         const { body: tasks } = await lab.gateway.request('GET', `/tasks?container_name=${guest.name}`)
         expect(tasks.data).to.deep.equal([])
-        if (what === 'of another site') return // without a cookie the attempt has no account
+        if (what === 'of another site') return // without a cookie the attempt is not assigned to an account
         const { body: audit } = await lab.gateway.request(
           ...(['GET', '/audit-logs?action=container.stop&success=false'] as const),
         )
         expect(JSON.stringify(audit.data)).to.include('csrf_refused')
       })
 
-      it('reads nothing: no answer, no stream, no script, no image', async () => {
+      it('cannot read answers or the event stream, or load scripts and images', async () => {
         const read = await page.evaluate<string[]>(`(async () => {
           const paths = ${JSON.stringify(['/containers', '/session', '/account/sessions', '/openapi.json'].map(own))}
           const found = []
@@ -154,7 +154,7 @@ describe('a page of another origin', function () {
         expect(read).to.deep.equal([])
       })
 
-      it('shows nothing of the panel in a frame', async () => {
+      it('cannot show the panel in a frame', async () => {
         const paths = ['/', '/setup', '/login', '/console/x', '/docs']
         await page.evaluate(`Promise.all(${JSON.stringify(paths)}.map((path) => new Promise((resolve) => {
           const frame = document.createElement('iframe')
@@ -168,12 +168,12 @@ describe('a page of another origin', function () {
             .frames()
             .slice(1)
             .map((frame) => frame.url())
-        // A frame has no URL until the browser reports its first page, which may be after `onload`.
+        // A frame has no URL until the browser reports its first page. That can be after `onload`.
         await waitFor(() => shown().filter(Boolean).length === paths.length, { what: () => shown().join() })
         expect(shown()).to.deep.equal(refused)
       })
 
-      it('opens no console with the cookie or a stolen ticket, and leaves the ticket unused', async () => {
+      it('cannot open a console with the cookie or a stolen ticket, and the ticket stays valid', async () => {
         const before = consoles().length
         const stolen = await ticket()
         for (const protocols of [[], [`berth-ticket.${stolen}`], ['berth.console.v1', `berth-ticket.${stolen}`]])
@@ -192,7 +192,7 @@ describe('a page of another origin', function () {
       })
     })
 
-  it('opens consoles at once while it is listed, like existing clients, and no more once it is not', async () => {
+  it('can open consoles only while its origin is in the list of permitted origins', async () => {
     const origin = `http://billing.test:${port}`
     const put = async (origins: string[]): Promise<void> => {
       const { status, text } = await lab.gateway.request('PUT', '/webssh-origins', { body: { origins } })

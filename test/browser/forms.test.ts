@@ -23,18 +23,18 @@ interface Document {
 /** A form of the panel, with values for all its fields. */
 interface Form {
   readonly name: string
-  /** `METHOD /path`, as in the document. */
+  /** Operation that the form sends, as `METHOD /path` in the OpenAPI document. */
   readonly operation: string
   readonly page: string
-  /** Button that opens the form; absent: the form is part of the page. */
+  /** Button that opens the form. Undefined: the form is part of the page. */
   readonly button?: string
-  /** Summary of the part to unfold. */
+  /** Title of a collapsed part of the form, which the test opens. */
   readonly unfold?: string
-  /** Values by id of the control; true ticks a box. Other controls keep the form's defaults. */
+  /** Values of controls by their ids; `true` selects a checkbox. Other controls keep their default values. */
   readonly values: Readonly<Record<string, string | true>>
-  /** Labels of the boxes to tick. */
+  /** Labels of additional checkboxes to select. */
   readonly ticks?: readonly string[]
-  /** Button that sends the form, if it differs from the button that opens it. */
+  /** Button that sends the form. Default: it has the same name as the button that opens the form. */
   readonly submit?: string
   /** Optional fields that the form does not send, with the reason. */
   readonly without?: Readonly<Record<string, string>>
@@ -117,7 +117,7 @@ const forms: readonly Form[] = [
     values: { 'host-name': 'node9', 'host-address': '198.51.100.9:7443', 'host-public': 'node9.example.com' },
   },
   {
-    name: 'a host',
+    name: 'a change of a host',
     operation: 'PATCH /hosts/{id}',
     page: '/hosts/host-a',
     button: 'Edit',
@@ -176,7 +176,7 @@ const forms: readonly Form[] = [
     },
   },
   {
-    name: 'a customer',
+    name: 'a change of a customer',
     operation: 'PATCH /sub-users/{id}',
     page: '/sub-users/{customer}',
     submit: 'Save',
@@ -196,7 +196,7 @@ const forms: readonly Form[] = [
     },
   },
   {
-    name: 'a port',
+    name: 'a port mapping',
     operation: 'POST /containers/{id}/port-mappings',
     page: '/containers/{guest}/network',
     button: 'Add a port',
@@ -260,7 +260,7 @@ describe('the forms of the panel', function () {
     }
   }
 
-  /** Opens, fills and sends a form. @returns the panel's request */
+  /** Opens, fills and sends a form. @returns the request that the panel sends */
   async function send(form: Form): Promise<Request> {
     await lab.show(
       page,
@@ -275,7 +275,7 @@ describe('the forms of the panel', function () {
     const [method = '', path = ''] = form.operation.split(' ')
     const wanted = new RegExp(`/api/v1${path.replaceAll(/\{\w+\}/g, '[^/]+')}$`)
     const sent = page.waitForRequest((one) => one.method() === method && wanted.test(one.url()))
-    // A page may have several forms: choose the one with the controls.
+    // A page may have several forms, so this chooses the form that contains the first control.
     const [first] = Object.keys(form.values)
     const own = form.button === undefined ? page.locator('form').filter({ has: page.locator(`#${first}`) }) : scope
     await own.getByRole('button', { name: form.submit ?? form.button ?? '', exact: true }).click()
@@ -298,7 +298,7 @@ describe('the forms of the panel', function () {
       )
     })
 
-  it('check a backup target at once, with a generated password', async () => {
+  it('create a backup target with a generated password, and check it at once', async () => {
     await lab.show(page, '/backups')
     await page.getByRole('button', { name: 'Add a target' }).click()
     const dialog = page.getByRole('dialog')
@@ -318,7 +318,7 @@ describe('the forms of the panel', function () {
     expect(await page.locator('body').innerText()).not.to.include(generated)
   })
 
-  it('show the devices of a container, when a change takes effect, and none for virtual machines', async () => {
+  it('show devices for containers, with the time when a change takes effect, and not for virtual machines', async () => {
     const body = { devices: ['fuse'] }
     await lab.gateway.request('PUT', `/containers/${guest.id}/devices`, { body })
     await lab.show(page, `/containers/${guest.id}/settings`)
@@ -339,13 +339,13 @@ describe('the forms of the panel', function () {
     expect(await page.locator('#device-tun').count()).to.equal(0)
   })
 
-  it('name every required field of every request in the component that sends it', () => {
+  it('contain every required field of every request in the source that sends it', () => {
     const missing: string[] = []
     let operations = 0
     for (const name of readdirSync(sources, { recursive: true, encoding: 'utf8' })) {
       if (!/\.(svelte|ts)$/.test(name) || /\.(test|gen)\.ts$/.test(name)) continue
       const text = readFileSync(join(sources, name), 'utf8')
-      // A body may be composed in a module next to the component.
+      // A module next to the component may compose the body.
       const imported = [...text.matchAll(/from '(\.\.?\/[^']+\.ts)'/g)].map(([, file = '']) =>
         file.includes('.gen.') ? '' : readFileSync(join(sources, name, '..', file), 'utf8'),
       )
@@ -360,7 +360,7 @@ describe('the forms of the panel', function () {
     expect(missing).to.deep.equal([])
   })
 
-  it('are all described in the OpenAPI document', () => {
+  it('send only operations that the OpenAPI document describes', () => {
     for (const { operation } of forms)
       expect(Object.keys(bodySchema(operation).properties ?? {}), operation).not.to.deep.equal([])
   })

@@ -19,7 +19,7 @@ describe('guests in the panel', () => {
     return (body.data as { name: string }[]).map(({ name }) => name)
   }
 
-  it('are created in named stages, with a password that is shown once; two clicks create one', async function () {
+  it('are created once even after a double click, with a password that is shown only once', async function () {
     await lab.show(page, '/containers/new')
     await page.locator('#name').fill('made')
     expect(await page.locator('[data-curl]').innerText()).to.include('"name": "made"')
@@ -35,7 +35,7 @@ describe('guests in the panel', () => {
     expect(await page.locator('body').innerText()).not.to.include(secret)
   })
 
-  it('that cannot be created show the reason and the request id, and the form stays', async function () {
+  it('keep the form, and show a reason and the request id, if they cannot be created', async function () {
     await lab.show(page, '/containers/new')
     await page.locator('#name').fill('made')
     await page.locator('#ram').fill('2048')
@@ -45,7 +45,7 @@ describe('guests in the panel', () => {
     expect(await page.locator('#ram').inputValue()).to.equal('2048')
   })
 
-  it('are deleted by their exact name only', async function () {
+  it('are deleted only after their exact name was typed', async function () {
     const { id } = await lab.gateway.fleet.addGuest({ name: 'gone' })
     await lab.show(page, `/containers/${id}/settings`)
     await page.getByRole('button', { name: 'Delete', exact: true }).click()
@@ -64,7 +64,7 @@ describe('guests in the panel', () => {
     await waitFor(async () => !(await names()).includes('gone'), { what: 'deleted' })
   })
 
-  it('are started in bulk, and running ones are reported separately', async function () {
+  it('can be started in bulk, and the dialog tells how many run already', async function () {
     const { fleet } = lab.gateway
     for (let at = 0; at < 6; at++) await fleet.addGuest({ name: `bulk-${at}`, status: at < 4 ? 'stopped' : 'running' })
     await lab.show(page, '/containers?text=bulk-')
@@ -87,7 +87,7 @@ describe('guests in the panel', () => {
     await page.getByText('4 tasks queued').waitFor()
   })
 
-  it('are found by name, address and port, in the list and on every page', async function () {
+  it('can be found by name, address and port, in the list and on every page', async function () {
     const { id } = await lab.gateway.fleet.addGuest({ name: 'needle' })
     const { body } = await lab.gateway.request('GET', `/containers/${id}`)
     await lab.show(page, '/')
@@ -104,7 +104,7 @@ describe('guests in the panel', () => {
     await page.waitForURL((url) => url.href.includes(`text=${String(body.data.ip)}`))
   })
 
-  /** Holds requests for a script until the returned function is called. */
+  /** Delays requests for a script until the returned function is called. */
   async function hold(on: Page, script: string): Promise<() => void> {
     let release: () => void = () => undefined
     const released = new Promise<void>((resolve) => (release = resolve))
@@ -115,7 +115,7 @@ describe('guests in the panel', () => {
     return release
   }
 
-  it('open no menu for a guest that took the row of another meanwhile', async function () {
+  it('do not open the menu of another guest that took the row while the menu was loading', async function () {
     for (const name of ['menu-a', 'menu-b']) await lab.gateway.fleet.addGuest({ name })
     const own = await lab.logIn()
     await lab.show(own, '/containers?text=menu-')
@@ -140,7 +140,7 @@ describe('guests in the panel', () => {
     await own.context().close()
   })
 
-  it('keep the address of a link that is followed right after typing a filter', async function () {
+  it('are opened by a link right after a filter was typed, and the filter does not change the address', async function () {
     const { id } = await lab.gateway.fleet.addGuest({ name: 'followed' })
     const own = await lab.logIn()
     await lab.show(own, '/containers')
@@ -151,7 +151,7 @@ describe('guests in the panel', () => {
       search.dispatchEvent(new Event('input', { bubbles: true }))
       document.querySelector('.guest-row a[href="#/containers/${id}"]').click()
     })()`)
-    await delay(300) // twice the time after which a filter is written to the address
+    await delay(300) // twice the delay after which a filter is written to the address
     expect(new URL(own.url()).hash).to.equal(`#/containers/${id}`)
     release()
     await own.getByRole('heading', { name: 'followed' }).waitFor()
@@ -159,7 +159,7 @@ describe('guests in the panel', () => {
     await own.context().close()
   })
 
-  it('show a change by others without a reload', async function () {
+  it('show changes that others make, without a reload', async function () {
     const { id } = await lab.gateway.fleet.addGuest({ name: 'watched' })
     await lab.show(page, '/containers?text=watched')
     await page.getByRole('row').getByText('Running').waitFor()
@@ -185,6 +185,6 @@ describe('guests in the panel', () => {
     await page.locator('#confirm-typed').waitFor()
     await page.keyboard.press('Escape')
     await page.getByRole('dialog').waitFor({ state: 'detached' })
-    await page.waitForFunction('document.activeElement !== document.body') // focus is somewhere
+    await page.waitForFunction('document.activeElement !== document.body') // the focus is on an element
   })
 })

@@ -2,7 +2,7 @@ import type { GatewayProcess } from '../support/gateway/gateway-process.js'
 import { ServedHost, type ServedHostOptions } from '../support/host/served-host.js'
 import { PanelLab } from './panel-lab.js'
 
-/** A real gateway that serves the panel, and a real agent on a host of its own. */
+/** A real gateway that serves the panel, with a real agent on a separate host. */
 export class HostLab extends ServedHost {
   panel!: PanelLab<GatewayProcess>
 

@@ -11,7 +11,7 @@ import { freePort } from '../support/ports.js'
 import { findingsOf, latinSentences, tooWide } from './page-checks.js'
 import { sharedLab, type OpenOptions, type PanelLab } from './panel-lab.js'
 
-/** The parts of the answer that the tests use. */
+/** The fields of the answer to POST /hosts that the tests use. */
 interface Created {
   readonly host: { readonly id: string }
   readonly command: string
@@ -51,7 +51,7 @@ describe('adding a host', () => {
     lab.expectNoComplaints()
   })
 
-  /** Logs in and adds a host on the page of the hosts. */
+  /** Logs in, and adds a host on the page that lists the hosts. */
   async function add(name: string): Promise<{ created: Created; dialog: Locator }> {
     page = await lab.logIn()
     await lab.show(page, '/hosts')
@@ -86,7 +86,7 @@ describe('adding a host', () => {
   const shows = (scope: Locator | Page, step: Step): Promise<void> =>
     scope.getByText(texts[step], { exact: true }).waitFor()
 
-  it('shows the command, and each step until the host is ready, without reloading', async () => {
+  it('shows the command, and then each step until the host is ready, without a reload', async () => {
     const { created, dialog } = await add('step-by-step')
     await page.evaluate('window.isSamePage = true')
     expect(await dialog.locator('[data-secret]').innerText()).to.equal(created.command)
@@ -109,7 +109,7 @@ describe('adding a host', () => {
     expect(await page.evaluate('window.isSamePage')).to.equal(true)
   })
 
-  it('copies the command', async () => {
+  it('copies the command to the clipboard', async () => {
     const { created, dialog } = await add('copied')
     await page.context().grantPermissions(['clipboard-read', 'clipboard-write'])
     await dialog.getByRole('button', { name: 'Copy' }).click()
@@ -117,7 +117,7 @@ describe('adding a host', () => {
     expect(await page.evaluate('navigator.clipboard.readText()')).to.equal(created.command)
   })
 
-  it('shows why an installation failed, and its next attempt', async () => {
+  it('shows why an installation failed, and then the steps of the next attempt', async () => {
     const { created, dialog } = await add('failing')
     await report(created, 'checking')
     await shows(dialog, 'checking')
@@ -128,7 +128,7 @@ describe('adding a host', () => {
     await shows(dialog, 'checking')
   })
 
-  it('gives a hint if the host has reported nothing for a minute', async () => {
+  it('shows a hint if the host has not reported anything for a minute', async () => {
     const { created, dialog } = await add('silent')
     const hint = dialog.getByText('The host has not reported anything yet.')
     await page.clock.install()
@@ -150,7 +150,7 @@ describe('adding a host', () => {
     expect(await hint.count()).to.equal(0)
   })
 
-  it('goes on at the page of the host, where a new command starts again', async () => {
+  it('continues on the page of the host, where a new command can be created', async () => {
     const created = await openPending('at-its-page')
     await shows(page, 'command')
     for (const step of ['installing', 'failed'] as const) {
@@ -165,7 +165,7 @@ describe('adding a host', () => {
     await shows(page, 'failed')
   })
 
-  it('lets a host be renamed before its address is known', async () => {
+  it('permits renaming a host before its address is known', async () => {
     await openPending('no-address')
     await page.getByRole('button', { name: 'Edit' }).click()
     const dialog = page.getByRole('dialog')
@@ -174,7 +174,7 @@ describe('adding a host', () => {
     await page.getByRole('heading', { name: 'renamed' }).waitFor()
   })
 
-  it('is accessible, in Chinese, and fits a phone', async () => {
+  it('is accessible and translated in Chinese, and fits a phone', async () => {
     const created = await openPending('on-a-phone', { language: 'zh', screen: 'phone' })
     await report(created, 'installing')
     await page.getByText('正在安装代理程序，可能需要几分钟。').waitFor()

@@ -7,8 +7,8 @@ import { PanelLab, type OpenOptions } from './panel-lab.js'
 
 const id = 'alpine-3.22'
 
-/** Real downloads from a test server that cuts them off. */
-describe('unavailable images in the panel', function () {
+/** A test server aborts real downloads. */
+describe('images in the panel whose download fails', function () {
   let lab: PanelLab
   let server: ImageServer
 
@@ -39,7 +39,7 @@ describe('unavailable images in the panel', function () {
     return { page, line: page.getByRole('row').filter({ has: page.getByText(id, { exact: true }) }) }
   }
 
-  it('show the reason, and can be retried', async () => {
+  it('show the reason, and can be downloaded again', async () => {
     const { page, line } = await open()
     await line.getByRole('button', { name: 'Download' }).click()
     await line.getByText('The download failed.').waitFor()
@@ -56,7 +56,7 @@ describe('unavailable images in the panel', function () {
     await page.context().close()
   })
 
-  it('show it in the reader’s language', async () => {
+  it('show the reason in the language of the user', async () => {
     const { page, line } = await open({ language: 'zh', screen: 'phone' })
     await line.getByRole('button', { name: /下载|重试/ }).click()
     await line.getByText('下载失败。').waitFor()
@@ -66,7 +66,7 @@ describe('unavailable images in the panel', function () {
     await page.context().close()
   })
 
-  it('prevent the creation of a guest: the form stays, and one click retries', async () => {
+  it('prevent the creation of a guest, but keep the form and permit another attempt', async () => {
     const { faults } = lab.gateway.fleet.agentOf('host-a').host
     const broken = (): void => {
       throw new BerthError('invalid', 'image_invalid', 'unpack the image: unexpected end of file')

@@ -5,7 +5,7 @@ import { waitFor } from '../support/wait.js'
 import { sharedLab, type PanelLab } from './panel-lab.js'
 import { TerminalPage } from './terminal-page.js'
 
-/** Reports whether the focus is visible, as an outline around the element or its container. */
+/** Script that reports whether the focus is visible as an outline around the element or its container. */
 const readFocus = `(() => {
   const one = document.activeElement
   const drawn = (element) => {
@@ -20,8 +20,8 @@ const readFocus = `(() => {
   }
 })()`
 
-/** Everything works without a mouse, and the focus is always visible. */
-describe('the panel with the keyboard only', function () {
+/** The panel must be usable without a mouse, and the focus must always be visible. */
+describe('the panel, used only with the keyboard,', function () {
   let lab: PanelLab
   let page: Page
 
@@ -41,7 +41,7 @@ describe('the panel with the keyboard only', function () {
   }
   const press = (key: string): Promise<void> => page.keyboard.press(key)
 
-  /** Presses Tab until the element has the focus, and checks that each stop is visible. */
+  /** Presses Tab until the element has the focus. Fails if the focus is invisible after any key. */
   async function tabTo(target: Locator): Promise<void> {
     await target.waitFor()
     for (let steps = 0; steps < 80; steps++) {
@@ -53,7 +53,7 @@ describe('the panel with the keyboard only', function () {
   }
   const hasFocus = async (target: Locator): Promise<boolean> => (await target.and(page.locator(':focus')).count()) === 1
 
-  it('logs in', async () => {
+  it('permits logging in and skipping to the content', async () => {
     await page.goto(lab.gateway.url)
     await tabTo(page.locator('#username'))
     await page.keyboard.type('typist')
@@ -66,7 +66,7 @@ describe('the panel with the keyboard only', function () {
     expect(await page.evaluate('document.activeElement.id')).to.equal('main-content')
   })
 
-  it('creates a guest, opens it, and leaves its terminal', async () => {
+  it('permits creating a guest, opening its terminal and leaving it', async () => {
     for (const key of ['g', 'c']) await press(key)
     await page.getByRole('heading', { name: 'Guests', level: 1 }).waitFor()
     await tabTo(page.locator('#main-content').getByRole('link', { name: 'New guest' }).first())
@@ -97,7 +97,7 @@ describe('the panel with the keyboard only', function () {
     expect(await page.evaluate('document.activeElement.matches(".console .bar *")')).to.equal(true)
   })
 
-  it('returns the focus to the element that opened a dialog, and deletes', async () => {
+  it('returns the focus to the element that opened a dialog, and permits deleting a guest', async () => {
     const more = page.getByRole('button', { name: 'Actions for by-keys' })
     await more.focus()
     const openDialog = async (): Promise<void> => {
@@ -129,7 +129,7 @@ describe('the panel with the keyboard only', function () {
     lab.expectNoComplaints()
   })
 
-  it('shows its shortcuts, and opens the search with them', async () => {
+  it('shows its shortcuts, and opens the search with one of them', async () => {
     await press('?')
     const help = page.getByRole('dialog', { name: 'Keyboard shortcuts' })
     await help.getByText('Find a page, a guest, an address or a port').waitFor()

@@ -2,7 +2,7 @@ import { expect } from 'chai'
 import type { Page } from 'playwright-core'
 import { sharedLab, type PanelLab } from './panel-lab.js'
 
-/** The id and the value of every form control on the page. */
+/** Script that reads the id and the value of every form control on the page. */
 const readForm = `[...document.querySelectorAll('#main-content :is(input, select, textarea)')].map((one, at) => [
   one.id || one.name || String(at), one.type === 'radio' || one.type === 'checkbox' ? one.checked : one.value,
 ])`
@@ -18,7 +18,7 @@ describe('the language of the panel', function () {
     await page.getByRole('menuitem', { name: to }).click()
   }
 
-  it('changes without clearing a half-filled form, and is remembered', async () => {
+  it('can be changed without clearing a half-filled form, and is stored', async () => {
     const page = await lab.logIn()
     await lab.show(page, '/containers/new')
     await page.locator('#name').fill('half-filled')
@@ -41,7 +41,7 @@ describe('the language of the panel', function () {
     await page.context().close()
   })
 
-  it('changes before the login without clearing what was typed', async () => {
+  it('can be changed before the login without clearing the form', async () => {
     const page = await (await lab.open()).newPage()
     await page.goto(lab.gateway.url)
     await page.locator('#username').fill('half')

@@ -35,7 +35,7 @@ describe(`the live panel with ${count} other guests`, () => {
     page.getByRole('row').filter({ hasText: 'watched' }).getByText(text, { exact: true })
   const settled = (): Promise<unknown> => waitFor(() => lab.gateway.events.listeners === 1, { what: 'one stream' })
 
-  /** Acts, and waits until every page shows the status. @returns ms */
+  /** Calls `act`, and waits until every page shows the status. @returns the time in milliseconds */
   const measure = async (pages: readonly Page[], text: string, act: () => Promise<void>): Promise<number> => {
     const begun = performance.now()
     const seen = pages.map((page) => badge(page, text).waitFor())
@@ -44,13 +44,13 @@ describe(`the live panel with ${count} other guests`, () => {
     return Math.round(performance.now() - begun)
   }
 
-  it('sends no requests while nothing happens', async function () {
+  it('sends at most a few requests per minute while nothing happens', async function () {
     const page = await lab.logIn()
     await page.clock.install()
     await page.reload()
     await lab.show(page, '/containers')
     await settled()
-    // The last script that loads after the first page.
+    // Waits for the script that the page loads last.
     await page.locator('section[aria-label^="Notices"]').waitFor({ state: 'attached' })
     const asked: string[] = []
     page.context().on('request', (request) => asked.push(request.url()))
@@ -60,7 +60,7 @@ describe(`the live panel with ${count} other guests`, () => {
     await page.context().close()
   })
 
-  it('shares one stream between eight tabs, and all of them show a change', async function () {
+  it('shares one event stream between eight tabs, all of which show a change', async function () {
     const first = await lab.logIn()
     const pages = [first]
     while (pages.length < 8) pages.push(await first.context().newPage())
@@ -76,7 +76,7 @@ describe(`the live panel with ${count} other guests`, () => {
     await first.context().close()
   })
 
-  it('shows changes of the API in two browsers by their streams, without requests and timers', async function () {
+  it('shows changes in two browsers only from their event streams, without requests and timers', async function () {
     const pages = [await lab.logIn(), await lab.logIn()]
     for (const page of pages) {
       await page.clock.install()
@@ -87,7 +87,7 @@ describe(`the live panel with ${count} other guests`, () => {
     await waitFor(() => lab.gateway.events.listeners === 2, { what: 'two streams' })
     const requests: string[] = []
     for (const page of pages) {
-      await page.clock.pauseAt(Date.now() + 1000) // not one of the page's timers runs from here on
+      await page.clock.pauseAt(Date.now() + 1000) // no timer of the page runs from here on
       page.context().on('request', (request) => requests.push(request.url()))
     }
     const times = [
@@ -99,7 +99,7 @@ describe(`the live panel with ${count} other guests`, () => {
     for (const page of pages) await page.context().close()
   })
 
-  it('reports an unreachable gateway, retains input and position, and refreshes soon after', async function () {
+  it('reports an unreachable gateway, keeps input and scroll position, and refreshes when it is back', async function () {
     const cuttable = (line = await CutLine.start(lab.gateway.url))
     await makeAdmin(lab.gateway, 'away')
     const list = await (await lab.open()).newPage()

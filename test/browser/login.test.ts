@@ -13,7 +13,7 @@ describe('logging in to the panel', () => {
     await makeAdmin(lab.gateway, 'ada')
   })
 
-  it('leaves no credential that a script could read', async function () {
+  it('stores no credentials that a script can read', async function () {
     const page = await lab.logIn()
     const [cookie = '', ...stored] = await page.evaluate<string[]>(
       '[document.cookie, JSON.stringify(localStorage), JSON.stringify(sessionStorage)]',
@@ -28,7 +28,7 @@ describe('logging in to the panel', () => {
     await page.context().close()
   })
 
-  it('explains a wrong password, and counts down after too many', async function () {
+  it('reports a wrong password, and shows a countdown after too many attempts', async function () {
     const page = await (await lab.open()).newPage()
     await page.goto(lab.gateway.url)
     const alert = page.getByRole('alert')
@@ -52,12 +52,12 @@ describe('logging in to the panel', () => {
     await page.context().close()
   })
 
-  it('continues after the end of the session, without clearing the form', async function () {
+  it('is possible after the session ended, without clearing a filled form', async function () {
     const page = await lab.logIn()
     await lab.show(page, '/containers/new')
     await page.locator('#name').fill('kept')
     await page.context().clearCookies()
-    // The page may notice by itself, and then its dialog covers the button.
+    // The page may notice the end of the session itself, and its dialog then covers the button.
     await page.getByRole('button', { name: 'Create', exact: true }).dispatchEvent('click')
     const dialog = page.getByRole('dialog')
     await dialog.locator('#password').fill(password)
@@ -67,7 +67,7 @@ describe('logging in to the panel', () => {
     await page.context().close()
   })
 
-  describe('confirmations above an open dialog', () => {
+  describe('while a dialog is open', () => {
     /** True if a click on the middle of an element would hit it. */
     const isOnTop = (page: Page, selector: string): Promise<boolean> =>
       page.evaluate<boolean>(`(() => {
@@ -86,7 +86,7 @@ describe('logging in to the panel', () => {
     const submit = (page: Page): Promise<void> =>
       page.getByRole('dialog').getByRole('button', { name: 'Create API key' }).click()
 
-    it('confirms the password on top of the dialog that needs it', async function () {
+    it('shows the confirmation of the password on top of the dialog', async function () {
       const page = await openKeyForm()
       await forgetConfirmation(page)
       await submit(page)
@@ -101,7 +101,7 @@ describe('logging in to the panel', () => {
       await page.context().close()
     })
 
-    it('goes back to the dialog when it is canceled', async function () {
+    it('returns to the dialog when the confirmation is canceled', async function () {
       const page = await openKeyForm()
       await forgetConfirmation(page)
       await submit(page)
@@ -113,7 +113,7 @@ describe('logging in to the panel', () => {
       await page.context().close()
     })
 
-    it('logs in again on top of the dialog whose session ended', async function () {
+    it('shows the login on top of the dialog if the session ended', async function () {
       const page = await openKeyForm()
       await page.context().clearCookies()
       await submit(page)
@@ -126,7 +126,7 @@ describe('logging in to the panel', () => {
     })
   })
 
-  /** Makes the login ten minutes old. */
+  /** Changes the stored session as if the password had been confirmed eleven minutes ago. */
   async function forgetConfirmation(page: Page): Promise<void> {
     const { store } = lab.gateway
     const cookies = await page.context().cookies()
@@ -135,10 +135,10 @@ describe('logging in to the panel', () => {
     const record = JSON.parse((await store.client.get(key))!) as object
     const old = { ...record, confirmedAtMs: Date.now() - 11 * 60_000 }
     await store.client.set(key, JSON.stringify(old), { expiration: 'KEEPTTL' })
-    await store.ping() // the gateway has received the change
+    await store.ping() // waits until the gateway has received the change
   }
 
-  it('accepts a setup link once, and removes its token from the address', async function () {
+  it('is possible after a setup link was used, which works once and is removed from the address', async function () {
     const { body } = await lab.gateway.request('POST', '/admins', { body: { username: 'grace' } })
     const link = `${lab.gateway.url}/setup#${body.data.setup_token}`
     const page = await (await lab.open()).newPage()

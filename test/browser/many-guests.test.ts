@@ -2,16 +2,16 @@ import { expect } from 'chai'
 import type { CDPSession, Page } from 'playwright-core'
 import { sharedLab, type PanelLab } from './panel-lab.js'
 
-/** Limits for a page on a quarter of a processor. */
+/** Limits by number of guests, for a page that has a quarter of a processor. */
 const bounds = {
   1000: { rowsMs: 2000, searchMs: 100, frameMs: 40, heapMb: 60 },
   20_000: { rowsMs: 2000, searchMs: 200, frameMs: 40, heapMb: 60 },
 } as const
 const throttling = 4
-/** A thread is slower next to others that share its caches. Work that grows with the list takes 20 times as long. */
+/** Other threads can slow a thread down by this factor. Work that grows with the list takes 20 times as long. */
 const slowness = 2.5
 
-/** Types a search into an input and waits until it is drawn. @returns how many keys */
+/** Script that types searches and waits until each is drawn. It returns the number of searches. */
 const searchScript = (input: string): string => `(async () => {
   const input = document.querySelector('${input}')
   const texts = ['s', 'si', 'sim-1', 'sim-12', 'sim-1234', 'nothing like it', '203.0.113.7:20022']
@@ -25,7 +25,7 @@ const searchScript = (input: string): string => `(async () => {
   return texts.length
 })()`
 
-/** Scrolls the list. @returns frames */
+/** Script that scrolls the list. It returns the number of drawn frames. */
 const scrollScript = `(async () => {
   const box = document.querySelector('.list-box')
   for (let frame = 0; frame < 60; frame++) {
@@ -47,7 +47,7 @@ for (const count of [1000, 20_000] as const)
       const { body } = await lab.gateway.request('GET', `/containers/${id}`)
       const one = body.data as { uuid: string }
       page = await lab.logIn()
-      // Only the page's work is measured; test/fleet and the bench measure the gateway.
+      // This test measures only the work of the page. test/fleet and the benchmark measure the gateway.
       const rows = Array.from({ length: count }, (_, at): object => ({
         ...one,
         id: at + 1000,
@@ -77,7 +77,7 @@ for (const count of [1000, 20_000] as const)
       expect(ms * throttling, told).to.be.lessThan(slowness * bound)
     }
 
-    it('shows rows soon, and renders few of them at once', async () => {
+    it('shows rows soon, and renders only visible ones', async () => {
       const { ms } = await workOf(async () => {
         await page.goto(`${lab.gateway.url}/#/containers`)
         await page.locator('.guest-row .name').first().waitFor()
@@ -92,7 +92,7 @@ for (const count of [1000, 20_000] as const)
       within('a key of a search', ms / result, most.searchMs)
     }
 
-    it('is searched during typing', async () => {
+    it('can be searched while the user types', async () => {
       await page.waitForFunction('new Promise((resolve) => requestIdleCallback(() => resolve(true)))')
       await searched('[data-search]')
       await page.locator('[data-search]').fill('sim-1234')
@@ -101,14 +101,14 @@ for (const count of [1000, 20_000] as const)
       await page.locator('.guest-row .name', { hasText: /^sim-1000$/ }).waitFor()
     })
 
-    it('scrolls to its end without a stall', async () => {
+    it('can be scrolled to its end without delays', async () => {
       const { ms, result } = await workOf(() => page.evaluate<number>(scrollScript))
       within('a frame of scrolling', ms / result, most.frameMs)
       await page.evaluate('document.querySelector(".list-box").scrollTop = 1e9')
       await page.locator('.guest-row .name', { hasText: `sim-${count + 999}` }).waitFor()
     })
 
-    it('is searched on every page', async () => {
+    it('can be searched with the search field of every page', async () => {
       await page.keyboard.press('Control+k')
       await page.locator('.palette input').waitFor()
       await searched('.palette input')

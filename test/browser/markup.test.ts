@@ -6,10 +6,10 @@ import { SubUserCalls } from '../support/gateway/sub-user-calls.js'
 import { waitFor } from '../support/wait.js'
 import { fillLogin, PanelLab } from './panel-lab.js'
 
-/** Text that has an effect if a page treats it as markup, or if it obeys its direction marks. */
+/** Text that has an effect if a page treats it as HTML or as a template. */
 const markup = '<img src=x onerror="window.broken=1">{{7*7}}'
 
-/** Texts of other people, on all pages that show them. */
+/** Tests all pages that show texts of other users. */
 describe('texts with markup in the panel', function () {
   let lab: PanelLab
   let guest: Guest
@@ -59,7 +59,7 @@ describe('texts with markup in the panel', function () {
     await send('POST', '/login', { username: markup, password: markup })
     const made = await new SubUserCalls(lab.gateway).make({ container_name: 'marked', username: 'carol' })
     customer = made.id
-    // A host that fails with an error text of the attacker.
+    // The host fails with an error text that the attacker chose.
     lab.gateway.fleet.agentOf('host-a').host.faults.start = () => {
       throw new BerthError('internal', 'guest_start_failed', `the guest says ${markup}`)
     }
@@ -68,7 +68,7 @@ describe('texts with markup in the panel', function () {
       () => lab.gateway.fleet.view.findOperation(String(body.data.task_id))?.operation.status === 'failed',
       { what: 'it fails' },
     )
-    // A browser with a forged user agent.
+    // The browser has a user agent that the attacker chose.
     const context = await lab.browser.newContext({ userAgent: markup, locale: 'en-US' })
     const page = await context.newPage()
     await page.goto(lab.gateway.url)
@@ -86,7 +86,7 @@ describe('texts with markup in the panel', function () {
     expect(await harm(page), where).to.deep.equal(['undefined', 0, true])
   }
 
-  it('are shown as plain text on every page, completely, to administrators', async () => {
+  it('are shown to administrators on every page as complete plain text', async () => {
     const page = await lab.logIn({ username: 'ada' })
     const at = `/containers/${guest.id}`
     const shown: string[] = []
@@ -135,7 +135,7 @@ describe('texts with markup in the panel', function () {
     await page.locator('.drawer').getByText(markup, { exact: false }).first().waitFor()
     await expectNoHarm(page, 'the drawer')
     await lab.picture(page, 'markup-wide')
-    // Free text is shown. Fields with a fixed format reject it, so no page shows it.
+    // These pages show the text. Fields with a fixed format reject the text, so no page shows it there.
     expect(shown).to.include.members([`${at}/network`, `${at}/snapshots`, '/snapshots', '/tasks', '/api'])
     console.log(`      refused: ${refused.join(', ')}`)
     lab.expectNoComplaints()
@@ -164,7 +164,7 @@ describe('texts with markup in the panel', function () {
       await page.locator(':is(h1, h2)').first().waitFor({ state: 'attached' })
       await expectNoHarm(page, path)
     }
-    // The browser logs each missing address as an error.
+    // The browser logs each address that does not exist as an error.
     const errors = lab.complaints.errors.filter((text) => !/status of 40[04]/.test(text))
     expect({ ...lab.complaints, errors }).to.deep.equal({ foreign: [], violations: [], errors: [] })
     await page.context().close()

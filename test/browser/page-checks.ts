@@ -5,7 +5,7 @@ import type { Page } from 'playwright-core'
 
 const axe = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8')
 
-/** Resolves once nothing on the page has changed or moved for a while. */
+/** Script that resolves once nothing on the page has changed or moved for 60 ms. */
 const stillScript = `new Promise((resolve) => {
   let timer
   const look = () => document.getAnimations().some(({ playState }) => playState === 'running') ? wait() : end()
@@ -21,7 +21,7 @@ export async function settled(page: Page): Promise<void> {
   await page.evaluate(stillScript)
 }
 
-/** The checks to run: contrast depends on the theme, the rest on the language. */
+/** Accessibility checks to run. Contrast depends on the theme, all other checks depend on the language. */
 export type PageCheck = 'all' | 'contrast' | 'all but contrast'
 
 const options: Readonly<Record<PageCheck, object>> = {
@@ -30,12 +30,12 @@ const options: Readonly<Record<PageCheck, object>> = {
   'all but contrast': { rules: { 'color-contrast': { enabled: false } } },
 }
 
-/** Serious and critical findings that stay. The policy lets no script in by a tag: it is evaluated. */
+/** Returns serious and critical accessibility problems that two checks in succession find. */
 export async function findingsOf(page: Page, looked: PageCheck = 'all'): Promise<string[]> {
   await settled(page)
   const first = await findNow(page, looked)
   if (first.length === 0) return []
-  await settled(page) // the first check may have seen a control in the middle of a colour change
+  await settled(page) // during the first check a control may have been changing its colour
   const again = await findNow(page, looked)
   return first.filter((one) => again.includes(one))
 }
@@ -48,7 +48,7 @@ async function findNow(page: Page, looked: PageCheck): Promise<string[]> {
     .map(({ id, nodes }) => `${id}: ${nodes.map(({ html }) => html.slice(0, 120)).join(' | ')}`)
 }
 
-/** Lines with several Latin words, except texts from elsewhere: commands, reasons from hosts, rejections in the log. */
+/** Returns untranslated lines. Commands, reasons from hosts and rejections in the log may be English. */
 export function latinSentences(text: string): string[] {
   return text
     .split('\n')

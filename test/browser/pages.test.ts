@@ -2,7 +2,7 @@ import { expect } from 'chai'
 import { findingsOf, latinSentences, tooWide } from './page-checks.js'
 import { screens, sharedLab, type PanelLab } from './panel-lab.js'
 
-/** Every page of an administrator; `{id}` stands for a guest's id. */
+/** Every page of an administrator. `{id}` stands for the id of a guest. */
 const pages: readonly (readonly [name: string, path: string])[] = [
   ['overview', '/'],
   ['guests', '/containers'],
@@ -54,7 +54,7 @@ describe('the pages of the panel', () => {
   afterEach(() => lab.expectNoComplaints())
 
   for (const screen of Object.keys(screens) as (keyof typeof screens)[])
-    it(`fit ${screens[screen].width} pixels, load nothing from others, and violate no policy`, async function () {
+    it(`fit ${screens[screen].width} pixels, load nothing from other sites, and obey the security policy`, async function () {
       const page = await lab.logIn({ screen })
       const wide: string[] = []
       for (const [name, path] of pages) {
@@ -71,7 +71,7 @@ describe('the pages of the panel', () => {
     ['en', 'dark', 'contrast'],
     ['zh', 'light', 'all but contrast'],
   ] as const)
-    it(`are accessible: ${language}, ${theme}`, async function () {
+    it(`are accessible and translated in the language ${language} and the ${theme} theme`, async function () {
       const page = await lab.logIn({ language, theme })
       const found: Record<string, string[]> = {}
       const foreignText: string[] = []

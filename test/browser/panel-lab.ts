@@ -17,16 +17,16 @@ const flags = [
   '--disable-background-networking',
   '--disable-component-update',
   '--disable-sync',
-  // Names of other sites and of servers all resolve to loopback.
+  // All names of sites in tests resolve to loopback.
   '--host-resolver-rules=MAP *.test 127.0.0.1',
 ]
 
-/** Runs in each page. It is text, since the browser's types are not available to the tests. */
+/** Script that runs in each page. It is text, because the tests do not have the types of the browser. */
 const reportViolations = `document.addEventListener('securitypolicyviolation', (event) => {
   window.reportViolation([event.violatedDirective, event.blockedURI, event.sourceFile, event.lineNumber].join(' '))
 })`
 
-/** Two screen sizes: a desktop and a small phone. */
+/** Screen sizes of a desktop and a small phone, in pixels. */
 export const screens = { wide: { width: 1280, height: 800 }, phone: { width: 360, height: 740 } } as const
 
 /** Problems on pages: requests to other origins, violations of the content security policy, logged errors. */
@@ -40,14 +40,14 @@ export interface OpenOptions {
   readonly screen?: keyof typeof screens
   readonly language?: 'en' | 'zh'
   readonly theme?: 'light' | 'dark'
-  /** Username of the administrator created for the login. Default: a name of its own. */
+  /** Username of the administrator that is created for the login. Default: a new name. */
   readonly username?: string
 }
 
-/** The server of the panel. */
+/** The part of a gateway that `PanelLab` needs. */
 type PanelServer = Pick<TestGateway, 'url' | 'request' | 'close'>
 
-/** The built panel, served by a real gateway, in a real Chromium. */
+/** The built panel, which a real gateway serves, in a real Chromium. */
 export class PanelLab<Server extends PanelServer = TestGateway> {
   readonly complaints: Complaints = { foreign: [], violations: [], errors: [] }
   #admins = 0
@@ -61,7 +61,7 @@ export class PanelLab<Server extends PanelServer = TestGateway> {
     return PanelLab.at(await startTestGateway({ panelDirectory: built, ...options }))
   }
 
-  /** Uses a gateway that the caller has started. */
+  /** Creates a lab with a gateway that the caller has started. */
   static async at<Server extends PanelServer>(gateway: Server): Promise<PanelLab<Server>> {
     mkdirSync(pictures, { recursive: true })
     const browser = await chromium.launch({
@@ -76,7 +76,7 @@ export class PanelLab<Server extends PanelServer = TestGateway> {
     await this.gateway.close()
   }
 
-  /** A separate browser context without a login. */
+  /** Opens a separate browser context without a login. */
   async open({ screen = 'wide', language = 'en', theme = 'light' }: OpenOptions = {}): Promise<BrowserContext> {
     const context = await this.browser.newContext({
       viewport: screens[screen],
@@ -102,7 +102,7 @@ export class PanelLab<Server extends PanelServer = TestGateway> {
     return context
   }
 
-  /** A page of a new administrator, logged in through the form. */
+  /** Creates an administrator, and logs in with the form. @returns the page */
   async logIn(options: OpenOptions = {}): Promise<Page> {
     const { username = `admin${++this.#admins}` } = options
     await makeAdmin(this.gateway, username)
@@ -127,7 +127,7 @@ export class PanelLab<Server extends PanelServer = TestGateway> {
     await page.screenshot({ path: join(pictures, `${name}.png`), fullPage: true })
   }
 
-  /** For a lab that is shared with tests that cause complaints. */
+  /** Ignores all complaints until now. A shared lab may have complaints of other tests. */
   forgetComplaints(): void {
     for (const list of Object.values(this.complaints) as string[][]) list.length = 0
   }
@@ -140,20 +140,20 @@ export class PanelLab<Server extends PanelServer = TestGateway> {
 
 let shared: Promise<PanelLab> | undefined
 
-/** One gateway and one browser for all files in this process; they end with it. */
+/** Returns the lab that all files of this process share. It is closed after the last test. */
 export function sharedLab(): Promise<PanelLab> {
   return (shared ??= PanelLab.start({ trustedProxies: ['127.0.0.1'] }))
 }
 after(async () => (await shared)?.close())
 
-/** Fills in the login form in any language. */
+/** Fills in and sends the login form, which can be in any language. */
 export async function fillLogin(page: Page, username: string, given = password): Promise<void> {
   await page.locator('#username').fill(username)
   await page.locator('#password').fill(given)
   await page.locator('form button[type=submit]').click()
 }
 
-/** Chromium logs each rejected request. The panel sends some only to learn the caller's permissions: not errors. */
+/** True for logs of rejected requests. They are no errors: the panel sends some to learn the user's permissions. */
 function isRefusal(text: string): boolean {
   return /status of 4\d\d .*\/api\/v1\//.test(text)
 }

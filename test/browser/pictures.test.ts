@@ -7,7 +7,7 @@ import { waitFor } from '../support/wait.js'
 
 const hosts = ['frankfurt-1', 'helsinki-2'] as const
 const images = ['debian-12', 'ubuntu-24.04', 'alpine-3.22'] as const
-/** Operating systems by their names in the form for a new guest. */
+/** Limits of guests, by the name of the size. */
 const sizes = {
   S: { vcpuMilli: 1000, ramMb: 1024, diskGb: 10 },
   M: { vcpuMilli: 2000, ramMb: 2048, diskGb: 20 },
@@ -28,7 +28,7 @@ const guests = [
 const dayMs = 86_400_000
 const mostBytes = 150 * 1024
 
-/** Takes the pictures in README and docs from a separate fleet; `docs/pictures` has copies. */
+/** Takes the pictures for README and docs with a separate fleet. `docs/pictures` contains copies of them. */
 describe('pictures of the panel', function () {
   let lab: PanelLab
   let page: Page
@@ -74,7 +74,7 @@ describe('pictures of the panel', function () {
   })
   after(() => lab.close())
 
-  /** Waits until the agent has started it again. */
+  /** Lets the guest `shop` crash, and waits until the agent has started it again. */
   async function crash(): Promise<void> {
     const { driver } = lab.gateway.fleet.agentOf(hosts[0]).host
     driver.end(shopUuid, 'crash')

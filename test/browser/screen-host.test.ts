@@ -5,7 +5,7 @@ import { kvm } from '../support/guests/guest-kinds.js'
 import { HostLab } from './host-lab.js'
 import { TerminalPage } from './terminal-page.js'
 
-/** Number of colours on the canvas of the screen. */
+/** Script that reads the width, the number of colours and a checksum of the canvas that shows the screen. */
 const countColors = `(() => {
   const canvas = document.querySelector('.console canvas')
   const { data } = canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height)
@@ -25,7 +25,7 @@ interface Picture {
   readonly width: number
 }
 
-/** From the panel in Chromium to the screen and the serial port of a real virtual machine, which boots in seconds. */
+/** Tests the way from the panel in Chromium to the screen and the serial port of a real virtual machine. */
 describe('the screen of a virtual machine in the panel', function () {
   const lab = new HostLab({ name: 'pvn', prefix: '198.18.140', prepare: (pool) => kvm.installImage(pool) })
   let context: BrowserContext
@@ -77,14 +77,14 @@ describe('the screen of a virtual machine in the panel', function () {
     return view
   }
 
-  /** Stores the first line that is typed on the machine's own keyboard. */
+  /** Makes the virtual machine store the first line that is typed on its keyboard. */
   async function keepTyped(page: Page): Promise<void> {
     const serial = await serialOf(page)
     await serial.type('setsid sh -c "exec head -n 1 </dev/tty1 >/tmp/typed" & \n')
     await serial.shows(/typed/)
   }
 
-  it('is shown to two clients at a time, and fits a phone', async () => {
+  it('is shown to two clients at the same time, and fits a phone', async () => {
     const page = await open()
     await waitFor(async () => (await pictureOf(page)).colors > 1, { what: 'a picture' })
     await lab.panel.picture(page, 'screen-wide')
@@ -103,7 +103,7 @@ describe('the screen of a virtual machine in the panel', function () {
     await changed(phone, before[1], 'the second sees it')
   })
 
-  it('types a text key by key, and refuses characters without a key before it types any', async () => {
+  it('gets a text as single keys, unless the text has characters without a key', async () => {
     const page = await open()
     await keepTyped(page)
     await page.getByLabel('Console type').selectOption('vnc')
@@ -121,7 +121,7 @@ describe('the screen of a virtual machine in the panel', function () {
     await serial.shows(/^aB1!@#~$/m)
   })
 
-  it('restarts the machine by Ctrl-Alt-Del', async () => {
+  it('can restart the virtual machine with Ctrl-Alt-Del', async () => {
     const page = await open()
     const serial = await serialOf(page)
     await serial.type('echo booted; touch /run/this-boot\n')

@@ -10,8 +10,8 @@ import { fillLogin, PanelLab } from './panel-lab.js'
 const directory = '/var/tmp/btest-psu'
 const program = resolve(import.meta.dirname, '../../dist/gateway/main.js')
 
-/** From the link that `up` prints to the form for the first guest, on a new gateway. */
-describe('the first administrator, by the link that is printed', function () {
+/** Tests the way from the link that `scripts/up` prints to the first steps in the panel, on a new gateway. */
+describe('the first administrator of a gateway', function () {
   let lab: PanelLab<GatewayProcess>
   let wipe: () => void
   before(async () => {
@@ -27,7 +27,7 @@ describe('the first administrator, by the link that is printed', function () {
     wipe?.()
   })
 
-  /** Creates the link like `scripts/up`. @returns empty if there is an administrator */
+  /** Creates the link like `scripts/up`. @returns "" if an administrator already exists */
   const printed = (): string => {
     const files = ['--config', join(directory, 'gateway.yaml'), '--url-file', join(directory, 'setup.url')]
     return execFileSync(process.execPath, [program, 'admin', 'first-link', ...files], {
@@ -35,7 +35,7 @@ describe('the first administrator, by the link that is printed', function () {
     }).trim()
   }
 
-  it('is created in seconds, sees the first steps, and nobody else can use the link', async () => {
+  it('is created with the printed link, which works only once, and sees the first steps', async () => {
     const link = printed()
     expect(link).to.match(/^http:\/\/127\.0\.0\.1:\d+\/setup#[\w-]{43}$/)
     const begun = performance.now()
@@ -65,7 +65,7 @@ describe('the first administrator, by the link that is printed', function () {
       await other.locator('#main-content h1').waitFor()
       await other.context().close()
     }
-    lab.complaints.errors.length = 0 // the browser logs each missing page as an error
+    lab.complaints.errors.length = 0 // the browser logs each page that does not exist as an error
     lab.expectNoComplaints()
   })
 })

@@ -3,7 +3,7 @@ import type { Page } from 'playwright-core'
 import { sharedLab, type PanelLab } from './panel-lab.js'
 import { waitFor } from '../support/wait.js'
 
-describe('several guests at once, in the panel', function () {
+describe('several guests that are selected in the panel', function () {
   let lab: PanelLab
   let page: Page
 
@@ -26,13 +26,13 @@ describe('several guests at once, in the panel', function () {
   }
   const region = () => page.getByRole('region')
 
-  it('are started unless they run already; the one that fails is named and can be retried separately', async () => {
+  it('are started unless they run already, and a guest that fails is named and stays selected', async () => {
     const { fleet } = lab.gateway
     for (let at = 0; at < 50; at++)
       await fleet.addGuest({ name: `fifty-${at}`, status: at < 30 ? 'stopped' : 'running' })
     const failing = (await list('fifty-7')).find(({ name }) => name === 'fifty-7')
     const block = (expired: boolean): void =>
-      // Changes the reason too, since the agent decides again from time to time.
+      // Changes the expiry too, because the agent derives the policy from it at intervals.
       fleet.agentOf('host-a').update(failing!.uuid, {
         expiresAtMs: expired ? 1 : 0,
         policy: { expired, overQuota: false },
@@ -62,7 +62,7 @@ describe('several guests at once, in the panel', function () {
   const running = async (prefix: string): Promise<number> =>
     (await list(prefix)).filter(({ status }) => status === 'running').length
 
-  it('are deleted once their number is typed, and no others', async () => {
+  it('are deleted after their number was typed, and other guests are not', async () => {
     for (let at = 0; at < 3; at++) await lab.gateway.fleet.addGuest({ name: `heap-${at}`, status: 'stopped' })
     await choose('heap-', 3)
     await region().getByRole('button', { name: 'Delete', exact: true }).click()

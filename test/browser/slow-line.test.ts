@@ -4,10 +4,10 @@ import { waitFor } from '../support/wait.js'
 import { deadlineOf } from '../support/promised-time.js'
 import { fillLogin, sharedLab, type PanelLab } from './panel-lab.js'
 
-/** A line as in a train: 400 kbit/s, and 400 ms until an answer begins. */
+/** A slow line, as in a train: 400 kbit/s, and 400 ms until an answer begins. */
 const slow = { offline: false, latency: 400, downloadThroughput: 50_000, uploadThroughput: 50_000 }
 
-/** Bytes that such a line carries in five seconds. */
+/** Number of bytes that this line transfers in five seconds. */
 const most = { bytes: 250_000 }
 
 describe('the panel on a slow line', function () {
@@ -18,7 +18,7 @@ describe('the panel on a slow line', function () {
     await lab.gateway.fleet.work('host-a')
   })
 
-  it('is ready for login soon, and creates one guest for two clicks', async () => {
+  it('shows the login soon, and creates only one guest after a double click', async () => {
     await makeAdmin(lab.gateway, 'traveller')
     const page = await (await lab.open()).newPage()
     page.context().setDefaultTimeout(30_000)

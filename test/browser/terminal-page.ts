@@ -1,10 +1,10 @@
 import type { BrowserContext, Page } from 'playwright-core'
 import { waitFor } from '../support/wait.js'
 
-/** Runs in each page. A terminal draws pixels, so the page hands its object over. */
+/** Script that runs in each page. It stores the terminal object, because a terminal draws only pixels. */
 const takeTerminal = `document.addEventListener('terminal', ({ detail }) => { window.shownTerminal = detail })`
 
-/** The complete text of a terminal, with wrapped lines joined. */
+/** Script that reads the complete text of a terminal, and joins wrapped lines. */
 const readText = `(() => {
   const { active } = window.shownTerminal?.buffer ?? { active: { length: 0 } }
   const lines = []
@@ -17,11 +17,11 @@ const readText = `(() => {
   return lines.join('\\n').trimEnd()
 })()`
 
-/** A page with a terminal of the panel. */
+/** A browser page with a terminal of the panel. */
 export class TerminalPage {
   constructor(readonly page: Page) {}
 
-  /** Must be called before pages are opened. */
+  /** Makes terminals readable. Must be called before pages are opened in the context. */
   static async prepare(context: BrowserContext): Promise<void> {
     await context.addInitScript({ content: takeTerminal })
   }
@@ -30,7 +30,7 @@ export class TerminalPage {
     return this.page.evaluate<string>(readText)
   }
 
-  /** Waits until a text is shown. @returns the complete text */
+  /** Waits until the terminal shows text that matches the pattern. @returns the complete text */
   async shows(pattern: RegExp, timeoutMs = 60_000): Promise<string> {
     let text = ''
     await waitFor(async () => pattern.test((text = await this.text())), {
@@ -41,12 +41,12 @@ export class TerminalPage {
     return text
   }
 
-  /** Types on the keyboard, into the element with the focus. */
+  /** Types a text into the element that has the focus. */
   async type(text: string): Promise<void> {
     await this.page.keyboard.type(text)
   }
 
-  /** Waits for `connecting`, `open`, `lost` or `ended`. */
+  /** Waits until the terminal has a state: `connecting`, `open`, `lost` or `ended`. */
   async state(state: string, timeoutMs = 60_000): Promise<void> {
     await this.page.locator(`.console .state.${state}`).waitFor({ timeout: timeoutMs })
   }

@@ -4,7 +4,7 @@ import { startTestGateway, type TestGateway } from '../support/gateway/test-gate
 
 type Texts = Readonly<Record<string, string>>
 
-/** The panel has its own compiler configuration, so its texts are loaded, not imported. */
+/** Loads the texts of a language at run time, because the panel has another compiler configuration. */
 async function textsOf(language: 'en' | 'zh'): Promise<Texts> {
   const file = moduleUrl(`panel/src/i18n/${language}/index.ts`)
   return ((await import(file)) as Record<string, Texts>)[language] ?? {}
@@ -21,37 +21,37 @@ describe('the texts of the panel', () => {
   })
   after(() => gateway.close())
 
-  it('exist in every language, none empty', () => {
+  it('exist in every language, and are not empty', () => {
     expect(Object.keys(zh).sort()).to.deep.equal(Object.keys(en).sort())
     for (const text of [...Object.values(en), ...Object.values(zh)]) expect(text.trim()).not.to.equal('')
   })
 
-  it('contain the same placeholders', () => {
+  it('contain the same placeholders in every language', () => {
     const places = (text: string): string[] => (text.match(/\{\{\w+\}\}/g) ?? []).sort()
     for (const [key, text] of Object.entries(en).filter(([name]) => !name.endsWith('_one')))
       expect(places(zh[key] ?? ''), key).to.deep.equal(places(text))
   })
 
-  it('have the punctuation of their language', () => {
+  it('use the punctuation of their language', () => {
     const han = '\u3400-\u9fff'
     const half = new RegExp(`[${han}] ?[,;:?!(]|[,;:?!)] ?[${han}]`)
     for (const [key, text] of Object.entries(zh)) expect(text, key).not.to.match(half)
     for (const [key, text] of Object.entries(en)) expect(text, key).not.to.match(/[，。；：？！（）]/)
   })
 
-  it('are English or Chinese', () => {
+  it('contain no untranslated text', () => {
     for (const [key, text] of Object.entries(en)) expect(text, key).not.to.match(/[\u3400-\u9fff]/)
     for (const [key, text] of Object.entries(zh)) expect(text, key).not.to.match(/[A-Za-z]{3,} [a-z]{3,} [a-z]{3,}/)
   })
 
-  it('name every action of the audit log', () => {
+  it('contain a name for every action of the audit log', () => {
     const audited = gateway.api.routes.flatMap(({ audit }) => (typeof audit === 'string' ? [audit] : []))
     const elsewhere = ['console.open', 'console.close', 'account.setup', 'admin.recover', 'session.end']
     expect(audited.length).to.be.greaterThan(50)
     for (const action of [...audited, ...elsewhere]) expect(en, action).to.have.property(`change.${action}`)
   })
 
-  it('explain every error code of the published document', () => {
+  it('explain every error code of the OpenAPI document', () => {
     const codes = new Set<string>()
     const visit = (node: unknown): void => {
       if (typeof node !== 'object' || node === null) return

@@ -9,7 +9,7 @@ import { TerminalPage } from './terminal-page.js'
 
 const name = 'panel.test'
 
-describe('the panel under TLS', function () {
+describe('the panel over TLS', function () {
   let lab: PanelLab
   let url: string
   let context: BrowserContext
@@ -29,7 +29,7 @@ describe('the panel under TLS', function () {
   })
   after(() => lab.close())
   beforeEach(async () => {
-    // Chromium does not trust the test's certificate authority, like a user's browser.
+    // Chromium does not trust the certificate authority of the test.
     context = await lab.browser.newContext({ ignoreHTTPSErrors: true, locale: 'en-US' })
     context.setDefaultTimeout(15_000)
   })
@@ -45,7 +45,7 @@ describe('the panel under TLS', function () {
     return page
   }
 
-  it('has cookies for this server and TLS only, which scripts cannot read', async () => {
+  it('has cookies that scripts cannot read, and that are sent only to this server over TLS', async () => {
     const page = await logIn('ada')
     const cookies = await context.cookies()
     expect(cookies.map((cookie) => cookie.name).sort()).to.deep.equal(['__Host-berth', '__Host-berth-device'])
@@ -71,7 +71,7 @@ describe('the panel under TLS', function () {
     await plain.getByText('This connection is not encrypted', { exact: false }).waitFor()
   })
 
-  it('is live, and has consoles', async () => {
+  it('shows changes live, and opens consoles', async () => {
     const guest = await lab.gateway.fleet.addGuest({ name: 'secured' })
     const page = await logIn('grace')
     await TerminalPage.prepare(context)

@@ -4,7 +4,7 @@ import { fillLogin, PanelLab } from './panel-lab.js'
 import { SubUserCalls } from '../support/gateway/sub-user-calls.js'
 import { answers, expectedSignature, takes, WebhookReceiver } from '../support/gateway/webhook-receiver.js'
 
-describe('webhooks and activity in the panel', () => {
+describe('webhooks and activity logs in the panel', () => {
   let lab: PanelLab
   let receiver: WebhookReceiver
 
@@ -21,7 +21,7 @@ describe('webhooks and activity in the panel', () => {
 
   const rowsOf = (page: Page, text: string) => page.locator('table.rows tbody tr').filter({ hasText: text })
 
-  it('are created with a secret that is shown once, tested, sent again and deleted', async function () {
+  it('can be created with a secret that is shown once, tested, sent again and deleted', async function () {
     const page = await lab.logIn()
     await lab.show(page, '/webhooks')
     await page.getByRole('button', { name: 'Add a webhook' }).click()
@@ -59,7 +59,7 @@ describe('webhooks and activity in the panel', () => {
     await page.context().close()
   })
 
-  it('show customers their own actions, and administrators those of customers', async function () {
+  it('show customers their own actions, and administrators the actions of each customer', async function () {
     const made = await new SubUserCalls(lab.gateway).make({ container_name: 'web-1', username: 'clara' })
     const customer = await (await lab.open()).newPage()
     await customer.goto(lab.gateway.url)
