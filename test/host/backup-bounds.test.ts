@@ -48,7 +48,7 @@ describe('restic with a hostile target', function () {
       (error: { code?: string; message: string }) => error.code ?? error.message,
     )
 
-  it('stays within its memory limit, whatever the target sends', async () => {
+  it('stays within its memory limit, whatever answers the target sends', async () => {
     const repository = at()
     const sent = {
       id: randomUUID(),
@@ -76,10 +76,10 @@ describe('restic with a hostile target', function () {
       return true
     }
     expect(await codeOf(repositories.list(repository, watch))).to.equal('backup_memory')
-    expect(peakBytes).to.be.within(mib, 1.25 * boundBytes) // its code is not counted as data
+    expect(peakBytes).to.be.within(mib, 1.25 * boundBytes) // the size of the program may add to the limit
   })
 
-  it('restores sparse files whose total length exceeds the pool', async () => {
+  it('restores sparse files whose total size exceeds the pool', async () => {
     const pool = join(scratch.path, 'pool')
     mkdirSync(pool)
     sh('truncate', '-s', '700M', `${pool}.img`)
@@ -132,7 +132,7 @@ describe('restic with a hostile target', function () {
       env: { ...process.env, RESTIC_PASSWORD: password },
     })
 
-  it('gets room for whole files before anything is written, if the layout cannot be used', async () => {
+  it('gets space for complete files before it writes anything if it cannot use the layout of a backup', async () => {
     const [target, guest, source] = [join(scratch.path, 'damaged'), randomUUID(), join(scratch.path, 'with-layout')]
     for (const folder of [target, `${source}/volume`]) mkdirSync(folder, { recursive: true })
     writeFileSync(`${source}/volume/file`, 'kept')
@@ -185,7 +185,7 @@ describe('restic with a hostile target', function () {
   })
 })
 
-/** Resident memory of the restic that talks to the server at this URL. */
+/** Resident memory, in bytes, of the restic process whose target is the server at this URL. */
 function residentBytes(endpoint: string): number {
   for (const pid of readdirSync('/proc').filter((name) => /^\d+$/.test(name)))
     try {
@@ -193,7 +193,7 @@ function residentBytes(endpoint: string): number {
       const [, kib] = /^VmRSS:\s+(\d+) kB$/m.exec(readFileSync(`/proc/${pid}/status`, 'utf8')) ?? []
       return Number(kib ?? 0) * 1024
     } catch {
-      // ended meanwhile
+      // the process ended in the meantime
     }
   return 0
 }

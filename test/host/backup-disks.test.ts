@@ -15,13 +15,13 @@ import { waitFor } from '../support/wait.js'
 
 const mib = 1024 ** 2
 const limitBytes = 1024 * mib
-/** Tolerance of the free space, since btrfs packs metadata differently each time. */
+/** Tolerance for the free space: btrfs needs a different amount of metadata each time. */
 const slackBytes = 6 * mib
 const imageMib = 64
 
-/** Files that the owner of a guest puts on its disk, in a directory of their own. */
+/** Scripts that create files on the disk of a guest, in a separate directory. */
 const disks: readonly (readonly [string, string])[] = [
-  ['that is empty', ':'],
+  ['without additional files', ':'],
   [
     'with reflinks, partly changed copies, sparse files, hard links and compressed files',
     `head -c 100M /dev/urandom >data; for i in 1 2 3 4; do cp --reflink=always data copy$i; done
@@ -33,13 +33,13 @@ const disks: readonly (readonly [string, string])[] = [
      mkdir $'new\\nline'; truncate -s 200M $'new\\nline/disk'; touch -d @1.123456789 copy4 sparse packed/text`,
   ],
   [
-    'that is over-full with data of its own and small files',
+    'that is completely full with data and small files',
     `head -c 900M /dev/urandom >data
      perl -e 'for my $i (1 .. 300000) { mkdir "d$1" if $i =~ /^(\\d+)000$/; open(my $f, ">", "d$1/$i") or exit; print $f "x" x 1500 }'`,
   ],
 ]
 
-/** Real volumes and real backups; no guest runs. */
+/** Tests real backups of real volumes. The guests do not run. */
 describe('a backup of a disk', function () {
   const scratch = scratchDirectory('btest-gbd-targets')
   let host: BackupHost
@@ -72,7 +72,7 @@ describe('a backup of a disk', function () {
   const restore = (uuid: string, backupId: string) =>
     host.carryOut({ $case: 'backupRestore', value: { uuid, target, backupId, sourceUuid: guest } })
 
-  /** Bytes that the guest may still write; negative: it is over its limit. */
+  /** Number of bytes that the guest can still write. It is negative if the guest exceeds its limit. */
   async function freeBytes(uuid: string): Promise<number> {
     sh('btrfs', 'filesystem', 'sync', host.config.storage.pool)
     const used = (await host.host.volumes.usage()).get(uuid) ?? 0
@@ -90,11 +90,11 @@ describe('a backup of a disk', function () {
     const data = join(host.rootOf(guest), 'data')
     rmSync(data, { recursive: true, force: true })
     mkdirSync(data)
-    spawnSync('/bin/bash', ['-c', script], { cwd: data, stdio: 'ignore' }) // fails on a full disk
+    spawnSync('/bin/bash', ['-c', script], { cwd: data, stdio: 'ignore' }) // the script fails if it fills the disk
     sh('sync', '-f', data)
   }
 
-  /** Contents, times, links and sizes of the owner's files. */
+  /** Describes the contents, times, links and sizes of the files that the script created. */
   function describeData(uuid: string): string {
     const list = `find . -printf '%p %y %s %m %T@ %n\\n' | grep -v ' d ' | sort; find . -type f -print0 | sort -z | xargs -0 -r cat | md5sum`
     return execFileSync('/bin/bash', ['-c', list], {
@@ -105,7 +105,7 @@ describe('a backup of a disk', function () {
   }
 
   for (const [name, script] of disks)
-    it(`${name} is restored onto its own guest and another one, with the same free space`, async () => {
+    it(`${name} is restored onto the same guest and another one, with the same free space`, async () => {
       fill(script)
       const [before, data] = [await freeBytes(guest), describeData(guest)]
       const id = await host.backUp(guest, target)
@@ -121,7 +121,7 @@ describe('a backup of a disk', function () {
       await host.isClean()
     })
 
-  it('with snapshots that retain more than the disk is restored', async () => {
+  it('whose snapshots retain more data than the disk contains is restored', async () => {
     fill('head -c 500M /dev/urandom >data; for i in 1 2 3 4 5; do truncate -s 120M sparse$i; done')
     const { id: snapshotId } = await host.done({ $case: 'snapshotCreate', value: { uuid: guest, description: '' } })
     fill('head -c 600M /dev/urandom >data; for i in 1 2 3 4 5; do truncate -s 120M sparse$i; done')
@@ -137,7 +137,7 @@ describe('a backup of a disk', function () {
     await host.isClean()
   })
 
-  it('whose layout is lost is restored in room for whole files', async () => {
+  it('whose layout was lost is restored with space for complete files', async () => {
     fill('head -c 100M /dev/urandom >data; truncate -s 2000M sparse')
     const [before, data] = [await freeBytes(guest), describeData(guest)]
     const id = await host.backUp(guest, target)
@@ -150,7 +150,7 @@ describe('a backup of a disk', function () {
     await host.isClean()
   })
 
-  /** The guest's only backup has its tree and notes afterwards, but no layout. */
+  /** Replaces the guest's only backup by one with the same files and tags, but without a layout. */
   function replaceWithoutLayout(): void {
     const restic = (...args: string[]): string =>
       execFileSync('restic', ['--repo', join(scratch.path, 'local', guest), '--no-cache', ...args], {

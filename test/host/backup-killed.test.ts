@@ -42,7 +42,7 @@ describe('a backup whose agent is killed', function () {
     return existsSync(folder) ? readdirSync(folder).flatMap((name) => readdirSync(join(folder, name))).length : 0
   }
 
-  it('leaves no program and no key file, and is completed by the next agent', async () => {
+  it('leaves no process and no key file, and is completed by the restarted agent', async () => {
     const killed = send()
     await waitFor(() => data() > 0, { what: 'data at the target' })
     expect(programsBelow(runs).join()).to.include('restic')

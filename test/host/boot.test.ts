@@ -26,7 +26,7 @@ const machineSpec: Partial<GuestSpec> = {
   limits: { ...plainSpec.limits!, ramMb: 256, diskGb: 1 },
 }
 
-/** Boot media that replace a guest's disk: a downloaded CD, and rescue systems. */
+/** Tests other boot sources than the disk: a downloaded CD, and rescue systems. */
 describe('the boot source of a guest', function () {
   let server: ImageServer
   let real: RealDomain
@@ -74,7 +74,7 @@ describe('the boot source of a guest', function () {
     $case: 'changeBoot',
     value: { uuid, mode: 'disk', image: '', force: true, ...fields },
   })
-  /** @returns root's password in rescue */
+  /** Changes the boot source, and waits for the end. @returns the password of root in the rescue system */
   async function boot(uuid: string, fields: Partial<ChangeBootOrder>): Promise<string> {
     const order = orderOf(uuid, fields)!
     const operationId = randomUUID()
@@ -90,7 +90,7 @@ describe('the boot source of a guest', function () {
     sshInto({ address: real.record(machine).ipv4, password: login }, command)
   const rescueOf = (uuid: string): string => real.host.volumes.rescuePathOf(uuid)
 
-  /** Waits for a text at the serial port. */
+  /** Waits for a text on the serial port of the virtual machine. */
   async function hears(wanted: string): Promise<void> {
     const { context } = real.domain
     const place = await context.machines
@@ -103,8 +103,8 @@ describe('the boot source of a guest', function () {
     stream.destroy()
   }
 
-  describe('for a virtual machine', () => {
-    it('is a CD that is downloaded on request', async () => {
+  describe('that is a virtual machine', () => {
+    it('can be a CD that is downloaded on request', async () => {
       await ssh('echo kept >/data/word; sync')
       await boot(machine, { mode: 'cdrom', image: cdId })
       await hears('I AM THE CD')
@@ -116,7 +116,7 @@ describe('the boot source of a guest', function () {
       expect(await codeOf(real.domain.imageAdmin.delete(cdId))).to.equal('image_in_use')
     })
 
-    it('is a rescue system chosen while it was stopped, and its disk again while it runs', async () => {
+    it('can become a rescue system while the guest is stopped, and the disk again while it runs', async () => {
       await real.done(powerOrder('stop', machine).order)
       const login = await boot(machine, { mode: 'rescue' })
       await real.done(powerOrder('start', machine).order)
@@ -136,8 +136,8 @@ describe('the boot source of a guest', function () {
     })
   })
 
-  describe('for a container', () => {
-    it('is a rescue system with its files at /mnt, at its port', async () => {
+  describe('that is a container', () => {
+    it('can be a rescue system with the files of the guest at /mnt, reachable at its mapped port', async () => {
       real.inside(container, 'echo kept >/root/word; mkdir -p /opt; rm -f /opt/x')
       await boot(container, { mode: 'rescue' })
       expect(real.inside(container, 'hostname; ls /root; cat /mnt/root/word')).to.equal('ct-1\nkept')
@@ -154,7 +154,7 @@ describe('the boot source of a guest', function () {
       expect(existsSync(rescueOf(container))).to.equal(false)
     })
 
-    it('is chosen while it is stopped, and deleted with the container', async () => {
+    it('can become a rescue system while the guest is stopped, which is deleted with the guest', async () => {
       const uuid = await real.create('ct-2', { start: false })
       await boot(uuid, { mode: 'rescue' })
       expect(real.record(uuid)).to.deep.include({
@@ -172,14 +172,14 @@ describe('the boot source of a guest', function () {
       ['an unknown mode', { mode: 'net' }, 'invalid_field'],
       ['an image for its disk', { mode: 'disk', image: 'debian-12' }, 'invalid_field'],
       ['a missing image', { mode: 'rescue', image: 'no-such' }, 'invalid_field'],
-      ["a virtual machine's", { mode: 'rescue', image: 'debian-12-kvm' }, 'invalid_field'],
-      ['a path', { mode: 'rescue', image: '../../etc' }, 'invalid_field'],
+      ['an image for virtual machines', { mode: 'rescue', image: 'debian-12-kvm' }, 'invalid_field'],
+      ['a path as image', { mode: 'rescue', image: '../../etc' }, 'invalid_field'],
     ] as const)
-      it(`is not ${what}`, async () => expect(await refused(orderOf(container, fields))).to.equal(code))
+      it(`cannot be ${what}`, async () => expect(await refused(orderOf(container, fields))).to.equal(code))
   })
 
-  describe('that does not start', () => {
-    it('is rolled back completely', async () => {
+  describe('whose rescue system does not start', () => {
+    it('is changed back to the disk', async () => {
       const uuid = await real.create('ct-3')
       real.inside(uuid, 'echo kept >/root/word')
       const broken = join(real.config.storage.pool, 'images', 'debian-13')

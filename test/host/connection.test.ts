@@ -20,7 +20,7 @@ interface ConnectionReport {
   readonly repair: { readonly method: string; readonly path: string; readonly body: unknown } | null
 }
 
-/** Breaks a real guest, and repairs it with the request that the diagnosis offers. */
+/** Causes faults of a real guest, and repairs them with the requests that the diagnosis offers. */
 describe('the connection check of a real guest', function () {
   const lab = new ServedHost({ name: 'fwy', prefix })
   const { host } = lab
@@ -56,7 +56,7 @@ describe('the connection check of a real guest', function () {
     if (data?.task_id !== undefined) await taskDone(data.task_id as string)
   }
 
-  /** Starts a server in the guest's network. */
+  /** Starts a server in the network of the guest. */
   async function serve(...listen: string[]): Promise<void> {
     await quiet()
     const args = [...inGuest(await guestPid()), '/usr/bin/python3', packets, 'serve', 'web', ...listen]
@@ -76,14 +76,14 @@ describe('the connection check of a real guest', function () {
       encoding: 'utf8',
     }).stdout.startsWith('web')
 
-  it('finds no fault for a reachable guest, and reports its port', async () => {
+  it('finds no fault if the guest is reachable, and reports its port', async () => {
     await serve('tcp:22')
     const found = await diagnose()
     expect(found, JSON.stringify(found.steps)).to.include({ reachable: true, code: '', repair: null })
     expect(connects(found.port)).to.equal(true)
   })
 
-  it('detects a different program that listens in the guest', async () => {
+  it('reports that nothing listens on the port, and which other ports have listeners', async () => {
     await serve('tcp:2222')
     const found = await diagnose()
     expect(found.code).to.equal('nothing_listens')
@@ -96,7 +96,7 @@ describe('the connection check of a real guest', function () {
     expect(connects(mended.port)).to.equal(true)
   })
 
-  it('distinguishes Berth’s firewall from one inside the guest', async () => {
+  it('distinguishes the firewall of Berth from a firewall inside the guest', async () => {
     await serve('tcp:22')
     await send('PUT', '/containers/web/firewall', { enabled: true, default_action: 'DROP', rules: [] })
     const ours = await diagnose()
@@ -111,7 +111,7 @@ describe('the connection check of a real guest', function () {
     expect((await diagnose()).reachable).to.equal(true)
   })
 
-  it('reports success for a permitted client even if the host itself is not permitted', async () => {
+  it('reports success for a permitted client even if the firewall does not permit the host', async () => {
     const rules = [{ direction: 'in', protocol: 'tcp', action: 'ACCEPT', source_ip: client, port: '22' }]
     await send('PUT', '/containers/web/firewall', { enabled: true, default_action: 'DROP', rules })
     const found = await diagnose(`?source=${client}`)
@@ -122,10 +122,10 @@ describe('the connection check of a real guest', function () {
     await send('PUT', '/containers/web/firewall', { enabled: false })
   })
 
-  it('detects a mapping whose rules the host lost', async () => {
+  it('detects that the rules of a mapping are missing on the host', async () => {
     const nft = (...args: string[]) => spawnSync('ip', ['netns', 'exec', host.namespace, 'nft', ...args])
     const { port } = await diagnose()
-    // The agent restores the rules within moments: repeat until the diagnosis sees the loss.
+    // The agent restores the rules within moments, so this repeats until a diagnosis finds them missing.
     const code = await waitFor(async () => {
       nft('flush', 'map', 'ip', 'berth', 'ports')
       const found = await diagnose()
@@ -138,7 +138,7 @@ describe('the connection check of a real guest', function () {
     expect((await diagnose()).port).to.equal(port)
   })
 
-  it('offers to start a stopped guest', async () => {
+  it('offers the start of a stopped guest', async () => {
     const { data } = await send('POST', '/containers/web/stop', { force: true })
     await taskDone(data.task_id as string)
     await quiet()
@@ -149,7 +149,7 @@ describe('the connection check of a real guest', function () {
     expect((await diagnose()).reachable).to.equal(true)
   })
 
-  it('is not delayed by a guest with thousands of sockets', async () => {
+  it('is not delayed by a guest with hundreds of listening sockets', async () => {
     const ports = Array.from({ length: 500 }, (_, at) => `tcp:${10_000 + at}`)
     await serve('tcp:22', ...ports)
     const began = performance.now()

@@ -10,13 +10,13 @@ import { waitFor } from '../support/wait.js'
 import { expectInTime } from '../support/promised-time.js'
 
 const own = 'berth.console.v1'
-/** Output that the server sends beyond what a client has acknowledged. */
+/** Maximum size of output that the server sends without an acknowledgement from the client. */
 const windowBytes = 512 * 1024
-/** The prompt of BusyBox, which requests the cursor position. */
+/** Matches the prompt of BusyBox, after which BusyBox requests the cursor position. */
 // eslint-disable-next-line no-control-regex -- an escape sequence is what it is
 const prompt = /# (\x1b\[6n)?$/
 
-/** From a WebSocket through a real gateway, a real agent and its console process to a real guest. */
+/** Tests the way from a WebSocket through a real gateway, agent and console process to a real guest. */
 describe('a console of a real guest', function () {
   const lab = new ServedHost({ name: 'fcn', prefix: '198.18.137' })
   const { host } = lab
@@ -26,7 +26,7 @@ describe('a console of a real guest', function () {
   before(async () => {
     await lab.start()
     gateway = lab.gateway
-    // Each guest has ten tickets per minute, and a reconnecting client requests several.
+    // Only ten tickets per guest and minute are issued, and a reconnecting client requests several.
     for (const name of ['one', 'two', 'three', 'four']) await lab.create(name)
   })
   after(async () => {
@@ -47,7 +47,7 @@ describe('a console of a real guest', function () {
     return client
   }
 
-  /** Reconnects like a client that lost its socket: repeats until it succeeds. */
+  /** Repeats attempts to reconnect until one succeeds, like a client that lost its socket. */
   async function comeBack(container: string, query: Record<string, string>) {
     return waitFor(
       async () => {
@@ -84,7 +84,7 @@ describe('a console of a real guest', function () {
 
   const holders = () => processes().filter(({ command }) => command.startsWith(`berth-console ${lab.directory}/`))
 
-  it('is a root shell with a size, UTF-8 and a home, without access to the host', async () => {
+  it('is a root shell with a size, UTF-8 and a home directory, without access to the host', async () => {
     const { client } = await shell('one', { cols: '100', rows: '33' })
     expect(await run(client, 'busybox stty size')).to.equal('33 100')
     client.say({ type: 'resize', cols: 132, rows: 50 })
@@ -103,7 +103,7 @@ describe('a console of a real guest', function () {
     expect(statSync(join(directory, socket)).mode & 0o777).to.equal(0o600)
   })
 
-  it('shows 50 MB completely', async () => {
+  it('shows 50 MB of output completely', async () => {
     const { client } = await shell('one')
     const bytes = 50 * 2 ** 20
     const expected = createHash('sha256')
@@ -131,13 +131,13 @@ describe('a console of a real guest', function () {
     expect(hash.digest('hex')).to.equal(expected.digest('hex'))
   })
 
-  it('ends a flood by Ctrl-C, with little output after it, and another guest’s console stays responsive', async () => {
+  it('stops a flood of output soon after Ctrl-C, while the console of another guest stays responsive', async () => {
     const { client: flooded } = await shell('one')
     const { client: other } = await shell('two')
     flooded.onBytes = (bytes) => (flooded.bytes = bytes.subarray(-2000))
     flooded.type(`busybox yes ${'y'.repeat(500)}\r`)
     await waitFor(() => flooded.received > 2_000_000, { what: 'a flood' })
-    /** Bytes of the flood until something happens: unlike its time, they do not depend on the speed of the machine. */
+    /** Bytes of the flood until `happens`. Unlike times, they do not depend on the speed of the machine. */
     const bytesUntil = async (text: string, client: ConsoleClient, happens: () => boolean): Promise<number> => {
       const before = flooded.received
       client.type(text)
@@ -165,7 +165,7 @@ describe('a console of a real guest', function () {
     host.start()
     const { client: again, state } = await comeBack('three', { resume })
     expect(state).to.equal('resumed')
-    await again.shows(/\[J$/) // the earlier output, and the prompt drawn again
+    await again.shows(/\[J$/) // the former output, and then the prompt again
     expect(await run(again, 'echo $$')).to.equal(pid)
     expect(holders().map((one) => one.pid)).to.deep.equal([holder!.pid])
   })
@@ -189,7 +189,7 @@ describe('a console of a real guest', function () {
     expect(await run(again, 'echo $$')).to.equal(pid)
   })
 
-  it('uses bounded memory of the host for a guest that reads nothing', async () => {
+  it('uses limited memory and processor time of the host if the guest does not read its input', async () => {
     const { client } = await shell('one')
     client.type('busybox stty raw -echo; echo re""ady; busybox sleep 1000\r')
     await client.shows(/ready/)
@@ -204,10 +204,10 @@ describe('a console of a real guest', function () {
     expect(cpuOf(holder!.pid) - time, 'hundredths of a second').to.be.below(60)
   })
 
-  it('leaves nothing on the host if its process is killed', async () => {
+  it('leaves no process on the host if its console process is killed', async () => {
     const { client: first } = await shell('two')
     await run(first, 'busybox ln -s "$(command -v busybox)" /bin/setsid')
-    const { client } = await shell('two') // leads a session: a hang-up does not reach processes on the host
+    const { client } = await shell('two') // this shell leads a session, so a hang-up does not reach processes on the host
     client.type(`trap '' HUP; echo re""ady; exec busybox sleep 600\r`)
     await client.shows(/ready/)
     const attached = () => processes().filter(({ command }) => /^\/usr\/bin\/lxc-attach .*fcn/.test(command))
@@ -218,7 +218,7 @@ describe('a console of a real guest', function () {
     await waitFor(() => attached().length === 0, { what: 'no lxc-attach' })
   })
 
-  it('ends with its guest', async () => {
+  it('ends when its guest is stopped', async () => {
     const { client } = await shell('two')
     const started = performance.now()
     await lab.send('POST', '/containers/two/stop', { force: true })
@@ -234,12 +234,12 @@ describe('a console of a real guest', function () {
   })
 })
 
-/** Resident memory in KiB. */
+/** Resident memory of a process in KiB. */
 function memoryOf(pid: number): number {
   return Number(/^VmRSS:\s+(\d+)/m.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))?.[1])
 }
 
-/** User and system time, in hundredths of a second. */
+/** Processor time of a process, in hundredths of a second. */
 function cpuOf(pid: number): number {
   const fields = readFileSync(`/proc/${pid}/stat`, 'utf8').split(') ')[1]!.split(' ')
   return Number(fields[11]) + Number(fields[12])

@@ -25,7 +25,7 @@ describe('the layout of a tree', function () {
     sh('mkfs.btrfs', '-q', `${pool}.img`)
     sh('mount', '-o', 'loop', `${pool}.img`, pool)
     sh('btrfs', '-q', 'subvolume', 'create', join(pool, 'volume'))
-    // The first files share a block 3,000 times each; the last ones use the least space in a layout.
+    // The files a to d share one block 3,000 times each, so they need the most space in a layout.
     run(
       'volume',
       `perl -e '
@@ -72,7 +72,7 @@ describe('the layout of a tree', function () {
     expect(await restore('whole')).to.be.below(4 * mib)
   })
 
-  it('counts as saved only what files save that are fetched one by one', async () => {
+  it('counts only the savings of files that restic fetches one by one', async () => {
     run('volume', `truncate -s 140M $'no\\xffutf8'; printf end >>$'no\\xffutf8'`)
     const { savedBytes } = await readLayout(join(pool, 'volume'), layout, signal)
     expect(savedBytes).to.be.within(139 * mib, 141 * mib)
@@ -87,7 +87,7 @@ describe('the layout of a tree', function () {
     run('volume', 'rm -r many')
   })
 
-  it('needs room for a part at a time of a compressed file with holes', async () => {
+  it('needs space for only a part of a compressed file with holes at a time', async () => {
     run('volume', 'yes words | head -c 500M >packed/large; truncate -s 700M packed/large')
     const { movedBytes } = await readLayout(join(pool, 'volume'), layout, signal)
     expect((await listLargeFiles(readFileSync(layout, 'latin1')))?.map(({ path }) => path)).to.include('packed/large')
@@ -95,14 +95,14 @@ describe('the layout of a tree', function () {
     run('volume', 'rm packed/large')
   })
 
-  it('omits files that need too much memory, except those with large holes', async () => {
+  it('omits files that need too much memory, but not files with large holes', async () => {
     await readLayout(join(pool, 'volume'), layout, signal, { memoryBytes: 700_000, writtenBytes: 48 * mib })
     expect(files()).to.include.members(['sparse'])
     expect(files().filter((name) => /^[a-d]$/.test(name))).to.have.length(1)
     expect(await restore('little-memory')).to.be.below(80 * mib)
   })
 
-  it('lists a file with large holes without its ranges if these need too much memory', async () => {
+  it('lists a file with large holes without its ranges if the ranges need too much memory', async () => {
     run(
       'volume',
       `perl -e '
@@ -118,14 +118,14 @@ describe('the layout of a tree', function () {
     run('volume', 'rm fragments')
   })
 
-  it('is never longer than its limit', async () => {
+  it('is never larger than its limit', async () => {
     const writtenBytes = 150_000
     await readLayout(join(pool, 'volume'), layout, signal, { memoryBytes: 256 * mib, writtenBytes })
     expect(statSync(layout).size).to.be.within(1000, writtenBytes)
     expect(files()).to.include('sparse')
   })
 
-  it('may be empty', async () => {
+  it('can be empty', async () => {
     writeFileSync(layout, '')
     await restore('empty')
   })

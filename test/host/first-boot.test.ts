@@ -21,7 +21,7 @@ const login: Login = {
   publicKey: 'ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIJ me@example "quoted" $(x)',
 }
 
-describe('first boot of an lxc guest', function () {
+describe('the first-boot configuration of a container', function () {
   let host: LxcHost
   const machines: Machine[] = []
 
@@ -51,7 +51,7 @@ describe('first boot of an lxc guest', function () {
   }
   const passwordOf = (text: string): string => /^root:([^:]*):/m.exec(text)?.[1] ?? ''
 
-  it('sets host name, hosts, resolv.conf and login, with the same result when repeated', async () => {
+  it('sets the host name, /etc/hosts, resolv.conf and the login, and can be repeated', async () => {
     const machine = await cloned()
     const shadowMode = modeOf(machine, 'etc/shadow')
     await host.driver.initialize(machine, login, machine.volume)
@@ -68,7 +68,7 @@ describe('first boot of an lxc guest', function () {
     expect(leftOver).to.deep.equal([])
   })
 
-  it('stores the password as a standard hash', async () => {
+  it('stores the password as a crypt(5) hash', async () => {
     const machine = await cloned()
     await host.driver.initialize(machine, login, machine.volume)
     const shadow = rootFile(machine, 'etc/shadow')
@@ -88,10 +88,10 @@ describe('first boot of an lxc guest', function () {
     expect(host.inside(machine, 'hostname')).to.equal(machine.hostname)
   })
 
-  it('disables the password of the image if the guest has only a key', async () => {
+  it('disables the password of the image if the guest has only an SSH key', async () => {
     for (const [path, before] of [
       ['etc/shadow', 'root:$6$image$hash:1::::::'],
-      ['etc/shadow', 'root:!:1::::::'], // an sshd without PAM refuses the keys of a locked account
+      ['etc/shadow', 'root:!:1::::::'], // an sshd without PAM rejects keys of a locked account
     ] as const) {
       const machine = await cloned()
       const file = `${machine.volume}/${path}`
@@ -101,7 +101,7 @@ describe('first boot of an lxc guest', function () {
     }
   })
 
-  it('leaves a running guest unchanged', async () => {
+  it('is rejected for a running guest', async () => {
     const machine = await cloned()
     await host.driver.configure(machine)
     await host.driver.start(machine, new AbortController().signal)
@@ -110,10 +110,10 @@ describe('first boot of an lxc guest', function () {
     )
   })
 
-  it('is written to the disk when the call returns', async () => {
+  it('is on the disk when the call returns, so a power failure does not undo it', async () => {
     const machine = await cloned()
     await host.driver.initialize(machine, login, machine.volume)
-    // The state after a power loss now: the pool's device without the kernel's caches.
+    // A copy of the pool's device, without the caches of the kernel, shows the state after a power failure.
     const copy = `${host.path}/after-power-loss`
     sh('cp', '--sparse=always', `${host.path}/pool.img`, `${copy}.img`)
     mkdirSync(copy)
@@ -141,17 +141,17 @@ describe('first boot of an lxc guest', function () {
   describe('for a copy of another guest', () => {
     const key = (machine: Machine): string => rootFile(machine, 'root/.ssh/authorized_keys')
     const homes: [string, string][] = [
-      ['as usual', ':'],
+      ['with a usual home', ':'],
       ['without a home', 'rm -rf root'],
       ['with a link to its home', 'mkdir -p home; mv root home/root; ln -s home/root root'],
       ['with an absolute link to its home', 'mkdir -p home; mv root home/root; ln -s /home/root root'],
       ['with a home that is a link to nowhere', 'rm -rf root; ln -s nowhere root'],
-      ['with a home that is a link out', 'rm -rf root; ln -s ../../../outside root'],
+      ['with a home that is a link out of the guest', 'rm -rf root; ln -s ../../../outside root'],
       ['with a home that is a file', 'rm -rf root; echo >root'],
       ['with a home that others may write to', 'chmod 777 root; chown 1000:1000 root'],
       ['with a home without permissions', 'chmod 0 root'],
       ['with a link for .ssh', 'rm -rf root/.ssh; mkdir root/keys; ln -s keys root/.ssh'],
-      ['with a link out for .ssh', 'rm -rf root/.ssh; ln -s /var/tmp root/.ssh'],
+      ['with a link out of the guest for .ssh', 'rm -rf root/.ssh; ln -s /var/tmp root/.ssh'],
       ['with a file for .ssh', 'rm -rf root/.ssh; echo >root/.ssh'],
       ['with a .ssh that others may write to', 'mkdir -p root/.ssh; chown 1:1 root/.ssh; chmod 777 root/.ssh'],
       ['with a directory for authorized_keys', 'mkdir -p root/.ssh/authorized_keys/x'],
@@ -160,17 +160,17 @@ describe('first boot of an lxc guest', function () {
         'with an immutable authorized_keys',
         'mkdir -p root/.ssh; echo x >root/.ssh/authorized_keys; chattr +i root/.ssh/authorized_keys root/.ssh root',
       ],
-      ['with keys of the original', 'mkdir -p root/.ssh; echo theirs >root/.ssh/authorized_keys'],
+      ['with keys of the original guest', 'mkdir -p root/.ssh; echo theirs >root/.ssh/authorized_keys'],
     ]
     const logins: [string, Login][] = [
       ['a password', { password: 'first-word-1' }],
       ['a key', { publicKey: login.publicKey! }],
-      ['both', login],
-      ['none of its own', {}],
+      ['a password and a key', login],
+      ['no login of its own', {}],
     ]
 
     for (const [name, script] of homes)
-      it(`${name} accepts every login of the guest`, async () => {
+      it(`sets every kind of login: ${name}`, async () => {
         for (const [what, own] of logins) {
           const machine = await cloned()
           const root = machine.volume
@@ -188,11 +188,11 @@ describe('first boot of an lxc guest', function () {
             for (const line of modes.split('\n')) expect(line, what).to.match(/^0 7[0145]{2}$/)
           } else if (own.password) expect(() => key(machine), what).to.throw()
           expect(readdirSync('/var/tmp').filter((entry) => !entry.startsWith('btest'))).to.deep.equal(outside)
-          spawnSync('chattr', ['-R', '-f', '-i', `${root}/root`], { stdio: 'ignore' }) // links have no flags
+          spawnSync('chattr', ['-R', '-f', '-i', `${root}/root`], { stdio: 'ignore' }) // chattr(1) fails for links
         }
       })
 
-    it('keeps its own lines of /etc/hosts and name servers, and generates machine-id and SSH host keys', async () => {
+    it('keeps additional lines of /etc/hosts and own name servers, and generates machine-id and host keys', async () => {
       const machine = await cloned()
       const root = machine.volume
       writeFileSync(`${root}/etc/hosts`, '127.0.0.1 localhost\n127.0.1.1 old.example.com old\n192.0.2.7 database')
@@ -217,7 +217,7 @@ describe('first boot of an lxc guest', function () {
     })
   })
 
-  describe('for an image with', () => {
+  describe('for a hostile image', () => {
     const canary = (): string => `${host.path}/canary`
     const links = (root: string, files: readonly string[]): void => {
       for (const file of files) {
@@ -245,7 +245,7 @@ describe('first boot of an lxc guest', function () {
       ['a link for its shadow file', (root: string) => links(root, ['etc/shadow']), /etc\/shadow: Too many/],
       ['a link for .ssh', (root: string) => links(root, ['root/.ssh']), /^done$/],
       ['a link for etc', (root: string) => etcElsewhere(root, '/etc'), /etc: Too many levels/],
-      ['a link out for etc', (root: string) => etcElsewhere(root, '../..'), /etc: Too many levels/],
+      ['a link out of the guest for etc', (root: string) => etcElsewhere(root, '../..'), /etc: Too many levels/],
       ['FIFOs for files', (root: string) => fifos(root, ['etc/hostname', 'etc/hostname.berth', 'etc/hosts']), /^done$/],
       ['a FIFO for its shadow file', (root: string) => fifos(root, ['etc/shadow']), /no plain file/],
       [
@@ -266,7 +266,7 @@ describe('first boot of an lxc guest', function () {
       ],
       ['a shadow file without end', (root: string) => truncateSync(`${root}/etc/shadow`, 1024 ** 4), /no plain file/],
       [
-        'nobody in it',
+        'no user root',
         (root: string) => {
           writeFileSync(`${root}/etc/shadow`, '')
           writeFileSync(`${root}/etc/passwd`, 'rooty:x:0:0::/root:/bin/sh\n')
@@ -274,7 +274,7 @@ describe('first boot of an lxc guest', function () {
         /no root in etc\/shadow/,
       ],
     ] as const)
-      it(`${name} changes nothing on the host`, async () => {
+      it(`changes nothing on the host: ${name}`, async () => {
         const machine = await cloned()
         writeFileSync(canary(), 'untouched', { mode: 0o666 })
         plant(machine.volume)
@@ -284,7 +284,7 @@ describe('first boot of an lxc guest', function () {
         expect(hostFiles()).to.equal(before)
       })
 
-    it('does not follow an etc link out of the guest that appears and disappears', async () => {
+    it('does not follow a link out of the guest that appears and disappears at etc', async () => {
       const machine = await cloned()
       const root = machine.volume
       const outside = `${host.path}/outside`
@@ -299,7 +299,7 @@ describe('first boot of an lxc guest', function () {
         swapping.kill('SIGKILL')
       }
       expect(readdirSync(outside)).to.deep.equal([])
-      expect([...outcomes].some((outcome) => outcome !== 'done')).to.equal(true) // the link had an effect
+      expect([...outcomes].some((outcome) => outcome !== 'done')).to.equal(true) // some attempts found the link
     })
   })
 })

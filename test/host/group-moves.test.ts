@@ -10,7 +10,7 @@ describe('the grace period of moves between cgroups', () => {
   const cgroups = readCgroupLayout()
   const readOwn = (pid: number): string | undefined => readKernelFile(`/proc/${pid}/cgroup`)
 
-  it('begins without moving a process', async () => {
+  it('begins without a move of any process', async () => {
     const before = readOwn(process.pid)
     const moves = new GroupMoves(cgroups)
     for (let times = 0; times < 100; times++) moves.prepare()
@@ -19,7 +19,7 @@ describe('the grace period of moves between cgroups', () => {
     await waitFor(() => readOwn(process.pid) === before)
   })
 
-  it('finds the group of a process, and nothing for an ended one', async () => {
+  it('is based on the cgroup of a process, which is undefined for an ended process', async () => {
     const [root] = cgroups.hierarchies
     const group = `${root}/btest-moves-${process.pid}`
     mkdirSync(group)
@@ -37,7 +37,7 @@ describe('the grace period of moves between cgroups', () => {
     expect(findOwnGroup(cgroups, child.pid!)).to.equal(undefined)
   })
 
-  /** The controllers of one hierarchy. */
+  /** Returns the controllers of the cgroup hierarchy at `root`. */
   function onlyOf(root: string | undefined): ReadonlyMap<string, string> {
     return new Map([...cgroups.controllers].filter(([, path]) => path === root))
   }

@@ -19,7 +19,7 @@ import { writeVariedTree } from '../support/host/varied-tree.js'
 const password = 'the-password-of-the-vault'
 const sizeMib = 32
 
-/** Files that differ for a guest of another name. */
+/** Files that differ between guests with different names. */
 const ownFiles = ['etc/hostname', 'etc/hosts', 'etc/resolv.conf', 'etc/shadow', 'etc/passwd']
 
 describe('backups of guests', function () {
@@ -30,7 +30,7 @@ describe('backups of guests', function () {
   let other: string
   let sftp: TestSftp
   let s3: TestS3
-  /** Id of the backup in the folder, which the tests share. */
+  /** Id of the backup in the local folder, which several tests use. */
   let usual: string
 
   before(async () => {
@@ -91,7 +91,7 @@ describe('backups of guests', function () {
     return id
   }
 
-  it('are stored in a folder, and restored completely', async () => {
+  it('are stored in a local folder, and restored completely', async () => {
     const kept = digestTree(first.rootOf(uuid))
     writeFileSync(join(first.rootOf(uuid), 'later'), 'later')
     expect((await restore(first, uuid, usual, localTarget())).status).to.equal('done')
@@ -103,7 +103,7 @@ describe('backups of guests', function () {
     ['sftp', sftpTarget],
     ['S3', s3Target],
   ] as const)
-    it(`are stored in a server of ${kind}, and restored completely on another host`, async () => {
+    it(`are stored on a server with ${kind}, and restored completely on another host`, async () => {
       const to = targetOf()
       const id = await backUpVerified(to)
       expect((await restore(second, other, id, to)).status).to.equal('done')
@@ -115,7 +115,7 @@ describe('backups of guests', function () {
       expect((await restore(second, other, id, to)).errorCode).to.equal('backup_missing')
     })
 
-  /** But for what is each guest's own. */
+  /** Digest of all files, except those that differ between guests. */
   function digestOthers(root: string): string {
     const etc = join(root, 'etc')
     utimesSync(etc, 0, 0)
@@ -125,7 +125,7 @@ describe('backups of guests', function () {
     )
   }
 
-  it('contain the state at their start, for a running guest that continues', async () => {
+  it('contain the state of a running guest at their start, while the guest continues to write', async () => {
     const to = localTarget()
     await first.done(powerOrder('start', uuid).order!)
     first.inside(1, 'echo before >/root/data; sync')
@@ -140,7 +140,7 @@ describe('backups of guests', function () {
     await first.done(powerOrder('stop', uuid).order!)
   })
 
-  it('are refused for a suspended guest; one that is suspended meanwhile stays suspended and stopped', async () => {
+  it('cannot be restored onto a suspended guest, which stays stopped if it is suspended during a restore', async () => {
     const to = localTarget()
     const id = await first.backUp(uuid, to)
     const policy = new PolicySettings(first.domain.context, first.domain.policy)
@@ -172,7 +172,7 @@ describe('backups of guests', function () {
     }
   })
 
-  it('send only changes', async () => {
+  it('transfer only changes since the last backup', async () => {
     const path = join(scratch.path, 'changes')
     mkdirSync(path)
     const to = target({ $case: 'local', value: { path } })
@@ -184,7 +184,7 @@ describe('backups of guests', function () {
     expect((await restore(first, uuid, changes, to)).status).to.equal('done')
   })
 
-  it('are made by their schedule, read back, and limited in number', async () => {
+  it('are created by their schedule, verified, and limited in number', async () => {
     const to = localTarget()
     const { context, engine, backups } = first.domain
     const runs = { enabled: true, intervalHours: 24, time: '03:30', firstDay: '2026-11-23', retention: 1 }
@@ -209,13 +209,13 @@ describe('backups of guests', function () {
     expect((await restore(first, uuid, made[1]!, to)).status).to.equal('done')
   })
 
-  it('fit in addition to an almost full disk with a snapshot, and leave the guest its full disk size', async () => {
+  it('can be restored onto an almost full disk with a snapshot, and leave the guest its full disk size', async () => {
     const limit = 1024 ** 3
     const hasBound = async (): Promise<boolean> => {
       const bound = limit + first.record(uuid).extraBytes
       return (await first.host.volumes.ensureLimits(new Map([[uuid, bound]]))).length === 0
     }
-    // Data that earlier tests deleted counts until the kernel has removed it.
+    // Data that earlier tests deleted counts until the kernel has freed the space.
     await waitFor(async () => ((await first.host.volumes.usage()).get(uuid) ?? 0) < 150 * 1024 ** 2, {
       what: 'old disks to vanish',
     })
@@ -236,11 +236,11 @@ describe('backups of guests', function () {
     await waitFor(async () => (await first.domain.reconciler.pass(), await hasBound()), {
       what: 'the limit to be what the guest bought',
     })
-    // Blocks and metadata that the restored disk does not share with the image any more.
+    // This is the size of blocks and metadata that the restored disk no longer shares with the image.
     expect(first.record(uuid).extraBytes).to.be.lessThan(16 * 1024 ** 2)
   })
 
-  it('are refused by a target with another password, host key or credentials, and by one that is down', async () => {
+  it('fail if the password, host key or credentials of the target are wrong, or it is unreachable', async () => {
     const to = localTarget()
     const wrongKey = {
       ...sftp.place,
@@ -264,13 +264,13 @@ describe('backups of guests', function () {
       })
       expect([failed.status, failed.errorCode], failed.error).to.deep.equal(['failed', code])
       const checked = await first.carryOut({ $case: 'backupTargetCheck', value: { target: wrong } })
-      // The check succeeds if no backup was made with another password.
+      // With another password the check of the target succeeds, because it does not read backups.
       if (code !== 'backup_password_wrong') expect(checked.errorCode).to.equal(code)
       expect(backupIds()).to.deep.equal([usual])
     }
   })
 
-  it('fail if the target is full, disconnects or lies, and leave nothing behind', async () => {
+  it('fail without a trace if the target is full, disconnects or stores other data', async () => {
     const small = join(scratch.path, 'small')
     mkdirSync(small)
     execFileSync('mount', ['-t', 'tmpfs', '-o', 'size=16m', 'btest', small])
@@ -312,7 +312,7 @@ describe('backups of guests', function () {
     expect(await failing(s3Target())).to.equal('backup_target_unreachable')
     s3.twist = () => false
 
-    // In the middle of a file, whatever else the machine is at meanwhile.
+    // The connection ends in the middle of a file, however fast the machine is.
     await sftp.close()
     await sftp.resume({ endsAfter: 8 * 1024 ** 2 })
     expect(await failing(sftpTarget())).to.equal('backup_target_unreachable')
@@ -326,14 +326,14 @@ describe('backups of guests', function () {
     first.observer = () => undefined
     await sftp.resume()
 
-    // It says that it has it, and keeps something else of the same size.
+    // The target confirms the data, but stores other data of the same size.
     first.observer = ({ step, phase }) => {
       if (step === 'verify' && phase === 'before-run') spoil(join(s3.directory, 'berth'))
     }
     expect(await failing(s3Target())).to.equal('backup_damaged')
   })
 
-  it('can be canceled half-way', async () => {
+  it('can be canceled while they transfer data', async () => {
     const id = randomUUID()
     const order = { $case: 'backupCreate', value: { uuid, target: s3Target(), description: '' } } as const
     s3.twist = ({ method, url }) => method === 'PUT' && url?.includes('/data/') === true && canceled()
@@ -345,7 +345,7 @@ describe('backups of guests', function () {
     expect([ended.status, backupIds()]).to.deep.equal(['canceled', [usual]])
   })
 
-  it('have their secrets in no argument, and in no permanent file', async () => {
+  it('do not have secrets in command lines of processes', async () => {
     const seen: string[] = []
     first.observer = ({ step }) => void (step === 'send' && seen.push(''))
     const watching = setInterval(() => seen.push(execFileSync('ps', ['-eo', 'args', '-ww']).toString()), 50)
@@ -357,7 +357,7 @@ describe('backups of guests', function () {
   })
 })
 
-/** Changes what is kept without changing its size. */
+/** Changes one byte of each stored data file. */
 function spoil(directory: string): void {
   for (const name of readdirSync(directory, { recursive: true }) as string[]) {
     const path = join(directory, name)

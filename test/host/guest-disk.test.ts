@@ -9,7 +9,7 @@ import { waitFor } from '../support/wait.js'
 const gib = 1024 ** 3
 const mib = 1024 ** 2
 
-/** Real LXC guests on btrfs, through the agent's own operations and settings. */
+/** Tests real containers on btrfs with the operations and settings of the agent. */
 describe('disks of guests', function () {
   const real = new RealDomain('gdk')
   let uuid: string
@@ -35,7 +35,7 @@ describe('disks of guests', function () {
     )
   const usage = async (): Promise<number> => (await real.host.volumes.usage()).get(uuid) ?? 0
 
-  it('are limited to their size, without effect on other guests', async () => {
+  it('are limited to their size, and a full disk does not affect other guests', async () => {
     const told = fill('first')
     expect(told).to.match(/Disk quota exceeded|No space left on device/)
     expect(sizeOf(told)).to.be.within(900 * mib, gib)
@@ -46,7 +46,7 @@ describe('disks of guests', function () {
     expect(real.tries(uuid, 'cat /etc/hostname; echo $?')).to.match(/0$/m)
   })
 
-  it('are snapshotted, restored and started even if they are full', async () => {
+  it('can have snapshots, be restored and be started even if they are full', async () => {
     const snapshotId = await real.done({ $case: 'snapshotCreate', value: { uuid, description: '' } })
     await real.done(powerOrder('restart', uuid).order)
     await real.done({ $case: 'snapshotRestore', value: { uuid, snapshotId } })
@@ -57,7 +57,7 @@ describe('disks of guests', function () {
   let stuckGuests = 0
   for (const [what, command] of [
     [
-      'blocks, with a program that continues to write',
+      'a large file, to which a program continues to write',
       'dd if=/dev/zero of=/root/all bs=1M count=3000; (while :; do echo word >>/root/log; done) >/dev/null 2>&1 & true',
     ],
     [
@@ -66,7 +66,7 @@ describe('disks of guests', function () {
        i=0; while mkdir -p /root/d$i; do for j in $(seq 500); do echo $x >/root/d$i/$j || exit; done; i=$((i+1)); done`,
     ],
   ] as const)
-    it(`without ${what} left can be logged in to, reinstalled and have snapshots deleted`, async () => {
+    it(`can get a new password, lose snapshots and be reinstalled if they are full of ${what}`, async () => {
       const stuck = await real.create(`stuck-${++stuckGuests}`, {
         limits: { ...plainSpec.limits!, diskGb: 1 },
       })
@@ -110,7 +110,7 @@ describe('disks of guests', function () {
       await real.done(powerOrder('delete', stuck).order)
     })
 
-  it('grow to exactly the new size while the guest runs', async () => {
+  it('can grow to exactly the new size while the guest runs', async () => {
     await grow(2)
     expect(real.record(uuid).spec.limits.diskGb).to.equal(2)
     const told = fill('second')
@@ -119,13 +119,13 @@ describe('disks of guests', function () {
     expect(await real.host.volumes.ensureLimits(new Map([[uuid, 2 * gib]]))).to.deep.equal([])
   })
 
-  it('cannot shrink or exceed the pool', async () => {
+  it('cannot shrink, or become larger than the pool', async () => {
     expect(await codeOf(grow(1))).to.equal('disk_shrink')
     expect(await codeOf(grow(9))).to.equal('resource_exhausted')
     expect(real.record(uuid).spec.limits.diskGb).to.equal(2)
   })
 
-  it('have free space again after a deletion', async () => {
+  it('have free space again after files were deleted', async () => {
     real.inside(uuid, 'rm /root/first /root/second')
     const write = (): string => real.tries(uuid, 'echo word >/root/small && sync && cat /root/small')
     await waitFor(() => write() === 'word\n', { what: write })

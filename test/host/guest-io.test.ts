@@ -8,7 +8,7 @@ import { useLxcHost } from '../support/host/lxc-lab.js'
 const mb = 1_000_000
 const bytesEach = 24 * 1024 ** 2
 
-/** MB/s of an LXC guest on btrfs on a loop device. */
+/** Measures rates in MB/s in a container on btrfs on a loop device. */
 describe('I/O rates of a guest', function () {
   const lab = useLxcHost({ name: 'btest-gio', prefix: 'xio', subnet: '10.214.78' })
 
@@ -28,7 +28,7 @@ describe('I/O rates of a guest', function () {
     rateOf(machine, 'if=/dev/zero', 'of=/root/io', 'count=24', ...flags)
   const read = (machine: Machine): number => rateOf(machine, 'if=/root/io', 'of=/dev/null', 'iflag=direct')
 
-  /** The rate is never above the limit, and below it only on a busy machine. */
+  /** Fails if the rate is ever above the range, or is always below it. On a busy machine it may be below at times. */
   function expectRate(measure: () => number, [least, most]: readonly [number, number], what = ''): void {
     let rate = 0
     for (let tries = 0; rate < least && tries < 5; tries++) {
@@ -38,20 +38,20 @@ describe('I/O rates of a guest', function () {
     expect(rate, what).to.be.at.least(least)
   }
 
-  /** With cgroup v1, write-back under memory pressure is not limited, so one limited rate of five is enough. */
+  /** Measures up to five times until the rate is limited: cgroup v1 does not limit write-back under memory pressure. */
   function firstBounded(measure: () => number, most: number): number {
     let rate = measure()
     for (let tries = 1; rate > most && tries < 5; tries++) rate = measure()
     return rate
   }
 
-  it('limit writes and reads of the disk separately', async () => {
+  it('limit reads and writes of the disk separately', async () => {
     const machine = await lab.started({ limits: limited(12, 6) })
     expectRate(() => write(machine, 'oflag=direct'), [4, 7])
     expectRate(() => read(machine), [8, 14])
   })
 
-  it('change while it runs, and are removed', async () => {
+  it('can be changed and removed while the guest runs', async () => {
     const machine = await lab.started({ limits: limited(6, 6) })
     for (const [limits, range] of [
       [limited(0, 12), [8, 14]],
@@ -61,18 +61,18 @@ describe('I/O rates of a guest', function () {
         outcome: 'applied',
         changed: true,
       })
-      write(machine, 'oflag=direct') // the kernel carries over the former allowance
+      write(machine, 'oflag=direct') // the first write still uses the former allowance
       expectRate(() => write(machine, 'oflag=direct'), range)
     }
   })
 
-  it('limit every kind of synchronous write', async () => {
+  it('limit each kind of synchronous write', async () => {
     const machine = await lab.started({ limits: limited(0, 6) })
     for (const flags of [['conv=fsync,notrunc'], ['oflag=sync', 'conv=notrunc']])
       expectRate(() => firstBounded(() => write(machine, ...flags), 7), [3.5, 7], flags.join())
   })
 
-  it('cause a warning for the operator if they cannot limit everything', () => {
+  it('cause a warning for the operator if the host cannot limit all writes', () => {
     const place = { pool: `${lab.host.path}/pool`, loop_file: `${lab.host.path}/pool.img` }
     const told = lab.host.driver.ensureSeparation(place)
     expect(told.some((line) => line.includes('io_write_mbps'))).to.equal(readCgroupLayout().version === 1)

@@ -16,7 +16,7 @@ const hostAddress = `${prefix}.11`
 const pool = [50, 51].map((last) => `${prefix}.${last}`)
 const [guestPort, flowPort] = [8081, 5221]
 
-/** Sizes of a guest when created and after a change, by virtualization. */
+/** Limits of a guest at its creation and after a change, for each kind of guest. */
 const sizes = [
   { kind: lxc, made: { vcpu: 0.5, ram_mb: 64 }, changed: { ram_mb: 96, vcpu: 0.25 }, login: {} },
   {
@@ -27,17 +27,17 @@ const sizes = [
   },
 ]
 
-/** One datagram after another of 60,000 bytes. */
+/** Program that sends datagrams of 60,000 bytes without a pause. */
 const flood = `import socket, sys
 s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
 while True:
     s.sendto(bytes(60000), (sys.argv[1], 9))`
 
 /**
- * Every setting of the API through a real gateway to a real agent, with its effect on packets. The client is this
- * machine, on the public segment of the host. The tests are the same for containers and virtual machines.
+ * Changes every network setting through the API of a real gateway with a real agent, and tests the effect on packets.
+ * This machine is the client, on the public segment of the host. Containers and virtual machines have the same tests.
  */
-describe('the network of a guest, from HTTP to packets', function () {
+describe('the API of networks', function () {
   const lab = new ServedHost({ name: 'fgn', prefix, prepare: (at) => kvm.installImage(at) })
   const { host } = lab
   const children: ChildProcess[] = []
@@ -66,7 +66,7 @@ describe('the network of a guest, from HTTP to packets', function () {
 
   const detail = async () => (await send('GET', '/containers/web')).data as Record<string, unknown>
 
-  /** The guest's answer; empty: none. */
+  /** Returns the answer of the server in the guest, or "" without an answer. */
   function ask(address: string, port: number): string {
     const args = [packets, 'ask', 'tcp', address, String(port)]
     return spawnSync('/usr/bin/python3', args, { encoding: 'utf8' }).stdout.trim()
@@ -75,11 +75,11 @@ describe('the network of a guest, from HTTP to packets', function () {
   const seen = `web ${client}`
 
   for (const { kind, made, changed, login } of sizes)
-    describe(`with a guest run by ${kind.name}`, () => {
+    describe(`with a guest of kind ${kind.name}`, () => {
       let hostPort: number
       let sshPort: number
 
-      /** Command prefix that runs a program in the guest's network. */
+      /** Command prefix that runs a program in the network of the guest. */
       function inGuest(): string[] {
         if (kind.name === 'kvm') return inMachine(machineAt(hostAddress, sshPort))
         return inContainer([...readInits(host.instance).values()][0]!.split(':')[0]!)
@@ -90,7 +90,7 @@ describe('the network of a guest, from HTTP to packets', function () {
       const isThere = (name: string): boolean =>
         spawnSync('ip', ['-n', host.namespace, 'link', 'show', name]).status === 0
 
-      /** Starts a server in the guest's network that answers with the address of the client. */
+      /** Starts a server in the network of the guest. It answers with the address of its client. */
       async function serve(): Promise<void> {
         if (kind.name === 'kvm') await installTools(machineAt(hostAddress, sshPort))
         else await waitFor(() => readInits(host.instance).size > 0)
@@ -102,7 +102,7 @@ describe('the network of a guest, from HTTP to packets', function () {
         await once(child.stdout, 'data')
       }
 
-      it('sets pools, and creates a guest with ports, an address, rates and a quota', async () => {
+      it('sets an address pool, and creates a guest with ports, an address, rates and a quota', async () => {
         const items = pool.map((address) => ({ address, interface: 'up0', prefix_len: 24 }))
         const { data: routing } = await send('PUT', '/routing', { items })
         expect(routing.ipv4).to.deep.equal({ used: 0, remaining: '2', total: '2' })
@@ -136,7 +136,7 @@ describe('the network of a guest, from HTTP to packets', function () {
         expect(pool).to.include((row['public_ipv4s'] as string[])[0])
       })
 
-      it('reaches it by its mapping and by its own address, and the guest sees the client', async () => {
+      it('makes the guest reachable at its mapping and at its address, and the guest sees the client', async () => {
         const [own = ''] = (await detail())['public_ipv4s'] as string[]
         expect([ask(hostAddress, hostPort), ask(own, guestPort)]).to.deep.equal([seen, seen])
         const { data } = await send('GET', '/routing')
@@ -149,7 +149,7 @@ describe('the network of a guest, from HTTP to packets', function () {
         })
       })
 
-      it('moves a mapping, adds a range, removes both; ports in use answer 409', async () => {
+      it('changes a mapping, adds and removes a range, and answers 409 for a port in use', async () => {
         const path = '/containers/web/port-mappings'
         const { port } = (await send('GET', '/containers/web/random-port')).data as { port: number }
         await send('PUT', `${path}/1`, { host_port: port })
@@ -171,7 +171,7 @@ describe('the network of a guest, from HTTP to packets', function () {
         expect([absent.status, absent.body.code]).to.deep.equal([404, 'not_found'])
       })
 
-      it('assigns ports of the configured range, and 409 if the host or a guest uses them otherwise', async () => {
+      it('maps only ports of the configured range, and answers 409 for ports that are in use or outside', async () => {
         const path = '/containers/web/port-mappings'
         const refused = async (method: string, to: string, body: object) => {
           const { status, body: answer } = await request(method, to, body)
@@ -182,14 +182,14 @@ describe('the network of a guest, from HTTP to packets', function () {
         expect(before.nat4).to.deep.equal({ used: 2, remaining: '39998', total: '40000' })
         const mapped = (before.nat4_mappings as { host_port: number }[]).map((one) => one.host_port)
         const [low, high] = [Math.min(...mapped), Math.max(...mapped)]
-        // Existing mappings would be outside.
+        // Existing mappings would be outside of these ranges.
         for (const range of [setPorts(low + 1, 65_535), setPorts(1024, high - 1), setPorts(high + 1, high + 9)])
           expect(await refused('PUT', '/routing', range)).to.deep.equal([409, 'port_conflict'])
         expect(await refused('PUT', '/routing', setPorts(1023, 65_535))).to.deep.equal([400, 'invalid_field'])
         expect((await send('GET', '/routing')).data).to.deep.equal(before)
         const { data: all } = await send('PUT', '/routing', setPorts(1024, 65_535))
         expect(all.nat4).to.deep.equal({ used: 2, remaining: '64510', total: '64512' })
-        // The agent's own port is now inside the range, but not available for mappings.
+        // The port of the agent is now inside the range, but mappings cannot use it.
         const own = Number(host.address.split(':')[1])
         expect(await refused('POST', path, { container_port: 1, host_port: own })).to.deep.equal([409, 'port_conflict'])
         const { data: narrow } = await send('PUT', '/routing', setPorts(low, high))
@@ -205,7 +205,7 @@ describe('the network of a guest, from HTTP to packets', function () {
         expect(ask(hostAddress, hostPort)).to.equal(seen)
       })
 
-      it('uses a host address either for mappings that name it, or for guests as part of the pool', async () => {
+      it('uses an address of the host either for mappings or as part of the pool', async () => {
         const second = `${prefix}.12`
         const ip = (...args: string[]) => spawnSync('ip', ['-n', host.namespace, 'address', ...args])
         expect(ip('add', `${second}/24`, 'dev', 'up0').status).to.equal(0)
@@ -225,7 +225,7 @@ describe('the network of a guest, from HTTP to packets', function () {
         ip('delete', `${second}/24`, 'dev', 'up0')
       })
 
-      it('closes and opens its firewall, in the state that If-Match names', async () => {
+      it('closes and opens the firewall, and rejects a change with an outdated If-Match', async () => {
         const path = '/containers/web/firewall'
         const rule = {
           direction: 'in',
@@ -269,7 +269,7 @@ describe('the network of a guest, from HTTP to packets', function () {
         expect([much.status, much.body.code]).to.deep.equal([409, 'resource_exhausted'])
       })
 
-      it('counts its traffic, and resets the count', async () => {
+      it('counts traffic, and resets the count', async () => {
         const path = '/containers/web/traffic'
         const used = async () => (await send('GET', path)).data as Record<string, number | string>
         expect(ask(hostAddress, hostPort)).to.equal(seen)
@@ -284,7 +284,7 @@ describe('the network of a guest, from HTTP to packets', function () {
         expect((await used())['total_used_bytes']).to.equal(0)
       })
 
-      it('delivers the sold rate in each direction, also after its interface was deleted', async () => {
+      it('limits the rate in each direction, even after the interface of the guest was deleted', async () => {
         const flow = (way: Way) => ({ at: inGuest(), host: client, port: flowPort, way })
         const expectSold = async (when: string): Promise<void> => {
           await expectRate(flow('down'), 10, when)
@@ -300,12 +300,12 @@ describe('the network of a guest, from HTTP to packets', function () {
         await expectSold('after a repair')
       })
 
-      it('repairs everything within seconds after somebody flushed all rules', async () => {
+      it('makes the guest reachable again within seconds after all nft rules were deleted', async () => {
         spawnSync('ip', ['netns', 'exec', host.namespace, 'nft', 'flush', 'ruleset'])
         await waitFor(() => ask(hostAddress, hostPort) === seen, { what: 'the rules to be back' })
       })
 
-      it('stops and blocks it when its quota is used up, until the count is reset', async () => {
+      it('stops and blocks the guest when its quota is used up, until the count is reset', async () => {
         const [own = ''] = (await detail())['public_ipv4s'] as string[]
         const limit = { monthly_traffic_gb: 1, traffic_action: 'stop' }
         await send('PUT', '/containers/web/traffic-limit', limit)
@@ -313,7 +313,7 @@ describe('the network of a guest, from HTTP to packets', function () {
         children.push(sender)
         await waitFor(async () => (await detail())['policy_blocked'] === true, {
           what: 'the quota to be used up',
-        }).finally(() => sender.kill()) // under the flood a virtual machine would shut down slowly
+        }).finally(() => sender.kill()) // the flood would delay the shutdown of a virtual machine
         await waitFor(async () => (await detail())['status'] === 'stopped', { what: 'its end' })
         expect(await detail()).to.include({ policy_blocked: true, policy_reason: 'traffic quota used up' })
         const refused = await request('POST', '/containers/web/start')
@@ -325,9 +325,9 @@ describe('the network of a guest, from HTTP to packets', function () {
         expect(ask(hostAddress, hostPort)).to.equal(seen)
       })
 
-      // For a virtual machine the quota test above covers the same operations.
+      // For virtual machines, the test of the quota covers the same operations.
       const itForContainers = kind.name === 'lxc' ? it : () => undefined
-      itForContainers('ends at its expiry, is blocked, and starts again once that is put off', async () => {
+      itForContainers('stops and blocks the guest at its expiry, and permits its start after the expiry is removed', async () => {
         await send('PUT', '/containers/web/expiry', { expires_at: '2020-01-01' })
         await waitFor(async () => (await detail())['status'] === 'stopped')
         expect(await detail()).to.include({ policy_blocked: true, policy_reason: 'expired' })
@@ -339,7 +339,7 @@ describe('the network of a guest, from HTTP to packets', function () {
         expect(ask(hostAddress, hostPort)).to.equal(seen)
       })
 
-      it('reports the actual segment and IPv6', async () => {
+      it('reports the use of addresses on the segment, and that IPv6 is not available', async () => {
         const [own = ''] = (await detail())['public_ipv4s'] as string[]
         const scan = { cidr: `${prefix}.0/26`, interface: 'up0' }
         const { data } = await send('POST', '/routing/ipv4-scan', scan)
@@ -360,14 +360,14 @@ describe('the network of a guest, from HTTP to packets', function () {
         expect([none.status, none.body.code]).to.deep.equal([409, 'resource_exhausted'])
       })
 
-      it('warns in the host’s report about another program’s table that drops the packets of guests', async () => {
+      it('warns in the host report about a table of another program that drops packets of guests', async () => {
         const foreign = 'add table inet other; add chain inet other closed'
         const head = '{ type filter hook forward priority 0; policy drop; }'
         const nft = (script: string) => spawnSync('ip', ['netns', 'exec', host.namespace, 'nft', script])
         const warnings = async () => (await send('GET', '/host-report')).data.warnings as string[]
         const warned = async () => (await warnings()).some((text) => text.includes('table inet other'))
         expect(nft(`${foreign} ${head}`).status).to.equal(0)
-        // The kernel reports foreign tables, the network is compared every 3 s, and the report is sent every 5 s.
+        // The agent compares the network every 3 s, and sends a report every 5 s.
         await waitFor(warned, { what: 'a warning' })
         expect((await send('GET', '/host-report')).data.summary.status).to.equal('warning')
         expect(ask(hostAddress, hostPort)).to.equal('')
@@ -375,7 +375,7 @@ describe('the network of a guest, from HTTP to packets', function () {
         expect(ask(hostAddress, hostPort)).to.equal(seen)
       })
 
-      it('removes everything it added', async () => {
+      it('removes the guest, its mappings and the pool', async () => {
         const [own = ''] = (await detail())['public_ipv4s'] as string[]
         const kept = await request('PUT', '/routing', { items: [] })
         expect([kept.status, kept.body.code]).to.deep.equal([409, 'address_in_use'])

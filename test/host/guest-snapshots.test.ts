@@ -9,7 +9,7 @@ import { powerOrder, reinstallOrder, resetPasswordOrder } from '../support/host/
 import { RealDomain } from '../support/host/real-domain.js'
 import { waitFor } from '../support/wait.js'
 
-/** Real LXC guests on btrfs, through the agent's own operations. */
+/** Tests real containers on btrfs with the operations of the agent. */
 describe('snapshots of guests', function () {
   const real = new RealDomain('gsn')
   let nowMs = Date.now()
@@ -32,7 +32,7 @@ describe('snapshots of guests', function () {
   const file = (name: string): string => join(host.volumes.pathOf(uuid), 'root', name)
   const record = () => real.record(uuid)
 
-  it('restore exactly the former content, for a guest that writes', async () => {
+  it('restore exactly the former content of a running guest that writes', async () => {
     inside('echo before >/root/data; (i=0; while :; do i=$((i+1)); echo $i >>/root/log; done) >/dev/null 2>&1 &')
     const id = await take()
     inside('echo after >/root/data; echo new >/root/later')
@@ -62,7 +62,7 @@ describe('snapshots of guests', function () {
     expect(inside('cat /root/data')).to.equal('before')
   })
 
-  it('leave a guest its full disk size after a rewrite, a restore, a reinstall and a deletion', async () => {
+  it('leave a guest its full disk size after it rewrote its disk, a restore, a reinstall and a deletion', async () => {
     const bought = 1024
     const own = await real.create('full')
     const run = (command: string): string => real.inside(own, command)
@@ -76,8 +76,8 @@ describe('snapshots of guests', function () {
     expect(fill('data', 600)).to.match(/600\+0 records out/)
     const snapshotId = await order('snapshotCreate', { description: '' })
     expect(limitMib()).to.be.within(bought + 600, bought + 610)
-    expect(fill('data', 600)).to.match(/600\+0 records out/) // all of it rewritten
-    expect(fill('more', 400)).to.match(/400\+0 records out/) // up to the disk size
+    expect(fill('data', 600)).to.match(/600\+0 records out/) // the guest rewrites all data
+    expect(fill('more', 400)).to.match(/400\+0 records out/) // the guest fills its disk
     expect(fill('beyond', 200)).to.match(/quota exceeded/i)
     await order('snapshotRestore', { snapshotId })
     expect(run('ls /root')).to.equal('data')
@@ -93,7 +93,7 @@ describe('snapshots of guests', function () {
     expect(fill('beyond', 100)).to.match(/quota exceeded/i)
   })
 
-  it('are taken by its schedule, which deletes only its own', async () => {
+  it('are created by a schedule, which deletes only snapshots that it created', async () => {
     const hand = await take()
     const wanted = { enabled: true, intervalHours: 1, time: '00:00', retention: 1, createdBy: 'test' }
     await setSnapshotSchedule(domain.context, { uuid, ifRevision: 0 }, wanted)

@@ -12,7 +12,7 @@ import { waitFor } from '../support/wait.js'
 
 const mib = 1024 ** 2
 
-/** An LXC guest sees its limits, and its root cannot change them. */
+/** A container sees its own limits, and root in it cannot change them. */
 describe('the processors that a guest sees', function () {
   const lab = useLxcHost({ name: 'btest-view', prefix: 'xvw', subnet: '10.214.77', lxcfs: true })
   const online = readOnlineCpus(undefined)
@@ -21,7 +21,7 @@ describe('the processors that a guest sees', function () {
   const withCpus = (cpus: readonly number[], vcpuMilli: number): Partial<Machine> => ({
     limits: { ...lab.host.machine().limits, cpus, vcpuMilli },
   })
-  /** Counts processors like programs: by affinity, by /proc, by /sys. */
+  /** Counts processors in each way that programs use: by affinity, in /proc/cpuinfo and in /proc/stat. */
   const counts = (machine: Machine): string =>
     inside(machine, 'nproc; grep -c ^processor /proc/cpuinfo; grep -c "^cpu[0-9]" /proc/stat').replaceAll('\n', ' ')
 
@@ -33,12 +33,12 @@ describe('the processors that a guest sees', function () {
     ['half a processor', 500],
     ['a processor', 1000],
   ] as const)
-    it(`are one: ${what}`, async () => {
+    it(`are one for a limit of ${what}`, async () => {
       const machine = await lab.started(withCpus([online[1]!], vcpuMilli))
       expect(counts(machine)).to.equal('1 1 1')
     })
 
-  it('increase and decrease with the limit', async () => {
+  it('change with the limit while the guest runs', async () => {
     const machine = await lab.started(withCpus([online[1]!], 1000))
     for (const [cpus, vcpuMilli] of [
       [online.slice(0, 2), 2000],
@@ -54,7 +54,7 @@ describe('the processors that a guest sees', function () {
     }
   })
 
-  it('are not increased by root in the guest', async () => {
+  it('cannot be increased by root in the guest', async () => {
     const machine = await lab.started(withCpus([online[1]!], 1000))
     const all = formatCpuList(online)
     inside(
@@ -68,7 +68,7 @@ describe('the processors that a guest sees', function () {
     )
   })
 
-  it('are its own, as are memory, swap, time and load', async () => {
+  it('are only its own, and so are memory, swap, uptime and load', async () => {
     const machine = await lab.started()
     const { memoryBytes, swapBytes } = machine.limits
     const [memory, swap] = inside(machine, "awk '/^(MemTotal|SwapTotal)/ { print $2 }' /proc/meminfo").split('\n')
@@ -83,7 +83,7 @@ describe('the processors that a guest sees', function () {
   })
 })
 
-/** By the agent's own operations and settings. */
+/** Uses the operations and settings of the agent. */
 describe('processors that guests share', function () {
   const real = new RealDomain('gpr')
   const online = readOnlineCpus(undefined)
@@ -101,26 +101,26 @@ describe('processors that guests share', function () {
     parseCpuList(real.inside(uuid, "sed -n 's/^Cpus_allowed_list:\\t//p' /proc/self/status"))
   const setVcpus = (uuid: string, vcpuMilli: number) =>
     setLimits(real.domain.context, { uuid, ifRevision: 0 }, { wanted: { vcpuMilli }, capacity: real.domain.capacity })
-  /** How often each is a guest's. */
+  /** Number of guests that each processor has. */
   const spread = (of: readonly string[]): number[] => {
     const all = of.flatMap((uuid) => cpusOf(uuid))
     return online.map((cpu) => all.filter((one) => one === cpu).length)
   }
 
-  it('are as many as configured, and spread', () => {
+  it('are as many as configured, and distributed evenly', () => {
     for (const uuid of uuids) expect(cpusOf(uuid)).to.have.length(1)
     const counts = spread(uuids)
     expect(Math.max(...counts) - Math.min(...counts)).to.be.at.most(1)
   })
 
-  it('change with the limit, while the guest runs', async () => {
+  it('change with the limit of a guest while it runs', async () => {
     await setVcpus(uuids[0]!, 1500)
     expect(cpusOf(uuids[0]!)).to.have.length(2)
     await setVcpus(uuids[0]!, 500)
     expect(cpusOf(uuids[0]!)).to.have.length(1)
   })
 
-  it('stay over a restart of the guest, and of the agent', async () => {
+  it('stay the same after a restart of a guest or the agent', async () => {
     const before = uuids.map(cpusOf)
     await real.done(powerOrder('restart', uuids[1]!).order)
     const { context } = real.domain
@@ -131,7 +131,7 @@ describe('processors that guests share', function () {
     expect(context.store.list().map((record) => anew.cpusOf(record))).to.deep.equal(before)
   })
 
-  it('are balanced once guests have ended', async () => {
+  it('are distributed evenly again after guests were deleted', async () => {
     const crowded = cpusOf(uuids[0]!)[0]
     const gone = uuids.filter((uuid) => cpusOf(uuid)[0] !== crowded)
     for (const uuid of gone) {

@@ -16,7 +16,7 @@ const prefix = 'bthx'
 const newNet = 0x40000000
 const errno = { ENOSYS: 38, ENOPROTOOPT: 92 }
 
-/** True with CAP_SYS_RESOURCE: without it the host's root has no more message queues than one guest. */
+/** True if root has CAP_SYS_RESOURCE. Without it the limit of message queues cannot be raised on the host. */
 function mayRaiseLimits(): boolean {
   const capabilities = /^CapEff:\s*([0-9a-f]+)$/m.exec(readFileSync('/proc/self/status', 'utf8'))?.[1]
   return ((BigInt(`0x${capabilities ?? '0'}`) >> 24n) & 1n) === 1n
@@ -26,7 +26,7 @@ function filtersOf(pid: number): number {
   return Number(/^Seccomp_filters:\s*(\d+)$/m.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))?.[1])
 }
 
-/** Root inside an unprivileged guest attacks the host and its neighbours. */
+/** Root in an unprivileged container attacks the host and other guests. */
 describe('a hostile guest', function () {
   const lab = useLxcHost({ name: 'btest-hostile', prefix, subnet: '10.214.41', lxcfs: true })
   const held: ChildProcess[] = []
@@ -47,7 +47,7 @@ describe('a hostile guest', function () {
     for (const child of held.splice(0)) child.kill('SIGKILL')
   })
 
-  /** Runs a command through the guest's init: lxc-attach gives fewer rights than the guest's own processes have. */
+  /** Runs a command through systemd in the guest, because lxc-attach would give it fewer rights. */
   const runsItself = (machine: Machine, ...command: string[]): { status: number | null; said: string } => {
     const words = lab.attach(machine, 'systemd-run', '--pipe', '--wait', '--quiet', ...command)
     const { status, stdout, stderr } = spawnSync('lxc-attach', words, { encoding: 'utf8' })
@@ -61,7 +61,7 @@ describe('a hostile guest', function () {
     const result = spawnSync('lxc-attach', lab.attach(machine, 'perl', '-e', code), { encoding: 'utf8' })
     return `${result.stdout}${result.stderr}`.trim()
   }
-  /** The number of things that the code took. It holds them until the test ends. */
+  /** Runs code that takes as many resources as it can until the test ends. @returns the number of resources */
   const holds = async (machine: Machine, code: string): Promise<number> => {
     const child = spawn('lxc-attach', lab.attach(machine, 'perl', '-e', `$hold = 1; ${code}`))
     held.push(child)
@@ -82,7 +82,7 @@ describe('a hostile guest', function () {
     expect(Number(bound)).to.equal(subgroups.most)
   })
 
-  it('can only open sockets of the families that servers use, by any system call', async () => {
+  it('can open only sockets of families that servers use, whatever system call it uses', async () => {
     const machine = await lab.started()
     await lab.booted(machine)
     expect(runsPerl(machine, attacks.families)).to.equal('1 2 10 16 17')
@@ -99,20 +99,20 @@ describe('a hostile guest', function () {
     expect(opened(vsock)).to.equal(0)
   })
 
-  it('cannot create packet rings, whose memory counts for no cgroup', async () => {
+  it('cannot create packet rings, whose memory no cgroup counts', async () => {
     const machine = await lab.started()
     await lab.booted(machine)
     expect(runsPerl(machine, attacks.packetRings)).to.equal(`${errno.ENOPROTOOPT} ${errno.ENOPROTOOPT}`)
   })
 
-  it('has no keyrings, which no namespace separates', async () => {
+  it('has no keyrings, because no namespace separates them', async () => {
     const machine = await lab.started()
     await lab.booted(machine)
     const code = 'my @text = ("user", "x", "y"); syscall(248, @text, 1, -3); print $! + 0'
     expect(runsPerl(machine, code)).to.equal(`${errno.ENOSYS}`)
   })
 
-  it('shares its limit of network namespaces between all its users, without affecting its neighbour', async () => {
+  it('has one limit of network namespaces for all its users, and cannot use up those of other guests', async () => {
     const [machine, neighbour] = [await lab.started(), await lab.started()]
     const most = namespaceBounds.counts.max_net_namespaces ?? 0
     expect(await holds(machine, attacks.namespaces(newNet))).to.be.within(1, most)
@@ -127,15 +127,15 @@ describe('a hostile guest', function () {
     ['queued signals', attacks.pendingSignals, 10_000],
     ['inotify instances', attacks.inotify, 1000],
   ] as const)
-    it(`cannot use up the ${what} of others`, async function () {
-      if (what === 'message queues' && !mayRaiseLimits()) this.skip() // they need CAP_SYS_RESOURCE
+    it(`cannot use up the ${what} of other guests`, async function () {
+      if (what === 'message queues' && !mayRaiseLimits()) this.skip() // requires CAP_SYS_RESOURCE
       const [machine, neighbour] = [await lab.started(), await lab.started()]
       const taken = await holds(machine, code)
       expect(taken).to.be.at.least(least)
       expect(await holds(neighbour, code), `next to ${taken}`).to.be.at.least(least)
     })
 
-  describe('of devices of the host', () => {
+  describe('that tries to use devices of the host', () => {
     type Node = readonly [major: number, minor: number]
     const nodes: Record<'tun' | 'fuse' | 'kvm' | 'ptmx', Node> = {
       tun: [10, 200],
@@ -143,12 +143,12 @@ describe('a hostile guest', function () {
       kvm: [10, 232],
       ptmx: [5, 2],
     }
-    /** Creates a device node on the disk, as in a foreign image. */
+    /** Creates a device node on the disk of the guest, as a foreign image could contain one. */
     const plant = ({ volume }: Machine, [major, minor]: Node): void => {
       spawnSync('mknod', ['-m', '666', `${volume}/root/planted`, 'c', `${major}`, `${minor}`])
     }
 
-    it('cannot open devices by default, whatever node it creates or has on its disk', async () => {
+    it('cannot open devices by default, even if it has a node of them on its disk', async () => {
       for (const [name, numbers] of Object.entries(nodes)) {
         const machine = await lab.started()
         plant(machine, numbers)
@@ -160,7 +160,7 @@ describe('a hostile guest', function () {
       expect(tries(machine, attacks.fuse)).to.equal('open: No such file or directory')
     })
 
-    it('creates tun interfaces only in its own network, if permitted', async () => {
+    it('can create tun interfaces only in its own network, if it may use tun', async () => {
       const machine = await lab.started({ devices: ['tun'] })
       const words = lab.attach(machine, 'perl', '-e', `$hold = 1; ${attacks.tun}`)
       const child = spawn('lxc-attach', words)
@@ -174,8 +174,8 @@ describe('a hostile guest', function () {
       expect(tries(machine, attacks.fuse)).to.match(/^open: /)
     })
 
-    it('mounts user-space file systems only for itself, if permitted', async function () {
-      if (!existsSync('/dev/fuse')) this.skip() // the host may lack it
+    it('can mount FUSE file systems only for itself, if it may use FUSE', async function () {
+      if (!existsSync('/dev/fuse')) this.skip() // the host has no FUSE
       const machine = await lab.started({ devices: ['fuse'] })
       const child = spawn('lxc-attach', lab.attach(machine, 'perl', '-e', `$hold = 1; ${attacks.fuse}`))
       held.push(child)
@@ -184,13 +184,13 @@ describe('a hostile guest', function () {
       expect(readFileSync('/proc/self/mountinfo', 'utf8')).to.not.contain(' - fuse attack ')
       const { pid } = await lab.observed(machine)
       expect(readFileSync(`/proc/${pid}/mountinfo`, 'utf8')).to.contain(' - fuse attack ')
-      // The kernel rejects even the host's root instead of waiting for an answer of the guest.
+      // The kernel rejects even root on the host, which would have to wait for an answer of the guest.
       expect(() => readdirSync(`/proc/${pid}/root/mnt`)).to.throw(/EACCES/)
       expect(tries(machine, attacks.tun)).to.match(/^open: /)
     })
   })
 
-  it('sees no command line of the host, and has the same limits after a reboot', async () => {
+  it('does not see the kernel command line of the host, and has the same limits after a reboot', async () => {
     const machine = await lab.started()
     expect(lab.host.inside(machine, 'cat', '/proc/cmdline')).to.equal('')
     const { startTime, pid } = await lab.observed(machine)

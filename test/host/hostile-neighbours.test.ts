@@ -9,7 +9,7 @@ import { attack, describeQuiet, killQuickly, startHostile, watchQuiet } from '..
 import { useLxcHost } from '../support/host/lxc-lab.js'
 import { waitFor } from '../support/wait.js'
 
-/** docs/design/guest-confinement.md used HOSTILE_GUESTS=24 HOSTILE_SECONDS=30. */
+/** The figures in docs/design/guest-confinement.md are from HOSTILE_GUESTS=24 HOSTILE_SECONDS=30. */
 const guests = Number(env.HOSTILE_GUESTS ?? 3)
 const seconds = Number(env.HOSTILE_SECONDS ?? 10)
 
@@ -33,7 +33,7 @@ describe('hostile guests next to a quiet one', function () {
     await restoreKernelSettings(state, createLogger({ name: 'test', level: 'error' }), file)
   })
 
-  it('leave it usable: reachable, with its files intact', async () => {
+  it('do not prevent it from answering and writing to its disk', async () => {
     const quiet = await lab.started()
     await lab.booted(quiet)
     const alone = await watchQuiet(lab, quiet, seconds)
@@ -54,7 +54,7 @@ describe('hostile guests next to a quiet one', function () {
     console.log(describeQuiet('alone', alone))
     console.log(describeQuiet(`next to ${guests}`, beside))
     await killQuickly(hostile, lab)
-    // An attempt of more than 5 s counts as failed; docs/design/guest-confinement.md has figures.
+    // An attempt that takes more than 5 s counts as failed. docs/design/guest-confinement.md contains figures.
     expect(beside.ssh.failed, 'greetings').to.be.at.most(beside.ssh.count / 2)
     expect(beside.ping.failed, 'pings').to.be.at.most(beside.ping.count / 10)
     expect(beside.fsync.count).to.be.above(0)
