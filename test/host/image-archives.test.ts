@@ -30,7 +30,7 @@ describe('archives of root filesystems', function () {
   })
   after(() => scratch.wipe())
 
-  /** An empty subvolume with this size limit. */
+  /** Creates an empty subvolume with this size limit. */
   async function target(bytes: number): Promise<string> {
     const path = join(pool.images, `.unpacked-${next++}`)
     sh('btrfs', '-q', 'subvolume', 'create', path)
@@ -42,7 +42,7 @@ describe('archives of root filesystems', function () {
       () => 'done',
       (error: { code?: string; message: string }) => error.code ?? error.message,
     )
-  /** Everything outside that an archive could have changed. */
+  /** Describes everything outside of the target that an archive could have changed. */
   const outside = (): unknown => ({
     canary: readFileSync(canary, 'utf8'),
     beside: readdirSync(`${scratch.path}/outside`),
@@ -54,7 +54,7 @@ describe('archives of root filesystems', function () {
     modes: ['/etc', '/dev', '/sys'].map((place) => statSync(place).mode),
   })
 
-  it('change nothing outside if they are hostile, and stay within their limit', async () => {
+  it('change nothing outside of the target if they are hostile, and do not exceed its size limit', async () => {
     const names = readdirSync(archives)
     expect(names).to.have.length.of.at.least(60)
     const before = outside()
@@ -64,7 +64,7 @@ describe('archives of root filesystems', function () {
       answers.set(name, await unpack(join(archives, name), path))
       expect(outside(), name).to.deep.equal(before)
       expect(lstatSync(path).isDirectory(), name).to.equal(true)
-      // Anybody may create 0:0, which is not a device: overlayfs marks deleted files with it.
+      // Any user may create the node 0:0, with which overlayfs marks deleted files. It is not a device.
       const devices = sh('find', path, '(', '-type', 'b', '-o', '-type', 'c', ')', '!', '-name', 'whiteout')
       expect(devices, name).to.equal('')
     }
@@ -77,7 +77,7 @@ describe('archives of root filesystems', function () {
     expect([...answersOf(/^device-(null|mem|loop)$/)]).to.deep.equal(['image_invalid'])
   })
 
-  it('keep owners, modes, capabilities and links; /dev is omitted', async () => {
+  it('are unpacked with owners, modes, capabilities and links, but without /dev', async () => {
     const source = `${scratch.path}/source`
     for (const directory of ['bin', 'dev', 'etc', 'home/user']) mkdirSync(join(source, directory), { recursive: true })
     writeFileSync(join(source, 'bin/su'), 'su')
@@ -157,7 +157,7 @@ describe('archives of root filesystems', function () {
       ['a zip archive', (file: string) => (rmSync(join(source, 'dev/null')), zip(source, file, '.'))],
       ['an export of LXD or Incus', (file: string) => sh('tar', '-caf', file, '-C', exported, '.')],
       [
-        'an export without "./" in its names, by zstd',
+        'an export by zstd without "./" in its names',
         (file: string) => sh('tar', '--zstd', '-cf', file, '-C', exported, 'metadata.yaml', 'rootfs', 'templates'),
       ],
       [
@@ -176,7 +176,7 @@ describe('archives of root filesystems', function () {
         expectFilled(path)
       })
 
-    it('keep a folder called rootfs that is not an export', async () => {
+    it('may contain a folder called rootfs without being an export', async () => {
       const other = `${scratch.path}/no-export`
       mkdirSync(join(other, 'rootfs/etc'), { recursive: true })
       mkdirSync(join(other, 'etc'))
@@ -187,7 +187,7 @@ describe('archives of root filesystems', function () {
     })
   })
 
-  it('end with their operation, including all processes they started', async () => {
+  it('are no longer unpacked, by any process, after their operation was canceled', async () => {
     const stop = new AbortController()
     const path = await target(1024 * mib)
     const archive = `${scratch.path}/long.tar`

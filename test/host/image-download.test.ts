@@ -43,7 +43,7 @@ describe('downloads of images', function () {
     answer = serve({})
   })
 
-  /** Serves the content with ranges, like a good server. */
+  /** Answers range requests correctly. @param cutAfter bytes after which each connection ends */
   function serve({ cutAfter = Infinity, etag = '"v1"', body = content }): Answer {
     return (request, response) => {
       const from = Number(/^bytes=(\d+)-$/.exec(request.headers.range ?? '')?.[1] ?? 0)
@@ -70,14 +70,14 @@ describe('downloads of images', function () {
   }
   const isWhole = (): boolean => existsSync(file) && readFileSync(file).equals(content)
 
-  it('arrive complete, and report their progress', async () => {
+  it('are complete, and report their progress', async () => {
     const reports: DownloadProgress[] = []
     expect(await get({}, { report: (progress) => reports.push(progress) })).to.equal('done')
     expect(isWhole()).to.equal(true)
     expect(reports.at(-1)).to.include({ receivedBytes: content.length, totalBytes: content.length })
   })
 
-  it('resume after a cut connection, any number of times', async () => {
+  it('resume after each connection that ended early', async () => {
     answer = serve({ cutAfter: 1_000_000 })
     expect(await get()).to.equal('done')
     expect(isWhole()).to.equal(true)
@@ -85,7 +85,7 @@ describe('downloads of images', function () {
     expect(asked.slice(1).every(({ range }) => range !== undefined)).to.equal(true)
   })
 
-  describe('from a server that ends its connections, and sends faster than the disk writes', () => {
+  describe('from a fast server that ends each connection after its answer', () => {
     const large = randomBytes(24_000_000)
     const cut = large.subarray(0, 20_000_000)
     const length = `Content-Length: ${large.length}`
@@ -98,12 +98,12 @@ describe('downloads of images', function () {
     afterEach(() => raw.close())
 
     for (const [what, head, body, outcome] of [
-      ['are whole with a length', length, large, 'done'],
-      ['are whole without one', 'Server: x', large, 'done'],
-      ['are whole in chunks', chunked, Buffer.concat([chunk(large), Buffer.from('0\r\n\r\n')]), 'done'],
+      ['are complete if their length was announced', length, large, 'done'],
+      ['are complete if their length is unknown', 'Server: x', large, 'done'],
+      ['are complete if they use chunks', chunked, Buffer.concat([chunk(large), Buffer.from('0\r\n\r\n')]), 'done'],
       ['fail if they are shorter than announced', length, cut, 'download_failed'],
       ['fail if the last chunk is missing', chunked, chunk(large), 'download_failed'],
-      ['are rejected if they were cut without any sign', 'Server: x', cut, 'checksum_mismatch'],
+      ['are rejected by their checksum if their end is missing', 'Server: x', cut, 'checksum_mismatch'],
     ] as const)
       it(what, async () => {
         raw = await startRawServer(closing(`200 OK\r\n${head}`, body))
@@ -112,7 +112,7 @@ describe('downloads of images', function () {
       })
   })
 
-  it('resume after a cancellation in the middle', async () => {
+  it('resume with the received part after a cancellation', async () => {
     const stop = new AbortController()
     answer = (_, response) => {
       response.writeHead(200, { etag: '"v1"', 'content-length': content.length })
@@ -130,14 +130,14 @@ describe('downloads of images', function () {
     expect(isWhole()).to.equal(true)
   })
 
-  it('start over if the file on the server has changed', async () => {
+  it('start again if the file on the server has changed', async () => {
     answer = serve({ cutAfter: 1_000_000, etag: '"old"', body: randomBytes(3_000_000) })
     server.once('request', () => (answer = serve({})))
     expect(await get()).to.equal('done')
     expect(isWhole()).to.equal(true)
   })
 
-  it('start over once if the earlier part is wrong', async () => {
+  it('start again if the part that was received before is wrong', async () => {
     answer = serve({})
     await get()
     truncateSync(file, 2_000_000)
@@ -152,7 +152,7 @@ describe('downloads of images', function () {
     expect(existsSync(file)).to.equal(false)
   })
 
-  it('are aborted if they are too large, as announced or as sent', async () => {
+  it('are aborted if the announced or received size is too large', async () => {
     expect(await get({ maxBytes: 2_000_000 })).to.equal('download_too_large')
     answer = (_, response) => {
       response.writeHead(200)
@@ -161,12 +161,12 @@ describe('downloads of images', function () {
     expect(await get({ maxBytes: 2_000_000 })).to.equal('download_too_large')
   })
 
-  it('are rejected at the start without enough free space', async () => {
+  it('are rejected at their start if there is not enough free space', async () => {
     answer = (_, response) => void response.writeHead(200, { 'content-length': 2 ** 50 }).write('x')
     expect(await get({ maxBytes: 2 ** 51 })).to.equal('storage_full')
   })
 
-  it('fail at once if the server rejects them, and after some attempts if it breaks', async () => {
+  it('fail at once if the server rejects them, and after some attempts if it has an error', async () => {
     answer = (_, response) => response.writeHead(404).end()
     expect(await get()).to.equal('download_failed')
     expect(asked).to.have.length(1)
@@ -207,7 +207,7 @@ describe('downloads of images', function () {
     }
   })
 
-  it('abort if a server sends almost nothing, even if it continues', async () => {
+  it('are aborted if the server sends too slowly, even if it continues to send', async () => {
     const drips = new Set<NodeJS.Timeout>()
     answer = (_, response) => {
       response.writeHead(200, { 'content-length': content.length, etag: '"v1"' })
@@ -220,7 +220,7 @@ describe('downloads of images', function () {
     for (const drip of drips) clearInterval(drip)
   })
 
-  it('connect to the checked address of a name, and to no name with a rejected address', async () => {
+  it('connect only to the checked address of a name, and never if one of its addresses is rejected', async () => {
     const port = new URL(base).port
     const names = (...addresses: string[]): { lookup: typeof lookup } => {
       const resolve = (_: string, __: object, done: (error: null, found: object[]) => void): void =>

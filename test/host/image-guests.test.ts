@@ -80,7 +80,7 @@ describe('foreign images and their guests', function () {
   }
   const remove = (templateId: string): Promise<unknown> => call(images.deleteImage.bind(images), { templateId })
 
-  /** Creates an archive of a busybox tree with additions of a test. */
+  /** Creates an archive of a BusyBox tree. @param add changes the tree before */
   function archiveOf(name: string, add: (root: string) => void = () => undefined, compress = '--xz'): Buffer {
     const root = `${scratch.path}/${name}`
     mkdirSync(root, { recursive: true })
@@ -123,10 +123,10 @@ describe('foreign images and their guests', function () {
     ...command,
   ]
   const attach = (id: number, ...command: string[]): string => sh('lxc-attach', ...attachArguments(id, command))
-  /** Output of a command in the guest, whatever its exit code. */
+  /** Returns the output of a command in the guest, even if it fails. */
   const tryAttach = (id: number, ...command: string[]): string =>
     spawnSync('lxc-attach', attachArguments(id, command), { encoding: 'utf8' }).stdout
-  /** Creates a running guest. */
+  /** Creates and starts a guest. */
   async function make(templateId: string, spec: object = {}): Promise<{ id: number; uuid: string }> {
     const request = createRequest(nextId++, `img-${nextId}`, { templateId, ...spec })
     await createGuest(operations, request)
@@ -155,7 +155,7 @@ describe('foreign images and their guests', function () {
       server.offered.push({ distro: 'fedora', release: '43', file: 'alpine.tar.xz', sha256: '0'.repeat(64) })
     })
 
-    it('are downloaded, published completely and read-only, and a guest boots from one', async () => {
+    it('are available read-only after a complete download, and guests boot from them', async () => {
       await operationDone(operations, await download('alpine-3.22'))
       expect(sh('btrfs', 'property', 'get', imagesOf('alpine-3.22'), 'ro')).to.equal('ro=true\n')
       expect(left()).to.deep.equal([])
@@ -173,7 +173,7 @@ describe('foreign images and their guests', function () {
       await drop(guest)
     })
 
-    it('are downloaded at the first use', async () => {
+    it('are downloaded when a guest uses them first', async () => {
       server.manners = { cutAfter: 1_500_000 }
       const guest = await make('alpine-3.22')
       expect(attach(guest.id, 'cat', '/etc/template')).to.equal('alpine')
@@ -181,7 +181,7 @@ describe('foreign images and their guests', function () {
       await remove('alpine-3.22')
     })
 
-    it('can be canceled in the middle, without leftovers', async () => {
+    it('leave nothing behind when their download is canceled', async () => {
       server.manners = { stallAfter: 1_000_000 }
       const operation = await download('alpine-3.22')
       await waitFor(() => left().length > 0 && server.stalled > 0, { what: 'the download in the middle' })
@@ -191,7 +191,7 @@ describe('foreign images and their guests', function () {
       expect(existsSync(imagesOf('alpine-3.22'))).to.equal(false)
     })
 
-    it('are finished by the next agent if one is killed in the middle', async () => {
+    it('are completed by the restarted agent if it is killed during the download', async () => {
       server.manners = { stallAfter: 1_000_000 }
       const operation = await download('alpine-3.22')
       await waitFor(() => sizeOf('alpine-3.22') === 1_000_000, { what: 'the download in the middle' })
@@ -206,14 +206,14 @@ describe('foreign images and their guests', function () {
       await remove('alpine-3.22')
     })
 
-    it('are never available with another checksum', async () => {
+    it('are never available if their checksum differs', async () => {
       expect(await failed('fedora-43')).to.equal('checksum_mismatch')
       expect([left(), existsSync(imagesOf('fedora-43'))]).to.deep.equal([[], false])
     })
   })
 
   describe('from a URL', () => {
-    it('boot with a key, even without a shadow file and network configuration', async () => {
+    it('boot with an SSH key, even without a shadow file and a network configuration', async () => {
       const id = await addCustom(archiveOf('plain', (root) => rmSync(join(root, 'etc/shadow')), '--gzip'))
       await operationDone(operations, await download(id))
       const login = { sshAuthMode: 'key', sshPublicKey: publicKey }
@@ -226,7 +226,7 @@ describe('foreign images and their guests', function () {
       await drop(guest)
     })
 
-    it('boot from an export of LXD or Incus, even in a zip archive', async () => {
+    it('can be exports of LXD or Incus, even in a zip archive', async () => {
       const exported = `${scratch.path}/exported`
       mkdirSync(join(exported, 'rootfs'), { recursive: true })
       fillBusyboxTree(join(exported, 'rootfs'), 'exported')
@@ -245,7 +245,7 @@ describe('foreign images and their guests', function () {
       }
     })
 
-    it('keep their address with a complete Debian and permit root login, each with its own host keys', async () => {
+    it('can be a complete Debian, whose guests have their address, root login and own host keys', async () => {
       const root = `${scratch.path}/debian`
       mkdirSync(root)
       await unpackTestImage(root)
@@ -279,7 +279,7 @@ describe('foreign images and their guests', function () {
       await call(images.removeCustomImage.bind(images), { id })
     })
 
-    /** Removes the additions of our own image, and adds those of foreign images: DHCP, and SSH keys of the builder. */
+    /** Removes the changes of Berth's image, and adds those of foreign images: DHCP, and SSH keys of the builder. */
     function asFromElsewhere(root: string): void {
       const units = join(root, 'etc/systemd/system')
       for (const name of ['ssh-host-keys.service', 'ssh.service.wants/ssh-host-keys.service']) rmSync(join(units, name))
@@ -296,7 +296,7 @@ describe('foreign images and their guests', function () {
       writeFileSync(join(root, 'etc/machine-id'), `${'ab'.repeat(16)}\n`)
     }
 
-    /** Runs ssh from within the guest's network. */
+    /** Runs ssh(1) in the network of the guest. */
     function sshInside(id: number, password: string): string {
       const pid = sh('lxc-info', '-P', join(agent.directory, 'state/lxc'), '-n', `x${tag}-${id}`, '-pH').trim()
       const options = ['StrictHostKeyChecking=no', `UserKnownHostsFile=${scratch.path}/known-${id}`]
@@ -312,12 +312,12 @@ describe('foreign images and their guests', function () {
       symlinkSync(target, join(root, path))
     }
     for (const [what, add] of [
-      ['accounts that are a link to the host', links('etc/passwd', canary)],
-      ['a folder that is a link to the host', links('etc', scratch.path)],
-      ['no accounts', (root: string) => rmSync(join(root, 'etc/passwd'))],
-      ['a root that is a link', links('root', scratch.path)],
+      ['a link to the host as passwd file', links('etc/passwd', canary)],
+      ['a link to the host as etc folder', links('etc', scratch.path)],
+      ['no passwd file', (root: string) => rmSync(join(root, 'etc/passwd'))],
+      ['a link as home of root', links('root', scratch.path)],
     ] as const)
-      it(`are refused with ${what}`, async () => {
+      it(`are rejected if they have ${what}`, async () => {
         const id = await addCustom(archiveOf(randomUUID(), add))
         const before = readdirSync(scratch.path)
         expect(await failed(id)).to.equal('image_invalid')
@@ -342,7 +342,7 @@ describe('foreign images and their guests', function () {
       await call(images.removeCustomImage.bind(images), { id })
     })
 
-    it('are rejected if they are not an archive, or do not fit', async () => {
+    it('are rejected if they are not an archive or too large', async () => {
       const garbage = await addCustom(randomBytes(100_000))
       expect(await failed(garbage)).to.equal('image_invalid')
       const bomb = await addCustom(
@@ -356,7 +356,7 @@ describe('foreign images and their guests', function () {
       expect(left()).to.deep.equal([])
     })
 
-    it('are complete or absent whenever the agent is killed', async () => {
+    it('are either complete or absent whenever the agent is killed', async () => {
       const archive = archiveOf('many', (root) => {
         for (let i = 0; i < 4000; i++) writeFileSync(join(root, `var/file-${i}`), 'x'.repeat(5000))
       })

@@ -59,13 +59,13 @@ describe('images', function () {
     scratch.wipe()
   })
 
-  /** Processes of builds in this test's pool, found by their folder for temporary files. */
+  /** PIDs of builds in the pool of this test, found by the folder of their temporary files. */
   function builders(): string[] {
     return readdirSync('/proc').filter((pid) => {
       try {
         return /^\d+$/.test(pid) && readFileSync(`/proc/${pid}/environ`, 'latin1').includes(`TMPDIR=${pool.images}/`)
       } catch {
-        return false // ended meanwhile
+        return false // the process has ended
       }
     })
   }
@@ -90,7 +90,7 @@ describe('images', function () {
       await expectNothingLeft()
     })
 
-    it('report a mirror without the release, or not signed by Debian', async () => {
+    it('report a mirror that does not have the release, or one that is not signed by Debian', async () => {
       let signed = false
       const server: Server = createServer((request, response) => {
         const found = signed && request.url === '/debian/dists/bookworm/InRelease'
@@ -114,7 +114,7 @@ describe('images', function () {
         expect(await refusal(images.ensure(id, () => undefined, never))).to.equal('template_unknown')
     })
 
-    it('abort the build when the last waiting caller cancels', async () => {
+    it('are no longer built once the last waiting caller has canceled', async () => {
       const [first, second] = [new AbortController(), new AbortController()]
       const stages: string[] = []
       const waits = [
@@ -130,7 +130,7 @@ describe('images', function () {
       await expectNothingLeft()
     })
 
-    it('leave no process when the agent is killed, and nothing after the next start', async () => {
+    it('leave no process after a kill of the agent, and nothing at all after its next start', async () => {
       const script = `
         import { openPool } from '${moduleUrl('agent/storage/pool.ts')}'
         import { Trash } from '${moduleUrl('agent/storage/trash.ts')}'
@@ -161,10 +161,10 @@ describe('images', function () {
   describe('debian-12', () => {
     const image = (path: string): string => `${pool.images}/debian-12/${path}`
 
-    it('is built once for all waiting callers, with progress', async () => {
+    it('is built once for all waiting callers, which get reports of the progress', async () => {
       const fractions: number[] = []
       const before = changes.revision
-      const umask = process.umask(0o077) // as in the agent's unit
+      const umask = process.umask(0o077) // as the systemd unit of the agent does
       await Promise.all([
         images.ensure('debian-12', (fraction) => fractions.push(fraction), never),
         images.ensure('debian-12', () => undefined, never),
@@ -179,7 +179,7 @@ describe('images', function () {
       await cacheTestImage(pool)
     })
 
-    it('is available at once the next time, and found again by a new journal', async () => {
+    it('is available without another build, even for an agent with a new journal', async () => {
       await images.ensure('debian-12', () => undefined, never)
       const other = new Changes(openDatabase(`${scratch.path}/other.db`))
       const again = await startImages({
@@ -212,7 +212,7 @@ describe('images', function () {
       expect(readFileSync(image('etc/shadow'), 'utf8')).to.match(/^root:[*!]+:/m)
     })
 
-    it('has only Debian’s owners, modes and devices', () => {
+    it('contains only files with the owners and modes of Debian, and no devices', () => {
       const setuid = sh('find', image(''), '-xdev', '-type', 'f', '-perm', '/6000', '-printf', '%P %U %m\n')
       expect(setuid.trim().split('\n').sort()).to.deep.equal(debianSetuid)
       expect(sh('find', image(''), '-xdev', '(', '-type', 'b', '-o', '-type', 'c', ')')).to.equal('')
@@ -220,12 +220,12 @@ describe('images', function () {
       expect(sh('find', image(''), '-xdev', '-perm', '-o+w', '!', '-type', 'l', '!', '-perm', '-1000')).to.equal('')
     })
 
-    it('has the same read permissions as Debian’s files', () => {
+    it('closes only the directories that Debian closes for other users', () => {
       const closed = sh('find', image(''), '-xdev', '-type', 'd', '!', '-perm', '-005', '-printf', '%P\n')
       expect(closed.trim().split('\n').sort()).to.deep.equal(debianClosed)
     })
 
-    it('boots as two guests that share no identity', async () => {
+    it('boots in two guests, which have different identities', async () => {
       const guests = ['btest-images-a', 'btest-images-b'].map((name) => new HandmadeGuest(name, pool, scratch.path))
       try {
         for (const guest of guests) guest.start()
@@ -249,7 +249,7 @@ describe('images', function () {
           'active\nactive\nactive\n',
         )
         loginBySsh(guests[0]!, scratch.path)
-        // It starts with the first request to it.
+        // systemd-logind starts only with the first request to it.
         const [guest] = guests
         expect(guest!.attach('systemctl', 'show', '-PActiveState', 'systemd-logind')).to.equal('inactive\n')
         expect(guest!.attach('loginctl', 'list-users', '--no-legend')).to.equal('')
@@ -263,7 +263,7 @@ describe('images', function () {
       }
     })
 
-    it('is reported as unavailable if it disappears from the pool', async () => {
+    it('is reported as unavailable if it was deleted from the pool', async () => {
       sh('btrfs', '-q', 'subvolume', 'delete', `${pool.images}/debian-12`)
       const seen: string[] = []
       const stop = changes.onChange(({ kind, key, removed }) => seen.push(`${kind} ${key} ${removed}`))
@@ -303,7 +303,7 @@ const debianSetuid = [
   'usr/sbin/unix_chkpwd 0 2755',
 ]
 
-/** Logs in from within the guest's network, which has only its loopback. */
+/** Logs in over SSH in the network of the guest, which has only a loopback interface. */
 function loginBySsh(guest: HandmadeGuest, directory: string): void {
   const askpass = `${directory}/askpass`
   writeFileSync(askpass, '#!/bin/sh\necho s3cret-word\n', { mode: 0o700 })
@@ -329,7 +329,7 @@ function loginBySsh(guest: HandmadeGuest, directory: string): void {
   expect(output.toString().trim()).to.equal(guest.name)
 }
 
-/** Opens the images like a starting agent. */
+/** Opens the images as an agent does at its start. */
 async function startImages(parts: ImagesParts): Promise<Images> {
   const images = new Images(parts)
   await images.sweep()

@@ -7,7 +7,7 @@ import { keepSysctls } from '../../agent/host/kernel/sysctl-change.js'
 import { runEach } from '../../agent/network/addresses/run-each.js'
 import { ensureSysctl } from '../../agent/network/bridge/ensure.js'
 
-describe('reading the interfaces of the kernel', () => {
+describe('an interface of the kernel', () => {
   const pairs = Array.from({ length: 50 }, (_, id) => [`btestia${id}`, `btestib${id}`] as const)
   const names = pairs.flat()
   const batch = (lines: readonly string[]): void => {
@@ -21,7 +21,7 @@ describe('reading the interfaces of the kernel', () => {
   beforeEach(removeAll)
   afterEach(removeAll)
 
-  it('reports an interface as absent while it is being deleted, and never fails', async () => {
+  it('is reported as absent while it is being deleted, and never causes an error', async () => {
     batch(pairs.map(([one, other]) => `link add ${one} type veth peer name ${other}`))
     expect(left()).to.have.length(100)
     const deletion = spawn('ip', ['-batch', '-'])
@@ -36,7 +36,7 @@ describe('reading the interfaces of the kernel', () => {
     expect(names.map(readFlags).filter(Boolean)).to.deep.equal([])
   })
 
-  describe('that is deleted after it was listed', () => {
+  describe('that is deleted before it is configured', () => {
     const [device, peer] = ['btestic0', 'btestid0']
     const remove = (): void => {
       if (readInterfaces().has(device)) execFileSync('ip', ['link', 'delete', device])
@@ -44,7 +44,7 @@ describe('reading the interfaces of the kernel', () => {
     beforeEach(() => batch([`link add ${device} type veth peer name ${peer}`]))
     afterEach(remove)
 
-    it('needs no kernel setting', async () => {
+    it('is ignored for kernel settings that are optional', async () => {
       keepSysctls({ note: async () => remove(), putBack: () => Promise.resolve([]) })
       const setting = { path: `net/ipv4/conf/${device}/log_martians`, value: 1 }
       try {
@@ -60,7 +60,7 @@ describe('reading the interfaces of the kernel', () => {
       }
     })
 
-    it('needs no address, route or neighbour, and the others still get theirs', async () => {
+    it('is ignored for addresses, routes and neighbours, while other interfaces get theirs', async () => {
       const ip = new Ip()
       try {
         const lines = (on: string): string[] => [

@@ -10,8 +10,8 @@ import { ServedHost } from '../support/host/served-host.js'
 import { sshInto } from '../support/guests/ssh-into.js'
 import { waitFor } from '../support/wait.js'
 
-/** An installed gateway and agent, a client, and the tutorial's commands with `"virtualization": "kvm"`. */
-describe('a virtual machine over HTTP', function () {
+/** Tests an installed gateway and agent with HTTP requests, and the tutorial with `"virtualization": "kvm"`. */
+describe('a virtual machine in the HTTP API', function () {
   const lab = new ServedHost({ name: 'kva', prefix: '198.18.143', prepare: (pool) => kvm.installImage(pool) })
   const { host } = lab
   const address = host.address.split(':')[0] ?? ''
@@ -45,13 +45,13 @@ describe('a virtual machine over HTTP', function () {
     return data
   }
 
-  it('is offered by a host, which reports the acceleration', async () => {
+  it('is offered by a host that reports its acceleration', async () => {
     const { kvm, kvm_acceleration: acceleration, kvm_reason: reason } = await hostRow()
     expect(kvm).to.equal(true)
     expect(acceleration === 'kvm' ? reason === '' : String(reason).length > 0).to.equal(true)
   })
 
-  it('is created by the name of the system, and answers SSH at its NAT port', async () => {
+  it('can be created with the name of a system, and answers SSH at its mapped port', async () => {
     const answer = await done(
       await gateway.request('POST', '/containers', {
         body: {
@@ -73,7 +73,7 @@ describe('a virtual machine over HTTP', function () {
     expect(await row()).to.include({ virtualization: 'kvm', template: 'debian-12-kvm', status: 'running' })
   })
 
-  it('has a screen, unlike a container', async () => {
+  it('has screenshots, unlike a container', async () => {
     const url = `${gateway.url}/api/v1/containers/vm1/screenshot`
     const answer = await fetch(url, { headers: { 'x-api-key': gateway.adminKey } })
     expect([answer.status, answer.headers.get('content-type')]).to.deep.equal([200, 'image/png'])
@@ -87,7 +87,7 @@ describe('a virtual machine over HTTP', function () {
     await done(await gateway.request('DELETE', '/containers/ct1/delete'))
   })
 
-  it('has consoles: its screen by RFB, for several clients, and its serial port', async () => {
+  it('has consoles for several clients: the screen and the serial port', async () => {
     const open = async (kind: string): Promise<ConsoleClient> => {
       const made = await gateway.request('POST', `/${kind}-ticket`, { body: { container_name: 'vm1' } })
       const { ticket } = dataOf<{ ticket: string }>(made)
@@ -115,7 +115,7 @@ describe('a virtual machine over HTTP', function () {
     expect(await ssh('echo on')).to.equal('on')
   })
 
-  it('reports when new limits and passwords take effect', async () => {
+  it('shows whether new limits and passwords take effect at the next start', async () => {
     const put = (body: object): Promise<GatewayReply> =>
       gateway.request('PUT', '/containers/vm1/resource-limit', { body })
     expect((await put({ network_down_mbps: 50 })).body['message']).to.equal('limits updated')
@@ -127,7 +127,7 @@ describe('a virtual machine over HTTP', function () {
     expect(await ssh('echo in')).to.equal('in')
   })
 
-  it('is stopped by a suspension, which rejects every use, and runs again afterwards', async () => {
+  it('is stopped by a suspension, cannot be used during it, and runs again afterwards', async () => {
     const post = (path: string, body: object = {}): Promise<GatewayReply> => gateway.request('POST', path, { body })
     const isStatus = (status: string): Promise<unknown> =>
       waitFor(async () => (await row())['status'] === status, { what: status })
@@ -172,7 +172,7 @@ describe('a virtual machine over HTTP', function () {
   })
 })
 
-/** Runs the lines without blocking this process, which must answer meanwhile. */
+/** Runs the commands in a child process. This process must not block, because it answers their requests. */
 async function bash(lines: string): Promise<{ code: number; said: string }> {
   const child = spawn('bash', ['-c', lines], { stdio: ['ignore', 'pipe', 'pipe'] })
   let said = ''

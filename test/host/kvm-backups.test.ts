@@ -17,7 +17,7 @@ import { waitFor } from '../support/wait.js'
 const mib = 1024 ** 2
 const otherPassword = 'of-the-Other-1'
 
-/** Like guest-backups.test.ts, but for virtual machines: the disk is one file, and its system runs. */
+/** Tests the same as guest-backups.test.ts for running virtual machines, whose disk is one file. */
 describe('backups of virtual machines', function () {
   const scratch = scratchDirectory('btest-kvb-targets')
   let first: BackupHost
@@ -28,7 +28,7 @@ describe('backups of virtual machines', function () {
 
   before(async () => {
     first = await BackupHost.open('kba', [kvm])
-    uuid = await first.addGuest(1, 'kept', kvm.spec) // it boots meanwhile
+    uuid = await first.addGuest(1, 'kept', kvm.spec) // boots while the second host is opened
     second = await BackupHost.open('kbb', [kvm])
     other = await second.addGuest(2, 'other', { ...kvm.spec, sshPassword: otherPassword })
     const place = { $case: 'local', value: { path: join(scratch.path, 'local') } } as const
@@ -50,7 +50,7 @@ describe('backups of virtual machines', function () {
   const inside = (at: BackupHost, guest: string, command: string, password = machineAt('').password) =>
     sshInto({ address: at.record(guest).ipv4, password }, command)
 
-  /** The disk has its full size, is sparse, is accessible only to root, and has no copy-on-write. */
+  /** Expects a sparse disk of the full size, which only root can access and which has no copy-on-write. */
   function expectWhole(at: BackupHost, guest: string): void {
     const disk = join(at.rootOf(guest), 'disk.raw')
     const { mode, uid, size, blocks } = lstatSync(disk)
@@ -60,7 +60,7 @@ describe('backups of virtual machines', function () {
     expect(readdirSync(at.rootOf(guest)).sort()).to.deep.equal(['disk.raw', 'instance.json'])
   }
 
-  it('contain the state at their start, and are restored completely while it continues', async () => {
+  it('contain the state of the disk at their start, and can be restored while the guest runs', async () => {
     await inside(first, uuid, 'echo before >/data/word; sync')
     first.observer = async ({ step, phase }) => {
       if (step === 'send' && phase === 'before-run') await inside(first, uuid, 'echo after >/data/word; sync')
@@ -75,7 +75,7 @@ describe('backups of virtual machines', function () {
     expectWhole(first, uuid)
   })
 
-  it("can be restored on another host, with that guest's own name and login", async () => {
+  it("can be restored on another host onto a guest, which keeps its name and login", async () => {
     const id = first.record(uuid).backups.at(-1)!.id
     const restored = await restore(second, other, id)
     expect([restored.status, restored.error]).to.deep.equal(['done', ''])
@@ -83,7 +83,7 @@ describe('backups of virtual machines', function () {
     expectWhole(second, other)
   })
 
-  it('are rejected if the disk is larger than the guest’s, or the password is wrong', async () => {
+  it('cannot be restored if their disk is larger than the guest’s, or the password is wrong', async () => {
     const id = first.record(uuid).backups.at(-1)!.id
     const wrong = { ...target, password: 'another-password' }
     const refused = await second.carryOut({
@@ -99,7 +99,7 @@ describe('backups of virtual machines', function () {
     expect(await inside(second, other, 'cat /data/word', otherPassword)).to.equal('before')
   })
 
-  it('are refused for a suspended virtual machine, which stays suspended and stopped', async () => {
+  it('cannot be restored onto a suspended virtual machine, which stays stopped', async () => {
     const policy = new PolicySettings(second.domain.context, second.domain.policy)
     const order = { reason: 'unpaid', message: '', mode: 'stop', untilMs: 0 }
     await policy.suspend({ uuid: other, ifRevision: 0 }, order)

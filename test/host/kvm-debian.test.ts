@@ -16,10 +16,10 @@ const password = 'a-Password-1'
 const bootMs = 400_000
 
 /**
- * The disks that the product builds from Debian's packages: the usual one and the rescue system boot once each. They
- * are built once, then cached.
+ * Boots each disk that Berth builds from packages of Debian once: the usual disk and the rescue system. The disks are
+ * cached after their first build.
  */
-describe('the disks of Debian', function () {
+describe('a virtual machine with Debian', function () {
   const real = new RealDomain('kvd')
   const recipes = ['debian-12-kvm', usualRescue.kvm].map((id) => findRecipe(findCatalogEntry(id)!)!)
   let uuid = ''
@@ -56,7 +56,7 @@ describe('the disks of Debian', function () {
     renameSync(`${file}.new`, file)
   }
 
-  /** A MIME message with the line endings of Windows, as gzip data in base64. */
+  /** User data of a customer: a MIME message with CRLF line endings, compressed by gzip, in base64. */
   function customersData(): string {
     const parts = {
       'text/cloud-config': '#cloud-config\nruncmd:\n- [touch, /root/made-by-customer]\n',
@@ -77,7 +77,7 @@ describe('the disks of Debian', function () {
   const inside = (command: string, login = password): Promise<string> =>
     sshInto({ address: real.record(uuid).ipv4, password: login }, command, bootMs)
 
-  it("boots with its name, size, address and its customer's user data", async () => {
+  it("boots with its name, disk size, address and the user data of its customer", async () => {
     uuid = await real.create('deb-1.example.com', {
       virtualization: 'kvm',
       templateId: 'debian-12-kvm',
@@ -107,7 +107,7 @@ describe('the disks of Debian', function () {
     await real.done({ $case: 'snapshotCreate', value: { uuid, description: '' } })
   })
 
-  it('shuts down by its power button, and is repaired with the tools of the rescue system', async () => {
+  it('shuts down at a press of the power button, and can be repaired from the rescue system', async () => {
     const operationId = randomUUID()
     const order = { $case: 'changeBoot', value: { uuid, mode: 'rescue', image: '', force: false } } as const
     const { operation, sshPassword } = await real.domain.orders.submit({ operationId, requestedBy: 'test', order })
@@ -120,7 +120,7 @@ describe('the disks of Debian', function () {
         'hostname',
         'findmnt -no SOURCE /',
         'readlink /dev/disk/by-id/virtio-berth-root',
-        // It was shut down cleanly: there is nothing to repair.
+        // The guest was shut down cleanly, so its file system has no errors.
         'e2fsck -fn /dev/vdb1 >/dev/null 2>&1; echo $?',
         'mount /dev/vdb1 /mnt; ls /mnt/root/made*',
         'echo repaired >/mnt/root/repaired; umount /mnt; echo on',

@@ -16,7 +16,7 @@ import { waitFor } from '../support/wait.js'
 
 const mib = 1024 ** 2
 const gib = 1024 ** 3
-/** Blocks of btrfs' own trees, which also count for the guest: 4,000 extents need less than 1 MiB. */
+/** Tolerance for metadata of btrfs, which also counts for the guest. 4,000 extents need less than 1 MiB. */
 const treesMib = 8
 const [imageMib, imageDataMib] = [64, 8]
 
@@ -27,17 +27,17 @@ const randomAt = (seekMib: number, megabytes: number): string =>
   `dd if=/dev/urandom of="$1" bs=1M seek=${seekMib} count=${megabytes} conv=notrunc oflag=direct status=none`
 
 interface Disk {
-  /** MiB of non-zero data. */
+  /** Amount of data that is not zero, in MiB. */
   readonly dataMib: number
-  /** MiB in allocated blocks, if ranges share their data. */
+  /** Size of allocated blocks in MiB, if it differs from `dataMib` because ranges share their data. */
   readonly blocksMib?: number
-  /** MiB from the beginning that contain all data. */
+  /** Size of the beginning of the disk that contains all data, in MiB. */
   readonly usedMib: number
-  /** A script with the disk as its argument. */
+  /** Script that fills the disk, whose path is its argument. */
   readonly fill: string
 }
 
-/** Disks in states that guests can create. */
+/** Disks in various states, which a guest can create. */
 const disks: Readonly<Record<string, Disk>> = {
   'an empty disk': { dataMib: 0, usedMib: 64, fill: ':' },
   'a disk with holes': {
@@ -73,7 +73,7 @@ const disks: Readonly<Record<string, Disk>> = {
   'a full disk': { dataMib: 1024 - imageDataMib, usedMib: 1024, fill: randomAt(0, 1024) },
 }
 
-/** Stopped guests, whose disks the test writes like QEMU. */
+/** The guests are stopped. The test writes to their disks, as QEMU does. */
 describe('disks of virtual machines and their space', function () {
   const scratch = scratchDirectory('btest-kds-targets')
   let host: BackupHost
@@ -118,7 +118,7 @@ describe('disks of virtual machines and their space', function () {
     ({ $case: 'backupRestore', value: { uuid, target, backupId, sourceUuid } }) as const
   const restored = (...order: Parameters<typeof restoreOrder>) => host.done(restoreOrder(...order))
   const parts = () => ({ context: host.domain.context, capacity: host.domain.capacity })
-  /** A copy outside the pool, so that it does not count. */
+  /** Copies the disk to a place outside the pool, where the copy does not count. */
   function keep(uuid: string): string {
     const copy = join(scratch.path, uuid)
     sh('cp', '--sparse=always', diskOf(uuid), copy)
@@ -127,7 +127,7 @@ describe('disks of virtual machines and their space', function () {
   const expectSame = (uuid: string, copy: string): unknown =>
     sh('cmp', '-n', `${lstatSync(copy).size}`, diskOf(uuid), copy)
 
-  /** Waits until deleted volumes no longer count. */
+  /** Waits until the counted space of a guest is in this range. Deleted volumes count for a while. */
   async function expectCounted(uuid: string, lowMib: number, highMib: number): Promise<void> {
     let found = NaN
     const isWithin = async (): Promise<boolean> => {
@@ -140,7 +140,7 @@ describe('disks of virtual machines and their space', function () {
     })
   }
 
-  /** Rewrites the disk like its system, limited only by the disk's own size. */
+  /** Overwrites the beginning of the disk, as the system of the guest can. */
   async function rewrite(uuid: string, megabytes: number): Promise<void> {
     expect(lstatSync(diskOf(uuid)).size).to.equal(gib)
     bash(
@@ -150,7 +150,7 @@ describe('disks of virtual machines and their space', function () {
     await expectCounted(uuid, megabytes, allocatedMib(uuid) + retainedMib(uuid) + treesMib)
   }
 
-  /** Expects the same content in the same space, with the full disk size. */
+  /** Expects that the disk has the content of the copy, its full size, and the given number of allocated MiB. */
   function expectWhole(uuid: string, copy: string, megabytes: number): void {
     expectSame(uuid, copy)
     expect(allocatedMib(uuid)).to.be.within(megabytes - 1, megabytes + 1)
@@ -183,7 +183,7 @@ describe('disks of virtual machines and their space', function () {
         await host.done(powerOrder('delete', uuid).order!)
       })
 
-      it('is rewritten and restored onto its own guest, another with a snapshot, and a new one', async () => {
+      it('can be rewritten, and restored onto its guest, a guest with a snapshot and a new guest', async () => {
         const [kept, fresh] = [await snapshot(other), await create()]
         await rewrite(uuid, disk.usedMib)
         const guests = [uuid, other, fresh]
@@ -198,7 +198,7 @@ describe('disks of virtual machines and their space', function () {
       })
 
       for (const count of [1, 5])
-        it(`is rewritten and restored with ${count} snapshots`, async () => {
+        it(`can be rewritten and restored with ${count} snapshots`, async () => {
           const snapshots: string[] = []
           for (let i = 0; i < count; i++) {
             snapshots.push(await snapshot(uuid))
@@ -218,7 +218,7 @@ describe('disks of virtual machines and their space', function () {
           await expectCounted(uuid, dataMib - 1, dataMib + treesMib)
         })
 
-      it('gets a password, more space and another system while it has a snapshot', async () => {
+      it('can get a new password, more space and another system while it has a snapshot', async () => {
         const snapshotId = await snapshot(uuid)
         await host.done(resetPasswordOrder(uuid).order!)
         await setLimits(parts().context, { uuid, ifRevision: 0 }, { wanted: { diskGb: 2 }, ...parts() })
@@ -232,7 +232,7 @@ describe('disks of virtual machines and their space', function () {
       })
     })
 
-  it('rejects a snapshot that would exceed the space limit', async () => {
+  it('cannot have a snapshot that would exceed the space limit', async () => {
     const uuid = await create()
     await setSnapshotQuota(parts(), { uuid, ifRevision: 0 }, { spaceBytes: gib })
     bash(randomAt(0, 600), diskOf(uuid))
@@ -245,7 +245,7 @@ describe('disks of virtual machines and their space', function () {
     await host.done(powerOrder('delete', uuid).order!)
   })
 
-  it('refuses the backup of a larger disk', async () => {
+  it('cannot be restored from the backup of a larger disk', async () => {
     const uuid = await create()
     const id = await host.backUp(other, target)
     const { errorCode, error } = await host.carryOut(restoreOrder(uuid, id, other))

@@ -26,7 +26,7 @@ const mib = 1024 ** 2
 const mostBytes = 256 * mib
 const secret = 'only root may read this'
 
-/** Untrusted disks, converted by the real qemu-img. */
+/** The real qemu-img converts untrusted disks. */
 describe('foreign disks of virtual machines', function () {
   const scratch = scratchDirectory('btest-disks')
   const files = join(scratch.path, 'files')
@@ -41,7 +41,7 @@ describe('foreign disks of virtual machines', function () {
   })
   after(() => scratch.wipe())
 
-  /** A disk of 64 MiB with a boot sector, and some bytes. */
+  /** Creates a disk of 64 MiB with a boot sector, and with some bytes in the middle. */
   function makeRaw(): void {
     const sector = Buffer.alloc(512)
     sector.writeUInt16BE(0x55aa, 510)
@@ -68,7 +68,7 @@ describe('foreign disks of virtual machines', function () {
   }
   const digest = (path: string): string => createHash('sha256').update(readFileSync(path)).digest('hex')
 
-  it('are accepted as qcow2, compressed qcow2 and raw, packed or not, with equal results', async () => {
+  it('can be qcow2, compressed qcow2 and raw, compressed or not, with equal results', async () => {
     qemuImg('convert', '-O', 'qcow2', raw, at('plain.qcow2'))
     qemuImg('convert', '-c', '-O', 'qcow2', raw, at('small.qcow2'))
     for (const [program, ending] of [
@@ -80,7 +80,7 @@ describe('foreign disks of virtual machines', function () {
     execFileSync('zstd', ['-q', at('plain.qcow2'), '-o', at('plain.qcow2.zst')])
     execFileSync('lz4', ['-q', raw, at('plain.raw.lz4')])
     execFileSync('zip', ['-q', '-j', at('plain.zip'), at('plain.qcow2')])
-    // Like the export of a virtual machine by LXD and Incus.
+    // Exports of virtual machines by LXD and Incus contain these files.
     copyFileSync(at('plain.qcow2'), at('rootfs.img'))
     writeFileSync(at('metadata.yaml'), 'architecture: x86_64\n')
     sh('tar', '--gzip', '-cf', at('export.tar.gz'), '-C', files, 'metadata.yaml', 'rootfs.img')
@@ -98,7 +98,7 @@ describe('foreign disks of virtual machines', function () {
     }
   })
 
-  it('are rejected without leftovers if they refer to other files or are malformed', async () => {
+  it('are rejected without a trace if they refer to other files or are malformed', async () => {
     qemuImg('create', '-q', '-f', 'qcow2', '-F', 'raw', '-b', at('secret'), at('backing.qcow2'))
     qemuImg('create', '-q', '-f', 'qcow2', '-o', `data_file=${at('data')},data_file_raw=on`, at('data.qcow2'), '1M')
     qemuImg('create', '-q', '-f', 'qcow2', at('cyclic.qcow2'), '1M')

@@ -28,7 +28,7 @@ const spec: Partial<GuestSpec> = {
   limits: { ...plainSpec.limits!, ramMb: 256, vcpuMilli: 1000, diskGb: 1 },
 }
 
-/** A virtual machine from a test image, through the agent's own operations, on real QEMU. */
+/** Tests a virtual machine from a test image on real QEMU, with the operations of the agent. */
 describe('a virtual machine', function () {
   const real = new RealDomain('kvg')
   let uuid = ''
@@ -60,20 +60,20 @@ describe('a virtual machine', function () {
   }
   const diskOf = (): string => join(real.host.volumes.pathOf(uuid), 'disk.raw')
 
-  it('passes the probe with translation, and reports the reason if KVM is unavailable', async () => {
+  it('can run without KVM, and the host then reports why KVM is unavailable', async () => {
     expect(await probeAccelerator('tcg', 20_000)).to.equal(undefined)
     const { available, acceleration, accelerationReason } = await driver.describe()
     expect(available).to.equal(true)
     expect(acceleration === 'kvm').to.equal(accelerationReason === '')
   })
 
-  it('answers SSH with its name, address and password', async () => {
+  it('answers SSH at its address, and has its name and password', async () => {
     expect(await inside('hostname; ip -4 -o addr show eth0')).to.match(
       new RegExp(`^vm-1\\n.*${real.record(uuid).ipv4.replaceAll('.', '\\.')}/20`),
     )
   })
 
-  it('answers at its NAT port, and cannot send packets with a forged source', async () => {
+  it('answers at its mapped port, and cannot send packets with a forged source address', async () => {
     const [address = ''] = execFileSync('hostname', ['-I'], { encoding: 'utf8' }).split(' ')
     const port = real.record(uuid).portMappings[0]!.hostPort
     expect(await sshInto({ address, port, password }, 'echo through')).to.equal('through')
@@ -86,7 +86,7 @@ describe('a virtual machine', function () {
     expect(said).to.equal('yes\nno')
   })
 
-  it('runs as its own user, in its own cgroups, without capabilities, sandboxed', async () => {
+  it('has a QEMU with a separate user and cgroups, without capabilities, and with a seccomp filter', async () => {
     const { pid } = (await observed())!
     const status = readFileSync(`/proc/${pid}/status`, 'utf8')
     const { userIdBase } = machine().isolation
@@ -103,7 +103,7 @@ describe('a virtual machine', function () {
       expect(line).to.match(new RegExp(`:/${group.replaceAll('.', '\\.')}$`))
   })
 
-  it('sees only the programs of the system, and has only its own descriptors', async () => {
+  it('has a QEMU that sees only system programs, and has open only files of this guest', async () => {
     const { pid } = (await observed())!
     for (const name of ['mnt', 'pid', 'net', 'ipc', 'uts'])
       expect(readlinkSync(`/proc/${pid}/ns/${name}`), name).to.not.equal(readlinkSync(`/proc/self/ns/${name}`))
@@ -118,7 +118,7 @@ describe('a virtual machine', function () {
     expect(links.filter((link) => !isOwn(link))).to.deep.equal([])
   })
 
-  it("protects its sockets from others, and everything else from QEMU's user", async () => {
+  it("has sockets that only their owner can use, and files that the user of QEMU cannot read", async () => {
     const { userIdBase } = machine().isolation
     for (const name of ['qmp', 'qmp2', 'serial', 'agent', 'work/vnc'])
       expect(lstatSync(runFile(name)).mode & 0o077, name).to.equal(0)
@@ -127,7 +127,7 @@ describe('a virtual machine', function () {
       expect(spawnSync('setpriv', [...asQemu, 'stat', path]).status, path).to.not.equal(0)
   })
 
-  it('reports the usage that the guest itself sees', async () => {
+  it('reports the same usage that its system sees', async () => {
     const { pid } = (await observed())!
     await waitFor(
       async () => {
@@ -142,12 +142,12 @@ describe('a virtual machine', function () {
     await waitFor(async () => (await driver.usage(machine(), pid!)).diskBytes !== undefined, {
       what: 'the usage of its file systems',
     })
-    // Only about 30 MiB of its disk of 1 GiB belong to a file system.
+    // File systems use only about 30 MiB of the disk of 1 GiB.
     const { diskBytes } = await driver.usage(machine(), pid!)
     expect(diskBytes).to.be.within(1, 32 * 2 ** 20)
   })
 
-  it('shows its screen as a PNG, an RFB greeting and a text console', async () => {
+  it('has a screenshot, a screen by RFB, and a text console', async () => {
     const image = await driver.screenshot(machine())
     expect(image.toString('latin1', 1, 4)).to.equal('PNG')
     expect(readdirSync(runFile('work'))).to.deep.equal(['vnc'])
@@ -171,7 +171,7 @@ describe('a virtual machine', function () {
     stream.destroy()
   })
 
-  it('has a kernel whose cgroup v2 reports a memory kill in the form that the agent reads', async () => {
+  it('shows that the kernel reports a memory kill of cgroup v2 in the form that the agent reads', async () => {
     const group = '/run/v2/kvm.payload.one'
     const said = await inside(
       `mkdir /run/v2 && mount -t cgroup2 none /run/v2 && echo +memory >/run/v2/cgroup.subtree_control &&
@@ -189,14 +189,14 @@ describe('a virtual machine', function () {
     expect(parseMemoryKill(record)).to.equal(Number(said.split('\n')[0]))
   })
 
-  it('changes a password at once by its guest agent', async () => {
+  it('gets a new password at once from its guest agent', async () => {
     await real.done(resetPasswordOrder(uuid, { password: 'another1' }).order)
     expect(real.record(uuid).atNextStart).to.deep.equal([])
     expect(await inside('echo in', 'another1')).to.equal('in')
     await real.done(resetPasswordOrder(uuid, { password }).order)
   })
 
-  it('grows its disk and its rates while it runs, and reports changes that wait for its next start', async () => {
+  it('gets a larger disk and other rates while it runs, and reports changes that need its next start', async () => {
     await change({ diskGb: 2, ioReadMbps: 10 })
     expect(await inside('cat /sys/block/vda/size')).to.equal(`${(2 * 1024 ** 3) / 512}`)
     expect(real.record(uuid).atNextStart).to.deep.equal([])
@@ -210,14 +210,14 @@ describe('a virtual machine', function () {
     await change({ vcpuMilli: 1000 })
   })
 
-  it('returns memory while it runs, and gets it again', async () => {
+  it('gives memory back while it runs, and gets it again', async () => {
     const freeMb = async (): Promise<number> =>
       Number(await inside("awk '/^MemFree/ { print int($2 / 1024) }' /proc/meminfo"))
     const [before, { pid }] = [await freeMb(), (await observed())!]
     await change({ ramMb: 192 })
     expect(real.record(uuid).atNextStart).to.deep.equal([])
     await waitFor(async () => (await freeMb()) < before - 40, { what: 'its balloon' })
-    // Memory in the balloon does not count as used.
+    // Memory in the balloon must not count as used.
     await waitFor(async () => (await driver.usage(machine(), pid!)).memoryBytes < 128 * 2 ** 20, {
       what: 'figures of the balloon',
     })
@@ -226,7 +226,7 @@ describe('a virtual machine', function () {
     expect(real.record(uuid).atNextStart).to.deep.equal([])
   })
 
-  it('is limited to its requests per second, without caches, and unlimited with 0', async () => {
+  it('is limited in its read requests per second, except with the limit 0', async () => {
     const read = 'dd if=/dev/vda of=/dev/null bs=4k count=150 iflag=direct 2>/dev/null'
     const up = 'cut -d" " -f1 /proc/uptime'
     const seconds = async (): Promise<number> => {
@@ -234,7 +234,7 @@ describe('a virtual machine', function () {
       return ended - begun
     }
     await change({ ioReadIops: 50 })
-    const held = await seconds() // 3 s, minus the initial burst
+    const held = await seconds() // 3 s, less the initial burst
     expect(held, 'seconds of 150 requests').to.be.greaterThan(2)
     await change({ ioReadIops: 0 })
     expect(await seconds(), 'seconds without a limit').to.be.lessThan(held)
@@ -258,7 +258,7 @@ describe('a virtual machine', function () {
     await driver.assignAddresses(machine(), [second])
   })
 
-  it('restores a snapshot, and runs', async () => {
+  it('is restored from a snapshot, and runs', async () => {
     await inside('echo before >/data/word; sync')
     const snapshotId = await real.done({ $case: 'snapshotCreate', value: { uuid, description: '' } })
     await inside('echo after >/data/word; sync')
@@ -268,7 +268,7 @@ describe('a virtual machine', function () {
     expect(existsSync(runFile('frozen'))).to.equal(false)
   })
 
-  it('stops by its power button, and starts with the password that was set meanwhile', async () => {
+  it('stops at a press of the power button, and starts with a password that was set while it was stopped', async () => {
     await inside('echo kept >/data/kept; sync')
     const { pid } = (await observed())!
     await real.done({ $case: 'stop', value: { uuid, force: false } })
@@ -283,7 +283,7 @@ describe('a virtual machine', function () {
     expect(await inside('cat /data/kept', 'later-One2')).to.equal('kept')
   })
 
-  it('gets a new disk and a new login by a reinstall', async () => {
+  it('gets a new disk and a new login at a reinstallation', async () => {
     await real.done(
       reinstallOrder(uuid, { templateId: 'debian-12', sshAuthMode: 'password', sshPassword: password }).order,
     )
@@ -291,7 +291,7 @@ describe('a virtual machine', function () {
     expect(real.record(uuid).spec.templateId).to.equal(templateId)
   })
 
-  it('stays stopped after its own shutdown, and is started after its QEMU was killed', async () => {
+  it('stays stopped after it shut itself down, and is started again after its QEMU was killed', async () => {
     real.domain.reconciler.listen()
     await inside('(sleep 1; poweroff -f) >/dev/null 2>&1 </dev/null &')
     await waitFor(() => real.record(uuid).status === 'stopped', {
@@ -304,7 +304,7 @@ describe('a virtual machine', function () {
     await waitFor(async () => ![undefined, pid].includes((await observed())?.pid), { what: 'its restart' })
   })
 
-  /** Limits QEMU to its present memory without swap: the kernel kills it when the guest uses more. */
+  /** Limits QEMU to its current memory without swap. The kernel kills QEMU when the guest uses more. */
   function starve(): void {
     const { version, controllers } = readCgroupLayout()
     const group = join(controllers.get('memory')!, `kvm.payload.xkvg-${real.record(uuid).id}`)
@@ -316,11 +316,11 @@ describe('a virtual machine', function () {
       writeFileSync(join(group, swap), '0')
       writeFileSync(join(group, limit), readFileSync(join(group, used)))
     } catch {
-      return // it has allocated more meanwhile, or has ended
+      return // QEMU has more memory by now, or has ended
     }
   }
 
-  it('is reported and started again after its QEMU ran out of memory', async () => {
+  it('is started again and causes an alert after its QEMU ran out of memory', async () => {
     await inside('(while :; do head -c 100m /dev/zero | tail -n 1; done) >/dev/null 2>&1 </dev/null &')
     const { pid } = (await observed())!
     const alert = await waitFor(
@@ -336,7 +336,7 @@ describe('a virtual machine', function () {
     expect(real.record(uuid).wanted).to.equal('running')
   })
 
-  it('shows a kernel panic', async () => {
+  it('reports a kernel panic', async () => {
     await waitFor(() => real.record(uuid).status === 'running', { what: 'it to run' })
     await inside('echo 0 >/proc/sys/kernel/panic; (sleep 1; echo c >/proc/sysrq-trigger) >/dev/null 2>&1 &')
     await waitFor(() => real.record(uuid).statusReason === 'its system panicked', { what: 'the report of its panic' })

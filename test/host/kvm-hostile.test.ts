@@ -16,7 +16,7 @@ import { waitFor } from '../support/wait.js'
 
 const python = '/usr/bin/python3'
 
-/** An open block device, as QEMU describes it. */
+/** An open block device in the answer of QEMU. */
 interface BlockNode {
   readonly 'node-name': string
   readonly drv: string
@@ -25,7 +25,7 @@ interface BlockNode {
 }
 
 /**
- * Tries each action in argv in QEMU's namespaces, and prints the successful ones: `read PATH`, `list PATH`, `connect
+ * Program that tries each action in its arguments, and prints those that succeed: `read PATH`, `list PATH`, `connect
  * PATH`, `kill PID`, `trace PID`, `reach ADDRESS PORT`.
  */
 const tries = `
@@ -45,22 +45,22 @@ for attempt in sys.argv[1:]:
     print(attempt)
 `
 
-/** Hostile answers of a guest agent: a shell loop at its port. */
+/** Shell programs that act as a hostile guest agent, by their answers. They use the port of the guest agent. */
 const port = '/dev/virtio-ports/org.qemu.guest_agent.0'
 const agents: Readonly<Record<string, string>> = {
   'an endless line': `tr '\\0' a </dev/zero >$p`,
   'lines without end': `yes garbage >$p`,
   'answers without end': `yes '{"return":1,"id":1}' >$p`,
   'objects without end': `yes '{"return":[[[[[[[[{}]]]]]]]]}' >$p`,
-  'nothing at all': `cat $p >/dev/null`,
-  'its sync id, and then nothing': loop(`sync 0`),
-  'its sync id, too late': loop(`sync 3`),
-  'its sync id, and then an endless line': loop(`sync 0; tr '\\0' a </dev/zero >&3`),
-  'that everything is frozen, and then nothing': loop(`sync 0; freeze`),
-  'that it freezes nothing, and thaws nothing': loop(`sync 0; refuse`),
+  'no answers': `cat $p >/dev/null`,
+  'only answers to sync': loop(`sync 0`),
+  'late answers to sync': loop(`sync 3`),
+  'an answer to sync, and then an endless line': loop(`sync 0; tr '\\0' a </dev/zero >&3`),
+  'only answers to sync and freeze': loop(`sync 0; freeze`),
+  'errors for freeze and thaw': loop(`sync 0; refuse`),
 }
 
-/** Answers each line with shell functions: `sync SECONDS`, `freeze`, `refuse`. */
+/** Program that answers each request. @param answer commands, with the functions `sync SECONDS`, `freeze`, `refuse` */
 function loop(answer: string): string {
   return `exec 3<>$p
 number() { echo "$line" | sed -n "s/.*\\"$1\\":\\([0-9]*\\).*/\\1/p"; }
@@ -68,7 +68,7 @@ sync() { case $line in *sync-delimited*) sleep $1; id=$(echo "$line" | sed 's/.*
   n=$(echo "$line" | sed 's/.*"arguments":{"id":\\([0-9]*\\)}.*/\\1/'); printf '\\377{"return":%s,"id":%s}\\n' $n $id >&3;; esac; }
 freeze() { case $line in *fsfreeze-freeze*) printf '{"return":1,"id":%s}\\n' $(number id) >&3;; esac; }
 refuse() { case $line in *fsfreeze*) printf '{"error":{"class":"CommandNotFound","desc":"no"},"id":%s}\\n' $(number id) >&3;; esac; }
-while :; do if read -r line <&3; then ${answer}; else sleep 0.05; fi; done` // a port that nobody has open returns an end of file
+while :; do if read -r line <&3; then ${answer}; else sleep 0.05; fi; done` // an unused port returns an end of file
 }
 
 describe('hostile virtual machines', function () {
@@ -90,7 +90,7 @@ describe('hostile virtual machines', function () {
     return seen.find((one) => one.uuid === uuid)!.pid!
   }
 
-  it('whose QEMU is taken over cannot read, reach, see or end anything of another guest or the host', async () => {
+  it('whose QEMU was taken over cannot reach files, processes or ports of other guests or the host', async () => {
     const [own, other] = [uuids[0]!, uuids[1]!]
     const [pid, otherPid] = [await pidOf(own), await pidOf(other)]
     const { state_dir: state, run_dir: run, storage } = real.config
@@ -116,7 +116,7 @@ describe('hostile virtual machines', function () {
       ...hostPorts(),
     ]
     expect(tryAs(pid, own, attempts)).to.deep.equal([])
-    // Everything works as root, so each target exists.
+    // The same attempts succeed as root, which shows that their targets exist.
     const works = attempts.filter((attempt) => /^(read|list)/.test(attempt) && !attempt.includes('/proc/'))
     expect(
       spawnSync(python, ['-c', tries, ...works], { encoding: 'utf8' })
@@ -125,14 +125,14 @@ describe('hostile virtual machines', function () {
     ).to.deep.equal(works)
   })
 
-  /** Ports that listen on this host, through which processes of others can be reached. */
+  /** Attempts to reach each port that listens on this host. */
   function hostPorts(): string[] {
     const text = readFileSync('/proc/net/tcp', 'utf8')
     const listening = [...text.matchAll(/ [0-9A-F]{8}:([0-9A-F]{4}) 00000000:0000 0A /g)]
     return listening.map(([, port = '']) => `reach 127.0.0.1 ${Number.parseInt(port, 16)}`)
   }
 
-  /** Tries attempts as the user of a guest's QEMU, in its namespaces and directory, with its groups. */
+  /** Makes attempts as the user of a guest's QEMU, in its namespaces and directory. @returns the successful ones */
   function tryAs(pid: number, uuid: string, attempts: readonly string[]): string[] {
     const uid = String(real.domain.context.machines.of(real.record(uuid)).isolation.userIdBase)
     const enter = ['--target', `${pid}`, '--net', '--ipc', '--uts', '--wd', '--']
@@ -146,7 +146,7 @@ describe('hostile virtual machines', function () {
     return stdout.split('\n').filter(Boolean)
   }
 
-  it('have only their own files open', async () => {
+  it('have a QEMU that has only files of its guest open', async () => {
     for (const uuid of uuids) {
       const pid = await pidOf(uuid)
       const open = readdirSync(`/proc/${pid}/fd`).map((fd) => readLink(`/proc/${pid}/fd/${fd}`))
@@ -163,15 +163,15 @@ describe('hostile virtual machines', function () {
     }
   })
 
-  describe('in the messages of their guest agent', () => {
+  describe('with a hostile guest agent', () => {
     let bytesBefore = 0
     before(async () => {
-      await inside(uuids[0]!, 'killall qemu-ga || true') // it may have ended by itself
+      await inside(uuids[0]!, 'killall qemu-ga || true') // qemu-ga may have ended by itself
       bytesBefore = process.memoryUsage().rss
     })
 
     for (const [what, program] of Object.entries(agents))
-      it(`cause neither delay nor cost: ${what}`, async () => {
+      it(`do not delay operations on them or other guests: the agent sends ${what}`, async () => {
         const uuid = uuids[0]!
         await inside(
           uuid,
@@ -206,11 +206,11 @@ describe('hostile virtual machines', function () {
         if (snapshot) await real.done({ $case: 'snapshotDelete', value: { uuid, snapshotId: snapshot.id } })
       })
 
-    it('leave the memory of the agent unchanged', () => {
+    it('do not increase the memory of Berth's agent', () => {
       expect((process.memoryUsage().rss - bytesBefore) / 2 ** 20, 'MiB').to.be.lessThan(100)
     })
 
-    it('reject a setting, which is reported as waiting, and get it at their next boot', async () => {
+    it('get a password at their next boot that the guest agent did not set', async () => {
       const uuid = uuids[0]!
       expect(real.record(uuid).atNextStart).to.include('password')
       real.domain.reconciler.listen()
@@ -222,8 +222,8 @@ describe('hostile virtual machines', function () {
     })
   })
 
-  /** The machine does nothing: the test writes the disk like a system in it. */
-  describe('that own their disks', () => {
+  /** The virtual machine is idle. The test writes to its disk, as its system can. */
+  describe('that write to their disks', () => {
     let uuid = ''
     const disk = (): string => join(real.host.volumes.pathOf(uuid), 'disk.raw')
     before(async () => {
@@ -232,7 +232,7 @@ describe('hostile virtual machines', function () {
       uuid = await real.create('idle', { ...kvm.spec, templateId: 'debian-13-kvm' })
     })
 
-    it('get only their raw disk, and nothing of the host, whatever they write at its beginning', async () => {
+    it('see only their raw disk, and no file of the host, even if they write a qcow2 header to it', async () => {
       await real.done(powerOrder('stop', uuid).order)
       const header = join(real.config.run_dir, 'header.qcow2')
       execFileSync('qemu-img', ['create', '-q', '-f', 'qcow2', '-F', 'raw', '-b', '/etc/shadow', header, '8G'])
@@ -253,7 +253,7 @@ describe('hostile virtual machines', function () {
       expect(execFileSync('head', ['-c', '3', disk()], { encoding: 'latin1' })).to.equal('QFI')
     })
 
-    it('are killed at their deadline if they ignore the power button', async () => {
+    it('are killed after the timeout if they ignore the power button', async () => {
       const pid = await pidOf(uuid)
       await real.done({ $case: 'stop', value: { uuid, force: false } })
       expect([real.record(uuid).status, findLiveProcess(pid)]).to.deep.equal(['stopped', undefined])

@@ -16,8 +16,8 @@ import { sshInto } from '../support/guests/ssh-into.js'
 import { tinyDisk } from '../support/guests/tiny-image.js'
 import { waitFor } from '../support/wait.js'
 
-/** From a URL on loopback to a running virtual machine; kvm-disks.test.ts tests disk headers. */
-describe('disks from a URL', function () {
+/** Tests the way from a URL on loopback to a running virtual machine. kvm-disks.test.ts tests disk headers. */
+describe('disk images from a URL', function () {
   const scratch = scratchDirectory('btest-kvm-images')
   let agent: AgentProcess
   let server: ImageServer
@@ -76,14 +76,14 @@ describe('disks from a URL', function () {
     return operationId
   }
 
-  /** Converts the tiny machine's disk. @param args of qemu-img convert */
+  /** Converts the disk of the tiny virtual machine. @param args options of `qemu-img convert` */
   function converted(...args: string[]): Buffer {
     const file = join(scratch.path, randomUUID())
     execFileSync('qemu-img', ['convert', '-f', 'raw', ...args, tinyDisk(), file])
     return readFileSync(file)
   }
 
-  it('boot after a download with cuts, and are read-only and without copy-on-write', async () => {
+  it('boot after a download with several connections, and are read-only without copy-on-write', async () => {
     const id = await addCustom(converted('-O', 'qcow2', '-c'))
     server.manners = { cutAfter: 5_000_000 }
     const request = createRequest(1, 'vm-1', { ...kvm.spec, templateId: id })
@@ -99,7 +99,7 @@ describe('disks from a URL', function () {
     expect(await sshInto(machineAt(guest!.ipv4), 'echo on')).to.equal('on')
   })
 
-  it('are finished by the next agent if one is killed in the middle', async () => {
+  it('are completed by the restarted agent if it is killed during the download', async () => {
     const id = await addCustom(converted('-O', 'qcow2'))
     server.manners = { stallAfter: 1_000_000 }
     const operation = await download(id)
@@ -114,7 +114,7 @@ describe('disks from a URL', function () {
     await call(images.removeCustomImage.bind(images), { id })
   })
 
-  it('are imported from the upload directory, packed or not', async () => {
+  it('can be imported from the upload directory', async () => {
     const packed = join(scratch.path, 'tiny.qcow2')
     execFileSync('qemu-img', ['convert', '-f', 'raw', '-O', 'qcow2', tinyDisk(), packed])
     execFileSync('zstd', ['-q', packed])
@@ -139,16 +139,16 @@ describe('disks from a URL', function () {
       fields: { sha256: '0'.repeat(64) },
       code: 'checksum_mismatch',
     }),
-    'no disk': () => ({ content: randomBytes(100_000), code: 'image_invalid' }),
-    'another file named': () => ({
+    'content that is not a disk': () => ({ content: randomBytes(100_000), code: 'image_invalid' }),
+    'a reference to another file': () => ({
       content: qcow2('backing', '-F', 'raw', '-b', '/etc/shadow', '1M'),
       code: 'image_invalid',
     }),
-    'more than the limit': () => ({ content: qcow2('large', '2G'), code: 'image_too_large' }),
+    'a size above the limit': () => ({ content: qcow2('large', '2G'), code: 'image_too_large' }),
     'no system to boot': () => ({ content: Buffer.alloc(1_000_000), code: 'image_invalid' }),
   }
   for (const [what, make] of Object.entries(wrong))
-    it(`are refused with ${what}, and leave nothing`, async () => {
+    it(`are rejected without a trace if they have ${what}`, async () => {
       const { content, fields = {}, code } = make()
       const id = await addCustom(content, fields)
       const { errorCode } = await operationEnded(operations, await download(id))

@@ -25,8 +25,8 @@ const drive = {
   ],
 } as const
 
-/** Read by other programs here. kvm-guest and kvm-debian test that kernels can read it. */
-describe("a guest's CD", () => {
+/** Reads CDs with other programs. kvm-guest and kvm-debian test that kernels can read them. */
+describe('a CD with the configuration of a guest', () => {
   const { path: directory, wipe } = scratchDirectory('btest-kvm-seed')
   const file = join(directory, 'seed.iso')
   const kept = join(directory, 'kept.iso')
@@ -36,7 +36,7 @@ describe("a guest's CD", () => {
     ['for cloud-init', cloud],
     ['for Windows', drive],
   ] as const) {
-    it(`${what} has its label`, () => {
+    it(`${what} has the label that is requested`, () => {
       writeFileSync(file, planIso(label, files))
       expect(sh('blkid', '-p', '-o', 'value', '-s', 'LABEL', file)).to.equal(`${label}\n`)
       expect(sh('blkid', '-p', '-o', 'value', '-s', 'TYPE', file)).to.equal('iso9660\n')
@@ -46,7 +46,7 @@ describe("a guest's CD", () => {
       ['Rock Ridge', '-R'],
       ['Joliet', '-J'],
     ] as const)
-      it(`${what} has its files with the names of ${names}`, () => {
+      it(`${what} contains all files with their ${names} names`, () => {
         writeFileSync(file, planIso(label, files))
         const listed = sh('isoinfo', option, '-f', '-i', file).trim().split('\n')
         for (const { name, content } of files) {
@@ -66,7 +66,7 @@ describe("a guest's CD", () => {
     expect(sh('isoinfo', '-J', '-f', '-i', kept).trim()).to.equal('/meta-data')
   })
 
-  it('accepts only data that fits', async () => {
+  it('cannot contain more data than fits', async () => {
     const huge = [{ name: 'user-data', content: 'x'.repeat(2 ** 20) }]
     const refusal = await writeSeed({ label: 'cidata', files: huge }, kept).catch((error: Error) => error.message)
     expect(refusal).to.match(/a seed of \d+ bytes/)

@@ -19,8 +19,8 @@ import { waitFor } from '../support/wait.js'
 const password = 'a-Password-1'
 
 /**
- * Features that Windows requires, tested with a Linux that requires them too: Debian's signed boot loader and kernel.
- * The tests do not include Windows itself.
+ * Tests features that Windows requires. No test uses Windows itself, but a Linux that requires the same features: the
+ * signed boot loader and kernel of Debian.
  */
 describe('a virtual machine with UEFI, secure boot and a TPM', function () {
   let server: ImageServer
@@ -51,7 +51,7 @@ describe('a virtual machine with UEFI, secure boot and a TPM', function () {
     limits: { ...plainSpec.limits!, ramMb: 384, diskGb: 1 },
   })
 
-  /** An image that is downloaded at its first use. */
+  /** Adds an image, which is downloaded at its first use. @returns its id */
   function addImage(os: 'linux' | 'windows'): string {
     const id = `custom-${os}-0123456789ab`
     const sha256 = createHash('sha256').update(disk).digest('hex')
@@ -85,14 +85,14 @@ describe('a virtual machine with UEFI, secure boot and a TPM', function () {
 
     before(async () => void (uuid = await real.create('uefi-1', spec(addImage('linux')))))
 
-    it('boots a signed system, with verified secure boot and a TPM of version 2', async () => {
+    it('boots a signed system, with secure boot and a TPM of version 2', async () => {
       const said = await inside(
         'dmesg | grep -io "secure boot enabled" | head -1; cat /sys/class/tpm/tpm0/tpm_version_major; ls -d /sys/firmware/efi',
       )
       expect(said.toLowerCase()).to.equal('secure boot enabled\n2\n/sys/firmware/efi')
     })
 
-    it('has its own variables and state, and confines the TPM process like its QEMU', async () => {
+    it('has its own UEFI variables and TPM state, and confines its TPM process like its QEMU', async () => {
       expect(commandsOf(uuid).filter((name) => name === 'swtpm')).to.have.length(1)
       const { userIdBase } = real.domain.context.machines.of(real.record(uuid)).isolation
       const state = lstatSync(join(volumeOf(uuid), 'tpm'))
@@ -108,7 +108,7 @@ describe('a virtual machine with UEFI, secure boot and a TPM', function () {
       }
     })
 
-    it('keeps both after a stop, and leaves no process', async () => {
+    it('keeps its UEFI variables and TPM state after a stop, which leaves no process', async () => {
       const vars = join(volumeOf(uuid), 'vars.fd')
       const first = lstatSync(vars).ino
       expect(readFileSync(vars).equals(readFileSync('/usr/share/OVMF/OVMF_VARS_4M.ms.fd'))).to.equal(false)
@@ -124,7 +124,7 @@ describe('a virtual machine with UEFI, secure boot and a TPM', function () {
     let uuid = ''
     before(async () => void (uuid = await real.create('desk-1', spec(addImage('windows')))))
 
-    it('boots with name and password on its config drive', async () => {
+    it('boots with its name and password on a config drive', async () => {
       const { context } = real.domain
       const record = real.record(uuid)
       expect(record).to.include({ os: 'windows', status: 'running' })
@@ -140,25 +140,25 @@ describe('a virtual machine with UEFI, secure boot and a TPM', function () {
       expect(read('meta_data.json')).to.include({ hostname: 'desk-1', admin_pass: password })
       expect(JSON.stringify(read('network_data.json'))).to.contain(record.ipv4)
       expect(lstatSync(place).mode & 0o077).to.equal(0)
-      // Snapshots and backups contain it sealed with the host's key.
+      // The file is part of snapshots and backups. It contains the password sealed with the key of the host.
       const told = readFileSync(join(volumeOf(uuid), 'instance.json'), 'utf8')
       expect(told).to.contain('sealedPassword').and.not.contain(password)
       const [pid] = readGroupPids(groupOf(uuid)).filter((one) => commandOf(one).startsWith('qemu'))
       expect(readFileSync(`/proc/${pid}/cmdline`, 'utf8')).to.contain('ide-cd,bus=ide.1,drive=drivers')
       const image = await context.machines.findDriver('kvm')!.screenshot(context.machines.of(record))
       expect(image.toString('latin1', 1, 4)).to.equal('PNG')
-      // The same kernel as above: it runs, although it does not see the CD.
+      // The image contains the Linux from above, which runs although it does not use the CD.
       await waitFor(async () => (await pings(record.ipv4)) || (await usesProcessor(uuid)), {
         what: 'a sign of life',
       })
     })
 
-    it('gets a new password by its guest agent, and reports if there is no such user', async () => {
+    it('sets a new password with its guest agent, and reports an error if the user does not exist', async () => {
       const order = resetPasswordOrder(uuid, { password: 'Another-Pass-2' }).order!
       const asked = { operationId: randomUUID(), requestedBy: 'test', order }
       const { operation } = await real.domain.orders.submit(asked)
       const ended = await real.domain.engine.wait(operation.id)
-      // Its agent runs on Linux, which does not have an Administrator.
+      // The guest agent runs on Linux, where no user Administrator exists.
       expect([ended.status, ended.errorCode]).to.deep.equal(['failed', 'guest_refused'])
       await real.done(powerOrder('stop', uuid).order)
       const again = await real.domain.orders.submit({ ...asked, operationId: randomUUID() })

@@ -5,7 +5,7 @@ import { join } from 'node:path'
 import { expect } from 'chai'
 import { growDisk, readInstance, writeInstance } from '../../agent/drivers/qemu/disk.js'
 
-/** Volumes with files from an untrusted backup. */
+/** The volumes contain files from an untrusted backup. */
 describe('a foreign volume of a virtual machine', () => {
   const directory = mkdtempSync(join(tmpdir(), 'btest-kvm-volume-'))
   const canary = join(directory, 'canary')
@@ -19,8 +19,8 @@ describe('a foreign volume of a virtual machine', () => {
   after(() => rmSync(directory, { recursive: true, force: true }))
 
   const disks: Record<string, (path: string) => void> = {
-    'a link': (path) => symlinkSync(canary, path),
-    'a second name': (path) => linkSync(canary, path),
+    'a symbolic link': (path) => symlinkSync(canary, path),
+    'a hard link': (path) => linkSync(canary, path),
     'a block device': (path) => execFileSync('mknod', [path, 'b', '7', '255']),
     'a character device': (path) => execFileSync('mknod', [path, 'c', '1', '3']),
     'a pipe': (path) => execFileSync('mkfifo', [path]),
@@ -28,7 +28,7 @@ describe('a foreign volume of a virtual machine', () => {
   }
 
   for (const [what, make] of Object.entries(disks)) {
-    it(`has no disk if that is ${what}`, async () => {
+    it(`is reported as having no disk if the disk file is ${what}`, async () => {
       make(join(volume, 'disk.raw'))
       const refusal = await growDisk(volume, 1024).then(
         () => 'taken',
@@ -38,7 +38,7 @@ describe('a foreign volume of a virtual machine', () => {
       expect(readFileSync(canary, 'utf8')).to.equal('{"id":"of-the-host"}')
     })
 
-    it(`is not followed or read if its instance file is ${what}`, async () => {
+    it(`gets a new instance file if the existing one is ${what}, which is neither read nor followed`, async () => {
       for (const name of ['instance.json', 'instance.json.new']) make(join(volume, name))
       expect((await readInstance(volume)).id).to.match(/^iid-/)
       await writeInstance(volume, { id: 'iid-new' })
@@ -49,7 +49,7 @@ describe('a foreign volume of a virtual machine', () => {
   }
 
   for (const text of ['', '{', 'null', '[]', '{"id":5}', `{"id":"${'x'.repeat(600_000)}"}`])
-    it(`gets a new disk for the text ${text.slice(0, 12) || 'nothing'}`, async () => {
+    it(`gets a new instance id if its instance file contains ${text.slice(0, 12) || 'nothing'}`, async () => {
       writeFileSync(join(volume, 'instance.json'), text)
       expect((await readInstance(volume)).id).to.match(/^iid-/)
     })

@@ -12,7 +12,7 @@ const log = `/var/log/berth-${prefix}`
 
 const shell = (text: string): string => sh('sh', '-c', text)
 
-describe('sweep of leftovers', () => {
+describe('the removal of leftovers', () => {
   const children: ChildProcess[] = []
   const start = (command: string, ...args: string[]): ChildProcess => {
     const child = spawn(command, args, { stdio: 'ignore' })
@@ -26,7 +26,7 @@ describe('sweep of leftovers', () => {
     rmSync(`/dev/shm/${clocks}_used`, { force: true })
   })
 
-  it('removes processes, networks, mounts, loop devices, directories and logs with the prefix of tests', async () => {
+  it('includes processes, networks, mounts, loop devices, directories and logs with the prefix of tests', async () => {
     for (const path of [`${folder}/mount point`, log]) mkdirSync(path, { recursive: true })
     shell(`truncate -s 20M ${folder}/disk && mkfs.ext4 -q ${folder}/disk`)
     shell(`mount -o loop ${folder}/disk '${folder}/mount point'`)
@@ -42,7 +42,7 @@ describe('sweep of leftovers', () => {
     expect(state).not.to.match(/btestswp|xswp/)
   })
 
-  it('removes clocks of libfaketime, except those that a process uses', async () => {
+  it('includes clocks of libfaketime, except those that a process uses', async () => {
     const [used, unused] = [`/dev/shm/${clocks}_used`, `/dev/shm/${clocks}_unused`]
     for (const path of [used, unused]) writeFileSync(path, 'clock')
     const map = `import mmap, time; f = open("${used}", "r+b"); m = mmap.mmap(f.fileno(), 0); time.sleep(600)`

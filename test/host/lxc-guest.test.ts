@@ -13,8 +13,8 @@ describe('a guest of the lxc driver', function () {
   const { attach, booted, observed, prepared, started, systemState } = lab
   const signal = new AbortController().signal
 
-  describe('a systemd guest', () => {
-    it('boots completely, confined, and sees its own limits', async () => {
+  describe('with systemd', () => {
+    it('boots completely, and sees its own address, name and limits', async () => {
       const { limits: plain, nic } = lab.host.machine()
       const limits = { ...plain, vcpuMilli: 500 }
       const machine = await prepared({ limits, nic: { ...nic, ipv6Addresses: ['fd00::5', 'fd00::6'] } })
@@ -37,7 +37,7 @@ describe('a guest of the lxc driver', function () {
       expect(Number(lab.host.inside(machine, 'cut', '-d.', '-f1', '/proc/uptime'))).to.be.below(120)
     })
 
-    it('is denied the rights of a host', async () => {
+    it('cannot do what only root on the host may do', async () => {
       const machine = await started()
       const node = `${machine.volume}/root/disk`
       sh('mknod', '-m', '666', node, 'b', '7', '0')
@@ -89,15 +89,15 @@ describe('a guest of the lxc driver', function () {
     })
   })
 
-  /** The driver's answer as text. */
+  /** Resizes a guest. @returns the result of the driver as text */
   async function resized(machine: Machine): Promise<string> {
     const result = await lab.host.driver.resize(machine)
     if (result.outcome === 'refused') return `refused, ${result.error.code}`
     return result.changed ? `${result.outcome}, changed` : result.outcome
   }
 
-  describe('resize and usage', () => {
-    it('changes a running guest’s limits in both directions, and stores them', async () => {
+  describe('with other limits', () => {
+    it('gets higher and lower limits while it runs, which are stored', async () => {
       const machine = await started()
       const { controllers, version, unified } = readCgroupLayout()
       const group = `${controllers.get('memory')}/lxc.payload.${prefix}-${machine.id}`
@@ -117,18 +117,18 @@ describe('a guest of the lxc driver', function () {
       writeFileSync(`${controllers.get('pids')}/lxc.payload.${prefix}-${machine.id}/pids.max`, '77')
       expect([await resized(machine), await resized(machine)]).to.deep.equal(['applied, changed', 'applied'])
       const bound = `${unified}/lxc.payload.${prefix}-${machine.id}/cgroup.max.descendants`
-      writeFileSync(bound, 'max') // like an older agent
+      writeFileSync(bound, 'max') // as an older agent set it
       expect([await resized(machine), await resized(machine)]).to.deep.equal(['applied, changed', 'applied'])
       expect(readFileSync(bound, 'utf8').trim()).to.equal('512')
     })
 
-    it('stores a stopped guest’s limits for its next start', async () => {
+    it('gets its limits at its next start if it is stopped', async () => {
       const machine = await prepared()
       const wanted = { ...machine, limits: { ...machine.limits, memoryBytes: 2 ** 28 } }
       expect([await resized(wanted), await resized(wanted)]).to.deep.equal(['at_next_start, changed', 'at_next_start'])
     })
 
-    it('rejects a memory limit below the current usage', async () => {
+    it('cannot get a memory limit below its current usage', async () => {
       const machine = await started()
       await booted(machine)
       const fill = attach(machine, '/bin/sh', '-c', 'head -c 200m /dev/zero | tail | sleep 30')
@@ -144,7 +144,7 @@ describe('a guest of the lxc driver', function () {
       }
     })
 
-    it('counts processor time, runnable tasks and traffic as the guest sees them', async () => {
+    it('has counts of processor time, runnable tasks and traffic from its own point of view', async () => {
       const machine = await started()
       await booted(machine)
       const { pid } = await observed(machine)
@@ -169,7 +169,7 @@ describe('a guest of the lxc driver', function () {
       }
     })
 
-    it('counts its disk reads and writes once', async () => {
+    it('has counts of disk reads and writes that contain each byte once', async () => {
       const machine = await started()
       await booted(machine)
       const usage = async () => lab.host.driver.usage(machine, (await observed(machine)).pid)
