@@ -6,13 +6,13 @@ import { waitFor } from '../support/wait.js'
 import { sh } from '../support/sh.js'
 
 const prefix = 'btw'
-describe('ownership of the lxc driver', function () {
+describe('the lxc driver', function () {
   const lab = useLxcHost({ name: 'btest-lxc-own', prefix, subnet: '10.214.5' })
   const { observed, prepared, started } = lab
   const signal = new AbortController().signal
 
-  describe('removeAll', () => {
-    it('leaves no trace of running or stopped guests, or of the driver', async () => {
+  describe('after removeAll', () => {
+    it('leaves no trace of running and stopped guests, and of itself', async () => {
       const other = await openLxcHost({ name: 'btest-lxc-all', prefix: 'btm', subnet: '10.214.7' })
       try {
         expect(other.driver.hasLxcfs(), 'it works without lxcfs').to.equal(false)
@@ -33,7 +33,7 @@ describe('ownership of the lxc driver', function () {
     })
   })
 
-  describe('with a name of a foreign guest', () => {
+  describe('for a guest whose LXC name belongs to a foreign guest', () => {
     const refusal = (act: Promise<unknown>): Promise<string> =>
       act.then(
         () => 'done',
@@ -41,10 +41,10 @@ describe('ownership of the lxc driver', function () {
       )
 
     for (const [what, hide] of [
-      ['known by its configuration', false],
-      ['without any known facts', true],
+      ['that is known from its configuration', false],
+      ['without a configuration', true],
     ] as const)
-      it(`leaves that guest unchanged: ${what}`, async () => {
+      it(`does not change a foreign guest ${what}`, async () => {
         const machine = await started()
         const before = await observed(machine)
         const config = `${lab.host.path}/state/lxc/${prefix}-${machine.id}/config`
@@ -73,8 +73,8 @@ describe('ownership of the lxc driver', function () {
       })
   })
 
-  describe('delete and traces', () => {
-    it('refuses a running guest, then deletes everything, twice', async () => {
+  describe('for its own guests', () => {
+    it('rejects the deletion of a running guest, and deletes a stopped one completely', async () => {
       const machine = await started()
       expect(await lab.host.driver.listTraces()).to.deep.equal([machine.uuid])
       const refused = await lab.host.driver.delete(machine).catch((error: { code: string }) => error.code)
@@ -86,7 +86,7 @@ describe('ownership of the lxc driver', function () {
       await waitFor(async () => (await lab.host.driver.listTraces()).length === 0, { what: 'no traces' })
     })
 
-    it('has a configuration that is readable only by root and replaced atomically', async () => {
+    it('has configuration files that only root can read, and replaces them atomically', async () => {
       const machine = await prepared()
       const path = `${lab.host.path}/state/lxc/${prefix}-${machine.id}`
       expect(statSync(`${path}/config`).mode & 0o777).to.equal(0o600)

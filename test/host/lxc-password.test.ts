@@ -11,7 +11,7 @@ import { waitFor } from '../support/wait.js'
 const prefix = 'bty'
 const signal = new AbortController().signal
 
-describe('password and freezing of an lxc guest', function () {
+describe('the lxc driver', function () {
   const lab = useLxcHost({ name: 'btest-lxc-password', prefix, subnet: '10.214.11' })
 
   before(async () => {
@@ -27,24 +27,24 @@ describe('password and freezing of an lxc guest', function () {
   }
   const start = (machine: Machine): Promise<void> => lab.host.driver.start(machine, signal)
   const set = (machine: Machine, password: string): Promise<unknown> => lab.host.driver.setPassword(machine, password)
-  /** Fails unless root's hash matches the password, computed by openssl. */
+  /** Fails unless the password hash of root is the one that openssl(1) computes for the password. */
   function expectPassword({ volume }: Machine, password: string): void {
     const shadow = readFileSync(`${volume}/etc/shadow`, 'utf8')
     const [, , salt = '', hash = ''] = (/^root:([^:]*):/m.exec(shadow)?.[1] ?? '').split('$')
     const wanted = sh('openssl', 'passwd', '-6', '-salt', salt, password).trim()
     expect(`$6$${salt}$${hash}`).to.equal(wanted)
   }
-  /** Replaces the guest's chpasswd by a script. */
+  /** Replaces chpasswd in the guest by a script. */
   function plant({ volume }: Machine, script: string): void {
     rmSync(`${volume}/usr/sbin/chpasswd`, { force: true })
     writeFileSync(`${volume}/usr/sbin/chpasswd`, `#!/bin/sh\n${script}\n`)
     chmodSync(`${volume}/usr/sbin/chpasswd`, 0o755)
   }
 
-  describe('setPassword', () => {
+  describe('with setPassword', () => {
     const odd = `a$'"\\\`:b ä1`
 
-    it('works in Debian for its login, stopped and running', async () => {
+    it('sets a password that a login in Debian accepts, while the guest is stopped and while it runs', async () => {
       const machine = await lab.prepared()
       await set(machine, 'first-word-1')
       expectPassword(machine, 'first-word-1')
@@ -56,7 +56,7 @@ describe('password and freezing of an lxc guest', function () {
       expect(readFileSync(`${machine.volume}/etc/shadow`, 'utf8')).to.match(/^daemon:\*:/m)
     })
 
-    it('works in a busybox guest without chpasswd, stopped and running', async () => {
+    it('sets a password in BusyBox without chpasswd, while the guest is stopped and while it runs', async () => {
       const machine = await busybox()
       await set(machine, 'first-word-1')
       expectPassword(machine, 'first-word-1')
@@ -65,7 +65,7 @@ describe('password and freezing of an lxc guest', function () {
       expectPassword(machine, 'second-word-2')
     })
 
-    it('gives the guest only a hash, and not in arguments', async () => {
+    it('gives the guest only a hash of the password, and not in arguments', async () => {
       const machine = await lab.prepared()
       plant(machine, 'cat >/root/told; tr "\\0" " " </proc/$$/cmdline >>/root/told; env >>/root/told')
       await start(machine)
@@ -100,7 +100,7 @@ describe('password and freezing of an lxc guest', function () {
       )
     })
 
-    it('is rejected if the files of a stopped guest are links, whose targets stay unchanged', async () => {
+    it('fails if files of a stopped guest are links, and does not change their targets', async () => {
       const machine = await lab.prepared()
       const canary = `${lab.host.path}/canary`
       writeFileSync(canary, 'root:*:1::::::\n')
@@ -110,7 +110,7 @@ describe('password and freezing of an lxc guest', function () {
       expect(readFileSync(canary, 'utf8')).to.equal('root:*:1::::::\n')
     })
 
-    it('works from outside despite stale locks of the guest, but not during vipw', async () => {
+    it('can set a password from outside in spite of stale locks of the guest, but not during vipw', async () => {
       const machine = await lab.prepared()
       for (const name of ['passwd.lock', 'shadow.lock']) mkdirSync(`${machine.volume}/etc/${name}`)
       sh('cp', `${machine.volume}/bin/sleep`, `${machine.volume}/root/vipw`)
@@ -123,13 +123,13 @@ describe('password and freezing of an lxc guest', function () {
       expectPassword(machine, 'second-word-2')
     })
 
-    it('rejects more than one line', async () => {
+    it('rejects a password of more than one line', async () => {
       const machine = await lab.prepared()
       expect(await refusal(set(machine, 'first\ndaemon:x'))).to.match(/not one line/)
     })
   })
 
-  describe('readLogin', () => {
+  describe('with readLogin', () => {
     const key = 'ssh-ed25519 AAAA me'
     const read = (machine: Machine): Promise<unknown> => lab.host.driver.readLogin(machine)
     const shadowField = 'root:$y$j9T$salt$hash:1::::::\n'
@@ -167,7 +167,7 @@ describe('password and freezing of an lxc guest', function () {
       expect(await read(machine)).to.deep.equal({ passwordHash: '*', authorizedKeys: [] })
     })
 
-    it('does not wait for pipes, and does not read devices or endless files', async () => {
+    it('does not wait for pipes, or read devices or endless files', async () => {
       const machine = await lab.prepared()
       const root = machine.volume
       for (const path of ['etc/shadow', 'etc/passwd']) rmSync(`${root}/${path}`)
@@ -179,7 +179,7 @@ describe('password and freezing of an lxc guest', function () {
     })
   })
 
-  describe('freeze', () => {
+  describe('with freeze and thaw', () => {
     const counter = ({ volume }: Machine): string => {
       const path = `${volume}/root/count`
       return existsSync(path) ? readFileSync(path, 'utf8') : ''
@@ -199,7 +199,7 @@ describe('password and freezing of an lxc guest', function () {
       return waitFor(() => counter(machine) !== before, { what: 'the guest to continue' })
     }
 
-    it('holds all processes until thaw; both can be repeated', async () => {
+    it('stops all processes until it is thawed, and can repeat both', async () => {
       const machine = await counting()
       await goesOn(machine)
       for (let i = 0; i < 2; i++) expect(await lab.host.driver.freeze(machine, 5000)).to.equal(true)
@@ -211,7 +211,7 @@ describe('password and freezing of an lxc guest', function () {
       await goesOn(machine)
     })
 
-    it('does not prevent a stop or a kill', async () => {
+    it('can stop and kill a frozen guest', async () => {
       for (const end of ['stop', 'kill'] as const) {
         const machine = await counting()
         expect(await lab.host.driver.freeze(machine, 5000)).to.equal(true)
@@ -222,7 +222,7 @@ describe('password and freezing of an lxc guest', function () {
       }
     })
 
-    it('reports that a guest does not run; thaw does nothing', async () => {
+    it('reports that a stopped guest cannot be frozen, and does nothing to thaw it', async () => {
       const machine = await lab.prepared()
       expect(await lab.host.driver.freeze(machine, 1000)).to.equal(false)
       await lab.host.driver.thaw(machine)

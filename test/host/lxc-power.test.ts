@@ -10,7 +10,7 @@ import { sh } from '../support/sh.js'
 import { deadlineOf } from '../support/promised-time.js'
 
 const prefix = 'btl'
-describe('power of lxc guests', function () {
+describe('the lxc driver', function () {
   const lab = useLxcHost({ name: 'btest-lxc-power', prefix, subnet: '10.214.8' })
   const { attach, booted, ends, observed, prepared, started, traces } = lab
   const signal = new AbortController().signal
@@ -25,14 +25,14 @@ describe('power of lxc guests', function () {
     writeFileSync(init, `#!/bin/sh\n${script}\n`, { mode: 0o755 })
   }
 
-  /** Runs systemctl like the owner; it returns at once, with or without a logind in the guest. */
+  /** Runs systemctl as the owner of the guest does. It must return at once, even without logind in the guest. */
   function systemctl(machine: Machine, verb: 'poweroff' | 'reboot'): void {
     const { error } = spawnSync('lxc-attach', attach(machine, 'systemctl', verb), { timeout: 60_000 })
     expect(error, verb).to.equal(undefined)
   }
 
-  describe('start', () => {
-    it('is idempotent, also concurrently and by two agents', async () => {
+  describe('at a start', () => {
+    it('starts a guest once, even if two agents start it concurrently', async () => {
       const machine = await prepared()
       const other = await lab.host.reopen()
       await Promise.all([
@@ -45,7 +45,7 @@ describe('power of lxc guests', function () {
       expect(await observed(machine)).to.deep.equal(first)
     })
 
-    it('waits for an lxc-start of an agent that has ended', async () => {
+    it('waits for the lxc-start of an agent that has ended', async () => {
       const machine = await prepared()
       const orphan = spawn(
         '/usr/bin/lxc-start',
@@ -59,7 +59,7 @@ describe('power of lxc guests', function () {
       expect(orphan.exitCode).to.equal(0)
     })
 
-    it('cleans up after a killed monitor', async () => {
+    it('removes the remains of a guest whose monitor was killed', async () => {
       const machine = await started()
       const { pid } = await observed(machine)
       process.kill(parentOf(pid), 'SIGKILL')
@@ -77,7 +77,7 @@ describe('power of lxc guests', function () {
       nic: { ...lab.host.machine().nic, ipv6Addresses },
     })
 
-    it('gives a guest the maximum number of IPv6 addresses, usable before its first process runs', async () => {
+    it('gives a guest the maximum number of IPv6 addresses before its first process runs', async () => {
       const { max } = networkLimits.addresses
       const addresses = Array.from({ length: max }, (_, i) => `2001:db8::${(i + 1).toString(16)}`)
       const machine = await prepared(nicWith(addresses))
@@ -89,7 +89,7 @@ describe('power of lxc guests', function () {
       expect([count('\n'), count(' deprecated '), count(' tentative ')]).to.deep.equal([max, max - 1, 0])
     })
 
-    it('fails if an address is rejected, and leaves nothing', async () => {
+    it('leaves nothing behind if the start fails because of an invalid address', async () => {
       const machine = await prepared(nicWith(['2001:db8::5', '2001:db8::5']))
       const error: Error = await lab.host.driver.start(machine, signal).then(
         () => expect.fail('started'),
@@ -99,7 +99,7 @@ describe('power of lxc guests', function () {
       expect(await lab.host.driver.observe()).to.deep.equal([])
     })
 
-    it('reports why it failed, and leaves nothing', async () => {
+    it('leaves nothing behind if the start fails, and reports the reason', async () => {
       const machine = await prepared()
       rmSync(`${machine.volume}/usr/sbin/init`, { force: true })
       const error: Error = await lab.host.driver.start(machine, signal).then(
@@ -111,8 +111,8 @@ describe('power of lxc guests', function () {
     })
   })
 
-  describe('stop', () => {
-    it('lets a guest that just began to boot end by itself', async () => {
+  describe('at a stop', () => {
+    it('lets a guest that has just begun to boot shut itself down', async () => {
       const machine = await started()
       const begun = performance.now()
       await lab.host.driver.stop(machine, { timeoutMs: 110_000, signal })
@@ -134,7 +134,7 @@ describe('power of lxc guests', function () {
       expect(await lab.host.driver.observe()).to.deep.equal([])
     })
 
-    it('powers off an init that only handles SIGPWR', async () => {
+    it('shuts down a guest whose init handles only SIGPWR', async () => {
       const machine = await prepared()
       replaceInit(machine, 'trap "exit 0" PWR; while :; do sleep 0.1; done')
       await lab.host.driver.start(machine, signal)
@@ -142,7 +142,7 @@ describe('power of lxc guests', function () {
       expect(await lab.host.driver.observe()).to.deep.equal([])
     })
 
-    it('ends when the caller aborts, and the guest continues', async () => {
+    it('ends the stop when the caller aborts it, and the guest continues', async () => {
       const machine = await prepared()
       replaceInit(machine, 'trap "" PWR; while :; do sleep 1; done')
       await lab.host.driver.start(machine, signal)
@@ -153,7 +153,7 @@ describe('power of lxc guests', function () {
       await observed(machine)
     })
 
-    it('handles groups nested deeper than the longest path', async () => {
+    it('stops a guest whose cgroups are nested deeper than the longest path', async () => {
       const machine = await started()
       await booted(machine)
       const memory = '/sys/fs/cgroup/memory'
@@ -164,8 +164,8 @@ describe('power of lxc guests', function () {
     })
   })
 
-  describe('ends', () => {
-    it('reports a guest that powers itself off, once', async () => {
+  describe('at the end of a guest', () => {
+    it('reports once that a guest shut itself down', async () => {
       const machine = await started()
       await booted(machine)
       systemctl(machine, 'poweroff')
@@ -174,7 +174,7 @@ describe('power of lxc guests', function () {
       expect(await lab.host.driver.observe()).to.deep.equal([])
     })
 
-    it('reports a guest to the next agent if it ended without an agent', async () => {
+    it('reports to the next agent that a guest shut itself down while no agent ran', async () => {
       const machine = await started()
       const mark = `${lab.host.path}/run/lxc-stopped/${prefix}-${machine.id}`
       await booted(machine)
@@ -189,7 +189,7 @@ describe('power of lxc guests', function () {
       expect(existsSync(mark)).to.equal(false)
     })
 
-    it('does not report a reboot from inside as an end; network and identity stay', async () => {
+    it('does not report a reboot from inside, after which the guest has the same network and id mapping', async () => {
       const next = await lab.host.reopen()
       const told: string[] = []
       next.onStopped((uuid) => told.push(uuid))
@@ -207,7 +207,7 @@ describe('power of lxc guests', function () {
       expect(told).to.deep.equal([])
     })
 
-    it('treats a stop during a reboot as a stop', async () => {
+    it('stops a guest that is rebooting', async () => {
       const machine = await prepared()
       replaceInit(machine, 'sleep 1; reboot -ff')
       await lab.host.driver.start(machine, signal)
@@ -220,8 +220,8 @@ describe('power of lxc guests', function () {
     })
   })
 
-  describe('the agent’s end', () => {
-    it('does not affect a guest: monitor and guest have their own cgroups', async () => {
+  describe('at the end of the agent', () => {
+    it('does not affect guests, because monitor and guest have separate cgroups', async () => {
       const machine = await started()
       const { pid } = await observed(machine)
       const own = readFileSync('/proc/self/cgroup', 'utf8').split('\n')

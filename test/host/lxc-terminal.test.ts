@@ -17,7 +17,7 @@ describe('a terminal in a guest of the lxc driver', function () {
     for (const terminal of terminals.splice(0)) terminal.close()
   })
 
-  /** Opens a console of the guest like berth-console. */
+  /** Opens a console of the guest in the same way as berth-console. */
   async function open(machine: Machine, mode: ConsoleMode) {
     const place = await lab.host.driver.findConsole(machine, mode)
     const seen: { text: string; code?: number } = { text: '' }
@@ -42,7 +42,7 @@ describe('a terminal in a guest of the lxc driver', function () {
     return { terminal, says, seen }
   }
 
-  it('logs in on /dev/console', async () => {
+  it('permits logging in on /dev/console', async () => {
     const machine = await prepared()
     await lab.host.driver.initialize(machine, { password: 'correct-horse-7' }, machine.volume)
     await lab.host.driver.start(machine, signal)
@@ -57,7 +57,7 @@ describe('a terminal in a guest of the lxc driver', function () {
     await waitFor(() => seen.code !== undefined, { what: 'the program ends' })
   })
 
-  /** Reads facts about a shell's terminal, and checks that Ctrl-C ends a program and not the shell. */
+  /** Returns facts about the terminal of a shell. Expects that Ctrl-C ends a program and not the shell. */
   async function useShell(machine: Machine): Promise<{ tty: string; leads: boolean }> {
     const { says, seen } = await open(machine, 'shell')
     await says(/# $/, 'echo $(tty) $(stat -c %U $(tty)) $$ $(cut -d" " -f6 /proc/$$/stat) o""k\r')
@@ -79,14 +79,14 @@ describe('a terminal in a guest of the lxc driver', function () {
     expect(leads, 'leads its session').to.equal(true)
   })
 
-  it('has a shell even if no program creates a session', async () => {
+  it('has a shell even if the guest has no setsid(1) to create a session', async () => {
     const machine = await started()
     await booted(machine)
     lab.host.inside(machine, 'rm', '/usr/bin/setsid')
     expect((await useShell(machine)).leads).to.equal(false)
   })
 
-  /** Attacks by root of the guest on /dev/pts. */
+  /** Commands with which root in the guest manipulates /dev/pts. */
   const hostile = {
     'a file': 'touch /root/file && mount --bind /root/file /dev/pts/ptmx',
     'a terminal': 'mount --bind /dev/console /dev/pts/ptmx',
@@ -110,7 +110,7 @@ describe('a terminal in a guest of the lxc driver', function () {
      }'`,
   }
 
-  it('has a shell and opens nothing that the guest puts in place of new terminals', async () => {
+  it('has a shell and opens nothing else that the guest put in the place of /dev/pts/ptmx', async () => {
     const machine = await started()
     await booted(machine)
     const clean = await lab.host.driver.findConsole(machine, 'shell')
@@ -132,7 +132,7 @@ describe('a terminal in a guest of the lxc driver', function () {
     }
   })
 
-  it('has a shell whatever the guest has at /dev/pts', async () => {
+  it('has a shell even if the guest mounted another file system at /dev/pts', async () => {
     const machine = await started()
     await booted(machine)
     lab.host.inside(machine, 'mount', '-t', 'tmpfs', 'none', '/dev/pts')
@@ -142,7 +142,7 @@ describe('a terminal in a guest of the lxc driver', function () {
     await says(/42x/, '')
   })
 
-  it('hangs up when nobody holds the terminal any more', async () => {
+  it('ends the programs in it when its last client has left', async () => {
     const machine = await started()
     await booted(machine)
     const { terminal, says, seen } = await open(machine, 'shell')
@@ -159,7 +159,7 @@ describe('a terminal in a guest of the lxc driver', function () {
     await waitFor(() => keepers().length === 0, { what: 'the process that keeps it open ends' })
   })
 
-  it('reports why there is none', async () => {
+  it('reports the reason if no shell can be started', async () => {
     const machine = await started()
     await booted(machine)
     lab.host.inside(machine, 'rm', '/bin/sh')

@@ -12,7 +12,7 @@ const run = promisify(execFile)
 const names = { table: 'berthnlw', bridge: 'nlwbr', interface_prefix: 'nlw' }
 const topics: readonly NetlinkTopic[] = ['tables', 'others', 'rates', 'links']
 
-describe('netlink watch', () => {
+describe('the netlink watch', () => {
   let watch: NetlinkWatch
   const told: NetlinkTopic[] = []
   const tools = { nft: new Nft(), tc: new Tc(), ip: new Ip() }
@@ -32,32 +32,32 @@ describe('netlink watch', () => {
     await remove()
   })
 
-  it('ignores changes by the tools of the agent', async () => {
+  it('ignores changes by tools of the agent', async () => {
     await expectSilence(async () => {
       await tools.nft.apply(['add table ip berthnlw', 'delete table ip berthnlw'])
       await tools.tc.run(['qdisc add dev nlwpeer root handle 7: htb', 'qdisc delete dev nlwpeer root'])
     })
   })
 
-  for (const [what, line] of [['another interface', 'ip link set nlwpeer mtu 1400']] as [string, string][])
+  for (const [what, line] of [['a change of another interface', 'ip link set nlwpeer mtu 1400']] as [string, string][])
     it(`ignores ${what}`, () => expectSilence(() => command(line)))
 
   for (const [what, line, topic] of [
     ['a new table', 'nft add table ip berthnlw', 'tables'],
-    ['a rule in it', 'nft add chain ip berthnlw c; add rule ip berthnlw c accept', 'tables'],
-    ['an element', 'nft add set ip berthnlw s { type mark ; }; add element ip berthnlw s { 7 }', 'tables'],
-    ['all tables flushed', 'nft delete table ip berthnlw', 'tables'],
-    ['another table', 'nft add chain ip berthnlw2 berthnlw', 'others'],
-    ['its name in a comment', 'nft add rule ip berthnlw2 berthnlw accept comment "berthnlw"', 'others'],
-    ['a qdisc', 'tc qdisc add dev nlw1 root handle 1: htb', 'rates'],
-    ['a class', 'tc class add dev nlw1 parent 1: classid 1:1 htb rate 1mbit', 'rates'],
-    ['a guest up', 'ip link set nlw1 up', 'links'],
-    ['the bridge', 'ip link add nlwbr type bridge', 'links'],
-    ['a guest attached to it', 'ip link set nlw1 master nlwbr', 'links'],
-    ['a guest detached', 'ip link set nlw1 nomaster', 'links'],
-    ['an address', 'ip address add 198.18.77.1/32 dev nlwpeer', 'links'],
-    ['a shaping interface', 'ip link add nlw1u type ifb', 'links'],
-    ['a deleted guest interface', 'ip link delete nlw1', 'links'],
+    ['a new rule', 'nft add chain ip berthnlw c; add rule ip berthnlw c accept', 'tables'],
+    ['a new element', 'nft add set ip berthnlw s { type mark ; }; add element ip berthnlw s { 7 }', 'tables'],
+    ['the deletion of a table', 'nft delete table ip berthnlw', 'tables'],
+    ['a change of a foreign table', 'nft add chain ip berthnlw2 berthnlw', 'others'],
+    ['a foreign rule that mentions the table', 'nft add rule ip berthnlw2 berthnlw accept comment "berthnlw"', 'others'],
+    ['a new qdisc', 'tc qdisc add dev nlw1 root handle 1: htb', 'rates'],
+    ['a new class', 'tc class add dev nlw1 parent 1: classid 1:1 htb rate 1mbit', 'rates'],
+    ['the activation of a guest interface', 'ip link set nlw1 up', 'links'],
+    ['the creation of the bridge', 'ip link add nlwbr type bridge', 'links'],
+    ['the attachment of a guest interface', 'ip link set nlw1 master nlwbr', 'links'],
+    ['the detachment of a guest interface', 'ip link set nlw1 nomaster', 'links'],
+    ['a new address', 'ip address add 198.18.77.1/32 dev nlwpeer', 'links'],
+    ['a new shaping interface', 'ip link add nlw1u type ifb', 'links'],
+    ['the deletion of a guest interface', 'ip link delete nlw1', 'links'],
   ] as [string, string, NetlinkTopic][])
     it(`reports ${what}`, async () => {
       told.length = 0
@@ -66,7 +66,7 @@ describe('netlink watch', () => {
       expect([...new Set(told)]).to.deep.equal([topic])
     })
 
-  it('reports a full change when it was restarted, and continues', async () => {
+  it('reports a change of everything when its process ended and when it was restarted', async () => {
     told.length = 0
     expect(killChildren(process.pid, 'berth-netlink-w')).to.equal(1)
     await waitFor(() => topics.every((topic) => told.filter((t) => t === topic).length === 2), {
@@ -77,7 +77,7 @@ describe('netlink watch', () => {
     await waitFor(() => told.includes('tables'), { what: 'tables' })
   })
 
-  /** Notices arrive in order, those of tables before the others, so an address marks the end of the notices. */
+  /** Expects no report of a change. Reports keep their order, so the report of an address marks the end of the wait. */
   async function expectSilence(change: () => Promise<void>): Promise<void> {
     told.length = 0
     await change()

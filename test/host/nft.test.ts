@@ -10,10 +10,10 @@ import { CommandError } from '../../agent/host/process/process.js'
 import { killChildren } from '../support/kill.js'
 import { waitFor } from '../support/wait.js'
 
-/* In the host's own namespace, in a separate table that no packet traverses. */
+/* Uses the network namespace of the host, but a separate table that no packet traverses. */
 const table = 'btest_nft'
 
-describe('nft and ip on a pipe', () => {
+describe('the nft and ip processes of the agent', () => {
   const nft = new Nft()
   const ip = new Ip()
   const failure = (work: Promise<unknown>): Promise<unknown> =>
@@ -32,8 +32,8 @@ describe('nft and ip on a pipe', () => {
     await ip.close()
   })
 
-  it('keeps no history of its commands on the disk', async () => {
-    const history = '/.nft.history' // its path without HOME
+  it('write no history of commands to the disk', async () => {
+    const history = '/.nft.history' // the path of the history without HOME
     const before = readFileSync(history, { flag: 'a+' })
     const own = new Nft()
     await own.apply([`add chain ip ${table} remembered`, `delete chain ip ${table} remembered`])
@@ -45,7 +45,7 @@ describe('nft and ip on a pipe', () => {
     }
   })
 
-  it('applies all of a transaction or nothing', async () => {
+  it('apply a transaction completely or not at all', async () => {
     const commands = [`add chain ip ${table} one`, `add chain ip ${table} two`, `delete chain ip ${table} three`]
     const error = await failure(nft.apply(commands))
     expect(error).to.be.instanceOf(CommandError)
@@ -57,7 +57,7 @@ describe('nft and ip on a pipe', () => {
       .and.contain('chain two')
   })
 
-  it('reports which of many concurrent calls failed', async () => {
+  it('report which of many concurrent calls failed', async () => {
     const calls = Array.from({ length: 200 }, (_, i) =>
       failure(nft.apply([i % 3 === 0 ? `delete chain ip ${table} none${i}` : `add chain ip ${table} c${i}`])),
     )
@@ -65,11 +65,11 @@ describe('nft and ip on a pipe', () => {
     expect(failed).to.deep.equal(failed.map((_, i) => i % 3 === 0))
   })
 
-  it('recognises a missing table', async () => {
+  it('report a missing table as undefined', async () => {
     expect(await nft.readTable('ip', 'btest_none')).to.equal(undefined)
   })
 
-  it('knows the pids of its own processes: the pipe, and one for a long transaction', async () => {
+  it('have known PIDs, including that of the additional process for a long transaction', async () => {
     const monitor = spawn('nft', ['monitor'], { stdio: ['ignore', 'pipe', 'inherit'] })
     const pids: number[] = []
     createInterface({ input: monitor.stdout }).on('line', (line) => {
@@ -88,7 +88,7 @@ describe('nft and ip on a pipe', () => {
     }
   })
 
-  it('accepts 20,000 elements in one transaction', async () => {
+  it('accept 20,000 elements in one transaction', async () => {
     const ports = Array.from({ length: 20_000 }, (_, i) => `6 . ${i + 1} : 10.0.0.1 . 22`)
     const type = 'type inet_proto . inet_service : ipv4_addr . inet_service;'
     await nft.apply([`add map ip ${table} m { ${type} }`, `add element ip ${table} m { ${ports.join(', ')} }`])
@@ -97,7 +97,7 @@ describe('nft and ip on a pipe', () => {
     expect((error as Error).message.length).to.be.lessThan(1000)
   })
 
-  it('reads the counters of a thousand elements and of none', async () => {
+  it('read the counters of a thousand elements, and of a missing table', async () => {
     const inet = `inet ${table}_counted`
     const remove = [`add table ${inet}`, `delete table ${inet}`]
     await nft.apply(remove)
@@ -122,7 +122,7 @@ describe('nft and ip on a pipe', () => {
     }
   })
 
-  it('starts again when killed, before and during a command', async () => {
+  it('are started again if they are killed before or during a command', async () => {
     expect(killChildren(process.pid, 'nft')).to.equal(1)
     await failure(nft.apply([`add chain ip ${table} again`]))
     await nft.apply([`add chain ip ${table} again`])
@@ -130,7 +130,7 @@ describe('nft and ip on a pipe', () => {
     await Promise.resolve()
     expect(killChildren(process.pid, 'nft')).to.equal(1)
     await during
-    // Its end may be detected only now.
+    // The end of the process may be noticed only now.
     await failure(nft.apply([`add chain ip ${table} during`]))
     await nft.apply([`add chain ip ${table} during`])
     expect(await nft.readTable('ip', table))
@@ -148,11 +148,11 @@ describe('nft and ip on a pipe', () => {
     'add table ip x\\',
     'add table ip \u2028x',
   ])
-    it(`refuses ${JSON.stringify(text)}`, async () => {
+    it(`reject the command ${JSON.stringify(text)}`, async () => {
       expect(((await failure(nft.apply([text]))) as Error).message).to.contain('planned text')
     })
 
-  it('ip: reads an interface, reports a missing one, passes on the messages of ip', async () => {
+  it('read an interface, report a missing one as undefined, and return error messages of ip', async () => {
     expect(await ip.findInterface('btest-none')).to.equal(undefined)
     await ip.run(['link add name btest-ip0 type bridge', 'address add 10.99.99.1/24 dev btest-ip0'])
     const { addr_info } = (await ip.findInterface('btest-ip0')) as { addr_info: { local: string }[] }

@@ -16,7 +16,7 @@ const log = pino({ level: 'silent' })
 const mib = 1024 ** 2
 const gib = 1024 ** 3
 
-describe('storage pool', function () {
+describe('the storage pool', function () {
   const scratch = scratchDirectory('btest-pool')
   const config = testStorage(scratch.path)
   const { pool: poolPath, loop_file: loopFile } = config
@@ -31,7 +31,7 @@ describe('storage pool', function () {
     for (const folder of [pool.guests, pool.images, pool.trash]) expect(statSync(folder).mode & 0o777).to.equal(0o700)
   }
 
-  it('is created idempotently, and removed without a trace', async () => {
+  it('is created only once, and removed without a trace', async () => {
     expectPool(await openPool(config))
     const { ino } = statSync(loopFile)
     const pool = await openPool(config)
@@ -50,7 +50,7 @@ describe('storage pool', function () {
     const pool = await openPool(config)
     writeFileSync(`${pool.path}/mark`, 'kept')
     sh('umount', poolPath)
-    // A copy of this mount delays it, as in a new namespace for a moment.
+    // A new mount namespace may contain a copy of this mount for a moment, which delays the detachment.
     await waitFor(() => loopsBelow(scratch.path).length === 0, { what: 'the kernel detaches the loop' })
     rmSync(poolPath, { recursive: true })
     await openPool(config)
@@ -58,10 +58,10 @@ describe('storage pool', function () {
   })
 
   for (const [name, prepare] of [
-    ['an unfinished loop file exists', () => writeFileSync(`${loopFile}.new`, 'half')],
+    ['an incomplete loop file exists', () => writeFileSync(`${loopFile}.new`, 'half')],
     ['the loop file is not formatted', () => (writeFileSync(loopFile, ''), truncateSync(loopFile, 4 * gib))],
     [
-      'it is formatted but not mounted',
+      'the loop file is formatted but not mounted',
       () => (writeFileSync(loopFile, ''), truncateSync(loopFile, 4 * gib), sh('mkfs.btrfs', '-q', loopFile)),
     ],
     [
@@ -74,7 +74,7 @@ describe('storage pool', function () {
       ),
     ],
     [
-      'it is mounted, without quotas and folders',
+      'the loop file is mounted but has no quotas and folders',
       () => (
         writeFileSync(loopFile, ''),
         truncateSync(loopFile, 4 * gib),
@@ -84,14 +84,14 @@ describe('storage pool', function () {
       ),
     ],
   ] as const)
-    it(`is finished when ${name}`, async () => {
+    it(`is completed if ${name}`, async () => {
       prepare()
       const pool = await openPool(config)
       expectPool(pool)
       expect(await pool.view.quotaMode()).to.not.equal('off')
     })
 
-  it('survives a kill at any moment of its creation', async () => {
+  it('is completed after a kill at any moment of its creation', async () => {
     const script = `import { openPool } from '${moduleUrl('agent/storage/pool.ts')}'
       console.log('begin'); await openPool(${JSON.stringify(config)})`
     for (const delayMs of [0, 15, 30, 50, 80, 120]) {
@@ -109,7 +109,7 @@ describe('storage pool', function () {
     }
   })
 
-  it('refuses foreign data, and leaves it unchanged', async () => {
+  it('is not created over foreign data, which stay unchanged', async () => {
     writeFileSync(loopFile, '')
     truncateSync(loopFile, 64 * mib)
     sh('mkfs.ext4', '-q', loopFile)
@@ -117,7 +117,7 @@ describe('storage pool', function () {
     expect(sh('blkid', '-o', 'value', '-s', 'TYPE', loopFile).trim()).to.equal('ext4')
   })
 
-  it('refuses a foreign mount and a used directory', async () => {
+  it('is not created over a foreign mount or in a directory with files', async () => {
     mkdirSync(poolPath)
     sh('mount', '-t', 'tmpfs', 'btest', poolPath)
     expect(await refusal(openPool(config))).to.match(/tmpfs/)
@@ -128,7 +128,7 @@ describe('storage pool', function () {
     rmSync(poolPath, { recursive: true })
   })
 
-  it('formats a blank device, and purges only its own folders there', async () => {
+  it('can use an empty device, on which a purge deletes only the folders of Berth', async () => {
     const file = `${scratch.path}/disk`
     writeFileSync(file, '')
     truncateSync(file, 2 * gib)
@@ -154,7 +154,7 @@ describe('storage pool', function () {
     rmSync(poolPath, { recursive: true })
   })
 
-  it('uses nine tenths of the free space by default, sparse', async () => {
+  it('is a sparse file of nine tenths of the free space by default', async () => {
     const pool = await openPool({ ...config, loop_size_gb: 0 })
     const { totalBytes, usedBytes } = await readCapacity(pool, config)
     expect(statSync(loopFile).size).to.be.above(gib)

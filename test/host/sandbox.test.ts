@@ -13,8 +13,8 @@ import { waitFor } from '../support/wait.js'
 const userId = 3_999_000_000
 const namespaces = ['mnt', 'pid', 'net', 'ipc', 'uts'] as const
 
-/** The environment of a program that reads untrusted files. */
-describe('the sandbox of programs that read foreign files', function () {
+/** Programs that read untrusted files run in this sandbox. */
+describe('the sandbox of a program', function () {
   const { path: scratch, wipe } = scratchDirectory('btest-sandbox')
   const input = join(scratch, 'input')
   const directory = join(scratch, 'work')
@@ -32,7 +32,7 @@ describe('the sandbox of programs that read foreign files', function () {
     return stdout.trim()
   }
 
-  it('shows its file, its directory and the programs of the system, and nothing else', async () => {
+  it('contains only its input, its directory and the programs of the system', async () => {
     expect(await said('cat; cat /dev/stdin')).to.equal('from elsewhere\nfrom elsewhere')
     expect(await said('cd /; echo *; echo dev/*')).to.match(
       /^bin dev lib( lib32)?( lib64)?( libx32)? sbin usr work\ndev\/null dev\/stdin dev\/urandom dev\/zero$/,
@@ -42,7 +42,7 @@ describe('the sandbox of programs that read foreign files', function () {
       expect(await said(`cat ${path} 2>&1 || true`), path).to.match(/No such file/)
   })
 
-  it('gives its user the devices, even with the umask of the agent', () => {
+  it('contains devices that its user can use, even with the umask of the agent', () => {
     const args = [`${userId}`, input, directory, '', '1000', '/bin/sh', '-c', 'echo x >/dev/null; umask; ls /dev']
     const script = 'umask 0077; exec perl "$@"'
     const said = execFileSync('sh', ['-c', script, 'sh', perlProgram('in-sandbox'), ...args], {
@@ -51,20 +51,20 @@ describe('the sandbox of programs that read foreign files', function () {
     expect(said).to.equal('0077\nnull\nstdin\nurandom\nzero\n')
   })
 
-  it('is writable only in its directory', async () => {
+  it('can be written to only in its directory', async () => {
     for (const path of ['/x', '/usr/x', '/dev/x', '/dev/stdin', '/bin/x'])
       expect(await said(`echo x 2>&1 >${path} || true`), path).to.match(/Read-only|Permission denied/)
   })
 
-  it('ends with all processes that the program started, and reports how it ended', async () => {
+  it('ends with all processes that the program started, and reports the exit code of the program', async () => {
     const mark = 31_415_000 + (process.pid % 1000)
     await said(`sleep ${mark} >/dev/null 2>&1 &`)
     await waitFor(() => findProcess(`sleep\0${mark}`) === undefined, { what: 'the child to end' })
     const command = ['/bin/sh', '-c', 'kill -9 $$; exit 3']
-    expect(await refusal(runInSandbox(order, command, {}))).to.match(/exit code 3/) // the first process of its namespace
+    expect(await refusal(runInSandbox(order, command, {}))).to.match(/exit code 3/) // process 1 ignores SIGKILL
   })
 
-  it('inherits no descriptor from the shell that started the agent, and has its own namespaces', async () => {
+  it('inherits no open file from the shell that started the agent, and has its own namespaces', async () => {
     const script = `
       import { runInSandbox } from '${moduleUrl('agent/host/process/sandbox.ts')}'
       await runInSandbox(${JSON.stringify(order)}, ['/bin/sleep', '27182'], {})`
@@ -76,7 +76,7 @@ describe('the sandbox of programs that read foreign files', function () {
       const pid = await waitFor(() => findProcess('/bin/sleep\x0027182'), {
         what: 'the program',
       })
-      expect(descriptorsOf(agent.pid!)).to.include(`${scratch}/secret`) // otherwise this would prove nothing
+      expect(descriptorsOf(agent.pid!)).to.include(`${scratch}/secret`) // the agent itself has inherited the open file
       const fds = descriptorsOf(pid)
       expect(fds).to.have.length(3)
       expect(fds[0]).to.equal(input)
@@ -113,13 +113,13 @@ function descriptorsOf(pid: number): string[] {
   return readdirSync(`/proc/${pid}/fd`).map((fd) => readlinkSync(`/proc/${pid}/fd/${fd}`))
 }
 
-/** The process whose command line begins with this text. */
+/** Returns the PID of the process whose command line begins with this text. */
 function findProcess(command: string): number | undefined {
   const pid = readdirSync('/proc').find((name) => {
     try {
       return /^\d+$/.test(name) && readFileSync(`/proc/${name}/cmdline`, 'utf8').startsWith(`${command}\0`)
     } catch {
-      return false // ended meanwhile
+      return false // the process has ended
     }
   })
   return pid === undefined ? undefined : Number(pid)

@@ -11,14 +11,14 @@ import { waitFor } from '../support/wait.js'
 
 const keys = { ctrl: 0xffe3, alt: 0xffe9, delete: 0xffff } as const
 
-/** The message for a pressed key. RFC 6143, 7.5.4. */
+/** Builds the RFB message for a pressed key (RFC 6143, 7.5.4). */
 function press(key: number): Buffer {
   const event = Buffer.from([4, 1, 0, 0, 0, 0, 0, 0])
   event.writeUInt32BE(key, 4)
   return event
 }
 
-/** QEMU with a screen and a keyboard, without a running program, reports the keys that it gets. */
+/** Uses QEMU with a screen and a keyboard. Its virtual processors do not run, and it reports the keys that it gets. */
 describe('the socket of a screen', function () {
   const folder = mkdtempSync('/tmp/btest-screen-')
   const path = join(folder, 'vnc.sock')
@@ -54,7 +54,7 @@ describe('the socket of a screen', function () {
     return terminal
   }
 
-  it('delivers the keys of a leaving client to a busy virtual machine', async () => {
+  it('delivers the last keys of a client that leaves while the virtual machine is busy', async () => {
     let hasEnded = false
     const terminal = await openScreen(() => (hasEnded = true))
     qemu.kill('SIGSTOP')
@@ -65,7 +65,7 @@ describe('the socket of a screen', function () {
     for (const key of Object.keys(keys)) expect(said).to.include(`[${key}]`)
   })
 
-  it('stores many small unread pieces in little memory', async () => {
+  it('needs little memory to store many small pieces that are not read', async () => {
     let taken = 0
     let other: Socket | undefined
     const full = createServer((socket) => (other = socket.pause())).listen(join(folder, 'full.sock'))
@@ -93,7 +93,7 @@ describe('the socket of a screen', function () {
     expect(taken).to.be.below(2 ** 20)
   })
 
-  it('does not wait for a hanging virtual machine', async () => {
+  it('is closed even if the virtual machine hangs', async () => {
     let hasEnded = false
     const terminal = await openScreen(() => (hasEnded = true))
     qemu.kill('SIGSTOP')

@@ -28,16 +28,16 @@ const mib = 1024 ** 2
 const gib = 1024 ** 3
 const boughtMib = 32
 const boughtBytes = boughtMib * mib
-/** btrfs also counts blocks of its trees, and reserves some before it writes. */
+/** Tolerance for metadata of btrfs, which also counts, and for space that btrfs reserves before it writes. */
 const slackMib = 5
 
 const write = (path: string, megabytes: number): void =>
   void sh('dd', 'if=/dev/urandom', `of=${path}`, 'bs=1M', `count=${megabytes}`, 'conv=fsync')
 
-/** Contents of a disk before its snapshots, and the megabytes that count. */
+/** Contents of a disk before its snapshots. `megabytes` is the space that counts for them. */
 const disks: readonly (readonly [name: string, megabytes: number, fill: (root: string) => void])[] = [
-  ['an empty disk', 0, () => undefined],
-  ['a full disk', boughtMib - slackMib, (root) => write(join(root, 'old-0'), boughtMib - slackMib)],
+  ['nothing', 0, () => undefined],
+  ['as much data as fits', boughtMib - slackMib, (root) => write(join(root, 'old-0'), boughtMib - slackMib)],
   [
     'reflinks',
     12,
@@ -91,14 +91,14 @@ describe('the space that snapshots retain', function () {
 
   for (const [name, megabytes, fill] of disks)
     for (const count of [0, 1, 5])
-      it(`leaves ${name} with ${count} snapshots its full disk size, and no more than the allowance`, async () => {
+      it(`leaves a disk with ${name} and ${count} snapshots its full size, and limits what exceeds it`, async () => {
         const uuid = await lab.create()
         const root = lab.volumes.pathOf(uuid)
         fill(root)
         const ids = await lab.takeSeveral(uuid, count, (i) => write(join(root, `own-${i}`), 1))
         for (const file of readdirSync(root)) rmSync(join(root, file), { recursive: true })
         lab.sync()
-        write(join(root, 'new'), boughtMib - slackMib) // everything rewritten, up to the disk size
+        write(join(root, 'new'), boughtMib - slackMib) // rewrites everything, up to the size of the disk
         const allowance = lab.allowanceMib(uuid)
         expect(allowance).to.be.within(count === 0 ? 0 : megabytes - 1, count === 0 ? 0 : megabytes + count + 2)
         expect(() => write(join(root, 'more'), allowance + slackMib + 8)).to.throw(/quota exceeded/i)
@@ -106,14 +106,14 @@ describe('the space that snapshots retain', function () {
         if (ids[0] !== undefined) {
           await lab.restore(uuid, ids[0])
           rmSync(join(root, 'old-0'), { force: true })
-          write(join(root, 'after'), boughtMib - slackMib) // a restored disk has the full size too
+          write(join(root, 'after'), boughtMib - slackMib) // a restored disk also has its full size
         }
         for (const id of ids) await lab.delete(uuid, id)
         expect(lab.allowanceMib(uuid)).to.equal(0)
         expect((await lab.volumes.ensureLimits(new Map([[uuid, boughtBytes]]))).length).to.equal(0)
       })
 
-  it('is limited: a snapshot beyond the limit is refused and leaves nothing', async () => {
+  it('is limited, and a snapshot that would exceed the limit is rejected without a trace', async () => {
     const uuid = await lab.create(boughtBytes)
     const root = lab.volumes.pathOf(uuid)
     write(join(root, 'data'), 20)
@@ -126,14 +126,14 @@ describe('the space that snapshots retain', function () {
     expect(lab.record(uuid).snapshotSpace.retainedBytes / mib).to.be.within(19, 23)
   })
 
-  it('never raises the limit by more than one disk beyond the limit of snapshots, whatever a guest writes', async () => {
+  it('extends the limit of a guest at most by the limit of snapshots and one disk size', async () => {
     const uuid = await lab.create(boughtBytes)
     const root = lab.volumes.pathOf(uuid)
     for (let round = 0; round < 5; round++) {
       const grow = (): void => write(join(root, `more-${round}`), 200)
       expect(grow).to.throw(/quota exceeded/i)
       lab.sync()
-      await lab.takeOwn(uuid, 'before-1') // like the agent for a backup
+      await lab.takeOwn(uuid, 'before-1') // as the agent does for a backup
       expect(lab.allowanceMib(uuid)).to.be.at.most(2 * boughtMib)
       await lab.volumes.deleteSnapshot(uuid, 'before-1')
       await lab.settled(uuid)
@@ -141,7 +141,7 @@ describe('the space that snapshots retain', function () {
     }
   })
 
-  it('lets a full guest write while the agent holds its own snapshot', async () => {
+  it('lets a guest rewrite its full disk while the agent has a snapshot of its own', async () => {
     const uuid = await lab.create()
     const root = lab.volumes.pathOf(uuid)
     write(join(root, 'data'), boughtMib - slackMib)
@@ -150,7 +150,7 @@ describe('the space that snapshots retain', function () {
     write(join(root, 'data'), boughtMib - slackMib)
   })
 
-  it('shrinks to the space of the remaining snapshots, whichever one is deleted', async () => {
+  it('decreases to the space of the remaining snapshots, whichever snapshot is deleted', async () => {
     const uuid = await lab.create()
     const root = lab.volumes.pathOf(uuid)
     write(join(root, 'data'), 12)
@@ -170,7 +170,7 @@ describe('the space that snapshots retain', function () {
     expect(lab.allowanceMib(uuid)).to.be.within(12, 13)
   })
 
-  it('is measured for a guest from an older journal', async () => {
+  it('is measured for the guest of an older journal', async () => {
     const uuid = await lab.create()
     const root = lab.volumes.pathOf(uuid)
     write(join(root, 'data'), 20)
@@ -184,7 +184,7 @@ describe('the space that snapshots retain', function () {
     write(join(root, 'data'), boughtMib - slackMib)
   })
 
-  it('is also limited with classic quotas, where it never counts for the disk', async () => {
+  it('is also limited with classic quotas, with which it does not count for the disk', async () => {
     const theirs = { ...config, pool: `${scratch.path}/theirs`, loop_file: `${scratch.path}/theirs.img` }
     writeFileSync(theirs.loop_file, '')
     truncateSync(theirs.loop_file, 2 * gib)
@@ -214,7 +214,7 @@ describe('the space that snapshots retain', function () {
   })
 })
 
-/** The agent's functions on real volumes, with guests that exist only in the journal. */
+/** Calls functions of the agent for real volumes. The guests exist only in the journal. */
 class Lab {
   readonly volumes: Volumes
   readonly #trash: Trash
@@ -236,7 +236,7 @@ class Lab {
     } as unknown as GuestContext
   }
 
-  /** @param spaceBytes limit of snapshots */
+  /** @param spaceBytes limit of the space that snapshots retain */
   async create(spaceBytes = 16 * boughtBytes): Promise<string> {
     const uuid = randomUUID()
     const limits = { vcpuMilli: 1000, ramMb: 256, diskGb: 1 }
@@ -282,7 +282,7 @@ class Lab {
   limitMib = (uuid: string): number => volumeLimitOf(this.#context.machines, this.record(uuid)) / mib
   allowanceMib = (uuid: string): number => Math.ceil(this.limitMib(uuid) - boughtMib)
 
-  /** Takes a snapshot like the operation, and lists it afterwards. */
+  /** Creates a snapshot in the same way as the operation, and adds it to the record of the guest. */
   async take(uuid: string, id: string): Promise<void> {
     const { sizeBytes = 0 } = await takeCounted(this.#context, uuid, id)
     this.note(uuid, id, sizeBytes)
@@ -321,7 +321,7 @@ class Lab {
     })
   }
 
-  /** Restores like the operation: the old disk is kept until the new one works. */
+  /** Restores a snapshot in the same way as the operation, which keeps the old disk until the new one works. */
   async restore(uuid: string, id: string): Promise<void> {
     await this.volumes.prepare(uuid, { snapshot: id }, volumeLimitOf(this.#context.machines, this.record(uuid)))
     await this.takeOwn(uuid, 'before-restore')

@@ -61,7 +61,7 @@ describe('snapshots of volumes', function () {
   const groups = (): string[] =>
     readdirSync(`/sys/fs/btrfs/${pool.view.fsid}/qgroups`).filter((name) => /^\d+_\d+$/.test(name))
 
-  it('contain the volume as it was, read-only, invisible to the guest; a repetition leaves them', async () => {
+  it('contain the former volume, are read-only and invisible to the guest, and are created only once', async () => {
     expect((await volumes.snapshot(guest, 'before')).made).to.equal(true)
     put('second')
     expect((await volumes.snapshot(guest, 'before')).made).to.equal(false)
@@ -83,13 +83,13 @@ describe('snapshots of volumes', function () {
     expect(readdirSync(pool.guests)).to.deep.equal([guest])
   })
 
-  it('record the counted space at their creation', async () => {
+  it('report the space that counts for the volume at their creation', async () => {
     write(`${root}/data`, 16)
     const { sizeBytes } = await volumes.snapshot(guest, 'a')
     expect(sizeBytes).to.be.within(16 * mib, 17 * mib)
   })
 
-  it('restore the volume, limited and writable, and remain', async () => {
+  it('restore a writable volume with a limit, and still exist afterwards', async () => {
     await volumes.snapshot(guest, 'a')
     put('second')
     for (let i = 0; i < 2; i++) {
@@ -103,7 +103,7 @@ describe('snapshots of volumes', function () {
     expect(await volumes.ensureLimits(new Map([[guest, 64 * mib]]))).to.deep.equal([])
   })
 
-  it('restore a volume that its owner made read-only or removed', async () => {
+  it('restore a volume even if it became read-only or is missing', async () => {
     await volumes.snapshot(guest, 'a')
     sh('btrfs', 'property', 'set', '-ts', root, 'ro', 'true')
     await volumes.restore(guest, 'a', gib)
@@ -114,7 +114,7 @@ describe('snapshots of volumes', function () {
     await trash.sweep()
   })
 
-  it('count for the guest’s limit, before and after a restore, until nothing references the data', async () => {
+  it('count for the limit of the guest until nothing references their data, even after a restore', async () => {
     write(`${root}/data`, 40)
     await volumes.snapshot(guest, 'a')
     await volumes.restore(guest, 'a', 64 * mib)
@@ -131,7 +131,7 @@ describe('snapshots of volumes', function () {
     write(`${root}/more`, 40)
   })
 
-  it('can be deleted without damage to volumes that were created from them', async () => {
+  it('can be deleted without damage to volumes that were restored from them', async () => {
     write(`${root}/data`, 4)
     const before = sh('sha256sum', `${root}/data`).split(' ')[0]
     await volumes.snapshot(guest, 'a')
@@ -144,7 +144,7 @@ describe('snapshots of volumes', function () {
     expect(await volumes.listSnapshots(guest)).to.deep.equal(['b'])
   })
 
-  it('remain when the volume is recreated from an image; the old one remains until then', async () => {
+  it('still exist after the volume was replaced by a new one from an image', async () => {
     await volumes.snapshot(guest, 'a')
     for (let i = 0; i < 2; i++) await volumes.prepare(guest, { templateId: 'small-1' }, gib)
     expect(word()).to.equal('first')
@@ -155,10 +155,10 @@ describe('snapshots of volumes', function () {
     expect(await volumes.listSnapshots(guest)).to.deep.equal(['a'])
   })
 
-  it('are not exchanged back after an exchange that was killed before the old volume was deleted', async () => {
+  it('are not exchanged a second time if the agent was killed directly after the first exchange', async () => {
     await volumes.prepare(guest, { templateId: 'small-1' }, gib)
     writeFileSync(`${volumes.nextPathOf(guest)}/word`, 'new')
-    // The state after a kill between the exchange and the move to the trash.
+    // This is the state after a kill between the exchange and the move to the trash.
     for (const [from, to] of [
       [root, `${root}.old`],
       [volumes.nextPathOf(guest), root],
@@ -169,14 +169,14 @@ describe('snapshots of volumes', function () {
     expect(word()).to.equal('new')
   })
 
-  it('are deleted for a prepared but unused volume', async () => {
+  it('are not affected when a prepared volume is discarded', async () => {
     await volumes.prepare(guest, { templateId: 'small-1' }, gib)
     expect([await volumes.discardNext(guest), await volumes.discardNext(guest)]).to.deep.equal([true, false])
     expect(await volumes.list()).to.deep.equal([guest])
     expect(word()).to.equal('first')
   })
 
-  it('are deleted with their guest and their quota groups, even if the volume is missing', async () => {
+  it('are deleted together with their guest and quota groups, even if the volume is missing', async () => {
     const before = groups().length
     const other = randomUUID()
     await volumes.clone(other, 'small-1', gib)
@@ -194,7 +194,7 @@ describe('snapshots of volumes', function () {
     })
   })
 
-  it('report the size of the referenced data with classic quotas, and limit the restored volume as before', async () => {
+  it('report the size of their data with classic quotas, and restore a volume with its limit', async () => {
     const theirs = { ...config, pool: `${scratch.path}/theirs`, loop_file: `${scratch.path}/theirs.img` }
     writeFileSync(theirs.loop_file, '')
     sh('truncate', '-s', '1G', theirs.loop_file)
@@ -212,7 +212,7 @@ describe('snapshots of volumes', function () {
     await removePool(theirs, log)
   })
 
-  it('leave a guest completely old or new when the restore is killed at any moment', async () => {
+  it('leave a guest with either the complete old or the complete new volume after a kill at any moment', async () => {
     for (const [text, id] of [
       ['one', 'a'],
       ['two', 'b'],

@@ -16,19 +16,19 @@ import { PublicSegment } from '../support/network/public-segment.js'
 import { sh } from '../support/sh.js'
 
 /*
- * Root of a real guest sends thousands of frames in the name of others: none reaches a neighbour, the host or anything
- * behind the host. Valid frames in between show that silence is due to the protection.
+ * Root of a real guest sends thousands of frames in the name of others. None may reach another guest, the host or a
+ * machine outside. Valid frames in between show that the protection, and not a fault, drops the forged frames.
  */
 
 const tag = 'spo'
 const bridge = `btest-${tag}`
-/** Forged frames of each kind per guest; fewer for a virtual machine, whose instructions may be translated. */
+/** Attackers. `ofKind` is the number of forged frames of each kind, which is lower for the slower virtual machine. */
 const attackers = [
   { kind: lxc, id: 11, own6: '2001:db8:9:1::11', ofKind: 1000 },
   { kind: kvm, id: 13, own6: '2001:db8:9:1::13', ofKind: 200 },
 ]
 const neighbourId = 12
-/** Number of forged frames before a valid one. */
+/** Number of forged frames between two valid ones. */
 const rightAfter = 50
 const [hostAddress, outside] = ['198.18.9.1', '198.18.9.2']
 const [hostAddress6, outside6] = ['2001:db8:9::1', '2001:db8:9::2']
@@ -68,11 +68,11 @@ describe('a guest that sends in the name of others', function () {
   })
 
   const filters = {
-    'its firewall off': { enabled: false, defaultAction: 'ACCEPT', rules: [] },
-    'its firewall on': { enabled: true, defaultAction: 'ACCEPT', rules: [] },
+    'with a disabled firewall': { enabled: false, defaultAction: 'ACCEPT', rules: [] },
+    'with an enabled firewall': { enabled: true, defaultAction: 'ACCEPT', rules: [] },
   }
   for (const { kind, id, own6, ofKind } of attackers)
-    describe(`and is run by ${kind.name}`, () => {
+    describe(`and is of kind ${kind.name}`, () => {
       let attacker = ''
       let scene: Scene
       let sender: Sender
@@ -90,7 +90,7 @@ describe('a guest that sends in the name of others', function () {
           before(() => host.setFirewall(attacker, firewall))
 
           for (const [frames, forge] of Object.entries(forgeries))
-            it(`does not deliver any: ${ofKind} × ${frames}`, async () => {
+            it(`cannot deliver any of ${ofKind} frames: ${frames}`, async () => {
               for (const markers of Object.values(seen)) markers.clear()
               const forged = Array.from({ length: ofKind }, (_, n) => forge(scene, { n, marker: `forged ${n}` }))
               const controls = Array.from({ length: ofKind / rightAfter }, (_, n) => `right ${n}`)
@@ -109,7 +109,7 @@ describe('a guest that sends in the name of others', function () {
             })
         })
 
-      it('attracts no traffic of others', () => {
+      it('does not receive traffic for others', () => {
         const ways = new Map<string, string>()
         for (const line of sh(python, packets, 'fdb', bridge).trim().split('\n')) {
           const [mac = '', port = ''] = line.split(' ')
@@ -122,7 +122,7 @@ describe('a guest that sends in the name of others', function () {
         expect([...ways.values()].filter((port) => port === portOf(id))).to.have.length(1)
       })
 
-      /** Once this frame arrives, all earlier ones were handled: the bridge keeps the order of frames to a guest. */
+      /** Sends a frame to the neighbour. When it arrives, all earlier frames were handled: bridges keep the order. */
       async function toNeighbour(marker: string): Promise<void> {
         const { gateway, neighbour } = scene
         const link = { ...scene, own: gateway, gateway: neighbour, outside: neighbour }
@@ -130,7 +130,7 @@ describe('a guest that sends in the name of others', function () {
         await waitFor(() => seen.neighbour.has(marker), { what: "the host's own frame" })
       }
 
-      /** Waits until the guest's interface forwards, and until the host has resolved the route. */
+      /** Waits until valid frames of the guest arrive outside, by IPv4 and by IPv6. */
       async function findWay(): Promise<void> {
         const isOpen = async (marker: string, n: number): Promise<boolean> => {
           await sender.send([right(scene, marker, n)])
@@ -142,8 +142,8 @@ describe('a guest that sends in the name of others', function () {
     })
 
   /**
-   * Command prefix that runs packets.py as root of the guest in its network. In a container it has all capabilities of
-   * the user namespace, which are more than its processes have, and none of the host's files.
+   * Command prefix that runs packets.py as root in the network of the guest. For a container, the program has all
+   * capabilities of the user namespace, which processes in the container do not have.
    */
   async function asRoot(uuid: string): Promise<string[]> {
     const { virtualization, ipv4 } = await waitFor(() => host.guest(uuid))
@@ -197,14 +197,14 @@ describe('a guest that sends in the name of others', function () {
   }
 })
 
-/** A process in a guest that sends unchanged frames. */
+/** A process in a guest that sends frames without changing them. */
 class Sender {
   private constructor(
     private readonly child: ChildProcess,
     private readonly lines: Interface,
   ) {}
 
-  /** @param at command prefix that runs packets.py in the guest */
+  /** @param at command prefix that runs packets.py as root in the guest */
   static async start(at: readonly string[], children: ChildProcess[]): Promise<Sender> {
     const [name = '', ...args] = [...at, 'burst', 'eth0']
     const child = spawn(name, args, { stdio: ['pipe', 'pipe', 'inherit'], cwd: '/' })

@@ -34,7 +34,7 @@ describe('swap files on a real host', function () {
     swap = new SwapFiles(config)
   }
 
-  /** Mounts a separate file system in a file. */
+  /** Creates a file system in a file, and mounts it. @returns its mount point */
   function mount(type: string, mb: number, options = 'loop'): string {
     const [image, target] = [join(scratch.path, `fs-${++count}.img`), join(scratch.path, `fs-${count}`)]
     mkdirSync(target)
@@ -62,7 +62,7 @@ describe('swap files on a real host', function () {
 
   const fileOf = (slot: 0 | 1) => join(config.state_dir, slot === 0 ? 'swap/swapfile' : 'swap/swapfile.2')
 
-  it('are used up to the requested size, and accessible to root only', async () => {
+  it('are used with the requested size, and accessible only to root', async () => {
     await swap.make(0, 64 * mib, signal)
     await swap.use(0)
     const { files, totalBytes } = await swap.read()
@@ -78,7 +78,7 @@ describe('swap files on a real host', function () {
     expect((await swap.read()).files[0]).to.include({ active: false, sizeBytes: 64 * mib })
   })
 
-  it('have a unit that systemd accepts, which activates them at boot', async function () {
+  it('have a valid systemd unit, which activates them at boot', async function () {
     await swap.make(0, 64 * mib, signal)
     await swap.keep(0, true)
     await swap.keep(0, true)
@@ -94,13 +94,13 @@ describe('swap files on a real host', function () {
         stderr.split('\n').filter((line) => line.includes(unit)),
         `${status}`,
       ).to.deep.equal([])
-    await ensureSwap(swap, silentLog) // like a boot without systemd
+    await ensureSwap(swap, silentLog) // as after a boot without systemd
     expect(swapsBelow(scratch.path)).to.deep.equal([fileOf(0)])
     await swap.keep(0, false)
     expect(existsSync(link)).to.equal(false)
   })
 
-  it('stay inactive at a start if they are not recorded, and remains of a change are deleted', async () => {
+  it('stay inactive at a start of the agent if they have no unit, and incomplete ones are deleted', async () => {
     await swap.make(0, 64 * mib, signal)
     await swap.make(1, 96 * mib, signal)
     await swap.use(1)
@@ -112,7 +112,7 @@ describe('swap files on a real host', function () {
     expect(swapsBelow(scratch.path)).to.deep.equal([])
   })
 
-  it('are also found through links', async () => {
+  it('are also found in a directory that is a link', async () => {
     const real = join(scratch.path, `real-${count}`)
     mkdirSync(real)
     sh('ln', '-s', real, join(scratch.path, `link-${count}`))
@@ -138,7 +138,7 @@ describe('swap files on a real host', function () {
     expect(readdirSync(directory)).to.deep.equal(['other'])
   })
 
-  it('do not affect those of other owners', async () => {
+  it('do not affect swap files of others', async () => {
     mkdirSync(join(config.state_dir, 'swap'))
     sh('fallocate', '-l', '1M', fileOf(0))
     sh('chmod', '600', fileOf(0))
@@ -153,7 +153,7 @@ describe('swap files on a real host', function () {
     sh('rm', fileOf(0))
   })
 
-  it('are neither copied on write nor compressed on btrfs, and do not block snapshots around them', async () => {
+  it('have no copy-on-write and compression on btrfs, and do not prevent snapshots of their directory', async () => {
     const top = mount('btrfs', 512, 'loop,compress-force=zstd')
     open(join(top, 'state'))
     mkdirSync(config.state_dir)
@@ -166,7 +166,7 @@ describe('swap files on a real host', function () {
   })
 
   for (const type of ['ext4', 'btrfs'] as const)
-    it(`are not created on a full ${type}, and leave nothing behind`, async () => {
+    it(`leave nothing behind if they do not fit on ${type}`, async () => {
       open(join(mount(type, 150), 'state'))
       mkdirSync(config.state_dir)
       await swap.make(0, 64 * mib, signal)
@@ -176,7 +176,7 @@ describe('swap files on a real host', function () {
       expect(swapsBelow(scratch.path), 'the old one is still in use').to.deep.equal([fileOf(0)])
     })
 
-  it('are rejected on an unsupported file system', async () => {
+  it('are rejected on a file system that does not support them', async () => {
     const target = join(scratch.path, 'tmpfs')
     mkdirSync(target)
     sh('mount', '-t', 'tmpfs', '-o', 'size=100M', 'tmpfs', target)
@@ -186,13 +186,13 @@ describe('swap files on a real host', function () {
     expect(await refusal(swap.use(0))).to.match(/^swap_unsupported:/)
   })
 
-  describe('with pages in them', () => {
+  describe('that contain pages', () => {
     let group = ''
     let child: ChildProcess | undefined
     const layout = readCgroupLayout()
     const v1 = layout.version === 1
 
-    /** Starts a process of 96 MB in a cgroup with memory for half of it. */
+    /** Starts a process that needs 96 MB, in a cgroup with half as much memory. */
     async function fill(): Promise<void> {
       group = join(layout.controllers.get('memory') ?? '', 'btest-swap')
       mkdirSync(group, { recursive: true })
@@ -217,7 +217,7 @@ describe('swap files on a real host', function () {
     const used = async (slot: 0 | 1): Promise<number> =>
       (await swap.read()).files.find((file) => file.slot === slot)?.usedBytes ?? 0
 
-    it('preserve them on the move to another swap file or to memory', async () => {
+    it('keep the pages when they are moved to another swap file or to memory', async () => {
       await swap.make(0, 128 * mib, signal)
       await swap.use(0)
       await fill()

@@ -3,10 +3,10 @@ import { execFileSync } from 'node:child_process'
 import { Nft } from '../../agent/host/net/nft.js'
 import { Tables } from '../../agent/network/nft/tables/tables.js'
 
-/* In the host's own namespace, for a missing bridge. */
+/* Uses the network namespace of the host, and a bridge that does not exist. */
 const table = 'btest_tables'
 
-/** Deletes a table like another program, after all are created and before they are read. */
+/** Deletes a table after all tables were created and before they are read, as another program could do. */
 class MeddledNft extends Nft {
   meddles = true
 
@@ -17,7 +17,7 @@ class MeddledNft extends Nft {
   }
 }
 
-describe('tables during their creation', () => {
+describe('the nft tables', () => {
   const nft = new MeddledNft()
   const tables = new Tables(nft, {
     table,
@@ -37,10 +37,10 @@ describe('tables during their creation', () => {
     await nft.close()
   })
 
-  it('are compared without another program’s concurrent change', async () => {
+  it('are repaired at the next comparison if another program changed them during their creation', async () => {
     await tables.ensure([])
     expect(await exists()).to.equal(false)
-    tables.disturbed() // like a notice of the kernel
+    tables.disturbed() // as after a notification of the kernel
     expect((await tables.ensure([])).repairs).to.deep.equal(['nft tables rebuilt'])
     expect(await exists()).to.equal(true)
     expect((await tables.ensure([])).repairs).to.deep.equal([])

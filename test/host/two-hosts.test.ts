@@ -28,8 +28,8 @@ interface Task {
   error: string
 }
 
-/** Two real installed agents in separate network namespaces, and one real gateway. */
-describe('one gateway, two hosts', function () {
+/** Uses two real installed agents in separate network namespaces, and one real gateway. */
+describe('a gateway with two hosts', function () {
   const hosts = ['fha', 'fhb'].map((name, index) => new FleetHost({ name, index, segment, directory })) as [
     FleetHost,
     FleetHost,
@@ -99,7 +99,7 @@ describe('one gateway, two hosts', function () {
     expect(task?.status, JSON.stringify(task)).to.equal('done')
   }
 
-  /** Expects the same state on the host, in the journal and in the API. */
+  /** Expects that the host, its journal and the API agree about the guests of the host. */
   async function expectInOrder(host: FleetHost): Promise<void> {
     const { instance } = host
     await finishDeletions(instance)
@@ -114,7 +114,7 @@ describe('one gateway, two hosts', function () {
     expect(running.map(({ id }) => `${host.name}-${id}`).sort()).to.deep.equal(inventory.monitors)
   }
 
-  it('spread concurrent creations over both, each container once in the fleet', async () => {
+  it('distributes concurrent creations over both hosts, and creates each container once', async () => {
     const replies = await Promise.all(
       Array.from({ length: guestCount }, (_, n) => create(`spread-${n}`)).concat(
         Array.from({ length: 4 }, () => create('wanted-by-all')),
@@ -134,7 +134,7 @@ describe('one gateway, two hosts', function () {
     for (const host of hosts) await expectInOrder(host)
   })
 
-  it('show the guests of an offline agent as unknown while they run; the other host works', async () => {
+  it('shows the guests of an offline agent as unknown while they run, and manages the other host', async () => {
     const inits = readInits(first.instance)
     const lost = await rowsOf(first)
     await first.kill()
@@ -159,7 +159,7 @@ describe('one gateway, two hosts', function () {
     expect(readInits(first.instance)).to.deep.equal(inits)
   })
 
-  it('recover automatically once the agent is back', async () => {
+  it('manages a host again once its agent runs again', async () => {
     const inits = readInits(first.instance)
     first.start()
     await waitFor(async () => (await listRows()).every(({ status }) => status === 'running'), {
@@ -170,7 +170,7 @@ describe('one gateway, two hosts', function () {
     for (const host of hosts) await expectInOrder(host)
   })
 
-  it('show the same after the gateway was killed, with guests of an offline host as unknown', async () => {
+  it('shows the same after it was killed, and guests of an offline host as unknown', async () => {
     const rows = await listRows()
     await first.kill()
     await gateway.kill()
@@ -183,7 +183,7 @@ describe('one gateway, two hosts', function () {
     await expectSoon(listRows, () => rows)
   })
 
-  it('let a running host join another gateway; the former one loses it', async () => {
+  it('loses a running host that joins another gateway', async () => {
     another = await GatewayProcess.create(join(directory, 'another'), `${segment.prefix}.1`)
     another.start()
     await another.ready()

@@ -59,7 +59,7 @@ describe('volumes of guests', function () {
   const write = (path: string, bytes: number): void =>
     void sh('dd', 'if=/dev/zero', `of=${path}`, 'bs=1M', `count=${bytes / mib}`, 'conv=fsync')
 
-  it('are writable clones, one per request', async () => {
+  it('are writable clones of an image, which are created only once', async () => {
     const guest = randomUUID()
     for (let i = 0; i < 2; i++) await volumes.clone(guest, 'small-1', gib)
     expect(await volumes.list()).to.deep.equal([guest])
@@ -70,14 +70,14 @@ describe('volumes of guests', function () {
     expect(existsSync(`${pool.images}/small-1/etc/hostname`)).to.equal(true)
   })
 
-  it('are limited: a guest that writes beyond gets EDQUOT, neighbours do not', async () => {
+  it('are limited, and a guest that exceeds its limit does not affect others', async () => {
     const [guest, neighbour] = [randomUUID(), randomUUID()]
     await volumes.clone(guest, 'small-1', 64 * mib)
     await volumes.clone(neighbour, 'small-1', gib)
     expect(() => write(`${volumes.pathOf(guest)}/big`, 128 * mib)).to.throw(/quota exceeded/i)
     expect(statSync(`${volumes.pathOf(guest)}/big`).size).to.be.within(32 * mib, 64 * mib)
     write(`${volumes.pathOf(neighbour)}/big`, 128 * mib)
-    await volumes.resize(guest, 256 * mib) // although it is full
+    await volumes.resize(guest, 256 * mib) // the volume is full
     write(`${volumes.pathOf(guest)}/big`, 128 * mib)
     sh('btrfs', 'filesystem', 'sync', pool.path)
     const usage = await volumes.usage()
@@ -85,7 +85,7 @@ describe('volumes of guests', function () {
     expect(usage.get(neighbour)).to.be.within(128 * mib, 145 * mib)
   })
 
-  it('count data at once, even before it is on the disk', async () => {
+  it('count data at once, even before the data are on the disk', async () => {
     const guest = randomUUID()
     await volumes.clone(guest, 'small-1', gib)
     writeFileSync(`${volumes.pathOf(guest)}/big`, Buffer.alloc(64 * mib, 1))
@@ -94,7 +94,7 @@ describe('volumes of guests', function () {
     expect((await volumes.usage([guest])).get(guest)).to.be.within(64 * mib, 70 * mib)
   })
 
-  it('are limited from their first moment, also with classic quotas', async () => {
+  it('are limited from their creation on, even with classic quotas', async () => {
     const guest = randomUUID()
     await volumes.clone(guest, 'small-1', gib)
     expect(await volumes.ensureLimits(new Map([[guest, gib]]))).to.deep.equal([])
@@ -115,7 +115,7 @@ describe('volumes of guests', function () {
     await removePool(theirs, log)
   })
 
-  it('get a lost limit again', async () => {
+  it('get their limit again if it is missing', async () => {
     const guest = randomUUID()
     sh('btrfs', '-q', 'subvolume', 'snapshot', `${pool.images}/small-1`, volumes.pathOf(guest))
     expect(await volumes.ensureLimits(new Map([[guest, gib]]))).to.deep.equal([guest])
@@ -124,14 +124,14 @@ describe('volumes of guests', function () {
     expect(await volumes.ensureLimits(new Map([[guest, 2 * gib]]))).to.deep.equal([])
   })
 
-  it('are rejected for a missing template', async () => {
+  it('are not created from a missing or invalid template', async () => {
     for (const template of ['absent', '.building', '../guests', 'small-1/etc'])
       expect(await refusal(volumes.clone(randomUUID(), template, gib))).to.match(/image_missing/)
     expect(() => volumes.pathOf('../images')).to.throw(/not a uuid/)
     expect(await volumes.list()).to.deep.equal([])
   })
 
-  it('are deleted with the subvolumes a guest created inside, whatever their names and locks', async () => {
+  it('are deleted with all subvolumes that a guest created in them, even read-only and nested ones', async () => {
     const guest = randomUUID()
     await volumes.clone(guest, 'small-1', gib)
     const root = volumes.pathOf(guest)
@@ -154,7 +154,7 @@ describe('volumes of guests', function () {
     })
   })
 
-  it('are deleted by the sweep if they were in the trash at a power loss', async () => {
+  it('are deleted at the next start if they were in the trash at a power failure', async () => {
     const guest = randomUUID()
     await volumes.clone(guest, 'small-1', gib)
     renameSync(volumes.pathOf(guest), `${pool.trash}/${guest}.aa`)
@@ -162,7 +162,7 @@ describe('volumes of guests', function () {
     expect(readdirSync(pool.trash)).to.deep.equal([])
   })
 
-  it('leave no quota group, like a deleted image that they were created from', async () => {
+  it('leave no quota group when they and the image that they were created from are deleted', async () => {
     const image = `${pool.images}/old`
     sh('btrfs', '-q', 'subvolume', 'snapshot', `${pool.images}/small-1`, image)
     writeFileSync(`${image}/own`, Buffer.alloc(mib, 2))
@@ -171,7 +171,7 @@ describe('volumes of guests', function () {
     await trash.discard(image)
     await volumes.remove(guest)
     await trash.settled()
-    await trash.sweep() // too early
+    await trash.sweep() // the space is not freed yet
     sh('btrfs', 'filesystem', 'sync', pool.path)
     await waitFor(() => trash.sweep().then(() => qgroups().length === 2), {
       what: () => `only the top's and the image's qgroup: ${qgroups().join(' ')}`,
@@ -179,7 +179,7 @@ describe('volumes of guests', function () {
     })
   })
 
-  it('are deleted once from the trash by concurrent sweeps while more are added', async () => {
+  it('are deleted without errors by concurrent sweeps of the trash', async () => {
     const warnings: string[] = []
     const heard = pino({ level: 'warn' }, { write: (line: string) => void warnings.push(line) })
     const shared = new Trash(pool, heard)
@@ -193,7 +193,7 @@ describe('volumes of guests', function () {
     expect([readdirSync(pool.trash), warnings]).to.deep.equal([[], []])
   })
 
-  it('can be created 100 at once', async () => {
+  it('can be created 100 at the same time', async () => {
     const guests = Array.from({ length: 100 }, () => randomUUID())
     await Promise.all(guests.map((guest) => volumes.clone(guest, 'small-1', gib)))
     expect(await volumes.ensureLimits(new Map(guests.map((guest) => [guest, gib])))).to.deep.equal([])
@@ -202,7 +202,7 @@ describe('volumes of guests', function () {
     expect(await volumes.list()).to.deep.equal([])
   })
 
-  it('fail with a reason in a full pool, which can still delete and recovers', async () => {
+  it('cannot be created in a full pool, but can be deleted there, which frees space', async () => {
     const small = testStorage(`${scratch.path}/small`, 1)
     mkdirSync(`${scratch.path}/small`)
     const pool = await openPool(small)
@@ -231,7 +231,7 @@ describe('volumes of guests', function () {
   })
 })
 
-/** Creates nested directories, deeper than the longest path. */
+/** Creates directories that are nested deeper than the longest path, and calls `atBottom` in the last one. */
 function makeDeep(path: string, bytes: number, atBottom: () => void): void {
   const home = process.cwd()
   process.chdir(path)
