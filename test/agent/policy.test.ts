@@ -125,7 +125,7 @@ describe('an agent that limits a guest', function () {
     expect(await host.power('start', uuid)).to.equal('done')
   })
 
-  it('throttles the guest instead of stopping it if configured, until the quota is raised', async () => {
+  it('throttles the guest if that is the action of its quota, until the quota is raised', async () => {
     await limitTraffic({ monthlyGb: 1, action: 'throttle' })
     await useQuota(() => guest().throttled)
     expect(guest().policyBlocked).to.equal(false)
@@ -196,7 +196,7 @@ describe('an agent that limits a guest', function () {
     )
   })
 
-  it('stops a suspended guest although it is killed before, and starts the guest after the suspension', async () => {
+  it('completes a suspension after it was killed, and starts the guest again after the suspension', async () => {
     await suspend('stop')
     await host.agent.kill() // the suspension is in the journal, but not in effect
     await reconnect()

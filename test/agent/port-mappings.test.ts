@@ -111,7 +111,7 @@ describe('port mappings of a guest', function () {
     }
   })
 
-  it('are removed one per concurrent request; a request with an outdated revision is rejected', async () => {
+  it('are each removed by one of several concurrent requests, and not by one with an outdated revision', async () => {
     const ports = [25001, 25002, 25003, 25004]
     let revision = 0
     for (const hostPort of ports) ({ revision } = await host.addMapping(running, { containerPort: 1, hostPort }))

@@ -13,7 +13,7 @@ import { sh } from '../support/sh.js'
 const mib = 1024 ** 2
 const rounds = 12
 
-describe('the swap of a killed agent', function () {
+describe('the swap of a host', function () {
   let agent: AgentProcess
   before(async () => {
     agent = await AgentProcess.create('sw')
@@ -64,7 +64,7 @@ describe('the swap of a killed agent', function () {
     expect(await read()).to.include({ enabled: true, fileBytes: 64 * mib })
   })
 
-  it('is in use at every moment of a resize, and has the new size after the agent was started again', async () => {
+  it('is in use at every moment of a resize during which the agent is killed, and gets its new size', async () => {
     let longestMs = 60
     for (let round = 0; round < rounds; round++) {
       const sizeMb = round % 2 === 0 ? 96 : 64
@@ -96,7 +96,7 @@ describe('the swap of a killed agent', function () {
     expect(swapsBelow(agent.directory)).to.have.length(1)
   })
 
-  it('does not prevent the agent from returning the history of its host', async () => {
+  it('can be read from the same service as the history of the host', async () => {
     const client = agent.hosts()
     const { history } = await call(client.getHostHistory.bind(client), {
       range: 'year',

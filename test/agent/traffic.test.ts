@@ -168,7 +168,7 @@ describe('the traffic keeper', () => {
     expect(host.keeper.readUse(host.store.get(uuid)).periodStart).to.equal('2026-11-01')
   })
 
-  it('does not count bytes from before a reset after it, even if they were not read yet', async () => {
+  it('counts only bytes that are transferred after a reset, even if earlier bytes were not read yet', async () => {
     const [a, b] = [host.guest(1), host.guest(2)]
     host.receive(a, 1000, 200)
     await host.keeper.look()
@@ -197,7 +197,7 @@ describe('the traffic keeper', () => {
     expect([host.used(uuid), host.policy(uuid).overQuota]).to.deep.equal([[0, 0], false])
   })
 
-  it('resets the count on the day of the month that the guest has, and shows the date of the next reset', async () => {
+  it('resets the count on the reset day of the guest, and reports the date of the next reset', async () => {
     const uuid = host.guest(1, { traffic: { ...unlimitedTraffic, resetDay: 25 } })
     host.receive(uuid, 10)
     await host.keeper.look()
@@ -285,7 +285,7 @@ describe('the traffic keeper', () => {
     expect([host.store.get(uuid).wanted, host.stopped]).to.deep.equal(['stopped', [uuid]])
   })
 
-  it('stops an expired guest that has a running operation after the end of that operation', async () => {
+  it('stops an expired guest only after its running operation has ended', async () => {
     const uuid = host.guest(1, { expiresAtMs: 1 })
     host.busy = true
     await host.keeper.look()

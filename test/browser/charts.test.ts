@@ -100,7 +100,7 @@ describe('a guest in the panel', function () {
     return { days: (to - from) / 86_400_000, endMs: to }
   }
 
-  describe('with a snapshot before a change of the disk', () => {
+  describe('whose disk is replaced after a snapshot', () => {
     const snapshots = async (): Promise<{ id: string; description: string }[]> => {
       const { body } = await lab.gateway.request('GET', `/containers/${guest.id}/snapshots`)
       return body.data.snapshots as { id: string; description: string }[]
@@ -118,7 +118,7 @@ describe('a guest in the panel', function () {
 
     beforeEach(removeAll)
 
-    it('is reinstalled after the snapshot, which can be restored later', async () => {
+    it('has the snapshot after a reinstallation, and can be restored from it', async () => {
       await reinstall()
       expect(await check().isChecked(), 'by default').to.equal(true)
       await lab.picture(page, 'reinstall-wide')
@@ -164,7 +164,7 @@ describe('a guest in the panel', function () {
       expect(await snapshots()).to.deep.equal([])
     })
 
-    it('cannot select the snapshot if the snapshot limit is reached', async () => {
+    it('cannot have the snapshot if its snapshot limit is reached', async () => {
       const { body } = await lab.gateway.request('GET', `/containers/${guest.id}/snapshots`)
       for (let at = 0; at < body.data.quota; at++)
         await lab.gateway.request('POST', `/containers/${guest.id}/snapshots`, { body: {} })

@@ -4,7 +4,7 @@ import { waitFor } from '../support/wait.js'
 import { sharedLab, type PanelLab } from './panel-lab.js'
 
 /** The panel must not show a blank page or zeros if its scripts or data are missing. */
-describe('the panel when something cannot be read', function () {
+describe('the panel with missing scripts or data', function () {
   let lab: PanelLab
   let page: Page
 
@@ -34,7 +34,7 @@ describe('the panel when something cannot be read', function () {
     await page.getByRole('heading', { name: 'Hosts', level: 1 }).waitFor()
   })
 
-  it('reloads the page only once if the gateway has another version', async () => {
+  it('reloads the page, but only once, if the gateway has another version', async () => {
     let loads = 0
     page.on('load', () => loads++)
     await page.route(hostsScript, (route) => route.abort())
@@ -161,7 +161,7 @@ describe('the panel when something cannot be read', function () {
     await row.waitFor({ state: 'detached' })
   })
 
-  it('shows the usage of an address pool that has no size', async () => {
+  it('shows the usage of an address pool of unlimited size', async () => {
     const body = { ipv6_prefixes: [{ interface: 'eth0', prefix: '2001:db8:1::/64' }] }
     const { status, text } = await lab.gateway.request('PUT', '/routing', { body })
     expect(status, text).to.equal(200)

@@ -318,7 +318,7 @@ describe('the forms of the panel', function () {
     expect(await page.locator('body').innerText()).not.to.include(generated)
   })
 
-  it('show devices for containers, with the time when a change takes effect, and not for virtual machines', async () => {
+  it('show devices only for containers, and when a change of them takes effect', async () => {
     const body = { devices: ['fuse'] }
     await lab.gateway.request('PUT', `/containers/${guest.id}/devices`, { body })
     await lab.show(page, `/containers/${guest.id}/settings`)
@@ -339,7 +339,7 @@ describe('the forms of the panel', function () {
     expect(await page.locator('#device-tun').count()).to.equal(0)
   })
 
-  it('contain every required field of every request in the source that sends it', () => {
+  it('have every required field of each request in the source file that sends it', () => {
     const missing: string[] = []
     let operations = 0
     for (const name of readdirSync(sources, { recursive: true, encoding: 'utf8' })) {

@@ -35,7 +35,7 @@ describe('guests in the panel', () => {
     expect(await page.locator('body').innerText()).not.to.include(secret)
   })
 
-  it('keep the form, and show a reason and the request id, if they cannot be created', async function () {
+  it('that cannot be created show a reason and the request id, and leave the form filled', async function () {
     await lab.show(page, '/containers/new')
     await page.locator('#name').fill('made')
     await page.locator('#ram').fill('2048')
@@ -64,7 +64,7 @@ describe('guests in the panel', () => {
     await waitFor(async () => !(await names()).includes('gone'), { what: 'deleted' })
   })
 
-  it('can be started in bulk, and the dialog tells how many run already', async function () {
+  it('can be started in bulk, and the dialog shows how many are already running', async function () {
     const { fleet } = lab.gateway
     for (let at = 0; at < 6; at++) await fleet.addGuest({ name: `bulk-${at}`, status: at < 4 ? 'stopped' : 'running' })
     await lab.show(page, '/containers?text=bulk-')

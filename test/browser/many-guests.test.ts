@@ -108,7 +108,7 @@ for (const count of [1000, 20_000] as const)
       await page.locator('.guest-row .name', { hasText: `sim-${count + 999}` }).waitFor()
     })
 
-    it('can be searched with the search field of every page', async () => {
+    it('can be searched from every page', async () => {
       await page.keyboard.press('Control+k')
       await page.locator('.palette input').waitFor()
       await searched('.palette input')

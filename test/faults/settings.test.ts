@@ -56,7 +56,7 @@ describe('changes of guest settings', function () {
   }
   const limits = () => readGuestLimits(`x${tag}-1`)
 
-  describe('when the agent is killed between journal and host', () => {
+  describe('when the agent is killed between the journal entry and the change of the host', () => {
     /** Repeats the kill if a comparison with the host called the method before the order did. */
     async function killedAt(
       method: string,
@@ -76,7 +76,7 @@ describe('changes of guest settings', function () {
       expect(readInits(instance).get(`x${tag}-1`), 'the guest runs on').to.equal(before)
     }
 
-    it('apply limits once the agent runs again', async () => {
+    it('set limits on the host once the agent runs again', async () => {
       const wanted = { ramMb: 128, vcpuMilli: 500, networkUpMbps: 20, ioReadMbps: 7 }
       const isJournaled = (): boolean => host.guest(uuid).limits?.ramMb === 128
       await killedAt('resize', () => host.setLimits(uuid, wanted), isJournaled)
@@ -85,7 +85,7 @@ describe('changes of guest settings', function () {
       expect(config()).to.contain(`= ${128 * mib}\n`)
     })
 
-    it('apply rates once the agent runs again', async () => {
+    it('set rates on the host once the agent runs again', async () => {
       const isJournaled = (): boolean => host.guest(uuid).limits?.networkDownMbps === 33
       await killedAt('apply', () => host.setLimits(uuid, { networkDownMbps: 33 }), isJournaled)
       expect(sh('tc', 'class', 'show', 'dev', `x${tag}1`)).to.match(/class htb .* rate 34/)

@@ -132,7 +132,7 @@ describe('restic with a hostile target', function () {
       env: { ...process.env, RESTIC_PASSWORD: password },
     })
 
-  it('gets space for complete files before it writes anything if it cannot use the layout of a backup', async () => {
+  it('requests space for complete files before it writes anything, if the layout of a backup is unusable', async () => {
     const [target, guest, source] = [join(scratch.path, 'damaged'), randomUUID(), join(scratch.path, 'with-layout')]
     for (const folder of [target, `${source}/volume`]) mkdirSync(folder, { recursive: true })
     writeFileSync(`${source}/volume/file`, 'kept')

@@ -84,7 +84,7 @@ describe('a console of a real guest', function () {
 
   const holders = () => processes().filter(({ command }) => command.startsWith(`berth-console ${lab.directory}/`))
 
-  it('is a root shell with a size, UTF-8 and a home directory, without access to the host', async () => {
+  it('has a root shell with the requested size, UTF-8 and a home directory, without access to the host', async () => {
     const { client } = await shell('one', { cols: '100', rows: '33' })
     expect(await run(client, 'busybox stty size')).to.equal('33 100')
     client.say({ type: 'resize', cols: 132, rows: 50 })

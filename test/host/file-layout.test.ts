@@ -9,7 +9,7 @@ import { scratchDirectory } from '../support/scratch.js'
 
 const mib = 1024 ** 2
 
-describe('the layout of a tree', function () {
+describe('the layout of a file tree', function () {
   const scratch = scratchDirectory('btest-fl')
   const { signal } = new AbortController()
   const pool = join(scratch.path, 'pool')
@@ -72,7 +72,7 @@ describe('the layout of a tree', function () {
     expect(await restore('whole')).to.be.below(4 * mib)
   })
 
-  it('counts only the savings of files that restic fetches one by one', async () => {
+  it('counts space as saved only for files that restic fetches one by one', async () => {
     run('volume', `truncate -s 140M $'no\\xffutf8'; printf end >>$'no\\xffutf8'`)
     const { savedBytes } = await readLayout(join(pool, 'volume'), layout, signal)
     expect(savedBytes).to.be.within(139 * mib, 141 * mib)

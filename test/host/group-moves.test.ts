@@ -6,11 +6,11 @@ import { findOwnGroup, GroupMoves } from '../../agent/host/process/group-moves.j
 import { findProcess, readKernelFile } from '../../agent/host/process/proc.js'
 import { waitFor } from '../support/wait.js'
 
-describe('the grace period of moves between cgroups', () => {
+describe('the preparation of moves between cgroups', () => {
   const cgroups = readCgroupLayout()
   const readOwn = (pid: number): string | undefined => readKernelFile(`/proc/${pid}/cgroup`)
 
-  it('begins without a move of any process', async () => {
+  it('does not change the cgroup of the agent', async () => {
     const before = readOwn(process.pid)
     const moves = new GroupMoves(cgroups)
     for (let times = 0; times < 100; times++) moves.prepare()
@@ -19,7 +19,7 @@ describe('the grace period of moves between cgroups', () => {
     await waitFor(() => readOwn(process.pid) === before)
   })
 
-  it('is based on the cgroup of a process, which is undefined for an ended process', async () => {
+  it('finds the cgroup of a process, and none for an ended process', async () => {
     const [root] = cgroups.hierarchies
     const group = `${root}/btest-moves-${process.pid}`
     mkdirSync(group)

@@ -140,7 +140,7 @@ describe('backups of guests', function () {
     await first.done(powerOrder('stop', uuid).order!)
   })
 
-  it('cannot be restored onto a suspended guest, which stays stopped if it is suspended during a restore', async () => {
+  it('cannot be restored onto a suspended guest; a guest that is suspended during a restore stays stopped', async () => {
     const to = localTarget()
     const id = await first.backUp(uuid, to)
     const policy = new PolicySettings(first.domain.context, first.domain.policy)
@@ -240,7 +240,7 @@ describe('backups of guests', function () {
     expect(first.record(uuid).extraBytes).to.be.lessThan(16 * 1024 ** 2)
   })
 
-  it('fail if the password, host key or credentials of the target are wrong, or it is unreachable', async () => {
+  it('fail if password, host key or credentials of the target are wrong, or the target is unreachable', async () => {
     const to = localTarget()
     const wrongKey = {
       ...sftp.place,

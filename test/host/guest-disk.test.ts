@@ -66,7 +66,7 @@ describe('disks of guests', function () {
        i=0; while mkdir -p /root/d$i; do for j in $(seq 500); do echo $x >/root/d$i/$j || exit; done; i=$((i+1)); done`,
     ],
   ] as const)
-    it(`can get a new password, lose snapshots and be reinstalled if they are full of ${what}`, async () => {
+    it(`that are full of ${what} do not prevent a new password, a reinstallation or the deletion of snapshots`, async () => {
       const stuck = await real.create(`stuck-${++stuckGuests}`, {
         limits: { ...plainSpec.limits!, diskGb: 1 },
       })
@@ -125,7 +125,7 @@ describe('disks of guests', function () {
     expect(real.record(uuid).spec.limits.diskGb).to.equal(2)
   })
 
-  it('have free space again after files were deleted', async () => {
+  it('accept data again after files were deleted', async () => {
     real.inside(uuid, 'rm /root/first /root/second')
     const write = (): string => real.tries(uuid, 'echo word >/root/small && sync && cat /root/small')
     await waitFor(() => write() === 'word\n', { what: write })

@@ -37,7 +37,7 @@ while True:
  * Changes every network setting through the API of a real gateway with a real agent, and tests the effect on packets.
  * This machine is the client, on the public segment of the host. Containers and virtual machines have the same tests.
  */
-describe('the API of networks', function () {
+describe('the network API', function () {
   const lab = new ServedHost({ name: 'fgn', prefix, prepare: (at) => kvm.installImage(at) })
   const { host } = lab
   const children: ChildProcess[] = []

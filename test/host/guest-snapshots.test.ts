@@ -62,7 +62,7 @@ describe('snapshots of guests', function () {
     expect(inside('cat /root/data')).to.equal('before')
   })
 
-  it('leave a guest its full disk size after it rewrote its disk, a restore, a reinstall and a deletion', async () => {
+  it('leave a guest its full disk size after a rewrite of the disk, a restore and a reinstallation', async () => {
     const bought = 1024
     const own = await real.create('full')
     const run = (command: string): string => real.inside(own, command)

@@ -68,7 +68,7 @@ describe('the processors that a guest sees', function () {
     )
   })
 
-  it('are only its own, and so are memory, swap, uptime and load', async () => {
+  it('are its own, as are memory, swap, uptime and load', async () => {
     const machine = await lab.started()
     const { memoryBytes, swapBytes } = machine.limits
     const [memory, swap] = inside(machine, "awk '/^(MemTotal|SwapTotal)/ { print $2 }' /proc/meminfo").split('\n')

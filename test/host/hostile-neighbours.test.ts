@@ -13,7 +13,7 @@ import { waitFor } from '../support/wait.js'
 const guests = Number(env.HOSTILE_GUESTS ?? 3)
 const seconds = Number(env.HOSTILE_SECONDS ?? 10)
 
-describe('hostile guests next to a quiet one', function () {
+describe('hostile guests', function () {
   const lab = useLxcHost({
     name: 'btest-hostiles',
     prefix: 'bthn',
@@ -33,7 +33,7 @@ describe('hostile guests next to a quiet one', function () {
     await restoreKernelSettings(state, createLogger({ name: 'test', level: 'error' }), file)
   })
 
-  it('do not prevent it from answering and writing to its disk', async () => {
+  it('do not prevent another guest from answering and from writing to its disk', async () => {
     const quiet = await lab.started()
     await lab.booted(quiet)
     const alone = await watchQuiet(lab, quiet, seconds)

@@ -176,7 +176,7 @@ describe('archives of root filesystems', function () {
         expectFilled(path)
       })
 
-    it('may contain a folder called rootfs without being an export', async () => {
+    it('are unpacked completely even if they contain a folder rootfs without being an export', async () => {
       const other = `${scratch.path}/no-export`
       mkdirSync(join(other, 'rootfs/etc'), { recursive: true })
       mkdirSync(join(other, 'etc'))
@@ -187,7 +187,7 @@ describe('archives of root filesystems', function () {
     })
   })
 
-  it('are no longer unpacked, by any process, after their operation was canceled', async () => {
+  it('are no longer unpacked by any process after their operation was canceled', async () => {
     const stop = new AbortController()
     const path = await target(1024 * mib)
     const archive = `${scratch.path}/long.tar`

@@ -32,7 +32,7 @@ const publicKey = 'ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIHUkSXm9C1Cx4Vf0VbMT4KjEV
 
 const tarOptions = ['--numeric-owner', '--xattrs', '--xattrs-include=*', '--acls', '--zstd']
 
-describe('foreign images and their guests', function () {
+describe('foreign images', function () {
   const scratch = scratchDirectory('btest-image-guests')
   const canary = `${scratch.path}/canary`
   let agent: AgentProcess

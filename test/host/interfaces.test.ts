@@ -7,7 +7,7 @@ import { keepSysctls } from '../../agent/host/kernel/sysctl-change.js'
 import { runEach } from '../../agent/network/addresses/run-each.js'
 import { ensureSysctl } from '../../agent/network/bridge/ensure.js'
 
-describe('an interface of the kernel', () => {
+describe('a network interface', () => {
   const pairs = Array.from({ length: 50 }, (_, id) => [`btestia${id}`, `btestib${id}`] as const)
   const names = pairs.flat()
   const batch = (lines: readonly string[]): void => {

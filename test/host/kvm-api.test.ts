@@ -159,7 +159,7 @@ describe('a virtual machine in the HTTP API', function () {
     expect(left).to.equal('')
   })
 
-  it('runs every command of the tutorial', async () => {
+  it('can be managed with every command of the tutorial', async () => {
     const lines = machineShell({ address, systemd: false })
       .replaceAll('http://127.0.0.1:8080', gateway.url)
       .replaceAll('/etc/berth/', `${gateway.directory}/`)

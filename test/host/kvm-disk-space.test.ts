@@ -74,7 +74,7 @@ const disks: Readonly<Record<string, Disk>> = {
 }
 
 /** The guests are stopped. The test writes to their disks, as QEMU does. */
-describe('disks of virtual machines and their space', function () {
+describe('disks of virtual machines', function () {
   const scratch = scratchDirectory('btest-kds-targets')
   let host: BackupHost
   let other: string
@@ -163,7 +163,7 @@ describe('disks of virtual machines and their space', function () {
   }
 
   for (const [name, disk] of Object.entries(disks))
-    describe(name, () => {
+    describe(`like ${name}`, () => {
       const others = Math.min(imageDataMib, 1024 - disk.dataMib)
       const dataMib = disk.dataMib + others
       const blocksMib = (disk.blocksMib ?? disk.dataMib) + others
@@ -183,7 +183,7 @@ describe('disks of virtual machines and their space', function () {
         await host.done(powerOrder('delete', uuid).order!)
       })
 
-      it('can be rewritten, and restored onto its guest, a guest with a snapshot and a new guest', async () => {
+      it('can be rewritten, and restored onto their guest, a guest with a snapshot and a new guest', async () => {
         const [kept, fresh] = [await snapshot(other), await create()]
         await rewrite(uuid, disk.usedMib)
         const guests = [uuid, other, fresh]
@@ -218,7 +218,7 @@ describe('disks of virtual machines and their space', function () {
           await expectCounted(uuid, dataMib - 1, dataMib + treesMib)
         })
 
-      it('can get a new password, more space and another system while it has a snapshot', async () => {
+      it('can get a new password, more space and another system while they have a snapshot', async () => {
         const snapshotId = await snapshot(uuid)
         await host.done(resetPasswordOrder(uuid).order!)
         await setLimits(parts().context, { uuid, ifRevision: 0 }, { wanted: { diskGb: 2 }, ...parts() })
@@ -232,7 +232,7 @@ describe('disks of virtual machines and their space', function () {
       })
     })
 
-  it('cannot have a snapshot that would exceed the space limit', async () => {
+  it('cannot have snapshots that would exceed the space limit', async () => {
     const uuid = await create()
     await setSnapshotQuota(parts(), { uuid, ifRevision: 0 }, { spaceBytes: gib })
     bash(randomAt(0, 600), diskOf(uuid))

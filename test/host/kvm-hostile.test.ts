@@ -210,7 +210,7 @@ describe('hostile virtual machines', function () {
       expect((process.memoryUsage().rss - bytesBefore) / 2 ** 20, 'MiB').to.be.lessThan(100)
     })
 
-    it('get a password at their next boot that the guest agent did not set', async () => {
+    it('get a password that their guest agent did not set at their next boot', async () => {
       const uuid = uuids[0]!
       expect(real.record(uuid).atNextStart).to.include('password')
       real.domain.reconciler.listen()

@@ -66,7 +66,7 @@ describe('a CD with the configuration of a guest', () => {
     expect(sh('isoinfo', '-J', '-f', '-i', kept).trim()).to.equal('/meta-data')
   })
 
-  it('cannot contain more data than fits', async () => {
+  it('is not written if its files do not fit', async () => {
     const huge = [{ name: 'user-data', content: 'x'.repeat(2 ** 20) }]
     const refusal = await writeSeed({ label: 'cidata', files: huge }, kept).catch((error: Error) => error.message)
     expect(refusal).to.match(/a seed of \d+ bytes/)

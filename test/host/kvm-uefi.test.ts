@@ -78,14 +78,14 @@ describe('a virtual machine with UEFI, secure boot and a TPM', function () {
   const groupOf = (uuid: string): string =>
     join(readCgroupLayout().controllers.get('pids')!, `kvm.payload.xkvu-${real.record(uuid).id}`)
 
-  describe('with Linux', () => {
+  describe('that runs Linux', () => {
     let uuid = ''
     const inside = (command: string): Promise<string> =>
       sshInto({ address: real.record(uuid).ipv4, password }, command, 200_000)
 
     before(async () => void (uuid = await real.create('uefi-1', spec(addImage('linux')))))
 
-    it('boots a signed system, with secure boot and a TPM of version 2', async () => {
+    it('boots a signed system, which reports secure boot and a TPM of version 2', async () => {
       const said = await inside(
         'dmesg | grep -io "secure boot enabled" | head -1; cat /sys/class/tpm/tpm0/tpm_version_major; ls -d /sys/firmware/efi',
       )
@@ -120,7 +120,7 @@ describe('a virtual machine with UEFI, secure boot and a TPM', function () {
     })
   })
 
-  describe('with a Windows profile', () => {
+  describe('that is configured for Windows', () => {
     let uuid = ''
     before(async () => void (uuid = await real.create('desk-1', spec(addImage('windows')))))
 

@@ -12,7 +12,7 @@ describe('the lxc driver', function () {
   const signal = new AbortController().signal
 
   describe('after removeAll', () => {
-    it('leaves no trace of running and stopped guests, and of itself', async () => {
+    it('has left no trace of running and stopped guests, and of itself', async () => {
       const other = await openLxcHost({ name: 'btest-lxc-all', prefix: 'btm', subnet: '10.214.7' })
       try {
         expect(other.driver.hasLxcfs(), 'it works without lxcfs').to.equal(false)

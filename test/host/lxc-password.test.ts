@@ -199,7 +199,7 @@ describe('the lxc driver', function () {
       return waitFor(() => counter(machine) !== before, { what: 'the guest to continue' })
     }
 
-    it('stops all processes until it is thawed, and can repeat both', async () => {
+    it('stops all processes of a guest until the guest is thawed, and can repeat both calls', async () => {
       const machine = await counting()
       await goesOn(machine)
       for (let i = 0; i < 2; i++) expect(await lab.host.driver.freeze(machine, 5000)).to.equal(true)
@@ -222,7 +222,7 @@ describe('the lxc driver', function () {
       }
     })
 
-    it('reports that a stopped guest cannot be frozen, and does nothing to thaw it', async () => {
+    it('reports that a stopped guest cannot be frozen, and ignores a thaw of it', async () => {
       const machine = await lab.prepared()
       expect(await lab.host.driver.freeze(machine, 1000)).to.equal(false)
       await lab.host.driver.thaw(machine)

@@ -110,7 +110,7 @@ describe('a terminal in a guest of the lxc driver', function () {
      }'`,
   }
 
-  it('has a shell and opens nothing else that the guest put in the place of /dev/pts/ptmx', async () => {
+  it('has a shell, and does not open what the guest put in the place of /dev/pts/ptmx', async () => {
     const machine = await started()
     await booted(machine)
     const clean = await lab.host.driver.findConsole(machine, 'shell')

@@ -48,7 +48,7 @@ describe('the netlink watch', () => {
     ['a new element', 'nft add set ip berthnlw s { type mark ; }; add element ip berthnlw s { 7 }', 'tables'],
     ['the deletion of a table', 'nft delete table ip berthnlw', 'tables'],
     ['a change of a foreign table', 'nft add chain ip berthnlw2 berthnlw', 'others'],
-    ['a foreign rule that mentions the table', 'nft add rule ip berthnlw2 berthnlw accept comment "berthnlw"', 'others'],
+    ['a foreign rule that names the table', 'nft add rule ip berthnlw2 berthnlw accept comment "berthnlw"', 'others'],
     ['a new qdisc', 'tc qdisc add dev nlw1 root handle 1: htb', 'rates'],
     ['a new class', 'tc class add dev nlw1 parent 1: classid 1:1 htb rate 1mbit', 'rates'],
     ['the activation of a guest interface', 'ip link set nlw1 up', 'links'],

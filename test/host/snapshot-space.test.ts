@@ -91,7 +91,7 @@ describe('the space that snapshots retain', function () {
 
   for (const [name, megabytes, fill] of disks)
     for (const count of [0, 1, 5])
-      it(`leaves a disk with ${name} and ${count} snapshots its full size, and limits what exceeds it`, async () => {
+      it(`is available in addition to the full size of a disk with ${name} and ${count} snapshots`, async () => {
         const uuid = await lab.create()
         const root = lab.volumes.pathOf(uuid)
         fill(root)
@@ -126,7 +126,7 @@ describe('the space that snapshots retain', function () {
     expect(lab.record(uuid).snapshotSpace.retainedBytes / mib).to.be.within(19, 23)
   })
 
-  it('extends the limit of a guest at most by the limit of snapshots and one disk size', async () => {
+  it('extends the limit of a guest by at most the snapshot limit plus one disk size', async () => {
     const uuid = await lab.create(boughtBytes)
     const root = lab.volumes.pathOf(uuid)
     for (let round = 0; round < 5; round++) {
@@ -170,7 +170,7 @@ describe('the space that snapshots retain', function () {
     expect(lab.allowanceMib(uuid)).to.be.within(12, 13)
   })
 
-  it('is measured for the guest of an older journal', async () => {
+  it('is measured later for a guest whose journal does not contain it', async () => {
     const uuid = await lab.create()
     const root = lab.volumes.pathOf(uuid)
     write(join(root, 'data'), 20)

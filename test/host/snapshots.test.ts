@@ -155,7 +155,7 @@ describe('snapshots of volumes', function () {
     expect(await volumes.listSnapshots(guest)).to.deep.equal(['a'])
   })
 
-  it('are not exchanged a second time if the agent was killed directly after the first exchange', async () => {
+  it('do not undo an exchange of volumes that was killed before the old volume was deleted', async () => {
     await volumes.prepare(guest, { templateId: 'small-1' }, gib)
     writeFileSync(`${volumes.nextPathOf(guest)}/word`, 'new')
     // This is the state after a kill between the exchange and the move to the trash.

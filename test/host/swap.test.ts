@@ -166,7 +166,7 @@ describe('swap files on a real host', function () {
   })
 
   for (const type of ['ext4', 'btrfs'] as const)
-    it(`leave nothing behind if they do not fit on ${type}`, async () => {
+    it(`leave nothing behind if they do not fit on a full ${type}`, async () => {
       open(join(mount(type, 150), 'state'))
       mkdirSync(config.state_dir)
       await swap.make(0, 64 * mib, signal)

@@ -223,7 +223,7 @@ describe('the access policy', function () {
     }
   }
 
-  it('closes all connections that it rejects at both gateways, and no others (case 35)', async () => {
+  it('closes open connections that it rejects, at both gateways, and no others (case 35)', async () => {
     await setPolicy({ ...base, allowed_sources: ['192.0.2.0/24', '203.0.113.0/24'] })
     const key = { 'x-api-key': lab.adminKey }
     const shut: (readonly [string, () => Promise<unknown>, boolean])[] = []

@@ -17,7 +17,7 @@ import { deadlineOf } from '../support/promised-time.js'
 const other = 'other0'
 const quick = { timeoutSeconds: 0.3 }
 
-describe('a guest whose bridge port another program changes', function () {
+describe('a guest whose interface another program', function () {
   const lab = new NetworkLab('btestport')
   const a = lab.guest(11, [], { ipv6Addresses: [`${guestPrefix6}11`] })
   const closed = { enabled: true, defaultAction: 'DROP', rules: [] } as const
@@ -45,10 +45,10 @@ describe('a guest whose bridge port another program changes', function () {
   after(() => lab.remove())
 
   for (const [place, at, move] of [
-    ['on no bridge', a.device, ['nomaster']],
-    ['on another bridge', other, ['master', other]],
+    ['detached from the bridge', a.device, ['nomaster']],
+    ['moved to another bridge', other, ['master', other]],
   ] as const)
-    describe(`and which is ${place} while no agent runs`, () => {
+    describe(`${place} while no agent ran`, () => {
       let linkLocal: string
       let mac: string
 
@@ -126,7 +126,7 @@ describe('a guest whose bridge port another program changes', function () {
       })
     })
 
-  describe('while an agent runs', () => {
+  describe('changes while an agent runs', () => {
     before(async () => {
       await agent.end()
       agent = lab.agent({ watches: true })

@@ -195,7 +195,7 @@ describe('the firewall of a guest', function () {
     expect(lab.ask(lab.client, `tcp:${hostAddress}:20001`)).to.equal(`bt11 ${clientAddress}`)
   })
 
-  describe('with an established connection', () => {
+  describe('for established connections', () => {
     const dropIn = { protocol: 'tcp', action: 'DROP', port: '5001-5009' }
     const dropOut = { protocol: 'tcp', action: 'DROP', direction: 'out' }
     for (const [name, [server, client], target, port, rule] of [
@@ -205,7 +205,7 @@ describe('the firewall of a guest', function () {
       ['out', [lab.client, inA], clientAddress, '5004', dropOut],
       ['out, by IPv6', [lab.client, inA], clientAddress6, '5005', dropOut],
     ] as [string, [string, string], string, string, Partial<FirewallRule>][])
-      it(`blocks it within a second after a new DROP rule, until the rule is removed: ${name}`, async () => {
+      it(`blocks a connection within a second after a new DROP rule, until the rule is removed: ${name}`, async () => {
         await lab.follow(server, 'echo', port)
         const answers = await lab.follow(client, 'talk', target, port)
         await waitFor(() => answers.length > 10)
@@ -221,11 +221,11 @@ describe('the firewall of a guest', function () {
       })
   })
 
-  describe('at a repair', () => {
+  describe('when it is compared with the host', () => {
     const closed = { ...a, firewall: firewall([{ protocol: 'tcp', port: '4000,4002-4005' }]) }
     const bGuest = b
 
-    it('is not changed on a correct host, even by a new process', async () => {
+    it('is not changed if the rules are correct, even by a new process', async () => {
       await agent.call('attach', closed)
       expect(await agent.ensure([closed, bGuest])).to.deep.equal([])
       const fresh = lab.agent()

@@ -61,7 +61,7 @@ describe('a detected prefix', function () {
     )
   })
 
-  it('does not stop pool addresses without an interface from using the uplink', async () => {
+  it('keeps its uplink as the interface of pool addresses without an interface', async () => {
     const { interface: device } = (await pair.routing({ ipv4Pool: [{ ...poolItem('198.51.101.9'), interface: '' }] }))
       .ipv4Pool[0]!
     expect(device).to.equal('up0')

@@ -53,7 +53,7 @@ describe('NAT66', function () {
     expect(prefixes.map(({ prefix, prefixLen }) => `${prefix}/${prefixLen}`)).to.deep.equal([lab.config.subnet6])
   })
 
-  it('gives packets of a guest the source address of the host', async () => {
+  it('replaces the source address of packets from a guest by the address of the host', async () => {
     const order = { ipv4Count: 0, publicIpv4s: [], ipv6Count: 1, ipv6Addresses: [] }
     const { ipv6Addresses } = (await book.call('choose', order)) as { ipv6Addresses: string[] }
     expect(ipv6Addresses[0]).to.match(/^fd77::/)

@@ -69,7 +69,7 @@ describe('the network of guests', function () {
       expect(lab.ask(inB, `udp:${a.ipv4}:53`)).to.equal('')
     })
 
-    it('gives packets of guests to the outside the source address of the host', () => {
+    it('replaces the source address of packets from guests by the address of the host', () => {
       expect(lab.ask(inA, `tcp:${clientAddress}:80`)).to.equal(`client ${hostAddress}`)
       expect(lab.ask(inA, `udp:${clientAddress}:53`)).to.equal(`client ${hostAddress}`)
     })

@@ -22,7 +22,7 @@ describe('the agent', function () {
     return from + lab.in(lab.host, 'conntrack', '-L', '--reply-src', address)
   }
 
-  describe('when a port or an address gets another guest', () => {
+  describe('for a port or an address that gets another guest', () => {
     const attach = (guest: GuestNetwork): Promise<unknown> => pair.agent.call('attach', guest)
 
     it("replaces the mappings of a guest", async () => {
@@ -98,7 +98,7 @@ describe('the agent', function () {
     })
   })
 
-  describe('when the deletion of connections was interrupted', () => {
+  describe('after an interrupted deletion of connections', () => {
     it('repeats the deletion at the next comparison with the host', async () => {
       // The guest may still have too many open connections, so attempts can fail.
       await waitFor(() => lab.ask(inA, `udp:${clientAddress}:53`, { sport: 4445 }) !== '')

@@ -72,7 +72,7 @@ describe('rates', function () {
     })
 
   for (const way of ['down', 'up'] as const)
-    it(`give a guest with one connection its full rate next to a guest with sixteen: ${way}load`, async () => {
+    it(`let a guest with one connection reach its full rate next to a guest with sixteen: ${way}load`, async () => {
       await shaper.call('ensure', [rates(a, 100, 100), rates(b, 50, 50)])
       const greedy = Array.from({ length: 16 }, () => new Flow(flow(a, way)))
       try {

@@ -109,7 +109,7 @@ describe('an operation whose process is killed', function () {
 
   for (const step of fileSteps) {
     for (const phase of ['before-run', 'after-run'] as const)
-      it(`succeeds after a kill at ${phase} of the step ${step}, and repeats at most this step`, async () => {
+      it(`succeeds if it is killed at the point ${phase} of step ${step}, and repeats at most this step`, async () => {
         await expectKilled(directory, { submit: create, kill: { step, phase } })
         const { record, inventory } = await finish()
         expect(record.status, record.error).to.equal('done')
@@ -120,7 +120,7 @@ describe('an operation whose process is killed', function () {
       })
 
     for (const phase of ['before-undo', 'after-undo'] as const)
-      it(`is undone after a kill at ${phase} of the step ${step}, and reports the original error`, async () => {
+      it(`is undone if it is killed at the point ${phase} of step ${step}, and reports the original error`, async () => {
         await expectKilled(directory, { submit: create, fail, kill: { step, phase } })
         const { record, inventory } = await finish()
         expect(record).to.include({

@@ -92,7 +92,7 @@ describe('a submitted operation', () => {
       expectRefused(() => engine.submit({ ...order('1', 'b', 'g') }), 'operation_conflict')
     })
 
-    it('runs again once the id was forgotten after some days, and can be removed again', async () => {
+    it('runs again after the id was forgotten, and can be removed again', async () => {
       const engine = start()
       const run = async (): Promise<void> => {
         engine.submit(order('1', 'a', 'g'))

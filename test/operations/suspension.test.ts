@@ -151,7 +151,7 @@ describe('a suspended guest', function () {
     expect([runs(), record().wanted]).to.deep.equal([false, 'stopped'])
   })
 
-  it('is started after a reboot of its host only in mode `network`, and stays disconnected', async () => {
+  it('is started after a reboot of its host only in mode `network`, in which it stays disconnected', async () => {
     await suspend('network')
     guest.host.driver.running.clear()
     await runsAgain()
@@ -211,7 +211,7 @@ describe('a suspended guest', function () {
     await runsAgain()
   })
 
-  it('is disconnected, and in mode `stop` stopped, after any sequence of requests', async () => {
+  it('is disconnected after any sequence of requests, and stopped if the last mode is `stop`', async () => {
     const powers = refused.map((make) => ({ kind: 'order' as const, make }))
     const changes = (['stop', 'network', 'lift'] as const).map((mode) => ({
       kind: 'suspension' as const,
