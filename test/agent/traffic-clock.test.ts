@@ -87,7 +87,7 @@ describe('an agent whose clock was wrong', () => {
     host.store.update(guest, { expiresAtMs: host.nowMs - 1000 })
     await host.keeper.look()
     expect(host.stopped).to.deep.equal([guest])
-    host.nowMs = minuteMs // 1970
+    host.nowMs = minuteMs // in 1970, as after a boot
     host.monotonicMs = 0
     host.trustsClock = false
     host.crash()

@@ -80,7 +80,7 @@ describe('foreign images', function () {
   }
   const remove = (templateId: string): Promise<unknown> => call(images.deleteImage.bind(images), { templateId })
 
-  /** Creates an archive of a BusyBox tree. @param add changes the tree before */
+  /** Creates an archive of a BusyBox tree. @param add changes the tree before it is archived */
   function archiveOf(name: string, add: (root: string) => void = () => undefined, compress = '--xz'): Buffer {
     const root = `${scratch.path}/${name}`
     mkdirSync(root, { recursive: true })

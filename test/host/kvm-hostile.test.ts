@@ -45,7 +45,7 @@ for attempt in sys.argv[1:]:
     print(attempt)
 `
 
-/** Shell programs that act as a hostile guest agent, by their answers. They use the port of the guest agent. */
+/** Port of the guest agent. The shell programs below answer at this port as hostile guest agents. */
 const port = '/dev/virtio-ports/org.qemu.guest_agent.0'
 const agents: Readonly<Record<string, string>> = {
   'an endless line': `tr '\\0' a </dev/zero >$p`,

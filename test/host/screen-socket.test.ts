@@ -47,9 +47,9 @@ describe('the socket of a screen', function () {
     await has(12)
     terminal.write(Buffer.from('RFB 003.008\n'))
     await has(14)
-    terminal.write(Buffer.from([1])) // no authentication
+    terminal.write(Buffer.from([1])) // chooses no authentication
     await has(18)
-    terminal.write(Buffer.from([1])) // shared
+    terminal.write(Buffer.from([1])) // requests shared access
     await has(18 + 24)
     return terminal
   }

@@ -92,7 +92,7 @@ describe('the agent', function () {
         const ended = others.map((child) => once(child, 'exit'))
         await pair.agent.call('detach', a)
         await attach(a)
-        expect(flowsOf(a.ipv4)).to.equal('') // removed before the address is reused
+        expect(flowsOf(a.ipv4)).to.equal('') // connections are removed before the address is used again
         await Promise.all(ended)
       }
     })
