@@ -153,7 +153,7 @@ export async function fillLogin(page: Page, username: string, given = password):
   await page.locator('form button[type=submit]').click()
 }
 
-/** True for logs of rejected requests. They are no errors: the panel sends some to learn the user's permissions. */
+/** True for logs of rejected requests. They are not errors: the panel sends some to learn the user's permissions. */
 function isRefusal(text: string): boolean {
   return /status of 4\d\d .*\/api\/v1\//.test(text)
 }

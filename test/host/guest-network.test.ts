@@ -327,7 +327,7 @@ describe('the network API', function () {
 
       // For virtual machines, the test of the quota covers the same operations.
       const itForContainers = kind.name === 'lxc' ? it : () => undefined
-      itForContainers('stops and blocks the guest at its expiry, and permits its start after the expiry is removed', async () => {
+      itForContainers('stops and blocks the guest at its expiry, until the expiry is removed', async () => {
         await send('PUT', '/containers/web/expiry', { expires_at: '2020-01-01' })
         await waitFor(async () => (await detail())['status'] === 'stopped')
         expect(await detail()).to.include({ policy_blocked: true, policy_reason: 'expired' })

@@ -75,7 +75,7 @@ describe('backups of virtual machines', function () {
     expectWhole(first, uuid)
   })
 
-  it("can be restored on another host onto a guest, which keeps its name and login", async () => {
+  it('can be restored on another host onto a guest, which keeps its name and login', async () => {
     const id = first.record(uuid).backups.at(-1)!.id
     const restored = await restore(second, other, id)
     expect([restored.status, restored.error]).to.deep.equal(['done', ''])

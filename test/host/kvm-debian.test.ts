@@ -77,7 +77,7 @@ describe('a virtual machine with Debian', function () {
   const inside = (command: string, login = password): Promise<string> =>
     sshInto({ address: real.record(uuid).ipv4, password: login }, command, bootMs)
 
-  it("boots with its name, disk size, address and the user data of its customer", async () => {
+  it('boots with its name, disk size, address and the user data of its customer', async () => {
     uuid = await real.create('deb-1.example.com', {
       virtualization: 'kvm',
       templateId: 'debian-12-kvm',

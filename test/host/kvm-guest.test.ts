@@ -118,7 +118,7 @@ describe('a virtual machine', function () {
     expect(links.filter((link) => !isOwn(link))).to.deep.equal([])
   })
 
-  it("has sockets that only their owner can use, and files that the user of QEMU cannot read", async () => {
+  it('has sockets that only their owner can use, and files that the user of QEMU cannot read', async () => {
     const { userIdBase } = machine().isolation
     for (const name of ['qmp', 'qmp2', 'serial', 'agent', 'work/vnc'])
       expect(lstatSync(runFile(name)).mode & 0o077, name).to.equal(0)

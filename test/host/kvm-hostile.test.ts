@@ -206,7 +206,7 @@ describe('hostile virtual machines', function () {
         if (snapshot) await real.done({ $case: 'snapshotDelete', value: { uuid, snapshotId: snapshot.id } })
       })
 
-    it('do not increase the memory of Berth's agent', () => {
+    it('do not increase the memory of Berth’s agent', () => {
       expect((process.memoryUsage().rss - bytesBefore) / 2 ** 20, 'MiB').to.be.lessThan(100)
     })
 

@@ -97,7 +97,12 @@ const cases: readonly (readonly [what: string, way: Way, isAllowed: boolean, pol
   ['an allowed client behind a trusted local proxy (case 28)', through('gw', inside), true, withLocalProxy],
   ['a local program that uses another host name (case 29)', here('127.0.0.1', { host: 'panel.test' }), false],
   ['an IPv4 client if only IPv6 is allowed (case 30)', world('1.2.3.4'), false, { ...base, allowed_sources: ['::/0'] }],
-  ['an IPv6 client if only IPv4 is allowed (case 31)', world(outside6), false, { ...base, allowed_sources: ['0.0.0.0/0'] }],
+  [
+    'an IPv6 client if only IPv4 is allowed (case 31)',
+    world(outside6),
+    false,
+    { ...base, allowed_sources: ['0.0.0.0/0'] },
+  ],
 ]
 
 describe('the access policy', function () {

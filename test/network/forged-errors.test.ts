@@ -126,7 +126,11 @@ describe('ICMP errors about connections of guests', function () {
     ['a flow of a mapping, to its guest', [b.ipv4, hostAddress], flow(hostAddress, 20001, clientAddress, 6001)],
     ['a flow of a public address, to its guest', [b.ipv4, publicAddress], flow(publicAddress, 5003, clientAddress, 53)],
     ['a flow of a public address, to its client', [b.ipv4, clientAddress], flow(clientAddress, 6003, p.ipv4, 53)],
-    ['an IPv6 flow of another guest, to its remote end', [hostile6, clientAddress6], flow(clientAddress6, 53, own6, 5001)],
+    [
+      'an IPv6 flow of another guest, to its remote end',
+      [hostile6, clientAddress6],
+      flow(clientAddress6, 53, own6, 5001),
+    ],
     ['an IPv6 flow of another guest, to that guest', [hostile6, own6], flow(own6, 5001, clientAddress6, 53)],
     ['an IPv6 flow to another guest, to its client', [hostile6, clientAddress6], flow(clientAddress6, 6001, own6, 53)],
   ] as const)

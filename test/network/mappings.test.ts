@@ -137,7 +137,7 @@ describe('mappings and addresses', function () {
       expect(lab.ask(lab.client, `tcp:${publicB}:8080`)).to.equal('')
     })
 
-    it("are the source address of the guest, which uses the first one of several", () => {
+    it('are the source address of the guest, which uses the first one of several', () => {
       expect(lab.ask(inA, `tcp:${clientAddress}:80`)).to.equal(`client ${publicA}`)
       expect(lab.ask(inB, `udp:${clientAddress}:53`)).to.equal(`client ${publicB}`)
       expect(lab.ask(inPlain, `tcp:${clientAddress}:80`)).to.equal(`client ${hostAddress}`)
@@ -180,7 +180,7 @@ describe('mappings and addresses', function () {
       expect(lab.ask(inB, `tcp:${guestPrefix6}11:22`)).to.equal(`bt11 ${guestPrefix6}12`)
     })
 
-    it("of the host serve port mappings, including mappings for one address only", () => {
+    it('of the host serve port mappings, including mappings for one address only', () => {
       expect(lab.ask(lab.client, `tcp:${hostAddress6}:20001`)).to.equal(`bt11 ${clientAddress6}`)
       expect(lab.ask(lab.client, `tcp:${hostAddress6}:3400`)).to.equal(`bt11 ${clientAddress6}`)
       expect(lab.ask(lab.client, `tcp:${hostAddress6}:25000`)).to.equal(`bt11 ${clientAddress6}`)
@@ -201,7 +201,7 @@ describe('mappings and addresses', function () {
     })
   })
 
-  it("cause a warning while a chain of another program drops packets of guests", async () => {
+  it('cause a warning while a chain of another program drops packets of guests', async () => {
     const warnings = async (): Promise<string> => {
       const fresh = lab.agent()
       await fresh.ensure(all)

@@ -25,7 +25,7 @@ describe('the agent', function () {
   describe('for a port or an address that gets another guest', () => {
     const attach = (guest: GuestNetwork): Promise<unknown> => pair.agent.call('attach', guest)
 
-    it("replaces the mappings of a guest", async () => {
+    it('replaces the mappings of a guest', async () => {
       await attach({ ...a, portMappings: [tcp(20003)] })
       expect(lab.ask(lab.client, `tcp:${hostAddress}:20003`)).to.equal(`bt11 ${clientAddress}`)
       expect(lab.ask(lab.client, `tcp:${hostAddress}:20001`)).to.equal('')
@@ -33,7 +33,7 @@ describe('the agent', function () {
       expect(lab.in(lab.host, 'nft', 'list', 'map', 'ip', 'berth', 'ports')).to.not.include('20003')
     })
 
-    it("leads an existing client of a port to the new guest", async () => {
+    it('leads an existing client of a port to the new guest', async () => {
       const asked = (): string => lab.ask(lab.client, `udp:${hostAddress}:20001`, { sport: 5353, timeoutSeconds: 3 })
       expect(asked()).to.equal(`bt11 ${clientAddress}`)
       await pair.agent.call('detach', a)
@@ -73,7 +73,7 @@ describe('the agent', function () {
       expect(flows).to.contain('dport=20001').and.not.contain('dport=20010')
     })
 
-    it("deletes the connections of the former guest of an address", async () => {
+    it('deletes the connections of the former guest of an address', async () => {
       expect(lab.ask(inA, `udp:${clientAddress}:53`, { sport: 4444 })).to.equal(`client ${hostAddress}`)
       expect(flowsOf(a.ipv4)).to.not.equal('')
       await pair.agent.call('detach', a)

@@ -18,7 +18,11 @@ describe('packets of a guest', function () {
     "another guest's source MAC": ipv4Frame({ from: b.mac, to: bridgeMac }, own, 'mac-b'),
     "the gateway's source MAC": ipv4Frame({ from: bridgeMac, to: b.mac }, own, 'mac-gw'),
     "another guest's source address": ipv4Frame(toHost, { ...own, from: b.ipv4 }, 'ip-b'),
-    "another guest's source MAC and address": ipv4Frame({ from: b.mac, to: bridgeMac }, { ...own, from: b.ipv4 }, 'both-b'),
+    "another guest's source MAC and address": ipv4Frame(
+      { from: b.mac, to: bridgeMac },
+      { ...own, from: b.ipv4 },
+      'both-b',
+    ),
     'a source address outside the subnet': ipv4Frame(toHost, { ...own, from: '192.0.2.7' }, 'ip-out'),
     'the source address 0.0.0.0': ipv4Frame(toHost, { ...own, from: '0.0.0.0' }, 'ip-0'),
     "a DHCP server's answer": ipv4Frame(
@@ -42,7 +46,11 @@ describe('packets of a guest', function () {
     ),
     "ARP for another guest's address": arpFrame(a.mac, { mac: a.mac, ipv4: b.ipv4, target: gateway }, 'arp-b'),
     'ARP with an unknown sender MAC': arpFrame(a.mac, { mac: strange, ipv4: a.ipv4, target: gateway }, 'arp-sha'),
-    'ARP in a frame with an unknown source MAC': arpFrame(strange, { mac: a.mac, ipv4: a.ipv4, target: gateway }, 'arp-eth'),
+    'ARP in a frame with an unknown source MAC': arpFrame(
+      strange,
+      { mac: a.mac, ipv4: a.ipv4, target: gateway },
+      'arp-eth',
+    ),
     'ARP of an unknown operation': arpFrame(
       a.mac,
       { mac: a.mac, ipv4: a.ipv4, target: gateway, operation: 3 },
@@ -54,13 +62,13 @@ describe('packets of a guest', function () {
     'a VLAN tag on a valid packet': tagged(ipv4Frame(toHost, own, 'vlan-own')),
     'two VLAN tags': tagged(tagged(ipv4Frame(toHost, own, 'qinq')), 0x88a8),
     'an unknown ether type': rawFrame(toHost, 0x88b5, 'type'),
-    "another guest's source MAC, sent to the bridge group": rawFrame({ from: b.mac, to: '01:80:c2:00:00:0e' }, 0x88cc, 'lldp'),
-    'a valid packet to another guest': ipv4Frame({ from: a.mac, to: b.mac }, { from: a.ipv4, to: b.ipv4 }, 'to-b'),
-    'a broadcast': ipv4Frame(
-      { from: a.mac, to: 'ff:ff:ff:ff:ff:ff' },
-      { from: a.ipv4, to: '10.77.0.255' },
-      'to-all',
+    "another guest's source MAC, sent to the bridge group": rawFrame(
+      { from: b.mac, to: '01:80:c2:00:00:0e' },
+      0x88cc,
+      'lldp',
     ),
+    'a valid packet to another guest': ipv4Frame({ from: a.mac, to: b.mac }, { from: a.ipv4, to: b.ipv4 }, 'to-b'),
+    'a broadcast': ipv4Frame({ from: a.mac, to: 'ff:ff:ff:ff:ff:ff' }, { from: a.ipv4, to: '10.77.0.255' }, 'to-all'),
   }
   /** Names of frames that the host receives, because it is on the same segment, but no guest. */
   const forHostOnly = new Set(['a broadcast'])

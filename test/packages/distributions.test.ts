@@ -69,7 +69,7 @@ describe('packages on other distributions', function () {
         machine = await create(name, address, release)
       })
 
-      it('installs the agent by the command and is online', () => {
+      it('installs the agent with the command of POST /hosts, and is online afterwards', () => {
         const answer = api().ask<{ host: { id: string }; command: string }>('/hosts', {
           method: 'POST',
           body: { name },

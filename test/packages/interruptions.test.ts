@@ -13,7 +13,7 @@ import { waitFor } from '../support/wait.js'
 const network = testBridge('btestpk2')
 const addresses = { gateway: '10.213.9.1', host: '10.213.9.2' }
 
-describe('the command that adds a host, if it is interrupted', function () {
+describe('the command that adds a host', function () {
   this.bail(true) // each test continues where the one before ended
   this.timeout(3_600_000) // building takes minutes, and far longer on a busy machine
 
@@ -74,23 +74,23 @@ describe('the command that adds a host, if it is interrupted', function () {
   const killSession = () => host.try('sh', '-c', 'for p in $(pgrep -f btest-ru[n]); do pkill -KILL -s "$p"; done; true')
 
   for (const step of ['checking', 'installing', 'joining', 'waiting'])
-    it(`and killed in the step "${step}", leaves a machine on which it can be repeated`, async () => {
+    it(`can be killed in the step "${step}", to be repeated later`, async () => {
       await killWhen(() => stepNow() === step, `the step ${step}`)
     })
 
   for (const file of ['berth-runtime', 'berth-agent'])
-    it(`and killed while dpkg unpacks ${file}, leaves a machine on which it can be repeated`, async () => {
+    it(`can be killed while dpkg unpacks ${file}, to be repeated later`, async () => {
       const state = () => host.try('dpkg-query', '-W', '-f', '${db:Status-Abbrev}', file).output
       await killWhen(() => /^i[HUF]/.test(state()) || /R$/.test(state()), `dpkg to unpack ${file}`)
     })
 
-  it('and repeated, adds the host', () => {
+  it('adds the host when it is repeated after all these kills', () => {
     const { code, output, error } = host.try('sh', '-c', command)
     expect(code, output + error).to.equal(0)
     expect(api().ask(`/hosts/${id}`)).to.include({ status: 'online' })
   })
 
-  it('by a power cut while dpkg works, lets dpkg --configure -a complete the installation', async () => {
+  it('can be repeated after a power failure during dpkg and `dpkg --configure -a`', async () => {
     const running = spawn('lxc-attach', host.attachArguments('sh', '-c', command), { stdio: 'ignore' })
     const state = () => host.try('dpkg-query', '-W', '-f', '${db:Status-Abbrev}', 'berth-agent').output
     await waitFor(() => /^i[HUF]/.test(state()) || running.exitCode !== null, { what: 'dpkg to work', intervalMs: 20 })

@@ -11,7 +11,7 @@ import { scratchDirectory } from '../support/scratch.js'
 
 const gpg = ['--batch', '--quiet', '--no-tty', '--pinentry-mode', 'loopback', '--passphrase', '']
 
-describe('keys of the repository', function () {
+describe('a client of the package repository', function () {
   this.timeout(600_000)
 
   const scratch = scratchDirectory('btest-keys')
@@ -74,12 +74,12 @@ describe('keys of the repository', function () {
     return () => writeFileSync(file, text, 'latin1')
   }
 
-  it('are accepted by a client with the public key', () => {
+  it('accepts the repository if the client has its public key', () => {
     const { accepted, output } = update()
     expect(accepted, output).to.equal(true)
   })
 
-  it('of another provider are refused', () => {
+  it('rejects the repository if the client has only the key of another provider', () => {
     const other = place('other')
     repositoryCommand('keys', other)
     cpSync(join(other, 'berth.gpg'), keyring)
@@ -88,7 +88,7 @@ describe('keys of the repository', function () {
     expect(output).to.match(/NO_PUBKEY|not signed|Missing key/)
   })
 
-  it('do not sign a list of packages that was changed', () => {
+  it('rejects a list of packages that was changed after it was signed', () => {
     const restore = changeFile('dists/stable/main/binary-amd64/Packages.gz', () => 'other bytes')
     const plain = changeFile('dists/stable/main/binary-amd64/Packages', (text) => text.replace('1.0.0', '9.0.0'))
     const { accepted, output } = update()
@@ -98,7 +98,7 @@ describe('keys of the repository', function () {
     expect(output).to.match(/Hash Sum mismatch|unexpected size/)
   })
 
-  it('do not sign a changed InRelease', () => {
+  it('rejects an InRelease file that was changed after it was signed', () => {
     const restore = changeFile('dists/stable/InRelease', (text) => text.replace('Origin: Berth', 'Origin: Other'))
     const { accepted, output } = update()
     restore()
@@ -106,7 +106,7 @@ describe('keys of the repository', function () {
     expect(output).to.match(/BADSIG|invalid|Bad/i)
   })
 
-  describe('after a rotation', () => {
+  describe('after a rotation of the keys', () => {
     let former: Buffer
 
     before(() => {
@@ -115,18 +115,18 @@ describe('keys of the repository', function () {
       publish()
     })
 
-    it('are accepted by clients that have the former public key', () => {
+    it('accepts the repository if the client has the former public key', () => {
       writeFileSync(keyring, former)
       const { accepted, output } = update()
       expect(accepted, output).to.equal(true)
     })
 
-    it('are accepted by clients that have the new public key', () => {
+    it('accepts the repository if the client has the new public key', () => {
       const { accepted, output } = update()
       expect(accepted, output).to.equal(true)
     })
 
-    it('are published with the package that gateways serve to their hosts', () => {
+    it('finds the new public key in the package that gateways serve to their hosts', () => {
       const file = execFileSync('sh', ['-c', `ls -t ${packages}/berth-repository_*.deb`], { encoding: 'utf8' }).trim()
       const contained = execFileSync('sh', [
         '-c',
@@ -136,8 +136,8 @@ describe('keys of the repository', function () {
     })
   })
 
-  describe('that have expired', () => {
-    it('are refused', () => {
+  describe('after the keys have expired', () => {
+    it('rejects the repository', () => {
       const home = join(keys, 'root')
       const run = (...words: string[]) =>
         execFileSync('gpg', [...gpg, ...words], { env: { ...process.env, GNUPGHOME: home }, encoding: 'buffer' })
