@@ -228,7 +228,7 @@ describe('the traffic keeper', () => {
     ['a raise of the quota', (uuid: string) => host.limit(uuid, { monthlyGb: 2 })],
     ['the removal of the quota', (uuid: string) => host.limit(uuid, { monthlyGb: 0 })],
     ['a change to the action none', (uuid: string) => host.limit(uuid, { action: 'none', monthlyGb: 5 })],
-    ['a new month', async () => ((host.nowMs = at('2026-12-01 00:00:00')), host.keeper.look())],
+    ['the start of a new month', async () => ((host.nowMs = at('2026-12-01 00:00:00')), host.keeper.look())],
   ] as const)
     it(`unblocks a guest after ${name}, but does not start it`, async () => {
       const uuid = host.guest(1, { traffic: { ...unlimitedTraffic, monthlyGb: 1 } })

@@ -263,7 +263,7 @@ describe('the access policy', function () {
     }
   })
 
-  it('takes effect at the other gateway within seconds (case 36)', async () => {
+  it('takes effect at a second gateway within seconds (case 36)', async () => {
     const others = { url: `http://10.0.0.10:${gatewayPorts[1]}/docs`, from: outside }
     const open = { ...base, allowed_sources: [...base.allowed_sources, '203.0.113.0/24'] }
     for (let round = 0; round < 5; round++) {
