@@ -6,8 +6,8 @@ import { invalidField } from '../../shared/errors.js'
 const maxEntries = 256
 
 /**
- * Parses a list of addresses and CIDRs, separated by commas or new lines; empty parts are ignored.
- * @returns canonical forms without duplicates; IPv4-mapped IPv6 as IPv4; host bits of a CIDR cleared
+ * Parses a list of addresses and CIDRs, separated by commas or new lines. Empty parts are ignored.
+ * @returns canonical entries without duplicates: IPv4-mapped IPv6 becomes IPv4, and the host bits of a CIDR are 0
  * @throws {BerthError} `invalid_field` naming the invalid part
  */
 export function parseAddressList(field: string, text: string): string[] {
@@ -25,7 +25,7 @@ function parseEntry(field: string, part: string): string {
   return unmap(range.text)
 }
 
-/** Converts ::ffff:10.0.0.1 to 10.0.0.1, and likewise CIDRs of /96 and longer (RFC 4291, 2.5.5.2). */
+/** Converts ::ffff:10.0.0.1 to 10.0.0.1, and CIDRs of /96 and longer in the same way (RFC 4291, 2.5.5.2). */
 function unmap(entry: string): string {
   const [address = '', prefix] = entry.split('/')
   const mapped = address.replace(/^::ffff:/, '')
@@ -37,14 +37,14 @@ function unmap(entry: string): string {
   return prefix === undefined ? text : `${text}/${Number(prefix) - 96}`
 }
 
-/** True if every address of `inner` is in `outer`; both as returned by `parseAddressList`. */
+/** True if every address of `inner` is in `outer`. Both are lists as `parseAddressList` returns them. */
 export function containsAddresses(outer: readonly string[], inner: readonly string[]): boolean {
   return containsCidr(mergeCidr([...outer]), [...inner])
 }
 
 /**
- * A list prepared for many look-ups. Families have separate lists: in a shared one `::/0` would contain every IPv4
- * address.
+ * A list of addresses for fast look-ups. IPv4 and IPv6 are kept apart, because `::/0` in a shared block list would also
+ * contain every IPv4 address.
  */
 export class AddressSet {
   readonly #lists = { ipv4: new BlockList(), ipv6: new BlockList() }
@@ -58,7 +58,9 @@ export class AddressSet {
     }
   }
 
-  /** @param text an IPv4-mapped address, as a dual-stack socket reports IPv4 clients, counts as IPv4 */
+  /**
+   * @param text address; an IPv4-mapped one counts as IPv4, because a dual-stack socket reports IPv4 clients this way
+   */
   has(text: string): boolean {
     const address = parseAddress(text)
     if (!address) return false

@@ -24,13 +24,13 @@ import { unlimited, type Rights } from './rights.js'
 
 export interface ListedKey {
   readonly record: KeyRecord
-  /** `undefined`: never used. */
+  /** Last use of the key. `undefined`: it was never used. */
   readonly use: KeyUse | undefined
 }
 
 export interface CreatedKey {
   readonly record: KeyRecord
-  /** The key itself, shown only to its creator. */
+  /** The secret key, which only its creator sees. */
   readonly key: string
 }
 
@@ -38,14 +38,14 @@ export interface ApiKeysOptions {
   readonly store: Store
   readonly cache: KeyCache
   readonly usage: KeyUsage
-  /** 32 bytes, see AccessOptions. */
+  /** 32 bytes from `readOrCreateKey`. */
   readonly secret: Buffer
   readonly limit: CreationLimit
 }
 
 /**
- * Manages API keys on behalf of a calling key, or of a logged-in administrator (`administratorId`), whose keys are not
- * bounded. Every method may throw BerthError `store_unavailable`.
+ * Creates, changes and removes API keys on behalf of a calling key or of a logged-in administrator (`administratorId`).
+ * All methods may throw BerthError `store_unavailable`.
  */
 export class ApiKeys {
   readonly #names: KeyNames
@@ -63,7 +63,7 @@ export class ApiKeys {
     this.#removedListeners.add(listener)
   }
 
-  /** Keys in the order they were made. A caller bound to containers only sees keys that it may manage. */
+  /** Lists keys in the order of their creation. A caller bound to containers sees only keys that it may manage. */
   async list(callerId: number): Promise<ListedKey[]> {
     const [keys, uses] = await Promise.all([this.#readAll(), this.options.usage.readAll()])
     return [...keys.values()]
@@ -72,12 +72,13 @@ export class ApiKeys {
   }
 
   /**
-   * @param operationId id of a request that may be repeated: a repetition gets the same key
+   * Creates a key.
+   * @param operationId id of a request that may be repeated: all attempts return the same key
    * @throws {BerthError} `insufficient_scope`, `invalid_state`, `key_limit_reached`
    */
   async create(callerId: number, fields: KeyFields & { name: string }, operationId?: string): Promise<CreatedKey> {
     return this.options.store.transact('create an API key', async (client) => {
-      // Meanwhile its maker may be deleted or lose rights, and another attempt may create it.
+      // While this runs, the creator may lose rights or be deleted, and another attempt may create the same key.
       await client.watch(this.#names.version)
       const made = operationId === undefined ? undefined : await this.#made.find(client, operationId)
       if (made) return this.#readMade(client, made)
@@ -109,7 +110,7 @@ export class ApiKeys {
     return effectiveRights(maker)
   }
 
-  /** A deleted key is not created again: it may have been deleted because it was stolen. */
+  /** Reads the key that an earlier attempt created. A deleted key is not created again: it may have been stolen. */
   async #readMade(client: StoreClient, { id, key }: { id: number; key: string }): Promise<CreatedKey> {
     await client.unwatch()
     const text = await client.get(this.#names.record(id))
@@ -131,7 +132,7 @@ export class ApiKeys {
   }
 
   /**
-   * @returns the removed keys: it, and those made with it
+   * @returns the removed keys: the requested one and those that it created
    * @throws {BerthError} `not_found`, `insufficient_scope`, `invalid_state`
    */
   async remove(callerId: number, id: number): Promise<KeyRecord[]> {

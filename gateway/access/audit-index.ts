@@ -4,30 +4,30 @@ import { readShares } from '../store/shares.js'
 
 export type AuditFields = Record<string, string>
 
-/** An entry as stored: the beginning of an action, its outcome, and later failures that share the entry. */
+/** A stored audit entry: the start of an action, its outcome, and the number of later failures of the same kind. */
 export interface StoredEntry {
   readonly id: string
   readonly start: AuditFields
-  /** Absent while the action runs, and permanently if the gateway died meanwhile. */
+  /** Outcome of the action. Absent while the action runs, or if the gateway died before it was written. */
   readonly outcome: AuditFields | undefined
-  /** Number of later failures that share the entry, and the time of the last one, in ms since 1970. */
+  /** Number of later failures that share this entry, and the time of the last one (ms since 1970). */
   readonly repeats: number
   readonly repeatedAtMs: number
 }
 
-/** Index to search: all entries, those of a caller (`Principal.ref`), or those about some guests. */
+/** Entries to search: all, those of one caller (`Principal.ref`), or those about some guests. */
 export type Scope = 'all' | { readonly by: string } | { readonly guests: Iterable<string> }
 
-/** ms since 1970, both inclusive. */
+/** Period of time in ms since 1970, including both ends. An absent end is open. */
 export interface Span {
   readonly fromMs?: number | undefined
   readonly toMs?: number | undefined
 }
 
-/** Entries per command of the store. */
+/** Maximum number of entries in one command of the store. */
 const atOnce = 500
 
-/** Commands that are executed together or not at all. */
+/** Commands of the store that are executed together or not at all. */
 export interface AuditTransaction {
   hSet(key: string, field: string, value: string): unknown
   hDel(key: string, fields: string | string[]): unknown
@@ -50,7 +50,7 @@ export interface AuditTransaction {
 export class AuditIndex {
   constructor(private readonly store: Store) {}
 
-  /** @param id begins with its time in ms and a dash */
+  /** @param id begins with the time of the entry in ms and a dash */
   async add(id: string, start: AuditFields): Promise<void> {
     await this.#commit('write an audit entry', (multi) => this.put(multi, id, start))
   }
@@ -64,7 +64,7 @@ export class AuditIndex {
     multi.sAdd(this.#callers, JSON.stringify([root || by, by]))
   }
 
-  /** An entry that was removed meanwhile is not created again. */
+  /** Adds an outcome. An entry that was removed in the meantime is not created again. */
   async end(id: string, outcome: AuditFields): Promise<void> {
     await this.store.run('write an audit entry', async (client) => {
       if (await client.hExists(this.#entries, id)) await this.#commitEnd(id, outcome)
@@ -78,8 +78,8 @@ export class AuditIndex {
   }
 
   /**
-   * Adds an entry without an outcome to the count of an earlier entry.
-   * @returns false: the earlier entry no longer exists
+   * Deletes an entry without an outcome and counts it as a repetition of an earlier entry.
+   * @returns false if the earlier entry no longer exists
    */
   async merge(id: string, by: string, into: string): Promise<boolean> {
     return this.store.run('write an audit entry', async (client) => {
@@ -102,7 +102,7 @@ export class AuditIndex {
     )
   }
 
-  /** Ids in pages, newest first. */
+  /** Yields ids of entries in pages, newest first. */
   async *pages(scope: Scope, span: Span): AsyncGenerator<string[]> {
     if (scope !== 'all' && 'guests' in scope) {
       yield* this.#pagesOfGuests([...scope.guests], span)
@@ -112,7 +112,7 @@ export class AuditIndex {
     const seen = new Set<string>()
     for (let offset = 0; ; offset += atOnce) {
       const ids = await this.#range(key, span, { offset, count: atOnce })
-      // New entries may have moved ids from the previous page to this one.
+      // New entries shift the pages: ids of the previous page may appear in this one again.
       yield ids.filter((id) => !seen.has(id))
       if (ids.length < atOnce) return
       seen.clear()
@@ -120,7 +120,7 @@ export class AuditIndex {
     }
   }
 
-  /** Entries that still exist, in the order of the ids. */
+  /** Reads the entries that still exist, in the order of the ids. */
   async read(ids: readonly string[]): Promise<StoredEntry[]> {
     if (ids.length === 0) return []
     const names = [this.#entries, this.#outcomes, this.#repeats, this.#repeated]
@@ -135,11 +135,11 @@ export class AuditIndex {
     })
   }
 
-  /** Removes the oldest entries of the callers with the most, until at most `keep` are left. */
+  /** Removes entries until at most `keep` are left: the oldest ones of the callers with the most entries. */
   async shrink(keep: number): Promise<void> {
     const excess = (await this.count('all', {})) - keep
     if (excess <= 0) return
-    // Removes a few more, so that a full log is not trimmed for every entry.
+    // Some more are removed, so that a full log is not trimmed after every new entry.
     for (const [ref, cut] of planCuts(await this.#shares(), excess + Math.floor(keep / 1000)))
       for (let left = cut; left > 0; left -= atOnce) await this.#removeOldest(ref, Math.min(left, atOnce))
   }
@@ -177,7 +177,7 @@ export class AuditIndex {
     return readShares(this.store, 'trim audit entries', names)
   }
 
-  /** A guest has few entries, so all requested ones are read and sorted. */
+  /** Reads all entries about some guests and sorts them, because a guest has only few entries. */
   async *#pagesOfGuests(uuids: readonly string[], span: Span): AsyncGenerator<string[]> {
     const found = await Promise.all(uuids.map((uuid) => this.#range(this.#guest(uuid), span)))
     const ids = found.flat()
@@ -245,12 +245,12 @@ function parse(text: string | null | undefined): AuditFields | undefined {
   return typeof text === 'string' ? (JSON.parse(text) as AuditFields) : undefined
 }
 
-/** ms since 1970. @param id of an entry */
+/** Time in ms since 1970. @param id id of an audit entry */
 export function timeOf(id: string): number {
   return Number(id.slice(0, id.indexOf('-')))
 }
 
-/** As Redis orders them. */
+/** Sorts ids of entries in the same order as Redis. */
 function newestFirst(a: string, b: string): number {
   return timeOf(b) - timeOf(a) || (a < b ? 1 : -1)
 }

@@ -3,7 +3,7 @@ import { steadyClock } from '../../shared/steady-clock.js'
 import { timeOf, type AuditIndex, type AuditFields, type AuditTransaction } from './audit-index.js'
 
 const atOnce = 500
-/** How long an outcome may wait for its entry, which another gateway may still move. */
+/** An outcome waits this long for its entry, which another gateway may still have to move. Then it is deleted. */
 const orphanMs = 3_600_000
 
 interface Message {
@@ -12,8 +12,8 @@ interface Message {
 }
 
 /**
- * Moves entries that earlier versions wrote to streams into the indexes. Each part is moved in one transaction, so that
- * a gateway that dies meanwhile loses and repeats nothing. An outcome whose entry is not known waits for it for an hour.
+ * Moves audit entries of earlier versions from streams into the indexes. Each part is moved in one transaction, so that
+ * no entry is lost or duplicated if a gateway dies. Outcomes without an entry wait for it, at most an hour.
  */
 export async function moveStreams(store: Store, index: AuditIndex): Promise<void> {
   await moveStream(store, 'audit', async (entries) => ({
@@ -29,7 +29,7 @@ interface Entry {
   readonly fields: AuditFields
 }
 
-/** Entries to remove from their stream, and the writes for them. */
+/** Entries to delete from a stream, and a function that adds them to the indexes. */
 interface Move {
   readonly moved: readonly Entry[]
   readonly move: (multi: AuditTransaction) => void

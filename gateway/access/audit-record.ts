@@ -1,33 +1,33 @@
 import { timeOf, type AuditFields, type StoredEntry } from './audit-index.js'
 
-/** An audit entry as readers see it. */
+/** An audit entry as returned to readers. */
 export interface AuditRecord {
-  /** ms since 1970. */
+  /** Start of the action in ms since 1970. */
   readonly timeMs: number
   readonly action: string
   readonly target: string
   readonly detail: string
-  /** `api:` and the key's name, which need not be unique; or the name of the logged-in user. */
+  /** Name of the logged-in user, or `api:` and the name of the key. Names of keys are not unique. */
   readonly user: string
-  /** `Principal.ref`. */
+  /** `ref` of the caller (`Principal.ref`). */
   readonly by: string
-  /** 0: unknown. */
+  /** Id of the calling API key. 0: the caller did not use a key. */
   readonly keyId: number
   readonly success: boolean
   readonly address: string
   readonly requestId: string
-  /** "" when the entry is not about a container. */
+  /** Uuid of the affected container. "": the entry is not about a container. */
   readonly containerUuid: string
-  /** Number of occurrences: similar failures of one caller share one entry for an hour. */
+  /** Number of occurrences: repetitions of a failure by one caller within an hour share one entry. */
   readonly count: number
   /** Time of the last occurrence, ms since 1970. */
   readonly lastMs: number
 }
 
-/** The outcome is unknown, at least at present. */
+/** Detail of an entry whose outcome is not known, or not known yet. */
 export const outcomeUnknown = 'outcome unknown'
 
-/** Joins the records written before and after an action. */
+/** Converts a stored entry to the record for readers. */
 export function parseEntry({ id, start, outcome, repeats, repeatedAtMs }: StoredEntry): AuditRecord {
   const { success, detail = '', container: containerUuid = '' } = outcome ?? {}
   const timeMs = timeOf(id)
@@ -48,7 +48,7 @@ function callerOf(start: AuditFields) {
   return { action, user, by, keyId: keyIdOf(by), address, requestId }
 }
 
-/** Key id in a reference like `Principal.ref`; 0: no key. */
+/** Id of the API key in a `Principal.ref`. 0: the caller did not use a key. */
 function keyIdOf(by: string): number {
   return Number(/^key:(\d+)$/.exec(by)?.[1] ?? 0)
 }

@@ -5,19 +5,19 @@ import type { AuditOutcome } from './contract.js'
 /** How long similar failures of a caller share one entry. */
 export const repeatMs = 3_600_000
 /**
- * Number of different failures of a caller in that time that get entries of their own. Beyond it, failures with the
- * same action and code share an entry.
+ * Number of different failures of a caller within `repeatMs` that get separate entries. Further failures with the same
+ * action and code share an entry.
  */
 const ownRows = 100
 
-/** The properties by which failures are compared. */
+/** The properties in which failures must agree to share an entry. */
 export interface RepeatedFailure extends Pick<AuditOutcome, 'target' | 'detail' | 'containerUuid'> {
   readonly by: string
   readonly action: string
   readonly address: string
 }
 
-/** The entry that counts a failure, and the key under which it was found. */
+/** The entry that counts a failure, and the key in the store that refers to this entry. */
 export interface Counting {
   readonly entryId: string
   readonly key: string
@@ -27,17 +27,17 @@ export interface Counting {
 export class AuditRepeats {
   constructor(private readonly store: Store) {}
 
-  /** @returns the entry that counts failures of this kind: an earlier one, or this one */
+  /** @returns the entry that counts this failure: an earlier entry of the same kind, or its own */
   async find(id: string, failure: RepeatedFailure): Promise<Counting> {
     const exact = this.#key(exactKey(failure))
     const earlier = await this.store.run('write an audit entry', (client) => client.get(exact))
     if (earlier !== null) return { entryId: earlier, key: exact }
-    // Beyond the limit failures share a few keys, so that a flood of different failures takes no memory.
+    // Beyond the limit, failures share few keys, so that a flood of different failures does not fill the store.
     const mayBeOwn = (await this.#countRow(failure.by)) <= ownRows
     return this.#claim(mayBeOwn ? exact : this.#key(alikeKey(failure)), id)
   }
 
-  /** Makes this entry count later failures, because the earlier one no longer exists. */
+  /** Lets this entry count later failures, because the earlier entry no longer exists. */
   async restart(key: string, id: string): Promise<void> {
     const options = { expiration: { type: 'PX', value: repeatMs } } as const
     await this.store.run('write an audit entry', (client) => client.set(key, id, options))
@@ -57,7 +57,7 @@ export class AuditRepeats {
     })
   }
 
-  /** String: id of the entry that counts these failures. */
+  /** Name of a string in the store that contains the id of the entry that counts these failures. */
   #key(parts: readonly string[]): string {
     return this.store.key('audit-recent', hash('sha256', JSON.stringify(parts), 'base64url'))
   }

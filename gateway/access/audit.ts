@@ -10,30 +10,30 @@ import { LateOutcomes } from './late-outcomes.js'
 import type { Guests } from './principal.js'
 import { steadyClock } from '../../shared/steady-clock.js'
 
-/** Which entries to read; absent fields do not filter. */
+/** Selects audit entries. Absent fields do not filter. */
 export interface AuditFilter extends Span {
   readonly action?: string | undefined
   readonly user?: string | undefined
   readonly target?: string | undefined
-  /** `Principal.ref`: only actions of this caller. */
+  /** Only actions of the caller with this `Principal.ref`. */
   readonly by?: string | undefined
   readonly success?: boolean | undefined
-  /** Only entries about these guests; failures of others are cut to their code. */
+  /** Only entries about these guests. For readers bound to guests, failures of other callers show only their code. */
   readonly guests: Guests
-  /** Includes entries about other guests and about none, for a caller's own actions. Default: no. */
+  /** True: a caller's own actions include those about other guests or no guest. Default: false. */
   readonly all?: boolean
-  /** True if `total` is needed; without, it stops once the page is full. Default: yes. */
+  /** True: `total` is needed. False: reading stops when the page is full. Default: true. */
   readonly counted?: boolean
 }
 
 export interface AuditPage {
-  /** Newest first. */
+  /** Matching entries, newest first. */
   readonly records: AuditRecord[]
   /** Number of all matching entries, not only those of the page. */
   readonly total: number
 }
 
-/** Most characters of texts from requests, so that they do not inflate entries. */
+/** Maximum number of characters of texts from requests, which limits the size of entries. */
 const longest = { target: 200, detail: 1000 } as const
 
 const dayMs = 86_400_000
@@ -44,16 +44,15 @@ interface LateOutcome {
 }
 
 /**
- * The audit log. An entry costs a durable write before the action and one after it. Beyond `keep` entries the oldest of
- * the caller with the most are removed, and similar failures of a caller share one entry. Nobody can therefore push out
- * the entries of others. Indexes by caller and by guest keep reads fast in a large log.
+ * The audit log. Each entry is durably written before its action, and its outcome after it. Beyond `keep` entries, the
+ * oldest of the callers with the most entries are removed, so that nobody can push out the entries of others.
  */
 export class AuditStore implements AuditLog {
   readonly #index: AuditIndex
   readonly #repeats: AuditRepeats
   readonly #late: LateOutcomes<LateOutcome>
   #begun = 0
-  /** `now`: entries beyond the limit are being removed. `again`: further ones were added meanwhile. */
+  /** `now`: excess entries are being removed. `again`: entries were added in the meantime. */
   readonly #shrinking = { now: false, again: false }
 
   constructor(
@@ -92,8 +91,8 @@ export class AuditStore implements AuditLog {
   }
 
   /**
-   * True if the failure was counted in an earlier entry. An action that may have been carried out always has its own
-   * entry.
+   * Counts a repeated failure in the earlier entry and returns true. An action that may have been carried out is not
+   * counted there: it always keeps its own entry.
    */
   async #isRepeat({ id, ...about }: AuditEntry, outcome: AuditOutcome): Promise<boolean> {
     if (outcome.success || outcome.detail.startsWith(outcomeUnknown)) return false
@@ -105,7 +104,7 @@ export class AuditStore implements AuditLog {
   }
 
   /**
-   * @param page from 1; `undefined`: all entries
+   * @param page number of the page, from 1; `undefined`: all entries on one page
    * @throws {BerthError} `store_unavailable`
    */
   async read(filter: AuditFilter, page?: { page: number; size: number }): Promise<AuditPage> {
@@ -126,7 +125,7 @@ export class AuditStore implements AuditLog {
     return { records, total: known ?? total }
   }
 
-  /** The number of all matching entries, if one index contains exactly those. */
+  /** Counts the matching entries without reading them, if an index contains exactly those. */
   async #countAll(filter: AuditFilter): Promise<number | undefined> {
     const scope = scopeOf(filter)
     const isWhole = ['action', 'user', 'target', 'success'].every((name) => filter[name as 'action'] === undefined)
@@ -134,23 +133,20 @@ export class AuditStore implements AuditLog {
     return filter.guests === 'all' || filter.all ? this.#index.count(scope, filter) : undefined
   }
 
-  /**
-   * Removes actions that began more than this number of days ago, with their outcomes.
-   * @throws {BerthError} `store_unavailable`
-   */
+  /** Removes entries of actions that began more than `keepDays` days ago. @throws {BerthError} `store_unavailable` */
   async trim(keepDays: number): Promise<void> {
     await moveStreams(this.store, this.#index)
     await this.#index.removeBefore(steadyClock.earliest() - keepDays * dayMs)
     await this.#index.shrink(this.keep)
   }
 
-  /** Ids sort by time, and within a millisecond by the order in this process. */
+  /** Creates an id. Ids sort by time, and within a millisecond by their order in this process. */
   #newId(): string {
     const number = String(++this.#begun).padStart(12, '0')
     return `${steadyClock.now()}-${number}-${randomBytes(4).toString('hex')}`
   }
 
-  /** Runs once at a time; the next trim repeats a failed one. */
+  /** Removes excess entries, one run at a time. After a failure, the next trim tries again. */
   #shrinkSoon(): void {
     this.#shrinking.again = true
     if (!this.#shrinking.now)
@@ -172,7 +168,7 @@ export class AuditStore implements AuditLog {
   }
 }
 
-/** The smallest index that contains all entries of a filter. */
+/** Selects the smallest index that contains all entries of a filter. */
 function scopeOf({ by, guests, all = false }: AuditFilter): Scope {
   if (by !== undefined) return { by }
   return guests === 'all' || all ? 'all' : { guests }
@@ -182,7 +178,7 @@ function shorten(text: string, length: number): string {
   return text.length > length ? `${text.slice(0, length - 1)}…` : text
 }
 
-/** Cuts a failure's text to its code for readers bound to some guests, as it may name other guests. */
+/** Cuts the text of a failure to its code for readers bound to guests, because the text may name other guests. */
 function shownTo(guests: Guests, record: AuditRecord): AuditRecord {
   if (guests === 'all' || record.success || record.detail.startsWith(outcomeUnknown)) return record
   return { ...record, detail: record.detail.split(':', 1)[0] ?? '' }

@@ -5,22 +5,22 @@ import type { AuditLog, AuditStart } from './contract.js'
 export interface AuditedResult<T> {
   readonly value: T
   readonly target: string
-  /** For people; contains no secrets. */
+  /** Text for administrators; contains no secrets. */
   readonly detail: string
 }
 
 type Start = Pick<AuditStart, 'action' | 'address' | 'requestId' | 'target'> & Partial<Pick<AuditStart, 'caller'>>
 
 /**
- * Executes an action between the two halves of its audit entry, for actions outside of a route's dispatch.
- * @throws {BerthError} `store_unavailable` before the action, and what `act` throws
+ * Runs an action that is not a route: writes its audit entry before the action, and its outcome after it.
+ * @throws {BerthError} `store_unavailable` before the action, or the error of `act`
  */
 export async function auditedBy<T>(log: AuditLog, start: Start, act: () => Promise<AuditedResult<T>>): Promise<T> {
   const { action, address, requestId, target, caller = nobody } = start
   const entry = await log.begin({ action, address, requestId, target, caller })
   try {
     const done = await act()
-    // Written later if the store is down now: the action is not undone.
+    // If the store is down, the outcome is written later. The action is not undone.
     await log.finish(entry, { success: true, target: done.target, detail: done.detail }).catch(() => undefined)
     return done.value
   } catch (error) {

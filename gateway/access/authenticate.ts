@@ -13,9 +13,9 @@ import type { KeyUsage } from './key-usage.js'
 import type { Principal } from './principal.js'
 import { isExpired } from './rights.js'
 
-/** How long a record in memory is trusted after the store last proved that no invalidation was missed. */
+/** Cached keys may be used for this long after the last proof that no change in the store was missed. */
 const leaseMs = 2000
-/** Longer text is refused without a digest. */
+/** Longer keys are rejected before their digest is computed. */
 const maxKeyLength = 128
 
 export interface AuthenticatorParts {
@@ -24,11 +24,11 @@ export interface AuthenticatorParts {
   readonly usage: KeyUsage
   readonly failures: FailureLog
   readonly sessions: Pick<SessionCallers, 'has' | 'find' | 'peek'>
-  /** Counts failures, by `sourceOf` the address. */
+  /** Counts failed attempts of each client, by `sourceOf` its address. */
   readonly limit: RateLimit
 }
 
-/** A request with a key is authenticated by the key, whatever cookie it has. */
+/** Authenticates requests by key or session. If a request has a key, its cookie is ignored. */
 export class CallerAuthenticator implements Authenticator {
   constructor(private readonly parts: AuthenticatorParts) {}
 
@@ -58,8 +58,8 @@ export class CallerAuthenticator implements Authenticator {
   }
 
   /**
-   * Only failed attempts are counted and refused, so that a broken client does not lock out others at the same address,
-   * such as a proxy's.
+   * Counts failed attempts and rejects only those. A broken client therefore does not lock out others at the same
+   * address, for example behind the same proxy.
    */
   #limited(error: unknown, address: string): unknown {
     const isRefusal = error instanceof BerthError && ['unauthenticated', 'forbidden'].includes(error.kind)
@@ -75,7 +75,7 @@ export class CallerAuthenticator implements Authenticator {
     return caller
   }
 
-  /** A process that stalled may have stale records in memory, with invalidations still unread in its socket. */
+  /** Ensures that cached keys are current: a process that stalled may not have read all changes from its socket yet. */
   async #trustMemory(): Promise<void> {
     const { store } = this.parts
     if (!store.ready()) throw storeUnavailable('authenticate')
@@ -101,7 +101,7 @@ function hasKeyHeader(headers: IncomingHttpHeaders): boolean {
   return headers['x-api-key'] !== undefined || headers.authorization !== undefined
 }
 
-/** @throws {BerthError} `unauthorized` for no key, one that is too long, or two that differ */
+/** @throws {BerthError} `unauthorized` without a key, for a key that is too long, or for two different keys */
 function readKeyHeader(headers: IncomingHttpHeaders): string {
   const plain = headers['x-api-key']
   const { authorization } = headers
@@ -111,7 +111,7 @@ function readKeyHeader(headers: IncomingHttpHeaders): string {
   return key
 }
 
-/** The same text for every reason, so that nobody learns which keys exist. */
+/** The error has the same text for every reason, so that nobody learns which keys exist. */
 function unauthorized(): BerthError {
   return new BerthError('unauthenticated', 'unauthorized', 'a valid API key is required')
 }

@@ -9,13 +9,13 @@ import { insertKey, keyNames } from './key-store.js'
 import { everything } from './scopes.js'
 
 /*
- * The first administrator's key. `init` writes the key to a file for the administrator and its digest to state_dir; the
- * gateway imports the digest once and records that in the store. The digest's file stays, so that the key works again
- * if the store is lost; it is removed when an administrator deletes the key.
+ * The first administrator's key. `init` writes the key to a file for the administrator, and its digest to state_dir.
+ * The gateway imports each digest once and notes this in the store. The file with the digest stays, so that the key
+ * works again after a loss of the store. It is removed when an administrator deletes the key.
  */
 
 interface AdminKeyFile {
-  /** Id of this key file, recorded in the store. */
+  /** Id of this file. The store notes it when the key is imported. */
   readonly id: string
   readonly digest: string
   readonly prefix: string
@@ -27,9 +27,9 @@ export function adminKeyFile(stateDir: string): string {
 }
 
 /**
- * Creates an administrator's key, which the gateway imports at its start. Another run creates an additional key, for an
- * administrator who lost the last one.
- * @param keyFile receives the key, mode 0600
+ * Creates an administrator's key, which the gateway imports at its next start. Each call creates an additional key, for
+ * example when the last one was lost.
+ * @param keyFile path of a new file with the key, mode 0600
  */
 export async function createAdminKey(stateDir: string, keyFile: string): Promise<void> {
   const key = createKeySecret()
@@ -39,14 +39,15 @@ export async function createAdminKey(stateDir: string, keyFile: string): Promise
     prefix: shownPrefix(key),
     createdAtMs: Date.now(),
   }
-  // In this order, so that a key file that exists has a working key.
+  // The digest is written first, so that an existing key file always contains a working key.
   await writeFileAtomic(adminKeyFile(stateDir), `${JSON.stringify(file)}\n`)
   await writeFileAtomic(keyFile, `${key}\n`)
 }
 
 /**
- * Imports the administrator's key if the store has never seen it; removes its file if the key was deleted.
- * @throws {BerthError} `store_unavailable`; {Error} for a file that `createAdminKey` did not write
+ * Imports the administrator's key once for each store. Removes its file if the key was deleted.
+ * @throws {BerthError} `store_unavailable`
+ * @throws {Error} if the file is damaged
  */
 export async function importAdminKey(store: Store, stateDir: string): Promise<void> {
   const path = adminKeyFile(stateDir)

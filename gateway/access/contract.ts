@@ -3,145 +3,149 @@ import type { Principal, SessionPrincipal } from './principal.js'
 import type { RequestLimits } from './request-limits.js'
 
 /*
- * The part of access control that the request path uses; it knows no HTTP routes. The order is fixed: count the
+ * The part of access control that handles requests. It does not know routes. The order of steps is fixed: count the
  * address, authenticate, count the caller, authorize, validate, claim the idempotency key, begin the audit entry,
- * handle, finish both, answer.
+ * handle the request, finish the audit entry and the claim, answer.
  */
 
-/** The parts of a request with its caller's credentials. */
+/** The parts of a request that identify its caller. */
 export interface Credentials extends Pick<IncomingMessage, 'headers' | 'method'> {
-  /** True if it came over TLS, here or at a trusted proxy. Default: no. */
+  /** True if the request was encrypted with TLS, to this gateway or to a trusted proxy. Default: false. */
   readonly secure?: boolean
 }
 
-/** Callers with a session. */
+/** Finds the session that a request belongs to. */
 export interface SessionCallers {
   /** True if a request has the cookie of any session. */
   has(request: Credentials): boolean
-  /** `undefined`: there is no session, or it has ended. @throws {BerthError} `csrf_refused`, `store_unavailable` */
+  /**
+   * Finds the session of a request. `undefined`: there is none, or it has ended.
+   * @throws {BerthError} `csrf_refused`, `store_unavailable`
+   */
   find(request: Credentials): Promise<SessionPrincipal | undefined>
   /**
-   * The same for an open console or stream, by the session's digest: like a request, it counts as a use of the session.
+   * Finds a session by its digest, for an open console or stream. This counts as a use of the session.
    * @throws {BerthError} `store_unavailable`
    */
   findByDigest(digest: string): Promise<SessionPrincipal | undefined>
   /** True if a request has the cookie of this session. */
   isOf(digest: string, request: Credentials): boolean
-  /** The same, without counting a use. */
+  /** Like `find`, but does not count as a use of the session. */
   peek(request: Credentials): Promise<SessionPrincipal | undefined>
 }
 
 export interface Authenticator {
   /**
-   * @param address client address after trusted proxies, IPv4-mapped IPv6 as IPv4
-   * @throws {BerthError} `unauthorized`, `key_disabled`, `key_expired` (401), `ip_not_allowed`, `csrf_refused` (403);
-   * `rate_limited` (429) instead, after too many of those; `store_unavailable` (503): without the store nobody is
-   * authenticated
+   * Identifies the caller of a request. `rate_limited` (429) replaces the other errors after too many failures.
+   * @param address client address behind trusted proxies; IPv4-mapped IPv6 as IPv4
+   * @throws {BerthError} `unauthorized`, `key_disabled`, `key_expired` (401), `ip_not_allowed`, `csrf_refused` (403),
+   * `rate_limited` (429), `store_unavailable` (503)
    */
   authenticate(request: Credentials, address: string): Promise<Principal>
   /**
-   * The same for a request in progress: it does not count as a use, so that the session may expire meanwhile.
+   * Checks the caller of a running request again. This is not a use of the session, which may therefore expire.
    * @throws {BerthError} as `authenticate`, except `rate_limited`
    */
   recheck(request: Credentials, address: string): Promise<Principal>
 }
 
-/** @throws {BerthError} `insufficient_scope`. The scope `any` needs no right. */
+/** Checks that the caller has a scope. The scope `any` is always granted. @throws {BerthError} `insufficient_scope` */
 export type Authorize = (caller: Principal, scope: string) => void
 
 export interface AuditStart {
   readonly action: string
-  /** `root` is absent if it equals `ref`. */
+  /** Caller of the action. `root` is absent if it equals `ref`. */
   readonly caller: Pick<Principal, 'ref' | 'user'> & Partial<Pick<Principal, 'root'>>
   /** Address of the client. */
   readonly address: string
   readonly requestId: string
-  /** As named in the request; the handler may improve it in the outcome. */
+  /** Target as named in the request. The outcome may name it more precisely. */
   readonly target: string
 }
 
 export interface AuditOutcome {
   readonly success: boolean
-  /** Name of the target: a container's name, a key's id. */
+  /** Name of the target, for example of a container, or the id of a key. */
   readonly target: string
-  /** For people; contains no secrets. */
+  /** Text for administrators; contains no secrets. */
   readonly detail: string
-  /** The affected container, if any: keys bound to containers see only such entries. */
+  /** Uuid of the affected container. Callers bound to containers see only entries about them. */
   readonly containerUuid?: string | undefined
 }
 
-/** A begun audit entry, opaque to the pipeline. */
+/** An audit entry without an outcome. */
 export interface AuditEntry {
   readonly id: string
-  /** Caller and target, by which repeated failures are recognized. */
+  /** `Principal.ref` of the caller, by which its repeated failures are recognized. */
   readonly by: string
   readonly action: string
   readonly address: string
 }
 
 export interface AuditLog {
-  /** Durable when it resolves. @throws {BerthError} `store_unavailable`: then the action must not run */
+  /** Writes the start of an action durably. @throws {BerthError} `store_unavailable`: the action must not be run */
   begin(start: AuditStart): Promise<AuditEntry>
   /**
-   * Durable when it resolves; await it before answering the client.
-   * @throws {BerthError} `store_unavailable`: it is written once the store is back, unless the process ends before
+   * Writes the outcome durably. Await it before the answer is sent.
+   * @throws {BerthError} `store_unavailable`: the outcome is written later, unless the process ends before
    */
   finish(entry: AuditEntry, outcome: AuditOutcome): Promise<void>
 }
 
-/** An answer as sent. */
+/** An answer as it was sent to the client. */
 export interface StoredAnswer {
   readonly status: number
   readonly headers: Readonly<Record<string, string>>
   readonly body: string
 }
 
-/** The right to run a request with an Idempotency-Key. */
+/** The right to process a request with an Idempotency-Key. */
 export interface IdempotencyClaim {
-  /** The same for every attempt with this key and body. */
+  /** Id of the operation, the same for all attempts with this key and body. */
   readonly operationId: string
-  /** Opaque to the pipeline. */
+  /** Id of the stored request. */
   readonly id: string
 }
 
 export interface IdempotentRequest {
   readonly caller: Principal
-  /** The header's value, 1 to 255 printable ASCII characters, checked by the pipeline. */
+  /** Value of the Idempotency-Key header: 1 to 255 printable ASCII characters, already validated. */
   readonly key: string
-  /** Digest of method, path (without the version prefix), query and body. */
+  /** Digest of method, path (without the version prefix), query and body of the request. */
   readonly fingerprint: string
 }
 
 export interface Idempotency {
   /**
-   * @throws {BerthError} `idempotency_conflict` (422) for another fingerprint, `task_running` (409) while the first
-   * attempt runs, `store_unavailable`
+   * Claims a request for processing, or finds its stored answer.
+   * @throws {BerthError} `idempotency_conflict` (422) if the key was used for another request, `task_running` (409)
+   * while another attempt runs, `store_unavailable`
    */
   begin(
     request: IdempotentRequest,
   ): Promise<{ claim: IdempotencyClaim } | { replay: StoredAnswer; operationId: string }>
-  /** Stores the answer for replays. */
+  /** Stores the answer, which later attempts receive again. */
   finish(claim: IdempotencyClaim, answer: StoredAnswer): Promise<void>
-  /** Ends an attempt without an answer worth replaying (5xx): the next one runs with the same operation id. */
+  /** Ends an attempt whose answer (5xx) is not stored. The next attempt runs with the same operation id. */
   release(claim: IdempotencyClaim): Promise<void>
 }
 
-/** Everything that the request path needs from access control. */
+/** The parts of access control that the processing of requests needs. */
 export interface AccessControl {
   readonly authenticator: Authenticator
   readonly authorize: Authorize
-  /** Limits requests of each caller, by `root`. */
+  /** Limits the requests of each caller, identified by `Principal.root`. */
   readonly callers: RequestLimits
-  /** Limits requests from each source, by `sourceOf` the client's address. */
+  /** Limits the requests from each source, identified by `sourceOf` the client's address. */
   readonly addresses: RequestLimits
   readonly audit: AuditLog
   readonly idempotency: Idempotency
 }
 
-/** Store health, for `/readyz` and metrics. */
+/** Health of the store, for `/readyz` and metrics. */
 export interface StoreHealth {
-  /** Resolves when the store answers; throws the reason otherwise. */
+  /** Resolves if the store answers, otherwise rejects with the reason. */
   ping(): Promise<void>
-  /** Why the store is not ready; "" when it is. */
+  /** Reason why the store is not ready. "": it is ready. */
   reason(): string
 }

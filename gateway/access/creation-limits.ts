@@ -1,10 +1,10 @@
 import { conflict } from '../../shared/errors.js'
 
-/** Limits on the number of existing objects of a kind. */
+/** Maximum number of objects of one kind that may exist. */
 export interface CreationLimit {
-  /** For a caller that is bound to containers, together with everything that its keys create. */
+  /** Limit of a caller that is bound to containers; objects created with its keys count, too. */
   readonly bound: number
-  /** For any other limited key, and for all administrators and unlimited keys together. */
+  /** Limit of each other limited key, and of all administrators and unlimited keys together. */
   readonly others: number
 }
 
@@ -18,14 +18,17 @@ export const defaultCreationLimits: CreationLimits = {
   subUsers: { bound: 500, others: 50_000 },
 }
 
-/** The share that a caller's new objects count for. */
+/** The quota to which the objects that a caller creates are counted. */
 export interface CreationShare {
-  /** `ref` of the first key that is bound to containers, else of the first limited key; "": the caller is unlimited. */
+  /**
+   * `ref` of the first bound key in the caller's chain, otherwise of the first limited key. "": the caller is
+   * unlimited.
+   */
   readonly share: string
   readonly isBound: boolean
 }
 
-/** A kind of things whose number is limited. */
+/** A kind of objects whose number is limited. */
 export interface LimitedKind {
   readonly code: string
   readonly name: string
@@ -35,8 +38,9 @@ export interface LimitedKind {
 }
 
 /**
- * @param shares shares of all existing objects of the kind
- * @throws {BerthError} the kind's code
+ * Checks that a caller may create another object.
+ * @param shares one entry for each existing object: the quota that it counts to
+ * @throws {BerthError} the kind's code if the limit is reached
  */
 export function checkCreationLimit(
   { share, isBound }: CreationShare,

@@ -4,28 +4,27 @@ import type { Principal } from './principal.js'
 import { isExpired } from './rights.js'
 import { steadyClock } from '../../shared/steady-clock.js'
 
-/** Names the credential of a caller: consoles and streams end with it. */
+/** Identifies the credential of a caller. Consoles and streams end when it becomes invalid. */
 export function credentialOf(caller: Principal): string {
   if (caller.kind === 'nobody') return caller.ref
   return caller.kind === 'key' ? `key:${caller.keyId}` : `session:${caller.sessionDigest}`
 }
 
-/** The rights of credentials, for consoles, which outlive requests. */
+/** Finds the present rights of a credential. Consoles need them because they outlive the request that opened them. */
 export interface Grants {
   /**
-   * The caller with this credential and its present rights; undefined: the credential is not valid any more, or must
-   * set up a second factor first. Counts as a use of a session.
+   * Finds the caller with this credential. `undefined`: the credential is no longer valid, or its user must set up a
+   * second factor first. Counts as a use of a session.
    * @throws {BerthError} `store_unavailable`
    */
   find(credential: string): Promise<Principal | undefined>
   /**
-   * True if this request may use what the credential created: any request if it was a key, otherwise only one with the
-   * session's cookie.
+   * True if this request may use something that the credential created. Created with a key: any request may use it.
+   * Created in a session: only requests with the session's cookie may.
    */
   isBearer(credential: string, request: Credentials): boolean
 }
 
-/** Grants of API keys and of sessions. */
 export class CallerGrants implements Grants {
   constructor(
     private readonly cache: KeyCache,

@@ -4,20 +4,22 @@ import { readShares } from '../store/shares.js'
 import type { Store, StoreClient } from '../store/store.js'
 import type { Principal } from './principal.js'
 
-/** Records per command of the store. */
+/** Maximum number of records in one command of the store. */
 const atOnce = 1000
 
 /**
- * Records of requests with an Idempotency-Key, by caller and age. Beyond the limit, the oldest records of the callers
- * with the most are removed.
+ * Ages of the records of requests with an Idempotency-Key, by caller. Beyond the limit, the oldest records of the
+ * callers with the most records are removed.
  *
- * | key | holds | |---|---| | `idempotency-by:REF` | sorted set: names of records by time | | `idempotency-callers` |
- * set: callers that have records, each with its root |
+ * | key | holds |
+ * |---|---|
+ * | `idempotency-by:REF` | sorted set: names of records by time |
+ * | `idempotency-callers` | set: callers that have records, each with its root |
  */
 export class IdempotencyAges {
   constructor(private readonly store: Store) {}
 
-  /** Adds a record; an existing one keeps its age. */
+  /** Notes the age of a new record. For an existing record it changes nothing. */
   async note(client: StoreClient, { ref, root }: Pick<Principal, 'ref' | 'root'>, id: string): Promise<void> {
     await Promise.all([
       client.zAdd(this.#by(ref), { score: steadyClock.now(), value: id }, { condition: 'NX' }),
@@ -25,16 +27,13 @@ export class IdempotencyAges {
     ])
   }
 
-  /**
-   * Removes expired records, and the oldest ones beyond `keep`.
-   * @param drop removes records
-   */
+  /** Removes expired records, and the oldest ones beyond `keep`. @param drop removes the records with these names */
   async trim(
     client: StoreClient,
     { keep, keepMs, drop }: { keep: number; keepMs: number; drop: (ids: string[]) => Promise<void> },
   ): Promise<void> {
     const shares = await this.#shares(client, steadyClock.earliest() - keepMs)
-    // Earlier versions had one list of all callers; nothing reads it any more.
+    // Earlier versions had one list for all callers, which is no longer read.
     await client.unlink(this.store.key('idempotency-ages'))
     const excess = shares.reduce((sum, { count }) => sum + count, 0) - keep
     if (excess <= 0) return
@@ -45,7 +44,7 @@ export class IdempotencyAges {
       }
   }
 
-  /** How many records each caller has, without those that are too old. */
+  /** Number of records of each caller, not counting expired ones. */
   async #shares(client: StoreClient, oldestMs: number): Promise<Share[]> {
     const members = await client.sMembers(this.#callers)
     const refs = members.map((member) => (JSON.parse(member) as [root: string, ref: string])[1])

@@ -9,31 +9,31 @@ import type { Principal } from './principal.js'
 import type { Idempotency, IdempotencyClaim, IdempotentRequest, StoredAnswer } from './contract.js'
 
 const hourMs = 3_600_000
-/** A process that took over a request and died before recording it blocks the next one at most this long. */
+/** If a process takes over a request and dies, the next attempt is blocked for at most this long. */
 const takeoverMs = 30_000
 
-/** A stored Idempotency-Key. */
+/** The stored state of a request with an Idempotency-Key. */
 interface IdempotencyRecord {
   readonly operationId: string
-  /** Keyed digest of method, path, query and body, since a body may contain a guessable password. */
+  /** Digest of method, path, query and body, with a secret key, because a body may contain a guessable password. */
   readonly fingerprint: string
   readonly attempt: number
   readonly state: 'running' | 'open' | 'done'
-  /** The process that runs it. */
+  /** Id of the gateway process that runs the request. */
   readonly owner: string
-  /** Encrypted StoredAnswer, which may contain a password or a key. */
+  /** The StoredAnswer, encrypted because it may contain a password or a key. */
   readonly answer?: string
 }
 
 type BeginResult = { claim: IdempotencyClaim } | { replay: StoredAnswer; operationId: string }
 
 /**
- * Remembers POST requests that carry an Idempotency-Key, for some hours and per caller. The record is durable
- * before the request runs, so that a repeat after a crash runs with the same operation id.
+ * Remembers the POST requests of each caller that have an Idempotency-Key, for some hours. The record is durable before
+ * the request runs. A repetition after a crash therefore runs with the same operation id.
  */
 export class IdempotencyStore implements Idempotency {
   readonly #running = new Map<string, IdempotencyRecord>()
-  /** For concurrent requests with the same key. */
+  /** Serializes requests with the same Idempotency-Key. */
   readonly #mutex = new KeyedMutex()
   readonly #sealingKey: Buffer
   readonly #digestKey: Buffer
@@ -79,7 +79,7 @@ export class IdempotencyStore implements Idempotency {
     await this.#settle(claim, { state: 'open' })
   }
 
-  /** Removes the request from the running ones here even if the store is unreachable. */
+  /** Ends an attempt. Even if the store is unreachable, the request no longer counts as running in this process. */
   async #settle(claim: IdempotencyClaim, end: Pick<IdempotencyRecord, 'state' | 'answer'>): Promise<void> {
     const record = this.#running.get(claim.id)
     if (!record) return
@@ -92,7 +92,7 @@ export class IdempotencyStore implements Idempotency {
     return { claim: { id, operationId: record.operationId } }
   }
 
-  /** Lets exactly one attempt follow an attempt without an answer, or one whose process has ended. */
+  /** Starts another attempt if the last one ended without an answer, or its process died. Only one caller succeeds. */
   async #takeOver(id: string, found: IdempotencyRecord): Promise<BeginResult> {
     if (found.state !== 'open' && (await this.#isRunning(id, found.owner))) throw stillRunning()
     const next = this.#startedRecord({ ...found, attempt: found.attempt + 1 })
@@ -114,11 +114,11 @@ export class IdempotencyStore implements Idempotency {
     return { operationId, fingerprint, attempt, state: 'running', owner: this.instance.id }
   }
 
-  /** @returns the existing record, if there is one; it does not change */
+  /** Stores a record unless it exists. @returns the existing record, unchanged */
   async #insert(id: string, record: IdempotencyRecord, caller: Principal): Promise<IdempotencyRecord | undefined> {
     const before = await this.store.run('remember a request', async (client) => {
       const expiration = { type: 'PX', value: this.#keepMs } as const
-      // Sent together, so that the store syncs its log only once.
+      // Both commands are sent together, so that the store syncs its log only once.
       const [found] = await Promise.all([
         client.set(id, JSON.stringify(record), { condition: 'NX', GET: true, expiration }),
         this.#ages.note(client, caller, id),
@@ -129,8 +129,8 @@ export class IdempotencyStore implements Idempotency {
   }
 
   /**
-   * Removes the oldest records beyond `keep`, of the callers with the most. Records of requests that run in this
-   * process stay until they expire.
+   * Removes records beyond `keep`: the oldest ones of the callers with the most records. Records of requests that run
+   * in this process are not removed.
    * @throws {BerthError} `store_unavailable`
    */
   async trim(keep: number): Promise<void> {

@@ -7,14 +7,14 @@ import { keyNames, readChain, type KeyNames } from './key-store.js'
 import type { KeyPrincipal } from './principal.js'
 import { isUnlimited, type Rights } from './rights.js'
 
-/** A key with its rights, prepared for checking requests. */
+/** A key with its effective rights, prepared for checking requests. */
 export interface ResolvedKey {
   readonly record: KeyRecord
-  /** False if a key in its chain of makers was deleted. */
+  /** False if a key in its chain of creators was deleted. */
   readonly complete: boolean
   readonly rights: Rights
   readonly principal: KeyPrincipal
-  /** True if the key may be used from an address. */
+  /** True if the key may be used from this address. */
   readonly admits: (address: string) => boolean
 }
 
@@ -26,8 +26,8 @@ interface Load {
 }
 
 /**
- * Recently used keys, by digest. The store reports every change of a record, by any gateway; while it cannot, nothing
- * is cached. Unknown digests are not cached, so that garbage takes no memory.
+ * Caches recently used keys by their digests. The store reports every change of a key. While it is unreachable, nothing
+ * is cached. Unknown digests are not cached, so that invalid keys do not fill the memory.
  */
 export class KeyCache {
   readonly #byDigest = new Map<string, ResolvedKey>()
@@ -49,12 +49,12 @@ export class KeyCache {
     return this.#byDigest.size
   }
 
-  /** Reads from memory. */
+  /** Returns a cached key. */
   get(digest: string): ResolvedKey | undefined {
     return this.#byDigest.get(digest)
   }
 
-  /** Reads from the store, once for concurrent callers. @throws {BerthError} `store_unavailable` */
+  /** Reads a key from the store; concurrent calls share one read. @throws {BerthError} `store_unavailable` */
   async load(digest: string): Promise<ResolvedKey | undefined> {
     return this.#pending.run(digest, () =>
       this.store.run('look up an API key', (client) =>
@@ -66,7 +66,7 @@ export class KeyCache {
     )
   }
 
-  /** A key by its id, read from the store unless it is known. @throws {BerthError} `store_unavailable` */
+  /** Finds a key by its id, in the cache or the store. @throws {BerthError} `store_unavailable` */
   async findById(id: number): Promise<ResolvedKey | undefined> {
     const known = this.#byId.get(id)
     if (known) return known
@@ -78,7 +78,7 @@ export class KeyCache {
     )
   }
 
-  /** Drops everything that depends on a key, including readings in progress. */
+  /** Drops everything that depends on a key, and marks running reads of it as stale. */
   forget(id: number): void {
     for (const load of this.#loads) if (load.ids.has(id)) load.stale = true
     for (const digest of this.#digestsById.get(id) ?? []) this.#byDigest.delete(digest)
@@ -139,7 +139,7 @@ export class KeyCache {
   }
 }
 
-/** Compares digests in constant time, rather than trusting the store's look-up. */
+/** Compares digests in constant time. */
 function sameDigest(a: string | undefined, b: string): boolean {
   return a?.length === b.length && timingSafeEqual(Buffer.from(a), Buffer.from(b))
 }
@@ -181,7 +181,7 @@ function principalOf(
 
 const maxVerdicts = 100
 
-/** Caches results by address: callers use few addresses, and a look-up costs some 1.5 µs per entry of a block list. */
+/** Caches the results by address, because callers use few addresses and a block list needs 1.5 µs for each entry. */
 function rememberVerdicts(sets: readonly AddressSet[]): (address: string) => boolean {
   if (sets.length === 0) return () => true
   const verdicts = new Map<string, boolean>()

@@ -1,27 +1,27 @@
 import { intersectRights, isUnlimited, unlimited, type Rights } from './rights.js'
 
-/** An API key as stored, with its digest instead of the key itself. */
+/** An API key as stored: it contains the digest, not the key itself. */
 export interface KeyRecord {
   readonly id: number
   readonly name: string
-  /** SHA-256 of the whole key, hex. */
+  /** SHA-256 of the complete key in hexadecimal. */
   readonly digest: string
-  /** Beginning of the key, shown to people. */
+  /** Beginning of the key, by which users recognize it. */
   readonly prefix: string
-  /** Canonical addresses and CIDRs; empty: any. */
+  /** Canonical addresses and CIDRs from which the key may be used. Empty: all addresses. */
   readonly addresses: readonly string[]
   readonly scopes: readonly string[]
-  /** ms since 1970; 0: never. */
+  /** Time in ms since 1970 when the key expires. 0: never. */
   readonly expiresAtMs: number
   readonly disabled: boolean
-  /** Empty: all containers. */
+  /** Containers that the key may access. Empty: all containers. */
   readonly containerUuids: readonly string[]
   readonly createdAtMs: number
-  /** The key that made it and bounds it for ever; 0: made at set-up. */
+  /** Id of the key that created this key and always limits it. 0: an administrator created it. */
   readonly parentId: number
 }
 
-/** Rights by the key's own record, without its makers' bounds. */
+/** Rights in the key's own record, without the limits of its creators. */
 export function ownRights(record: KeyRecord): Rights {
   return {
     scopes: record.scopes,
@@ -32,21 +32,21 @@ export function ownRights(record: KeyRecord): Rights {
   }
 }
 
-/** A key, its maker, its maker's maker, and so on. `complete` is false if a maker was deleted. */
+/** A key, its creator, that key's creator, and so on. `complete` is false if one of them was deleted. */
 export interface KeyChain {
   readonly records: readonly KeyRecord[]
   readonly complete: boolean
 }
 
-/** Longest chain of keys that made keys. */
+/** Maximum number of keys in a chain of creators. */
 export const maxChain = 8
 
-/** Follows makers from a key up to the first one. */
+/** Collects a key and all its creators. */
 export function chainOf(record: KeyRecord, find: (id: number) => KeyRecord | undefined): KeyChain {
   const records = [record]
   for (let id = record.parentId; id !== 0;) {
     const parent = find(id)
-    // A maker is always older; otherwise the record is damaged and could loop.
+    // A creator always has a lower id. Otherwise the record is damaged, and this loop might not end.
     if (!parent || parent.id >= (records.at(-1)?.id ?? 0)) return { records, complete: false }
     records.push(parent)
     id = parent.parentId
@@ -55,15 +55,15 @@ export function chainOf(record: KeyRecord, find: (id: number) => KeyRecord | und
 }
 
 /**
- * Rights of the first key of a chain: those that its record and every maker's record allow. Narrowing, disabling or
- * expiry of a maker applies to all keys created with it; if a maker was deleted, they are disabled.
+ * Rights of the first key of a chain: those that its own record and the records of all its creators allow. If a creator
+ * is limited, disabled or expired, so are its keys. If a creator was deleted, its keys are disabled.
  */
 export function effectiveRights(chain: KeyChain): Rights {
   const rights = chain.records.map(ownRights).reduce(intersectRights)
   return chain.complete ? rights : { ...rights, disabled: true }
 }
 
-/** `Principal.root` of the first limited key of a chain. A key that an unlimited key created counts for itself. */
+/** `Principal.root` of a chain's first key: its earliest limited creator, or the key itself. */
 export function rootKeyOf({ records }: KeyChain): string {
   let rights = unlimited
   const root = records.toReversed().find((record) => {
@@ -73,7 +73,7 @@ export function rootKeyOf({ records }: KeyChain): string {
   return `key:${(root ?? records[0])?.id}`
 }
 
-/** `ref` of the first key of a chain that is bound to containers; undefined: none is. */
+/** `ref` of the earliest key of a chain that is bound to containers. `undefined`: no key of the chain is bound. */
 export function boundRootOf({ records }: KeyChain): string | undefined {
   const root = records.findLast(({ containerUuids }) => containerUuids.length > 0)
   return root && `key:${root.id}`

@@ -2,8 +2,8 @@ import { hash, randomBytes } from 'node:crypto'
 import { crc32 } from 'node:zlib'
 
 /*
- * A key is `berth_sk_`, 43 random base62 digits (256 bits) and 6 check digits, which reject garbage without a query to
- * the store and let scanners recognize leaked keys.
+ * A key consists of `berth_sk_`, 43 random base62 digits (256 bits) and 6 check digits. The check digits reject invalid
+ * text without a query to the store, and let secret scanners recognize leaked keys.
  */
 
 const prefix = 'berth_sk_'
@@ -22,12 +22,12 @@ export function isKeySecret(text: string): boolean {
   return form.test(text) && checkOf(text.slice(0, -checkDigits)) === text.slice(-checkDigits)
 }
 
-/** SHA-256, hex. A fast digest is fine, since 256 random bits cannot be guessed. */
+/** SHA-256 of a key in hexadecimal. A fast digest is safe because 256 random bits cannot be guessed. */
 export function digestKey(key: string): string {
   return hash('sha256', key, 'hex')
 }
 
-/** The part of a key that lists show. */
+/** The beginning of a key, as shown in lists. */
 export function shownPrefix(key: string): string {
   return `${key.slice(0, prefix.length + shownDigits)}...`
 }
@@ -42,7 +42,7 @@ function checkOf(body: string): string {
   return digits
 }
 
-/** Skips bytes past the last multiple of 62, so that every digit is equally likely. */
+/** Generates random digits. Bytes beyond the last multiple of 62 are skipped, so that all digits are equally likely. */
 function randomBase62(length: number): string {
   let text = ''
   while (text.length < length)

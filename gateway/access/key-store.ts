@@ -1,36 +1,36 @@
 import type { Store, StoreClient } from '../store/store.js'
 import { chainOf, decodeRecord, encodeRecord, maxChain, type KeyChain, type KeyRecord } from './key-record.js'
 
-/** Names of keys' data in the store. Only records are watched for changes; their digests never change. */
+/** Names of the keys' data in the store. Gateways watch only the records, because digests never change. */
 export function keyNames(store: Store) {
   return {
     recordPrefix: store.key('apikey', ''),
     record: (id: number) => store.key('apikey', id),
-    /** String: id by digest. */
+    /** String: id of the key with this digest. */
     digest: (digest: string) => store.key('apikey-digest', digest),
-    /** String: the key that an operation made, see MadeSecrets. */
+    /** String: the key that an operation created, see MadeSecrets. */
     operation: (operationId: string) => store.key('apikey-operation', operationId),
-    /** Set of ids. */
+    /** Set: ids of all keys. */
     ids: store.key('apikey-ids'),
     nextId: store.key('apikey-next'),
-    /** Counts keys made, changed and removed; watched by transactions that need all keys unchanged. */
+    /** Counter of all changes of keys. Transactions watch it if they need all keys to stay unchanged. */
     version: store.key('apikey-version'),
-    /** Hash by id: when and from where it was last used. */
+    /** Hash: last use (time and address) of each key, by its id. */
     used: store.key('apikey-used'),
   }
 }
 
 export type KeyNames = ReturnType<typeof keyNames>
 
-/** A marker of an event that must happen only once. */
+/** A value that is stored with a key, for example to mark that it was imported. */
 export interface KeyMarker {
   readonly key: string
   readonly value: string
-  /** Default: for ever. */
+  /** Lifetime in ms. Default: no limit. */
   readonly keepMs?: number
 }
 
-/** All keys by id, in the order they were made. */
+/** Reads all keys by id, in the order of their creation. */
 export async function readAllKeys(client: StoreClient, names: KeyNames): Promise<Map<number, KeyRecord>> {
   const ids = (await client.sMembers(names.ids)).map(Number).sort((a, b) => a - b)
   if (ids.length === 0) return new Map()
@@ -40,8 +40,8 @@ export async function readAllKeys(client: StoreClient, names: KeyNames): Promise
 }
 
 /**
- * A key and its makers; `undefined` when there is no such key.
- * @param onRead called with every id before it is read
+ * Reads a key and its creators. `undefined`: the key does not exist.
+ * @param onRead called with each id before that key is read
  */
 export async function readChain(
   client: StoreClient,
@@ -63,8 +63,8 @@ export async function readChain(
 }
 
 /**
- * Stores a key: record, digest and index together or not at all. Transactions that watch `version` notice it.
- * @param marker set in the same transaction
+ * Stores record, digest and id of a key in one transaction. Other transactions that watch `version` fail.
+ * @param marker value to set in the same transaction
  */
 export async function insertKey(
   client: StoreClient,

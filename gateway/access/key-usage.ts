@@ -2,7 +2,7 @@ import { Throttle } from '../../shared/async/throttle.js'
 import type { Store } from '../store/store.js'
 import { keyNames } from './key-store.js'
 
-/** When a key was last used, and from where. */
+/** Time and client address of the last use of a key. */
 export interface KeyUse {
   readonly atMs: number
   readonly address: string
@@ -10,7 +10,7 @@ export interface KeyUse {
 
 const flushEveryMs = 5000
 
-/** Collects uses and writes them together, at most once per key every few seconds. */
+/** Collects the uses of keys and writes them every few seconds, one for each key. */
 export class KeyUsage {
   #pending = new Map<number, { atMs: number; address: string }>()
   readonly #flushes: Throttle
@@ -33,14 +33,14 @@ export class KeyUsage {
     this.#flushes.request()
   }
 
-  /** Writes pending uses a last time. */
+  /** Writes pending uses for the last time. */
   async close(): Promise<void> {
     this.#flushes.close()
     await this.#flushes.settled()
     await this.flush()
   }
 
-  /** Writes pending uses; while the store is down they stay pending. */
+  /** Writes pending uses. If the store is down, they stay pending. */
   async flush(): Promise<void> {
     const writing = this.#pending
     if (writing.size === 0) return
@@ -49,7 +49,7 @@ export class KeyUsage {
     try {
       await this.store.run('note the use of keys', (client) => client.hSet(keyNames(this.store).used, fields))
     } catch {
-      // Keeps a newer use of the same key.
+      // A newer use of the same key is not overwritten.
       for (const [id, use] of writing) if (!this.#pending.has(id)) this.#pending.set(id, use)
       this.#flushes.request()
     }
@@ -59,7 +59,7 @@ export class KeyUsage {
     this.#pending.delete(id)
   }
 
-  /** Reads the last use of each key, by its id. @throws {BerthError} `store_unavailable` */
+  /** Reads the last use of all keys, by their ids. @throws {BerthError} `store_unavailable` */
   async readAll(): Promise<Map<number, KeyUse>> {
     const stored = await this.store.run('read the use of keys', (client) => client.hGetAll(keyNames(this.store).used))
     const uses = new Map(Object.entries(stored).map(([id, text]) => [Number(id), parseUse(text)]))

@@ -3,9 +3,9 @@ import type { Logger } from 'pino'
 
 const defaultLimit = 10_000
 
-/** Holds outcomes of audit entries until the store can take them. They are in memory only and end with the process. */
+/** Holds outcomes of audit entries in memory until the store accepts them. They are lost if the process ends before. */
 export class LateOutcomes<T> {
-  /** In the order of arrival. */
+  /** Outcomes in the order of their arrival. */
   readonly #waiting = new Set<T>()
   readonly #flushing = new SingleFlight()
 
@@ -15,7 +15,7 @@ export class LateOutcomes<T> {
     private readonly limit = defaultLimit,
   ) {}
 
-  /** Drops the oldest beyond the limit. */
+  /** Adds an outcome. Beyond the limit, the oldest ones are dropped. */
   add(outcome: T): void {
     this.#waiting.add(outcome)
     const [oldest] = this.#waiting
@@ -24,7 +24,7 @@ export class LateOutcomes<T> {
     this.log.error({ outcome: oldest }, 'audit: too many outcomes wait for the store; the oldest is dropped')
   }
 
-  /** Appends waiting outcomes in order, until one fails. Never throws. */
+  /** Writes waiting outcomes in order, and stops at the first failure. Never rejects. */
   flush(): Promise<void> {
     return this.#flushing.run(() => this.#flush())
   }

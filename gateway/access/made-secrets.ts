@@ -3,26 +3,26 @@ import { open, seal } from '../../shared/sealing.js'
 import type { StoreClient } from '../store/store.js'
 import type { KeyMarker } from './key-store.js'
 
-/** Twice as long as a request is remembered after its last attempt, see IdempotencyStore. */
+/** Twice the time for which an IdempotencyStore remembers a request after its last attempt. */
 const keepMs = 48 * 3_600_000
 
-/** The object that an operation created. */
+/** An object with a secret, as an operation created it. */
 interface CreatedSecret {
   readonly id: number
-  /** The secret, which is shown once. */
+  /** The secret, which the user sees only once. */
   readonly key: string
 }
 
 export interface MadeSecretsOptions {
-  /** The store's name for the result of an operation. */
+  /** Name of the store's entry with the result of an operation. */
   readonly nameOf: (operationId: string) => string
-  /** 32 bytes, see AccessOptions. */
+  /** 32 bytes from `readOrCreateKey`. */
   readonly secret: Buffer
-  /** Kind of the secrets, so that each kind is encrypted with a separate key. */
+  /** Kind of the secrets. Each kind is encrypted with a different key. */
   readonly use: string
 }
 
-/** Remembers which operation created which secret, and the secret itself for repetitions of the request. */
+/** Remembers the secrets that operations created, so that a repeated request returns the same secret. */
 export class MadeSecrets {
   readonly #sealingKey: Buffer
   readonly #nameOf: MadeSecretsOptions['nameOf']
@@ -32,14 +32,14 @@ export class MadeSecrets {
     this.#sealingKey = Buffer.from(hkdfSync('sha256', secret, '', use, 32))
   }
 
-  /** Call it in the transaction that stores the object. */
+  /** The entry to store in the same transaction as the object. */
   marker(operationId: string, id: number, key: string): Required<KeyMarker> {
     const name = this.#nameOf(operationId)
     const made: CreatedSecret = { id, key: seal(this.#sealingKey, key, name) }
     return { key: name, value: JSON.stringify(made), keepMs }
   }
 
-  /** Finds the result of an earlier attempt, and renews its retention. */
+  /** Finds the secret that an earlier attempt created, and extends the time for which it is remembered. */
   async find(client: StoreClient, operationId: string): Promise<CreatedSecret | undefined> {
     const name = this.#nameOf(operationId)
     const text = await client.getEx(name, { type: 'PX', value: keepMs })

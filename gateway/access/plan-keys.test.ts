@@ -160,7 +160,7 @@ describe('deleting a key', () => {
   })
 })
 
-/* The oracle judges single requests: allowed or not. */
+/* The test's own model of rights: it judges whether a single request is allowed. */
 
 interface Request {
   scope: string
@@ -189,7 +189,7 @@ function allows(keys: Keys, key: KeyRecord, request: Request): boolean {
   return parent !== undefined && allows(keys, parent, request)
 }
 
-/** The lists below contain only /24 networks and single addresses. */
+/** Supports only /24 networks and single addresses, because these tests use no others. */
 function inList(entry: string, address: string): boolean {
   return entry.endsWith('/24') ? address.startsWith(entry.replace('0/24', '')) : entry === address
 }
@@ -217,7 +217,7 @@ const stepArbitrary = fc.record({
 })
 type Step = { by: number; on: number; act: string; fields: KeyFields }
 
-/** Performs a caller's request, or nothing if it is refused. */
+/** Creates, changes or removes a key for a caller. A rejected request changes nothing. */
 function perform(keys: Map<number, KeyRecord>, step: Step, callerId: number, newId: number): void {
   const caller = keys.get(callerId)
   const target = keys.get(step.on + 1)
@@ -288,7 +288,7 @@ describe('any sequence of requests', () => {
   })
 })
 
-/** The administrator narrows or removes one of the first members. */
+/** The administrator limits or removes one of the first keys. */
 function administer(keys: Map<number, KeyRecord>, step: Step, members: number): void {
   const target = keys.get(2 + (step.on % members))
   if (!target) return

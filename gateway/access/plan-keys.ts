@@ -14,17 +14,17 @@ import { findExcess, isAdministrator, isUnlimited, unlimited, type Dimension, ty
 import { coversScope, defaultScopes } from './scopes.js'
 
 /*
- * Decides who may create and change which keys. A key is bounded by its maker for ever (see effectiveRights), so no
- * decision here can give it more than the maker has.
+ * Decides who may create and change which keys. A key is always limited by its creator (see effectiveRights). No
+ * decision in this file can therefore give a key more rights than its creator has.
  */
 
-/** The id of a logged-in administrator, instead of that of a calling key: no key bounds it. */
+/** Used instead of the id of a calling key if an administrator is logged in. No key limits an administrator. */
 export const administratorId = 0
 
-/** All keys, by id. */
+/** All API keys by id. */
 export type Keys = ReadonlyMap<number, KeyRecord>
 
-/** Fields of a key in a request; absent ones are not requested. */
+/** Fields of a key in a request. Absent fields were not sent. */
 export interface KeyFields {
   readonly name?: string | undefined
   readonly addresses?: readonly string[] | undefined
@@ -34,7 +34,7 @@ export interface KeyFields {
   readonly containerUuids?: readonly string[] | undefined
 }
 
-/** A planned change: the target, the caller, and the time. */
+/** The key to change, the calling key, all keys, and the present time. */
 export interface Situation {
   readonly keys: Keys
   readonly callerId: number
@@ -49,9 +49,9 @@ export function rightsOf(keys: Keys, record: KeyRecord): Rights {
 }
 
 /**
- * Plans a new key. Bounds missing in the request are the maker's; missing scopes are those default scopes that the
- * maker has.
- * @throws {BerthError} `insufficient_scope` when the request names more than the maker has
+ * Plans a new key. Missing limits are copied from the creator. Missing scopes are the default scopes that the creator
+ * has.
+ * @throws {BerthError} `insufficient_scope` if the request exceeds the rights of the creator
  */
 export function planNewKey(fields: KeyFields, maker: Rights): Grant {
   const grant = {
@@ -61,7 +61,7 @@ export function planNewKey(fields: KeyFields, maker: Rights): Grant {
     expiresAtMs: fields.expiresAtMs ?? maker.expiresAtMs,
     disabled: fields.disabled ?? false,
   }
-  // The chain bounds addresses anyway; only a list named in the request is refused.
+  // Inherited addresses are always allowed. A list in the request must not exceed the creator's addresses.
   const want = ownRights({ ...blank, ...grant })
   const limit = fields.addresses === undefined ? { ...maker, addresses: [] } : maker
   refuseExcess(findExcess(want, limit))
@@ -82,7 +82,7 @@ const blank: KeyRecord = {
   parentId: 0,
 }
 
-/** @throws {BerthError} `invalid_state` when the chain of makers has its greatest length */
+/** @throws {BerthError} `invalid_state` if the chain of creators has its maximum length */
 export function checkChainLength(maker: KeyChain): void {
   if (maker.records.length >= maxChain)
     throw conflict(
@@ -91,7 +91,7 @@ export function checkChainLength(maker: KeyChain): void {
     )
 }
 
-/** The share that a key counts for when this one, or an administrator, creates it. */
+/** The quota to which keys of this creator count. */
 function creationShareOf(keys: Keys, creatorId: number): CreationShare {
   const creator = keys.get(creatorId)
   if (creator === undefined) return { share: '', isBound: false }
@@ -102,7 +102,7 @@ function creationShareOf(keys: Keys, creatorId: number): CreationShare {
   return { share: isLimited ? rootKeyOf(chain) : '', isBound: false }
 }
 
-/** @throws {BerthError} `key_limit_reached` */
+/** Checks that the caller may create another key. @throws {BerthError} `key_limit_reached` */
 export function checkKeyLimit(keys: Keys, callerId: number, limit: CreationLimit): void {
   const shares = new Map<number, string>()
   const shareOf = ({ parentId }: KeyRecord): string => {
@@ -118,7 +118,7 @@ export function checkKeyLimit(keys: Keys, callerId: number, limit: CreationLimit
   })
 }
 
-/** Rights of the caller; a deleted key has none. */
+/** Rights of the caller. A deleted key has no rights. */
 export function callerRights(keys: Keys, callerId: number): Rights {
   if (callerId === administratorId) return unlimited
   const caller = keys.get(callerId)
@@ -126,8 +126,8 @@ export function callerRights(keys: Keys, callerId: number): Rights {
 }
 
 /**
- * True if the caller may see and change a key: one within its rights that is neither itself nor one of its makers. An
- * unlimited caller is bounded by nothing, so it may even remove its maker.
+ * True if the caller may see and change a key: the key has no more rights than the caller, and is neither the caller
+ * nor one of its creators. An unlimited caller may even remove its creators.
  */
 export function mayManage(keys: Keys, callerId: number, target: KeyRecord): boolean {
   if (callerId === administratorId) return true
@@ -141,8 +141,8 @@ export function mayManage(keys: Keys, callerId: number, target: KeyRecord): bool
 
 /**
  * Plans the record after a change.
- * @throws {BerthError} `insufficient_scope` for a key that the caller may not change, or not in this way,
- * `invalid_state` when it would exceed its maker, or leave no administrator
+ * @throws {BerthError} `insufficient_scope` if the caller may not make this change, `invalid_state` if the key would
+ * exceed its creator's rights or no administrator would be left
  */
 export function planKeyChange(situation: Situation, fields: KeyFields): KeyRecord {
   const { keys, callerId, target, nowMs } = situation
@@ -167,7 +167,7 @@ function checkWidening(keys: Keys, callerId: number, target: KeyRecord, changed:
   const limit = callerRights(keys, callerId)
   refuseExcess(findExcess(ownRights(changed), limit))
   const makers = chainOf(target, (id) => keys.get(id)).records.slice(1)
-  // The rights that a bounded key grants must end with it, which is true only of keys it created.
+  // Rights from a limited key must end when that key does. This is only true for keys that it created.
   if (!isUnlimited(limit) && !makers.some((maker) => maker.id === callerId))
     throw forbidden('a limited key can give more rights only to keys that it created')
   const maker = keys.get(target.parentId)
@@ -177,8 +177,8 @@ function checkWidening(keys: Keys, callerId: number, target: KeyRecord, changed:
 }
 
 /**
- * Plans the removal of a key with all keys created with it, so that creating keys does not evade revocation. Keys
- * created by an unlimited key stay and get its maker as theirs, since it did not bound them.
+ * Plans the removal of a key and of all keys that it created, so that created keys cannot survive a revocation. Keys
+ * that an unlimited key created stay, and its creator becomes their creator, because it did not limit them.
  * @throws {BerthError} `insufficient_scope`, `invalid_state` as for a change
  */
 export function planKeyRemoval(situation: Situation): { removed: KeyRecord[]; adopted: KeyRecord[] } {
@@ -203,7 +203,7 @@ function descendantsOf(keys: Keys, ancestor: KeyRecord): KeyRecord[] {
   )
 }
 
-/** Checked before an error could reveal anything about the key. */
+/** This is checked first, so that no error reveals anything about a key that the caller must not see. */
 function checkReach(keys: Keys, callerId: number, target: KeyRecord): void {
   if (target.id !== callerId && !mayManage(keys, callerId, target))
     throw forbidden('this key has rights that the calling key does not have')
@@ -213,7 +213,7 @@ function checkOther(callerId: number, target: KeyRecord): void {
   if (target.id === callerId) throw forbidden('a key cannot change itself')
 }
 
-/** Counts administrators without expiry separately: an expiring one does not suffice. */
+/** At least one administrator's key must be left, and one without expiry if there was one before. */
 function checkAdministratorLeft(before: Keys, after: Keys, nowMs: number): void {
   const count = (keys: Keys, lasting: boolean): number =>
     [...keys.values()].filter((key) => {

@@ -3,41 +3,41 @@ import type { GuestView } from '../fleet/contract.js'
 import type { CreationShare } from './creation-limits.js'
 import type { SubUserBounds } from './sub-user-bounds.js'
 
-/** Guests by uuid; an empty set means none. */
+/** Uuids of guests, or all guests. An empty set means no guests. */
 export type Guests = 'all' | ReadonlySet<string>
 
 interface Caller {
   /**
-   * Unique across all kinds, for example `key:12`. Data per caller (Idempotency-Keys, audit entries) is stored under
-   * it.
+   * Unique name of the caller among all kinds, for example `key:12`. Audit entries and Idempotency-Keys are stored
+   * under it.
    */
   readonly ref: string
   /**
-   * `ref` of the caller whose limits it shares: the first limited key in the chain of keys that created it, else
-   * itself. Creating keys and sub-users therefore gives no larger share.
+   * `ref` of the caller whose limits apply: the first limited key in the chain of creators, otherwise the caller
+   * itself. Nobody can therefore raise a limit by creating keys or sub-users.
    */
   readonly root: string
-  /** Name in logs, and as a task's requester: `api:<key name>`, or the name of the logged-in user. */
+  /** Name in logs and in the `requested_by` of tasks: `api:<key name>`, or the name of the logged-in user. */
   readonly user: string
-  /** Scopes and wildcards. */
+  /** Scopes and wildcards that the caller has. */
   readonly scopes: readonly string[]
   readonly guests: Guests
-  /** Bounds of a sub-user. */
+  /** Additional limits of a sub-user. Absent: the caller is not a sub-user. */
   readonly subUser?: SubUserBounds
 }
 
 /** A program with an API key. */
 export interface KeyPrincipal extends Caller {
   readonly kind: 'key'
-  /** Id of its API key, which bounds everything that it creates. */
+  /** Id of the API key, which limits everything that it creates. */
   readonly keyId: number
-  /** `ref` of the first key of its chain that is bound to containers; absent: none is. */
+  /** `ref` of the first key in the chain of creators that is bound to containers. Absent: no key is bound. */
   readonly boundRoot?: string
-  /** True if nothing bounds it: neither scopes, containers, addresses nor time. */
+  /** True if the key has no limits: all scopes, all containers, all addresses and no expiry. */
   readonly unlimited: boolean
 }
 
-/** A person who has logged in. */
+/** A user who has logged in. */
 export interface SessionPrincipal extends Caller {
   readonly kind: 'session'
   readonly accountId: number
@@ -46,13 +46,11 @@ export interface SessionPrincipal extends Caller {
   readonly sessionDigest: string
   /** Time of the last confirmation of the password or a code. */
   readonly confirmedAtMs: number
-  /** True if its user must set up a second factor before anything else. */
+  /** True if the user must set up a second factor before doing anything else. */
   readonly mustEnrol: boolean
 }
 
-/**
- * The caller, however it authenticated. The authenticator converts every credential (a key, a session) to one of these.
- */
+/** The caller of a request. Each kind of credential (API key, session) is converted to one of these. */
 export type Principal = KeyPrincipal | SessionPrincipal | NobodyPrincipal
 
 /** A caller without a credential, for routes of scope `public`. */
@@ -69,24 +67,24 @@ export const nobody: NobodyPrincipal = {
   guests: new Set(),
 }
 
-/** True if the caller may do everything, from everywhere, for ever. Its creations cannot exceed its rights. */
+/** True if the caller has all rights, from all addresses, without expiry. */
 export function isUnbounded(caller: Principal): boolean {
   return caller.kind === 'key' ? caller.unlimited : caller.kind === 'session' && caller.accountKind === 'admin'
 }
 
-/** The callers for which consoles and streams are counted. */
+/** The quota to which consoles and streams of a caller count. */
 export function holdingOf(caller: Principal): Holding {
   return { share: caller.root, unlimited: isUnbounded(caller) }
 }
 
-/** The share that keys and sub-users of the caller count for. */
+/** The quota to which keys and sub-users count that the caller creates. */
 export function creationShareOf(caller: Principal): CreationShare {
   if (isUnbounded(caller)) return { share: '', isBound: false }
   const boundRoot = caller.kind === 'key' ? caller.boundRoot : caller.root
   return { share: boundRoot ?? caller.root, isBound: boundRoot !== undefined }
 }
 
-/** True if the caller is bound to some guests. */
+/** True if the caller may access only some guests. */
 export function isBound(caller: Principal): boolean {
   return caller.guests !== 'all'
 }
@@ -95,7 +93,7 @@ export function maySee(caller: Principal, guestUuid: string): boolean {
   return caller.guests === 'all' || caller.guests.has(guestUuid)
 }
 
-/** The guests that a caller may see, unordered; for a bound caller the cost depends on its own guests only. */
+/** The guests that a caller may see, in no particular order. Only a bound caller's own guests are visited. */
 export function guestsOf(
   caller: Principal,
   view: { guests(): Iterable<GuestView>; findGuest(uuid: string): GuestView | undefined },

@@ -2,9 +2,9 @@ import type { Logger } from 'pino'
 import { perMinute, perSecond, RateLimit, rateLimited } from '../../shared/rate-limit.js'
 
 export interface RequestLimit {
-  /** Average rate, and burst after a pause; 0: no limit. */
+  /** Average number of requests per second, which is also the largest burst. 0: no limit. */
   readonly perSecond: number
-  /** Requests in progress at the same time; 0: no limit. */
+  /** Number of requests that may be in progress at once. 0: no limit. */
   readonly atOnce: number
 }
 
@@ -12,24 +12,24 @@ export interface RequestLimit {
 export interface RateState {
   readonly limit: number
   readonly remaining: number
-  /** Seconds until all of the limit is available again. */
+  /** Seconds until the complete limit is available again. */
   readonly resetSeconds: number
 }
 
-/** Counted properties of a request in progress. */
+/** State of a request that a limit needs. */
 interface CountedRequest {
   rate: RateState | undefined
-  /** Called once its answer has been sent, or its connection closed. */
+  /** Called when the answer has been sent or the connection was closed. */
   readonly onGone: (() => void)[]
 }
 
-/** Limits requests of every caller, or every source address: per second, and at once. */
+/** Limits the requests per second, and at once, of each caller or each source address. */
 export class RequestLimits {
   readonly #rate: RateLimit | undefined
   readonly #running = new Map<string, number>()
   readonly #lines = new RateLimit(perMinute(1))
 
-  /** @param whose the caller in messages: `this key` */
+  /** @param whose name of the caller in error messages, for example `this key` */
   constructor(
     private readonly limit: RequestLimit,
     private readonly whose: string,
@@ -39,8 +39,8 @@ export class RequestLimits {
   }
 
   /**
-   * Counts a request, which is in progress until its answer has been sent.
-   * @throws {BerthError} `rate_limited`; then the exchange has the caller's rate, too
+   * Counts a request. It is in progress until its answer has been sent.
+   * @throws {BerthError} `rate_limited`; the state of the caller's limit is set in this case, too
    */
   enter(caller: string, exchange: CountedRequest): void {
     try {
@@ -67,7 +67,7 @@ export class RequestLimits {
     else this.#running.delete(caller)
   }
 
-  /** `undefined` without a rate limit. */
+  /** State of the caller's limit. `undefined`: there is no limit per second. */
   state(caller: string): RateState | undefined {
     if (this.#rate === undefined) return undefined
     const { attempts, fullInMs } = this.#rate.left(caller)
@@ -76,7 +76,7 @@ export class RequestLimits {
 
   #refuse(caller: string, which: 'at once' | 'per second', waitMs: number) {
     const most = which === 'at once' ? this.limit.atOnce : this.limit.perSecond
-    // One line per caller and minute, so that a flood of requests does not flood the log.
+    // Each caller causes at most one line per minute, so that a flood of requests does not flood the log.
     if (this.#lines.take(caller) === 0) this.log.warn({ caller, most }, `more requests ${which} than allowed`)
     return rateLimited(`more than ${most} requests ${which} from ${this.whose}: try again later`, waitMs)
   }

@@ -1,15 +1,15 @@
 import { containsAddresses } from './addresses.js'
 import { coversScope, everything, intersectScopes } from './scopes.js'
 
-/** The rights of a key, including everything that bounds it. */
+/** The rights of a key, with all limits that apply to it. */
 export interface Rights {
-  /** Scopes and wildcards. */
+  /** Scopes and wildcards that the key has. */
   readonly scopes: readonly string[]
-  /** `all`, or uuids; an empty list means no container. */
+  /** Uuids of accessible containers; an empty list means no container. */
   readonly containers: 'all' | readonly string[]
-  /** Lists of addresses and CIDRs; the caller's address must be in each list. */
+  /** Lists of addresses and CIDRs. The client's address must be in each list. */
   readonly addresses: readonly (readonly string[])[]
-  /** ms since 1970; 0: never. */
+  /** Time in ms since 1970 when the rights end. 0: never. */
   readonly expiresAtMs: number
   readonly disabled: boolean
 }
@@ -22,7 +22,7 @@ export const unlimited: Rights = {
   disabled: false,
 }
 
-/** The intersection of both. */
+/** The rights that both `a` and `b` allow. */
 export function intersectRights(a: Rights, b: Rights): Rights {
   return {
     scopes: intersectScopes(a.scopes, b.scopes),
@@ -47,8 +47,8 @@ function earlier(a: number, b: number): number {
 export type Dimension = 'scopes' | 'container_uuids' | 'ip_whitelist' | 'expires_at'
 
 /**
- * The API's name of the field in which `want` exceeds `limit`; `undefined`: none. Ignores `disabled`, as a disabled key
- * may be enabled again.
+ * The API's name of the first field in which `want` exceeds `limit`; `undefined`: it does not exceed it. Ignores
+ * `disabled`, because a disabled key may be enabled later.
  */
 export function findExcess(want: Rights, limit: Rights): Dimension | undefined {
   if (!want.scopes.every((scope) => coversScope(limit.scopes, scope))) return 'scopes'
@@ -66,12 +66,12 @@ function containsContainers(outer: Rights['containers'], inner: Rights['containe
   return inner.every((uuid) => all.has(uuid))
 }
 
-/** True if the rights are enabled and bounded by nothing. */
+/** True if the rights are enabled and have no limits. */
 export function isUnlimited(rights: Rights): boolean {
   return !rights.disabled && findExcess(unlimited, rights) === undefined
 }
 
-/** True if these are an administrator's rights: everything, on all containers, in force at `nowMs`. */
+/** True if the rights allow everything on all containers, and are in force at `nowMs`. */
 export function isAdministrator(rights: Rights, nowMs: number): boolean {
   const full = rights.scopes.includes(everything) && rights.containers === 'all'
   return full && !rights.disabled && !isExpired(rights, nowMs)

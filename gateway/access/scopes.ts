@@ -27,15 +27,15 @@ const verbs = {
 
 export const everything = '*'
 
-/** Scopes that routes may require, in the order of areas above. */
+/** Scopes that routes may require, in the order of `verbs`. */
 export const scopeCatalogue: readonly string[] = Object.entries(verbs).flatMap(([area, list]) =>
   list.map((verb) => `${area}:${verb}`),
 )
 
-/** Scopes that a key may have: a scope, all of an area, everything. */
+/** Scopes that a key may have: single scopes, a wildcard for each area, and the wildcard for everything. */
 const grantable = new Set([everything, ...Object.keys(verbs).map((area) => `${area}:*`), ...scopeCatalogue])
 
-/** Scopes of a key made without naming any. */
+/** Scopes of a key whose creator did not choose any. */
 export const defaultScopes: readonly string[] = [
   'dashboard:read',
   'host:read',
@@ -57,13 +57,13 @@ export function coversScope(granted: readonly string[], scope: string): boolean 
   return granted.some((grant) => grant === scope || grant === everything || grant === areaWildcard)
 }
 
-/** The intersection of both lists, in the terms of either. */
+/** The scopes that both lists allow. */
 export function intersectScopes(a: readonly string[], b: readonly string[]): string[] {
   const both = [...a.filter((scope) => coversScope(b, scope)), ...b.filter((scope) => coversScope(a, scope))]
   return [...new Set(both)]
 }
 
-/** The scope `any` only requires a valid caller, `session` a logged-in one. */
+/** Checks a scope. `public` requires nothing, `any` a valid caller, and `session` a logged-in user. */
 export const authorize: Authorize = (caller, scope) => {
   if (scope === 'public') return
   if (scope === 'session') {

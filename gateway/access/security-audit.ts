@@ -16,15 +16,14 @@ export interface SecurityAuditParts {
 
 const everyMs = 5000
 const day = 86_400
-/** Older ones were recorded when they were new. */
+/** Older operations are ignored: they were recorded when they were new. */
 const longestMs = 30 * day * 1000
-/** Time for which a record is remembered, and for which one gateway may claim it. */
+/** Seconds for which a recorded operation is remembered, and for which one gateway may claim it. */
 const seconds = { known: 40 * day, claimed: 10 } as const
 
 /**
- * Records in the audit log what agents did automatically against abuse. Several gateways learn about it: the store
- * decides which one writes, and what was written. If a gateway dies between the two, another one writes the entry
- * again.
+ * Records in the audit log what agents did automatically against abuse. The store decides which of several gateways
+ * writes an entry. If that gateway dies before the store notes it, another gateway writes the entry again.
  */
 export class SecurityAudit {
   readonly #known = new Set<string>()
@@ -61,7 +60,7 @@ export class SecurityAudit {
     }
   }
 
-  /** @returns false when another gateway is about to write it */
+  /** @returns false if another gateway has claimed the operation */
   async #write({ operation, hostId }: OperationView): Promise<boolean> {
     const { store, audit } = this.parts
     const [written, claim] = ['written', 'claim'].map((name) => store.key('security-audit', name, operation.id)) as [

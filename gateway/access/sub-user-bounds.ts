@@ -1,19 +1,19 @@
 /*
- * Bounds of a sub-user in addition to its guests. They are read from its record with every request, never from its
- * session.
+ * Limits of a sub-user in addition to its guests. They are read from its record at every request, so that a change
+ * takes effect immediately.
  */
 
 export interface SubUserBounds {
-  /** Ids of images that it may reinstall from; undefined: all that are enabled. */
+  /** Ids of the images for reinstallations. `undefined`: all enabled images. */
   readonly images: ReadonlySet<string> | undefined
-  /** Most host ports that lead to one of its containers, counted over all mappings; it cannot add more. */
+  /** Maximum number of host ports in all mappings of one of its containers. */
   readonly portMappingLimit: number
 }
 
-/** Permission to change only the targets of mappings inside a container. */
+/** Permission to change only the container ports of mappings. */
 export const innerPortsScope = 'container:network:inner'
 
-/** Permissions of a sub-user; each except the last is the scope of a route. */
+/** Permissions of a sub-user. Each of them except the last is the scope of a route. */
 export const subUserPermissions = [
   ...(['container:read', 'container:power', 'container:reinstall', 'container:password'] as const),
   'container:network',
@@ -23,7 +23,7 @@ export const subUserPermissions = [
 ] as const
 export type SubUserPermission = (typeof subUserPermissions)[number]
 
-/** Default permissions: all except the restricted form of one that is included in full. */
+/** Default permissions: all except the restricted form of another permission. */
 export const defaultPermissions: readonly SubUserPermission[] = subUserPermissions.filter(
   (permission) => permission !== innerPortsScope,
 )
