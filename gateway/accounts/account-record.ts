@@ -1,92 +1,92 @@
 /** A second factor, as stored. */
 export interface TotpRecord {
-  /** Sealed, see TwoFactor. */
+  /** Secret of the authenticator app, encrypted by TwoFactor. */
   readonly secret: string
-  /** Time step of the last accepted code: neither it nor an earlier one is accepted again. */
+  /** Time step of the last accepted code. Codes of this step and of earlier ones are rejected. */
   readonly lastStep: number
-  /** SHA-256 of each unused recovery code, hex. */
+  /** SHA-256, in hexadecimal, of each unused recovery code. */
   readonly recovery: readonly string[]
 }
 
-/** A set-up link, as stored. */
+/** A stored set-up link. */
 export interface LinkRecord {
-  /** Digest of its token, see `digestToken`. */
+  /** SHA-256 of the link's token, see `digestToken`. */
   readonly digest: string
   readonly expiresAtMs: number
 }
 
 interface AccountBase {
-  /** Unique over all kinds, and never used again. */
+  /** Unique among accounts of all kinds. The id of a deleted account is never used again. */
   readonly id: number
-  /** Unique over all kinds, whatever the case of its letters. */
+  /** Unique among accounts of all kinds, ignoring case. */
   readonly username: string
-  /** Argon2 in PHC form; "": there is no password, and only a link gives access. */
+  /** Argon2 hash in PHC format. "": the account has no password yet and can only be opened with a link. */
   readonly passwordHash: string
   readonly disabled: boolean
-  /** Sessions of an earlier generation have ended: see `withoutSessions`. */
+  /** Counter that ends sessions: only sessions of the current generation are valid, see `withoutSessions`. */
   readonly generation: number
   readonly createdAtMs: number
   readonly totp?: TotpRecord
-  /** A link to set a new password; removed once it is used. */
+  /** Link to set a new password. Absent: no link was created, or it was used. */
   readonly link?: LinkRecord
 }
 
-/** Has every right. */
+/** An administrator, who has all rights. */
 export interface AdminAccount extends AccountBase {
   readonly kind: 'admin'
 }
 
-/** Bound to some containers. */
+/** A customer, who can access only some containers. */
 export interface SubUserAccount extends AccountBase {
   readonly kind: 'sub_user'
   readonly scopes: readonly string[]
   readonly containerUuids: readonly string[]
-  /** Ids of images that it may reinstall from; `null`: all that are enabled. */
+  /** Ids of the images for reinstallations. `null`: all enabled images. */
   readonly imageIds: readonly string[] | null
-  /** See SubUserBounds. */
+  /** Maximum number of ports in the mappings of each container, see SubUserBounds. */
   readonly portMappingLimit: number
-  /** ms since 1970; 0: never. */
+  /** Time in ms since 1970 when the account expires. 0: never. */
   readonly expiresAtMs: number
-  /** SHA-256 of its access code, hex, and the code itself encrypted, see AccessCodes. */
+  /** SHA-256 of the access code in hexadecimal, and the code encrypted by AccessCodes. */
   readonly codeDigest: string
   readonly sealedCode: string
-  /** `ref` of the caller that created it. */
+  /** `ref` of the caller that created the account. */
   readonly createdBy: string
-  /** `Principal.root` of the limited caller that created the account; absent: the account counts for itself. */
+  /** `Principal.root` of the limited caller that created the account. Absent: the creator was unlimited. */
   readonly root?: string
   /**
-   * `boundRoot` of the caller that created it, for whose limit of sub-users it counts; absent: it counts for `root`.
+   * `boundRoot` of the creator, whose quota of sub-users includes this account. Absent: the quota of `root` applies.
    */
   readonly boundRoot?: string
 }
 
-/** A person who logs in with a name and a password. */
+/** An account of a user who logs in with a name and a password. */
 export type Account = AdminAccount | SubUserAccount
 
 export type AccountKind = Account['kind']
 
-/** True if it is neither disabled nor expired. */
+/** True if the account is neither disabled nor expired. */
 export function isUsable(account: Account, nowMs: number): boolean {
   const expiresAtMs = account.kind === 'sub_user' ? account.expiresAtMs : 0
   return !account.disabled && (expiresAtMs === 0 || expiresAtMs > nowMs)
 }
 
-/** Data per caller (limits, Idempotency-Keys, audit entries) is stored under it: `admin:3`, `subuser:4`. */
+/** `ref` of the account's caller: `admin:3`, `subuser:4`. Audit entries and Idempotency-Keys are stored under it. */
 export function refOf({ kind, id }: Pick<Account, 'kind' | 'id'>): string {
   return `${kind === 'admin' ? 'admin' : 'subuser'}:${id}`
 }
 
-/** The caller whose limits an account shares, see `Principal.root`. */
+/** `ref` of the caller whose limits apply to the account, see `Principal.root`. */
 export function rootAccountOf(account: Account): string {
   return (account.kind === 'sub_user' && account.root) || refOf(account)
 }
 
-/** Ends all sessions of the account at every gateway, as part of a change of the account. */
+/** Ends all sessions of the account at all gateways. Use it in the function that plans a change of the account. */
 export function withoutSessions<A extends Account>(account: A): A {
   return { ...account, generation: account.generation + 1 }
 }
 
-/** Pattern of user names: without a colon, which the names of keys' callers contain (`api:NAME`). */
+/** Pattern of user names. It excludes colons, because callers with a key are named `api:NAME`. */
 export const usernamePattern = '^[A-Za-z0-9][A-Za-z0-9._@+-]{0,63}$'
 export const usernameRule =
   'must be 1 to 64 letters, digits, ".", "_", "@", "+" or "-", starting with a letter or digit'

@@ -5,10 +5,10 @@ import type { Account } from './account-record.js'
 
 export const twoFactorRules = ['none', 'admins', 'all'] as const
 
-/** Accounts that must have a second factor. */
+/** Kinds of accounts that must have a second factor. */
 export type TwoFactorRule = (typeof twoFactorRules)[number]
 
-/** Settings for logins, the same at every gateway. Create it before `store.start()`. */
+/** Settings for logins, shared by all gateways. Create it before `store.start()`. */
 export class AccountSettings {
   readonly requireTwoFactor: StoredDocument<TwoFactorRule>
 

@@ -3,21 +3,21 @@ import type { Store, StoreClient } from '../store/store.js'
 import { WatchedRecords } from '../store/watched-records.js'
 import type { Account, AccountKind } from './account-record.js'
 
-/** Commands that are executed together or not at all: those that others add to a change of an account. */
+/** Commands to add to the transaction that changes an account. */
 export interface AccountTransaction {
   set(key: string, value: string, options?: { expiration: { type: 'PX' | 'PXAT'; value: number } }): unknown
   del(key: string): unknown
   sAdd(key: string, member: string): unknown
 }
 
-/** Additional writes of a change of an account, in the same transaction. */
+/** Adds writes to the transaction that changes an account. */
 export type Also<A extends Account = Account> = (multi: AccountTransaction, account: A) => void
 
 type Kinds = { readonly [Kind in AccountKind]: Extract<Account, { kind: Kind }> }
 
 /**
- * Accounts of people. Every gateway caches those in use and learns of changes at once. Create it before
- * `store.start()`.
+ * Accounts of administrators and sub-users. Each gateway caches the accounts in use and is notified of changes. Create
+ * it before `store.start()`.
  */
 export class AccountStore {
   readonly #records: WatchedRecords<Account>
@@ -38,14 +38,15 @@ export class AccountStore {
     return id === null ? undefined : this.find(Number(id))
   }
 
-  /** All of a kind, in the order they were made. @throws {BerthError} `store_unavailable` */
+  /** Lists the accounts of a kind in the order of their creation. @throws {BerthError} `store_unavailable` */
   async list<K extends AccountKind>(kind: K): Promise<Kinds[K][]> {
     return this.store.run('list accounts', (client) => this.#readAll(client, kind))
   }
 
   /**
-   * @param plan makes the account from a new id and the others of its kind; may refuse by throwing
-   * @throws {BerthError} `name_conflict`, `store_unavailable`, and what `plan` throws
+   * Creates an account.
+   * @param plan returns the account for a new id; throws to prevent the creation
+   * @throws {BerthError} `name_conflict`, `store_unavailable`, and errors of `plan`
    */
   async create<K extends AccountKind>(
     kind: K,
@@ -69,9 +70,9 @@ export class AccountStore {
   }
 
   /**
-   * Changes an account; in force here when it resolves, and at every gateway at once. Compare and set: `plan` runs
-   * again when the account changed meanwhile, or another of its kind.
-   * @throws {BerthError} `not_found`, `store_unavailable`, and what `plan` throws
+   * Changes an account in one transaction. The change is in force at this gateway when the promise resolves, and at the
+   * others a moment later. `plan` runs again if an account of this kind changes in the meantime.
+   * @throws {BerthError} `not_found`, `store_unavailable`, and errors of `plan`
    */
   async change<K extends AccountKind>(
     kind: K,
@@ -93,9 +94,9 @@ export class AccountStore {
   }
 
   /**
-   * Removes an account, and with it its sessions.
-   * @param check may refuse by throwing
-   * @throws {BerthError} `not_found`, `store_unavailable`, and what `check` throws
+   * Removes an account and ends its sessions.
+   * @param check throws to prevent the removal
+   * @throws {BerthError} `not_found`, `store_unavailable`, and errors of `check`
    */
   async remove<K extends AccountKind>(
     kind: K,
@@ -132,17 +133,17 @@ export class AccountStore {
     return texts.filter((text) => text !== null).map((text) => JSON.parse(text) as Kinds[K])
   }
 
-  /** String: the id. */
+  /** Name of a string with the id of the account of this name. */
   #nameKey(username: string): string {
     return this.store.key('account-name', username.toLowerCase())
   }
 
-  /** Set of ids. */
+  /** Name of the set of ids of a kind of accounts. */
   #idsKey(kind: AccountKind): string {
     return this.store.key('account-ids', kind)
   }
 
-  /** Counts accounts made, changed and removed. */
+  /** Name of a counter of all changes of accounts. */
   get #version(): string {
     return this.store.key('account-version')
   }

@@ -17,15 +17,15 @@ import { Sessions } from './sessions.js'
 import { TwoFactor } from './two-factor.js'
 
 export interface AccountsOptions {
-  /** A store that has not started yet. */
+  /** Store of the accounts. It must not have been started yet. */
   readonly store: Store
-  /** 32 bytes, the same in all gateways on one store. */
+  /** 32 secret bytes, the same in all gateways on one store. */
   readonly secret: Buffer
   readonly retention: LoginRetention
   readonly log: Logger
 }
 
-/** Accounts of people, their logins, and the login log. */
+/** Accounts, their logins and sessions, and the login log. */
 export interface Accounts {
   readonly accounts: AccountStore
   readonly passwords: Passwords

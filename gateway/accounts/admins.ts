@@ -8,7 +8,7 @@ import { checkNewPassword, type PasswordClaim, type Passwords } from './password
 import { checkAdminLeft } from './plan-admins.js'
 import { createToken, digestToken, isToken } from './session-secret.js'
 
-/** New administrators are rare, so they share one place in the queue of passwords. */
+/** New administrators are rare. Their passwords therefore share one place in the queue for password hashes. */
 const passwordClaim: PasswordClaim = { account: 'administrators', source: '' }
 
 /** Lifetime of a set-up link. */
@@ -21,7 +21,7 @@ export interface AdminParts {
   readonly log: Pick<LoginLog, 'forgetAccount'>
 }
 
-/** An account with a link to set its password; the token is shown once. */
+/** An administrator with a link to set the password. The token of the link is shown only once. */
 export interface LinkedAdmin {
   readonly admin: AdminAccount
   readonly token: string
@@ -33,8 +33,7 @@ interface NewLink {
 }
 
 /**
- * Administrators, and the links by which they set their first password, or a new one. Every method may throw BerthError
- * `store_unavailable`.
+ * Administrators, and the links with which they set a password. All methods may throw BerthError `store_unavailable`.
  */
 export class Admins {
   constructor(private readonly parts: AdminParts) {}
@@ -51,7 +50,7 @@ export class Admins {
     return this.parts.accounts.create('admin', (id) => newAdmin(id, username, passwordHash))
   }
 
-  /** Creates one without a password. @throws {BerthError} `name_conflict`, `invalid_field` */
+  /** Creates an administrator without a password. @throws {BerthError} `name_conflict`, `invalid_field` */
   async invite(username: string): Promise<LinkedAdmin> {
     checkName(username)
     const { token, link } = newLink()
@@ -63,7 +62,10 @@ export class Admins {
     return { admin, token }
   }
 
-  /** Ends the sessions of a disabled one. @throws {BerthError} `not_found`, `invalid_state` for the last one */
+  /**
+   * Disables or enables an administrator. Disabling ends the sessions.
+   * @throws {BerthError} `not_found`, `invalid_state` for the last usable administrator
+   */
   setDisabled(id: number, disabled: boolean | undefined): Promise<AdminAccount> {
     return this.parts.accounts.change('admin', id, (admin, all) => {
       if (disabled === undefined || disabled === admin.disabled) return admin
@@ -72,7 +74,7 @@ export class Admins {
     })
   }
 
-  /** @throws {BerthError} `not_found`, `invalid_state` for the last one */
+  /** @throws {BerthError} `not_found`, `invalid_state` for the last usable administrator */
   async remove(id: number): Promise<AdminAccount> {
     const removed = await this.parts.accounts.remove('admin', id, (admin, all) => checkAdminLeft(all, admin))
     await this.parts.log.forgetAccount(id)
@@ -80,8 +82,8 @@ export class Admins {
   }
 
   /**
-   * Recovers an account after the loss of password or second factor, or after a takeover: both become void at once,
-   * sessions end, and the link sets a new password.
+   * Recovers an account after a takeover, or after the loss of its password or second factor. Both are deleted, all
+   * sessions end, and the returned link sets a new password.
    * @throws {BerthError} `not_found`
    */
   async recover(username: string): Promise<LinkedAdmin> {
@@ -98,8 +100,8 @@ export class Admins {
   }
 
   /**
-   * A link that creates the first administrator; a former one becomes void. @returns undefined when there is one
-   * already
+   * Creates the link for the first administrator; an earlier one becomes invalid.
+   * @returns `undefined` if an administrator exists
    */
   async firstLink(): Promise<string | undefined> {
     if ((await this.list()).length > 0) return undefined
@@ -116,15 +118,15 @@ export class Admins {
     return (await this.parts.store.run('find the setup link', (client) => client.exists(this.#firstKey))) === 1
   }
 
-  /** True if any link is valid now, for the first administrator or for an existing one. */
+  /** True if a valid link exists, for the first administrator or for an existing one. */
   async hasLink(): Promise<boolean> {
     const admins = await this.list()
     return admins.length === 0 ? this.hasFirstLink() : admins.some(isOpen)
   }
 
   /**
-   * The administrator that a link is for; undefined: its user becomes the first administrator.
-   * @throws {BerthError} `not_found` for a link that is used, expired or unknown
+   * Finds the administrator who may use a link. `undefined`: the link creates the first administrator.
+   * @throws {BerthError} `not_found` if the link was used, has expired or is unknown
    */
   async ownerOf(token: string): Promise<AdminAccount | undefined> {
     const { digest, accountId } = await this.#findLink(token)
@@ -134,9 +136,9 @@ export class Admins {
   }
 
   /**
-   * Uses up a link: creates the first administrator, or sets the password of the link's owner.
-   * @param username name of the first one; ignored for others
-   * @throws {BerthError} `not_found` as `ownerOf`, `invalid_field`, `name_conflict`
+   * Uses a link: creates the first administrator, or sets the password of an existing one.
+   * @param username name of the first administrator, ignored for existing ones
+   * @throws {BerthError} `not_found` as in `ownerOf`, `invalid_field`, `name_conflict`
    */
   async redeem(token: string, { username, password }: { username: string; password: string }): Promise<AdminAccount> {
     const { digest, accountId } = await this.#findLink(token)
@@ -160,7 +162,7 @@ export class Admins {
     return this.parts.accounts.create(
       'admin',
       (id, others) => {
-        // Only the first of many concurrent attempts finds no administrator.
+        // If several requests use the link at once, only the first one finds no administrator.
         if (others.length > 0) throw invalidLink()
         return newAdmin(id, username, passwordHash)
       },
@@ -197,12 +199,12 @@ export class Admins {
     return this.parts.store.run('look up a setup link', (client) => client.get(key))
   }
 
-  /** String: the digest of the first administrator's link. */
+  /** Name of a string with the digest of the first administrator's link. */
   get #firstKey(): string {
     return this.parts.store.key('setup-first')
   }
 
-  /** String: the id of the account that a link is for. */
+  /** Name of a string with the id of the account to which a link belongs. */
   #linkKey(digest: string): string {
     return this.parts.store.key('setup-link', digest)
   }

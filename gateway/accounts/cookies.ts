@@ -1,14 +1,14 @@
 import type { IncomingHttpHeaders } from 'node:http'
 
-/* Cookies of browsers (RFC 6265). Under TLS their names begin with `__Host-`, so that no other host can set them. */
+/* Cookies of browsers (RFC 6265). Under TLS their names begin with `__Host-`, so that other hosts cannot set them. */
 
 export type CookieName = 'berth' | 'berth-device'
 
 const fullName = (name: CookieName, secure: boolean): string => (secure ? `__Host-${name}` : name)
 
 /**
- * A cookie's value; `undefined`: it is absent, or occurs twice with different values.
- * @param secure whether the request came over TLS
+ * Returns the value of a cookie. `undefined`: the cookie is absent, or occurs twice with different values.
+ * @param secure true if the request came over TLS
  */
 export function readCookie({ cookie }: IncomingHttpHeaders, name: CookieName, secure: boolean): string | undefined {
   if (cookie === undefined) return undefined
@@ -19,8 +19,8 @@ export function readCookie({ cookie }: IncomingHttpHeaders, name: CookieName, se
 }
 
 /**
- * `Set-Cookie` for a value that scripts cannot read and other sites cannot send.
- * @param seconds 0 removes it; `undefined`: until the browser is closed
+ * Creates a `Set-Cookie` header. Scripts cannot read the cookie, and requests from other sites do not contain it.
+ * @param seconds lifetime; 0 removes the cookie, `undefined` keeps it until the browser is closed
  */
 export function cookieHeader(
   name: CookieName,

@@ -4,7 +4,7 @@ import { FairGate, type GateClaim } from './fair-gate.js'
 const limits = { atOnce: 2, othersAtOnce: 1, strangersAtOnce: 2, maxWaiting: 10, maxStrangers: 10, maxWaitMs: 60_000 }
 
 describe('the queue of password checks', () => {
-  /** Work that ends on request of the test, and the order in which it began. */
+  /** A gate, and functions to enter work and to end it. `began` lists the work in the order of its start. */
   const labOf = (given: Partial<typeof limits> = {}) => {
     const gate = new FairGate({ ...limits, ...given })
     const began: string[] = []

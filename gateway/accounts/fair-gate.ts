@@ -1,35 +1,33 @@
-/** Identifies the caller of a piece of work, and ranks it. */
+/** The origin of a piece of work, which decides when it runs. */
 export interface GateClaim {
-  /** Logins take precedence over other work, such as new passwords for other accounts. */
+  /** Logins run before other work, for example before hashing new passwords. */
   readonly lane: 'login' | 'other'
-  /** Shares one place in the round: an account, or the caller that makes accounts. */
+  /** Account of the login, or the caller that sets passwords. Work of one account takes turns with work of others. */
   readonly account: string
-  /** Address that the request comes from. */
+  /** Client address of the request. */
   readonly source: string
   /**
-   * The request comes from a device or an address that logged in to the account before, or from a session: it goes
-   * ahead of strangers, and has a separate place in the round.
+   * True if the device or address logged in to this account before, or the request has a session. Known work runs
+   * before that of strangers.
    */
   readonly known?: boolean
 }
 
 export interface GateLimits {
   readonly atOnce: number
-  /** Number of places that work other than logins may use. */
+  /** Maximum number of other work that runs at once. */
   readonly othersAtOnce: number
-  /** Number of places that logins of strangers may use, so that a flood does not fill the others. */
+  /** Maximum number of strangers' logins that run at once, so that a flood of them does not block known users. */
   readonly strangersAtOnce: number
-  /** Limit of each queue. Beyond it the last work of the account or source with the most waiting work is refused. */
+  /** Maximum length of each queue. Beyond it, work of the account or source with the most waiting work is rejected. */
   readonly maxWaiting: number
-  /**
-   * Limit of the queue for logins of strangers. It is short, so that they are refused early, and no name waits longer.
-   */
+  /** Maximum length of the queue of strangers' logins. It is short, so that excess logins are rejected early. */
   readonly maxStrangers: number
-  /** Longest wait; work without a turn by then is refused. */
+  /** Maximum waiting time. Work that has not started by then is rejected. */
   readonly maxWaitMs: number
 }
 
-/** Strangers' names and addresses can be new each time, so no fair share protects others from them. */
+/** Strangers have a separate queue. They can use new names and addresses each time, which defeats taking turns. */
 type Queue = 'known' | 'stranger' | 'other'
 
 interface QueueEntry {
@@ -42,24 +40,24 @@ interface QueueEntry {
   refuse(): void
 }
 
-/** Other work gets a turn after this number of logins, so that a flood of logins does not stop it. */
+/** After this number of logins, other work gets a turn, even during a flood of logins. */
 const loginsPerOther = 16
-/** A stranger's login gets a turn after this number of known ones. */
+/** After this number of known logins, a stranger's login gets a turn. */
 const knownPerStranger = 4
-/** A caller that had none of the last turns counts as not served, whether new or not. */
+/** An account or address counts as recently served if it had one of this number of last turns. */
 const recentTurns = 32
-/** Accounts and addresses that are remembered as served; beyond it all are forgotten. */
+/** Number of remembered accounts and addresses. Beyond it, all are forgotten. */
 const maxServed = 10_000
 
 /**
- * Runs a limited amount of work at once. The rest waits, and takes turns: known logins first, then strangers' logins,
- * then other work; in each queue by account, then by address, the longest unserved first. A caller with much work
- * therefore delays only itself.
+ * Limits how much work runs at once and lets the rest wait: known logins first, then strangers' logins, then other
+ * work. Within a queue, the account and address run next that were not served for the longest time. A caller with much
+ * work therefore delays only itself.
  */
 export class FairGate {
   readonly #running: Record<Queue, number> = { known: 0, stranger: 0, other: 0 }
   readonly #waiting: Record<Queue, QueueEntry[]> = { known: [], stranger: [], other: [] }
-  /** Number of the last turn of each account and address. */
+  /** Number of the last turn of each account and each address. */
   readonly #served = new Map<string, number>()
   #turns = 0
   #arrivals = 0
@@ -68,7 +66,10 @@ export class FairGate {
 
   constructor(private readonly limits: GateLimits) {}
 
-  /** @returns undefined when the work is refused: the queue is full, or the work waited too long */
+  /**
+   * Runs work when it is its turn.
+   * @returns `undefined` if the work is rejected, because the queue is full or it waited too long
+   */
   async run<T>(claim: GateClaim, work: () => Promise<T>): Promise<{ value: T } | undefined> {
     if (!(await this.#turn(claim))) return undefined
     try {
@@ -79,7 +80,7 @@ export class FairGate {
     }
   }
 
-  /** True if the work would be refused now, so that nothing need be prepared for it. */
+  /** True if the work would be rejected now. Callers can check this before they prepare the work. */
   refuses(claim: GateClaim): boolean {
     const queue = this.#waiting[queueOf(claim)]
     if (queue.length < this.#mostWaiting(queueOf(claim))) return false
@@ -125,7 +126,7 @@ export class FairGate {
     }
   }
 
-  /** @returns undefined when no work waits, or the limit of running work is reached */
+  /** Selects the work to start next. @returns `undefined` if nothing waits or the limit is reached */
   #pick(): QueueEntry | undefined {
     const { known, stranger, other } = this.#running
     if (known + stranger + other >= this.limits.atOnce) return undefined
@@ -150,7 +151,7 @@ export class FairGate {
     return best
   }
 
-  /** Finds the work to refuse: the last one of the address with the most work, within the account with the most. */
+  /** Selects the work to reject: from the account with the most work, and its address with the most work, the last. */
   #last(queue: readonly QueueEntry[]): QueueEntry {
     const ofFlow = countBy(queue, ({ flow }) => flow)
     const placeOf = ({ flow, claim }: QueueEntry): string => `${flow} ${claim.source}`
@@ -170,7 +171,7 @@ export class FairGate {
     )
   }
 
-  /** 0: not recently. Otherwise an owner who tries again would wait for all names that were never seen. */
+  /** Number of the last recent turn, or 0. Forgetting old turns prevents that owners wait for all new names. */
   #servedAt(key: string): number {
     const turn = this.#served.get(key) ?? 0
     return turn > this.#turns - recentTurns ? turn : 0

@@ -2,28 +2,28 @@ import { createHmac, hkdfSync, randomBytes, timingSafeEqual } from 'node:crypto'
 import type { Account } from './account-record.js'
 
 /*
- * A device that has logged in gets a cookie: its random name, and for each account a proof that only this installation
- * can create. It gives no access. Attempts from the device are counted separately from those of strangers (OWASP:
- * device cookies), so that strangers cannot lock its user out. A proof becomes invalid with the account's generation:
- * after a new password or second factor a device must log in again to be known.
+ * Device cookies (OWASP): a device that has logged in gets a random name, and for each account a proof that only this
+ * installation can create. The cookie gives no access. Failed logins from known devices are counted separately, so that
+ * strangers cannot lock out the user. A proof becomes invalid when the account's generation changes, for example with a
+ * new password.
  */
 
-/** Accounts that one device is remembered for; beyond it the first are forgotten. */
+/** Number of accounts that a device's cookie remembers. Beyond it, the oldest are dropped. */
 const maxAccounts = 8
 const form = /^[A-Za-z0-9_-]{22}(\.[A-Za-z0-9_-]{22}){1,8}$/
 
-/** The account and generation that a proof is valid for. */
+/** The account that a proof belongs to, and the generation for which it is valid. */
 type KnownAccount = Pick<Account, 'id' | 'generation'>
 
 export class KnownDevices {
   readonly #key: Buffer
 
-  /** @param secret 32 bytes, the same in all gateways on one store */
+  /** @param secret 32 secret bytes, the same in all gateways on one store */
   constructor(secret: Buffer) {
     this.#key = Buffer.from(hkdfSync('sha256', secret, '', 'known devices', 32))
   }
 
-  /** Name of the device, if it logged in to the account before. */
+  /** Returns the name of the device if it has logged in to the account before. */
   find(cookie: string | undefined, account: KnownAccount): string | undefined {
     const [name, ...proofs] = parse(cookie)
     if (name === undefined) return undefined
@@ -31,7 +31,7 @@ export class KnownDevices {
     return proofs.some((proof) => timingSafeEqual(Buffer.from(proof), Buffer.from(want))) ? name : undefined
   }
 
-  /** The cookie with an additional proof for the account. */
+  /** Returns the cookie with an additional proof for the account. */
   add(cookie: string | undefined, account: KnownAccount): string {
     const [name = randomBytes(16).toString('base64url'), ...proofs] = parse(cookie)
     const proof = this.#proof(name, account)

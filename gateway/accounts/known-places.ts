@@ -4,12 +4,12 @@ import { steadyClock } from '../../shared/steady-clock.js'
 import type { Store } from '../store/store.js'
 
 const rememberedMs = 30 * 86_400_000
-/** Addresses of each account; beyond it those used longest ago are forgotten. */
+/** Number of addresses remembered for each account. Beyond it, those not used for the longest time are forgotten. */
 const maxPlaces = 8
 
 /**
- * Remembers the addresses of recent logins of each account. Logins from there go ahead of those of strangers. It is
- * read by name, so that the same work is done for names without an account.
+ * Remembers the addresses of recent logins, by user name. Logins from these addresses run before those of strangers.
+ * Look-ups use the name, so that they take the same time for names without an account.
  */
 export class KnownPlaces {
   constructor(private readonly store: Store) {}
@@ -22,7 +22,7 @@ export class KnownPlaces {
     return usedAtMs !== null && usedAtMs > steadyClock.now() - rememberedMs
   }
 
-  /** After a complete login. @throws {BerthError} `store_unavailable` */
+  /** Remembers the address after a complete login. @throws {BerthError} `store_unavailable` */
   async add(username: string, address: string): Promise<void> {
     const key = this.#key(username)
     await this.store.run('remember a place', (client) =>
@@ -35,7 +35,7 @@ export class KnownPlaces {
     )
   }
 
-  /** User names are digested, since people type passwords there too. */
+  /** Names are stored as digests, because users sometimes type a password into the field for the name. */
   #key(username: string): string {
     return this.store.key('login-places', hash('sha256', username.toLowerCase(), 'base64url').slice(0, 22))
   }

@@ -14,26 +14,29 @@ import {
   type LoginStep,
 } from './plan-login-limits.js'
 
-/** An admitted attempt. It counts as failed until one of these methods is called. */
+/** An attempt to log in that is counted as failed until one of these methods is called. */
 export interface CountedAttempt {
-  /** Removes the attempt and the earlier failures of the same step. @throws {BerthError} `store_unavailable` */
+  /**
+   * Removes this attempt and earlier failures with the same kind of credential.
+   * @throws {BerthError} `store_unavailable`
+   */
   succeeded(): Promise<void>
-  /** Removes only this attempt; earlier failures still count. @throws {BerthError} `store_unavailable` */
+  /** Removes only this attempt. Earlier failures still count. @throws {BerthError} `store_unavailable` */
   abandoned(): Promise<void>
 }
 
-/** The source of an attempt to log in, in clear. */
+/** The origin of an attempt to log in. */
 export interface Trier {
   readonly username: string
   readonly address: string
-  /** Name of a device that logged in to this account before. */
+  /** Name of the device if it has logged in to this account before. */
   readonly device: string | undefined
 }
 
 /**
- * Counts logins in the store, for all gateways together. An attempt counts before the password is checked, so that
- * concurrent attempts are not more than successive ones. Without scripts, which the store does not allow: INCR returns
- * the number of each attempt, and `SET NX` lets one of the waiting ones through.
+ * Counts attempts to log in, for all gateways together. An attempt is counted before the password is checked, so that
+ * concurrent attempts cannot evade the limit. The store does not allow scripts: INCR numbers the attempts, and `SET NX`
+ * admits one of several attempts that come at once after a wait.
  */
 export class LoginLimits {
   readonly places: KnownPlaces
@@ -42,7 +45,7 @@ export class LoginLimits {
     this.places = new KnownPlaces(store)
   }
 
-  /** @throws {BerthError} `rate_limited`, `store_unavailable` */
+  /** Counts an attempt. @throws {BerthError} `rate_limited` while the caller has to wait, `store_unavailable` */
   async enter(trier: Trier, step: LoginStep = 'password'): Promise<CountedAttempt> {
     const attempt = attemptOf(trier)
     const failures = Number(await this.store.run('count logins', (client) => client.get(this.#failures(attempt))))
@@ -50,7 +53,7 @@ export class LoginLimits {
   }
 
   /**
-   * Resets the failed passwords and codes of one source, after a complete login from there.
+   * Forgets the failed attempts of one source at an account, after a complete login from this source.
    * @throws {BerthError} `store_unavailable`
    */
   async completed(trier: Trier): Promise<void> {
@@ -86,7 +89,10 @@ export class LoginLimits {
     for (const [at, bucket] of buckets.entries()) await this.#lockAfter(client, bucket, Number(replies[2 * at]))
   }
 
-  /** @throws {BerthError} `rate_limited` when another attempt at the same time was the last one */
+  /**
+   * Starts a waiting time if this attempt reached the limit.
+   * @throws {BerthError} `rate_limited` if a concurrent attempt has started it already
+   */
   async #lockAfter(client: StoreClient, { name, allowance }: Bucket, attempts: number): Promise<void> {
     const waitMs = waitAfter(attempts, allowance)
     if (waitMs === 0) return
@@ -99,7 +105,9 @@ export class LoginLimits {
   }
 
   /**
-   * The other failures of a source remain: otherwise the owner of an account could guess at others from there for ever.
+   * Uncounts an attempt.
+   * @param all also forgets earlier failures at this account; those of the source at other accounts still count, so
+   * that nobody can guess passwords of others and hide it with logins to an own account
    */
   async #takeBack(buckets: readonly Bucket[], failures: string, all: boolean): Promise<void> {
     await this.store.run('count logins', async (client) => {
@@ -127,7 +135,7 @@ export class LoginLimits {
   }
 }
 
-/** User names are digested, since people type passwords there too. */
+/** Names are stored as digests, because users sometimes type a password into the field for the name. */
 function attemptOf({ username, address, device }: Trier): AttemptSource {
   const account = hash('sha256', username.toLowerCase(), 'base64url').slice(0, 22)
   return { account, source: sourceOf(address), device: device && `${device}:${account}` }

@@ -15,14 +15,16 @@ export interface LastLogin {
 }
 
 export interface LoginRetention {
-  /** Most rows, each of successful and of failed logins: a flood of failures does not push out the others. */
+  /**
+   * Maximum number of rows, separately for successful and failed logins: failures do not push out successful logins.
+   */
   readonly keep: number
   readonly days: number
 }
 
 export const defaultLoginRetention: LoginRetention = { keep: 10_000, days: 90 }
 
-/** One stream of rows for successful logins and one for failed ones, and the number of repetitions of each row. */
+/** The log of logins. Successful and failed logins are stored in separate streams. Each row counts its repetitions. */
 export class LoginLog {
   readonly #rows: LoginRows
 
@@ -34,8 +36,8 @@ export class LoginLog {
   }
 
   /**
-   * Durable when it resolves.
-   * @param root of the account, see `Principal.root`
+   * Adds an attempt to the log; it is durable when the promise resolves.
+   * @param root `Principal.root` of the account
    * @throws {BerthError} `store_unavailable`
    */
   async note(attempt: LoginAttempt, root = String(attempt.accountId)): Promise<void> {
@@ -57,7 +59,7 @@ export class LoginLog {
     }
   }
 
-  /** @returns whether such a row exists */
+  /** Counts the attempt in an existing row. @returns false if no such row exists */
   async #countIn(client: StoreClient, row: LoginRow): Promise<boolean> {
     const id = await client.get(this.#recentKey(row))
     if (id === null) return false
@@ -72,12 +74,12 @@ export class LoginLog {
     await client.set(this.#recentKey(row), id, { expiration: { type: 'PX', value: row.forMs } })
   }
 
-  /** String: the row in which similar attempts are counted for a while. */
+  /** Name of a string with the id of the row that counts attempts like this one. */
   #recentKey({ attempt }: LoginRow): string {
     return this.store.key('login-recent', hash('sha256', JSON.stringify(attempt), 'base64url'))
   }
 
-  /** Newest first. @throws {BerthError} `store_unavailable` */
+  /** Lists matching rows, newest first. @throws {BerthError} `store_unavailable` */
   async read(filter: LoginFilter): Promise<LoginRecord[]> {
     const wanted = [true, false].filter((success) => filter.success !== !success)
     return this.store.run('read the login log', async (client) => {
@@ -88,7 +90,7 @@ export class LoginLog {
     })
   }
 
-  /** By account id. @throws {BerthError} `store_unavailable` */
+  /** Reads the last login of each account, by account id. @throws {BerthError} `store_unavailable` */
   async lastLogins(accountIds: readonly number[]): Promise<Map<number, LastLogin>> {
     if (accountIds.length === 0) return new Map()
     const texts = await this.store.run('read the last logins', (client) =>
@@ -100,12 +102,12 @@ export class LoginLog {
     )
   }
 
-  /** @throws {BerthError} `store_unavailable` */
+  /** Deletes the last login of an account. @throws {BerthError} `store_unavailable` */
   async forgetAccount(accountId: number): Promise<void> {
     await this.store.run('forget the last login', (client) => client.hDel(this.#last, String(accountId)))
   }
 
-  /** Deletes old rows, and the counts of deleted rows. @throws {BerthError} `store_unavailable` */
+  /** Deletes rows that are too old, and counters of deleted rows. @throws {BerthError} `store_unavailable` */
   async trim(): Promise<void> {
     const oldest = String(steadyClock.earliest() - this.retention.days * dayMs)
     await this.store.run('remove old entries of the login log', async (client) => {
@@ -132,7 +134,7 @@ export class LoginLog {
     }))
   }
 
-  /** Newest first. */
+  /** Reads all rows of a stream, newest first. */
   async #messages(client: StoreClient, success: boolean) {
     const all: { id: string; message: Record<string, string> }[] = []
     for (let end = '+'; ;) {
@@ -148,12 +150,12 @@ export class LoginLog {
     return this.store.key(success ? 'login-log' : 'login-log-failed')
   }
 
-  /** Hash by row: how often it was repeated. */
+  /** Name of a hash with the number of repetitions of each row. */
   get #repeats(): string {
     return this.store.key('login-repeats')
   }
 
-  /** Hash by account id. */
+  /** Name of a hash with the last login of each account. */
   get #last(): string {
     return this.store.key('account-last-login')
   }

@@ -2,7 +2,7 @@
 export const loginMethods = ['password', 'totp', 'recovery_code', 'setup_link', 'access_code'] as const
 export type LoginMethod = (typeof loginMethods)[number]
 
-/** The reason of a failed login; for administrators, never for the client. */
+/** The reason why a login failed. Administrators see it, the client does not. */
 export const loginReasons = [
   'unknown_user',
   'wrong_password',
@@ -17,20 +17,20 @@ export type LoginReason = (typeof loginReasons)[number]
 
 /** An attempt to log in. */
 export interface LoginAttempt {
-  /** Stored only if it has the form of a name, since people type passwords there too. */
+  /** Name as typed. It is only stored if it has the form of a name, because users sometimes type a password here. */
   readonly username: string
-  /** 0: no account has the name. */
+  /** Id of the account. 0: no account has this name. */
   readonly accountId: number
   readonly address: string
   readonly userAgent: string
   readonly method: LoginMethod
-  /** "" when it succeeded. */
+  /** Reason of the failure. "": the login succeeded. */
   readonly reason: LoginReason | ''
 }
 
-/** Attempts within a minute that differ only in their time. */
+/** A row of the login log. Attempts within a minute that differ only in their time share a row. */
 export interface LoginRecord extends LoginAttempt {
-  /** Time of the first one, ms since 1970. */
+  /** Time of the first attempt in ms since 1970. */
   readonly timeMs: number
   readonly count: number
 }
@@ -42,7 +42,7 @@ export interface LoginFilter {
   readonly reason?: string | undefined
   readonly success?: boolean | undefined
   readonly accountId?: number | undefined
-  /** ms since 1970, both inclusive. */
+  /** Period of time in ms since 1970, including both ends. */
   readonly fromMs?: number | undefined
   readonly toMs?: number | undefined
 }
@@ -50,12 +50,12 @@ export interface LoginFilter {
 const longestUserAgent = 200
 const nameForm = /^[A-Za-z0-9][A-Za-z0-9._@-]{0,63}$/
 
-/** The user name, if it may be stored. */
+/** Returns the user name if it may be stored, otherwise "". */
 export function loggedName(username: string): string {
   return nameForm.test(username) ? username : ''
 }
 
-/** The printable part of a browser's name, on one line. */
+/** Returns the printable characters of a browser's `User-Agent`, shortened. */
 export function loggedAgent(userAgent: string | undefined): string {
   return (userAgent ?? '').replace(/[^\x20-\x7e]/g, '?').slice(0, longestUserAgent)
 }

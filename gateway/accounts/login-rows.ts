@@ -2,41 +2,41 @@ import type { Store, StoreClient } from '../store/store.js'
 import type { LoginAttempt } from './login-record.js'
 
 /*
- * Nobody can push the rows of others out of the log, because only a limited number of attempts per day get separate
- * rows. The others share one row per hour and account, then one row for all.
+ * Decides which attempts get separate rows of the login log. Their number per day is limited, so that nobody can push
+ * out the rows of others. Further attempts share one row per hour and account, and finally one row for all accounts.
  */
 
 const minuteMs = 60_000
 const hourMs = 60 * minuteMs
 const dayMs = 24 * hourMs
 
-/** Attempts that differ only in their time share one row for this long. */
+/** Attempts that differ only in their time share a row if they are at most this far apart. */
 const sameRowMs = minuteMs
 
-/** Shares of the log: at most a fifth for failures in a day, a hundredth for logins of one account. */
+/** Fractions of the log that the rows of one day may use. All failures together use at most a fifth. */
 const shares = { account: 1 / 50, accounts: 1 / 10, unknown: 1 / 20, sums: 1 / 20, success: 1 / 100 } as const
 
-/** The row that counts an attempt. */
+/** A row of the log that counts similar attempts. */
 export interface LoginRow {
   readonly attempt: LoginAttempt
-  /** Time for which it counts similar attempts. */
+  /** Time in ms for which the row counts similar attempts. */
   readonly forMs: number
 }
 
 interface PlannedRow extends LoginRow {
-  /** True if the day's share permits one more row, which is counted then. */
+  /** True if the day's limit allows another row. The row is then counted. */
   readonly mayBeMade: (client: StoreClient) => Promise<boolean>
 }
 
-/** Decides which attempts get separate rows. */
+/** Plans rows of the login log. */
 export class LoginRows {
-  /** @param keep most rows in the log */
+  /** @param keep maximum number of rows in the log */
   constructor(
     private readonly store: Store,
     private readonly keep: number,
   ) {}
 
-  /** Candidate rows for an attempt, by preference. It counts in the first row that exists or can be created. */
+  /** Lists the possible rows of an attempt. The attempt is counted in the first one that exists or may be created. */
   plan(attempt: LoginAttempt): readonly PlannedRow[] {
     const { accountId } = attempt
     const ofAccount = { ...attempt, address: '', userAgent: '' }
@@ -55,8 +55,8 @@ export class LoginRows {
   }
 
   /**
-   * The same for a successful login.
-   * @param root of the account: accounts that one limited key created count together
+   * Lists the possible rows of a successful login.
+   * @param root `Principal.root` of the account: accounts created by one limited key share a limit
    */
   planSuccess(attempt: LoginAttempt, root: string): readonly PlannedRow[] {
     const ofAccount = { ...attempt, address: '', userAgent: '' }
@@ -82,7 +82,7 @@ export class LoginRows {
     )
   }
 
-  /** Takes a place in the day's share, if there is one. */
+  /** Counts a row. @returns false if the day's limit is exhausted */
   async #takes(client: StoreClient, of: string, share: number): Promise<boolean> {
     const key = this.store.key('login-rows', of)
     const [count] = (await client.multi().incr(key).pExpire(key, dayMs, 'NX').exec()) as unknown[]

@@ -25,9 +25,9 @@ export interface LoginParts {
   readonly log: LoginLog
 }
 
-/** The source of a login. */
+/** The device from which a user logs in. */
 export interface LoginPlace extends Device {
-  /** Cookie of a device that logged in before. */
+  /** Cookie of a device that has logged in before. */
   readonly deviceCookie: string | undefined
 }
 
@@ -38,24 +38,24 @@ export interface Credential {
   readonly keep: boolean
 }
 
-/** The values of the cookies, and the account. */
+/** A successful login: the account, and the values for the cookies. */
 export interface LoggedIn {
   readonly account: Account
   readonly session: NewSession
   readonly deviceCookie: string
 }
 
-/** The password was correct, and a code is required. */
+/** The password was correct, and a second factor is required. */
 export interface CodeWanted {
   readonly pendingToken: string
 }
 
-/** Logs people in: counts, checks and logs each attempt, and begins the session. */
+/** Logs users in: counts, checks and records each attempt, and begins the session. */
 export class Logins {
   constructor(private readonly parts: LoginParts) {}
 
   /**
-   * First step, by name and password. The answer and its time are the same for every failure.
+   * First step: checks name and password. All failures return the same answer after the same time.
    * @throws {BerthError} `login_failed`, `rate_limited`, `store_unavailable`
    */
   async login(credential: Credential, place: LoginPlace): Promise<LoggedIn | CodeWanted> {
@@ -64,7 +64,7 @@ export class Logins {
   }
 
   /**
-   * The same for an account that was found in another way, for example by its access code.
+   * Like `login`, for an account that was found in another way, for example by its access code.
    * @param credential failures are counted under its `username`
    */
   async loginTo(
@@ -88,16 +88,16 @@ export class Logins {
       await attempt.succeeded()
       return this.#begin({ ...about, account }, keep)
     }
-    // A correct password resets no count. Otherwise an attacker with the password could reset the count of codes and
-    // continue guessing.
+    // A correct password does not reset the counters. Otherwise an attacker who knows it could guess codes without
+    // limit.
     await attempt.abandoned()
     await this.#note(about, 'code_required')
     return { pendingToken: await this.parts.pending.begin(account, keep) }
   }
 
   /**
-   * Second step, by code.
-   * @throws {BerthError} `login_expired` when the password is required again, `login_failed`, `rate_limited`,
+   * Second step: checks the code or recovery code.
+   * @throws {BerthError} `login_expired` if the password is required again, `login_failed`, `rate_limited`,
    * `store_unavailable`
    */
   async second(pendingToken: string, given: SecondFactor, place: LoginPlace): Promise<LoggedIn> {
@@ -118,8 +118,8 @@ export class Logins {
   }
 
   /**
-   * Uses up a code; of two concurrent attempts with the same code, one fails.
-   * @returns the account after that; `undefined`: the code is wrong
+   * Marks a code as used. If two requests use the same code at once, only one succeeds.
+   * @returns the changed account; `undefined`: the code is wrong
    */
   async useSecondFactor(account: Account, given: SecondFactor): Promise<Account | undefined> {
     const { accounts, twoFactor } = this.parts
@@ -135,7 +135,7 @@ export class Logins {
     }
   }
 
-  /** Logs in a user who has proved the identity in another way. @throws {BerthError} `store_unavailable` */
+  /** Logs in a user whose identity was proved in another way. @throws {BerthError} `store_unavailable` */
   begin(account: Account, method: LoginMethod, place: LoginPlace): Promise<LoggedIn> {
     return this.#begin({ username: account.username, account, method, place }, false)
   }
@@ -148,7 +148,7 @@ export class Logins {
     return { account, session, deviceCookie: this.parts.devices.add(place.deviceCookie, account) }
   }
 
-  /** Reads the place even for a known device and an unknown name, so that all take the same time. */
+  /** Looks up the address even if the result is not needed, so that all attempts take the same time. */
   async #claimOf({ username, address, device }: Trier): Promise<PasswordClaim> {
     const isKnownPlace = await this.parts.limits.places.has(username, address)
     return {
@@ -172,7 +172,7 @@ export class Logins {
     }
   }
 
-  /** Too many logins wait, so this one was not checked: it must not count as a failure. */
+  /** Uncounts an attempt whose password was not checked, because too many logins wait. */
   async #giveUp(about: About, attempt: CountedAttempt, error: unknown): Promise<never> {
     await attempt.abandoned()
     if (error instanceof BerthError && error.code === 'rate_limited') await this.#note(about, 'rate_limited')
@@ -213,9 +213,7 @@ function reasonOf(account: Account | undefined, matches: boolean): LoginReason |
   return isUsable(account, steadyClock.now()) ? '' : 'expired'
 }
 
-/**
- * Recovery codes are counted separately. They cannot be guessed, and so they still work while somebody guesses codes.
- */
+/** Recovery codes cannot be guessed. They are counted separately and stay usable while an attacker guesses codes. */
 export function stepOf(given: SecondFactor): LoginStep {
   return 'code' in given ? 'code' : 'recovery'
 }

@@ -10,7 +10,7 @@ import { checkNewPassword, type PasswordClaim, type Passwords } from './password
 import type { Session, Sessions } from './sessions.js'
 import type { SecondFactor, TwoFactor } from './two-factor.js'
 
-/** Time limit for the set-up of a second factor. */
+/** Time limit in ms for the set-up of a second factor. */
 const enrolmentMs = 10 * 60_000
 
 export interface OwnAccountParts {
@@ -24,16 +24,16 @@ export interface OwnAccountParts {
   readonly twoFactor: TwoFactor
 }
 
-/** Confirms that the request comes from the account's own user. */
+/** A credential with which users confirm a change of their own account. */
 export type Proof = { readonly password: string } | SecondFactor
 
-/** Changes by people to their own accounts. Every method may throw BerthError `store_unavailable`. */
+/** Changes of users to their own accounts. All methods may throw BerthError `store_unavailable`. */
 export class OwnAccount {
   constructor(private readonly parts: OwnAccountParts) {}
 
   /**
-   * Ends all other sessions.
-   * @returns the session that continues
+   * Changes the password and ends all other sessions.
+   * @returns the new session of the caller
    * @throws {BerthError} `invalid_field`, `login_failed`, `rate_limited`
    */
   async changePassword(
@@ -48,16 +48,13 @@ export class OwnAccount {
     return this.#restart(session, place, (now) => ({ ...now, passwordHash }))
   }
 
-  /**
-   * Records that the user has confirmed his identity again.
-   * @throws {BerthError} `login_failed`, `rate_limited`
-   */
+  /** Records that the user has confirmed the password or a code. @throws {BerthError} `login_failed`, `rate_limited` */
   async confirm(session: Session, proof: Proof, place: LoginPlace): Promise<void> {
     await this.#prove(session, proof, place)
     await this.parts.sessions.confirm(session)
   }
 
-  /** Begins the set-up of a second factor; a former attempt becomes void. @throws {BerthError} `invalid_state` */
+  /** Starts the set-up of a second factor and discards an earlier attempt. @throws {BerthError} `invalid_state` */
   async beginTwoFactor(account: Account): Promise<{ secret: string; uri: string }> {
     refuseSecond(account)
     const { store, twoFactor } = this.parts
@@ -72,7 +69,7 @@ export class OwnAccount {
 
   /**
    * Completes the set-up of the second factor with its first code. Ends all other sessions.
-   * @returns the recovery codes, shown once, and the session that continues
+   * @returns the recovery codes, which are shown only once, and the new session of the caller
    * @throws {BerthError} `invalid_field` for a wrong code, `invalid_state`, `rate_limited`
    */
   async confirmTwoFactor(
@@ -101,9 +98,9 @@ export class OwnAccount {
   }
 
   /**
-   * Replaces the recovery codes: all former ones become void. Sessions continue, since no right changes.
-   * @returns the codes, shown once
-   * @throws {BerthError} `invalid_state`, `not_found` when the session has just ended
+   * Replaces all recovery codes. Sessions continue, because no rights change.
+   * @returns the new codes, which are shown only once
+   * @throws {BerthError} `invalid_state`, `not_found` if the session has just ended
    */
   async renewRecoveryCodes({ account }: Session): Promise<string[]> {
     const { accounts, twoFactor } = this.parts
@@ -116,7 +113,7 @@ export class OwnAccount {
     return codes
   }
 
-  /** Ends all other sessions. @throws {BerthError} `invalid_state` */
+  /** Removes the second factor and ends all other sessions. @throws {BerthError} `invalid_state` */
   async removeTwoFactor(session: Session, place: LoginPlace): Promise<LoggedIn> {
     return this.#restart(session, place, (now) => {
       if (now.totp === undefined) throw noSecondFactor()
@@ -125,13 +122,15 @@ export class OwnAccount {
     })
   }
 
-  /** Ends all other sessions and known devices of the account, together with the change. */
+  /** Changes the account and at once ends its other sessions and forgets its known devices. */
   async #restart(session: Session, place: LoginPlace, plan: (account: Account) => Account): Promise<LoggedIn> {
     const { account, session: next } = await this.parts.sessions.restart(session, place, plan)
     return { account, session: next, deviceCookie: this.parts.devices.add(place.deviceCookie, account) }
   }
 
-  /** Counted like a login, so that somebody who has only the cookie cannot guess the password. */
+  /**
+   * Checks the proof. Failures count like failed logins, so that a stolen cookie does not allow guessing the password.
+   */
   async #prove({ account }: Session, proof: Proof, place: LoginPlace): Promise<void> {
     const { devices, limits } = this.parts
     const device = devices.find(place.deviceCookie, account)
@@ -148,13 +147,13 @@ export class OwnAccount {
     return (await this.parts.logins.useSecondFactor(account, proof)) !== undefined
   }
 
-  /** String: the sealed secret of a second factor that is not set up yet. */
+  /** Name of a string with the encrypted secret of a second factor whose set-up is not complete. */
   #enrolmentKey(accountId: number): string {
     return this.parts.store.key('totp-enrolment', accountId)
   }
 }
 
-/** The caller has logged in and is therefore not a stranger at the account. */
+/** A logged-in user counts as known and not as a stranger. */
 function claimOf({ username }: Account, { address }: LoginPlace): PasswordClaim {
   return { account: username.toLowerCase(), source: sourceOf(address), known: true }
 }

@@ -4,12 +4,12 @@ import { BerthError, invalidField } from '../../shared/errors.js'
 import { rateLimited } from '../../shared/rate-limit.js'
 import { FairGate, type GateClaim } from './fair-gate.js'
 
-/** argon2id is the library's default. Source: OWASP Password Storage Cheat Sheet, 19 MiB and two passes */
+/** Parameters of argon2id from the OWASP Password Storage Cheat Sheet: 19 MiB, two passes. */
 const defaultCost = { memoryCost: 19_456, timeCost: 2, parallelism: 1 } as const
 
 /**
- * Each hash takes 19 MiB and one of the process's four worker threads. Work that waits longer than `maxWaitMs` is
- * refused, since the user has given up by then.
+ * Each running hash uses 19 MiB and one of the four worker threads of the process. Work that waits longer than
+ * `maxWaitMs` is rejected, because the user has given up by then.
  */
 const limits = {
   atOnce: 4,
@@ -20,33 +20,33 @@ const limits = {
   maxWaitMs: 8000,
 } as const
 
-/** Cost of a hash, see RFC 9106. */
+/** Cost parameters of argon2, see RFC 9106. */
 type Cost = Readonly<Record<keyof typeof defaultCost, number>>
 
-/** The account of the password, and the source of the request. */
+/** The account of a password, and the origin of the request. */
 export type PasswordClaim = Omit<GateClaim, 'lane'>
 
 export const passwordLength = { admin: 12, sub_user: 8, most: 256 } as const
 
-/** Hashes and checks passwords, few at a time and in turns: known logins first, then fair by account and by address. */
+/** Hashes and checks passwords. FairGate decides which of the waiting requests is processed next. */
 export class Passwords {
   readonly #gate = new FairGate(limits)
-  /** A hash of no account: with it a check of an unknown name takes as long as for a known one. */
+  /** Hash without an account. It lets checks of unknown names take as long as those of existing ones. */
   readonly #dummy: string
 
   constructor(private readonly cost: Cost = defaultCost) {
     this.#dummy = dummyHash(cost)
   }
 
-  /** @throws {BerthError} `rate_limited` when too many wait */
+  /** @throws {BerthError} `rate_limited` if too many requests wait */
   hash(password: string, claim: PasswordClaim): Promise<string> {
     return this.#turn({ ...claim, lane: 'other' }, () => hash(prepared(password), this.cost))
   }
 
   /**
-   * Checks a password. It takes the same time without a hash.
-   * @param passwordHash "" or undefined: there is no account or password
-   * @throws {BerthError} `rate_limited` when too many wait
+   * Checks a password. The check takes the same time if there is no account or password.
+   * @param passwordHash "" or undefined if there is no account or password
+   * @throws {BerthError} `rate_limited` if too many requests wait
    */
   async matches(passwordHash: string | undefined, password: string, claim: PasswordClaim): Promise<boolean> {
     const known = passwordHash !== undefined && passwordHash !== ''
@@ -56,7 +56,7 @@ export class Passwords {
   }
 
   /**
-   * Refuses a login that would not be checked, before anything is done for it.
+   * Rejects a login before any work is done for it, if the queue is too long to check it.
    * @throws {BerthError} `rate_limited`
    */
   refuseExcess(claim: PasswordClaim): void {
@@ -74,7 +74,7 @@ function tooMany(): BerthError {
   return rateLimited('too many passwords are waiting to be checked: try again later', 2000)
 }
 
-/** The same text however a keyboard composes it (RFC 8265, 4.2.1). */
+/** Normalizes a password, because keyboards compose the same characters differently (RFC 8265, 4.2.1). */
 function prepared(password: string): string {
   return password.normalize('NFC')
 }
@@ -84,10 +84,7 @@ function dummyHash({ memoryCost, timeCost, parallelism }: Cost): string {
   return `$argon2id$v=19$m=${memoryCost},t=${timeCost},p=${parallelism}$${base64(16)}$${base64(32)}`
 }
 
-/**
- * Checks a new password.
- * @throws {BerthError} `invalid_field`
- */
+/** Checks a new password. @throws {BerthError} `invalid_field` */
 export function checkNewPassword(
   password: string,
   { username, kind }: { username: string; kind: 'admin' | 'sub_user' },

@@ -2,9 +2,9 @@ import type { Store } from '../store/store.js'
 import type { Account } from './account-record.js'
 import { createToken, digestToken, isToken } from './session-secret.js'
 
-/** Time limit for the code after the password. */
+/** Time limit in ms for entering the code after the password. */
 export const pendingMs = 5 * 60_000
-/** Wrong codes after which the password is required again. */
+/** Number of wrong codes after which the password is required again. */
 const maxTries = 5
 
 /** A login with a correct password that still needs a code. */
@@ -15,11 +15,11 @@ export interface PendingLogin {
   readonly keep: boolean
 }
 
-/** Logins between password and code, stored under the digest of their token. */
+/** Logins that wait for a code. They are stored under the digest of their token. */
 export class PendingLogins {
   constructor(private readonly store: Store) {}
 
-  /** @returns its token. @throws {BerthError} `store_unavailable` */
+  /** Stores a pending login. @returns its token @throws {BerthError} `store_unavailable` */
   async begin({ id, generation }: Account, keep: boolean): Promise<string> {
     const token = createToken()
     const pending: Omit<PendingLogin, 'digest'> = { accountId: id, generation, keep }
@@ -31,13 +31,13 @@ export class PendingLogins {
     return token
   }
 
-  /** Finds it, and counts a try; `undefined`: it does not exist, or was tried too often. */
+  /** Finds a pending login and counts an attempt. `undefined`: it does not exist, or had too many attempts. */
   async try(token: string): Promise<PendingLogin | undefined> {
     if (!isToken(token)) return undefined
     const digest = digestToken(token)
     const [text, tries] = await this.store.run('look up a login', async (client) => {
       const found = await client.get(this.#key(digest))
-      // Nothing is stored for an invented token.
+      // Nothing is stored for a token that does not exist.
       if (found === null) return [null, 0]
       const multi = client.multi().incr(this.#tries(digest))
       const [count] = await multi.pExpire(this.#tries(digest), pendingMs, 'NX').exec()
@@ -48,8 +48,9 @@ export class PendingLogins {
   }
 
   /**
-   * @returns whether it existed: of two concurrent attempts only one continues. @throws {BerthError}
-   * `store_unavailable`
+   * Removes a pending login.
+   * @returns false if it no longer existed: only one of two concurrent requests may continue
+   * @throws {BerthError} `store_unavailable`
    */
   async end(digest: string): Promise<boolean> {
     return this.store.run('end a login', async (client) => (await client.del(this.#key(digest))) === 1)

@@ -7,8 +7,9 @@ function isUsable({ disabled, passwordHash }: AdminAccount): boolean {
 }
 
 /**
+ * Checks that an administrator who can log in is left.
  * @param without the account to remove or disable
- * @throws {BerthError} `invalid_state` when nobody could log in any more
+ * @throws {BerthError} `invalid_state` if nobody could log in
  */
 export function checkAdminLeft(all: readonly AdminAccount[], without: AdminAccount): void {
   if (!isUsable(without)) return

@@ -1,67 +1,69 @@
 /*
- * Limits of failed logins. Failures count for an account from one source, for a source, and for an account. Nothing
- * locks an account for everybody, so that nobody can lock its owner out: a source without failures always has an
- * attempt, and a device that logged in before has separate attempts.
+ * Limits of failed logins. Failures are counted for each source, for each account, and for each pair of both. No limit
+ * locks an account for everybody, so that strangers cannot lock out its owner: a source without failures always has an
+ * attempt, and known devices have their own attempts.
  */
 
 const minuteMs = 60_000
 const dayMs = 24 * 60 * minuteMs
 
-/** Kind of credential. Each kind is counted separately, so that a correct password does not hide wrong codes. */
+/**
+ * Kinds of credentials. Each kind has its own counter, so that a correct password does not reset that of wrong codes.
+ */
 export const loginSteps = ['password', 'code', 'recovery'] as const
 export type LoginStep = (typeof loginSteps)[number]
 
-/** Attempts that share a count. */
+/** Limit of attempts that share a counter. */
 export interface Allowance {
-  /** Attempts without a wait. */
+  /** Number of attempts without a waiting time. */
   readonly free: number
-  /** The wait after those; it doubles with each further attempt. */
+  /** First waiting time. It doubles with each further attempt, up to `mostWaitMs`. */
   readonly firstWaitMs: number
   readonly mostWaitMs: number
-  /** The count begins again this long after its first attempt, or after the wait. */
+  /** The counter is reset this long after its first attempt, or after the end of the waiting time. */
   readonly forgetMs: number
 }
 
 const common = { firstWaitMs: minuteMs, forgetMs: 15 * minuteMs }
 
 export const allowances = {
-  /** One account, from one source. */
+  /** Attempts at one account from one source. */
   pair: { ...common, free: 5, mostWaitMs: 60 * minuteMs },
-  /** The same while many others fail at the account. */
+  /** Attempts at one account from one source, while many others fail at this account. */
   pairUnderAttack: { ...common, free: 2, mostWaitMs: 60 * minuteMs },
-  /** All accounts, from one source. */
+  /** Attempts at all accounts from one source. */
   source: { ...common, free: 30, mostWaitMs: 15 * minuteMs },
-  /** One account, from a device that logged in to it before. */
+  /** Attempts at one account from a device that has logged in to it before. */
   device: { ...common, free: 5, mostWaitMs: 15 * minuteMs },
   /**
-   * Codes of one account from one source or known device. One day, since three of a million codes are valid at any
-   * time.
+   * Codes for one account from one source or known device. They are counted for a day, because three of a million codes
+   * are valid at any time.
    */
   code: { free: 5, firstWaitMs: minuteMs, mostWaitMs: 60 * minuteMs, forgetMs: dayMs },
-  /** Codes of one account from all unknown devices together. */
+  /** Codes for one account from all unknown devices together. */
   codes: { free: 30, firstWaitMs: 5 * minuteMs, mostWaitMs: 60 * minuteMs, forgetMs: dayMs },
 } as const satisfies Record<string, Allowance>
 
-/** Failures of an account within an hour that count as an attack. */
+/** An account is under attack if this number of attempts fails within `attackWindowMs`. */
 export const attackAt = 50
 export const attackWindowMs = 60 * minuteMs
 
-/** A count of attempts. */
+/** A counter of attempts, and its limit. */
 export interface Bucket {
-  /** Name in the store. */
+  /** Name of the counter in the store. */
   readonly name: string
   readonly allowance: Allowance
 }
 
-/** The source of an attempt. All fields are digests or addresses. */
+/** The origin of an attempt. The account is a digest of its name. */
 export interface AttemptSource {
   readonly account: string
   readonly source: string
-  /** A device that logged in to the account before. */
+  /** Name of a device that has logged in to the account before. */
   readonly device?: string | undefined
 }
 
-/** Counters to which an attempt belongs. */
+/** Lists the counters that an attempt increments. */
 export function planBuckets(attempt: AttemptSource, step: LoginStep, failures: number): Bucket[] {
   const own = ownBucket(attempt, step, failures)
   if (attempt.device !== undefined) return [own]
@@ -70,7 +72,7 @@ export function planBuckets(attempt: AttemptSource, step: LoginStep, failures: n
   return step === 'code' ? [own, source, codes] : [own, source]
 }
 
-/** Counter of this account from this source only; a complete login from there resets it. */
+/** The counter of this account and this source. A complete login from the source resets it. */
 export function ownBucket({ account, source, device }: AttemptSource, step: LoginStep, failures = 0): Bucket {
   const prefix = step === 'password' ? '' : `${step}-`
   const name = device === undefined ? `${prefix}pair:${account}:${source}` : `${prefix}device:${device}`
@@ -84,8 +86,9 @@ function ownAllowance(step: LoginStep, isKnown: boolean, failures: number): Allo
 }
 
 /**
- * Wait before the next attempt, after this number of attempts including this one.
- * @returns ms; 0: no wait
+ * Waiting time before the next attempt.
+ * @param attempts number of attempts so far
+ * @returns ms; 0: no waiting time
  */
 export function waitAfter(attempts: number, { free, firstWaitMs, mostWaitMs }: Allowance): number {
   if (attempts < free) return 0

@@ -2,8 +2,8 @@ import type { IncomingHttpHeaders } from 'node:http'
 import { BerthError } from '../../shared/errors.js'
 
 /**
- * True if a page of this server sent a request, according to the browser: `Origin` must name this host, with https
- * under TLS, and `Sec-Fetch-Site` must be `same-origin`. `undefined`: both headers are missing, as from programs.
+ * True if, according to the browser, a page of this server sent the request: `Origin` names this host (with https under
+ * TLS), and `Sec-Fetch-Site` is `same-origin`. `undefined`: both headers are missing, as in requests of programs.
  * Source: https://www.w3.org/TR/fetch-metadata/
  */
 export function isSameSite(headers: IncomingHttpHeaders, secure: boolean): boolean | undefined {
@@ -22,7 +22,7 @@ function isOwnOrigin(origin: string, host: string, secure: boolean): boolean {
   return schemes.includes(url.protocol) && URL.canParse(own) && url.origin === origin && new URL(own).origin === origin
 }
 
-/** @throws {BerthError} `csrf_refused` when a page of another site sent it */
+/** @throws {BerthError} `csrf_refused` if a page of another site sent the request */
 export function refuseOtherSites(headers: IncomingHttpHeaders, secure: boolean): void {
   if (isSameSite(headers, secure) === false) throw csrfRefused('the request was sent by a page of another site')
 }

@@ -1,7 +1,7 @@
 import type { Store } from '../store/store.js'
 import type { AccountTransaction } from './account-store.js'
 
-/** Longest delay before the store is notified of a use. */
+/** Maximum delay in ms before the use of a session is written to the store. */
 const writeEveryMs = 60_000
 const maxKnown = 20_000
 
@@ -10,17 +10,15 @@ interface ActivityTimes {
   writtenMs: number
 }
 
-/**
- * Time of the last use of each session, so that idle ones end: one key per session in the store, which expires then.
- */
+/** Times of the last use of sessions. Each session has a key in the store that expires when the session is idle. */
 export class SessionActivity {
   readonly #seen = new Map<string, ActivityTimes>()
 
   constructor(private readonly store: Store) {}
 
   /**
-   * Records a use.
-   * @returns false when the session was idle for too long at all gateways
+   * Records a use of a session.
+   * @returns false if the session has been idle for too long at all gateways
    * @throws {BerthError} `store_unavailable`
    */
   async note(digest: string, idleMs: number, nowMs: number): Promise<boolean> {
@@ -29,13 +27,13 @@ export class SessionActivity {
     seen.atMs = nowMs
     if (nowMs - seen.writtenMs >= Math.min(writeEveryMs, idleMs / 4)) {
       seen.writtenMs = nowMs
-      // A failed write is repeated by a later use.
+      // After a failed write, the next use tries again.
       this.#write(digest, idleMs, nowMs).catch(() => (seen.writtenMs = 0))
     }
     return true
   }
 
-  /** True if it was used recently, here or at another gateway. @throws {BerthError} `store_unavailable` */
+  /** True if the session was used recently, at any gateway. @throws {BerthError} `store_unavailable` */
   async isAlive(digest: string, idleMs: number, nowMs: number): Promise<boolean> {
     const seen = this.#seen.get(digest)
     if (seen !== undefined && nowMs - seen.atMs < idleMs) return true
@@ -48,7 +46,10 @@ export class SessionActivity {
     multi.set(this.key(digest), String(atMs), { expiration: { type: 'PX', value: idleMs } })
   }
 
-  /** By digest, ms since 1970; absent: idle for too long. @throws {BerthError} `store_unavailable` */
+  /**
+   * Reads the last use of sessions, by digest, in ms since 1970. Sessions that were idle for too long are absent.
+   * @throws {BerthError} `store_unavailable`
+   */
   async readAll(digests: readonly string[]): Promise<Map<string, number>> {
     if (digests.length === 0) return new Map()
     const texts = await this.store.run('read the use of sessions', (client) =>
@@ -70,7 +71,7 @@ export class SessionActivity {
     return this.store.key('session-seen', digest)
   }
 
-  /** Reads the store, since it may have been used at another gateway. */
+  /** Checks the store, because the session may have been used at another gateway. */
   async #resume(digest: string, idleMs: number, nowMs: number): Promise<boolean> {
     const alive = await this.store.run('read the use of a session', (client) =>
       client.set(this.key(digest), String(nowMs), {
@@ -84,7 +85,7 @@ export class SessionActivity {
     return true
   }
 
-  /** Only updates an existing key: an ended session is not revived. */
+  /** Updates only an existing key, so that a session that has ended is not revived. */
   async #write(digest: string, idleMs: number, nowMs: number): Promise<void> {
     await this.store.run('note the use of a session', (client) =>
       client.set(this.key(digest), String(nowMs), {

@@ -9,7 +9,7 @@ import type { Sessions } from './sessions.js'
 
 const reads: readonly (string | undefined)[] = ['GET', 'HEAD', 'OPTIONS']
 
-/** Callers with a session cookie. */
+/** Finds callers by the cookie of their session. */
 export class SessionCookies implements SessionCallers {
   constructor(
     private readonly sessions: Sessions,
@@ -22,7 +22,8 @@ export class SessionCookies implements SessionCallers {
   }
 
   /**
-   * Finds the caller. A request with changes must come from a page of this server, with the session's CSRF token.
+   * Finds the caller of a request. A request that changes something needs the session's CSRF token and must not come
+   * from another site.
    * @throws {BerthError} `csrf_refused`, `store_unavailable`
    */
   async find(request: Credentials): Promise<SessionPrincipal | undefined> {

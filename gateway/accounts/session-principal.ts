@@ -10,10 +10,10 @@ interface Grant {
   readonly subUser?: SubUserBounds
 }
 
-/** Cached by account object, since creating a set of guests for each request would cost more than the rest. */
+/** Rights are cached by account object, because creating a set of guests for each request is slow. */
 const grants = new WeakMap<Account, Grant>()
 
-/** The present rights of a session's user: never more than the account's. */
+/** Returns the caller of a session, with the present rights of its account. */
 export function principalOf({ digest, record, account }: Session, mustEnrol: boolean): SessionPrincipal {
   return {
     kind: 'session',

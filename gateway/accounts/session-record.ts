@@ -1,22 +1,22 @@
 import { isUsable, type Account } from './account-record.js'
 
-/** A session as stored, by the digest of its token. */
+/** A stored session. Its key in the store is the digest of its token. */
 export interface SessionRecord {
   readonly accountId: number
-  /** The account's generation at login; if it differs now, the session has ended. */
+  /** Generation of the account at login. If the account's generation differs, the session has ended. */
   readonly generation: number
-  /** Address of the login. */
+  /** Client address at login. */
   readonly address: string
   readonly userAgent: string
   readonly createdAtMs: number
   readonly expiresAtMs: number
-  /** The session ends after this long without a request. */
+  /** Time in ms without a request after which the session ends. */
   readonly idleMs: number
-  /** Time of the last confirmation of password or code: some changes require a recent one. */
+  /** Time of the last confirmation of the password or a code. Some changes require a recent one. */
   readonly confirmedAtMs: number
 }
 
-/** The device of a login, for people to recognize it. */
+/** The device of a login, as shown in the list of sessions. */
 export interface Device {
   readonly address: string
   readonly userAgent: string
@@ -29,7 +29,7 @@ const longestUserAgent = 200
 
 /**
  * Plans a session that begins now.
- * @param keep whether its user asked to stay logged in; sub-users always stay
+ * @param keep true if the user asked to stay logged in; ignored for sub-users, who always stay logged in
  */
 export function planSession(
   account: Account,
@@ -49,12 +49,12 @@ export function planSession(
   }
 }
 
-/** True if its user asked to stay logged in. */
+/** True if the user asked to stay logged in. */
 export function keeps({ idleMs }: SessionRecord): boolean {
   return idleMs > idleHours.short * hourMs
 }
 
-/** True if the session belongs to the account and has not ended, apart from being idle. */
+/** True if the session belongs to the account and has not ended. Idle time is not checked. */
 export function isCurrent(record: SessionRecord, account: Account | undefined, nowMs: number): account is Account {
   return (
     account?.id === record.accountId &&

@@ -1,6 +1,6 @@
 import { createHmac, hash, hkdfSync, randomBytes, timingSafeEqual } from 'node:crypto'
 
-/* A session's token is 256 random bits, in a cookie; the store has only its digest. */
+/* The cookie of a session contains a token of 256 random bits. The store contains only its digest. */
 
 const form = /^[A-Za-z0-9_-]{43}$/
 
@@ -12,21 +12,21 @@ export function isToken(text: string): boolean {
   return form.test(text)
 }
 
-/** SHA-256, hex. A fast digest is fine, since 256 random bits cannot be guessed. */
+/** SHA-256 of a token in hexadecimal. A fast digest is safe because 256 random bits cannot be guessed. */
 export function digestToken(token: string): string {
   return hash('sha256', token, 'hex')
 }
 
-/** CSRF tokens, which a page must send with each change, so that other sites' pages cannot (see `checkSameSite`). */
+/** CSRF tokens. Pages must send the token with each change, and pages of other sites do not know it. */
 export class CsrfValues {
   readonly #key: Buffer
 
-  /** @param secret 32 bytes, the same in all gateways on one store */
+  /** @param secret 32 secret bytes, the same in all gateways on one store */
   constructor(secret: Buffer) {
     this.#key = Buffer.from(hkdfSync('sha256', secret, '', 'csrf values', 32))
   }
 
-  /** The session's token, which is computed and not stored. */
+  /** Computes the CSRF token of a session. It is not stored. */
   of(sessionDigest: string): string {
     return createHmac('sha256', this.#key).update(sessionDigest).digest('base64url')
   }

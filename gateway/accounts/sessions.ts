@@ -8,15 +8,15 @@ import { SessionActivity } from './session-activity.js'
 import { isCurrent, keeps, planSession, type Device, type SessionRecord } from './session-record.js'
 import { createToken, digestToken, isToken } from './session-secret.js'
 
-/** A session in use. */
+/** A valid session with its account. */
 export interface Session {
-  /** Digest of its token, which names it in the store. */
+  /** SHA-256 of the session's token. It identifies the session in the store. */
   readonly digest: string
   readonly record: SessionRecord
   readonly account: Account
 }
 
-/** A new session; the token is only for its cookie. */
+/** A new session, and the token for its cookie. */
 export interface NewSession {
   readonly token: string
   readonly digest: string
@@ -29,7 +29,7 @@ export interface ListedSession {
   readonly seenAtMs: number
 }
 
-/** Limit per account; beyond it the oldest end. */
+/** Maximum number of sessions of an account. Beyond it, the oldest ones end. */
 const maxSessions = 50
 
 /** The public id of a session, from its digest. */
@@ -38,8 +38,8 @@ export function sessionId(digest: string): string {
 }
 
 /**
- * Sessions of people. The store has them by the digest of their token; every gateway caches those in use and learns at
- * once of an ended one. All sessions of an account end with its generation, see `withoutSessions`. Create it before
+ * Sessions of logged-in users, stored under the digests of their tokens. Each gateway caches the sessions in use and is
+ * notified when one ends. A new generation of an account ends all its sessions, see `withoutSessions`. Create it before
  * `store.start()`.
  */
 export class Sessions {
@@ -54,12 +54,12 @@ export class Sessions {
     this.#activity = new SessionActivity(store)
   }
 
-  /** Finds the session of a token, and records its use. @throws {BerthError} `store_unavailable` */
+  /** Finds the session with this token, and records a use. @throws {BerthError} `store_unavailable` */
   async find(token: string): Promise<Session | undefined> {
     return isToken(token) ? this.findByDigest(digestToken(token)) : undefined
   }
 
-  /** The same by the token's digest. @throws {BerthError} `store_unavailable` */
+  /** Finds a session by the digest of its token, and records a use. @throws {BerthError} `store_unavailable` */
   async findByDigest(digest: string): Promise<Session | undefined> {
     const session = await this.#findCurrent(digest)
     if (session === undefined) return undefined
@@ -67,7 +67,7 @@ export class Sessions {
     return used ? session : undefined
   }
 
-  /** The same as `find`, without recording a use. @throws {BerthError} `store_unavailable` */
+  /** Finds the session with this token without recording a use. @throws {BerthError} `store_unavailable` */
   async peek(token: string): Promise<Session | undefined> {
     if (!isToken(token)) return undefined
     const session = await this.#findCurrent(digestToken(token))
@@ -83,7 +83,7 @@ export class Sessions {
     return isCurrent(record, account, steadyClock.now()) ? { digest, record, account } : undefined
   }
 
-  /** An active session by its digest. @throws {BerthError} `not_found` when it has just ended, `store_unavailable` */
+  /** Returns a session by its digest. @throws {BerthError} `not_found` if the session has ended, `store_unavailable` */
   async get(digest: string): Promise<Session> {
     const record = await this.#records.find(digest)
     const account = record && (await this.accounts.find(record.accountId))
@@ -91,14 +91,14 @@ export class Sessions {
     return { digest, record, account }
   }
 
-  /** Plans a session of an account in its present or planned state. */
+  /** Plans a session without storing it. The account may be a planned state that is not stored yet. */
   plan(account: Account, device: Device, keep: boolean): NewSession {
     const token = createToken()
     const record = planSession(account, device, { nowMs: steadyClock.now(), keep })
     return { token, digest: digestToken(token), record }
   }
 
-  /** Writes a planned session in a transaction. */
+  /** Adds the writes for a planned session to a transaction. */
   write(multi: AccountTransaction, { digest, record }: NewSession): void {
     const { accountId, createdAtMs: atMs, expiresAtMs, idleMs } = record
     const expiration = { type: 'PXAT', value: expiresAtMs } as const
@@ -107,7 +107,7 @@ export class Sessions {
     this.#activity.begin(multi, digest, { idleMs, atMs })
   }
 
-  /** @throws {BerthError} `store_unavailable` */
+  /** Begins a session. @throws {BerthError} `store_unavailable` */
   async begin(account: Account, device: Device, keep: boolean): Promise<NewSession> {
     const session = this.plan(account, device, keep)
     await this.store.run('begin a session', async (client) => {
@@ -120,9 +120,8 @@ export class Sessions {
   }
 
   /**
-   * Changes an account so that all its sessions end, and begins a new one for the user who changed it, in one
-   * transaction.
-   * @throws {BerthError} as `AccountStore.change`
+   * Changes an account, ends all its sessions and begins a new one for the caller, in one transaction.
+   * @throws {BerthError} as in `AccountStore.change`
    */
   async restart(
     { record, account }: Session,
@@ -134,7 +133,7 @@ export class Sessions {
       account.kind,
       account.id,
       (now) => {
-        // Meanwhile all its sessions may have ended, including this one: that takes precedence.
+        // If another request has ended this session in the meantime, the change is rejected.
         if (!isCurrent(record, now, steadyClock.now())) throw notFound('session')
         return withoutSessions(plan(now))
       },
@@ -148,7 +147,7 @@ export class Sessions {
     return { account: changed, session: made[0] as NewSession }
   }
 
-  /** Active sessions of an account, newest first. @throws {BerthError} `store_unavailable` */
+  /** Lists the sessions of an account, newest first. @throws {BerthError} `store_unavailable` */
   async list(account: Account): Promise<ListedSession[]> {
     const sessions = await this.#readAll(account)
     const seen = await this.#activity.readAll(sessions.map(({ digest }) => digest))
@@ -166,7 +165,11 @@ export class Sessions {
     await this.endAll(account.id, [found.digest])
   }
 
-  /** @returns the number of ended sessions. @throws {BerthError} `store_unavailable` */
+  /**
+   * Ends all sessions of an account except one.
+   * @returns the number of sessions that were ended
+   * @throws {BerthError} `store_unavailable`
+   */
   async endOthers(account: Account, digest: string): Promise<number> {
     const others = (await this.#readAll(account)).map((one) => one.digest).filter((one) => one !== digest)
     await this.endAll(account.id, others)
@@ -202,7 +205,7 @@ export class Sessions {
     this.#records.forget(digest)
   }
 
-  /** Reads all sessions of an account, and removes remains of ended ones. */
+  /** Reads the sessions of an account, and deletes the stored data of sessions that have ended. */
   async #readAll(account: Account): Promise<{ digest: string; record: SessionRecord }[]> {
     const name = this.#digestsKey(account.id)
     const digests = await this.store.run('list sessions', (client) => client.sMembers(name))
@@ -226,7 +229,7 @@ export class Sessions {
     )
   }
 
-  /** Set of digests. */
+  /** Name of the set of digests of an account's sessions. */
   #digestsKey(accountId: number): string {
     return this.store.key('account-sessions', accountId)
   }

@@ -4,19 +4,19 @@ import { open, seal } from '../../shared/sealing.js'
 import type { Account, TotpRecord } from './account-record.js'
 
 const recoveryCodes = 10
-/** 80 random bits each, which cannot be guessed, so that a fast digest suffices. */
+/** Bytes of a recovery code: 80 random bits cannot be guessed, so that a fast digest is safe. */
 const recoveryBytes = 10
 const stepSeconds = 30
 const base32 = 'abcdefghijklmnopqrstuvwxyz234567'
 
-/** The credential in addition to the password. */
+/** The credential that is required in addition to the password. */
 export type SecondFactor = { readonly code: string } | { readonly recoveryCode: string }
 
-/** Codes of authenticator apps (RFC 6238), and recovery codes for users who lost the app. */
+/** Codes of authenticator apps (RFC 6238), and recovery codes for users who have lost the app. */
 export class TwoFactor {
   readonly #key: Buffer
 
-  /** @param secret 32 bytes, the same in all gateways on one store */
+  /** @param secret 32 secret bytes, the same in all gateways on one store */
   constructor(secret: Buffer) {
     this.#key = Buffer.from(hkdfSync('sha256', secret, '', 'second factors', 32))
   }
@@ -25,12 +25,15 @@ export class TwoFactor {
     return generateSecret({ length: 20 })
   }
 
-  /** The content of the QR code for authenticator apps. */
+  /** Content of the QR code for authenticator apps. */
   uriOf(secret: string, username: string): string {
     return generateURI({ issuer: 'Berth', label: username, secret })
   }
 
-  /** @param accountId the account that the secret belongs to: no other can decrypt it */
+  /**
+   * Encrypts a secret.
+   * @param accountId account that the secret belongs to; it cannot be decrypted for another account
+   */
   seal(secret: string, accountId: number): string {
     return seal(this.#key, secret, `totp ${accountId}`)
   }
@@ -39,19 +42,19 @@ export class TwoFactor {
     return open(this.#key, sealed, `totp ${accountId}`)
   }
 
-  /** The second factor of an account after its first code; the recovery codes are shown once. */
+  /** Returns the second factor of an account after its first code, and recovery codes to show once. */
   begin(sealed: string, lastStep: number): { totp: TotpRecord; codes: string[] } {
     const { recovery, codes } = this.makeRecoveryCodes()
     return { totp: { secret: sealed, lastStep, recovery }, codes }
   }
 
-  /** Recovery codes, shown once, and their digests, which are stored. */
+  /** Generates recovery codes to show once, and their digests to store. */
   makeRecoveryCodes(): { recovery: string[]; codes: string[] } {
     const codes = Array.from({ length: recoveryCodes }, makeRecoveryCode)
     return { recovery: codes.map(digestRecoveryCode), codes }
   }
 
-  /** The record after the use of a code or recovery code; `undefined`: the code is wrong or was used before. */
+  /** Returns the record after the use of a code. `undefined`: the code is wrong or was used before. */
   use(account: Account, given: SecondFactor): TotpRecord | undefined {
     const { totp } = account
     if (totp === undefined) return undefined
@@ -61,14 +64,14 @@ export class TwoFactor {
   }
 
   /**
-   * The time step of a code, which may be the last or the next one, as clocks differ.
-   * @param afterStep codes of this step and earlier ones were used
+   * Finds the time step of a code. The previous and the next step are accepted, because clocks differ.
+   * @param afterStep codes of this step and earlier ones are rejected
    * @returns `undefined`: the code is wrong
    */
   findStep(secret: string, code: string, afterStep: number): number | undefined {
     const token = code.replaceAll(' ', '')
     if (!/^\d{6}$/.test(token)) return undefined
-    // The library's own afterTimeStep throws where the clock was set back.
+    // The library's own option afterTimeStep throws an error if the clock was set back.
     const result = verifySync({ secret, token, epochTolerance: stepSeconds })
     return result.valid && 'timeStep' in result && result.timeStep > afterStep ? result.timeStep : undefined
   }
@@ -80,14 +83,14 @@ function useRecoveryCode(totp: TotpRecord, code: string): TotpRecord | undefined
   return recovery.length < totp.recovery.length ? { ...totp, recovery } : undefined
 }
 
-/** Four groups of four, as `k3vq-…`. */
+/** Generates a recovery code: four groups of four characters, for example `k3vq-…`. */
 function makeRecoveryCode(): string {
   const bits = [...randomBytes(recoveryBytes)].map((byte) => byte.toString(2).padStart(8, '0')).join('')
   const text = (bits.match(/.{5}/g) ?? []).map((five) => base32[parseInt(five, 2)] ?? '').join('')
   return (text.match(/.{4}/g) ?? []).join('-')
 }
 
-/** In any spelling: case, blanks and dashes do not matter. */
+/** Digest of a recovery code. Case, spaces and dashes do not matter. */
 function digestRecoveryCode(code: string): string {
   return hash('sha256', code.toLowerCase().replaceAll(/[\s-]/g, ''), 'hex')
 }
