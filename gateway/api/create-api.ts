@@ -95,25 +95,25 @@ export interface ApiOptions {
   readonly tls: Tls
   readonly metricsFor: MetricsReaders
   readonly version: string
-  /** Directory of the built panel; absent: `/` leads to the documentation. */
+  /** Directory of the built panel. Absent: `/` redirects to the documentation. */
   readonly panelDirectory?: string
   readonly log: Logger
-  /** ms since 1970; default: the clock. */
+  /** Returns the present time in ms since 1970. Default: the system clock. */
   readonly now?: () => number
-  /** True if shutdown has begun. */
+  /** True if the gateway has begun to shut down. */
   isClosing(): boolean
 }
 
 export interface Api {
   readonly app: Koa
   readonly routes: readonly Route[]
-  /** OpenAPI 3.1. */
+  /** The OpenAPI 3.1 document of the API. */
   readonly document: object
   readonly upgrades: ConsoleUpgrades
   readonly consoles: Consoles
 }
 
-/** Builds the whole HTTP interface from its parts. */
+/** Builds the complete HTTP interface from its parts. */
 export function createApi(options: ApiOptions): Api {
   const { fleet, access, log, policies, settings } = options
   const tickets = new ConsoleTickets(options.store, options.now)
@@ -145,7 +145,6 @@ export function createApi(options: ApiOptions): Api {
   return { app, routes, document, upgrades, consoles }
 }
 
-/** The table of routes. */
 function allRoutes(options: ApiOptions): Route[] {
   const { fleet, access, time, policies, settings, upkeep, tls, events, webhooks, ...more } = options
   const { view } = fleet

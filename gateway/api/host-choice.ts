@@ -12,8 +12,8 @@ export const HostQuerySchema = Type.Object({
 })
 
 /**
- * The named host; without a name the first online one, or else the first.
- * @throws {BerthError} `invalid_field` for an unknown one, `host_offline` when there is no host
+ * Returns the named host, otherwise the first online host, otherwise the first host.
+ * @throws {BerthError} `invalid_field` if the named host is unknown, `host_offline` if there are no hosts
  */
 export function chooseHost(view: FleetView, hostId: string | undefined): HostView {
   if (hostId !== undefined) return getNamedHost(view, hostId)
@@ -23,7 +23,7 @@ export function chooseHost(view: FleetView, hostId: string | undefined): HostVie
   return first
 }
 
-/** @throws {BerthError} `invalid_field` */
+/** Returns the host with this id. @throws {BerthError} `invalid_field` if it is unknown */
 export function getNamedHost(view: FleetView, hostId: string): HostView {
   const host = view.findHost(hostId)
   if (host === undefined) throw invalidField('host_id', 'host_id: this host does not exist')

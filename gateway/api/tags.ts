@@ -1,4 +1,4 @@
-/** Descriptions of the tags, for the document. */
+/** Descriptions of the tags in the API reference. */
 export const tagTexts: Readonly<Record<string, string>> = {
   'API keys': 'Keys for programs. A key cannot grant more rights than it has itself.',
   Accounts: 'Accounts with a login: administrators, and sub-users, which see and use the containers assigned to them.',

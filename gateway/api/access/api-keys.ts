@@ -154,7 +154,7 @@ export function apiKeyRoutes({ keys, time }: ApiKeyDeps): Route[] {
       handle: async (context) => {
         const { caller, body, headers, operationId } = context
         const fields = { ...parseFields(body, time), name: body.name.trim() }
-        // The key itself is stored encrypted and temporarily, only if the request can be repeated.
+        // If the request can be repeated, the key is stored encrypted for some hours.
         const repeatable = headers['idempotency-key'] !== undefined
         const { record, key } = await keys.create(callerIdOf(caller), fields, repeatable ? operationId : undefined)
         context.audit({ target: record.name, detail: `id ${record.id}, ${describeGrant(record)}` })
@@ -212,7 +212,7 @@ export function apiKeyRoutes({ keys, time }: ApiKeyDeps): Route[] {
   ]
 }
 
-/** @throws {BerthError} `insufficient_scope` for a caller that is neither a key nor an administrator */
+/** @throws {BerthError} `insufficient_scope` if the caller is neither a key nor an administrator */
 function callerIdOf(caller: Principal): number {
   if (caller.kind === 'key') return caller.keyId
   if (caller.kind === 'session' && caller.accountKind === 'admin') return administratorId

@@ -104,7 +104,7 @@ export function auditLogRoutes({ audit, time }: AuditLogDeps): Route[] {
   ]
 }
 
-/** Answers with entries as a query asks for them. @throws {BerthError} `store_unavailable` */
+/** Answers with the audit entries that a query selects. @throws {BerthError} `store_unavailable` */
 export async function answerEntries(
   audit: AuditStore,
   query: AuditQuery,

@@ -104,7 +104,7 @@ function originRoutes({ websshOrigins }: PanelSettings): Route[] {
   ]
 }
 
-/** Accepts scheme, host and port only. @throws {BerthError} `invalid_field` */
+/** Checks that an origin consists of scheme, host and port only. @throws {BerthError} `invalid_field` */
 function parseOrigin(text: string, index: number): string {
   const url = URL.canParse(text) ? new URL(text) : undefined
   const rest = url && [url.username, url.password, url.pathname.slice(1), url.search, url.hash].join('')

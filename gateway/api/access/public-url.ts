@@ -31,7 +31,6 @@ export interface PublicUrlDeps {
   readonly publicUrl: PublicUrl
 }
 
-/** Public URL of the panel. */
 export function publicUrlRoutes({ settings, publicUrl }: PublicUrlDeps): Route[] {
   const common = {
     path: '/public-url',

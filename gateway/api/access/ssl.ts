@@ -57,7 +57,7 @@ const SslSchema = Type.Object(
 const pem = (description: string, more: object = {}) =>
   Type.Optional(Type.String({ maxLength: 65_536, description, ...more }))
 
-/** `self-signed` is another spelling, not shown. */
+/** Also accepts `self-signed`, a spelling that the documentation does not show. */
 const ModeSchema = Type.Unsafe<TlsMode | 'self-signed'>({
   type: 'string',
   enum: [...tlsModes, 'self-signed'],
@@ -169,7 +169,7 @@ function parseWanted(body: Static<typeof BodySchema>): WantedTls {
   }
 }
 
-/** ASCII, as certificate authorities require. @throws {BerthError} `invalid_field` */
+/** Checks that an address is ASCII, as certificate authorities require. @throws {BerthError} `invalid_field` */
 function parseEmail(text: string): string {
   if (text === '' || /^[\w.+-]{1,64}@([a-z0-9-]+\.)+[a-z0-9-]+$/i.test(text)) return text
   throw invalidField('email', 'email: must be an email address, for example "admin@panel.example"')

@@ -6,23 +6,20 @@ const time = Type.String({
   description: 'Inclusive. `YYYY-MM-DD HH:MM[:SS]`, RFC 3339, a date or Unix seconds.',
 })
 
-/** Query parameters of logs. */
+/** Query parameters of log routes that select a period of time. */
 export const spanQuery = { from: time, to: time } as const
 
-/** As an end it is the last second of that day, as a beginning the first one. */
+/** Matches a date without a time: it means the first second of that day as `from`, and the last one as `to`. */
 const bareDate = /^\d{4}-\d{2}-\d{2}$/
 
-/**
- * The requested span, both ends inclusive.
- * @throws {BerthError} `invalid_field`
- */
+/** Parses a period of time. Both ends belong to it. @throws {BerthError} `invalid_field` */
 export function parseSpan(
   { from, to }: { readonly from?: string | undefined; readonly to?: string | undefined },
   format: TimeFormat,
 ): { fromMs: number | undefined; toMs: number | undefined } {
   return {
     fromMs: from === undefined ? undefined : format.parseField('from', from.replace(bareDate, '$& 00:00:00')),
-    // Times are in whole seconds; the named second is included.
+    // Times are in whole seconds, and the last second belongs to the period.
     toMs: to === undefined ? undefined : format.parseField('to', to) + 999,
   }
 }

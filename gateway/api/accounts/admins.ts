@@ -54,7 +54,7 @@ interface AdminDeps extends AccountDeps {
   readonly publicUrl: PublicUrl
 }
 
-/** Administrators have every right, so only callers with every right may manage them. */
+/** Routes for administrators. Only callers with all rights may use them, because administrators have all rights. */
 export function adminRoutes(deps: AdminDeps): Route[] {
   return [listRoute(deps), createRoute(deps), updateRoute(deps), deleteRoute(deps)]
 }
@@ -158,7 +158,7 @@ function deleteRoute({ accounts: { admins } }: AccountDeps): Route {
   })
 }
 
-/** A key that ends, or works from some addresses only, would outlive its bounds as an administrator. */
+/** Rejects callers whose rights end, or depend on an address: an administrator that they create has no such limits. */
 function refuseBounded(caller: Principal): void {
   if (!isUnbounded(caller))
     throw new BerthError('forbidden', 'insufficient_scope', 'only available for keys without any limits')

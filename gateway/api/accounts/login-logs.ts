@@ -59,7 +59,6 @@ export interface LoginLogDeps {
 
 const common = { method: 'GET', bound: 'same', tag: 'Logs', sortable: ['time'] } as const
 
-/** Logins and failed attempts. */
 export function loginLogRoutes({ accounts: { loginLog }, time }: LoginLogDeps): Route[] {
   return [
     route({
@@ -105,11 +104,11 @@ export function loginLogRoutes({ accounts: { loginLog }, time }: LoginLogDeps): 
 
 interface Reading {
   readonly time: TimeFormat
-  /** Default: all accounts. */
+  /** Id of the account. Default: all accounts. */
   readonly accountId?: number
 }
 
-/** Answers with the rows of the log that a query selects. @throws {BerthError} `invalid_field`, `store_unavailable` */
+/** Answers with the rows that a query selects. @throws {BerthError} `invalid_field`, `store_unavailable` */
 export async function answerLogins(
   log: LoginLog,
   query: Query,

@@ -9,25 +9,25 @@ type LoginRequest = Pick<AnyContext, 'headers' | 'address' | 'secure'>
 
 const yearSeconds = 365 * 86_400
 
-/** The source of a person's request. */
+/** Returns the device from which a user sent a request. */
 export function placeOf({ headers, address, secure }: LoginRequest): LoginPlace {
   const deviceCookie = readCookie(headers, 'berth-device', secure)
   return { address, userAgent: headers['user-agent'] ?? '', deviceCookie }
 }
 
-/** The session of the caller. @throws {BerthError} `not_found` when it has just ended, `store_unavailable` */
+/** Returns the caller's session. @throws {BerthError} `not_found` if it has just ended, `store_unavailable` */
 export function sessionOf(sessions: Sessions, { caller }: Pick<AnyContext, 'caller'>): Promise<Session> {
   if (caller.kind === 'session') return sessions.get(caller.sessionDigest)
   throw new BerthError('internal', 'internal_error', 'this route does not have the scope session')
 }
 
-/** The cookie of a new session. */
+/** Creates the cookie of a new session. */
 export function sessionCookie({ token, record }: NewSession, { secure }: Pick<LoginRequest, 'secure'>): string {
   const seconds = Math.ceil((record.expiresAtMs - record.createdAtMs) / 1000)
   return cookieHeader('berth', token, { secure, seconds })
 }
 
-/** The cookies after a login. */
+/** Creates the cookies that a login sends to the browser. */
 export function loginCookies({ session, deviceCookie }: LoggedIn, request: Pick<LoginRequest, 'secure'>): string[] {
   const { secure } = request
   const device = cookieHeader('berth-device', deviceCookie, { secure, seconds: yearSeconds })

@@ -16,7 +16,6 @@ const common = {
   data: SettingsSchema,
 } as const
 
-/** Settings for logins. */
 export function loginSettingRoutes({ requireTwoFactor }: AccountSettings): Route[] {
   return [
     route({

@@ -9,10 +9,10 @@ import { oneOf } from '../../http/schema.js'
 import { loginCookies, placeOf } from './login-place.js'
 import { GivenPassword, SecondFactorSchema, secondFactorOf } from './proof.js'
 
-/** Kinds of accounts, as clients see them. */
+/** Kinds of accounts, as the API names them. */
 export const kinds = ['admin', 'sub_user'] as const
 
-/** The account after a login. */
+/** The account that has logged in. */
 export const WhoSchema = Type.Object({ username: Type.String(), kind: oneOf(kinds) }, { title: 'LoggedIn' })
 export const StepSchema = Type.Object(
   {
@@ -23,13 +23,13 @@ export const StepSchema = Type.Object(
   { title: 'LoginStep' },
 )
 
-/** Permitted for everybody, with a cookie or without. */
+/** Properties of routes that everybody may call, with or without a cookie. */
 export const open = {
   ...({ method: 'POST', scope: 'public', bound: 'same', subUser: 'allowed' } as const),
   ...({ tag: 'Accounts', cookies: true } as const),
 }
 
-/** Logging in and out. */
+/** Routes for logging in and out. */
 export function loginRoutes(accounts: Accounts): Route[] {
   return [passwordRoute(accounts), codeRoute(accounts), logoutRoute(accounts)]
 }
@@ -61,7 +61,7 @@ function passwordRoute({ logins }: Accounts): Route {
   })
 }
 
-/** Answers the first step. */
+/** Answers the first step of a login: a session, or a token to send with the code. */
 export function stepAnswer(
   step: LoggedIn | CodeWanted,
   request: Pick<RequestContext<unknown, unknown, unknown>, 'secure'>,
@@ -110,7 +110,7 @@ function logoutRoute({ sessions }: Accounts): Route {
   })
 }
 
-/** The account in the form for clients. */
+/** Converts an account to its form in the API. */
 export function whoOf({ account }: LoggedIn): Static<typeof WhoSchema> {
   return { username: account.username, kind: account.kind }
 }

@@ -47,7 +47,7 @@ export interface AccountDeps {
 
 const own = { scope: 'session', bound: 'same', subUser: 'allowed', tag: 'Accounts' } as const
 
-/** Users' view and changes of their own account. */
+/** Routes with which users read and change their own account. */
 export function ownAccountRoutes(deps: AccountDeps): Route[] {
   return [sessionRoute(deps), passwordRoute(deps), confirmRoute(deps), ...sessionRoutes(deps)]
 }

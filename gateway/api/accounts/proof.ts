@@ -4,10 +4,10 @@ import type { Proof } from '../../accounts/own-account.js'
 import type { SecondFactor } from '../../accounts/two-factor.js'
 import { trimmed } from '../../http/normalize.js'
 
-/** A password to check: an overlong one is wrong, whatever the rules were once. */
+/** A password to check. It may break the rules for new passwords, because these were different in the past. */
 export const GivenPassword = Type.String({ minLength: 1, maxLength: 1024 })
 
-/** A new password; `checkNewPassword` has the rules. */
+/** A new password. `checkNewPassword` applies the other rules. */
 export const NewPassword = Type.String({
   minLength: 1,
   maxLength: 1024,

@@ -16,12 +16,12 @@ const TokenSchema = Type.String({
 })
 const exampleToken = 'Zc2bq0SgJ6wXkqsYw1z0mB3f1PpQh8v2tY7nLr5uEaM'
 
-/** Links by which administrators set their first password, or a new one. */
+/** Routes for the links with which administrators set a password. */
 export function setupRoutes(accounts: Accounts, log: AuditLog): Route[] {
   return [linkRoute(accounts), setupRoute(accounts, log)]
 }
 
-/** Checks a link first, so that nobody chooses a password for an invalid one. */
+/** Checks a link before the user chooses a password. */
 function linkRoute({ admins }: Accounts): Route {
   return route({
     ...open,
@@ -42,7 +42,7 @@ function linkRoute({ admins }: Accounts): Route {
   })
 }
 
-/** Audited once the link is known to be valid: otherwise anybody could flood the audit log. */
+/** Writes an audit entry only for a valid link. Otherwise anybody could flood the audit log. */
 function setupRoute({ admins, logins }: Accounts, log: AuditLog): Route {
   return route({
     ...open,

@@ -19,7 +19,7 @@ const RecoveryCodesSchema = Type.Object(
   { title: 'RecoveryCodes' },
 )
 
-/** The user's own second factor. */
+/** Routes for a user's own second factor. */
 export function twoFactorRoutes({ accounts: { sessions, own } }: Pick<AccountDeps, 'accounts'>): Route[] {
   return [
     route({

@@ -30,13 +30,13 @@ export interface FoundBackup {
   readonly backup: Backup
 }
 
-/** Newest first. */
+/** Lists the backups of guests, newest first. */
 export function listBackups(guests: Iterable<GuestView>): FoundBackup[] {
   const found = [...guests].flatMap((view) => [...view.guest.backups].reverse().map((backup) => ({ view, backup })))
   return found.sort((a, b) => b.backup.createdAtMs - a.backup.createdAtMs)
 }
 
-/** @param targetNames by id */
+/** @param targetNames names of backup targets by id */
 export function backupRow(
   { view: { guest }, backup }: FoundBackup,
   { targetNames, time }: { readonly targetNames: ReadonlyMap<string, string>; readonly time: TimeFormat },

@@ -188,7 +188,7 @@ function restoreRoute(parts: BackupParts): Route {
   })
 }
 
-/** The agent checks backups of guests that no host reports any more. @throws {BerthError} `unsupported` */
+/** Rejects a backup of the other kind of guest, if that guest is known here. @throws {BerthError} `unsupported` */
 function refuseOtherKind(view: FleetView, { guest }: GuestView, sourceUuid: string): void {
   const source = view.findGuest(sourceUuid)?.guest
   if (source === undefined) return
@@ -229,7 +229,7 @@ function queued(data: Static<typeof QueuedSchema>, backupId: string): Answer<Que
   return { status: 202, message: `${data.action} queued`, data: { ...data, backup_id: backupId } }
 }
 
-/** @throws {BerthError} `backup_target_missing`: the target was removed */
+/** @throws {BerthError} `backup_target_missing` if the target was removed */
 async function openTarget({ targets }: BackupParts, id: string): Promise<BackupTarget> {
   try {
     return await targets.open(id)
@@ -241,12 +241,12 @@ async function openTarget({ targets }: BackupParts, id: string): Promise<BackupT
 
 interface BackupLocation {
   readonly targetId: string
-  /** UUID of the backed-up container. */
+  /** Uuid of the container whose disk the backup contains. */
   readonly sourceUuid: string
 }
 
 /**
- * Finds a backup: of the container itself, of another visible one, or at the named target.
+ * Finds a backup of this container, of another visible one, or at the target that the request names.
  * @throws {BerthError} `not_found`
  */
 function locate(view: FleetView, context: Context<BackupParams, RestoreBody | undefined>): BackupLocation {

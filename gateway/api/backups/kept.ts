@@ -6,9 +6,7 @@ import { TimeSchema } from '../../http/schema.js'
 import { chooseHost } from '../host-choice.js'
 import { TargetPathSchema, type BackupParts } from './targets.js'
 
-/*
- * Backups at a target, including those of deleted containers or lost hosts, for disaster recovery.
- */
+/* Backups at a target, including those of deleted containers and lost hosts, for disaster recovery. */
 
 const KnownContainerSchema = Type.Object(
   { uuid: Type.String(), id: Type.Integer(), name: Type.String(), exists: Type.Boolean() },
@@ -50,7 +48,7 @@ const QueuedDeletionSchema = Type.Object(
   { title: 'QueuedBackupDeletion' },
 )
 
-/** Codes of refusals and failures of targets. */
+/** Error codes of targets that reject or fail a request. */
 const targetErrors = [
   'backup_target_unreachable',
   'backup_target_refused',
@@ -124,7 +122,7 @@ export function keptBackupRoutes(parts: BackupParts): Route[] {
   ]
 }
 
-/** Deleted through the container's host, if there is one, since it stores the list of its backups. */
+/** Deletes a backup through the host of its container, which stores a list of the backups, or else through any host. */
 async function deleteKept(
   { targets, fleet }: BackupParts,
   context: RequestContext<Static<typeof KeptPathSchema>, ContainerQuery, unknown>,

@@ -15,7 +15,7 @@ import type { BackupParts } from './targets.js'
 const { snapshotIntervalHours: interval } = limits
 const { retention: _of, ...runs } = SnapshotScheduleSchema.properties
 
-/** As the backups of a container show it. */
+/** The schedule of a container's backups, as the API shows it. */
 export const BackupScheduleSchema = Type.Object(
   {
     ...runs,
@@ -74,7 +74,7 @@ const ResultSchema = Type.Object(
   { title: 'BackupScheduleResult' },
 )
 
-/** Interval, time and target of a container's scheduled backups. */
+/** Route that changes interval, time and target of a container's scheduled backups. */
 export function backupScheduleRoute(parts: BackupParts): Route {
   return route({
     method: 'POST',
@@ -115,8 +115,8 @@ export function backupScheduleRoute(parts: BackupParts): Route {
 }
 
 /**
- * The target for an enabled or explicit choice. @throws {BerthError} `missing_field` where there are several;
- * `backup_target_missing`
+ * Returns the target that the request names, or the only one if it enables the schedule.
+ * @throws {BerthError} `missing_field` if there are several targets, `backup_target_missing`
  */
 async function chosenTarget(
   { targets }: BackupParts,
@@ -148,7 +148,7 @@ function resultOf(
   }
 }
 
-/** @param schedule undefined: none was ever set @param targetNames by id */
+/** @param schedule undefined: no schedule was ever set @param targetNames names of backup targets by id */
 export function backupScheduleRow(
   schedule: BackupSchedule | undefined,
   { targetNames, time }: { readonly targetNames: ReadonlyMap<string, string>; readonly time: TimeFormat },

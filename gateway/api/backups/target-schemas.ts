@@ -93,7 +93,7 @@ export const TargetRowSchema = Type.Object(
 )
 export type TargetRow = Static<typeof TargetRowSchema>
 
-/** Fields of the other types. */
+/** Empty values for the fields that a type of target does not have. */
 const blank = {
   path: '',
   host: '',
@@ -109,7 +109,7 @@ const blank = {
   verify_percent: 0,
 }
 
-/** @param backups number of backups of the fleet's containers there */
+/** @param backups number of backups that the fleet's containers have at this target */
 export function targetRow(
   { id, shown, createdAtMs, changedAtMs }: TargetRecord,
   { backups, time }: { readonly backups: number; readonly time: TimeFormat },

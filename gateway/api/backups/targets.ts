@@ -17,7 +17,7 @@ export interface BackupParts {
   readonly fleet: Fleet
   readonly targets: BackupTargets
   readonly time: TimeFormat
-  /** Sends hosts the targets that schedules name. */
+  /** Sends changed targets to the hosts whose schedules use them. */
   readonly upkeep: Pick<PeriodicTasks, 'run'>
 }
 
@@ -200,7 +200,7 @@ function checkRoute(parts: BackupParts): Route {
   })
 }
 
-/** Longest wait for the result; a check that takes longer continues as a task. */
+/** Maximum time in ms that a request waits for the result. A longer check continues as a task. */
 const waitMs = 120_000
 
 async function checkTarget(
@@ -209,7 +209,7 @@ async function checkTarget(
 ): Promise<Answer<Static<typeof CheckedSchema>>> {
   const target = await targets.open(context.params.id)
   const { id: hostId } = chooseHost(fleet.view, context.body?.host_id)
-  // Each check reports the present state, so a repeated one is a new operation.
+  // Each check reports the present state. A repeated request therefore starts a new operation.
   const operationId = randomUUID()
   context.audit({ target: target.name, detail: `host ${hostId}, task ${operationId}` })
   const { revision } = await fleet.agent(hostId).operations.submitOperation({
@@ -226,14 +226,14 @@ async function checkTarget(
 function outcomeOf(operation: Operation): Pick<Static<typeof CheckedSchema>, 'ok' | 'code' | 'message'> {
   const ok = operationStatusOf(operation) === 'done'
   if (ok) return { ok, code: '', message: 'the target works' }
-  // Other failures of the host are for its operator only.
+  // Only failures of the target are shown. Other failures of the host concern only its operator.
   const isTold = operation.errorCode.startsWith('backup_')
   return isTold
     ? { ok, code: operation.errorCode, message: operation.error }
     : { ok, code: 'agent_error', message: 'the test failed on the host, or was canceled' }
 }
 
-/** Only the documented fields: bodies may contain more. */
+/** Selects the documented fields, because bodies may contain others. */
 function fieldsIn(body: Static<typeof ChangeTargetSchema>): TargetFields {
   const known = Object.keys(ChangeTargetSchema.properties)
   return Object.fromEntries(Object.entries(body).filter(([field]) => known.includes(field)))
@@ -243,7 +243,7 @@ function rowOf({ fleet, time }: BackupParts, record: TargetRecord): TargetRow {
   return targetRow(record, { backups: countBackups(fleet.view)(record.id), time })
 }
 
-/** Schedules that are on. */
+/** Counts the enabled schedules that use a target. */
 function countScheduled(view: FleetView, targetId: string): number {
   return [...view.guests()].filter(
     ({ guest: { backupSchedule } }) => backupSchedule?.enabled && backupSchedule.targetId === targetId,

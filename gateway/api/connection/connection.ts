@@ -14,7 +14,7 @@ import { judgeAddress, type JudgedAddress } from '../guests/shown-address.js'
 import { addressCodes } from '../guests/plan-address-step.js'
 import { planRepair, RepairSchema, type ConnectionFailure, type ConnectionRepair } from './plan-repair.js'
 
-/** The subject of each step, from the container outwards. */
+/** The condition that each step checks, in order from the container outwards. */
 const stepTexts = {
   allowed: 'the container is not blocked by suspension, expiry, quota or abuse',
   running: 'the container is running',
@@ -109,7 +109,7 @@ const DiagnosisQuery = Type.Object({
   ),
 })
 
-/** Finds the reason why a port of a container cannot be reached, and a repair. It changes nothing. */
+/** Route that finds out why a port of a container cannot be reached, and proposes a repair. It changes nothing. */
 export function connectionRoute(fleet: Fleet): Route {
   return route({
     method: 'GET',
@@ -143,7 +143,7 @@ function parseSource(text: string): string {
   return address.text
 }
 
-/** The present rules, for callers who may change them. */
+/** Reads the present firewall for callers who may change it. */
 async function withFirewall(
   fleet: Fleet,
   { hostId, guest: { uuid } }: GuestView,
@@ -159,7 +159,7 @@ type ShownDiagnosis = Omit<Static<typeof DiagnosisSchema>, 'container_port' | 's
   readonly repair?: ConnectionRepair
 }
 
-/** Omits unknown words of an agent. */
+/** Converts a diagnosis for the API. Steps and codes that this gateway does not know are omitted. */
 function diagnosisRow(
   { steps, address, outsidePort, listeningPorts }: DiagnoseConnectionResponse,
   shown: JudgedAddress,

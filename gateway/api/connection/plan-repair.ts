@@ -23,13 +23,13 @@ export const RepairSchema = Type.Object(
 )
 export type ConnectionRepair = Static<typeof RepairSchema>
 
-/** Facts about a failed step for the plan of a repair. */
+/** Facts about a failed step, from which a repair is planned. */
 export interface ConnectionFailure {
   readonly guestId: number
   readonly port: number
-  /** Code of the first failed step. */
+  /** Code of the first step that failed. */
   readonly code: string
-  /** The guest's firewall with its ETag; absent: it was not read. */
+  /** The guest's firewall and its ETag. Absent: the caller may not read it. */
   readonly firewall?: FirewallRow | undefined
   readonly firewallEtag?: string
 }
@@ -37,12 +37,12 @@ export interface ConnectionFailure {
 interface Offer {
   readonly action: (typeof actions)[number]
   readonly method: ConnectionRepair['method']
-  /** Below `/containers/{id}`. */
+  /** Path of the request below `/containers/{id}`. */
   readonly path: string
   readonly scope: string
-  /** Callers bound to guests may not use it. */
+  /** True if callers bound to guests may not send the request. */
   readonly unboundOnly?: boolean
-  /** Sub-users may not call it. */
+  /** True if sub-users may not send the request. */
   readonly notSubUsers?: boolean
   readonly body: (failing: ConnectionFailure) => ConnectionRepair['body']
   readonly ifMatch?: (failing: ConnectionFailure) => string
@@ -52,7 +52,7 @@ const start: Offer = { action: 'start', method: 'POST', path: 'start', scope: 'c
 
 const offers: Readonly<Record<string, Offer>> = {
   not_running: start,
-  // A start by an unbound caller lifts the block.
+  // Only a start by an unbound caller lifts the block.
   stopped_for_abuse: { ...start, unboundOnly: true },
   nothing_listens: { action: 'restart', method: 'POST', path: 'restart', scope: 'container:power', body: () => ({}) },
   traffic_used_up: {
@@ -88,7 +88,7 @@ const offers: Readonly<Record<string, Offer>> = {
   },
 }
 
-/** Permits the port for all sources, before all other rules. */
+/** Adds a first rule that permits the port for all sources. */
 function openPort({ firewall, port }: ConnectionFailure): ConnectionRepair['body'] {
   if (!firewall || firewall.rules.length >= networkLimits.firewallRules) return null
   const ours = { direction: 'in', protocol: 'tcp', action: 'ACCEPT', network: 'all', port: String(port) }
@@ -96,8 +96,8 @@ function openPort({ firewall, port }: ConnectionFailure): ConnectionRepair['body
 }
 
 /**
- * A request of this caller that would repair the connection.
- * @returns null if no request does, or the caller may not send it
+ * Plans a request that would repair the connection.
+ * @returns null if no request would, or the caller may not send it
  */
 export function planRepair(failing: ConnectionFailure, caller: Principal): ConnectionRepair | null {
   const offer = Object.hasOwn(offers, failing.code) ? offers[failing.code] : undefined

@@ -78,7 +78,7 @@ function ticketRoute(kind: Grant['kind'], view: FleetView, tickets: ConsoleTicke
   })
 }
 
-/** @throws {BerthError} `unsupported` */
+/** Rejects a screen console of a guest without a screen. @throws {BerthError} `unsupported` */
 function refuseWithoutScreen(kind: Grant['kind'], { virtualization }: Pick<Guest, 'virtualization'>): void {
   if (kind === 'vnc' && virtualization !== 'kvm')
     throw new BerthError('invalid', 'unsupported', 'only virtual machines have a screen: use an SSH ticket')

@@ -13,7 +13,7 @@ interface Pair<View> {
   readonly after?: View
 }
 
-/** Converts each change to the rows of the API; containers without their owners. */
+/** Converts changes to events with rows of the API. Rows of containers do not contain their owners. */
 export function createDescribe(time: TimeFormat): Describe {
   return (change, hostId) => {
     switch (change.kind) {
@@ -63,7 +63,7 @@ function taskEvent({ before, after }: Pair<OperationView>, hostId: string, time:
   return { type: taskType(before, after), hostId, guestUuid: guestUuidOf(view.operation), data: JSON.stringify(row) }
 }
 
-/** The present status; `task.progress` if it did not change. */
+/** Names the event after the task's new status. If the status is unchanged, it is `task.progress`. */
 function taskType(before: OperationView | undefined, after: OperationView | undefined): EventType {
   if (after === undefined) return 'task.removed'
   const status = operationStatusOf(after.operation)
@@ -80,8 +80,8 @@ function alertEvent({ before, after }: Pair<AlertView>, hostId: string, time: Ti
 }
 
 /**
- * Also reports to callers who have a container there, but may see no host, that their containers are unknown or known
- * again.
+ * Describes a change of a host. Callers bound to containers may not see hosts: for them a second event says that their
+ * containers on this host became unreachable or reachable.
  */
 function hostEvents({ before, after }: Pair<HostView>, hostId: string, time: TimeFormat): EventContent[] {
   const type = hostType(before, after)
@@ -100,12 +100,12 @@ function hostType(before: HostView | undefined, after: HostView | undefined): Ev
   return JSON.stringify(settledParts(before)) === JSON.stringify(settledParts(after)) ? undefined : 'host.updated'
 }
 
-/** Without the time of the report: the installation script repeats its last step until the host is online. */
+/** Facts whose change is an event. The time of a report is not one of them, because reports are repeated. */
 function settledParts(host: HostView) {
   return { ...settledRow(host), step: host.install?.step, message: host.install?.message }
 }
 
-/** The part of a host that callers bound to containers may see, too. */
+/** The fields of a host that callers bound to containers may see, too. */
 function settledRow({ id, name, state, draining, description }: HostView) {
   return { id, name, status: state, draining, version: description?.version ?? '' }
 }

@@ -24,7 +24,6 @@ const StreamQuerySchema = Type.Object({
   ),
 })
 
-/** The stream of changes. */
 export function eventRoutes(hub: EventHub): Route[] {
   return [
     route({

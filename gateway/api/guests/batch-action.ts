@@ -15,7 +15,7 @@ import { planReinstall, reinstallFields, reinstallScope } from './reinstall.js'
 import { changeSetting } from './guest-settings.js'
 import { planSuspension, planUnsuspension, refuseBoundCaller, suspendScope, suspensionFields } from './suspension.js'
 
-/** Actions that change a setting: they are in force when answered and create no tasks. */
+/** Actions that change a setting. They take effect immediately and create no tasks. */
 const settingActions = ['suspend', 'unsuspend'] as const
 
 const BatchActionSchema = Type.Object({
@@ -108,13 +108,13 @@ async function batchAction(
 }
 
 interface ActionResult {
-  /** Absent if the action changes a setting, which needs no task. */
+  /** Id of the task. Absent if the action changes a setting, because that creates no task. */
   readonly task_id?: string
   readonly container_name: string
   readonly ssh_password: string
 }
 
-/** Executes the action for one guest. */
+/** Executes the action on one guest. */
 type Act = (guest: GuestView, operationId: string) => Promise<ActionResult>
 type BatchContext = RequestContext<unknown, unknown, BatchAction>
 
@@ -138,7 +138,7 @@ function planSuspensions({ fleet, time }: Parts, context: BatchContext): Act {
   if (body.action === 'suspend' && reason === undefined) throw missing('reason')
   const change =
     reason !== undefined && body.action === 'suspend' ? planSuspension({ ...body, reason }, time) : planUnsuspension()
-  const audit = (): void => undefined // the batch has one entry
+  const audit = (): void => undefined // the whole batch has one audit entry
   return async (guest, operationId) => {
     await changeSetting(fleet, { headers: {}, audit, operationId, guest }, change)
     return { container_name: guest.guest.name, ssh_password: '' }
@@ -146,7 +146,7 @@ function planSuspensions({ fleet, time }: Parts, context: BatchContext): Act {
 }
 
 /**
- * @returns the operation to queue for a guest.
+ * @returns a function that creates the operation for a guest
  * @throws {BerthError} `insufficient_scope`, `missing_field`, `invalid_field`
  */
 function planOrder({ view }: Fleet, { caller, body }: BatchContext): (uuid: string) => OrderCase {
@@ -163,8 +163,8 @@ function failedText(failed: readonly { name: string; code: string }[]): string {
 }
 
 /**
- * A guest and its first name in the request. The operation's id is derived from that name, so that a repeated request
- * finds the operation even if the guest no longer exists.
+ * A guest and the name by which the request selects it. The operation's id is derived from this name, so that a
+ * repeated request finds the operation even after the guest was deleted.
  */
 interface Target {
   readonly view: GuestView
@@ -172,8 +172,8 @@ interface Target {
 }
 
 /**
- * Finds the guests. In a repeated batch a guest may no longer exist, possibly because of the batch; then its operation
- * is the answer.
+ * Finds the selected guests, and operations of an earlier attempt of this request. Their guests may be deleted already,
+ * possibly by this batch, and are therefore not looked up.
  */
 async function findTargets(
   fleet: Fleet,
@@ -192,7 +192,7 @@ async function findTargets(
   return { guests: [...guests.values()], earlier: [...earlier] }
 }
 
-/** Finds the operation of an earlier attempt. It queries hosts only if the view may no longer contain the operation. */
+/** Finds the operation of an earlier attempt. Hosts are asked only if the fleet view may no longer contain it. */
 async function findEarlier(
   fleet: Fleet,
   { operationId, headers, caller }: RequestContext<unknown, unknown, BatchAction>,

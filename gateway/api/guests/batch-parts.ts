@@ -6,10 +6,10 @@ import { toldTo } from '../../http/bound.js'
 import { mayTurnOutBetter, shownError } from '../../http/errors.js'
 import type { RequestContext } from '../../http/route.js'
 
-/** Most guests of a batch. */
+/** Maximum number of guests in a batch. */
 export const mostGuests = 100
 
-/** Concurrent requests to agents. */
+/** Maximum number of concurrent requests to agents. */
 const parallel = 8
 
 export const FailedSchema = Type.Object({ name: Type.String(), code: Type.String(), message: Type.String() })
@@ -20,19 +20,19 @@ export const failedSchema = Type.Array(FailedSchema, {
   description: 'Containers that were refused although the check had passed.',
 })
 
-/** Results of a batch's operations and the refused ones. */
+/** Results of the operations that were accepted, and a list of those that were rejected. */
 export interface PartsDone<Result> {
   readonly done: Result[]
   readonly failed: FailedPart[]
-  /** Another attempt may succeed, so the answer is not stored. */
+  /** True if a repeated request may succeed. The answer is then not stored for repetitions. */
   readonly unsettled: boolean
 }
 
 type Context = Pick<RequestContext<unknown, unknown, unknown>, 'caller' | 'log'>
 
 /**
- * Submits all operations, a few at a time. A refused one does not stop the others; internal failures are logged.
- * @throws if nothing was queued: the first failure that a later attempt may not have, or else the first one
+ * Submits all operations, a few at a time. A rejected one does not stop the others. Internal failures are logged.
+ * @throws if all were rejected: the first failure that may be temporary, otherwise the first one
  */
 export async function orderEach<One, Result>(
   context: Context,
@@ -63,7 +63,7 @@ function describeFailure({ caller, log }: Context, name: string, error: unknown)
   return { name, code: shown.code, message: shown.message }
 }
 
-/** Id of one part of an operation, the same whenever the operation is repeated. A uuid (RFC 9562, version 8). */
+/** Derives the id of one part of an operation. It is the same in each repetition: a uuid of version 8 (RFC 9562). */
 export function partOf(operationId: string, part: string): string {
   const hex = createHash('sha256').update(`${operationId}\n${part}`).digest('hex')
   return [hex.slice(0, 8), hex.slice(8, 12), `8${hex.slice(13, 16)}`, `8${hex.slice(17, 20)}`, hex.slice(20, 32)].join(

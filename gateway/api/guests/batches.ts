@@ -91,9 +91,9 @@ async function batchCreate(
 }
 
 /**
- * Reserves places for all guests before the first is created; a guest of an earlier attempt has its own place.
- * @throws {BerthError} `resource_exhausted`, `host_offline` and other reasons of all hosts, for the first guest without
- * a place
+ * Reserves places on hosts for all guests before the first one is created. Guests that an earlier attempt of this
+ * request has created already have their places.
+ * @throws {BerthError} for the first guest without a place: `resource_exhausted`, `host_offline` and other reasons
  */
 async function holdRoom(
   fleet: Fleet,
@@ -116,7 +116,7 @@ async function holdRoom(
   }
 }
 
-/** Expands the body to those of single creations. @throws {BerthError} `missing_field` */
+/** Converts the body of a batch to the bodies of single creations. @throws {BerthError} `missing_field` */
 function expand({ containers, count, ...body }: BatchCreate): CreateBody[] {
   if (containers !== undefined) return containers
   const { name, template_id } = body
@@ -125,7 +125,7 @@ function expand({ containers, count, ...body }: BatchCreate): CreateBody[] {
   return Array.from({ length: count }, (_, index) => ({ ...body, template_id, name: `${name}-${index + 1}` }))
 }
 
-/** Adds the index of the creation to an error. */
+/** Adds the index of the creation to an error that `check` throws. */
 function located<T>(index: number, check: () => T): T {
   try {
     return check()
@@ -137,7 +137,7 @@ function located<T>(index: number, check: () => T): T {
   }
 }
 
-/** Refuses addresses and ports that several would share. @throws {BerthError} `invalid_field` */
+/** Rejects an address or host port that several of the containers request. @throws {BerthError} `invalid_field` */
 function refuseSharedPlaces({ view }: Fleet, planned: readonly PlannedCreation[]): void {
   const addresses = planned.flatMap(({ spec }) => [...spec.publicIpv4s, ...spec.ipv6Addresses])
   const twice = addresses.find((address, index) => addresses.indexOf(address) !== index)
@@ -151,8 +151,8 @@ function refuseSharedPlaces({ view }: Fleet, planned: readonly PlannedCreation[]
 }
 
 /**
- * Refuses names in use, except those that this batch has taken before it was repeated. @throws {BerthError}
- * `name_conflict`, `invalid_field`
+ * Rejects names in use, except those that an earlier attempt of this request has used.
+ * @throws {BerthError} `name_conflict`, `invalid_field`
  */
 async function refuseTaken(fleet: Fleet, names: readonly string[], operationId: string): Promise<void> {
   const lower = names.map((name) => name.toLowerCase())

@@ -49,7 +49,7 @@ export function bootRoute(fleet: Fleet): Route {
     path: '/containers/{id}/boot',
     name: 'changeBoot',
     subUser: 'allowed',
-    scope: reinstallScope, // a system that boots from another image can access the whole disk
+    scope: reinstallScope, // a system booted from an image can access the whole disk
     bound: 'guest',
     audit: 'container.boot',
     tag: 'Containers',
@@ -85,7 +85,7 @@ export function bootRoute(fleet: Fleet): Route {
   })
 }
 
-/** For a sub-user, an image without permission does not exist. @throws {BerthError} `invalid_field` */
+/** Rejects images that a sub-user may not use, as if they did not exist. @throws {BerthError} `invalid_field` */
 function imageOf({ mode, image = '' }: BootBody, { subUser }: Principal): string {
   if (mode === 'cdrom' && image === '') throw invalidField('image', 'image: is required for cdrom')
   if (mode === 'disk' && image !== '') throw invalidField('image', 'image: not allowed for disk')

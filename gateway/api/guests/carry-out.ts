@@ -4,13 +4,13 @@ import type { Fleet, OrderedOperation } from '../../fleet/contract.js'
 import { isEnded, operationStatusOf } from '../../fleet/lists/operation-table.js'
 import { queueOrder, type GuestRequest, type OrderCase } from './queue-order.js'
 
-/** Longest wait for the end; an operation that takes longer continues as a task. */
+/** Maximum time in ms that a request waits for an operation. A longer operation continues as a task. */
 const waitMs = 120_000
 
 /**
- * Lets the agent execute an operation and waits until the view shows its end.
- * @returns the generated or sent password
- * @throws {BerthError} see `awaitDone`
+ * Submits an operation and waits until the fleet view shows its end.
+ * @returns the password that was generated or sent
+ * @throws {BerthError} as `awaitDone`
  */
 export async function carryOut(
   fleet: Fleet,
@@ -23,8 +23,8 @@ export async function carryOut(
 }
 
 /**
- * Waits until the view shows the end of an accepted operation.
- * @throws {BerthError} see `unfinishedError`; or the operation's failure
+ * Waits until the fleet view shows the end of an accepted operation.
+ * @throws {BerthError} as `unfinishedError`, or the failure of the operation
  */
 export async function awaitDone(fleet: Fleet, operation: OrderedOperation): Promise<void> {
   const ended = await fleet.ended(operation, waitMs)
@@ -35,9 +35,7 @@ export async function awaitDone(fleet: Fleet, operation: OrderedOperation): Prom
   if (status === 'failed') throw failureOf(ended.operation)
 }
 
-/**
- * `agent_timeout` with the task's id: the task takes too long, or its host went offline. The agent completes the task.
- */
+/** `agent_timeout` with the id of a task that takes too long or whose host is offline. The agent continues the task. */
 export function unfinishedError({ view }: Fleet, { hostId, operationId }: OrderedOperation): BerthError {
   const why =
     view.findHost(hostId)?.state === 'online'
@@ -55,7 +53,7 @@ const told: ReadonlySet<string> = new Set([
   'snapshot_space_exceeded',
 ])
 
-/** Details of a host's failure are for its operator only: the error has neither its text nor its code. */
+/** Creates the error for a failed task. It omits text and code, because details of a host concern only its operator. */
 function failureOf({ id, errorCode, error }: Operation): BerthError {
   if (errorCode === 'storage_full') return new BerthError('exhausted', errorCode, error)
   if (told.has(errorCode)) return conflict(errorCode, error)

@@ -22,7 +22,7 @@ type ActionBody = Static<typeof ActionBodySchema>
 export interface OrderFields {
   readonly uuid: string
   readonly force: boolean
-  /** True if it lifts a block for abuse: callers bound to guests may not decide that. */
+  /** True to lift a block for abuse. Callers bound to guests may not do that. */
   readonly liftBlock: boolean
 }
 
@@ -31,7 +31,7 @@ export interface ActionDefinition {
   readonly method: 'POST' | 'DELETE'
   readonly scope: string
   readonly summary: string
-  /** True if it accepts `force`. */
+  /** True if requests may contain `force`. */
   readonly forceable?: boolean
   readonly order: (fields: OrderFields) => OrderCase
 }

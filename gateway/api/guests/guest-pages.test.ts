@@ -42,7 +42,7 @@ function rowsOf({ prepared }: Answer<never>): unknown[] {
 
 const guestSteps = fc.record({
   host: fc.integer({ min: 0, max: 1 }),
-  // Ids in several blocks, and at the ends of some.
+  // The ids belong to several blocks, and include first and last ids of blocks.
   id: fc.constantFrom(1, 2, 255, 256, 257, 511, 512, 700, 5000),
   kind: fc.constantFrom('set', 'set', 'delete', 'online', 'offline', 'read' as const),
   status: fc.constantFrom('running', 'stopped'),

@@ -31,17 +31,17 @@ const options = {
   filters: ['name', 'status', 'virtualization', 'template', 'host_id'],
 } as const
 
-/** Answers about guests; the rows of a guest are cached until its displayed data changes. */
+/** Answers of routes that read guests. The row of a guest is cached until its displayed data changes. */
 export interface GuestPages {
-  /** `GET /containers`. */
+  /** Answers `GET /containers`. */
   fullList(caller: Principal, query: object): Promise<Answer<never>>
-  /** `GET /containers/list`. */
+  /** Answers `GET /containers/list`. */
   compactList(caller: Principal, query: object): Promise<Answer<never>>
-  /** `GET /containers/{id}`. */
+  /** Answers `GET /containers/{id}`. */
   detail(caller: Principal, view: GuestView): Promise<Answer<never>>
 }
 
-/** Cached with a guest as its agent reported it, and dropped with it. */
+/** A cached row of a guest. It is attached to the reported guest, and dropped with it. */
 interface CachedRow {
   readonly online: boolean
   readonly hostAddress: string
@@ -52,7 +52,7 @@ interface CachedRow {
 export interface GuestPageParts {
   readonly view: FleetView
   readonly time: TimeFormat
-  /** The sub-users of each guest. */
+  /** Reads the sub-users of each guest. */
   readonly readOwners: () => Promise<OwnerMap>
 }
 
@@ -86,7 +86,7 @@ export function createGuestPages({ view, time, readOwners }: GuestPageParts): Gu
   }
 }
 
-/** Bound callers must not see accounts of others. */
+/** True if the caller may see the sub-users of guests. Bound callers must not see other accounts. */
 function seesOwners(caller: Principal): boolean {
   return !isBound(caller) && coversScope(caller.scopes, 'subuser:read')
 }
@@ -95,7 +95,7 @@ function withOwners(json: string, owners: readonly Owner[]): string {
   return `${json.slice(0, -1)},"owners":${JSON.stringify(owners)}}`
 }
 
-/** Only the provider may see the reason of a suspension. */
+/** True if customers see another row than the provider: the reason of a suspension is hidden from them. */
 function differsForCustomer({ guest }: GuestView): boolean {
   return guest.suspension !== undefined
 }
@@ -123,7 +123,7 @@ type JsonOf = (guest: GuestView) => string
 function listOf(
   view: FleetView,
   { jsonOf, customerJsonOf }: { readonly jsonOf: JsonOf; readonly customerJsonOf: JsonOf },
-  /** Version of the data that rows show in addition to the guests. */
+  /** Returns the version of data that rows show in addition to the guests. */
   extraVersion?: () => number,
 ): GuestPages['fullList'] {
   const whole = new WholeList(view, jsonOf, extraVersion)
@@ -155,7 +155,7 @@ async function select(
   return { items: selection.slice(...range), total: selection.size }
 }
 
-/** Candidates, if the caller is bound or a filter by name leaves at most one; undefined: search the whole table. */
+/** Guests to filter if the caller is bound or the query has a name. `undefined`: search the whole table. */
 function findFew(view: FleetView, caller: Principal, { filters }: ListQuery<GuestField>): GuestView[] | undefined {
   if (isBound(caller)) return boundGuests(view, caller)
   const named = filters.find(({ field }) => field === 'name')

@@ -8,7 +8,7 @@ import { TimeSchema, oneOf } from '../../http/schema.js'
 import { planSshPlace, sshCommand } from './ssh-line.js'
 import { suspensionRow, suspensionRowFields } from './suspension-row.js'
 
-/** Shown in place of a password. */
+/** Shown instead of a stored password. */
 const maskedPassword = '********'
 
 export const GuestStatusSchema = oneOf(guestStatuses, '`unknown`: the host of the container is offline.')
@@ -39,7 +39,7 @@ const ioMbps = Type.Integer({ description: 'MB/s. 0: unlimited.' })
 const iops = Type.Integer({ description: 'I/O operations per second. 0: unlimited.' })
 const gbPerMonth = Type.Number({ description: 'GB per month. 0: unlimited.' })
 
-/** A container in the list and in the detail. */
+/** A container as shown in lists and on its own. */
 export const GuestRowSchema = Type.Object(
   {
     id: Type.Integer(),
@@ -134,7 +134,7 @@ export const CompactRowSchema = Type.Pick(GuestRowSchema, ['id', 'uuid', 'name',
 })
 export type CompactRow = Static<typeof CompactRowSchema>
 
-/** @param shown `customer`: without fields that are only for the provider */
+/** Converts a guest to a row. @param shown `customer` omits fields that only the provider may see */
 export function guestRow(view: GuestView, time: TimeFormat, shown: 'all' | 'customer' = 'all'): GuestRow {
   const { guest } = view
   const ssh = planSshPlace(guest, view.hostAddress)
@@ -203,7 +203,7 @@ function limitsRow({ guest }: GuestView) {
 
 const noLimits = GuestLimits.create()
 
-/** Omits fields that most mappings do not have. */
+/** Converts a mapping to a row, without the fields that most mappings do not use. */
 export function portMappingRow(mapping: PortMapping): PortMappingRow {
   const { containerPort, containerPortEnd, hostPort, hostPortEnd } = mapping
   return {

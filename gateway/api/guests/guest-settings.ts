@@ -10,11 +10,11 @@ type Context = Pick<RequestContext<unknown, unknown, unknown>, 'headers' | 'audi
 
 export interface SettingOrder {
   readonly change: NonNullable<ChangeSettingRequest['change']>
-  /** Detail of the audit entry. */
+  /** Text for the audit entry. */
   readonly detail: string
-  /** Revision that the guest must have; 0: any. If-Match wins over it. */
+  /** Revision that the guest must have. 0: any revision. An If-Match header takes precedence. */
   readonly ifRevision?: number
-  /** For an added mapping: ports that all mappings of the container may have; undefined: as many as its host allows. */
+  /** Maximum number of ports in all mappings after one is added. `undefined`: only the host's limit applies. */
   readonly portLimit?: number | undefined
 }
 
@@ -25,8 +25,8 @@ export interface ChangedSetting {
 }
 
 /**
- * Changes a setting of the request's container; resolves once the view shows it.
- * @throws {BerthError} `precondition_failed`, `host_offline`, and the agent's own
+ * Changes a setting of the request's container, and waits until the fleet view shows the change.
+ * @throws {BerthError} `precondition_failed`, `host_offline`, and errors of the agent
  */
 export async function changeSetting(
   fleet: Fleet,
@@ -48,7 +48,7 @@ export async function changeSetting(
   return { guest: changed, firewall: answer.firewall }
 }
 
-/** Data of an update's answer, when fields were ignored. */
+/** Data in the answer to an update if fields were ignored. */
 export const UpdatedSchema = Type.Optional(
   Type.Object(
     {
@@ -61,10 +61,10 @@ export const UpdatedSchema = Type.Optional(
 )
 type SettingsAnswer = Answer<{ ignored: string[] }>
 
-/** Most names of unknown fields to report. */
+/** Maximum number of ignored fields that an answer lists. */
 const maxIgnored = 50
 
-/** @param schema of the body */
+/** @param schema schema of the request's body */
 export function updatedAnswer(message: string, body: object, schema: TObject): SettingsAnswer {
   const unknown = Object.keys(body).filter((name) => !Object.hasOwn(schema.properties, name))
   if (unknown.length === 0) return { message }
@@ -74,7 +74,7 @@ export function updatedAnswer(message: string, body: object, schema: TObject): S
 export const nothingToChange = 'nothing to change'
 
 /**
- * Handles an update without known fields: checks it like any other, but sends nothing.
+ * Handles an update that contains no known field: checks its conditions, but sends nothing to the agent.
  * @throws {BerthError} `precondition_failed`
  */
 export async function leaveSetting(fleet: Fleet, context: Context): Promise<void> {
@@ -83,7 +83,7 @@ export async function leaveSetting(fleet: Fleet, context: Context): Promise<void
   await checkIfMatch(fleet, guest.uuid, context)
 }
 
-/** Lists the fields that a request sent, for an audit entry. */
+/** Describes the fields that a request contains, for an audit entry. */
 export function describeFields(body: object): string {
   const sent = Object.entries(body).filter(([, value]) => value !== undefined)
   return sent.map(([field, value]) => `${field} ${String(value)}`).join(', ') || 'nothing'

@@ -63,7 +63,7 @@ describe('name lookups', () => {
   })
 })
 
-/** 192.0.2.7 for questions of type A, nothing for others. Source: RFC 1035, section 4.1 */
+/** Answers a DNS query: 192.0.2.7 for type A, no records for other types. Source: RFC 1035, section 4.1 */
 function answerTo(query: Buffer): Buffer {
   const end = query.indexOf(0, 12) + 5
   const isA = query.readUInt16BE(end - 4) === 1

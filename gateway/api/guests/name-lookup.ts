@@ -3,13 +3,13 @@ import { readFile } from 'node:fs/promises'
 
 export interface NameLookupOptions {
   readonly timeoutMs: number
-  /** How long an answer is used again, also an empty one. */
+  /** Time in ms for which an answer is reused, including an empty one. */
   readonly keepMs: number
-  /** Names at a time: the oldest are dropped. */
+  /** Maximum number of names whose answers are stored. The oldest are dropped first. */
   readonly keep: number
-  /** Default: the name servers of this machine. */
+  /** Addresses of name servers. Default: the servers that this system uses. */
   readonly servers?: readonly string[]
-  /** Default: /etc/hosts. */
+  /** Path of the hosts file. Default: /etc/hosts. */
   readonly hostsFile?: string
 }
 
@@ -19,15 +19,15 @@ interface Answer {
 }
 
 /**
- * Resolves names through DNS, without the threads that `dns.lookup` shares with files and passwords: an outage of the
- * name servers blocks nothing else. Each name is looked up once at a time. /etc/hosts comes first.
+ * Resolves names with the hosts file and DNS. Unlike `dns.lookup`, it does not use the thread pool, so that an outage
+ * of the name servers blocks nothing else. Concurrent look-ups of a name share one query.
  */
 export class NameLookup {
   readonly #answers = new Map<string, Answer>()
 
   constructor(private readonly options: NameLookupOptions) {}
 
-  /** @returns [] where the name is not known or the answer takes too long */
+  /** @returns [] if the name is not known, or the answer takes too long */
   resolve(name: string): Promise<string[]> {
     const nowMs = performance.now()
     const known = this.#answers.get(name)
@@ -41,7 +41,7 @@ export class NameLookup {
     return answer.addresses
   }
 
-  /** Ends after `timeoutMs`, whatever the name servers do. */
+  /** Looks up a name for at most `timeoutMs`. */
   async #query(name: string): Promise<string[]> {
     const { timeoutMs, servers, hostsFile = '/etc/hosts' } = this.options
     const listed = findInHosts(await readFile(hostsFile, 'utf8').catch(() => ''), name)
@@ -58,7 +58,7 @@ export class NameLookup {
   }
 }
 
-/** Source: hosts(5) */
+/** Finds the addresses of a name in a hosts file. Source: hosts(5) */
 function findInHosts(text: string, name: string): string[] {
   const rows = text.split('\n').map((line) => line.replace(/#.*/, '').trim().split(/\s+/))
   return rows.flatMap(([address = '', ...names]) =>

@@ -1,13 +1,13 @@
 import { parseAddress } from '../../../shared/addresses.js'
 import { isPrivateAddress, isReachableName } from '../../../shared/host-name.js'
 
-/** Facts about the address that customers are given for a guest. */
+/** The address that customers see for a guest, and facts to check it. */
 export interface ShownAddress {
-  /** Address of the guest, or the one that its mapping names; "": the public address of the host is shown. */
+  /** Address of the guest or of its mapping. "": the host's public address is shown. */
   readonly own: string
-  /** Public address of the host; "": not known. */
+  /** Public address of the host. "": not known. */
   readonly host: string
-  /** Addresses that `host` resolves to, if it is a name. */
+  /** Addresses of the host if its public address is a name. */
   readonly resolved: readonly string[]
   /** Addresses of all interfaces of the host. */
   readonly hostAddresses: readonly string[]
@@ -32,10 +32,10 @@ export interface AddressVerdict {
 const ok: AddressVerdict = { state: 'ok', code: '' }
 const failed = (code: AddressCode): AddressVerdict => ({ state: 'failed', code })
 
-/** True if the shown address leads to the host, as far as the gateway can tell. */
+/** Checks whether the address that customers see leads to the host, as far as the gateway can know. */
 export function planAddressStep(shown: ShownAddress): AddressVerdict {
   const { own, host, resolved, hostAddresses, otherHosts } = shown
-  // The agent checks that these addresses belong to the host.
+  // The agent has checked that this address belongs to the host.
   if (own !== '') return isReachableName(own) ? ok : failed('public_address_loopback')
   if (host === '') return failed('public_address_missing')
   const addresses = parseAddress(host) ? [host] : resolved.flatMap((text) => parseAddress(text)?.text ?? [])

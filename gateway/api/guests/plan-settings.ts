@@ -4,7 +4,7 @@ import { checkTrafficLimit } from '../../../shared/network-limits.js'
 import type { GuestLimits } from '../../../proto/gen/berth/agent/v1/guest.js'
 import type { TrafficLimitChange } from '../../../proto/gen/berth/agent/v1/network.js'
 
-/* Converts request fields to settings, for creations and changes; undefined: not sent. */
+/* Converts request fields to settings, for creations and changes. `undefined`: the field was not sent. */
 
 type RateName = 'networkDownMbps' | 'networkUpMbps' | 'ioReadMbps' | 'ioWriteMbps'
 type RequestsName = 'ioReadIops' | 'ioWriteIops'
@@ -20,10 +20,7 @@ export interface RateBody {
   readonly io_speed_mbps?: number
 }
 
-/**
- * The split fields win over the legacy ones, which set both directions; but a legacy limit wins over a split field of
- * 0.
- */
+/** Converts rates. A legacy field sets both directions, unless the field of a direction has another value than 0. */
 export function planRates(body: RateBody): { [Name in RateName | RequestsName]: number | undefined } {
   const { network_bw_mbps: bandwidth, io_speed_mbps: speed } = body
   return {
@@ -36,12 +33,12 @@ export function planRates(body: RateBody): { [Name in RateName | RequestsName]: 
   }
 }
 
-/** Clients that only know the legacy field send 0 for the others, without meaning unlimited. */
+/** A rate of 0 does not mean unlimited if a legacy field is sent: clients that use it send 0 in the other fields. */
 function rateOf(split: number | undefined, legacy: number | undefined): number | undefined {
   return split || legacy || (split ?? legacy)
 }
 
-/** Rates of a new container: unlimited when not sent. */
+/** Rates of a new container. Rates that were not sent are unlimited. */
 export function planInitialRates(body: RateBody): Pick<GuestLimits, RateName | RequestsName> {
   const { networkDownMbps = 0, networkUpMbps = 0, ioReadMbps = 0, ioWriteMbps = 0, ...iops } = planRates(body)
   return { networkDownMbps, networkUpMbps, ioReadMbps, ioWriteMbps, ...iops }
@@ -71,10 +68,7 @@ export function planTraffic(body: TrafficBody): TrafficLimitChange {
   return { ...numbers, mode, action: body.traffic_action }
 }
 
-/**
- * Canonical addresses.
- * @throws {BerthError} `invalid_field` for a duplicate
- */
+/** Returns addresses in canonical form. @throws {BerthError} `invalid_field` for a duplicate */
 export function planAddresses(field: string, addresses: readonly string[] = []): string[] {
   const canonical = addresses.map((text, index) => {
     const address = parseAddress(text)

@@ -5,22 +5,22 @@ import { operationStatusOf } from '../../fleet/lists/operation-table.js'
 
 export const timelineKinds = ['task', 'change', 'alert', 'policy', 'restart'] as const
 
-/** An event of a container. */
+/** An event in the history of a container. */
 export interface TimelineEntry {
   readonly atMs: number
   readonly kind: (typeof timelineKinds)[number]
-  /** Action of a task or an audit entry, or the type of an alert. */
+  /** Action of the task or audit entry, or type of the alert. */
   readonly action: string
-  /** Status of a task; `success` or `failure` of a change; the severity of an alert. */
+  /** Status of a task, `success` or `failure` of a change, or severity of an alert. */
   readonly status: string
   readonly user: string
-  /** Address of the caller; empty: unknown. */
+  /** Address of the caller. Empty: not known. */
   readonly address: string
   readonly detail: string
   readonly taskId: string
 }
 
-/** Facts about one container by source; a source is empty if the reader lacks its permission. */
+/** Events of a container by their source. A source is empty if the reader may not see it. */
 export interface TimelineSources {
   readonly operations: readonly OperationView[]
   readonly audit: readonly AuditRecord[]
@@ -28,8 +28,8 @@ export interface TimelineSources {
 }
 
 /**
- * Merges all sources into one list, the newest first. A submitted operation appears once: as its task, with the address
- * of its audit entry.
+ * Merges all sources, newest first. A submitted operation appears once, as its task, with the address of its audit
+ * entry.
  */
 export function planTimeline({ operations, audit, alerts }: TimelineSources, limit: number): TimelineEntry[] {
   const ordered = new Map(audit.map((record) => [taskOf(record), record]))
@@ -42,12 +42,12 @@ export function planTimeline({ operations, audit, alerts }: TimelineSources, lim
   return entries.sort((a, b) => b.atMs - a.atMs).slice(0, limit)
 }
 
-/** A ticket for a console that is opened next, which has a separate entry. */
+/** True for a ticket of a console. The console itself has a separate audit entry. */
 function isPrelude({ action, success }: AuditRecord): boolean {
   return action === 'console.ticket' && success
 }
 
-/** The task that an entry names; empty: none. See `queueOrder`. */
+/** Returns the id of the task that an audit entry mentions (see `queueOrder`). Empty: it mentions none. */
 function taskOf({ detail }: AuditRecord): string {
   return /\btask ([\w-]{1,64})$/.exec(detail)?.[1] ?? ''
 }
@@ -66,7 +66,7 @@ function taskEntry({ operation }: OperationView, ordered: AuditRecord | undefine
   }
 }
 
-/** The agent stops guests by policy, and restarts guests that ended by themselves or with their host. */
+/** Kind of a task. Tasks of `system` are stops by policy, and restarts of guests that ended unexpectedly. */
 function kindOf(action: string, user: string): TimelineEntry['kind'] {
   if (user === securityUser) return 'alert'
   if (user !== 'system') return 'task'

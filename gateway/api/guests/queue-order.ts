@@ -9,7 +9,7 @@ import type { QueuedSchema } from '../tasks/task-row.js'
 export type OrderCase = SubmitOperationRequest['order']
 export type GuestRequest = RequestContext<unknown, unknown, unknown> & Subjects['guest']
 
-/** Submits an operation on the request's container; the view shows it when this resolves. */
+/** Submits an operation on the request's container and waits until the fleet view shows it. */
 export async function queueOrder(
   fleet: Fleet,
   context: GuestRequest,
@@ -29,7 +29,7 @@ export async function queueOrder(
   return { data, sshPassword }
 }
 
-/** A task that an agent began at once still counts as queued. */
+/** Status for the answer. A task that the agent has started already still counts as queued. */
 function queuedStatusOf(operation: Operation): Static<typeof QueuedSchema>['status'] {
   const status = operationStatusOf(operation)
   return status === 'running' ? 'pending' : status

@@ -68,12 +68,12 @@ export function reinstallRoute(fleet: Fleet): Route {
   })
 }
 
-/** For a sub-user, an image without permission does not exist. @throws {BerthError} `invalid_field` */
+/** Rejects images that a sub-user may not use, as if they did not exist. @throws {BerthError} `invalid_field` */
 function refuseOtherImages({ subUser }: Principal, templateId: string): void {
   if (subUser?.images && !subUser.images.has(templateId)) throw noTemplate()
 }
 
-/** @returns the operation for a guest. @throws {BerthError} `invalid_field`, `missing_field` */
+/** @returns a function that creates the operation for a guest @throws {BerthError} `invalid_field`, `missing_field` */
 export function planReinstall(view: FleetView, body: ReinstallBody, caller: Principal): (uuid: string) => OrderCase {
   const { template_id: templateId, force = false } = body
   checkTemplate(view, templateId)

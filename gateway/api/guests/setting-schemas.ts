@@ -5,11 +5,11 @@ import { numeric, trimmed } from '../../http/normalize.js'
 import { interfacePattern } from '../../http/pattern-rules.js'
 import { oneOf } from '../../http/schema.js'
 
-/* Request fields of a container's settings, the same at its creation and later. */
+/* Request fields of a container's settings, for creations and changes. */
 
 const optional = Type.Optional
 
-/** An optional integer. */
+/** Schema of an optional integer. */
 export function integerWithin(range: { min: number; max: number }, description?: string): TOptional<TInteger> {
   const bounds = { minimum: range.min, maximum: range.max }
   return optional(Type.Integer({ ...bounds, ...(description === undefined ? {} : { description }) }))
@@ -25,7 +25,7 @@ export const HostIpSchema = Type.String({
 })
 export const ProtocolSchema = oneOf(['tcp', 'udp'])
 
-/** A requested port mapping. */
+/** A port mapping in a request. */
 export const MappingBodySchema = Type.Object(
   {
     protocol: optional(oneOf(['tcp', 'udp'], 'Default: `tcp`.')),
@@ -116,7 +116,7 @@ export const ipv4Fields = {
   ),
 }
 
-/** Also the fields of `POST …/ipv6`. */
+/** Fields that select IPv6 addresses, for creations and `POST …/ipv6`. */
 export const ipv6ListFields = {
   ipv6_count: addressCount('Number of addresses taken from the prefix, in addition to `ipv6_addresses`.'),
   ipv6_addresses: optional(
@@ -126,7 +126,7 @@ export const ipv6ListFields = {
   ),
 }
 
-/** An interface of the host. */
+/** Name of a network interface of the host. */
 export const InterfaceSchema = optional(
   Type.String({
     ...trimmed,
@@ -136,6 +136,6 @@ export const InterfaceSchema = optional(
   }),
 )
 
-/** An optional address. */
+/** Schemas of optional addresses. */
 export const OptionalIpv4Schema = optional(Type.String({ format: 'ipv4', description: 'Empty: no address.' }))
 export const OptionalIpv6Schema = optional(Type.String({ format: 'ipv6', description: 'Empty: no address.' }))

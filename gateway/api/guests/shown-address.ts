@@ -4,17 +4,17 @@ import type { FleetView, GuestView } from '../../fleet/contract.js'
 import { NameLookup } from './name-lookup.js'
 import { planAddressStep, type AddressVerdict } from './plan-address-step.js'
 
-/** The address that customers are given for a port of a guest, and whether it leads to the host. */
+/** The address that customers see for a port of a guest, and whether it leads to the host. */
 export interface JudgedAddress {
-  /** "": not known. */
+  /** Address or name. "": not known. */
   readonly address: string
   readonly verdict: AddressVerdict
 }
 
-/** Customers decide how often names are looked up: each name is asked for once in a while. */
+/** Customers can trigger look-ups. Answers are therefore cached. */
 const names = new NameLookup({ timeoutMs: 2000, keepMs: 30_000, keep: 1000 })
 
-/** @param found result of the agent, which is not trusted */
+/** Selects and checks the address that customers see. @param found result of the agent, which is not trusted */
 export async function judgeAddress(
   view: FleetView,
   { hostId, hostAddress }: GuestView,

@@ -72,7 +72,7 @@ export function quotaRoute(fleet: Fleet): Route {
   })
 }
 
-/** The space is the provider's: customers cannot give themselves more. @throws {BerthError} `insufficient_scope` */
+/** Rejects changes by customers: the provider decides about the space. @throws {BerthError} `insufficient_scope` */
 function checkMaySetSpace(caller: Principal): void {
   const field = 'space_limit_bytes'
   if (isBound(caller))
@@ -83,7 +83,7 @@ function checkMaySetSpace(caller: Principal): void {
     )
 }
 
-/** Agents that do not know a limit of space still get the number. @throws {BerthError} `missing_field` */
+/** Parses a quota. Older agents accept it if it has no limit of space. @throws {BerthError} `missing_field` */
 function parseQuota({ snapshot_limit, quota, space_limit_bytes: spaceBytes }: QuotaBody): SettingOrder['change'] {
   const limit = snapshot_limit ?? quota
   if (spaceBytes !== undefined) return { $case: 'snapshotQuota', value: { limit, spaceBytes } }

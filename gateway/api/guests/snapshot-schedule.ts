@@ -14,7 +14,7 @@ import { changeSetting, describeFields } from './guest-settings.js'
 const optional = Type.Optional
 const { snapshotIntervalHours: interval } = limits
 
-/** As the snapshots of a container show it. */
+/** The schedule of a container's snapshots, as the API shows it. */
 export const ScheduleSchema = Type.Object(
   {
     enabled: Type.Boolean(),
@@ -73,7 +73,7 @@ const ScheduleResultSchema = Type.Object(
   { title: 'SnapshotScheduleResult' },
 )
 
-/** Interval and time of a container's scheduled snapshots. */
+/** Route that changes interval and time of a container's scheduled snapshots. */
 export function scheduleRoute(fleet: Fleet): Route {
   return route({
     method: 'POST',

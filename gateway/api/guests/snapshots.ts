@@ -199,7 +199,7 @@ interface GuestSnapshot {
   readonly snapshot: Snapshot
 }
 
-/** The snapshot has the operation's id. It may be deleted already. */
+/** Returns the snapshot that this request took. It has the operation's id, and may be deleted already. */
 function getTaken(view: FleetView, { guest, operationId }: Context): GuestSnapshot {
   const shown = view.findGuest(guest.guest.uuid)
   const snapshot = shown?.guest.snapshots.find(({ id }) => id === operationId)
@@ -211,7 +211,7 @@ function listVisible(view: FleetView, caller: Principal, time: TimeFormat): Snap
   return sorted(guestsOf(caller, view)).map((found) => snapshotRow(found, time))
 }
 
-/** Newest first. */
+/** Lists the snapshots of guests, newest first. */
 function sorted(guests: Iterable<GuestView>): GuestSnapshot[] {
   const found = [...guests].flatMap((view) =>
     [...view.guest.snapshots].reverse().map((snapshot) => ({ view, snapshot })),

@@ -1,19 +1,20 @@
 import type { Guest } from '../../../proto/gen/berth/agent/v1/guest.js'
 import { isReachableName, parseHostName } from '../../../shared/host-name.js'
 
-/** Address and port for SSH to a guest from outside. */
+/** Address and port at which SSH of a guest is reachable from outside. */
 export interface SshPlace {
-  /** "": no port leads to SSH, or no reachable address is known. */
+  /** "": SSH is not reachable, or the address is not known. */
   readonly host: string
-  /** 0: there is none. */
+  /** 0: SSH is not reachable. */
   readonly port: number
 }
 
 type ReachableGuest = Pick<Guest, 'publicIpv4s' | 'ipv6Addresses' | 'sshPort' | 'portMappings'>
 
 /**
- * The guest's IPv4 address, else the host's port that leads to SSH, else the guest's IPv6 address.
- * @param hostAddress public address of its host; "": not known
+ * Selects the guest's public IPv4 address, otherwise the mapping of SSH at the host, otherwise the guest's IPv6
+ * address.
+ * @param hostAddress public address of the host; "": not known
  */
 export function planSshPlace(guest: ReachableGuest, hostAddress: string): SshPlace {
   const [own] = guest.publicIpv4s
@@ -23,7 +24,7 @@ export function planSshPlace(guest: ReachableGuest, hostAddress: string): SshPla
   return ownIpv6 === undefined ? { host: '', port: 0 } : place(ownIpv6, 22)
 }
 
-/** The address that the mapping of SSH names; "": the mapping is valid for every address of the host. */
+/** Host address of the mapping of SSH. "": the mapping uses all addresses of the host. */
 function mappedAddress({ portMappings, sshPort }: ReachableGuest): string {
   const mapping = portMappings.find(
     ({ protocol, hostPort, hostPortEnd }) =>
@@ -32,13 +33,13 @@ function mappedAddress({ portMappings, sshPort }: ReachableGuest): string {
   return mapping?.hostIp ?? ''
 }
 
-/** Users paste this command, so only valid addresses reported by agents may become part of it. */
+/** Checks the address, because agents report it and users paste the resulting command into a shell. */
 function place(text: string, port: number): SshPlace {
   const host = parseHostName(text)
   return { host: host !== undefined && isReachableName(host) ? host : '', port }
 }
 
-/** "": SSH is not reachable from outside, or its address is not known. */
+/** Command for users to connect by SSH. "": SSH is not reachable, or its address is not known. */
 export function sshCommand({ host, port }: SshPlace): string {
   if (host === '' || port === 0) return ''
   return port === 22 ? `ssh root@${host}` : `ssh -p ${port} root@${host}`

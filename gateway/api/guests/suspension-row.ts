@@ -7,7 +7,7 @@ import { oneOf, TimeSchema } from '../../http/schema.js'
 
 const policyNames = ['suspended', 'expired', 'traffic', 'security'] as const
 
-/** Fields of a container's row that describe its suspension. */
+/** Fields of a container's row that describe why it is blocked. */
 export const suspensionRowFields = {
   policy: Type.Optional(oneOf(policyNames, 'First reason why the container is blocked. If absent: not blocked.')),
   suspended_mode: Type.Optional(oneOf(suspensionModes)),
@@ -22,7 +22,7 @@ export const suspensionRowFields = {
 }
 type SuspensionRow = Static<TObject<typeof suspensionRowFields>>
 
-/** @param shown `customer`: without fields that are only for the provider */
+/** @param shown `customer` omits fields that only the provider may see */
 export function suspensionRow(
   { suspension, blocks: [first] }: GuestView['guest'],
   time: TimeFormat,

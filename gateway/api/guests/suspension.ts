@@ -14,7 +14,7 @@ export const suspendScope = 'container:suspend'
 
 const textOf = (description: string) => Type.String({ ...trimmed, pattern: suspensionTextPattern, description })
 
-/** Fields of a suspension, shared with batches. */
+/** Fields of a suspension, for single containers and batches. */
 export const suspensionFields = {
   reason: textOf('Internal reason, not shown to sub-users. At most 500 printable characters on one line.'),
   message: Type.Optional(
@@ -55,7 +55,7 @@ const common = {
   errors: ['invalid_state', 'host_offline', 'agent_timeout'],
 } as const
 
-/** Not available for callers bound to containers: a suspension is directed against them. */
+/** Routes that suspend containers. Callers bound to containers may not use them. */
 export function suspensionRoutes(parts: SuspensionParts): Route[] {
   return [
     route({
@@ -97,7 +97,7 @@ export function planSuspension(
   if (reason === '') throw invalidField('reason', 'reason: must not be empty')
   const untilMs = time.parseField('until', until)
   const value = { reason, message, mode, untilMs }
-  // The detail omits the reason, because customers may read the log of their container.
+  // The reason is omitted, because customers may read the audit log of their container.
   const detail = `mode ${mode}, until ${time.format(untilMs) || 'it is lifted'}`
   return { change: { $case: 'suspend', value }, detail }
 }
@@ -124,17 +124,14 @@ async function changeSuspension(
   return found.guest
 }
 
-/**
- * Refuses bound callers in routes that are otherwise open to them.
- * @throws {BerthError} `insufficient_scope`
- */
+/** Rejects bound callers, in routes that also serve other actions. @throws {BerthError} `insufficient_scope` */
 export function refuseBoundCaller(caller: Principal): void {
   if (isBound(caller))
     throw new BerthError('forbidden', 'insufficient_scope', 'not available for callers that are bound to containers')
 }
 
 /**
- * Keeps a customer from restoring a suspended container's backup onto another container.
+ * Prevents customers from restoring a backup of a suspended container onto another container.
  * @throws {BerthError} `policy_blocked`
  */
 export function refuseSuspendedSource(view: FleetView, caller: Principal, uuid: string): void {

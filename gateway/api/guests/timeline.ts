@@ -39,11 +39,11 @@ export interface TimelineDeps {
   readonly view: FleetView
   readonly audit: AuditStore
   readonly time: TimeFormat
-  /** ms since 1970. */
+  /** Returns the present time in ms since 1970. */
   readonly now: () => number
 }
 
-/** Events of a container, from all sources that the caller may see. */
+/** Route that lists the events of a container from all sources that the caller may see. */
 export function timelineRoute(deps: TimelineDeps): Route {
   return route({
     method: 'GET',
@@ -78,7 +78,7 @@ async function readSources({ view, audit, now }: TimelineDeps, caller: Principal
   }
 }
 
-/** Callers without permission for the log see only their own actions. */
+/** Reads audit entries. Callers without permission for the audit log see only their own actions. */
 async function readAudit(
   { audit, now }: Pick<TimelineDeps, 'audit' | 'now'>,
   { ref, scopes }: Principal,

@@ -2,14 +2,14 @@ import { guestsOf, isBound, type Principal } from '../../access/principal.js'
 import type { FleetView, GuestView } from '../../fleet/contract.js'
 import { countGuests, type GuestCounts } from '../../fleet/guest-status.js'
 
-/* The part of the fleet that a caller may see, for routes with `bound: 'own'`. */
+/* The part of the fleet that a caller may see, in routes with `bound: 'own'`. */
 
-/** Hidden from bound callers, as warnings may name any container. */
+/** Warnings that a caller may see. Bound callers see none, because warnings may name any container. */
 export function visibleWarnings(caller: Principal, warnings: readonly string[]): string[] {
   return isBound(caller) ? [] : [...new Set(warnings)]
 }
 
-/** Guests of a bound caller, ordered by id. */
+/** Guests that a bound caller may see, ordered by id. */
 export function boundGuests(view: FleetView, caller: Principal): GuestView[] {
   return sortedById(guestsOf(caller, view))
 }
@@ -20,7 +20,7 @@ export function visibleGuestsOf(view: FleetView, caller: Principal, hostId: stri
   return boundGuests(view, caller).filter((guest) => guest.hostId === hostId)
 }
 
-/** Counts guests of one host that the caller may see; default: of all hosts. */
+/** Counts the guests that the caller may see, on one host or on all hosts. */
 export function countVisible(view: FleetView, caller: Principal, hostId?: string): GuestCounts {
   if (!isBound(caller)) return view.countGuests(hostId)
   return countGuests(hostId === undefined ? boundGuests(view, caller) : visibleGuestsOf(view, caller, hostId))

@@ -18,7 +18,7 @@ describe('WholeList', () => {
     const rowsByTurn = new Map<number, number>()
     const list = new WholeList(view, ({ guest }) => {
       rowsByTurn.set(turn, (rowsByTurn.get(turn) ?? 0) + 1)
-      // Each row needs a whole time slice.
+      // Rendering one row takes longer than a time slice.
       for (const until = performance.now() + 4; performance.now() < until;);
       return String(guest.id)
     })

@@ -11,11 +11,11 @@ interface RenderedBlock {
   readonly piece: Piece
 }
 
-/** Number of blocks that are built in one turn of the event loop. */
+/** Number of blocks that may be rendered in one turn of the event loop. */
 const fewBlocks = 2
 const mostRounds = 20
 
-/** The list of all guests as bytes; a change rebuilds only its block. */
+/** The rendered list of all guests. A change of a guest renders only its block again. */
 export class WholeList {
   readonly #made = new WeakMap<GuestBlock, RenderedBlock>()
   readonly #making = new SingleFlight()
@@ -25,18 +25,18 @@ export class WholeList {
   constructor(
     private readonly view: FleetView,
     private readonly jsonOf: (guest: GuestView) => string,
-    /** Version of the data that rows show in addition to the guests. */
+    /** Returns the version of data that rows show in addition to the guests. */
     private readonly extraVersion: () => number = () => 0,
   ) {}
 
   async read(): Promise<Answer<never>> {
     if (this.#version === this.#versionOf(this.view.guestsVersion)) return this.#answer
-    // Shared by concurrent readers; `#assemble` rebuilds blocks that changed after they were made.
+    // Concurrent readers share the rendering. `#assemble` renders blocks that have changed since then.
     await this.#making.run(() => inSlices(this.#makeStale()))
     return this.#assemble()
   }
 
-  /** Repeats for blocks that change meanwhile, fewer each time; the last few are left to `#assemble`. */
+  /** Renders changed blocks until only a few are left for `#assemble`. Blocks can change again meanwhile. */
   *#makeStale(): Generator<void, void> {
     for (let round = 0; round < mostRounds; round++) {
       const stale = this.view.guestBlocks.filter(

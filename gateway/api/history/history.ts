@@ -10,7 +10,7 @@ import { oneOf, TimeSchema } from '../../http/schema.js'
 
 type Range = 'day' | 'month' | 'year'
 
-/** Steps of each range: agents send no more. */
+/** Length and maximum number of steps of each range. Agents do not send more steps. */
 const steps: Readonly<Record<Range, { readonly seconds: number; readonly most: number }>> = {
   day: { seconds: 60, most: 1440 },
   month: { seconds: 3600, most: 744 },
@@ -57,7 +57,7 @@ export interface HistoryDeps {
   readonly time: TimeFormat
 }
 
-/** Usage over time, which the agent of the host records. */
+/** Routes that read the recorded usage of hosts and containers. */
 export function historyRoutes({ fleet, time }: HistoryDeps): Route[] {
   return [
     route({
@@ -120,7 +120,7 @@ function historyRow(history: History | undefined, range: Range, time: TimeFormat
   return { range, step_seconds: seconds, points }
 }
 
-/** Rounded; null for missing or impossible values of an agent. */
+/** Rounds a value. null: an agent sent no value, or an impossible one. */
 function known(value: number | undefined, decimals: number): number | null {
   if (value === undefined || !Number.isFinite(value) || value < 0) return null
   return Math.round(value * decimals) / decimals

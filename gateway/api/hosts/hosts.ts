@@ -231,7 +231,7 @@ async function changeHost(
   return { message, data: getRow({ view: fleet.view, time }, caller, params.id) }
 }
 
-/** Takes only the known fields of a body. */
+/** Selects the documented fields of a body. */
 function pick({ name, address, draining, public_address: publicAddress }: Static<typeof ChangeBodySchema>): HostChange {
   return {
     ...(name === undefined ? {} : { name }),
@@ -248,7 +248,7 @@ function getRow({ view, time }: { view: FleetView; time: TimeFormat }, caller: P
   return hostRow(host, { caller, containers: countVisible(view, caller, hostId).total, time })
 }
 
-/** Counts a host's containers that the caller may see. */
+/** Returns a function that counts the containers of a host that the caller may see. */
 function containerCounter(view: FleetView, caller: Principal): (hostId: string) => number {
   if (!isBound(caller)) return (hostId) => view.countGuests(hostId).total
   const own = boundGuests(view, caller)

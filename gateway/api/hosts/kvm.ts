@@ -1,7 +1,7 @@
 import { Type, type Static } from 'typebox'
 import { Capabilities, type HostDescription } from '../../../proto/gen/berth/agent/v1/host.js'
 
-/** How a host runs virtual machines, or the reason why it does not. */
+/** Fields that say how a host runs virtual machines, or why it does not. */
 export const kvmFields = {
   kvm: Type.Boolean(),
   kvm_acceleration: Type.String(),

@@ -120,7 +120,7 @@ function countOne({ state }: HostView) {
   return { total: 1, online: state === 'online' ? 1 : 0 }
 }
 
-/** @throws {BerthError} `host_offline` for a host that never reported */
+/** @throws {BerthError} `host_offline` if the host has never reported */
 function hostInfo(host: HostView): Static<typeof HostInfoSchema> {
   const { metrics } = host
   if (metrics === undefined) throw neverReported()
@@ -148,7 +148,7 @@ function hostInfo(host: HostView): Static<typeof HostInfoSchema> {
   }
 }
 
-/** @throws {BerthError} `host_offline` for a host that never reported */
+/** @throws {BerthError} `host_offline` if the host has never reported */
 function hostReport(host: HostView, caller: Principal, now: string): Static<typeof HostReportSchema> {
   const { description, metrics } = host
   if (description === undefined) throw neverReported()

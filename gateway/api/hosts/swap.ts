@@ -47,7 +47,7 @@ type SwapBody = Static<typeof SwapBodySchema>
 const common = { path: '/swap', tag: 'Settings', query: HostQuerySchema, data: SwapSchema } as const
 const agentErrors = ['host_offline', 'agent_timeout']
 
-/** The host's swap; only Berth's own file can be changed, next to other swap of the host. */
+/** Routes for the swap of a host. Only Berth's own swap file can be changed. */
 export function swapRoutes(fleet: Fleet): Route[] {
   return [
     route({
@@ -110,7 +110,7 @@ function describeSwap({ action = 'resize', size_mb: sizeMb }: SwapBody): string 
   return sizeMb === undefined ? action : `${action}, ${sizeMb} MB`
 }
 
-/** @throws {BerthError} the agent's refusal or failure */
+/** @throws {BerthError} if the agent rejects the change or fails */
 async function changeSwap(
   fleet: Fleet,
   { operationId, caller }: RequestContext<unknown, unknown, unknown>,

@@ -1,7 +1,6 @@
 import { Type } from 'typebox'
 import { route, type Route } from '../../http/route.js'
 
-/** The version of the gateway. */
 export function versionRoute(version: string): Route {
   return route({
     method: 'GET',

@@ -129,7 +129,7 @@ function addRoute({ fleet, customImages }: CustomImageParts): Route {
       const { more, unsettled } = await onHosts(fleet, context, hostsOf(fleet, named), (host) =>
         fleet.agent(host).images.addCustomImage(request),
       )
-      if (named === undefined) await customImages.add(request) // at least one host has accepted it
+      if (named === undefined) await customImages.add(request) // at least one host has accepted the image
       const [shown] = holdersOf(fleet.view, request.id, more.hosts[0])
       if (!shown) throw conflict('invalid_state', 'the image was removed in the meantime')
       return { status: 201, message: 'image added', data: imageRow(shown, caller), more, unsettled }
@@ -160,7 +160,7 @@ function removeRoute({ fleet, customImages }: CustomImageParts): Route {
         throw conflict('invalid_state', 'only custom images can be removed')
       const asked = held.map((found) => found.hostId)
       if (hostId === undefined)
-        await customImages.remove(id) // first, since the upkeep would otherwise add it again
+        await customImages.remove(id) // before the hosts: the upkeep adds stored images again
       else await customImages.leaveOut(id, hostId)
       const { more, unsettled } = await onHosts(fleet, context, asked, (host) =>
         fleet.agent(host).images.removeCustomImage({ id }),
@@ -170,7 +170,7 @@ function removeRoute({ fleet, customImages }: CustomImageParts): Route {
   })
 }
 
-/** The named host, or else all that have joined. @throws {BerthError} `invalid_field`, `host_offline` */
+/** Returns the named host or all hosts that have joined. @throws {BerthError} `invalid_field`, `host_offline` */
 function hostsOf({ view }: Fleet, hostId: string | undefined): string[] {
   const joined = view.hosts().filter(({ state }) => state !== 'pending')
   return hostId === undefined && joined.length > 0 ? joined.map(({ id }) => id) : [chooseHost(view, hostId).id]

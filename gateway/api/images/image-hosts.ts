@@ -7,7 +7,7 @@ import type { RequestContext } from '../../http/route.js'
 import { FailedSchema, orderEach, type PartsDone } from '../guests/batch-parts.js'
 import { getNamedHost } from '../host-choice.js'
 
-/* Each host has its own images: a request applies to the named host, or to all hosts that have the image. */
+/* Each host has its own images. A request applies to the named host, or to all hosts that have the image. */
 
 const HostIdSchema = Type.Optional(
   Type.String({
@@ -23,7 +23,7 @@ export const IdSchema = Type.String({
   description: 'Id of an image, see `GET /images`: lower-case letters, digits, "." and "-".',
 })
 
-/** Fields in addition to the message. */
+/** Fields of an answer in addition to its message. */
 export const doneFields = {
   hosts: Type.Array(Type.String(), { description: 'Ids of the hosts on which the action succeeded.' }),
   failed: Type.Array(FailedSchema, { description: 'Hosts on which the action failed, by id.' }),
@@ -35,10 +35,7 @@ export interface DoneOnHosts<Result> {
   readonly unsettled: boolean
 }
 
-/**
- * The template on each selected host.
- * @throws {BerthError} `not_found`; `invalid_field` for an unknown host
- */
+/** Finds the template on each selected host. @throws {BerthError} `not_found`, `invalid_field` for an unknown host */
 export function holdersOf(view: FleetView, templateId: string, hostId: string | undefined): TemplateView[] {
   if (hostId !== undefined) getNamedHost(view, hostId)
   const found = [...view.templates()].filter(
@@ -48,10 +45,7 @@ export function holdersOf(view: FleetView, templateId: string, hostId: string | 
   return found
 }
 
-/**
- * Calls each host; the view shows the results when this resolves.
- * @throws if no host succeeded
- */
+/** Sends a request to each host, and waits until the fleet view shows the results. @throws if it fails on all hosts */
 export async function onHosts<Result extends { readonly revision: number }>(
   fleet: Fleet,
   context: Pick<RequestContext<unknown, unknown, unknown>, 'caller' | 'log'>,
@@ -68,7 +62,7 @@ export async function onHosts<Result extends { readonly revision: number }>(
   return { results: done.map(({ result }) => result), more: { hosts, failed }, unsettled }
 }
 
-/** The id in the body, or in the query for clients whose DELETE has no body. @throws {BerthError} `missing_field` */
+/** Reads the id from body or query: some clients send DELETE without a body. @throws {BerthError} `missing_field` */
 export function givenId(
   field: 'template_id' | 'id',
   { query, body }: { readonly query: Ids; readonly body?: Ids | undefined },

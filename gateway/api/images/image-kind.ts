@@ -5,13 +5,13 @@ import { VirtualizationSchema, virtualizationName } from '../guests/guest-row.js
 const imageKinds = ['iso', 'rescue'] as const
 type ImageKind = (typeof imageKinds)[number]
 
-/** Containers are created from images without a kind; images with a kind are booted instead of a disk. */
+/** Kind of an image that is booted instead of a disk. Images without a kind are for new containers. */
 const ImageKindSchema = oneOf(
   imageKinds,
   '`iso`: CD images. `rescue`: rescue systems. If absent: images for new containers.',
 )
 
-/** Fields that describe the purpose of an image. */
+/** Fields that describe the use of an image. */
 export const imageTypeFields = { type: VirtualizationSchema, kind: Type.Optional(ImageKindSchema) }
 
 export function imageTypeRow(virtualization: string): {
@@ -22,7 +22,7 @@ export function imageTypeRow(virtualization: string): {
   return kind ? { type: 'kvm', kind } : { type: virtualizationName(virtualization) }
 }
 
-/** Filters of lists of images. Older clients send the kind as `type`. */
+/** Query fields that filter lists of images. Older clients send the kind as `type`. */
 export const imageTypeFilters = {
   type: oneOf(
     ['lxc', 'kvm', ...imageKinds],
@@ -36,7 +36,7 @@ export interface TypeQuery {
   readonly kind?: ImageKind
 }
 
-/** True if a list shows an image. */
+/** True if an image matches the filters of a list. */
 export function matchesType(virtualization: string, { type, kind }: TypeQuery): boolean {
   return [type, kind].every((wanted) => wanted === undefined || wanted === virtualization)
 }

@@ -65,7 +65,7 @@ function cancelRoute(fleet: Fleet): Route {
       const { id, hostId } = audited(context, givenId('template_id', context))
       const held = holdersOf(fleet.view, id, hostId)
       const running = held.filter(({ template }) => template.downloading)
-      const asked = running.length > 0 ? running : held // the agent knows the present state
+      const asked = running.length > 0 ? running : held // the view may be stale: the agents decide
       const { more, unsettled } = await onHosts(fleet, context, idsOf(asked), (host) =>
         fleet.agent(host).images.cancelImageDownload({ templateId: id }),
       )
@@ -128,7 +128,7 @@ function toggleRoute(fleet: Fleet): Route {
   })
 }
 
-/** The result of one host. */
+/** Result of a download request on one host. */
 interface HostOutcome {
   readonly hostId: string
   readonly task: string
@@ -160,7 +160,7 @@ interface DownloadOrder {
   readonly user: string
 }
 
-/** On several hosts it is not a failure that one already has the image or downloads it. */
+/** Submits a download. A host that already has or downloads the image reports that, instead of an error. */
 async function orderDownload(fleet: Fleet, { hostId, task, templateId, user }: DownloadOrder): Promise<HostOutcome> {
   const order = { $case: 'imageDownload', value: { templateId } } as const
   try {

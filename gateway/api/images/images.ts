@@ -131,7 +131,7 @@ function imageRows(view: FleetView, caller: Principal, query: ImageQuery): Image
 
 type ImageQuery = TypeQuery & { readonly host_id?: string }
 
-/** One row for each id, whichever hosts have it. */
+/** Merges the images of all hosts to one row for each id. */
 function enabledRows(view: FleetView, caller: Principal, query: ImageQuery): EnabledRow[] {
   const { host_id: hostId, type, kind } = query
   if (hostId !== undefined) getNamedHost(view, hostId)
@@ -154,7 +154,7 @@ function enabledRow({ template }: TemplateView): EnabledRow {
   return { id, name, distro, release, arch, variant, description, ...type }
 }
 
-/** The source of a custom image may be secret: callers bound to containers do not see it. */
+/** Converts an image to a row. Bound callers do not see the source of a custom image, which may be secret. */
 export function imageRow({ hostId, template }: TemplateView, caller: Principal): ImageRow {
   const { id, name, distro, release, arch, variant, description, os, source, custom } = template
   const { available, downloading, unsupported, sizeBytes, progress } = template

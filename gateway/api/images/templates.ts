@@ -55,7 +55,7 @@ export function templateRoutes({ view }: { view: FleetView }): Route[] {
   ]
 }
 
-/** One row per id, for all hosts: templates that guests can be created from; for sub-users only available ones. */
+/** Lists the templates for new guests, one row for each id. Sub-users see only templates with an available image. */
 function templateRows(view: FleetView, caller: Principal, hostId: string | undefined): TemplateRow[] {
   if (hostId !== undefined) getNamedHost(view, hostId)
   const rows = new Map<string, TemplateRow>()
@@ -69,12 +69,12 @@ function templateRows(view: FleetView, caller: Principal, hostId: string | undef
   return [...rows.values()].sort((a, b) => (a.id < b.id ? -1 : 1))
 }
 
-/** True if guests are created from it: it is neither a CD nor a rescue system. */
+/** True if guests can be created from the template: it is neither a CD nor a rescue system. */
 export function isOfGuests({ template: { virtualization } }: TemplateView): boolean {
   return virtualization === 'lxc' || virtualization === 'kvm'
 }
 
-/** True if its host may use it for guests of the caller. */
+/** True if the template is enabled, its host supports it, and the caller may use it. */
 export function canBeUsedBy({ subUser }: Principal, { template }: TemplateView): boolean {
   return !template.disabled && template.unsupported === '' && (subUser?.images?.has(template.id) ?? true)
 }

@@ -61,7 +61,7 @@ const AssignedSchema = Type.Object({
 const common = { tag: 'Routing', query: HostQuerySchema } as const
 const agentErrors = ['host_offline', 'agent_timeout']
 
-/** Routes for scanning segments, IPv6 status, and a container's addresses. */
+/** Routes that scan networks for free addresses, report the IPv6 status, and assign addresses to containers. */
 export function addressRoutes(fleet: Fleet): Route[] {
   return [scanRoute(fleet), ipv6StatusRoute(fleet), assignRoute(fleet)]
 }

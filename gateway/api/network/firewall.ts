@@ -46,7 +46,7 @@ const FirewallSchema = Type.Object(
 )
 export type FirewallRow = Static<typeof FirewallSchema>
 
-/** Longest text; a list of ports is limited by the number of ports, not by its length. */
+/** Maximum length of texts. Lists of ports have no shorter limit, because their number of ports is limited. */
 const maxText = 1024
 const text = (description: string, more: object = {}) =>
   optional(Type.String({ ...more, maxLength: maxText, description }))
@@ -63,7 +63,7 @@ const FirewallBodySchema = Type.Object(
           id: text('Id of an existing rule. If omitted, the rule is new.', trimmed),
           ...ruleFields,
           network: optional(oneOf(networks, 'Default: `all`.')),
-          // Not `trimmed`, so that blanks do not become nothing: a rule without source or port matches more.
+          // Text of spaces stays invalid instead of becoming empty: a rule without source or port matches more packets.
           source_ip: text(sourceIp),
           port: text(port, numeric),
           description: text('Description on one line.'),
@@ -135,7 +135,7 @@ function replaceRoute(fleet: Fleet): Route {
 
 type ReplaceContext = RequestContext<unknown, unknown, FirewallBody> & Subjects['guest']
 
-/** Number of attempts to change the firewall when other requests change it meanwhile. */
+/** Maximum number of attempts if other requests change the firewall at the same time. */
 const maxAttempts = 5
 
 async function replaceFirewall(fleet: Fleet, context: ReplaceContext): Promise<ChangedSetting> {
@@ -151,7 +151,7 @@ async function replaceFirewall(fleet: Fleet, context: ReplaceContext): Promise<C
   }
 }
 
-/** The stored firewall, if the request leaves part of it unchanged. */
+/** Reads the stored firewall if the request keeps some part of it. */
 async function findStored(fleet: Fleet, context: ReplaceContext): Promise<GetFirewallResponse | undefined> {
   if (context.body.rules && context.body.default_action) return undefined
   const { hostId, guest } = context.guest
@@ -197,7 +197,7 @@ function planRules(rules: NonNullable<FirewallBody['rules']>): FirewallRule[] {
   }))
 }
 
-/** Refuses unknown fields: a misspelt restriction would make the rule wider. @throws {BerthError} `invalid_field` */
+/** Rejects unknown fields: without a misspelt restriction, a rule matches more. @throws {BerthError} `invalid_field` */
 function refuseUnknown(rule: object, index: number): void {
   const unknown = Object.keys(rule).find((name) => !Object.hasOwn(RuleSchema.properties, name))
   if (unknown === undefined) return
@@ -205,7 +205,7 @@ function refuseUnknown(rule: object, index: number): void {
   throw invalidField(field, `${field}: is not a field of a rule`)
 }
 
-/** Shows a container without a firewall as off. */
+/** Converts a firewall to a row. A container without a firewall has one that is off. */
 export function firewallRow(firewall = Firewall.create()): FirewallRow {
   return {
     enabled: firewall.enabled,
@@ -214,7 +214,7 @@ export function firewallRow(firewall = Firewall.create()): FirewallRow {
   }
 }
 
-/** The agent uses the schema's words; unknown ones are shown as they are. */
+/** Converts a rule to a row. Values of an agent that are not in the schema are shown as they are. */
 function ruleRow(rule: FirewallRule): FirewallRow['rules'][number] {
   return {
     id: rule.id,

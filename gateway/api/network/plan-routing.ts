@@ -10,7 +10,7 @@ import { InterfaceSchema, OptionalIpv4Schema, OptionalIpv6Schema } from '../gues
 const optional = Type.Optional
 const prefixLength = (maximum: number) => Type.Integer({ minimum: 0, maximum })
 
-/** More would not fit into one answer of an agent. */
+/** Maximum number of addresses in a pool. More would not fit into one answer of an agent. */
 const maxPool = 4096
 
 const PoolSchema = Type.Array(
@@ -51,7 +51,7 @@ export const RoutingBodySchema = Type.Object(
 )
 export type RoutingBody = Static<typeof RoutingBodySchema>
 
-/** Undefined lists stay as they are. @throws {BerthError} `invalid_field` */
+/** Converts the lists of a request. Omitted lists stay unchanged. @throws {BerthError} `invalid_field` */
 export function planRouting(body: RoutingBody): SetRoutingRequest {
   const pool = body.items ?? body.public_ipv4_addresses
   const range = body.nat4_port_range
@@ -77,7 +77,7 @@ function planPrefix(item: Static<typeof PrefixesSchema>[number], index: number) 
   return { interface: name, address, gateway, ...network }
 }
 
-/** @returns undefined unless there is exactly one length, and no bits of the address beyond it */
+/** Parses a network. @returns undefined if its length is missing or contradictory, or address bits beyond it are set */
 function parseNetwork(text: string, length?: number): { prefix: string; prefixLen: number } | undefined {
   const [, address = '', behind] = /^([^/]+)(?:\/(0|[1-9]\d{0,2}))?$/.exec(text) ?? []
   const prefixLen = length ?? (behind === undefined ? undefined : Number(behind))

@@ -2,11 +2,11 @@ import type { PortMapping } from '../../../proto/gen/berth/agent/v1/guest.js'
 import { BerthError } from '../../../shared/errors.js'
 import type { planMappingChange } from '../guests/create/plan-mappings.js'
 
-/* Fields of port mappings that a sub-user may set: the target, but never the ports and addresses of the host. */
+/* Sub-users may choose the target of a port mapping, but not the ports and addresses of the host. */
 
 type MappingChange = ReturnType<typeof planMappingChange>
 
-/** Fields as the API spells them. */
+/** Names of the fields in the API. */
 const names = {
   hostIp: 'host_ip',
   hostPort: 'host_port',
@@ -18,21 +18,21 @@ const names = {
 type Field = keyof typeof names
 
 const hostSide = ['hostIp', 'hostPort', 'hostPortEnd'] as const
-/** The end would change the number of ports. */
+/** Fields that sub-users may not choose. The last container port is fixed because it changes the number of ports. */
 const fixed: readonly Field[] = [...hostSide, 'containerPortEnd']
 const allButInner: readonly Field[] = [...fixed, 'protocol', 'description']
 
-/** @throws {BerthError} `insufficient_scope` for a mapping whose host port or address was chosen */
+/** @throws {BerthError} `insufficient_scope` if the request chooses the host port or address of a mapping */
 export function refuseChosenSide(mapping: Pick<PortMapping, (typeof hostSide)[number]>): void {
   const chosen = hostSide.find((field) => isSaid(mapping[field]))
   if (chosen) throw notTheirs(chosen)
 }
 
 /**
- * Reduces a change to the fields that a sub-user may change; unchanged fields are permitted.
- * @param stored undefined: the mapping does not exist, which the agent reports
- * @param innerOnly permits only changes of the inner port
- * @throws {BerthError} `insufficient_scope` naming the field
+ * Reduces a change to the fields that a sub-user may change. Other fields may be sent if they change nothing.
+ * @param stored present mapping; undefined: it does not exist, and the agent rejects the change
+ * @param innerOnly true: only the container port may change
+ * @throws {BerthError} `insufficient_scope` with the name of the field
  */
 export function planSubUserMappings(
   wanted: MappingChange,
@@ -45,7 +45,7 @@ export function planSubUserMappings(
   return { ...wanted, ...Object.fromEntries(closed.map((field) => [field, undefined])) }
 }
 
-/** The last inner port when the first one moves and the length stays. */
+/** Last container port of a mapping whose first one is moved and whose number of ports stays. */
 function endOf({ containerPort, hostPort, hostPortEnd }: PortMapping, moved = containerPort): number {
   return moved + hostPortEnd - hostPort
 }

@@ -83,14 +83,14 @@ export const RoutingSchema = Type.Object(
 export type RoutingRow = Static<typeof RoutingSchema>
 type Usage = Static<typeof UsageSchema>
 
-/** The part of a host's routing that a caller may see: its containers by uuid; `all`: all containers. */
+/** The part of a host's routing that a caller may see: the caller's containers by uuid, or `all` containers. */
 export interface RoutingScope {
   readonly hostId: string
   readonly guests: ReadonlyMap<string, GuestView>
   readonly all: boolean
 }
 
-/** Converts a host's routing. For a bound key the pools contain only addresses of its own containers. */
+/** Converts a host's routing. A bound key sees only the addresses of its own containers. */
 export function routingRow(routing: GetRoutingResponse, scope: RoutingScope): RoutingRow {
   const ipv4Assignments = heldBy(routing.ipv4Assignments, scope)
   const ipv6Assignments = heldBy(routing.ipv6Assignments, scope)
@@ -130,7 +130,7 @@ export function ipv6PrefixRow(one: Ipv6Prefix): Static<typeof Ipv6PrefixSchema> 
   return { interface: one.interface, address, prefix, prefix_len: one.prefixLen, gateway }
 }
 
-/** Assignments of containers that the caller may see, each with its container. */
+/** Returns the assignments of containers that the caller may see, each with its container. */
 function heldBy(assignments: readonly AddressAssignment[], { guests }: RoutingScope): [AddressAssignment, GuestView][] {
   return assignments.flatMap((assignment) => {
     const holder = guests.get(assignment.guestUuid)
@@ -157,7 +157,7 @@ function usage(used: number, total: number): Usage {
   return { used, remaining: String(Math.max(0, total - used)), total: String(total) }
 }
 
-/** Usage for a bound caller: its own part is the whole. */
+/** Usage as shown to a bound caller: all that it sees is in use. */
 function ownUsage(held: number): Usage {
   return usage(held, held)
 }
@@ -166,7 +166,7 @@ function portsOf({ start, end }: PortRange): number {
   return start === 0 ? 0 : end - start + 1
 }
 
-/** Counts a port shared by several mappings once, like the agent. */
+/** Counts ports in use. A port that several mappings share counts once. */
 function portsHeld(mappings: RoutingRow['nat4_mappings']): number {
   const spans = mappings.map(({ host_port: first, host_port_end: last = first }) => ({ first, last }))
   let [held, reached] = [0, 0]
@@ -181,7 +181,7 @@ function ipv4Usage({ ipv4Pool, ipv4Assignments }: GetRoutingResponse): Usage {
   return usage(ipv4Assignments.length, ipv4Pool.length)
 }
 
-/** Greater numbers of addresses are not counted. */
+/** Prefixes with at least this number of addresses count as unlimited. */
 const countable = 2n ** 32n
 
 function ipv6Usage({ ipv6Prefixes, ipv6Assignments }: GetRoutingResponse): Usage {
@@ -191,7 +191,7 @@ function ipv6Usage({ ipv6Prefixes, ipv6Assignments }: GetRoutingResponse): Usage
   return usage(used, Number(total))
 }
 
-/** Without the network's own address (subnet-router anycast, RFC 4291 2.6.1), the host's and the gateway's. */
+/** Counts all addresses except the subnet-router anycast address (RFC 4291 2.6.1), the host's and the gateway's. */
 function assignableOf({ prefix, prefixLen, address, gateway }: Ipv6Prefix): bigint {
   const range = parseCidrOrAddress(`${prefix}/${prefixLen}`)
   if (!range) return 0n

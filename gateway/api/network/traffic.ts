@@ -133,7 +133,7 @@ function changeRoutes(fleet: Fleet): Route[] {
   ]
 }
 
-/** Takes only the known fields of a body. */
+/** Selects the documented fields of a body. */
 function pickSent(body: Static<typeof TrafficBodySchema>): object {
   return Object.fromEntries(Object.entries(body).filter(([field]) => Object.hasOwn(trafficFields, field)))
 }
@@ -141,7 +141,7 @@ function pickSent(body: Static<typeof TrafficBodySchema>): object {
 function trafficRow(traffic: GetTrafficResponse): TrafficRow {
   const limit = traffic.limit ?? TrafficLimit.create()
   const { rxBytes, txBytes, periodStart } = traffic
-  // Limits an agent's value: no zone is further from UTC.
+  // Limits the value of an agent to the range of real time zones.
   const offsetMinutes = Math.min(Math.max(traffic.utcOffsetMinutes, -14 * 60), 14 * 60)
   return {
     mode: trafficModeName(limit.mode),
@@ -171,7 +171,7 @@ function offsetText(minutes: number): string {
   return `${minutes < 0 ? '-' : '+'}${two(distance / 60)}:${two(distance % 60)}`
 }
 
-/** Percentage with two decimals; above 100 when the quota is exceeded. */
+/** Used part of the quota in percent, with two decimals. It exceeds 100 if more than the quota was used. */
 function usedPercent({ mode, monthlyGb, inGb, outGb }: TrafficLimit, rx: number, tx: number): number {
   const percent = (usedBytes: number, quotaGb: number): number =>
     quotaGb === 0 ? 0 : Math.round(usedBytes / quotaGb / 1e5) / 100

@@ -34,7 +34,7 @@ export const AlertRowSchema = Type.Object(
 )
 export type AlertRow = Static<typeof AlertRowSchema>
 
-/** The view has accepted only known words. */
+/** Converts an alert to a row. The fleet view has already rejected unknown values. */
 export function alertRow({ hostId, alert }: AlertView, time: TimeFormat): AlertRow {
   const pending = alert.action === 'stop_pending'
   const shown = {

@@ -47,7 +47,7 @@ const SummarySchema = Type.Object(
   { title: 'SecuritySummary' },
 )
 
-/** Alerts of hosts about containers that harm others. */
+/** Routes that read the alerts about abusive containers. */
 export function securityReadRoutes({ fleet, time }: SecurityDeps): Route[] {
   const { view } = fleet
   return [
@@ -96,10 +96,7 @@ export function securityReadRoutes({ fleet, time }: SecurityDeps): Route[] {
   ]
 }
 
-/**
- * Alerts that the caller may see, newest first.
- * @throws {BerthError} `invalid_field` for an unknown host
- */
+/** Lists the alerts that the caller may see, newest first. @throws {BerthError} `invalid_field` for an unknown host */
 function alertsOf({ view }: Fleet, caller: Principal, hostId: string | undefined): AlertView[] {
   if (hostId !== undefined) getNamedHost(view, hostId)
   return view

@@ -32,7 +32,7 @@ const common = {
   params: ContainerPathSchema,
 } as const
 
-/** Settings of the abuse monitor for one container. */
+/** Routes for the settings of the abuse watch for one container. */
 export function guestSecurityRoutes(fleet: Fleet): Route[] {
   return [
     route({

@@ -30,7 +30,7 @@ const LogRowSchema = Type.Object(
 )
 type LogRow = Static<typeof LogRowSchema>
 
-/** A row with its time, by which rows of several hosts are sorted. */
+/** A row and its time. The rows of several hosts are sorted by it. */
 interface TimedRow {
   readonly atMs: number
   readonly row: LogRow
@@ -87,8 +87,8 @@ async function readGuest({ fleet, time }: SecurityDeps, caller: Principal, ref: 
 }
 
 /**
- * Reads one host, or all that are online; of all, unreachable ones are omitted.
- * @throws {BerthError} `invalid_field`, `host_offline`, of a named host
+ * Reads the logs of one host, or of all online hosts. Of all hosts, those that cannot be reached are omitted.
+ * @throws {BerthError} `invalid_field`, or `host_offline` for a named host
  */
 async function readAll(deps: SecurityDeps, caller: Principal, hostId: string | undefined): Promise<LogRow[]> {
   const { view } = deps.fleet
@@ -97,7 +97,7 @@ async function readAll(deps: SecurityDeps, caller: Principal, hostId: string | u
   return rows.toSorted((a, b) => b.atMs - a.atMs).map(({ row }) => row)
 }
 
-/** A host can become unreachable meanwhile, and an agent of an earlier version knows only the logs of a guest. */
+/** Reads all online hosts. Failing hosts are omitted: an old agent may only know the logs of one guest. */
 async function readOnline(deps: SecurityDeps, caller: Principal): Promise<TimedRow[]> {
   const online = [...deps.fleet.view.hosts()].filter(({ state }) => state === 'online')
   const read = await Promise.allSettled(online.map(({ id }) => readHost(deps, caller, id)))
@@ -111,7 +111,7 @@ async function readHost(deps: SecurityDeps, caller: Principal, hostId: string): 
     .map((log) => ({ atMs: log.atMs, row: logRow(log, hostId, deps) }))
 }
 
-/** An agent may only report rows of its own guests. */
+/** True if the guest is on this host. Rows about other guests are not trusted. */
 function isOn({ view }: Fleet, hostId: string, guestUuid: string): boolean {
   return view.findGuest(guestUuid)?.hostId === hostId
 }

@@ -123,7 +123,7 @@ export function securityWriteRoutes({ fleet }: SecurityDeps): Route[] {
 }
 
 /**
- * Checks the named container, or all of the named host, or all containers.
+ * Checks the named container, all containers of the named host, or all containers.
  * @throws {BerthError} `not_found`, `host_offline`
  */
 async function check(
@@ -145,7 +145,7 @@ async function check(
   return { guests: guest ? 1 : sum('guests'), alerts: sum('alerts') }
 }
 
-/** Online hosts. @throws {BerthError} `host_offline` if there is none */
+/** Returns the named host, otherwise all online hosts. @throws {BerthError} `host_offline` if no host is online */
 function hostsOf(fleet: Fleet, hostId: string | undefined): string[] {
   if (hostId !== undefined) return [chooseHost(fleet.view, hostId).id]
   const online = fleet.view.hosts().filter(({ state }) => state === 'online')

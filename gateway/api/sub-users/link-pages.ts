@@ -4,11 +4,11 @@ import { jsonType, type Reply } from '../../http/reply.js'
 import { isAccessCode } from '../../sub-users/access-codes.js'
 
 /*
- * The pages of sub-users' links, which lead to the login. The answer is the same for every well-formed code, so that
- * nobody learns which codes exist.
+ * Pages to which the links of sub-users lead. All well-formed codes get the same answer, so that nobody learns which
+ * codes exist.
  */
 
-/** The browser stores nothing, and does not send the link to other pages. */
+/** Headers that keep the browser from storing the page and from sending its address to other pages. */
 const unseen = { 'Cache-Control': 'no-store', 'Referrer-Policy': 'no-referrer' } as const
 
 const directions = {
@@ -24,7 +24,7 @@ export function linkPages(): Page[] {
   ]
 }
 
-/** No server and no log sees the part after `#`. @throws {BerthError} `not_found` */
+/** Redirects to the login with the code after `#`, which servers do not receive. @throws {BerthError} `not_found` */
 function followLink(code: string): Reply {
   if (!isAccessCode(code)) throw notFound('page')
   return { status: 302, headers: { ...unseen, Location: `/login#code=${code}` }, body: '' }

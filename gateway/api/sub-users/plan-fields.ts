@@ -14,7 +14,7 @@ interface Parts {
   readonly time: TimeFormat
 }
 
-/** @throws {BerthError} `missing_field`, `invalid_field`, `not_found` (a container) */
+/** @throws {BerthError} `missing_field`, `invalid_field`, or `not_found` for a container */
 export function planCreation(
   parts: Parts,
   body: CreateBody,
@@ -30,7 +30,7 @@ export function planCreation(
   }
 }
 
-/** Converts only the fields that were sent. @throws {BerthError} `invalid_field`, `not_found` (a container) */
+/** Converts the fields that were sent. @throws {BerthError} `invalid_field`, or `not_found` for a container */
 export function planFields({ view, time }: Parts, body: ChangeBody, caller: Principal): SubUserFields {
   const { container_names: names, permissions, expires_at: expiry } = body
   return {
@@ -43,7 +43,7 @@ export function planFields({ view, time }: Parts, body: ChangeBody, caller: Prin
   }
 }
 
-/** `null`: all images. A list together with the flag for all is a contradiction, which is refused. */
+/** Converts the permitted images. `null`: all images. Rejects a list that is sent together with the flag for all. */
 function planImages({
   allowed_image_ids: ids,
   image_limit_configured: limited,
@@ -54,7 +54,7 @@ function planImages({
   return ids === undefined ? (limited ? [] : undefined) : [...new Set(ids)]
 }
 
-/** Guests by any of their names, each once; foreign ones do not exist for the caller. */
+/** Finds containers by id, uuid or name, each once. Containers that the caller may not see appear not to exist. */
 function resolve(view: FleetView, refs: readonly string[], caller: Principal): string[] {
   const uuids = refs.map((ref) => {
     const found = view.findGuest(ref)

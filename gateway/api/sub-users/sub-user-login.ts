@@ -30,7 +30,7 @@ const login = {
   errors: ['login_failed'],
 } as const
 
-/** Logins of sub-users by name, or by the code of their link; every failure has the same answer. */
+/** Routes for logins of sub-users by name, or by the code of their link. All failures get the same answer. */
 export function subUserLoginRoutes(deps: SubUserLoginDeps): Route[] {
   const { accounts, subUsers } = deps
   return [
@@ -70,7 +70,7 @@ export function subUserLoginRoutes(deps: SubUserLoginDeps): Route[] {
   ]
 }
 
-/** Failures with unknown codes are counted under it; no account can have this name. */
+/** Name under which failures with unknown codes are counted. No account can have this name. */
 const unknownCode = '*'
 
 interface SubUserLogin {

@@ -21,7 +21,7 @@ const common = {
   params: SubUserPathSchema,
 }
 
-/** Actions of a sub-user, for callers who may see them. */
+/** Routes that list the actions and logins of a sub-user. */
 export function subUserLogRoutes({ subUsers, audit, accounts, time }: SubUserLogDeps): Route[] {
   return [
     route({

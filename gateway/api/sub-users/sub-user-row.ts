@@ -10,14 +10,14 @@ import type { CreatedSubUserSchema, SubUserRowSchema } from './sub-user-schemas.
 export interface RowParts {
   readonly view: FleetView
   readonly time: TimeFormat
-  /** Link with an access code; "": the public URL of the panel is not known. */
+  /** Creates the login link for an access code. "": the public URL of the panel is not known. */
   readonly linkOf: (accessCode: string) => string
 }
 
 export interface SubUserDetails {
   readonly account: SubUserAccount
   readonly accessCode: string
-  /** `undefined`: never. */
+  /** Last login of the account. `undefined`: the user has never logged in. */
   readonly lastLogin: LastLogin | undefined
 }
 
@@ -66,7 +66,7 @@ export function createdRow(
   }
 }
 
-/** Omits a container that was just deleted. */
+/** Finds the containers of an account. Containers that were just deleted are omitted. */
 function containersOf(view: FleetView, { containerUuids }: SubUserAccount): GuestView[] {
   return containerUuids.flatMap((uuid) => view.findGuest(uuid) ?? [])
 }

@@ -136,7 +136,7 @@ function changeRoute({ subUsers, logins, ...parts }: SubUserDeps): Route {
     handle: async (context) => {
       const { caller, params, body } = context
       const fields = planFields(parts, body, caller)
-      // Before the change, so that nothing can fail after it.
+      // Read before the change, so that nothing can fail after it.
       const lastLogin = (await logins.lastLogins([params.id])).get(params.id)
       const account = await subUsers.update(caller, params.id, fields)
       const sent = Object.keys(body).filter((name) => Object.hasOwn(ChangeSubUserSchema.properties, name))
@@ -169,12 +169,12 @@ function removeRoute({ subUsers }: SubUserDeps): Route {
 
 type AnyContext = RequestContext<unknown, unknown, unknown>
 
-/** A password is stored encrypted and temporarily, only if the request can be repeated. */
+/** Id under which a generated password is stored, encrypted, for repetitions. `undefined`: the request has no key. */
 function repeatableId({ headers, operationId }: AnyContext): string | undefined {
   return headers['idempotency-key'] === undefined ? undefined : operationId
 }
 
-/** An entry about one container is seen by callers that are bound to it. */
+/** Writes the audit entry. If the account has one container, callers bound to that container see the entry. */
 function audit(context: AnyContext, { id, username, containerUuids }: SubUserAccount, detail: string): void {
   const [only, ...others] = containerUuids
   const containerUuid = only !== undefined && others.length === 0 ? { containerUuid: only } : {}

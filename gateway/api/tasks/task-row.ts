@@ -31,7 +31,7 @@ export const TaskRowSchema = Type.Object(
 )
 export type TaskRow = Static<typeof TaskRowSchema>
 
-/** Answer to a queued action. */
+/** Data of the answer if an action was queued. */
 export const QueuedSchema = Type.Object(
   {
     task_id: Type.String(),

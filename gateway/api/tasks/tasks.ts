@@ -113,7 +113,7 @@ async function endTask(
   }
 }
 
-/** The agent refuses if the task cannot be stopped now. */
+/** Asks the agent to cancel a task. The agent rejects this if the task cannot be stopped now. */
 async function cancelTask(fleet: Fleet, { hostId, operation }: OperationView, message: string): Promise<Answer<never>> {
   const { revision } = await fleet.agent(hostId).operations.cancelOperation({ id: operation.id })
   await fleet.reached(hostId, revision)

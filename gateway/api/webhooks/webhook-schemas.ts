@@ -56,7 +56,7 @@ export const WebhookSchema = Type.Object(
   { title: 'Webhook' },
 )
 
-/** Includes the secret if it is new. */
+/** A webhook with its secret, if the secret is new. */
 export const MadeWebhookSchema = Type.Object(
   {
     ...WebhookSchema.properties,

@@ -115,7 +115,7 @@ function changeRoutes({ webhooks, time }: Parts): Route[] {
         const { body, params, caller } = context
         const before = records.get(params.id)
         context.audit({ target: before.name, detail: detailOf(body) })
-        // Pending deliveries use the new URL, with the old events.
+        // The caller must also be able to read the old events, because pending deliveries of them use the new URL.
         refuseUnreadable(caller, [...before.events, ...checkEvents(body.events ?? before.events)])
         const rotates = body.rotate_secret === true
         const record = await records.update(params.id, fieldsIn(body), rotates)
@@ -199,7 +199,7 @@ function deliveryRoutes({ webhooks, time }: Parts): Route[] {
   ]
 }
 
-/** @throws {BerthError} `insufficient_scope`: a webhook must not send what its creator cannot read */
+/** Checks that the caller may read the events. @throws {BerthError} `insufficient_scope` */
 function refuseUnreadable(caller: Principal, events: readonly string[]): void {
   const scopes = kindsOf(events).map(scopeOfKind)
   const missing = scopes.find((scope) => !coversScope(caller.scopes, scope))
@@ -207,7 +207,7 @@ function refuseUnreadable(caller: Principal, events: readonly string[]): void {
   throw new BerthError('forbidden', 'insufficient_scope', `these events require the scope ${missing}`)
 }
 
-/** Only the documented fields: bodies may contain more. */
+/** Selects the documented fields, because bodies may contain others. */
 function fieldsIn({ name, url, events, disabled }: Static<typeof ChangeWebhookSchema>): WebhookFields {
   return {
     ...(name !== undefined && { name }),
@@ -223,7 +223,7 @@ function detailOf(body: Static<typeof ChangeWebhookSchema>): string {
   return [...said, rotate ? 'new secret' : undefined].filter((part) => part !== undefined).join(', ')
 }
 
-/** The rest of the URL is often a secret that permits sending. */
+/** Shortens a URL to its origin. The rest is often a secret. */
 function originOf(url: string): string {
   return URL.canParse(url) ? new URL(url).origin : 'no URL'
 }

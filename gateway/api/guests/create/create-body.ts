@@ -23,7 +23,7 @@ import {
 
 const optional = Type.Optional
 
-/** Fields for the login of the container's root. @param modes description of `ssh_auth_mode` */
+/** Fields for root's login in the container. @param modes description of `ssh_auth_mode` */
 export function loginFields(modes: string) {
   return {
     ssh_auth_mode: optional(oneOf(['auto_password', 'password', 'key', 'keep'], modes)),

@@ -29,7 +29,7 @@ export const CreatedSchema = Type.Object(
 )
 export type CreatedContainer = Static<typeof CreatedSchema> & { hostId: string }
 
-/** A creation that passed all checks of the gateway. */
+/** A creation that has passed all checks of the gateway. */
 export interface PlannedCreation {
   readonly name: string
   readonly spec: GuestSpec
@@ -42,13 +42,13 @@ export interface CreationParts {
 }
 
 /**
- * Checks a creation; changes nothing.
+ * Checks a creation without changing anything.
  * @throws {BerthError} `invalid_field`, `missing_field`, `unsupported`, `insufficient_scope`
  */
 export function checkCreation({ fleet, time }: CreationParts, body: CreateBody, caller: Principal): PlannedCreation {
   checkMayAllowDevices(caller, body.devices)
   const { name, spec: planned } = planCreate(body, time, osOf(fleet.view, body.template_id))
-  // It has already expired: it is created, but blocked like any expired guest.
+  // A container that has expired already is created, but not started.
   const isOver = planned.expiresAtMs !== 0 && planned.expiresAtMs <= Date.now()
   const spec = { ...planned, start: planned.start && !isOver }
   if (body.host_id !== undefined && body.host_id !== '') getNamedHost(fleet.view, body.host_id)
@@ -56,7 +56,7 @@ export function checkCreation({ fleet, time }: CreationParts, body: CreateBody, 
   return { name, spec, ...(body.host_id ? { hostId: body.host_id } : {}) }
 }
 
-/** Queues the creation; the view shows it when this resolves. */
+/** Queues the creation and waits until the fleet view shows the container. */
 export async function orderCreation(
   { fleet }: CreationParts,
   planned: PlannedCreation,
@@ -68,7 +68,7 @@ export async function orderCreation(
 }
 
 /**
- * As long as no host has reported any template, the fleet's own error is more precise.
+ * Checks that the template exists and is enabled. Without any templates the placement reports a more precise error.
  * @throws {BerthError} `invalid_field`, `image_disabled`
  */
 export function checkTemplate(view: FleetView, id: string): void {
@@ -82,7 +82,7 @@ export function checkTemplate(view: FleetView, id: string): void {
     })
 }
 
-/** The system of a template; an unknown template counts as Linux. */
+/** Returns the operating system of a template. An unknown template counts as Linux. */
 export function osOf(view: FleetView, id: string): Os {
   for (const { template } of view.templates()) if (template.id === id && template.os === 'windows') return 'windows'
   return 'linux'

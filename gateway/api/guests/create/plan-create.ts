@@ -11,9 +11,9 @@ import { planMappings } from './plan-mappings.js'
 import { planAddresses, planInitialRates, planTraffic } from '../plan-settings.js'
 
 /**
- * Converts a validated create request to a guest.
- * @param os of its template
- * @throws {BerthError} `invalid_field`; `unsupported` naming the first field that this version does not support
+ * Converts the validated body of a creation.
+ * @param os operating system of the template
+ * @throws {BerthError} `invalid_field`, `unsupported` with the first field that this version does not support
  */
 export function planCreate(body: CreateBody, time: TimeFormat, os: Os = 'linux'): { name: string; spec: GuestSpec } {
   checkName(body.name)
@@ -44,7 +44,7 @@ export function planCreate(body: CreateBody, time: TimeFormat, os: Os = 'linux')
   }
 }
 
-/** Names that are refused because the path of such a container belongs to another route. */
+/** Names that containers cannot have, because their path `/containers/NAME` is another route. */
 const takenPaths = ['list']
 
 function checkName(name: string): void {
@@ -52,7 +52,7 @@ function checkName(name: string): void {
   if (takenPaths.includes(name)) throw invalidField('name', `name: ${name} is reserved`)
 }
 
-/** Refuses fields that containers cannot use, and data that the system of a virtual machine would ignore. */
+/** Rejects user data for containers, and in a form that the operating system of a virtual machine would ignore. */
 function checkUserData({ virtualization, user_data: userData = '' }: CreateBody, os: Os): void {
   if (userData === '') return
   if (virtualization === 'kvm') parseUserData(userData, os)
@@ -95,8 +95,8 @@ function planList(field: string, flag: string, { assign, list = [] }: AskedAddre
 }
 
 /**
- * How many addresses to choose. Clients send 0 for fields left open, so a flag without a count requests one. They also
- * send counts with the flag off, which request nothing.
+ * Number of addresses to choose. Clients send 0 for omitted counts, so `assign` with a count of 0 requests one address.
+ * Clients also send counts with `assign` off, which request none.
  */
 function planCount({ assign, count = 0, list = [] }: AskedAddresses): number {
   if (assign === false) return 0

@@ -11,20 +11,20 @@ export type Os = 'linux' | 'windows'
 
 const noSecrets = { sshPassword: '', sshPublicKey: '' }
 
-/** Login of a new guest. @throws {BerthError} `invalid_field`, `missing_field` */
+/** Plans the login of a new guest. @throws {BerthError} `invalid_field`, `missing_field` */
 export function planLogin(body: LoginFields, os: Os = 'linux'): PlannedLogin {
   if (body.ssh_auth_mode === 'keep') throw invalidField('ssh_auth_mode', 'ssh_auth_mode: keep is only for reinstall')
   return planNewLogin(body, os)
 }
 
-/** Login of an existing guest. @throws {BerthError} `invalid_field`, `missing_field` */
+/** Plans the login of a reinstalled guest. @throws {BerthError} `invalid_field`, `missing_field` */
 export function planReinstallLogin(body: LoginFields, os: Os = 'linux'): PlannedLogin {
   return body.ssh_auth_mode === 'keep' ? { ...noSecrets, sshAuthMode: 'keep' } : planNewLogin(body, os)
 }
 
 function planNewLogin({ ssh_auth_mode: asked, ...body }: LoginFields, os: Os): PlannedLogin {
   const password = body.ssh_password ?? ''
-  const keyLine = os === 'windows' ? '' : (body.ssh_public_key ?? '') // Windows cannot use it
+  const keyLine = os === 'windows' ? '' : (body.ssh_public_key ?? '') // Windows does not support SSH keys here
   const mode = (os === 'windows' && asked === 'key' ? undefined : asked) ?? impliedMode(password, keyLine)
   if (mode === 'password') {
     if (password === '') throw missing('ssh_password', 'password')
@@ -39,7 +39,7 @@ function planNewLogin({ ssh_auth_mode: asked, ...body }: LoginFields, os: Os): P
   return { ...noSecrets, sshAuthMode: 'auto_password' }
 }
 
-/** Refuses to choose between a password and a key. @throws {BerthError} `missing_field` */
+/** Selects the mode that the given fields require. @throws {BerthError} `missing_field` if both fields are given */
 function impliedMode(password: string, keyLine: string): 'auto_password' | 'password' | 'key' {
   if (password !== '' && keyLine !== '')
     throw new BerthError(

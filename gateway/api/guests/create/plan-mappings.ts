@@ -11,7 +11,7 @@ import type { MappingBodySchema, MappingChangeSchema } from '../setting-schemas.
 
 /**
  * Converts a mapping for the agent.
- * @param at its place in the body, for the names of refused fields
+ * @param at path of the mapping in the body, for error messages
  * @throws {BerthError} `invalid_field`
  */
 export function planMapping(body: Static<typeof MappingBodySchema>, at = ''): PortMapping {
@@ -28,12 +28,12 @@ export function planMapping(body: Static<typeof MappingBodySchema>, at = ''): Po
   return mapping
 }
 
-/** Treats `0.0.0.0` and `::` as every address, for clients that cannot omit the field. */
+/** Converts `0.0.0.0` and `::` to "" (all addresses), because some clients cannot omit the field. */
 export function planHostIp(text: string | undefined): string | undefined {
   return text !== undefined && ['0.0.0.0', '::'].includes(parseAddress(text)?.text ?? '') ? '' : text
 }
 
-/** Converts only the fields that were sent. */
+/** Converts the fields of a change. Fields that were not sent stay undefined. */
 export function planMappingChange(body: Static<typeof MappingChangeSchema>) {
   return {
     protocol: body.protocol,
@@ -47,7 +47,8 @@ export function planMappingChange(body: Static<typeof MappingChangeSchema>) {
 }
 
 /**
- * Mappings of a new container: first the one to SSH, of Windows to the remote desktop, then picked ones, extra ports, explicit ones.
+ * Plans the mappings of a new container: first its login port (SSH, on Windows the remote desktop), then automatic
+ * ones, extra ports and explicit ones.
  * @throws {BerthError} `invalid_field`
  */
 export function planMappings(body: CreateBody, os: Os = 'linux'): PortMapping[] {
@@ -55,7 +56,7 @@ export function planMappings(body: CreateBody, os: Os = 'linux'): PortMapping[] 
   const explicit = explicitMappings(body)
   const login = loginPorts[os]
   const ssh = explicit.filter((mapping) => leadsTo(login, mapping))
-  // Clients send 0 when they leave it open.
+  // Clients send 0 for an omitted count.
   const picked = pickedMappings(body.port_mapping_count || (ssh.length > 0 ? 0 : 1), ssh.length > 0 ? 0 : login)
   const extra = withoutMapped(extraPorts(body.extra_ports), [...picked, ...explicit])
   const mappings = [
@@ -74,7 +75,7 @@ function explicitMappings(body: CreateBody): PortMapping[] {
   return (body.nat_port_mappings ?? []).map((wanted, index) => planMapping(wanted, `nat_port_mappings.${index}.`))
 }
 
-/** Login port of each system. */
+/** Port of the remote login of each operating system. */
 const loginPorts = { linux: 22, windows: 3389 } as const
 const descriptions: Readonly<Record<number, string>> = { 22: 'SSH', 3389: 'RDP' }
 
@@ -82,9 +83,9 @@ function leadsTo(port: number, mapping: PortMapping): boolean {
   return mapping.containerPort === port && mapping.containerPortEnd === port && mapping.protocol === 'tcp'
 }
 
-/** @param first container port of the first; 0: as of the others */
+/** @param first container port of the first mapping; 0: chosen like those of the others */
 function pickedMappings(count: number, first: number): PortMapping[] {
-  // Container port 0 means the same number as the host port, which the agent picks.
+  // Container port 0 stands for the number of the host port, which the agent chooses.
   return Array.from({ length: count }, (_, index) => pickedTo(index === 0 ? first : 0))
 }
 
@@ -94,10 +95,10 @@ function pickedTo(containerPort: number): PortMapping {
   return { ...host, protocol: 'tcp', containerPort, containerPortEnd: containerPort, description }
 }
 
-/** Takes only a list of ports, as one client uses a field of this name for something else. */
+/** Parses a list of ports. Other values are ignored, because one client uses this field for something else. */
 function extraPorts(value: unknown): number[] {
   if (!Array.isArray(value)) return []
-  // PHP's explode turns empty text into one blank entry.
+  // PHP's explode converts empty text to a list with one empty entry.
   const named = value.filter((entry) => entry !== null && String(entry).trim() !== '')
   return named.map((entry: unknown) => {
     const port = readInteger(entry)
@@ -106,7 +107,7 @@ function extraPorts(value: unknown): number[] {
   })
 }
 
-/** Each port once, and none that is mapped already: a second host port needs an explicit mapping. */
+/** Removes duplicate ports and ports that are mapped already. Only an explicit mapping maps a port twice. */
 function withoutMapped(extra: readonly number[], others: readonly PortMapping[]): number[] {
   const isMapped = (port: number): boolean =>
     others.some(
@@ -116,7 +117,7 @@ function withoutMapped(extra: readonly number[], others: readonly PortMapping[])
   return [...new Set(extra)].filter((port) => !isMapped(port))
 }
 
-/** @throws {BerthError} `invalid_field` */
+/** Rejects mappings that share a host port. @throws {BerthError} `invalid_field` */
 export function refuseDoubleHostPorts(mappings: readonly PortMapping[]): void {
   const fixed = mappings.filter(({ hostPort }) => hostPort !== 0).toSorted((a, b) => a.hostPort - b.hostPort)
   fixed.forEach((mapping, index) => {
@@ -132,7 +133,7 @@ function sharesAddress(a: PortMapping, b: PortMapping): boolean {
   return a.hostIp === '' || b.hostIp === '' || a.hostIp === b.hostIp
 }
 
-/** Refuses lists of mappings; counts ask for nothing here. */
+/** Rejects lists of mappings for a container without mappings. Counts are ignored. */
 function refuseMappings(body: CreateBody): PortMapping[] {
   const asks: [string, boolean][] = [
     ['nat_port_mappings', (body.nat_port_mappings ?? []).length > 0],
