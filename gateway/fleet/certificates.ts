@@ -25,20 +25,20 @@ export interface CertificateOptions {
   readonly connector: AgentConnector
 }
 
-/** How many certificates of a host are accepted at a time, while connections move to a new one. */
+/** Maximum number of accepted certificates of a host: old ones stay valid while connections move to a new one. */
 const keptSerials = 16
-/** Delay before a renewal without a usable connection is retried. */
+/** Delay in ms before another renewal of a certificate that is not valid. */
 const renewAgainMs = 5000
 
 /**
- * Renews the gateway's and the agents' certificates. New connections use them; the present connection serves until its
- * successor is in sync.
+ * Renews the certificates of the gateway and the agents. New connections use the new certificates. The current
+ * connection to an agent stays in use until the new one is synchronized.
  */
 export class CertificateKeeper {
   #timer: NodeJS.Timeout | undefined
   readonly #renewing = new Set<string>()
   readonly #waits = new RenewalWaits()
-  /** By host, why the last attempt without a usable connection failed: the same problem is logged once. */
+  /** By host id, the problem of the last renewal of an invalid certificate. It is logged only when it changes. */
   readonly #problems = new Map<string, string>()
   readonly #everyMs: number
 
@@ -98,8 +98,8 @@ export class CertificateKeeper {
   }
 
   /**
-   * Renews the certificate of an agent if the connection failed because the certificate has expired or is not valid
-   * yet. It does nothing after other failures.
+   * Renews the certificate of an agent if a connection failed because the certificate has expired or is not valid yet.
+   * Does nothing after other failures.
    */
   async renewRefused(watcher: HostWatcher, reason: unknown): Promise<void> {
     const { host } = watcher
@@ -135,7 +135,7 @@ export class CertificateKeeper {
     const request = await callAgent(certificates.createSigningRequest.bind(certificates), {}, options)
     const issued = await this.#issue(host, request)
     const hostId = host.record.id
-    // Only known now: a connection for a renewal is opened by its first call.
+    // The certificate in use is known only now, because the first call opens the connection.
     const inUse = connection.peer()?.serial
     await watched.update(hostId, (record) => ({
       ...record,
@@ -147,7 +147,7 @@ export class CertificateKeeper {
     this.#waits.succeeded(hostId)
   }
 
-  /** Host and role come from the connection, so an agent can renew only its own certificate. */
+  /** Issues a certificate for the host of this connection. An agent can therefore renew only its own certificate. */
   async #issue({ record }: HostState, { csrPem, nowMs }: CreateSigningRequestResponse): Promise<IssuedCertificate> {
     const { authority, clock, leafLifetimeMs } = this.options
     await clock.check({
@@ -159,7 +159,7 @@ export class CertificateKeeper {
     return authority.signRequest(csrPem, { role: 'agent', hostId: record.id }, leafLifetimeMs)
   }
 
-  /** Revokes earlier certificates once every gateway had time to move to the newest. */
+  /** Revokes older certificates after all gateways have had time to use the newest one. */
   async #forgetEarlier(host: HostState, serial: string): Promise<void> {
     const { leafLifetimeMs, log, watched } = this.options
     const issuedAtMs = host.record.certificateNotAfterMs - leafLifetimeMs
@@ -174,7 +174,7 @@ export class CertificateKeeper {
   }
 }
 
-/** Messages of OpenSSL (X509_V_ERR_CERT_HAS_EXPIRED, …_NOT_YET_VALID) and of the role check, and codes of Node. */
+/** Recognizes OpenSSL's messages (X509_V_ERR_CERT_HAS_EXPIRED, …_NOT_YET_VALID), Node's codes, and our role check. */
 function isOutsideValidity(problem: string): boolean {
   return /certificate has expired|certificate is not (yet valid|valid yet)|CERT_HAS_EXPIRED|CERT_NOT_YET_VALID/.test(
     problem,
@@ -188,7 +188,7 @@ function notRenewable({ record: { id } }: HostState): string {
   )
 }
 
-/** Keeps the serial in use, even after many certificates that the agent failed to install. */
+/** Adds a serial number and drops old ones, but never the one in use, even if the agent failed to install many. */
 export function addSerial(serials: readonly string[], issued: string, inUse: string | undefined): string[] {
   const others = serials.filter((serial) => serial !== inUse)
   const kept = serials.filter((serial) => serial === inUse)

@@ -5,21 +5,18 @@ import { consoleProtocol, FramedSocket, sparingly } from '../../shared/framed-so
 import { brokenError, refusalError } from '../../shared/grpc-errors.js'
 import type { ConsoleListener, ConsoleStream } from './contract.js'
 
-/**
- * OpenSSL's message for the alert of an agent that does not support the protocol; the code is EPROTO if data was
- * already sent.
- */
+/** Message of OpenSSL's error if an agent does not support the protocol. The error's code varies. */
 const otherVersion = /alert no application protocol/
 
-/** How to reach an agent. */
+/** The address of an agent, and how to verify it. */
 export interface ConsoleTarget {
-  /** TLS options, with the agent's address. */
+  /** TLS options, which include the agent's address. */
   readonly options: ConnectionOptions
-  /** @throws once the peer's certificate is not this agent's any more */
+  /** @throws if the certificate does not belong to the agent, or is no longer valid */
   readonly check: (certificate: PeerCertificate | undefined) => void
 }
 
-/** Opens a connection to an agent for one console. The peer is checked when messages arrive, but not for every one. */
+/** Opens a connection to an agent for one console. Arriving messages cause new checks of the peer. */
 export function openConsole({ options, check }: ConsoleTarget, listener: ConsoleListener): ConsoleStream {
   const socket = connect({ ...options, ALPNProtocols: [consoleProtocol] })
   let peer: PeerCertificate | undefined

@@ -23,40 +23,40 @@ export interface TemplateView {
   readonly template: Template
 }
 
-/** Everything that the gateway knows about the fleet, in memory; no method does I/O. */
+/** The gateway's knowledge about the fleet, in memory. Its methods do no I/O. */
 export interface FleetView {
   readonly changes: FleetChanges
-  /** Differs after any change of what a guest list shows; for caches and ETags. */
+  /** Version for caches and ETags. It differs after each change of something that lists of guests show. */
   readonly guestsVersion: number
-  /** Ordered by id. */
+  /** All guests, ordered by id. */
   guests(): Iterable<GuestView>
   guestsOf(hostId: string): Iterable<GuestView>
-  /** For pages of sorted and filtered guests. */
+  /** Sorts and filters guests for lists. */
   readonly guestTable: Selectable<GuestView, GuestField>
   readonly guestBlocks: readonly GuestBlock[]
-  /** Guests of one host; default: of all. */
+  /** Counts the guests of one host. Default: of all hosts. */
   countGuests(hostId?: string): GuestCounts
-  /** By numeric id, uuid or name. */
+  /** Finds a guest by id, uuid or name. */
   findGuest(ref: string): GuestView | undefined
   findGuestByName(name: string): GuestView | undefined
-  /** Newest first; at most `listedOperations` per host. */
+  /** The newest operations, at most `listedOperations` per host, newest first. */
   operations(): OperationView[]
-  /** Operations on one host, unordered. */
+  /** Operations of one host, in no particular order. */
   operationsOn(hostId: string): Iterable<OperationView>
-  /** For pages of sorted and filtered operations. */
+  /** Sorts and filters operations for lists. */
   readonly operationTable: Selectable<OperationView, OperationField>
-  /** Operations on these guests, newest first. */
+  /** Operations of some guests, newest first. */
   operationsOf(guestUuids: Iterable<string>): OperationView[]
   findOperation(id: string): OperationView | undefined
   templates(): Iterable<TemplateView>
-  /** Alerts of one host; default: of all. */
+  /** Alerts of one host. Default: of all hosts. */
   alerts(hostId?: string): AlertView[]
   hosts(): HostView[]
   countHosts(): { readonly total: number; readonly online: number }
   findHost(id: string): HostView | undefined
 }
 
-/** A service's calls, as promises. */
+/** The calls of a gRPC service as functions that return promises. */
 export type Calls<Service> = {
   readonly [Name in keyof Service]: Service[Name] extends {
     requestSerialize: (request: infer Request) => Buffer
@@ -71,36 +71,36 @@ export type OperationCalls = Calls<typeof OperationServiceService>
 export type ImageCalls = Calls<typeof ImageServiceService>
 export type RoutingCalls = Calls<typeof RoutingServiceService>
 
-/** The connection of a console to an agent; `start` is sent first. */
+/** Connection of a console to its agent. The first message must be `start`. */
 export interface ConsoleStream {
-  /** True while output of the agent is paused. */
+  /** True while the agent's output is paused. */
   readonly isPaused: boolean
   send(message: ConsoleRequest): void
-  /** Ends it after sending pending data. */
+  /** Ends the connection after pending data was sent. */
   end(): void
-  /** Ends it at once. */
+  /** Ends the connection immediately. */
   cancel(): void
   pause(): void
   resume(): void
 }
 
-/** Messages of an agent about a console. */
+/** Messages of an agent for an open console. */
 export type ConsoleOutput = Exclude<ConsoleResponse, { $case: 'refusal' }>
 
 export interface ConsoleListener {
   onMessage(message: ConsoleOutput): void
-  /** Called once. @param error see `fromServiceError` */
+  /** Called once at the end of the connection. @param error for `fromServiceError` */
   onEnd(error: ServiceError): void
 }
 
 export type ConsoleOpener = (listener: ConsoleListener) => ConsoleStream
 
 /**
- * Calls to one agent. Each throws a BerthError: that of the agent, `host_offline` or `agent_timeout`. A call waits for
- * a connection while the host is online, and fails as soon as the host is offline.
+ * Calls to the agent of one host. A call waits for a connection while the host is online, and fails when it goes
+ * offline. Calls throw the agent's BerthError, `host_offline` or `agent_timeout`.
  */
 export interface AgentClient {
-  /** `listBackups` waits for the target, for about a minute. */
+  /** `listBackups` can take a minute, because the agent waits for the backup target. */
   readonly backups: Calls<typeof BackupServiceService>
   readonly guests: Calls<typeof GuestServiceService>
   readonly settings: SettingsCalls
@@ -108,72 +108,73 @@ export interface AgentClient {
   readonly images: ImageCalls
   readonly hosts: Calls<typeof HostServiceService>
   readonly security: Calls<typeof SecurityServiceService>
-  /** Waits for a connection; the returned function opens a console on it. */
+  /** Waits for a connection to the agent. The returned function opens a console. */
   consoleOpener(): Promise<ConsoleOpener>
-  /** `getOperation` waits for a short time only. */
+  /** `getOperation` has a shorter timeout than the other calls. */
   readonly operations: OperationCalls
 }
 
-/** The chosen host, and the agent's answer. */
+/** Result of a creation: the host that was chosen, and its agent's answer. */
 export interface GuestCreation {
   readonly hostId: string
   readonly response: SubmitOperationResponse
 }
 
 export interface GuestCreationRequest {
-  /** A repeat with the same id gets the same host, id and uuid, and the agent's first answer. */
+  /** Id of the operation. A repetition with it returns the same host, id and uuid, and the first answer. */
   readonly operationId: string
   readonly name: string
   readonly spec: GuestSpec
   readonly requestedBy: string
-  /** Default: the host with the most room. */
+  /** Host for the guest. Default: the host with the most free resources. */
   readonly hostId?: string
 }
 
-/** Places for guests that are about to be created; they count as used. */
+/** Resources of hosts that are reserved for guests that will be created. */
 export interface HeldRoom {
   /**
-   * Chooses hosts for one guest in addition to those before it; its creation uses them. @throws {BerthError} as
-   * `createGuest` without room
+   * Chooses hosts for a guest and reserves resources for it.
+   * @throws {BerthError} as `createGuest` if no host can run the guest
    */
   hold(request: GuestCreationRequest): void
-  /** Returns places that no creation has used. */
+  /** Frees the reservations that no creation has used. */
   release(): void
 }
 
 export interface JoinToken {
   readonly token: string
   readonly expiresAtMs: number
-  /** host:port of the join endpoint, as the token has it. */
+  /** host:port of the join endpoint, as stored in the token. */
   readonly address: string
-  /** Command to run on the host. */
+  /** Command to run on the new host. */
   readonly command: string
 }
 
-/** Absent fields stay unchanged. */
+/** A change of a host's settings. Absent fields stay unchanged. */
 export interface HostChange {
   readonly name?: string
   readonly address?: string
   readonly draining?: boolean
-  /** As returned by `parsePublicAddress`; "": derived from the host. */
+  /** Public address as `parsePublicAddress` returns it. "": Berth derives it. */
   readonly publicAddress?: string
 }
 
-/** Changes the fleet's hosts; each method throws `not_found` for an unknown host, `store_unavailable` without Redis. */
+/** Changes the hosts of the fleet. All methods throw `store_unavailable`, and `not_found` for an unknown host. */
 export interface HostAdmin extends InstallHosts {
   /**
-   * @param operationId a uuid; a repeat with it gets the same host. Default: a new one
-   * @throws {BerthError} `invalid_field`, `name_conflict`, `address_in_use`; `invalid_state` when the operation's host
-   * was removed
+   * Creates a host.
+   * @param operationId uuid; a repeated call with it returns the same host. Default: a new uuid
+   * @throws {BerthError} `invalid_field`, `name_conflict`, `address_in_use`, or `invalid_state` if the host of the
+   * operation was removed
    */
   createHost(host: { name: string; address?: string; publicAddress?: string }, operationId?: string): Promise<HostView>
-  /** Makes a one-time token; voids an earlier unused one of the host. */
+  /** Creates a one-time token. An unused earlier token of the host becomes invalid. */
   createJoinToken(hostId: string): Promise<JoinToken>
   /** @throws {BerthError} `invalid_field`, `name_conflict`, `address_in_use` */
   updateHost(hostId: string, change: HostChange): Promise<HostView>
   /**
-   * Removes the host and revokes its certificate.
-   * @throws {BerthError} `invalid_state` while guests live there, unless `force`
+   * Removes the host and revokes its certificates.
+   * @throws {BerthError} `invalid_state` if the host has guests, unless `force` is true
    */
   removeHost(hostId: string, options: { force: boolean }): Promise<void>
 }
@@ -184,34 +185,34 @@ export interface OrderedOperation {
   readonly operationId: string
 }
 
-/** The gateway's access to all hosts: what they report, and calls to their agents. */
+/** The gateway's access to all hosts: their reported state, and calls to their agents. */
 export interface Fleet {
   readonly view: FleetView
   readonly hosts: HostAdmin
-  /** True once the list of hosts has been read: before that, the view may lack guests. */
+  /** True if the list of hosts was read from the store. Before that, guests may be missing in the view. */
   readonly isComplete: boolean
-  /** @throws {BerthError} `not_found`, `host_offline` */
+  /** Returns the calls to the agent of a host. @throws {BerthError} `not_found`, `host_offline` */
   agent(hostId: string): AgentClient
   /**
-   * Chooses a host, reserves id, uuid and name across the fleet, and has the agent journal the guest; a refusal of the
-   * agent releases the reservation. Await `reached` before answering.
-   * @throws {BerthError} `name_conflict`, `resource_exhausted`, `not_found` (host, template), `host_offline`
+   * Chooses a host, reserves id, uuid and name for the guest, and submits the creation to the agent. If the agent
+   * rejects it, the reservation is freed. Await `reached` before answering the client.
+   * @throws {BerthError} `name_conflict`, `resource_exhausted`, `host_offline`, `not_found` (host or template)
    */
   createGuest(request: GuestCreationRequest): Promise<GuestCreation>
-  /** Places for several guests, all of them reserved before the first is created. */
+  /** Reserves resources for several guests before the first one is created. */
   holdRoom(): HeldRoom
-  /** True if the operation is a creation with a reservation, made by an earlier attempt of the request. */
+  /** True if an earlier attempt of this operation has reserved a guest. */
   isCreation(operationId: string): Promise<boolean>
-  /** Finds an operation in the view, or in an agent's journal if it is too old for the view. */
+  /** Finds an operation in the view, or in the agents' journals if the view no longer contains it. */
   findOperation(id: string): Promise<OperationView | undefined>
   /**
-   * Resolves when the view shows the operation's end, its host goes offline, or after `timeoutMs`.
-   * @returns the operation as it is then; undefined: the view does not have it
+   * Waits until the view shows the end of the operation, its host goes offline, or `timeoutMs` have passed.
+   * @returns the operation as the view shows it then; undefined: the view does not contain it
    */
   ended(operation: OrderedOperation, timeoutMs: number): Promise<OperationView | undefined>
   /**
-   * Read your own writes: resolves when the view has reached the host's revision, the host is offline, or after the
-   * call timeout.
+   * Waits until the view contains the state of this revision, the host goes offline, or the call timeout has passed.
+   * Callers can then read the result of their own change.
    */
   reached(hostId: string, revision: number): Promise<void>
 }

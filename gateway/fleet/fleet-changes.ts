@@ -1,6 +1,6 @@
 import type { AlertView, GuestView, HostView, OperationView } from './reported.js'
 
-/** A difference in the view: before and after; absent: it did not exist, or was removed. */
+/** A change of an item in the view. Without `before` the item is new, without `after` it was removed. */
 export type FleetChange =
   | { readonly kind: 'guest'; readonly before?: GuestView; readonly after?: GuestView }
   | { readonly kind: 'task'; readonly before?: OperationView; readonly after?: OperationView }
@@ -8,10 +8,10 @@ export type FleetChange =
   | { readonly kind: 'host'; readonly before?: HostView; readonly after?: HostView }
   | { readonly kind: 'usage'; readonly after: HostView }
 
-/** @param hostId host whose part of the view changed */
+/** @param hostId id of the host to which the item belongs */
 export type ChangeListener = (change: FleetChange, hostId: string) => void
 
-/** Reports each change of the view, in order, right after it. The first state of a newly seen host is not a change. */
+/** Reports the changes of the view in order. The first state of a host is not reported as a change. */
 export class FleetChanges {
   readonly #listeners = new Set<ChangeListener>()
 
@@ -21,14 +21,14 @@ export class FleetChanges {
     return () => this.#listeners.delete(listener)
   }
 
-  /** @param host `epoch` empty: it has not reported everything yet */
+  /** Reports a change. @param host not reported if its `epoch` is empty, because its first state is not complete */
   tell(host: { readonly epoch: string; readonly record: { readonly id: string } }, change: FleetChange): void {
     if ((host.epoch === '' && change.kind !== 'host') || !differs(change)) return
     for (const listener of this.#listeners) listener(change, host.record.id)
   }
 }
 
-/** An agent that starts over sends everything again; an item with the same revision is unchanged. */
+/** True if the item changed. An agent that starts again sends all items; the same revision means no change. */
 function differs(change: FleetChange): boolean {
   const { kind, after } = change
   const before = kind === 'usage' ? undefined : change.before

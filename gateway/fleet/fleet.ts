@@ -33,9 +33,9 @@ import { FleetState } from './view.js'
 import { WatchedHosts } from './watched-hosts.js'
 
 const hourMs = 3_600_000
-/** How soon another gateway's changes of hosts are noticed. */
+/** Interval in ms for reading changes of hosts by other gateways. */
 const pollHostsMs = 2000
-/** How long a start waits for hosts. */
+/** Maximum time in ms that the start waits for reports of hosts. */
 const settleMs = 2000
 const sweepEveryMs = 30_000
 
@@ -46,7 +46,7 @@ export interface FleetOptions {
   readonly log: Logger
 }
 
-/** The gateway's side of all hosts: records, connections and what they report. */
+/** The gateway's fleet: host records, connections to agents, and the reported state. */
 export class GatewayFleet implements Fleet {
   readonly view = new FleetState()
   readonly hosts: StoredHostAdmin
@@ -131,8 +131,8 @@ export class GatewayFleet implements Fleet {
   }
 
   /**
-   * Makes the CA if there is none, opens the join endpoint and begins to watch all hosts. Resolves when each host has
-   * reported or is unreachable, or after 2 s; waits in the background for a store that is down.
+   * Creates a missing CA, opens the join endpoint and starts to watch all hosts. Resolves when each host has reported
+   * or is unreachable, or after 2 s. If the store is down, it continues in the background.
    */
   static async start(options: FleetOptions): Promise<GatewayFleet> {
     const { config, log } = options
@@ -172,14 +172,14 @@ export class GatewayFleet implements Fleet {
     await this.#joinServer?.close()
   }
 
-  /** host:port at which agents reach the join endpoint. */
+  /** host:port at which agents connect to join. */
   get joinAddress(): string {
     const { join_address, join_listen } = this.options.config
     if (join_address) return join_address
     return join_listen.endsWith(':0') ? join_listen.slice(0, -1) + this.#joinServer!.port : join_listen
   }
 
-  /** The command that installs the agent on a host and joins it. */
+  /** Creates the command that installs the agent on a host and joins it. */
   async #planInstall(token: string, joinKeyPem: string): Promise<string> {
     const hasPackages = await this.#installer.isAvailable()
     return planCommand({ address: this.joinAddress, pin: pinOf(joinKeyPem), token, hasPackages })
@@ -193,7 +193,7 @@ export class GatewayFleet implements Fleet {
     return this.#watched.agent(hostId)
   }
 
-  /** Connections may have broken without an error, so all are replaced. */
+  /** Replaces all connections after a pause of this process, because they may be broken without an error. */
   #wasPaused(): void {
     this.options.log.warn('this process was paused; connecting to all hosts again')
     for (const watcher of this.#watched.watchers()) watcher.distrust()
@@ -202,7 +202,7 @@ export class GatewayFleet implements Fleet {
   async createGuest(request: GuestCreationRequest): Promise<GuestCreation> {
     const creation = await this.#creator.create(request)
     await this.#showCreated(creation, request.operationId)
-    // Stored before it is acknowledged, in case this gateway and then the host fail.
+    // The guest is stored before the creation is confirmed, in case this gateway and the host fail.
     if (creation.response.guest) await this.#cache.keep(creation.hostId, creation.response.guest)
     return creation
   }
@@ -215,7 +215,7 @@ export class GatewayFleet implements Fleet {
     return (await this.#registry.findByOperation(operationId)) !== undefined
   }
 
-  /** Shows a created guest when the host went away before its watch reported it. */
+  /** Shows a created guest if its host went offline before it reported the guest. */
   async #showCreated({ hostId, response }: GuestCreation, operationId: string): Promise<void> {
     const { guest, operation, revision } = response
     const host = this.view.findState(hostId)
@@ -252,7 +252,7 @@ export class GatewayFleet implements Fleet {
     return this.view.findState(hostId)?.online ?? false
   }
 
-  /** Waits for all hosts' records, since a guest of a host that is not known yet looks missing. */
+  /** Waits until all hosts are known. Before that, guests of unknown hosts seem to be missing. */
   async #sweepReservations(): Promise<void> {
     if (this.#watched.isComplete) await this.#owners.sweep(this.options.config.agents.call_timeout_ms)
   }

@@ -4,12 +4,12 @@ import type { Store } from '../store/store.js'
 import type { FleetState } from './view.js'
 
 const flushEveryMs = 1000
-/** Guests per write: encoding more at once would block other requests. */
+/** Maximum number of guests in one write. Encoding more at once would delay other requests. */
 const batch = 100
 
 /**
- * Last known state of each host's guests, in the store, so that a gateway that starts while a host is offline shows its
- * guests as unknown instead of not at all. Changes are written at most once a second, a new guest at once.
+ * Stores the last known state of all guests. A gateway that starts while a host is offline can then show its guests
+ * with the status unknown. Changes are written once a second, new guests immediately.
  *
  * `shown-guests:<host id>`: hash, uuid → Guest as protobuf in base64.
  */
@@ -31,7 +31,7 @@ export class GuestCache {
     await this.flush()
   }
 
-  /** Writes a new guest durably before it returns. If that fails, the guest is written later, as changes are. */
+  /** Writes a new guest durably. If that fails, the guest is written later with the changes. */
   async keep(hostId: string, guest: Guest): Promise<void> {
     try {
       await this.store.run('keep a new guest', (client) => client.hSet(this.#key(hostId), guest.uuid, encode(guest)))
@@ -61,7 +61,7 @@ export class GuestCache {
     }
   }
 
-  /** One transaction for all hosts, as each one waits for the store's disk. */
+  /** Writes the changes of all hosts in one transaction, because each transaction waits for the store's disk. */
   async #write(changed: readonly { hostId: string; uuid: string }[]): Promise<void> {
     const known = changed.map((key) => ({ ...key, guest: this.#find(key) }))
     await this.store.run('keep known guests', async (client) => {

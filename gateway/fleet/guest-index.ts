@@ -6,29 +6,29 @@ import { GuestTable } from './lists/guest-table.js'
 import type { TableSlot } from '../lists/table.js'
 
 /**
- * Guests of all hosts by uuid, id and name, each unique in the fleet: if two clash, the first stays, and the other one
- * waits among its host's conflicts.
+ * Guests of all hosts by uuid, id and name, which are unique in the fleet. If two guests conflict, the first one is
+ * shown. The other one waits in the `conflicts` of its host.
  */
 export class GuestIndex {
   readonly table = new GuestTable<GuestEntry>()
   readonly blocks = new GuestBlocks()
   readonly #byId = new Map<number, TableSlot<GuestEntry>>()
   readonly #byName = new Map<string, TableSlot<GuestEntry>>()
-  /** Hosts that have conflicts. */
+  /** Hosts with guests that are not shown because of a conflict. */
   readonly #waiting = new Set<HostState>()
 
   #version = 0
 
-  /** @param changes notified when the displayed data of a guest changes; new keys count as removal and addition */
+  /** @param changes notified of changes of displayed data; a guest with new keys is reported as removed and added */
   constructor(private readonly changes = new FleetChanges()) {}
 
-  /** Differs after any change of what a guest list shows. */
+  /** Version that differs after each change of something that lists of guests show. */
   get version(): number {
     return this.#version
   }
 
   find(ref: string): GuestEntry | undefined {
-    // Only ids in their usual form: 02 is neither an id nor a name.
+    // Accepts ids only in their usual form, without leading zeros.
     if (/^[1-9]\d{0,14}$/.test(ref)) return this.#byId.get(Number(ref))?.item
     return this.table.find(ref.toLowerCase()) ?? this.findByName(ref)
   }
@@ -61,7 +61,7 @@ export class GuestIndex {
     this.#promote(before.guest)
   }
 
-  /** Applies the store's decision about an owner, whichever came first. `undefined`: the guest belongs to this host. */
+  /** Applies the store's decision about a guest's owner. @param reason undefined: the guest belongs to this host */
   disown(host: HostState, uuid: string, reason: string | undefined): void {
     if (host.disowned.get(uuid) === reason) return
     const guest = host.guests.get(uuid)?.guest ?? host.conflicts.get(uuid)?.guest
@@ -72,13 +72,13 @@ export class GuestIndex {
     this.set(host, guest)
   }
 
-  /** Changes only the status of the host's guests. */
+  /** Changes the status of all guests of a host. */
   setOnline(host: HostState, online: boolean): void {
     this.table.changeAll(host.guests.keys(), ['status'], () => (host.online = online))
     this.touch(host)
   }
 
-  /** Call it when a fact about the host changed that guests show. */
+  /** Call it after a change of the host that its guests show. */
   touch(host: HostState): void {
     for (const { guest } of host.guests.values()) this.blocks.touch(guest.id)
     this.#version++
@@ -99,7 +99,7 @@ export class GuestIndex {
     this.#byName.set(entry.guest.name.toLowerCase(), slot)
   }
 
-  /** Adds the guest, or replaces it when its keys are the same as before. */
+  /** Adds a guest, or replaces it if its keys have not changed. */
   #put(host: HostState, entry: GuestEntry): TableSlot<GuestEntry> {
     const { uuid } = entry.guest
     const before = host.guests.get(uuid)
@@ -125,7 +125,7 @@ export class GuestIndex {
     this.changes.tell(host, { kind: 'guest', before: entry })
   }
 
-  /** Retries conflicting guests that waited for one of a guest's keys. */
+  /** Shows guests that were hidden because they conflicted with a removed guest. */
   #promote(gone: Guest): void {
     for (const host of this.#waiting) {
       if (host.conflicts.size === 0) this.#waiting.delete(host)

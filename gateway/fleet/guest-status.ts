@@ -16,17 +16,17 @@ export type GuestStatusName = (typeof guestStatuses)[number]
 
 const known: ReadonlySet<string> = new Set(guestStatuses)
 
-/** The guest's status; `unknown` while its host is offline. */
+/** Status of a guest. It is `unknown` while the host is offline. */
 export function statusOf(view: Pick<GuestView, 'guest' | 'online'>): GuestStatusName {
   return view.online ? reportedStatus(view.guest.status) : 'unknown'
 }
 
-/** An unknown word from an agent counts as `unknown`. */
+/** Converts a status of an agent. A status that this gateway does not know becomes `unknown`. */
 export function reportedStatus(word: string): GuestStatusName {
   return known.has(word) ? (word as GuestStatusName) : 'unknown'
 }
 
-/** Number of guests by shown status; statuses without guests are missing. */
+/** Number of guests by status. Statuses without guests are missing. */
 export interface GuestCounts {
   readonly total: number
   readonly byStatus: ReadonlyMap<GuestStatusName, number>

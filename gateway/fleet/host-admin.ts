@@ -21,16 +21,16 @@ export interface HostAdminOptions {
   readonly clock: ClockCheck
   readonly leafLifetimeMs: number
   readonly tokenLifetimeMs: number
-  /** host:port at which agents reach the join endpoint. */
+  /** host:port at which agents connect to join. */
   readonly joinAddress: () => string
-  /** The command that installs the agent on a host and joins it with the token. */
+  /** Creates the command that installs the agent on a host and joins it. */
   readonly installCommand: (token: string) => Promise<string>
   readonly watched: WatchedHosts
 }
 
 const namePattern = /^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$/
 
-/** Stores the administrator's changes of hosts, and issues each host's first certificate. */
+/** Stores changes of hosts by administrators, and issues the first certificate of each host. */
 export class StoredHostAdmin implements HostAdmin {
   constructor(private readonly options: HostAdminOptions) {}
 
@@ -95,9 +95,8 @@ export class StoredHostAdmin implements HostAdmin {
   }
 
   /**
-   * Issues a joining agent's certificate, for the token's host whatever the request says; revokes the host's earlier
-   * ones.
-   * @param source address from which the request came, and to which the gateway connects if it knows no other
+   * Issues the certificate of a joining agent, and revokes earlier ones of the host. The token determines the host.
+   * @param source address of the request, to which the gateway connects if no other is configured
    * @throws {BerthError} `join_token_invalid`, `invalid_csr`, `store_unavailable`, `clock_in_doubt`, `address_in_use`
    */
   async join({ token, csr, now_ms, port }: JoinRequest, source: string): Promise<JoinAnswer> {
@@ -105,7 +104,7 @@ export class StoredHostAdmin implements HostAdmin {
     const verified = tokens.verify(token)
     await clock.check(now_ms === undefined ? {} : { peerMs: now_ms })
     const { hostId } = verified
-    // Signed before the token is used up, so that a bad request does not cost the token.
+    // The certificate is signed before the token is used, so that the token stays valid after an invalid request.
     const issued = await authority.signRequest(csr, { role: 'agent', hostId }, leafLifetimeMs)
     const address = this.#addressOf(hostId, source, port)
     await tokens.burn(verified)
@@ -115,7 +114,7 @@ export class StoredHostAdmin implements HostAdmin {
     return { host_id: hostId, certificate: issued.certificatePem, ca: authority.caPem }
   }
 
-  /** The host's known address, or the one from which it joins. */
+  /** The configured address of the host, otherwise the address from which it joins. */
   #addressOf(hostId: string, source: string, port: number | undefined): string {
     const known = this.options.view.findState(hostId)?.record.address ?? ''
     if (known !== '' || port === undefined) return known
@@ -125,9 +124,7 @@ export class StoredHostAdmin implements HostAdmin {
     return address
   }
 
-  /**
-   * Refuses an address in use, except that of an offline host: the machine may have been set up again as another host.
-   */
+  /** Rejects an address of another host, unless that host is offline: it may have been installed again as this one. */
   readonly #checkAddress = ({ address }: Pick<HostRecord, 'address'>, others: readonly HostRecord[]): void => {
     if (address === '') return
     const holds = (host: HostRecord): boolean =>
@@ -143,7 +140,7 @@ export class StoredHostAdmin implements HostAdmin {
   }
 }
 
-/** Derived from the operation, so that a repeat finds its host; all ten digits are random (RFC 9562, version 4). */
+/** Derives ten random digits from the operation's id, so that a repeated request finds the host. */
 function hostIdOf(operationId: string): string {
   return `h-${operationId.replaceAll('-', '').slice(0, 10)}`
 }

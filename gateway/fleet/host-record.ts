@@ -1,21 +1,21 @@
 import type { InstallReport } from '../join/installer.js'
 
-/** A host as stored: the administrator's settings, and the certificates issued to it. */
+/** A stored host: settings of administrators, and its certificates. */
 export interface HostRecord {
   readonly id: string
-  /** Grows with every change: of two readings the higher one is newer. */
+  /** Number that increases with every change: the record with the higher number is newer. */
   readonly version: number
   readonly name: string
-  /** host:port; "": the agent's address becomes known when it joins. */
+  /** Address of the agent as host:port. "": it becomes known when the agent joins. */
   readonly address: string
-  /** Last step of an installation by script; absent: there was none. */
+  /** Last step that the installation script reported. Absent: no script was used. */
   readonly install?: InstallReport
   readonly draining: boolean
-  /** Name or address at which customers reach its guests; absent or "": not set, see `public-address.ts`. */
+  /** Name or address at which customers reach the guests. Absent or "": derived, see `public-address.ts`. */
   readonly publicAddress?: string
   readonly createdAtMs: number
-  /** Serial numbers of valid certificates, newest last; empty: not joined. */
+  /** Serial numbers of valid certificates, newest last. Empty: the agent has not joined. */
   readonly serials: readonly string[]
-  /** End of the newest certificate, ms since 1970; 0: not joined. */
+  /** End of the newest certificate, in ms since 1970. 0: the agent has not joined. */
   readonly certificateNotAfterMs: number
 }

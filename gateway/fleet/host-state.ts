@@ -6,37 +6,37 @@ import type { HostRecord } from './host-record.js'
 import { planPublicAddress, type PublicAddress } from './public-address.js'
 import { HostTotals } from './host-totals.js'
 
-/** One host in the view. Maps are keyed by uuid and id, in order of age. */
+/** The view's data about one host. The maps use the uuid or id as key, and are ordered by age. */
 export class HostState {
   readonly guests = new Map<string, GuestEntry>()
   readonly totals = new HostTotals()
   readonly operations = new Map<string, OperationView>()
   readonly templates = new Map<string, TemplateView>()
   readonly alerts = new Map<string, AlertView>()
-  /** By uuid, reported guests that clash with another guest, and why. They are shown once the other one is gone. */
+  /** By uuid, guests that are hidden because they conflict with another guest, and the reason. */
   readonly conflicts = new Map<string, { guest: Guest; reason: string }>()
-  /** By uuid, why the store says that guests are not this host's. */
+  /** By uuid, reasons why guests do not belong to this host according to the store. */
   readonly disowned = new Map<string, string>()
-  /** Number of port mappings of all its guests. */
+  /** Number of port mappings of all guests of the host. */
   mappings = 0
-  /** Newest reason why data was refused. */
+  /** The latest reason why data of the agent was rejected. */
   refused = ''
   online = false
   lastSeenMs = 0
   description: HostDescription | undefined
   metrics: HostMetrics | undefined
-  /** Identity of the agent's journal and the last known revision, from which a new stream resumes. */
+  /** Identity of the agent's journal and last received revision. A new stream continues from there. */
   epoch = ''
   revision = 0
 
-  /** Cached, since every guest of the host shows it: see `readAddress`. */
+  /** Public address, cached because each guest of the host shows it. See `readAddress`. */
   publicAddress: PublicAddress = { host: '', source: 'none' }
 
   constructor(public record: HostRecord) {
     this.readAddress()
   }
 
-  /** Call it after a change of the record or the metrics. @returns whether the shown address has changed */
+  /** Updates `publicAddress`. Call it after a change of record or metrics. @returns whether the address changed */
   readAddress(): boolean {
     const before = this.publicAddress
     this.publicAddress = planPublicAddress({
@@ -75,9 +75,9 @@ export class HostState {
   }
 }
 
-/** Reads `online` from the host, so that the guests stay unchanged when the host connects or disconnects. */
+/** A guest in the view. `online` is read from the host, so that guests need no update when the host connects. */
 export class GuestEntry implements GuestView {
-  /** Data that readers derived from the guest; a map of all entries would cost more memory than the entries. */
+  /** Data that readers derived from the guest. A separate map would use more memory. */
   shown: unknown = undefined
 
   constructor(

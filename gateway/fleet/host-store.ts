@@ -2,23 +2,23 @@ import { conflict, notFound } from '../../shared/errors.js'
 import type { Store, StoreClient } from '../store/store.js'
 import type { HostRecord } from './host-record.js'
 
-/** The store's hosts at one moment. */
+/** The stored hosts at one time. */
 export interface HostList {
   readonly records: readonly HostRecord[]
-  /** Ids of hosts removed by an administrator. */
+  /** Ids of hosts that administrators have removed. */
   readonly removed: ReadonlySet<string>
 }
 
-/** Throws to refuse a record that conflicts with the others. */
+/** Throws an error if a record conflicts with the other records. */
 export type HostCheck = (record: HostRecord, others: readonly HostRecord[]) => void
 
 /**
- * Host records; names are unique, ignoring case.
+ * Stored host records. Names are unique, ignoring case.
  *
  * | key | holds |
  * |---|---|
  * | `hosts` | hash: id → HostRecord as JSON |
- * | `removed-hosts` | hash: id → when it was removed, in ms since 1970; never shrinks |
+ * | `removed-hosts` | hash: id → time of removal in ms since 1970; entries are never deleted |
  */
 export class HostStore {
   constructor(private readonly store: Store) {}
@@ -32,9 +32,9 @@ export class HostStore {
   }
 
   /**
-   * Puts back a record that the store lost, or has in an older version. It ignores that another host may have taken the
-   * name: a duplicate name is better than a lost host.
-   * @returns false when the store has it after all, or the host was removed
+   * Stores a record again that the store has lost, or has in an older version. Another host may have the same name by
+   * now: a duplicate name is better than a lost host.
+   * @returns false if the store has the record, or the host was removed
    */
   async restore(record: HostRecord): Promise<boolean> {
     return this.store.transact('restore host', async (client) => {
@@ -51,8 +51,8 @@ export class HostStore {
   }
 
   /**
-   * @returns the stored record; an earlier one of the same id stays as it is
-   * @throws {BerthError} `name_conflict`; `invalid_state` when a host of this id was removed; what `check` throws
+   * Stores a new host. If a host with this id exists, it is returned unchanged.
+   * @throws {BerthError} `name_conflict`, `invalid_state` if a host with this id was removed, or the error of `check`
    */
   async create(record: HostRecord, check: HostCheck): Promise<HostRecord> {
     return this.store.transact('create host', async (client) => {
@@ -68,7 +68,7 @@ export class HostStore {
     })
   }
 
-  /** @throws {BerthError} `not_found`, `name_conflict`; what `check` throws */
+  /** @throws {BerthError} `not_found`, `name_conflict`, or the error of `check` */
   async update(hostId: string, change: (record: HostRecord) => HostRecord, check?: HostCheck): Promise<HostRecord> {
     return this.store.transact('change host', async (client) => {
       const hosts = await this.#watch(client)
@@ -79,7 +79,7 @@ export class HostStore {
     })
   }
 
-  /** Leaves a tombstone, by which gateways distinguish a removed host from a lost record. */
+  /** Removes a host and notes its id. Gateways can then distinguish it from a host that the store has lost. */
   async remove(hostId: string): Promise<void> {
     await this.store.run('remove host', (client) =>
       client.multi().hDel(this.#hosts, hostId).hSet(this.#removed, hostId, String(Date.now())).exec(),
@@ -92,7 +92,7 @@ export class HostStore {
     return new Map(all.map((host) => [host.id, host]))
   }
 
-  /** Writes the record after checking it against the others. */
+  /** Checks a record against the others and stores it. */
   async #write(
     client: StoreClient,
     record: HostRecord,

@@ -3,14 +3,14 @@ import { reportedStatus, type GuestCounts, type GuestStatusName } from './guest-
 
 const gib = 1024 ** 3
 
-/** Resources promised to guests. */
+/** Resources that are allocated to guests. */
 export interface Allocation {
   readonly vcpuMilli: number
   readonly ramMb: number
   readonly diskGb: number
 }
 
-/** Sums over the guests of one host, updated with every change. */
+/** Sums of the guests of one host, updated with every change. */
 export class HostTotals {
   readonly #byStatus = new Map<GuestStatusName, number>()
   #total = 0
@@ -20,7 +20,7 @@ export class HostTotals {
     return this.#allocated
   }
 
-  /** @param online false: all are counted as `unknown` */
+  /** Counts guests by status. @param online false: all guests count as `unknown` */
   counts(online: boolean): GuestCounts {
     if (online) return { total: this.#total, byStatus: this.#byStatus }
     return { total: this.#total, byStatus: new Map([['unknown', this.#total]]) }
@@ -42,7 +42,7 @@ export class HostTotals {
     this.#total += by
     this.#allocated.vcpuMilli += by * (limits?.vcpuMilli ?? 0)
     this.#allocated.ramMb += by * (limits?.ramMb ?? 0)
-    // A guest may use the size of its disk plus the space of its snapshots.
+    // A guest may use the size of its disk and, in addition, the space of its snapshots.
     this.#allocated.diskGb += by * ((limits?.diskGb ?? 0) + Math.ceil(snapshotSpaceUsedBytes / gib))
   }
 }

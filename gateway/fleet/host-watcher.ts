@@ -12,7 +12,7 @@ import { WatchSession, type SyncedState } from './watch-session.js'
 import type { FleetState } from './view.js'
 
 const retryMs = { first: 100, max: 2000 }
-/** A timer that is this late shows that this process was paused. */
+/** Delay of a timer in ms that shows that this process was paused. */
 const lateMs = 1000
 
 export interface WatcherOptions {
@@ -21,20 +21,20 @@ export interface WatcherOptions {
   readonly connector: AgentConnector
   readonly pauses: PauseWatch
   readonly log: Logger
-  /** How long a broken stream may stay away before its guests show as unknown, in ms. */
+  /** Time in ms after a broken stream until the host is offline and its guests are shown as unknown. */
   readonly reconnectMs: number
   readonly callTimeoutMs: number
-  /** Called when a connection failed or ended. */
+  /** Called when a connection has failed or ended. */
   connectionFailed(watcher: HostWatcher, reason: unknown): void
 }
 
 /**
- * Keeps one host's part of the view current: one live stream, reconnected when it breaks, and replaced without a gap
- * when its certificates are.
+ * Keeps the view of one host up to date with a live stream. It connects again when the stream breaks. When certificates
+ * change, a new stream replaces the old one without a gap.
  */
 export class HostWatcher {
   #live: WatchSession | undefined
-  /** A session that replaces `#live` once it has synced. */
+  /** A session that replaces `#live` when it is synchronized. */
   #next: WatchSession | undefined
   #failures = 0
   #retryTimer: NodeJS.Timeout | undefined
@@ -44,7 +44,7 @@ export class HostWatcher {
   #settled = false
   #refusalNoted = false
 
-  /** Calls to the host's agent. */
+  /** Calls to the agent of the host. */
   readonly client: GrpcAgentClient
 
   constructor(
@@ -56,18 +56,18 @@ export class HostWatcher {
     this.client = new GrpcAgentClient(link, callTimeoutMs)
   }
 
-  /** The connection of the live stream; undefined while the host is away. */
+  /** Connection of the live stream. `undefined`: there is no live stream. */
   get liveConnection(): AgentConnection | undefined {
     return this.#live?.connection
   }
 
-  /** The connection for calls: the live one, while its certificates are valid. */
+  /** Connection for calls: that of the live stream, if its certificates are valid. */
   get connection(): AgentConnection | undefined {
     const { liveConnection } = this
     return liveConnection && isConnectionGood(this.host, liveConnection) ? liveConnection : undefined
   }
 
-  /** True once it has synced, or failed to. */
+  /** True if a first attempt to connect has succeeded or failed. */
   get settled(): boolean {
     return this.#settled
   }
@@ -76,18 +76,18 @@ export class HostWatcher {
     if (!this.#stopped && !this.#next) this.#open()
   }
 
-  /** Moves to a new connection; the present one serves until the new one has synced. */
+  /** Opens a new connection. The current one stays in use until the new one is synchronized. */
   refresh(): void {
     this.start()
   }
 
-  /** Replaces a connection that may be broken without an error; calls wait for the new one. */
+  /** Replaces a connection that may be broken without an error. Calls wait for the new connection. */
   distrust(): void {
     this.client.link.distrust()
     this.refresh()
   }
 
-  /** Closes everything and connects again, after the address changed or the certificate was revoked. */
+  /** Closes all connections and connects again. Used after a change of the address, or a revoked certificate. */
   restart(): void {
     this.#closeSessions()
     this.#goOffline()
@@ -161,7 +161,7 @@ export class HostWatcher {
     if (!event || event.$case === 'synced') return
     if (event.$case === 'reset') throw new Error('reset in the middle of a stream')
     const sampled = event.$case === 'host' || event.$case === 'metrics'
-    // Skips what another stream has delivered already: the newest state may come first.
+    // Skips changes that another stream has delivered already. A complete state may be newer than later events.
     if (!sampled && epoch === host.epoch && message.revision <= host.revision) return
     const isNews =
       (event.$case === 'removed' && event.value.kind === 'guest') ||
@@ -179,7 +179,7 @@ export class HostWatcher {
     this.#note(reason)
     this.options.connectionFailed(this, reason)
     if (wasLive && !this.#offlineTimer) this.#offlineLater()
-    // A failed replacement is retried by its caller.
+    // If a replacement has failed, its caller tries again.
     if (!this.#live && !this.#next) this.#retryLater(wasLive)
   }
 
@@ -187,7 +187,7 @@ export class HostWatcher {
     const { reconnectMs } = this.options
     const startMs = performance.now()
     this.#offlineTimer = setTimeout(() => {
-      // This process was paused and could not connect meanwhile.
+      // This process was paused and could not connect in that time.
       if (performance.now() - startMs > reconnectMs + lateMs) this.#offlineLater()
       else this.#goOffline()
     }, reconnectMs)
@@ -214,7 +214,7 @@ export class HostWatcher {
     view.hostChanged.notify(host.record.id)
   }
 
-  /** Callers do not wait for an offline host. */
+  /** Marks the host as offline and cancels waiting calls. */
   #goOffline(): void {
     const { host } = this
     const { view, log } = this.options
@@ -228,7 +228,7 @@ export class HostWatcher {
     view.operationChanged.notifyAll()
   }
 
-  /** Logs a problem once until it changes. */
+  /** Logs a problem only when it changes. */
   #note(reason: unknown): void {
     const problem = describeError(reason)
     const { host } = this
@@ -238,7 +238,7 @@ export class HostWatcher {
     this.#lastProblem = problem
   }
 
-  /** Logs the first refusal until all of the host's data is accepted again; its warnings show the newest. */
+  /** Logs the first rejected data, and then nothing until all data of the host is accepted again. */
   #noteRefusal(): void {
     const { record, refused } = this.host
     if (refused !== '' && !this.#refusalNoted)
@@ -255,7 +255,7 @@ export class HostWatcher {
   }
 }
 
-/** Guests deleted while nobody watched. A snapshot older than the view proves nothing about newer guests. */
+/** Finds guests deleted without a live stream. A snapshot older than the view lacks new guests and is ignored. */
 function findGone(host: HostState, state: SyncedState): string[] {
   if (state.kind !== 'all' || (state.epoch === host.epoch && state.revision < host.revision)) return []
   const { snapshot } = state

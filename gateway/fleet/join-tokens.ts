@@ -7,8 +7,8 @@ import type { Authority } from '../pki/authority.js'
 import type { Store } from '../store/store.js'
 
 /**
- * One-time tokens for a host's first certificate: an ES256 JWT signed by the CA's key, valid as long as the store has
- * its id. A new token of a host voids the earlier one.
+ * One-time tokens with which a host gets its first certificate. A token is an ES256 JWT, signed with the key of the CA,
+ * and is valid while the store contains its id. A new token makes the host's earlier token invalid.
  */
 export class JoinTokens {
   constructor(
@@ -34,7 +34,7 @@ export class JoinTokens {
   }
 
   /**
-   * The host of a genuine token that has not expired; it may be used already.
+   * Checks signature and expiry of a token. It may have been used already.
    * @throws {BerthError} `join_token_invalid`
    */
   verify(token: string): { hostId: string; id: string } {
@@ -60,8 +60,8 @@ export class JoinTokens {
   }
 
   /**
-   * Uses up a token; of several attempts at once one succeeds.
-   * @throws {BerthError} `join_token_invalid` when it was used or voided
+   * Marks a token as used. Only one of several concurrent attempts succeeds.
+   * @throws {BerthError} `join_token_invalid` if the token was used or replaced
    */
   async burn(token: { hostId: string; id: string }): Promise<void> {
     const burned = await this.store.transact('use join token', async (client) => {

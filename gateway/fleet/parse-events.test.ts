@@ -12,7 +12,7 @@ describe('an event of an agent', () => {
     ['no time', { given: Number.MIN_SAFE_INTEGER, taken: 0 }],
     ['never', { given: 0, taken: 0 }],
     ['a time', { given: 1_800_000_000_000, taken: 1_800_000_000_000 }],
-    // The last second of the year 9999 in the westernmost time zone, and a later time.
+    // Expected: the last second of the year 9999 in the westernmost time zone. Given: a later time.
     ['a time beyond all calendars', { given: Number.MAX_SAFE_INTEGER, taken: Date.UTC(10_000, 0, 1, 23, 59, 59) }],
   ] as const)
     it(`limits ${name} to the valid range`, () => {

@@ -8,9 +8,9 @@ import { abuseTypes, alertActions, severities } from '../../shared/abuse.js'
 import { clampTime } from '../../shared/time.js'
 
 /*
- * Brings data of agents within bounds before it enters the view, so that a broken or hostile agent costs the gateway
- * little. Data without a valid identity is refused. Every field is bounded by its type (text, list, time), those below
- * more tightly.
+ * Limits the size of data from agents before it enters the view. A broken or hostile agent can therefore not use up the
+ * gateway's memory. Data without a valid identity is rejected. Each type of field has a limit, and some fields have a
+ * lower one.
  */
 
 const maxTextChars = 1000
@@ -68,7 +68,7 @@ const listItems: Readonly<Record<string, number>> = {
   devices: 16,
 }
 
-/** Frequent words, kept in memory once instead of once per guest. */
+/** Frequent words. Guests share one string in memory for each of them. */
 const words: ReadonlyMap<string, string> = new Map(
   ['lxc', 'kvm', 'running', 'stopped', 'total', 'split', 'stop', 'throttle', 'none', 'tcp', 'udp'].map((word) => [
     word,
@@ -81,7 +81,7 @@ const guestUuidPattern = new RegExp(uuidPattern)
 const templatePattern = new RegExp(templateIdPattern)
 const operationIdPattern = /^[\x21-\x7e]{1,128}$/
 
-/** The bounded guest, or undefined when its uuid, id or name is invalid. */
+/** Limits the fields of a guest. `undefined`: uuid, id or name is invalid. */
 export function parseGuest(guest: Guest): Guest | undefined {
   const named = guestUuidPattern.test(guest.uuid) && namePattern.test(guest.name)
   if (!named || /^\d+$/.test(guest.name) || guest.id < 1) return undefined
@@ -105,7 +105,7 @@ export function parseTemplate(template: Template): Template | undefined {
   return { ...parsed, progress: Math.min(100, Math.max(0, parsed.progress)) }
 }
 
-/** Unknown words of a newer agent are replaced by the closest known ones. */
+/** Limits the fields of an alert. Words that this gateway does not know are replaced by similar known ones. */
 export function parseAlert(alert: Alert): Alert | undefined {
   if (!operationIdPattern.test(alert.id) || !guestUuidPattern.test(alert.guestUuid)) return undefined
   const type = abuseTypes.find((known) => known === alert.type)
@@ -114,7 +114,7 @@ export function parseAlert(alert: Alert): Alert | undefined {
   return type && severity ? { ...bounded(alert), type, severity, action } : undefined
 }
 
-/** The bounded description, or undefined when it names another host: an agent speaks only for its own. */
+/** Limits the fields of a description. `undefined`: it is about another host than the agent's own. */
 export function parseDescription(host: HostDescription, hostId: string): HostDescription | undefined {
   return host.hostId === hostId ? bounded(host) : undefined
 }
@@ -123,7 +123,7 @@ export function parseMetrics(metrics: HostMetrics): HostMetrics {
   return bounded(metrics)
 }
 
-/** Copies a message with every field bounded. */
+/** Copies a message and limits each of its fields. */
 function bounded<Message extends object>(message: Message): Message {
   const copy: Record<string, unknown> = {}
   for (const [field, value] of Object.entries(message)) copy[field] = boundedValue(field, value)
@@ -139,6 +139,6 @@ function boundedValue(field: string, value: unknown): unknown {
 }
 
 function shorten(text: string, max = maxTextChars): string {
-  // Copied, since a slice keeps the whole text alive in V8.
+  // The text is copied, because in V8 a slice keeps the whole text in memory.
   return text.length > max ? Buffer.from(text.slice(0, max)).toString() : text
 }

@@ -1,8 +1,8 @@
 const everyMs = 500
-/** Shorter than the ping timeout of agents: after a shorter pause all connections are still alive. */
+/** Longest pause in ms that is ignored. It is shorter than agents' ping timeout: connections survive it. */
 const longestMs = 4000
 
-/** Detects pauses of this process, for example while its machine was suspended or copied. */
+/** Detects pauses of this process, for example if its virtual machine was suspended. */
 export class PauseWatch {
   #checkedMs = performance.now()
   #pausedMs = 0
@@ -11,7 +11,9 @@ export class PauseWatch {
   /** @param onPause called once after each pause, by the first check */
   constructor(private readonly onPause: () => void) {}
 
-  /** End of the last pause. Cheap; call it before work that depends on it, since timers may fire late. */
+  /**
+   * Cheap check, to be called before work that a pause affects. @returns monotonic time (ms) of the last pause's end
+   */
   check(): number {
     const sinceMs = performance.now() - this.#checkedMs
     this.#checkedMs += sinceMs

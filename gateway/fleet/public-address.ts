@@ -2,25 +2,25 @@ import { invalidField } from '../../shared/errors.js'
 import { isPrivateAddress, isReachableName, parseHostName } from '../../shared/host-name.js'
 import { isHostPort, splitHostPort } from '../../shared/join-token.js'
 
-/** Public address of a host, and its source. */
+/** Public address of a host, and its origin. */
 export interface PublicAddress {
-  /** A name or an address; "": not known. */
+  /** Name or address. "": not known. */
   readonly host: string
-  /** `set` by an administrator, or a guess. */
+  /** `set`: configured by an administrator; `guess`: derived. */
   readonly source: 'set' | 'guess' | 'none'
 }
 
 export interface AddressFacts {
-  /** "": no administrator has set it. */
+  /** Address that an administrator has configured. "": none. */
   readonly set: string
-  /** Addresses that the agent reports; "": none. */
+  /** Public addresses that the agent reports. "": none. */
   readonly ipv4: string
   readonly ipv6: string
-  /** host:port at which the gateway reaches the agent. */
+  /** host:port at which the gateway connects to the agent. */
   readonly agentAddress: string
 }
 
-/** Prefers the configured address, then a public address that the agent reports, then the address of the agent. */
+/** Selects the configured address, otherwise a public address that the agent reports, otherwise the agent's address. */
 export function planPublicAddress({ set, ipv4, ipv6, agentAddress }: AddressFacts): PublicAddress {
   if (set !== '') return { host: set, source: 'set' }
   const agent = isHostPort(agentAddress) ? splitHostPort(agentAddress).host : ''
@@ -30,7 +30,7 @@ export function planPublicAddress({ set, ipv4, ipv6, agentAddress }: AddressFact
 }
 
 /**
- * @returns canonical; "": not set, so Berth derives it
+ * @returns the address in canonical form; "": Berth derives the address
  * @throws {BerthError} `invalid_field`
  */
 export function parsePublicAddress(text: string): string {

@@ -4,10 +4,10 @@ import type { HostState } from './host-state.js'
 import { parseGuest } from './parse-events.js'
 import { UnsavedGuests } from './unsaved-guests.js'
 
-/** How much one host may add to the gateway's memory. */
+/** Maximum numbers of guests and port mappings that one host may add to the view. */
 const hostLimits = { guests: 10_000, mappings: 2 * 65_535 } as const
 
-/** Takes over the guests that agents report, within limits for each host. */
+/** Adds reported guests to the view, within limits for each host. */
 export class ReportedGuests {
   readonly unsaved = new UnsavedGuests()
 
@@ -17,10 +17,7 @@ export class ReportedGuests {
     if (this.recall(host, raw)) this.unsaved.add({ hostId: host.record.id, uuid: raw.uuid })
   }
 
-  /**
-   * Shows a guest as an earlier gateway knew it.
-   * @returns false when it was refused
-   */
+  /** Shows a guest in its last stored state. @returns false if the guest was rejected */
   recall(host: HostState, raw: Guest): boolean {
     const guest = parseGuest(raw)
     if (!guest) return refuse(host, 'the agent reported a guest without valid uuid, id or name')
@@ -42,7 +39,7 @@ export class ReportedGuests {
     this.unsaved.add({ hostId: host.record.id, uuid })
   }
 
-  /** Reads the public address again that all guests of the host show. */
+  /** Updates the public address that all guests of the host show. */
   readAddress(host: HostState): void {
     if (host.readAddress()) this.index.touch(host)
   }
@@ -53,7 +50,7 @@ function refuse(host: HostState, why: string): false {
   return false
 }
 
-/** A guest as the host last reported it, shown or not. */
+/** Finds the guest as the host last reported it, even if the guest is hidden. */
 function findReported(host: HostState, uuid: string): Guest | undefined {
   return host.guests.get(uuid)?.guest ?? host.conflicts.get(uuid)?.guest
 }

@@ -7,10 +7,10 @@ import type { HostState } from './host-state.js'
 import { OperationTable } from './lists/operation-table.js'
 import { parseOperation } from './parse-events.js'
 
-/** Takes over the operations that agents report, within a limit for each host. */
+/** Adds reported operations to the view, within a limit for each host. */
 export class ReportedOperations {
   readonly table = new OperationTable()
-  /** By operation id. */
+  /** Condition that is notified, by operation id, when an operation changes. */
   readonly changed = new KeyedCondition()
 
   constructor(private readonly changes: FleetChanges) {}
@@ -31,7 +31,7 @@ export class ReportedOperations {
     if (before) this.changes.tell(host, { kind: 'task', before })
   }
 
-  /** Bounds a reported operation; undefined, with a warning of the host, when it is another host's. */
+  /** Limits the fields of an operation. `undefined`: it belongs to another host, and a warning was added. */
   check(host: HostState, raw: Operation): OperationView | undefined {
     const operation = parseOperation(raw)
     if (!operation) return void (host.refused = 'the agent reported an operation without valid id')
@@ -50,8 +50,8 @@ export class ReportedOperations {
   }
 
   /**
-   * Drops a task of the guest with the most. This is not a change: the task is still in the agent's journal and can be
-   * read by its id.
+   * Drops the oldest operation of the guest with the most operations. Listeners are not notified, because the operation
+   * still exists in the agent's journal and can be read by its id.
    */
   #dropOldest(host: HostState): void {
     const crowded = mostFrequent([...host.operations.values()].map(subjectOf))
@@ -64,7 +64,7 @@ function subjectOf({ operation: { subject } }: OperationView): string {
   return `${subject?.kind ?? ''} ${subject?.id ?? ''}`
 }
 
-/** The first of the most frequent values. */
+/** The most frequent value. If several are equally frequent, the first of them. */
 function mostFrequent(names: readonly string[]): string | undefined {
   const counts = new Map<string, number>()
   for (const name of names) counts.set(name, (counts.get(name) ?? 0) + 1)

@@ -5,15 +5,15 @@ import type { InstallReport } from '../join/installer.js'
 import type { PublicAddress } from './public-address.js'
 import type { Operation } from '../../proto/gen/berth/agent/v1/operation.js'
 
-/** A guest as its agent reported it, and its host. */
+/** A guest as reported by its agent, and its host. */
 export interface GuestView {
   readonly hostId: string
   readonly guest: Guest
-  /** False while its host is away: its status is then shown as `unknown`. */
+  /** False while the host is offline: the status of its guests is then shown as `unknown`. */
   readonly online: boolean
-  /** Public address of its host: a name or an address; "": not known. */
+  /** Public address of the host: a name or an address. "": not known. */
   readonly hostAddress: string
-  /** Cache for data that a reader derived from it; the reader checks that it is current. */
+  /** Data that a reader derived from the guest. The reader must check that it is current. */
   shown?: unknown
 }
 
@@ -22,7 +22,7 @@ export interface OperationView {
   readonly operation: Operation
 }
 
-/** An alert of a host about a guest, which may be deleted by now. */
+/** An alert of a host about a guest, which may be deleted already. */
 export interface AlertView {
   readonly hostId: string
   readonly alert: Alert
@@ -30,27 +30,27 @@ export interface AlertView {
 
 type HostState = 'pending' | 'online' | 'offline'
 
-/** A host: its record in the store and what its agent reports. */
+/** A host: its stored record and the state that its agent reports. */
 export interface HostView {
   readonly id: string
   readonly name: string
-  /** host:port that the gateway connects to; "": it becomes known when the agent joins. */
+  /** host:port to which the gateway connects. "": it becomes known when the agent joins. */
   readonly address: string
-  /** Last step that the installation script reported; undefined: none. */
+  /** Last step that the installation script reported. `undefined`: no script was used. */
   readonly install: InstallReport | undefined
-  /** `pending`: no agent has joined yet. */
+  /** `pending`: the agent has not joined yet. */
   readonly state: HostState
   readonly draining: boolean
-  /** Public address for its guests. */
+  /** Public address at which the guests of the host are reachable. */
   readonly publicAddress: PublicAddress
   readonly createdAtMs: number
-  /** 0: never. */
+  /** Time of the last message of the agent. 0: there was none. */
   readonly lastSeenMs: number
-  /** End of the agent's certificate, ms since 1970; 0: not joined. */
+  /** End of the agent's certificate, in ms since 1970. 0: the agent has not joined. */
   readonly certificateNotAfterMs: number
-  /** Warnings for the operator: the agent's own, conflicting guests, refused data. */
+  /** Warnings for the operator: those of the agent, guests that are hidden because of conflicts, and rejected data. */
   readonly warnings: readonly string[]
-  /** True if the agent, when it last reported, had another version than this gateway. */
+  /** True if the agent has last reported another version than that of this gateway. */
   readonly outdated: boolean
   readonly description: HostDescription | undefined
   readonly metrics: HostMetrics | undefined

@@ -10,7 +10,7 @@ import {
   type WatchEvent,
 } from './watch-kinds.js'
 
-/** Collects an agent's complete state, to be made visible at once. */
+/** Collects the complete state of an agent, which then becomes visible at once. */
 export class WatchSnapshot {
   readonly #entities = new Map<EntityKind, Map<string, WatchEvent>>()
   readonly #singles = new Map<WatchEvent['$case'], WatchEvent>()
@@ -29,7 +29,7 @@ export class WatchSnapshot {
     return [...this.#of(kind).values()].map(({ value }) => value as ValueOf<Kind>)
   }
 
-  /** Removes what the view has of the host and the snapshot lacks, then sets all of the snapshot. */
+  /** Removes from the view the host's data that is missing in the snapshot, and then sets all data of the snapshot. */
   apply(host: HostState, fleet: ReportedState): void {
     const kinds = Object.keys(entityKinds) as EntityKind[]
     for (const kind of kinds)

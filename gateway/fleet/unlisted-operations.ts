@@ -16,22 +16,22 @@ interface UnlistedParts {
 }
 
 const operationId = new RegExp(uuidPattern)
-/** Most searches at a time, as each calls every agent. */
+/** Maximum number of concurrent searches. Each search calls all agents. */
 const maxSearches = 16
 
-/** Finds operations that are in journals but too old for the view, by asking the agents. */
+/** Finds operations that are too old for the view in the journals of the agents. */
 export class UnlistedOperations {
   readonly #searches = new KeyedSingleFlight<string, OperationView | undefined>()
 
   constructor(private readonly parts: UnlistedParts) {}
 
   /**
-   * Asks all hosts at once. Undefined: no connected host has it, though one that is away may. Every agent learns the
-   * id, and a lying one could claim it: so an operation claimed by two hosts is ignored.
+   * Asks all connected hosts for an operation. `undefined`: none of them has it, but an offline host may. If several
+   * hosts claim the operation, it is ignored, because an agent could lie.
    * @throws {BerthError} `rate_limited`
    */
   async find(id: string): Promise<OperationView | undefined> {
-    // All ids have this form: any other is not worth asking hosts for.
+    // All ids of operations have this form. Hosts are not asked for others.
     if (!operationId.test(id)) return undefined
     if (!this.#searches.has(id) && this.#searches.keys.length >= maxSearches)
       throw new BerthError('exhausted', 'rate_limited', 'too many old tasks are requested: try again later')
@@ -42,7 +42,7 @@ export class UnlistedOperations {
     const answers = await Promise.all(this.parts.watched.connected().map((watcher) => this.#ask(watcher, id)))
     const found = answers.flatMap((answer) => answer ?? [])
     if (found.length > 1) this.#refuseAll(found, id)
-    // It may have become visible meanwhile.
+    // The operation may have become visible in the meantime.
     return this.parts.view.findOperation(id) ?? (found.length === 1 ? found[0] : undefined)
   }
 

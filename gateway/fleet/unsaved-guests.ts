@@ -3,7 +3,7 @@ interface GuestKey {
   readonly uuid: string
 }
 
-/** Guests whose state the store does not have yet; a guest that is gone by then is deleted there. */
+/** Guests whose current state is not stored yet. A guest that no longer exists is deleted from the store. */
 export class UnsavedGuests {
   readonly #byHost = new Map<string, Set<string>>()
 

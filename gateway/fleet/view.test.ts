@@ -53,7 +53,7 @@ function record(id: string) {
   }
 }
 
-/** The last report of each host. */
+/** Keeps the last report of each host. */
 class Model {
   readonly said = new Map<string, Map<string, Guest>>(hostIds.map((id) => [id, new Map()]))
   readonly online = new Map<string, boolean>(hostIds.map((id) => [id, false]))
@@ -93,8 +93,8 @@ function run(view: FleetState, model: Model, step: StepOf): void {
 }
 
 /**
- * Checks that every index agrees with the list, that all shown entries were reported, and that hidden entries clash
- * with them.
+ * Checks that all indexes agree with the list, that all shown entries were reported, and that hidden entries conflict
+ * with shown ones.
  */
 function check(view: FleetState, model: Model): void {
   const shown = [...view.guests()]

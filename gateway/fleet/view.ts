@@ -15,11 +15,11 @@ import { WatchSnapshot } from './snapshot.js'
 import type { UnsavedGuests } from './unsaved-guests.js'
 import { applyEvent, type ReportedState, type WatchEvent } from './watch-kinds.js'
 
-/** The fleet in memory. Agents' events go in, in the order they were sent; reads come out. */
+/** The fleet in memory. Events of agents are applied in the order in which they were sent. */
 export class FleetState implements FleetView {
   readonly #hosts = new Map<string, HostState>()
   readonly changes = new FleetChanges()
-  /** By host id: its connection, or its part of the view. */
+  /** Condition that is notified, by host id, when a host's connection or data changes. */
   readonly hostChanged = new KeyedCondition()
   readonly #guests = new GuestIndex(this.changes)
   readonly #reported: ReportedState = {
@@ -32,7 +32,7 @@ export class FleetState implements FleetView {
     return this.#reported.guests.unsaved
   }
 
-  /** By operation id. */
+  /** Condition that is notified, by operation id, when an operation changes. */
   get operationChanged(): KeyedCondition {
     return this.#reported.operations.changed
   }
@@ -117,7 +117,7 @@ export class FleetState implements FleetView {
     return this.#hosts.get(id)?.view
   }
 
-  /** A host's mutable state; for the watch, not for readers. */
+  /** The state of a host, which the watcher changes. */
   findState(hostId: string): HostState | undefined {
     return this.#hosts.get(hostId)
   }
@@ -126,7 +126,7 @@ export class FleetState implements FleetView {
     return this.#hosts.values()
   }
 
-  /** Adds a host, or replaces its record. */
+  /** Adds a host or replaces its record. */
   setHost(record: HostRecord): HostState {
     const host = this.#hosts.get(record.id)
     if (!host) {
@@ -161,22 +161,22 @@ export class FleetState implements FleetView {
     this.#guests.disown(host, uuid, reason)
   }
 
-  /** Shows a guest as an earlier gateway knew it. */
+  /** Shows a guest in its last stored state. */
   recall(host: HostState, guest: Guest): void {
     this.#reported.guests.recall(host, guest)
   }
 
-  /** Applies one change of a host. */
+  /** Applies one change that a host reported. */
   apply(host: HostState, event: WatchEvent): void {
     applyEvent(host, event, this.#reported)
   }
 
-  /** Bounds a reported operation; undefined, with a warning of the host, when it is another host's. */
+  /** Limits the fields of an operation. `undefined`: it belongs to another host, and a warning was added. */
   checkOperation(host: HostState, raw: Operation): OperationView | undefined {
     return this.#reported.operations.check(host, raw)
   }
 
-  /** Makes a complete snapshot visible at once; what it lacks is removed. */
+  /** Replaces the host's data with a complete snapshot. Data that the snapshot lacks is removed. */
   replace(host: HostState, snapshot: WatchSnapshot): void {
     snapshot.apply(host, this.#reported)
   }

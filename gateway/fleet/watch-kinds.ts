@@ -7,13 +7,13 @@ import type { ReportedGuests } from './reported-guests.js'
 import type { ReportedOperations } from './reported-operations.js'
 
 export type WatchEvent = NonNullable<WatchResponse['event']>
-/** Kinds of which a host has many, by key. */
+/** Kinds of data of which a host has many items, each with a key. */
 export type EntityKind = Extract<WatchEvent, { value: { revision: number } }>['$case']
-/** Kinds of which a host has one. */
+/** Kinds of data that a host has only once. */
 export type SingleKind = Exclude<WatchEvent['$case'], EntityKind | 'removed' | 'reset' | 'synced'>
 export type ValueOf<Kind extends WatchEvent['$case']> = Extract<WatchEvent, { $case: Kind }>['value']
 
-/** The state of all hosts that some kinds change. */
+/** Reported state of all hosts that is stored in one place. */
 export interface ReportedState {
   readonly guests: ReportedGuests
   readonly operations: ReportedOperations
@@ -22,16 +22,16 @@ export interface ReportedState {
 
 interface EntityPlace<Value> {
   readonly keyOf: (value: Value) => string
-  /** Keys of the host's entities in the view. */
+  /** Keys of the host's items in the view. */
   readonly keys: (host: HostState) => Iterable<string>
-  /** Receives untrusted data: bounds it, or refuses it with a reason in `host.refused`. */
+  /** Adds or replaces an item. The data is not trusted: it is limited, or rejected with a reason in `host.refused`. */
   readonly set: (host: HostState, value: Value, fleet: ReportedState) => void
   readonly delete: (host: HostState, key: string, fleet: ReportedState) => void
 }
 
 const maxTemplates = 1000
 
-/** How the view keeps each kind of entity. */
+/** How the view stores each kind of item. */
 export const entityKinds: { readonly [Kind in EntityKind]: EntityPlace<ValueOf<Kind>> } = {
   guest: {
     keyOf: ({ uuid }) => uuid,
@@ -76,7 +76,7 @@ export const entityKinds: { readonly [Kind in EntityKind]: EntityPlace<ValueOf<K
   },
 }
 
-/** How the view keeps what a host has once. */
+/** How the view stores the data that a host has only once. */
 export const singleKinds: {
   readonly [Kind in SingleKind]: (host: HostState, value: ValueOf<Kind>, fleet: ReportedState) => void
 } = {
@@ -106,17 +106,17 @@ function isSingle(event: WatchEvent): event is SingleEvent {
   return Object.hasOwn(singleKinds, event.$case)
 }
 
-/** The place of a kind that the types no longer distinguish. */
+/** Finds how the view stores a kind of item, if the type of the items is not known statically. */
 export function placeOf(kind: EntityKind): EntityPlace<unknown> {
   return entityKinds[kind] as EntityPlace<unknown>
 }
 
-/** Undefined for a kind that this gateway does not know. */
+/** Like `placeOf`, but returns `undefined` for a kind that this gateway does not know. */
 export function findPlace(kind: string): EntityPlace<unknown> | undefined {
   return Object.hasOwn(entityKinds, kind) ? placeOf(kind as EntityKind) : undefined
 }
 
-/** Applies one change of a host; `reset` and `synced` are handled by the watch. */
+/** Applies one change that a host reported. The watch session handles `reset` and `synced` itself. */
 export function applyEvent(host: HostState, event: WatchEvent, fleet: ReportedState): void {
   if (isEntity(event)) placeOf(event.$case).set(host, event.value, fleet)
   else if (isSingle(event))

@@ -5,40 +5,38 @@ import type { HostState } from './host-state.js'
 import { WatchSnapshot } from './snapshot.js'
 import type { WatchEvent } from './watch-kinds.js'
 
-/** Data of a stream up to `synced`: everything, or the changes since the point it resumed from. */
+/** Data of a stream up to `synced`: the complete state, or the changes since the point from which it continued. */
 export type SyncedState =
   | { kind: 'all'; snapshot: WatchSnapshot; epoch: string; revision: number }
   | { kind: 'changes'; changes: WatchResponse[]; epoch: string; revision: number }
 
 export interface WatchHandlers {
-  /** Nothing more is delivered until it resolves. */
+  /** Called when the state is complete. Changes wait until it resolves. */
   synced(state: SyncedState): Promise<void>
-  /** Called with each change after `synced`, in order. */
+  /** Called for each change after `synced`, in order. */
   changed(message: WatchResponse): void
-  /** Called once, for any reason. */
+  /** Called once when the session ends, for any reason. */
   ended(reason: unknown): void
 }
 
-/**
- * Above this rate a host's events wait, so that no agent takes all of the gateway's time. Windows are short on purpose.
- */
+/** Above this rate, events of a host wait, so that it leaves time for others. Short windows keep waits short. */
 const maxEvents = { count: 1500, windowMs: 100 } as const
-/** Most events before `synced`. */
+/** Maximum number of events before `synced`. */
 const maxUnsynced = 200_000
 
-/** One Watch stream, from call to end. Delivers a consistent state first, then its changes. */
+/** One Watch stream from its call to its end. It delivers a consistent state first and then its changes. */
 export class WatchSession {
   #stream: ClientReadableStream<WatchResponse>
   #snapshot: WatchSnapshot | undefined
   #changes: WatchResponse[] | undefined = []
   #unsynced = 0
   #ended = false
-  /** The state is being made visible, and changes wait. */
+  /** True while the state is made visible. Changes wait until then. */
   #holding = false
   #idleTimer: NodeJS.Timeout | undefined
   readonly #rate = { windowStart: 0, events: 0 }
 
-  /** @param from where to resume; the agent decides whether it can */
+  /** @param from point from which the stream should continue; the agent decides whether it can */
   constructor(
     readonly connection: AgentConnection,
     from: Pick<HostState, 'epoch' | 'revision'>,
@@ -46,7 +44,7 @@ export class WatchSession {
   ) {
     this.#stream = connection.watch.watch({ epoch: from.epoch, revision: from.revision })
     this.#stream.on('data', (message: WatchResponse) => this.#receive(message))
-    // Without a listener an error of the stream would end the process.
+    // Without a listener, an error of the stream would end the process.
     this.#stream.on('error', (error) => this.#end(error))
     this.#stream.on('end', () => this.#end(new Error('the agent ended the stream')))
     this.#expectMore()
@@ -56,7 +54,7 @@ export class WatchSession {
     return this.#ended
   }
 
-  /** Ends it and its connection, without calling `ended`. */
+  /** Ends the stream and its connection without calling `ended`. */
   close(): void {
     this.#ended = true
     this.#release()
@@ -104,7 +102,7 @@ export class WatchSession {
     )
   }
 
-  /** Limits silence until synced; afterwards the connection's keepalive checks the peer. */
+  /** Limits the time without messages before `synced`. Later the keepalive of the connection checks the peer. */
   #expectMore(): void {
     const { silenceMs } = this.connection.target
     clearTimeout(this.#idleTimer)

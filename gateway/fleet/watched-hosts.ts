@@ -22,19 +22,19 @@ export interface WatchedHostsOptions {
 }
 
 /**
- * The hosts in the store, each with its watcher; follows changes by this and other gateways. A host is removed only by
- * its tombstone: records missing from a store that was emptied or restored are written to it again.
+ * The hosts in the store, each with a watcher. Changes by other gateways are followed. A host is only removed if the
+ * store says so: records that are missing in an emptied or restored store are written to it again.
  */
 export class WatchedHosts {
   readonly #watchers = new Map<string, HostWatcher>()
-  /** Hosts removed by this gateway, which a reading that began before must not bring back. */
+  /** Hosts that this gateway removed. A list that was read before must not add them again. */
   readonly #removed = new Set<string>()
   #complete = false
   #polling = false
 
   constructor(private readonly options: WatchedHostsOptions) {}
 
-  /** True if the store has been read. */
+  /** True if the list of hosts has been read from the store. */
   get isComplete(): boolean {
     return this.#complete
   }
@@ -43,12 +43,12 @@ export class WatchedHosts {
     return this.#watchers.values()
   }
 
-  /** Hosts that can be called now. */
+  /** Watchers of the hosts that can be called now. */
   connected(): HostWatcher[] {
     return [...this.#watchers.values()].filter(({ client }) => client.link.ready() !== undefined)
   }
 
-  /** @throws {BerthError} `not_found`, `host_offline` */
+  /** Returns the calls to the agent of a host. @throws {BerthError} `not_found`, `host_offline` */
   agent(hostId: string): GrpcAgentClient {
     const host = this.options.view.findState(hostId)
     if (!host) throw notFound('host')
@@ -61,7 +61,7 @@ export class WatchedHosts {
     for (const watcher of this.#watchers.values()) watcher.stop()
   }
 
-  /** Resolves when each joined host has reported or is unreachable, or after `timeoutMs`. */
+  /** Waits until each joined host has reported or is unreachable, at most `timeoutMs`. */
   async settle(timeoutMs: number): Promise<void> {
     for (const until = performance.now() + timeoutMs; performance.now() < until; await delay(20)) {
       if (!this.#complete) await this.poll()
@@ -85,10 +85,7 @@ export class WatchedHosts {
     }
   }
 
-  /**
-   * Takes over a record from the store.
-   * @param known guests known to an earlier gateway, shown until the host reports
-   */
+  /** Applies a record of the store. @param known stored guests, which are shown until the host reports */
   adopt(record: HostRecord, known: readonly Guest[] = []): void {
     const { view } = this.options
     const before = view.findState(record.id)?.record
@@ -98,7 +95,7 @@ export class WatchedHosts {
     if (record.serials.length > 0) this.#connect(host, before)
   }
 
-  /** Changes a host's record in the store, and takes it over. */
+  /** Changes the record of a host in the store and applies it. */
   async update(hostId: string, change: (record: HostRecord) => HostRecord, check?: HostCheck): Promise<void> {
     this.adopt(await this.options.store.update(hostId, change, check))
   }
@@ -124,14 +121,14 @@ export class WatchedHosts {
     if (moved || !watcher.connection) watcher.restart()
   }
 
-  /** Takes over hosts; new ones with the guests known to an earlier gateway, connecting to them meanwhile. */
+  /** Applies the list of hosts. Guests of new hosts are shown in their stored state while the hosts connect. */
   async #takeOver({ records, removed }: HostList): Promise<void> {
     const { view, cache } = this.options
     for (const id of removed) if (view.findState(id)) this.forget(id)
     for (const record of records) this.adopt(record, view.findState(record.id) ? [] : await cache.load(record.id))
   }
 
-  /** Restores missing records. One that this gateway wrote since the reading is there by now: the store decides. */
+  /** Restores lost records. The store decides: a record may have been written since the list was read. */
   async #restoreLost({ records }: HostList): Promise<void> {
     const { view, store, log, owners } = this.options
     const versions = new Map(records.map(({ id, version }) => [id, version]))

@@ -19,22 +19,20 @@ type UnaryMethod<Request, Response> = (
   callback: (error: ServiceError | null, response: Response) => void,
 ) => ClientUnaryCall
 
-/** Most calls that wait for one host, should its agent stall. */
+/** Maximum number of calls that wait for one host, in case its agent stalls. */
 const maxWaiting = 2000
 
-/** In ms, by call. An operation may be on any host, so its caller waits for the slowest one. */
+/** Shorter timeouts of calls, in ms. `getOperation` is sent to all hosts, and its caller waits for the slowest one. */
 const shortTimeouts: Readonly<Record<string, number>> = { getOperation: 2000 }
-/** Calls during which the agent itself waits for other servers, which may be slow. */
+/** Longer timeouts of calls, in ms. During these calls the agent waits for other servers, which may be slow. */
 const longTimeouts: Readonly<Record<string, number>> = { listBackups: 70_000 }
 
-/**
- * grpc-js' text (1.14.7, subchannel-call.ts) for REFUSED_STREAM: the peer did nothing with the call (RFC 9113, 8.7).
- */
+/** Message of grpc-js 1.14.7 for REFUSED_STREAM: the peer did not process the call (RFC 9113, 8.7). */
 const refusedStream = 'Stream refused by server'
 
 /**
  * Makes one call with a deadline.
- * @throws {BerthError} see `fromServiceError`; `UnansweredError` also on a closed connection
+ * @throws {BerthError} as `fromServiceError`; `UnansweredError` also if the connection was closed
  */
 export function callAgent<Request, Response>(
   method: UnaryMethod<Request, Response>,
@@ -46,14 +44,14 @@ export function callAgent<Request, Response>(
     const call = method(request, new Metadata(), { deadline }, (error, response) => {
       online?.()
       if (!error) return resolve(response)
-      // A call that has a peer was sent on a connection.
+      // A call with an authentication context was sent on a connection.
       const left = call.getAuthContext() !== null && error.details !== refusedStream
       reject(fromServiceError(error, { step: options.step, left }))
     })
     const online = options.link?.whileOnline(() => call.cancel())
   }).catch((cause: unknown) => {
     if (cause instanceof BerthError) throw cause
-    // grpc-js throws synchronously when its channel was closed meanwhile.
+    // grpc-js throws synchronously if the channel was closed in the meantime.
     throw new UnansweredError(false, cause)
   })
 }
@@ -61,19 +59,19 @@ export function callAgent<Request, Response>(
 interface CallParts {
   readonly step: string
   readonly timeoutMs: number
-  /** Cancels the call when its host goes offline. */
+  /** Link to the host. The call is canceled when the host goes offline. */
   readonly link?: AgentLink
 }
 
 interface RepeatableCall extends CallParts {
   readonly link: AgentLink
-  /** Sends it on a connection. */
+  /** Sends the call on a connection. */
   readonly send: (connection: AgentConnection, parts: CallParts) => Promise<unknown>
-  /** True if the call is idempotent. */
+  /** True if the call can be repeated safely. */
   readonly isIdempotent: boolean
 }
 
-/** Calls to one host's agent, each on the present connection. */
+/** Calls to the agent of one host. Each call uses the current connection. */
 export class GrpcAgentClient implements AgentClient {
   #waiting = 0
 
@@ -102,7 +100,7 @@ export class GrpcAgentClient implements AgentClient {
     return (listener) => connection.openConsole(listener)
   }
 
-  /** Makes every call of a service; the step in errors is the call's name in words. */
+  /** Creates all calls of a service. Errors describe a call by its name in separate words. */
   #calls<Service extends object>(service: Service, clientOf: (connection: AgentConnection) => object): Calls<Service> {
     const calls = Object.keys(service).map((name) => {
       const step = name.replace(/[A-Z]/g, (letter) => ` ${letter.toLowerCase()}`)
@@ -137,7 +135,7 @@ export class GrpcAgentClient implements AgentClient {
   }
 }
 
-/** Repeats a call on the next connection if that is safe and the host is online. */
+/** Repeats a call on the next connection, if the call is idempotent or was not sent, and the host is online. */
 async function callWhileOnline({ send, link, timeoutMs, step, isIdempotent }: RepeatableCall): Promise<unknown> {
   let connection = link.ready() ?? (await link.connected())
   for (const startMs = performance.now(); ;) {
@@ -146,7 +144,7 @@ async function callWhileOnline({ send, link, timeoutMs, step, isIdempotent }: Re
       return await send(connection, { step, timeoutMs, link })
     } catch (error) {
       if (!(error instanceof UnansweredError) || (error.left && !isIdempotent)) throw error
-      // The time of a pause of this process does not count.
+      // If this process was paused, the timeout does not apply.
       const hasTime = performance.now() - startMs < timeoutMs || link.lastPauseMs() > sentMs
       const next = hasTime ? await link.connected(connection).catch(() => undefined) : undefined
       if (!next) throw error
@@ -155,7 +153,7 @@ async function callWhileOnline({ send, link, timeoutMs, step, isIdempotent }: Re
   }
 }
 
-/** Reads, and writes that the agent recognizes by their operation id. */
+/** True for reads, and for writes with an operation id, by which the agent recognizes repetitions. */
 function isIdempotent(name: string, request: unknown): boolean {
   if (/^(get|list|find|describe|diagnose)/.test(name)) return true
   return Boolean((request as { operationId?: string }).operationId)

@@ -17,26 +17,26 @@ import { openConsole } from '../console-stream.js'
 import type { ConsoleListener, ConsoleStream } from '../contract.js'
 import type { HostState } from '../host-state.js'
 
-/** Well above a guest with a thousand port mappings; keeps an agent from filling the gateway's memory. */
+/** Maximum size of a message. A guest with a thousand port mappings needs much less. Protects the gateway's memory. */
 const maxMessageBytes = 1024 * 1024
-/** An answer has all pools and assignments of a host; few are asked for at a time. */
+/** Maximum size of an answer about routing, which contains all pools and assignments of a host. */
 const maxRoutingBytes = 16 * maxMessageBytes
-/** How long a separate connection stays after the last one. */
+/** Time in ms after which the idle connection for routing is closed. */
 const separateIdleMs = 60_000
 
 export interface AgentTarget {
   readonly hostId: string
-  /** host:port. */
+  /** Address of the agent as host:port. */
   readonly address: string
   readonly caPem: string
-  /** The gateway's certificate. */
+  /** The gateway's certificate and its key. */
   readonly leaf: KeyedCertificate
-  /** True if an agent's certificate is no longer valid for this host. */
+  /** True if the agent's certificate with this serial number is no longer valid for the host. */
   isRevoked(serial: string): boolean
   readonly silenceMs: number
 }
 
-/** TLS of the gateway's connections to an agent. */
+/** TLS settings for the gateway's connections to an agent. */
 export function secureContextOf({ caPem, leaf }: Pick<AgentTarget, 'caPem' | 'leaf'>): SecureContext {
   return createSecureContext({
     ca: caPem,
@@ -47,7 +47,7 @@ export function secureContextOf({ caPem, leaf }: Pick<AgentTarget, 'caPem' | 'le
   })
 }
 
-/** Clients of one agent; replaced as a whole when a certificate changes. */
+/** Clients for all services of one agent. A new certificate needs a new AgentConnection. */
 export interface AgentConnection {
   readonly target: AgentTarget
   readonly backups: InstanceType<typeof BackupServiceClient>
@@ -61,14 +61,14 @@ export interface AgentConnection {
   readonly certificates: InstanceType<typeof CertificateServiceClient>
   readonly watch: InstanceType<typeof WatchServiceClient>
   openConsole(listener: ConsoleListener): ConsoleStream
-  /** The agent's certificate, once connected. */
+  /** The agent's certificate. `undefined` before the connection is established. */
   peer(): CertificateIdentity | undefined
   close(): void
 }
 
 /**
- * Connects lazily, with TLS 1.3. The server must show a certificate of the private CA for exactly this host, so an
- * existing connection is to the right agent.
+ * Creates clients that connect at their first call, with TLS 1.3. The server must present a certificate of the private
+ * CA for exactly this host. Calls therefore always reach the right agent.
  */
 export function connectAgent(target: AgentTarget): AgentConnection {
   const identity = { role: 'agent', hostId: target.hostId } as const
@@ -76,8 +76,8 @@ export function connectAgent(target: AgentTarget): AgentConnection {
   let peer: CertificateIdentity | undefined
   let closed = false
   const checkServerIdentity = (_name: string, certificate: PeerCertificate): Error | undefined => {
-    // A channel that is closed while it waits after a failure connects once more (grpc-js 1.14.7): nobody would close
-    // that connection.
+    // A closed channel that waits after a failure connects once more (grpc-js 1.14.7). Nobody would close that
+    // connection.
     if (closed) return new Error('the connection was closed')
     try {
       peer = check(certificate)
@@ -91,7 +91,7 @@ export function connectAgent(target: AgentTarget): AgentConnection {
   const options = channelOptions(identityDnsName(identity), target.silenceMs)
   const base = new Client(`dns:${target.address}`, channelCredentials, options)
   const shared: ClientOptions = { channelOverride: base.getChannel() }
-  // grpc-js has one size limit per connection, so these calls use a connection of their own.
+  // These calls need a separate connection, because grpc-js has only one size limit per connection.
   const routing = new RoutingServiceClient(`dns:${target.address}`, channelCredentials, {
     ...options,
     'grpc.max_receive_message_length': maxRoutingBytes,
@@ -120,7 +120,7 @@ export function connectAgent(target: AgentTarget): AgentConnection {
   }
 }
 
-/** True if a connection's certificate is still valid for the host; checked for every call. */
+/** True if the certificate of a connection is still valid for the host. This is checked before every call. */
 export function isConnectionGood(
   host: HostState,
   connection: AgentConnection,
@@ -134,7 +134,7 @@ export function channelOptions(serverName: string, silenceMs: number): ChannelOp
   return {
     'grpc.ssl_target_name_override': serverName,
     'grpc.default_authority': serverName,
-    // A peer that answers no ping is given up after two thirds of the allowed silence.
+    // The connection is closed if the peer does not answer pings for two thirds of the allowed silence.
     'grpc.keepalive_time_ms': Math.ceil(silenceMs / 3),
     'grpc.keepalive_timeout_ms': Math.ceil(silenceMs / 3),
     'grpc.keepalive_permit_without_calls': 1,
@@ -143,7 +143,7 @@ export function channelOptions(serverName: string, silenceMs: number): ChannelOp
     'grpc.max_receive_message_length': maxMessageBytes,
     'grpc.max_send_message_length': maxMessageBytes,
     'grpc.use_local_subchannel_pool': 1,
-    // Connects to the administrator's address only, ignoring proxies of the environment and hints of DNS.
+    // Uses only the configured address, and ignores proxies of the environment and service settings in DNS.
     'grpc.enable_http_proxy': 0,
     'grpc.service_config_disable_resolution': 1,
     'grpc.enable_retries': 0,

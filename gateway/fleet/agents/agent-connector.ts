@@ -4,7 +4,7 @@ import type { HostState } from '../host-state.js'
 import { connectAgent, type AgentConnection, type AgentTarget } from './agent-connection.js'
 import { connectForRenewal, type RenewalConnection } from './renewal-connection.js'
 
-/** Makes connections to agents, with the present certificates and addresses. */
+/** Creates connections to agents, with their current addresses and certificates. */
 export class AgentConnector {
   constructor(private readonly parts: { authority: Authority; leaf: GatewayLeaf; silenceMs: number }) {}
 

@@ -6,18 +6,18 @@ import type { PauseWatch } from '../pause-watch.js'
 
 export interface AgentLinkParts {
   readonly host: HostState
-  /** Notified under the host's id when its connection or state changes. */
+  /** Condition that is notified, by host id, when the host's connection or state changes. */
   readonly hostChanged: KeyedCondition
-  /** How long a host stays online without a connection. */
+  /** Time in ms for which a host without a connection stays online. */
   readonly reconnectMs: number
-  /** `connection`: the connection of the live stream, while its certificates are valid. */
+  /** Provides the connection of the live stream if its certificates are valid. */
   readonly watcher: { readonly connection: AgentConnection | undefined }
   readonly pauses: Pick<PauseWatch, 'check'>
 }
 
-/** Link to one host's agent. It outlives connections: while the host is online, calls wait for the next connection. */
+/** Finds the connection for calls to one host. While the host is online, calls wait for the next connection. */
 export class AgentLink {
-  /** A connection that may be dead without an error; used only if no new one arrives in time. */
+  /** A connection that may be broken without an error. It is only used if no new one is established in time. */
   #suspect: AgentConnection | undefined
   readonly #cancels = new Set<() => void>()
 
@@ -27,7 +27,7 @@ export class AgentLink {
     return this.parts.host.online || this.parts.watcher.connection !== undefined
   }
 
-  /** A ready connection; undefined if callers have to wait for one. */
+  /** Returns a connection that is ready. `undefined`: callers have to wait for one. */
   ready(): AgentConnection | undefined {
     this.lastPauseMs()
     const current = this.parts.watcher.connection
@@ -35,8 +35,8 @@ export class AgentLink {
   }
 
   /**
-   * Waits up to `reconnectMs` while the host is online.
-   * @param failed a connection that just failed and must not be returned
+   * Waits for a connection, at most `reconnectMs` and only while the host is online.
+   * @param failed a connection that has just failed and must not be returned
    * @throws {BerthError} `host_offline`
    */
   async connected(failed?: AgentConnection): Promise<AgentConnection> {
@@ -51,12 +51,12 @@ export class AgentLink {
     return connection
   }
 
-  /** End of the last pause of this process, by the monotonic clock. It detects a pause before timers do. */
+  /** Checks for a pause of this process before timers do. @returns monotonic time in ms of the end of the last pause */
   lastPauseMs(): number {
     return this.parts.pauses.check()
   }
 
-  /** Call it after a pause of this process: calls then wait up to `reconnectMs` for the watcher's new connection. */
+  /** Call it after a pause of this process. Calls then wait up to `reconnectMs` for a new connection. */
   distrust(): void {
     const suspect = (this.#suspect = this.parts.watcher.connection)
     setTimeout(() => {
@@ -64,13 +64,13 @@ export class AgentLink {
     }, this.parts.reconnectMs).unref()
   }
 
-  /** Calls `cancel` when the host goes offline, unless the returned function was called before. */
+  /** Calls `cancel` when the host goes offline. @returns a function that ends this */
   whileOnline(cancel: () => void): () => void {
     this.#cancels.add(cancel)
     return () => this.#cancels.delete(cancel)
   }
 
-  /** Call it when the host went offline: cancels all waiting calls. */
+  /** Cancels all waiting calls. Call it when the host has gone offline. */
   cancelCalls(): void {
     for (const cancel of [...this.#cancels]) cancel()
   }

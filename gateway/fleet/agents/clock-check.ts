@@ -4,17 +4,17 @@ import { doubtClock } from '../../pki/plan-clock.js'
 import type { Store } from '../../store/store.js'
 
 export interface ClockOpinions {
-  /** The clock of the receiver of the certificate. */
+  /** Present time of the host that receives the certificate. */
   readonly peerMs?: number
-  /** When the receiver's last certificate was issued. */
+  /** Time when the last certificate of the host was issued. */
   readonly lastIssuedMs?: number
 }
 
-/** Keeps the gateway from issuing certificates while its clock contradicts others. */
+/** Prevents the gateway from issuing certificates while its clock contradicts other clocks. */
 export class ClockCheck {
   constructor(private readonly store: Store) {}
 
-  /** @throws {BerthError} `clock_in_doubt`, `store_unavailable` */
+  /** Compares the gateway's clock with the others. @throws {BerthError} `clock_in_doubt`, `store_unavailable` */
   async check(opinions: ClockOpinions): Promise<void> {
     const storeMs = await this.#storeTime()
     const doubt = doubtClock({ ...opinions, storeMs, nowMs: Date.now(), jumpMs: steadyClock.jumpMs() })
@@ -26,7 +26,7 @@ export class ClockCheck {
       )
   }
 
-  /** Source: https://redis.io/docs/latest/commands/time/ (seconds and microseconds) */
+  /** Reads the store's clock. Source: https://redis.io/docs/latest/commands/time/ (seconds and microseconds) */
   async #storeTime(): Promise<number> {
     const answer = await this.store.run('read the time', (client) => client.sendCommand(['TIME']))
     const [seconds, microseconds] = answer as unknown as [string, string]

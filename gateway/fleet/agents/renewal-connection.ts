@@ -5,20 +5,20 @@ import { CertificateServiceClient } from '../../../proto/gen/berth/agent/v1/cert
 import { createPeerCheck, identityDnsName, type CertificateIdentity } from '../../../shared/identity.js'
 import { channelOptions, secureContextOf, type AgentConnection, type AgentTarget } from './agent-connection.js'
 
-/** How long after its expiry a certificate can still be renewed with its key. */
+/** Number of days after its expiry during which a certificate can still be renewed with its key. */
 export const renewableDays = 180
 
 const renewableForMs = renewableDays * 86_400_000
 
-/** A connection for the renewal of a certificate, and for nothing else. */
+/** A connection that can only be used to renew a certificate. */
 export interface RenewalConnection extends Pick<AgentConnection, 'certificates' | 'peer'> {
   close(): void
 }
 
 /**
- * Connects to an agent whose certificate is not valid at present. TLS would refuse the certificate, so here it only
- * proves that the agent has the key. Before the first call this class checks the authority, the host, and that the
- * certificate is not revoked. Only the calls of a renewal are possible.
+ * Connects to an agent whose certificate has expired or is not valid yet. TLS would reject this certificate. This
+ * function therefore checks that it was issued by the private CA, belongs to this host and is not revoked. TLS proves
+ * that the agent has its key. Only the calls of a renewal are possible.
  */
 export function connectForRenewal(target: AgentTarget): RenewalConnection {
   const identity = { role: 'agent', hostId: target.hostId } as const
@@ -35,7 +35,7 @@ export function connectForRenewal(target: AgentTarget): RenewalConnection {
   return { certificates, peer: () => peer, close: () => certificates.close() }
 }
 
-/** Checks the peer instead of TLS, for each connection, before anything is sent on it. */
+/** Creates credentials that replace TLS's check of the peer by `check`, before anything is sent. */
 function checkedCredentials(secureContext: SecureContext, check: (peer: PeerCertificate) => void): ChannelCredentials {
   const created = credentials.createFromSecureContext(secureContext, { rejectUnauthorized: false })
   const createConnector = created._createSecureConnector.bind(created)

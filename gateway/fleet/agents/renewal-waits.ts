@@ -1,13 +1,13 @@
 const mostMs = 60_000
 
-/** When to try a failed renewal again: later after each failure of a host, so that it does not fill the store. */
+/** Delays between failed renewals. They double for each failure of a host, so that renewals do not flood the store. */
 export class RenewalWaits {
   readonly #attempts = new Map<string, { readonly atMs: number; readonly failures: number }>()
 
-  /** @param nowMs of a monotonic clock */
+  /** @param nowMs returns the time of a monotonic clock in ms */
   constructor(private readonly nowMs: () => number = () => performance.now()) {}
 
-  /** @param firstMs after the first failure */
+  /** True if the host's next attempt must wait. @param firstMs delay in ms after the first failure */
   isWaiting(hostId: string, firstMs: number): boolean {
     const last = this.#attempts.get(hostId)
     return last !== undefined && this.nowMs() - last.atMs < waitMs(last.failures, firstMs)
@@ -18,7 +18,7 @@ export class RenewalWaits {
     this.#attempts.set(hostId, { atMs: this.nowMs(), failures })
   }
 
-  /** The next attempt still waits for a moment, until connections use the new certificate. */
+  /** Resets the delay. Another attempt waits for the shortest delay, until connections use the new certificate. */
   succeeded(hostId: string): void {
     this.#attempts.set(hostId, { atMs: this.nowMs(), failures: 0 })
   }

@@ -2,10 +2,10 @@ import type { GuestView } from '../reported.js'
 
 const idsPerBlock = 256
 
-/** Guests with ids in one range. What is derived from a block is valid until its version changes. */
+/** Guests whose ids are in one range. Data derived from a block is valid until the block's version changes. */
 export interface GuestBlock {
   readonly version: number
-  /** Ordered by id. */
+  /** Guests of the block, ordered by id. */
   guests(): GuestView[]
 }
 
@@ -14,12 +14,12 @@ interface Block extends GuestBlock {
   readonly byId: Map<number, GuestView>
 }
 
-/** All guests in blocks by id, so that a change invalidates only what was derived from one block. */
+/** All guests in blocks by id. A change of a guest invalidates only the data derived from its block. */
 export class GuestBlocks {
   readonly #blocks = new Map<number, Block>()
   #inOrder: readonly Block[] | undefined
 
-  /** Adds the guest, or replaces the one with this id. */
+  /** Adds a guest or replaces the guest with the same id. */
   set(guest: GuestView): void {
     const number = numberOf(guest.guest.id)
     const block = this.#blocks.get(number) ?? this.#add(number)
@@ -37,7 +37,7 @@ export class GuestBlocks {
     this.#inOrder = undefined
   }
 
-  /** Call it when what is shown of the guest changed although the object did not. */
+  /** Call it if displayed data of the guest changed, but not the object. */
   touch(id: number): void {
     const block = this.#blocks.get(numberOf(id))
     if (block) block.version++

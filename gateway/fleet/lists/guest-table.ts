@@ -3,7 +3,7 @@ import { statusOf } from '../guest-status.js'
 import type { Fields } from '../../lists/query.js'
 import { Table } from '../../lists/table.js'
 
-/** Fields by their API names. Times to the second, as shown. */
+/** Fields of guests by their names in the API. Times have whole seconds, as the API shows them. */
 export const guestFields = {
   id: ({ guest }) => guest.id,
   name: ({ guest }) => guest.name,

@@ -10,17 +10,17 @@ type OperationStatusName = (typeof operationStatuses)[number]
 
 const known: ReadonlySet<string> = new Set(operationStatuses)
 
-/** An unknown word from an agent counts as pending. */
+/** Converts a status of an agent. A status that this gateway does not know becomes `pending`. */
 export function operationStatusOf({ status }: Operation): OperationStatusName {
   return known.has(status) ? (status as OperationStatusName) : 'pending'
 }
 
-/** True if the operation will not change any more. */
+/** True if the operation has ended and will not change any more. */
 export function isEnded(operation: Operation): boolean {
   return ['done', 'failed', 'canceled'].includes(operationStatusOf(operation))
 }
 
-/** Fields by their API names. Times to the second, as shown. */
+/** Fields of operations by their names in the API. Times have whole seconds, as the API shows them. */
 export const operationFields = {
   status: ({ operation }) => operationStatusOf(operation),
   action: ({ operation }) => operation.action,
@@ -48,7 +48,7 @@ export class OperationTable extends Table<OperationView, OperationField> {
 
   override set(id: string, view: OperationView) {
     const before = this.find(id)
-    // The order depends on the time, which an agent may correct.
+    // The order depends on the time of the operation, which an agent may correct.
     if (before && newestFirst(before, view) !== 0) this.delete(id)
     else if (before) this.#forget(before)
     const guestUuid = guestUuidOf(view.operation)

@@ -22,18 +22,18 @@ interface PromisedRoom {
   readonly limits: GuestLimits | undefined
 }
 
-/** The place of a guest that is not created yet. */
+/** Resources of a host that are reserved for a guest that is not created yet. */
 interface HostReservation {
-  /** The first one has the room; the others are tried if it lacks addresses. */
+  /** Ids of possible hosts. Resources are reserved on the first one. The others are tried if it lacks addresses. */
   readonly hostIds: readonly string[]
   readonly promised: PromisedRoom
 }
 
-/** Creates guests across the fleet: chooses a host, reserves, calls the agent. */
+/** Creates guests: chooses a host, reserves the id and the name, and calls the agent. */
 export class GuestCreator {
-  /** Guests being created that the view does not show yet; they count, so that many at once are spread as well. */
+  /** Resources of guests that the view does not show yet. They count as used: concurrent creations are spread. */
   readonly #promised = new Set<PromisedRoom>()
-  /** By operation. */
+  /** Reservations that no creation has used yet, by operation id. */
   readonly #held = new Map<string, HostReservation>()
 
   constructor(private readonly options: CreationOptions) {}
@@ -52,7 +52,7 @@ export class GuestCreator {
     throw mostTelling(refusals)
   }
 
-  /** Reserves hosts for several guests before the first is created; each reservation counts for the next ones. */
+  /** Reserves hosts for several guests before the first one is created. Each reservation counts for the next ones. */
   holdRoom(): HeldRoom {
     const own: string[] = []
     return {
@@ -67,7 +67,7 @@ export class GuestCreator {
     }
   }
 
-  /** Passes a reservation to its creation. */
+  /** Returns the hosts of a reservation and ends it. */
   #takeHeld(operationId: string): readonly string[] | undefined {
     const held = this.#held.get(operationId)
     if (!held) return undefined
@@ -101,11 +101,11 @@ export class GuestCreator {
       const response = await this.options.fleet
         .agent(hostId)
         .operations.submitOperation({ operationId, requestedBy, order })
-      // Its room stays promised until the view shows the guest.
+      // The resources stay reserved until the view shows the guest.
       await this.options.fleet.reached(hostId, response.revision)
       return { hostId, response }
     } catch (error) {
-      // After anything but a clear refusal the guest may exist: a later sweep decides.
+      // The reservation is only released if the agent clearly rejected the guest. Otherwise a later sweep decides.
       if (!repeated && isRefusal(error)) await this.#release(reservation)
       throw error
     }
@@ -141,7 +141,7 @@ function addLimits(sum: Allocation, { limits }: PromisedRoom): Allocation {
   }
 }
 
-/** True if the refusal is about addresses: pools belong to hosts, so the next host may have them. */
+/** True if the host has no suitable addresses. Each host has its own pools, so another host may have some. */
 function lacksAddresses({ spec }: GuestCreationRequest, error: unknown): error is BerthError {
   const named = { public_ipv4s: spec.publicIpv4s, ipv6_addresses: spec.ipv6Addresses }
   const asksFor = spec.ipv4Count + spec.ipv6Count > 0 || Object.values(named).some(({ length }) => length > 0)
@@ -149,7 +149,7 @@ function lacksAddresses({ spec }: GuestCreationRequest, error: unknown): error i
   return error.code === 'resource_exhausted' || Object.hasOwn(named, error.field ?? '')
 }
 
-/** Prefers the refusal that addresses are used up to one that they are in no pool. */
+/** Selects the error to report: used-up addresses are preferred to addresses that belong to no pool. */
 function mostTelling(refusals: readonly BerthError[]): BerthError {
   return refusals.find(({ code }) => code === 'resource_exhausted') ?? refusals[0]!
 }

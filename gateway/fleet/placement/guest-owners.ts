@@ -6,7 +6,7 @@ import type { FleetState } from '../view.js'
 import type { GuestRegistry } from './guest-registry.js'
 import type { GuestClaim } from './plan-claims.js'
 
-/** A younger reservation may belong to a creation in progress. */
+/** Age in ms up to which a reservation may belong to a creation in progress. */
 const graceMs = 120_000
 
 export interface GuestOwnersParts {
@@ -15,11 +15,11 @@ export interface GuestOwnersParts {
   readonly log: Logger
 }
 
-/** Keeps the fleet's ids and names in step with the guests that hosts report. Each id and name belongs to one guest. */
+/** Keeps stored ids and names consistent with the guests of all hosts. Each id and name belongs to one guest. */
 export class GuestOwners {
   constructor(private readonly parts: GuestOwnersParts) {}
 
-  /** Claims ids and names for guests of a host. The view hides guests whose id or name belongs to another one. */
+  /** Claims ids and names for guests of a host. The view hides guests whose id or name belongs to another guest. */
   async check(host: HostState, guests: readonly GuestClaim[]): Promise<void> {
     const { registry, view, log } = this.parts
     const claims = guests.map(({ uuid, id, name }) => ({ uuid, id, name }))
@@ -29,14 +29,14 @@ export class GuestOwners {
       log.warn({ host: host.record.id, refused: [...refused.values()].slice(0, 20) }, 'guests not shown')
   }
 
-  /** Writes ids, names and last known states of a host's guests to a store that lost them. */
+  /** Writes ids, names and states of a host's guests to a store that has lost them. */
   async restore(host: HostState): Promise<void> {
     const known = [...host.guests.values(), ...host.conflicts.values()].map(({ guest }) => guest)
     for (const { uuid } of known) this.parts.view.unsavedGuests.add({ hostId: host.record.id, uuid })
     await this.check(host, known)
   }
 
-  /** Updates the store after a host's report on its guests; after a failure the next sync or sweep does. Never throws. */
+  /** Updates the store after a report about a guest. If it fails, a later report or sweep does it. Never rejects. */
   async guestChanged(host: HostState, { event }: WatchResponse): Promise<void> {
     try {
       if (event?.$case === 'guest') await this.check(host, [event.value])
@@ -46,7 +46,7 @@ export class GuestOwners {
     }
   }
 
-  /** Frees names of deleted guests immediately. A name that cannot be freed now is left to the sweep. Never throws. */
+  /** Frees the names of deleted guests. After a failure, a later sweep frees them. Never rejects. */
   async releaseGone(host: HostState, uuids: readonly string[]): Promise<void> {
     const { registry, log } = this.parts
     try {
@@ -57,8 +57,8 @@ export class GuestOwners {
   }
 
   /**
-   * Frees reservations that no host has a guest for, after their grace period. Never throws.
-   * @param callTimeoutMs how long a creation may take beyond the grace period
+   * Frees old reservations without a guest on any host. Never rejects.
+   * @param callTimeoutMs maximum duration of a creation in addition to the grace period
    */
   async sweep(callTimeoutMs: number): Promise<void> {
     const { registry, log } = this.parts

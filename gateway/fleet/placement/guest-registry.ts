@@ -4,11 +4,11 @@ import { steadyClock } from '../../../shared/steady-clock.js'
 import type { Store, StoreClient } from '../../store/store.js'
 import { planClaims, type GuestClaim, type StoredClaims, type Reservation } from './plan-claims.js'
 
-/** Claims per transaction, and reservations per read. */
+/** Maximum number of claims in a transaction, and of reservations in a read. */
 const claimBatch = 200
 
 /**
- * Ids, uuids and names of guests, unique in the fleet for all gateways on the store.
+ * Ids, uuids and names of guests, which are unique among all gateways that share the store.
  *
  * | key | holds |
  * |---|---|
@@ -16,19 +16,19 @@ const claimBatch = 200
  * | `guest-ids` | hash: id → uuid |
  * | `guest-name:<lower case>` | uuid |
  * | `guest-operation:<operation id>` | uuid |
- * | `next-guest-id` | the highest id given so far |
+ * | `next-guest-id` | the highest id assigned so far |
  */
 export class GuestRegistry {
   constructor(private readonly store: Store) {}
 
-  /** The reservation made by an earlier attempt of the operation. */
+  /** Finds the reservation that an earlier attempt of the operation made. */
   async findByOperation(operationId: string): Promise<Reservation | undefined> {
     return this.store.run('read reservation', (client) => this.#findByOperation(client, operationId))
   }
 
   /**
-   * Reserves a name, and assigns an id and a uuid. A repeat of the operation gets the same answer.
-   * @param isShown whether the view has a guest of this name or id, which the store may lack
+   * Reserves a name and assigns an id and a uuid. A repeated operation gets the same reservation.
+   * @param isShown true if the view has a guest with this name or id, which the store may have lost
    * @throws {BerthError} `name_conflict`, `store_unavailable`
    */
   async reserve(
@@ -52,7 +52,7 @@ export class GuestRegistry {
     })
   }
 
-  /** Frees what a guest of this host held; does nothing when the guest is another host's or unknown. */
+  /** Frees the reservation of a guest. Does nothing if the guest is unknown or belongs to another host. */
   async release(hostId: string, uuid: string): Promise<void> {
     await this.store.transact('release guest', async (client) => {
       const held = parseReservation(await client.hGet(this.#guests, uuid))
@@ -67,8 +67,8 @@ export class GuestRegistry {
   }
 
   /**
-   * Registers reported guests that the store does not know, and raises the id counter above them.
-   * @returns by uuid, why guests are not this host's
+   * Registers reported guests that the store does not know, and raises the id counter to the highest id.
+   * @returns by uuid, the reasons why guests do not belong to this host
    */
   async claim(hostId: string, claims: readonly GuestClaim[]): Promise<Map<string, string>> {
     const refused = new Map<string, string>()
@@ -81,8 +81,8 @@ export class GuestRegistry {
   }
 
   /**
-   * Frees reservations made before `madeBeforeMs` that `isKept` does not keep.
-   * @returns what was freed
+   * Frees the reservations made before `madeBeforeMs`, except those for which `isKept` is true.
+   * @returns the reservations that were freed
    */
   async sweep(isKept: (held: Reservation) => boolean, madeBeforeMs: number): Promise<Reservation[]> {
     const isStale = (one: Reservation): boolean => one.reservedAtMs < madeBeforeMs && !isKept(one)
@@ -92,7 +92,7 @@ export class GuestRegistry {
     return [...stale.values()]
   }
 
-  /** Reads all reservations in small parts: parsing all at once would block other requests. Some may come twice. */
+  /** Reads all reservations in small parts, because parsing all at once would delay requests. Some may occur twice. */
   async *#readAll(): AsyncIterable<Reservation[]> {
     let cursor = '0'
     do {
@@ -104,20 +104,20 @@ export class GuestRegistry {
     } while (cursor !== '0')
   }
 
-  /** Those of some guests that no host has: uuids are never used again. */
+  /** Returns the uuids of guests that no longer exist. Uuids are never used again. */
   async findGone(uuids: readonly string[]): Promise<string[]> {
     if (uuids.length === 0) return []
     const found = await this.store.run('look for guests', (client) => client.hmGet(this.#guests, [...uuids]))
     return uuids.filter((_, index) => !found[index])
   }
 
-  /** Calls back after each change of reservations, by any gateway or unseen. Call it before `store.start()`. */
+  /** Notifies of changes of reservations, and of reconnections to the store. Call it before `store.start()`. */
   onChange(listener: () => void): void {
     this.store.onInvalidate(this.#guests, listener)
     this.store.on('up', listener)
   }
 
-  /** Frees everything of a removed host. */
+  /** Frees all reservations of a removed host. */
   async releaseHost(hostId: string): Promise<void> {
     await this.sweep((held) => held.hostId !== hostId, Infinity)
   }
@@ -177,7 +177,7 @@ export class GuestRegistry {
     return steps
   }
 
-  /** Skips ids that reported guests have, in case the counter is behind them. */
+  /** Returns the next free id. It skips ids of reported guests, in case the counter is behind them. */
   async #nextId(client: StoreClient, isShown: (ref: string) => boolean): Promise<number> {
     for (let id = Number((await client.get(this.#nextIdKey)) ?? 0) + 1; ; id++)
       if (!isShown(String(id)) && !(await client.hExists(this.#ids, String(id)))) return id

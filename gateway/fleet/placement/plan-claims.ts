@@ -1,38 +1,38 @@
-/** A stored claim of a guest, existing or being made, to its id, uuid and name. */
+/** A stored claim of an existing or future guest to its id, uuid and name. */
 export interface Reservation {
   readonly uuid: string
   readonly id: number
   readonly name: string
   readonly hostId: string
-  /** The operation that creates it; empty for guests learned from their agent. */
+  /** Id of the operation that creates the guest. Empty: the guest was only reported by its agent. */
   readonly operationId: string
   readonly reservedAtMs: number
 }
 
-/** A guest as its agent reports it. */
+/** Identity of a guest as its agent reports it. */
 export interface GuestClaim {
   readonly uuid: string
   readonly id: number
   readonly name: string
 }
 
-/** The store's values under the keys of some claims. */
+/** Stored claims that may conflict with reported guests. */
 export interface StoredClaims {
   readonly byUuid: ReadonlyMap<string, Reservation>
-  /** uuid by name in lower case. */
+  /** Uuids of guests by name in lower case. */
   readonly byName: ReadonlyMap<string, string>
-  /** uuid by id. */
+  /** Uuids of guests by id. */
   readonly byId: ReadonlyMap<number, string>
 }
 
 export interface ClaimPlan {
-  /** Claims to reserve for the host, unknown to the store so far. */
+  /** Claims of this host that the store does not know yet. */
   readonly add: readonly GuestClaim[]
-  /** By uuid, why guests are not this host's. */
+  /** By uuid, the reasons why guests do not belong to this host. */
   readonly refused: ReadonlyMap<string, string>
 }
 
-/** Decides who owns reported guests: reservations count, everything else belongs to the first claimer. */
+/** Decides to which host reported guests belong: to the stored one, otherwise to the first host that claims them. */
 export function planClaims(hostId: string, claims: readonly GuestClaim[], held: StoredClaims): ClaimPlan {
   const names = new Map(held.byName)
   const ids = new Map(held.byId)

@@ -3,21 +3,21 @@ import { BerthError, notFound } from '../../../shared/errors.js'
 import type { HostView } from '../contract.js'
 import type { Allocation } from '../host-totals.js'
 
-/** A host that may be chosen, and the resources promised on it already. */
+/** A host that may be chosen, and its resources that are already allocated. */
 export interface Candidate {
   readonly host: HostView
   readonly findTemplate: (id: string) => Usable | undefined
   readonly allocated: Allocation
 }
 
-/** Facts that decide whether guests may be created from a template on a host. */
+/** Facts that decide whether a host can create guests from a template. */
 export interface Usable {
   readonly disabled: boolean
-  /** Why the host cannot use it; empty: it can. */
+  /** Reason why the host cannot use the template. Empty: the host can use it. */
   readonly unsupported: string
 }
 
-/** How many times a host's resources may be promised; 0: without limit. */
+/** How many times each resource of a host may be allocated to guests. 0: without limit. */
 export interface Ratios {
   readonly cpu: number
   readonly ram: number
@@ -25,10 +25,10 @@ export interface Ratios {
 }
 
 /**
- * Chooses hosts for a new guest: the named one, else all with room, the one with most left first.
- * @returns ids, at least one
- * @throws {BerthError} `not_found` (host, template), `host_offline`, `invalid_state` (draining),
- * `unsupported` (no host can run such guests), `image_disabled`, `resource_exhausted`
+ * Chooses hosts for a new guest: the named one, otherwise all with enough resources, the least loaded first.
+ * @returns ids of at least one host
+ * @throws {BerthError} `not_found` (host or template), `host_offline`, `invalid_state` (draining), `unsupported` (no
+ * host can run such guests), `image_disabled`, `resource_exhausted`
  */
 export function planPlacement(
   spec: Pick<GuestSpec, 'virtualization' | 'templateId' | 'limits'>,
@@ -66,12 +66,12 @@ function emptiestFirst(candidates: readonly Candidate[], limits: RequestedLimits
 
 type RequestedLimits = Pick<GuestLimits, 'vcpuMilli' | 'ramMb' | 'diskGb'>
 
-/** Load of the scarcest limited resource with the new guest; above 1 it does not fit. */
+/** Load of the scarcest limited resource after the guest was added. Above 1, the guest does not fit. */
 function load(candidate: Candidate, wanted: RequestedLimits, ratios: Ratios): number {
   return Math.max(...shares(candidate, wanted).map(({ share, kind }) => (ratios[kind] ? share / ratios[kind] : 0)))
 }
 
-/** Load that hosts are ordered by: it counts all resources, also unlimited ones. */
+/** Load by which hosts are ordered. It also includes resources without a limit. */
 function spread(candidate: Candidate, wanted: RequestedLimits, ratios: Ratios): number {
   return Math.max(...shares(candidate, wanted).map(({ share, kind }) => share / (ratios[kind] || 16)))
 }
@@ -86,7 +86,7 @@ function shares({ host, allocated }: Candidate, wanted: RequestedLimits): { kind
   ]
 }
 
-/** Without acceleration the instructions of a virtual machine are translated, at a tenth of the speed. */
+/** True if the host runs virtual machines with hardware acceleration. Without it they have a tenth of the speed. */
 function isAccelerated({ host }: Candidate): boolean {
   return host.description?.capabilities?.kvmAcceleration === 'kvm'
 }
