@@ -11,9 +11,7 @@ export class PauseWatch {
   /** @param onPause called once after each pause, by the first check */
   constructor(private readonly onPause: () => void) {}
 
-  /**
-   * Cheap check, to be called before work that a pause affects. @returns monotonic time (ms) of the last pause's end
-   */
+  /** Cheap check; call it before work that a pause affects. @returns monotonic time in ms of the last pause's end */
   check(): number {
     const sinceMs = performance.now() - this.#checkedMs
     this.#checkedMs += sinceMs

@@ -23,7 +23,7 @@ import { logRequest } from './request-log.js'
 import type { Route } from './route.js'
 import { checkRoutes, orderRoutes } from './table.js'
 
-/** A page outside the table of routes: health, metrics, documents. */
+/** A page that is not a route of the API, for example health, metrics or documents. */
 export interface Page {
   readonly path: string
   handle(ctx: ExchangeContext): Promise<Reply> | Reply
@@ -37,15 +37,15 @@ export interface AppOptions {
   readonly maxBodyBytes: number
   readonly policies: Pick<AccessPolicies, 'judge'>
   readonly openSockets: Pick<OpenSockets, 'note'>
-  /** `hsts`: value of the header Strict-Transport-Security, undefined: not sent. */
+  /** `hsts`: value of the header Strict-Transport-Security; undefined: the header is not sent. */
   readonly tls: { readonly hsts: string | undefined }
   readonly metrics: HttpMetrics
   readonly log: Logger
 }
 
 /**
- * The HTTP interface: the routes under `/api/v1` and `/api`, and the pages.
- * @throws {Error} for a route that breaks the table's rules: the gateway must not start
+ * Creates the HTTP interface: the routes under `/api/v1` and `/api`, and the pages.
+ * @throws {Error} for a route that breaks the rules of `checkRoutes`, so that the gateway does not start
  */
 export function createApp(options: AppOptions): Koa {
   checkRoutes(options.routes)
@@ -78,16 +78,16 @@ export function createApp(options: AppOptions): Koa {
   return app
 }
 
-/** A client that reads nothing of its answer for this long is disconnected. */
+/** A client that does not read its answer for this long (ms) is disconnected. */
 const stalledMs = 60_000
 
-/** Calls `onGone` once the client has received the answer, which until then is in progress and in memory. */
+/** Runs `onGone` when the client has received the answer. Until then the request is in progress and uses memory. */
 function whenGone(response: ServerResponse, { onGone }: Exchange): void {
   const gone = (): void => onGone.forEach((run) => run())
   const isSent = response.writableEnded && response.writableLength === 0
   if (isSent || response.destroyed) return gone()
   response.once('close', gone)
-  if (!response.writableEnded) return // a stream, which checks this itself
+  if (!response.writableEnded) return // a stream checks its client itself
   response.setTimeout(stalledMs, () => response.destroy())
 }
 
@@ -108,7 +108,7 @@ function createRouter(options: AppOptions): Router {
 }
 
 interface Admission extends Pick<AccessControl, 'addresses'> {
-  /** True if the access policy permits the source. */
+  /** True if the access policy permits the client's address. */
   readonly allowed: boolean
   readonly next: () => Promise<unknown>
 }
@@ -130,7 +130,7 @@ async function replyTo(ctx: ExchangeContext, { addresses, allowed, next }: Admis
   }
 }
 
-/** Refuses requests that Node would answer in a form different from the gateway's (RFC 9112, 3.2; RFC 9110, 10.1.1). */
+/** Rejects requests that Node would answer in its own form (RFC 9112, 3.2; RFC 9110, 10.1.1). */
 function checkProtocol(request: IncomingMessage): void {
   checkHostHeader(request)
   const { headers } = request
@@ -138,10 +138,10 @@ function checkProtocol(request: IncomingMessage): void {
     throw new BerthError('invalid', 'expectation_failed', 'Expect: only 100-continue is supported')
 }
 
-/** Monitoring is permitted from anywhere and during a flood of requests. */
+/** Pages that are available from all addresses, even during a flood of requests, for monitoring. */
 const openPages: readonly string[] = ['/healthz', '/readyz']
 
-/** Refuses malformed URLs; Koa parses them lazily and throws. */
+/** Rejects malformed URLs. Koa would parse them later and throw. */
 function checkTarget(ctx: ExchangeContext): void {
   try {
     if (typeof ctx.path === 'string') return
@@ -151,7 +151,7 @@ function checkTarget(ctx: ExchangeContext): void {
   throw new BerthError('invalid', 'invalid_request', 'the request target is not a URL')
 }
 
-/** Answers if no route matched: the path is unknown, or the method is not allowed. */
+/** Answers a request that matches no route: its path is unknown, or its method is not allowed. */
 function unmatched(ctx: ExchangeContext): Reply {
   const layers = (ctx as unknown as { matched?: { methods: string[] }[] }).matched ?? []
   const methods = [...new Set(layers.flatMap((layer) => layer.methods))]
@@ -163,7 +163,7 @@ function unmatched(ctx: ExchangeContext): Reply {
   return { ...reply, headers: { ...reply.headers, ...allow } }
 }
 
-/** An unknown endpoint must not look like a missing container: billing systems would treat the guest as deleted. */
+/** An unknown path must not have the same error as a missing container: billing systems would delete the guest. */
 function unknownPath(path: string): BerthError {
   if (/^\/api(\/v1)?\/(ssh|vnc)$/.test(path))
     return new BerthError('invalid', 'invalid_request', 'this endpoint is a WebSocket: send Upgrade: websocket')

@@ -3,15 +3,15 @@ import { BerthError } from '../../shared/errors.js'
 
 const maxDepth = 32
 /**
- * Bounds for reading a refused body to its end: many clients write all of it before they read the answer, and would see
- * a reset if the connection closed before (RFC 9112, 9.6).
+ * Limits for reading the rest of a rejected body. Many clients send the whole body before they read the answer, and
+ * would get a reset if the connection were closed earlier (RFC 9112, 9.6).
  */
 const drain = { timeoutMs: 10_000, bytes: 128 * 1024 * 1024 } as const
 
 /**
- * Reads a request's body; empty when it has none.
- * @throws {BerthError} `payload_too_large` as soon as more than `maxBytes` are announced or have come,
- * `unsupported_media_type` for an encoded body, `invalid_body` when the client breaks off
+ * Reads the body of a request. Without a body the result is empty.
+ * @throws {BerthError} `payload_too_large` as soon as more than `maxBytes` are announced or received,
+ * `unsupported_media_type` for an encoded body, `invalid_body` if the client disconnects
  */
 export async function readBody(request: IncomingMessage, maxBytes: number): Promise<Buffer> {
   const announced = Number(request.headers['content-length'] ?? 0)
@@ -24,14 +24,15 @@ export async function readBody(request: IncomingMessage, maxBytes: number): Prom
 
 export interface BodyRules {
   /**
-   * Accepts form types, which PHP and curl send by default for any body. Only for callers that a browser does not
-   * authenticate automatically, since any page can make a browser send a form.
+   * Accepts form types, which PHP and curl send by default with any body. It must be false for callers with a session,
+   * because any page can make a browser send a form.
    */
   readonly allowsForm?: boolean
 }
 
 /**
- * Parses a body as a JSON object. No body and `[]` count as `{}`, since some clients send empty objects as arrays.
+ * Parses a body as a JSON object. A missing body and `[]` become `{}`, because some clients send empty objects as
+ * arrays.
  * @throws {BerthError} `unsupported_media_type`, `invalid_json`
  */
 export function parseBody(
@@ -47,8 +48,8 @@ export function parseBody(
 }
 
 /**
- * Parses a body that may be absent, ignoring its type; anything but an object counts as none.
- * @throws {BerthError} `invalid_json` for an object that is nested too deep
+ * Parses a body that may be absent. Its type is ignored, and a body that is not an object counts as absent.
+ * @throws {BerthError} `invalid_json` if the object is nested too deeply
  */
 export function parseOptionalBody(bytes: Buffer): Record<string, unknown> {
   const value = bytes.length === 0 ? undefined : findJson(bytes)
@@ -57,7 +58,7 @@ export function parseOptionalBody(bytes: Buffer): Record<string, unknown> {
 
 function parseObject(bytes: Buffer): Record<string, unknown> {
   const value = findJson(bytes)
-  // Without a cause, which would quote the body, with its secrets, in the log.
+  // The error has no cause, because JSON.parse quotes the body, which may contain secrets.
   if (value === undefined) throw refuse('invalid_json', 'the body is not valid JSON in UTF-8')
   if (Array.isArray(value) && value.length === 0) return {}
   if (!isObject(value)) throw refuse('invalid_json', 'the body must be a JSON object')
@@ -81,7 +82,7 @@ export function isForm(contentType: string | undefined): boolean {
   return /^application\/x-www-form-urlencoded\s*(;|$)/i.test((contentType ?? '').trim())
 }
 
-/** Accepts JSON types, text types and a missing type. */
+/** True for JSON types, text types and a missing type. */
 function maySayJson(contentType: string | undefined): boolean {
   const [type = '', ...parameters] = (contentType ?? '').toLowerCase().split(';')
   const charset = parameters.map((text) => text.trim()).find((text) => text.startsWith('charset='))
@@ -91,7 +92,7 @@ function maySayJson(contentType: string | undefined): boolean {
   )
 }
 
-/** @returns undefined unless the bytes are JSON in UTF-8 */
+/** @returns undefined if the bytes are not JSON in UTF-8 */
 function findJson(bytes: Buffer): unknown {
   try {
     return JSON.parse(new TextDecoder('utf-8', { fatal: true }).decode(bytes))
@@ -100,7 +101,7 @@ function findJson(bytes: Buffer): unknown {
   }
 }
 
-/** Limits the depth, and removes `__proto__` members, which later code could copy onto an object. */
+/** Limits the nesting and removes `__proto__` members, which later code could copy into an object. */
 function harden(value: object, depth: number): void {
   if (depth > maxDepth) throw refuse('invalid_json', `the body is nested deeper than ${maxDepth} levels`)
   if (Object.hasOwn(value, '__proto__')) Reflect.deleteProperty(value, '__proto__')
@@ -131,8 +132,8 @@ function tooLarge(maxBytes: number): BerthError {
 }
 
 /**
- * Reads the rest of a refused request without keeping it; disconnects beyond the bounds.
- * @returns `undefined` when nothing is left; else resolves once that is so
+ * Reads and discards the rest of a rejected request. Disconnects the client beyond the limits of `drain`.
+ * @returns undefined if nothing is left, otherwise a promise for the end of the request
  */
 export function drainRest(request: IncomingMessage): Promise<void> | undefined {
   if (request.complete || request.destroyed || request.listenerCount('data') > 0) return undefined

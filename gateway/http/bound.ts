@@ -5,15 +5,15 @@ import { guestUuidOf } from '../fleet/operation-subject.js'
 import type { Route } from './route.js'
 import { refuseBlocked } from './sub-user.js'
 
-/* The one place that confines bound callers to their guests. Others' guests are answered exactly like missing ones. */
+/* Confines bound callers to their guests. Other guests get the same answers as guests that do not exist. */
 
-/** @throws {BerthError} `insufficient_scope` when the route is closed to bound callers */
+/** @throws {BerthError} `insufficient_scope` if bound callers may not use the route */
 export function refuseBound(route: Pick<Route, 'bound'>, caller: Principal): void {
   if (route.bound === 'refused' && isBound(caller))
     throw new BerthError('forbidden', 'insufficient_scope', 'not available for callers that are bound to containers')
 }
 
-/** The guest or task that a request's path names; neither on other routes. */
+/** The guest or task that the path of a request names. Paths of other routes name neither. */
 export interface BoundSubject {
   readonly guest?: GuestView
   readonly task?: OperationView
@@ -22,7 +22,7 @@ export interface BoundSubject {
 const none: BoundSubject = {}
 
 /**
- * Finds the guest or task in a route's path, if the caller may see it.
+ * Finds the guest or task that the path names, if the caller may see it.
  * @throws {BerthError} `not_found`, `policy_blocked`
  */
 export function getSubject(
@@ -45,25 +45,25 @@ function getGuest({ view }: Pick<Fleet, 'view'>, caller: Principal, ref: string)
   return found
 }
 
-/** Also finds a task that is too old for the list. */
+/** Finds a task, even if it is too old for the list of tasks. */
 async function getTask(fleet: Pick<Fleet, 'findOperation'>, caller: Principal, id: string): Promise<BoundSubject> {
   const task = await fleet.findOperation(id)
   if (task === undefined || !maySee(caller, guestUuidOf(task.operation))) throw notFound('task')
   return { task }
 }
 
-/** Messages for bound callers, who must not learn who uses a port or address, or how much is left for others. */
+/** Messages for bound callers. They must not learn who uses a port or address, or what is left for others. */
 const untold: Readonly<Record<string, string>> = {
   port_conflict: 'these host ports are not available',
   address_in_use: 'these addresses are not available',
   resource_exhausted: 'not enough resources are available',
 }
 
-/** The error as a caller may see it; the code stays. */
+/** Replaces the message of an error if the caller must not see it. The code stays. */
 export function toldTo(caller: Principal, error: unknown): unknown {
   if (!isBound(caller) || !(error instanceof BerthError)) return error
   const message = untold[error.code]
   if (message === undefined) return error
-  // Without its cause, which a reader of the audit log would see.
+  // The cause is omitted, because readers of the audit log would see it.
   return new BerthError(error.kind, error.code, message, error.field === undefined ? {} : { field: error.field })
 }

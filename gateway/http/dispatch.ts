@@ -38,9 +38,9 @@ interface ValidRequest {
 }
 
 /**
- * Handles requests of one route: authenticate, count, authorize, validate, find what the path names, run the handler;
- * writes are audited.
- * @returns middleware that leaves its reply in the exchange and throws BerthError
+ * Processes requests of a route: authenticate, count, authorize, validate, find the guest or task, run the handler.
+ * Changes are audited.
+ * @returns middleware that stores the reply in the exchange, or throws BerthError
  */
 export function createDispatcher(route: Route, options: DispatchOptions): (ctx: ExchangeContext) => Promise<void> {
   const checks = compileChecks(route)
@@ -74,7 +74,8 @@ export function createDispatcher(route: Route, options: DispatchOptions): (ctx: 
 }
 
 /**
- * Also refuses requests of another site's page without a known caller: they could log a browser in as somebody else.
+ * Finds the caller. Public routes also reject changes from pages of other sites, which could log the browser in to
+ * another account.
  */
 async function callerOf(
   { scope, method }: Route,
@@ -97,7 +98,7 @@ function isWrite(route: Route): boolean {
   return route.method !== 'GET'
 }
 
-/** Reads everything but the body. */
+/** Reads and checks path and query. */
 function readTarget(checks: RouteChecks, ctx: ExchangeContext): ValidRequest {
   const params = checks.params(ctx.params as Record<string, string>)
   const query = checks.query(parseQuery(ctx.querystring))
@@ -180,7 +181,7 @@ async function handleWrite(
   const audit: AnyContext['audit'] = ({ target, ...entry }) =>
     void Object.assign(audited, entry, target ? { target } : {})
   try {
-    // Not earlier: a repetition with an Idempotency-Key is answered even if its guest was deleted.
+    // Looked up only here: a repetition with an Idempotency-Key gets its answer even after the guest was deleted.
     const subject = await subjectOf(route, options, ready)
     Object.assign(audited, auditedOf(subject))
     const context = new HandlerContext(ready, options.log, {
@@ -197,12 +198,12 @@ async function handleWrite(
   }
 }
 
-/** Returns a promise only if hosts must be asked: most look-ups are in memory. */
+/** Finds the guest or task of a request. The result is a promise only if hosts must be asked. */
 function subjectOf(route: Route, { fleet }: DispatchOptions, { caller, request }: Ready) {
   return getSubject(fleet, route, { caller, params: request.params })
 }
 
-/** Names the target of a request for its audit entry. */
+/** Target and container of a request, for its audit entry. */
 function auditedOf({ guest, task }: BoundSubject): { target?: string; containerUuid?: string } {
   if (guest) return { target: guest.guest.name, containerUuid: guest.guest.uuid }
   return task ? { containerUuid: guestUuidOf(task.operation) } : {}
@@ -215,7 +216,7 @@ interface Handling {
   readonly recheck: AnyContext['recheck']
 }
 
-/** Repeats the checks of the beginning of the request, except for the counters. */
+/** Repeats the checks of a request except for counting it. */
 async function recheck(route: Route, { access, policies }: DispatchOptions, { ctx }: Ready): Promise<Principal> {
   if (!policies.judge(originOf(ctx.req)).allowed) throw deniedByPolicy()
   const { exchange } = ctx.state
@@ -226,7 +227,7 @@ async function recheck(route: Route, { access, policies }: DispatchOptions, { ct
   return caller
 }
 
-/** A class, since one is made for every request, and a literal with a getter takes ten times as long. */
+/** Data for one handler. Creating an instance of a class is ten times as fast as a literal with a getter. */
 class HandlerContext implements AnyContext {
   readonly params: unknown
   readonly query: unknown
@@ -262,13 +263,13 @@ class HandlerContext implements AnyContext {
     this.#log = log
   }
 
-  /** Made on demand: most requests log nothing of their own. */
+  /** Created when it is first used, because most requests do not log anything. */
   get log(): Logger {
     return this.#log.child({ request_id: this.requestId })
   }
 }
 
-/** Target of a write: as named in the request, else the route's path, for example for a setting. */
+/** Target for the audit entry: the name in the path or body, otherwise the path of the route. */
 function targetOf({ path }: Pick<Route, 'path'>, { params, body }: ValidRequest): string {
   const named = Object.values(params).join('/') || body['name']
   const isName = (typeof named === 'string' && named.trim() !== '') || typeof named === 'number'

@@ -8,14 +8,14 @@ import type { Page } from './app.js'
 import type { ExchangeContext } from './exchange.js'
 import { etagOf, jsonType, type Reply } from './reply.js'
 
-/** Allows only what this server sends: no inline script, no other host. */
+/** The policy permits only content of this server, and no inline scripts. */
 const securityHeaders = helmet({
   contentSecurityPolicy: {
     useDefaults: false,
     directives: {
       defaultSrc: ["'none'"],
       scriptSrc: ["'self'"],
-      // Swagger UI sets style attributes, but loads no foreign styles.
+      // Swagger UI sets style attributes. Styles of other servers stay forbidden.
       styleSrc: ["'self'", "'unsafe-inline'"],
       imgSrc: ["'self'", 'data:'],
       fontSrc: ["'self'"],
@@ -25,7 +25,7 @@ const securityHeaders = helmet({
       frameAncestors: ["'none'"],
     },
   },
-  // Left to the TLS proxy in front, if there is one.
+  // A TLS proxy in front sets this header if it wants to.
   strictTransportSecurity: false,
 })
 
@@ -53,7 +53,7 @@ const start = `window.ui = SwaggerUIBundle({
 })
 `
 
-/** Links for the addresses that people try first. */
+/** Links to the documents, for users who open `/` or `/api`. */
 const directions = {
   name: 'Berth',
   api: '/api/v1',
@@ -61,7 +61,7 @@ const directions = {
   openapi: '/api/v1/openapi.json',
 }
 
-/** The OpenAPI document, the page that shows it, and links to them; none needs a key. */
+/** The OpenAPI document, the page that displays it, and links to both. They need no key. */
 export function documentPages(document: object): Page[] {
   const openapi = fixed(() => JSON.stringify(document), jsonType)
   const overview = fixed(() => JSON.stringify({ success: true, data: directions }), jsonType)
@@ -93,7 +93,7 @@ function page(path: string, read: () => Buffer | string, type: string): Page {
   }
 }
 
-/** Serves a body made at the first request and kept; clients revalidate it. Images are not compressed. */
+/** Serves a body that is created at the first request. Clients revalidate it. Images stay uncompressed. */
 function fixed(read: () => Buffer | string, type: string): (ctx: ExchangeContext) => Promise<Reply> {
   let plain: PreparedFile | undefined
   let zipped: Promise<PreparedFile> | undefined
@@ -122,7 +122,7 @@ function prepare(body: Buffer | string): PreparedFile {
   return { body, etag: etagOf(body) }
 }
 
-/** The compressed form needs an ETag of its own (RFC 9110, 8.8.3.3). */
+/** Compresses a file. The compressed form has its own ETag (RFC 9110, 8.8.3.3). */
 async function compress({ body }: PreparedFile): Promise<PreparedFile> {
   return prepare(await promisify(gzip)(body))
 }

@@ -14,7 +14,7 @@ const statusByKind: Record<ErrorKind, number> = {
   unsupported: 501,
 }
 
-/** Codes with a more specific status than their kind's. */
+/** Codes with another HTTP status than that of their kind. */
 const statusByCode: Readonly<Record<string, number>> = {
   method_not_allowed: 405,
   payload_too_large: 413,
@@ -29,7 +29,7 @@ const statusByCode: Readonly<Record<string, number>> = {
   agent_error: 502,
 }
 
-/** Statuses of other public codes; those not listed are 400. */
+/** HTTP status of the other public codes. Codes that are missing here have the status 400. */
 const statusOfOthers: Readonly<Record<string, number>> = {
   ...Object.fromEntries(
     ['unauthorized', 'key_disabled', 'key_expired', 'login_failed', 'login_expired'].map((code) => [code, 401]),
@@ -91,7 +91,7 @@ const statusOfOthers: Readonly<Record<string, number>> = {
   acme_timeout: 504,
 }
 
-/** Status of a code, for the document. */
+/** HTTP status of a code, for the OpenAPI document. */
 export function statusOfCode(code: string): number {
   return statusByCode[code] ?? statusOfOthers[code] ?? 400
 }
@@ -105,7 +105,7 @@ export interface ErrorReply {
   readonly body: string
 }
 
-/** Converts anything thrown to the failure envelope. Internal details only go to the log. */
+/** Converts an error to the answer of a failed request. Internal details are only logged. */
 export function errorReply(thrown: unknown, requestId: string): ErrorReply {
   const { status, shown } = shownError(thrown)
   const body = {
@@ -128,17 +128,17 @@ function detailsOf({ field, taskId }: BerthError): { details?: { field?: string;
   return Object.keys(details).length > 0 ? { details } : {}
 }
 
-/** The error that clients see for anything thrown, and its status. */
+/** Returns the error that clients see for a thrown value, and its HTTP status. */
 export function shownError(thrown: unknown): { readonly status: number; readonly shown: BerthError } {
   const error = toBerthError(thrown, 'internal error')
   const status = statusByCode[error.code] ?? statusByKind[error.kind]
   return { status, shown: status === 500 ? hideInternal() : error }
 }
 
-/** Statuses below 500 after which a later attempt may succeed. */
+/** Statuses below 500 after which a repeated request may succeed. */
 const unsettled: readonly number[] = [404, 409, 412, 429]
 
-/** True if a later attempt may succeed after this status. */
+/** True if a repeated request may succeed after this status. */
 export function mayTurnOutBetter(status: number): boolean {
   return status >= 500 || unsettled.includes(status)
 }

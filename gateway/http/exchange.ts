@@ -5,25 +5,25 @@ import type { Credentials } from '../access/contract.js'
 import type { RateState } from '../access/request-limits.js'
 import type { Reply } from './reply.js'
 
-/** A request in progress: what the middlewares share. */
+/** A request in progress, with the data that middlewares share. */
 export interface Exchange {
   readonly requestId: string
-  /** From performance.now(). */
+  /** Start of the request in ms, from performance.now(). */
   readonly startedAtMs: number
-  /** Client address, after trusted proxies. */
+  /** Address of the client, behind trusted proxies. */
   readonly address: string
-  /** True if it came over TLS, here or at a trusted proxy. */
+  /** True if the request was encrypted with TLS, to this gateway or to a trusted proxy. */
   readonly secure: boolean
-  /** Path template of the route, for metrics and logs. */
+  /** Path of the route with its parameters as `{id}`, for metrics and logs. */
   route: string
-  /** Name of the caller, once known; for the log. */
+  /** Name of the caller for the log. Empty: not known yet. */
   user: string
   reply: Reply | undefined
-  /** The caller's rate, for the answer's headers. */
+  /** State of the caller's limit, for the headers of the answer. */
   rate: RateState | undefined
-  /** The thrown error, for the log. */
+  /** The error that was thrown, for the log. */
   error: unknown
-  /** Called once the answer has been sent, or the connection closed. */
+  /** Called when the answer has been sent or the connection was closed. */
   readonly onGone: (() => void)[]
 }
 
@@ -50,7 +50,6 @@ export function openExchange(
   }
 }
 
-/** The parts of a request that identify its caller. */
 export function credentialsOf(
   { headers, method = '' }: IncomingMessage,
   { secure }: Pick<Exchange, 'secure'>,

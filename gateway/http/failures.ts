@@ -1,7 +1,7 @@
 import { statusOfCode } from './errors.js'
 import { isRepeatable, type Route } from './route.js'
 
-/** Codes by status, in ascending order. */
+/** Error codes by HTTP status, in ascending order. */
 export type Failures = ReadonlyMap<number, readonly string[]>
 
 const everywhere = [
@@ -18,7 +18,7 @@ const everywhere = [
 ]
 const ofAgents = ['host_offline', 'agent_timeout']
 
-/** Codes that a route may fail with: those of its parts, and those it names itself. */
+/** Error codes of a route: those of its features, and those that it lists itself. */
 export function failuresOf(route: Route): Failures {
   const codes = new Set([...everywhere, ...partCodes(route), ...(route.errors ?? [])])
   if (ofAgents.some((code) => codes.has(code))) for (const code of [...ofAgents, 'agent_error']) codes.add(code)
@@ -54,7 +54,7 @@ function partCodes(route: Route): string[] {
   ]
 }
 
-/** See `refuseBlocked`. */
+/** True if the route is rejected for blocked containers, see `refuseBlocked`. */
 function isRefusedWhileBlocked({ method, bound, subUser }: Route): boolean {
   return method !== 'GET' && bound === 'guest' && subUser !== 'refused'
 }

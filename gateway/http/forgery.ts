@@ -6,8 +6,8 @@ import type { Route } from './route.js'
 type Access = Pick<AccessControl, 'audit' | 'authenticator'>
 
 /**
- * Records in the audit log a change that another site's page requested in somebody's name. The limit for refused
- * requests of an address keeps the number of such entries low.
+ * Adds an audit entry for a change that a page of another site tried to make with a user's session. Failures of an
+ * address are limited, so that such entries stay few.
  */
 export async function noteForgery(
   { audit, authenticator }: Access,

@@ -14,19 +14,19 @@ export interface HealthDeps {
   readonly fleet: Pick<Fleet, 'isComplete'>
   readonly access: Pick<AccessControl, 'authenticator' | 'authorize' | 'callers'>
   readonly metricsFor: MetricsReaders
-  /** True if shutdown has begun. */
+  /** True if the gateway has begun to shut down. */
   isClosing(): boolean
 }
 
 /**
- * The permitted readers of `/metrics`. Loopback: requests from this machine that no proxy forwarded; key: with scope
+ * Who may read `/metrics`. `loopback`: requests from this host that no proxy forwarded. `key`: API keys with the scope
  * `metrics:read`.
  */
 export type MetricsReaders = 'loopback_or_key' | 'loopback' | 'key'
 
 const pingTimeoutMs = 2000
 
-/** `/healthz`: the process runs. `/readyz`: it can serve. `/metrics`: see MetricsReaders. */
+/** Pages: `/healthz` (the process runs), `/readyz` (requests can be served), and `/metrics` (see MetricsReaders). */
 export function healthPages(deps: HealthDeps): Page[] {
   return [
     { path: '/healthz', handle: () => text(200, 'ok') },
@@ -65,8 +65,8 @@ function text(status: number, body: string): Reply {
 }
 
 /**
- * Lets a scraper on the same machine in without a key. A request forwarded by a local proxy does not count as local.
- * @throws {BerthError}
+ * Permits reads without a key from this host. A request that a local proxy forwarded does not count as local.
+ * @throws {BerthError} if the caller may not read metrics
  */
 async function allowMetrics({ access, metricsFor }: HealthDeps, ctx: ExchangeContext): Promise<void> {
   const { peer, headers } = originOf(ctx.req)

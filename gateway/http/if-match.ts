@@ -4,19 +4,19 @@ import type { Fleet } from '../fleet/contract.js'
 import { etagOf } from './reply.js'
 
 /*
- * ETags of a container and its parts begin with its revision. Only the agent knows the current revision, and checks
- * If-Match under its own lock.
+ * ETags of a container and its parts begin with its revision. The agent checks If-Match, because only the agent knows
+ * the current revision.
  */
 
-/** Strong ETag of a body that shows a container at a revision. */
+/** Strong ETag of a body that shows a container at this revision. */
 export function revisionEtag(revision: number, body: Buffer | string): string {
   return `"${revision}.${etagOf(body).slice(1)}`
 }
 
 /**
- * The revision that If-Match allows; 0: any. The newest of several counts, since revisions only grow. A compressing
- * proxy makes tags weak, so only the revision in the tag is compared.
- * @throws {BerthError} `precondition_failed` for foreign tags
+ * Revision that If-Match allows; 0: any revision. Of several tags the highest revision counts, because revisions only
+ * increase. Only revisions are compared, because proxies that compress change the rest of a tag.
+ * @throws {BerthError} `precondition_failed` for tags without a revision
  */
 export function ifRevisionOf(headers: IncomingHttpHeaders): number {
   const header = headers['if-match']?.trim() ?? '*'
@@ -28,8 +28,8 @@ export function ifRevisionOf(headers: IncomingHttpHeaders): number {
 }
 
 /**
- * Checks If-Match of an operation that the agent only queues: compares it with the view, once that is as new as the
- * tag. Skips a repeated operation, which has changed the container itself.
+ * Checks If-Match for an operation that the agent only queues. Waits until the view has reached the revision of the
+ * tag. A repeated operation is not checked, because it has changed the container itself.
  * @throws {BerthError} `precondition_failed`
  */
 export async function checkIfMatch(

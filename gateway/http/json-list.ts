@@ -4,7 +4,7 @@ import { countHeader } from './list.js'
 import { envelopeAround, etagOf } from './reply.js'
 import type { Answer } from './route.js'
 
-/** Lists of up to this many rows are written at once, longer ones in slices. */
+/** Lists of at most this many rows are converted at once, longer lists in slices. */
 const fewRows = 100
 const rowsPerPiece = 64
 const longBody = 16_384
@@ -13,10 +13,7 @@ const [head, tail] = envelopeAround('\n')
   .split('\n')
   .map((part) => Buffer.from(part)) as [Buffer, Buffer]
 
-/**
- * Answers with a list of rows that are, or quickly become, JSON.
- * @param total number of rows on all pages
- */
+/** Answers with a list of rows that can be converted to JSON quickly. @param total number of rows on all pages */
 export async function jsonListAnswer<Item>(
   items: readonly Item[],
   jsonOf: (item: Item) => string,
@@ -24,12 +21,12 @@ export async function jsonListAnswer<Item>(
 ): Promise<Answer<never>> {
   if (items.length > fewRows) return listOfPieces(await inSlices(writePieces(items, jsonOf)), total)
   const text = envelopeAround(`[${items.map(jsonOf).join(',')}]`)
-  // A short string is sent with its headers in one write; a long one is encoded once.
+  // A short string is sent with the headers in one write. A long string is encoded only once.
   const body = text.length > longBody ? Buffer.from(text) : text
   return { prepared: { body, etag: etagOf(body) }, headers: countHeader(total) }
 }
 
-/** JSON of rows, each with a comma before it, and a digest of it. */
+/** Rows in JSON, each after a comma, and a digest of them. */
 export interface Piece {
   readonly bytes: Buffer
   readonly digest: string
@@ -40,10 +37,10 @@ export function makePiece(rows: readonly string[]): Piece {
   return { bytes, digest: etagOf(bytes) }
 }
 
-/** Shorter bodies are sent as one: copying takes less than 0.1 ms and saves system calls. */
+/** Shorter bodies are sent in one piece: copying takes less than 0.1 ms and saves system calls. */
 const joinedBytes = 1_048_576
 
-/** Answers with the list in non-empty pieces; the ETag is made of their digests. */
+/** Answers with a list that consists of non-empty pieces. Their digests are combined to the ETag. */
 export function listOfPieces(pieces: readonly Piece[], total: number): Answer<never> {
   const hash = createHash('sha1')
   for (const { digest } of pieces) hash.update(digest)

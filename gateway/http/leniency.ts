@@ -1,9 +1,9 @@
 import type { IncomingHttpHeaders } from 'node:http'
 
-/* Corrects common mistakes of clients in targets and headers before anything reads them. */
+/* Corrects common mistakes of clients in request targets and headers. */
 
 /**
- * Corrects `//api/v1`, from a base address with a trailing slash; does not change queries and targets with a scheme.
+ * Corrects `//api/v1`, which results from a base URL with a trailing slash. Queries and absolute URLs stay unchanged.
  */
 export function collapseSlashes(target: string): string {
   if (!target.startsWith('/') || !target.includes('//')) return target
@@ -14,7 +14,7 @@ export function collapseSlashes(target: string): string {
 
 const single = ['x-api-key', 'authorization', 'idempotency-key', 'if-match'] as const
 
-/** For some headers: an empty value counts as absent, and a repeated one, which Node joins, as one. */
+/** Removes empty values of some headers. If a header was repeated with one value, Node joined it: only one stays. */
 export function tidyHeaders(headers: IncomingHttpHeaders): void {
   for (const name of single) {
     const value = headers[name]

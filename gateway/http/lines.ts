@@ -2,15 +2,15 @@ import { Buffer } from 'node:buffer'
 import { randomUUID } from 'node:crypto'
 import type { Answer } from './route.js'
 
-/** Rows per piece of an answer, so that no huge text is made. */
+/** Number of rows in one piece of an answer. Pieces avoid a huge string. */
 const rowsPerPiece = 1000
 
 export const linesType = 'application/x-ndjson; charset=utf-8'
 
-/** Most rows of one export; older ones are requested with `to`. */
+/** Maximum number of rows in one export. Older rows can be requested with `to`. */
 export const maxLines = 100_000
 
-/** Answers with one JSON document per line, for storage by other programs. */
+/** Answers with one JSON document per line, so that other programs can store the rows. */
 export function linesAnswer(rows: readonly object[], total: number, filename: string): Answer<never> {
   const pieces: Buffer[] = []
   for (let at = 0; at < rows.length; at += rowsPerPiece) {

@@ -4,8 +4,8 @@ import { selectFrom, type Fields, type ListQuery } from '../lists/query.js'
 import type { Answer } from './route.js'
 
 /*
- * Parameters of every list: `page`, `page_size`, `sort`, and filters for equality of a field. Without any of them the
- * whole list is returned.
+ * Query parameters of all lists: `page`, `page_size`, `sort`, and filters that compare fields. Without parameters the
+ * complete list is returned.
  */
 
 const defaultPageSize = 50
@@ -30,8 +30,8 @@ const pageProperties = {
 type PageQuery = Static<TObject<typeof pageProperties>>
 
 /**
- * Query schema of a list.
- * @param filters by field name; each becomes optional and compares that field of a row
+ * Creates the query schema of a list.
+ * @param filters schemas by the name of the field to compare; all become optional
  */
 export function listQuery<F extends TProperties>(
   filters: F,
@@ -43,12 +43,12 @@ export function listQuery<F extends TProperties>(
 type ListParameters = PageQuery & Readonly<Record<string, unknown>>
 
 interface ListOptions<Name extends string> {
-  /** Fields that `sort` may name. */
+  /** Fields that may be used in `sort`. */
   readonly sortable: readonly Name[]
   readonly filters?: readonly Name[]
 }
 
-/** @throws {BerthError} `invalid_field` for a `sort` by other fields */
+/** @throws {BerthError} `invalid_field` if `sort` contains another field */
 export function parseListQuery<Name extends string>(
   query: ListParameters,
   { sortable, filters = [] }: ListOptions<Name>,
@@ -68,8 +68,8 @@ function parseSort<Name extends string>(part: string, sortable: readonly Name[])
 }
 
 /**
- * Answers a list request from few rows, with `X-Total-Count` (of the filtered rows, before paging).
- * @throws {BerthError} `invalid_field` for a `sort` by other fields
+ * Answers with a list of few rows. `X-Total-Count` is the number of filtered rows on all pages.
+ * @throws {BerthError} `invalid_field` if `sort` contains another field
  */
 export function listAnswer<Row extends object>(
   rows: readonly Row[],
@@ -86,18 +86,18 @@ export function countHeader(total: number): { 'X-Total-Count': string } {
   return { 'X-Total-Count': String(total) }
 }
 
-/** True if the request asks for the plain, whole list. */
+/** True if the request has no parameters, and therefore requests the complete list. */
 export function wantsWholeList(query: object): boolean {
   return Object.values(query).every((value) => value === undefined)
 }
 
-/** Ranks of the requested page's first row, and of the row after its last. */
+/** Index of the first row of the requested page, and of the first row after it. */
 export function rangeOf(query: PageQuery): [number, number] {
   const page = readPage(query)
   return page ? [(page.page - 1) * page.size, page.page * page.size] : [0, Infinity]
 }
 
-/** The requested page, from 1; `undefined`: the whole list. */
+/** Reads the requested page, from 1. `undefined`: the complete list is requested. */
 export function readPage(query: Pick<PageQuery, 'page' | 'page_size'>): { page: number; size: number } | undefined {
   if (query.page === undefined && query.page_size === undefined) return undefined
   return { page: query.page ?? 1, size: query.page_size ?? defaultPageSize }

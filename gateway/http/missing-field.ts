@@ -2,8 +2,8 @@ import type { Buffer } from 'node:buffer'
 import { BerthError } from '../../shared/errors.js'
 
 /**
- * A field that was sent without a value, as `""` or null, counts as absent; the message says that it is empty instead
- * of missing.
+ * Improves the error for a required field that was sent empty, as `""` or null. Such a field counts as absent, but the
+ * message then says that the field is empty.
  */
 export function explainMissing(
   error: unknown,

@@ -8,7 +8,7 @@ import { oneOf } from './schema.js'
 const optional = Type.Optional
 const field = (schema: TSchema) => Type.Object({ f: optional(schema) })
 
-/** The normalized field; `undefined`: it counts as absent. */
+/** Normalizes a field. `undefined`: the field counts as absent. */
 function read(schema: TSchema, value: unknown, creates = true): unknown {
   return compileNormalizer(field(schema), { creates })({ f: structuredClone(value) })['f']
 }
@@ -315,7 +315,7 @@ describe('normalizing values of clients', () => {
       name: optional(Type.String(trimmed)),
     })
     const plain = fc.stringMatching(/^\S(.*\S)?$/)
-    const entry = plain.filter((text) => /[^\s,]/.test(text)) // only commas are not an entry
+    const entry = plain.filter((text) => /[^\s,]/.test(text)) // text of commas contains no entry
     const right = fc.record(
       {
         integer: fc.integer(),

@@ -2,33 +2,33 @@ import type { TSchema } from 'typebox'
 import { invalidField } from '../../shared/errors.js'
 
 /*
- * Interprets values of clients: older billing modules send every field they know, numbers as text, and empty text for
- * nothing. The rules are derived from the schemas and are applied before validation. A value that the schema accepts
- * stays. Another spelling of such a value is replaced. All other values stay too, and validation rejects them.
+ * Normalizes values of clients before validation. Older billing modules send all fields that they know, numbers as
+ * text, and empty text for absent values. The rules depend on the schema. A valid value stays, another spelling of a
+ * valid value is replaced, and any other value stays, so that validation rejects it.
  */
 
-/** Berth's own keywords in request schemas, left out of the published document. */
+/** Berth's own keywords in request schemas. They are removed from the published document. */
 export const ownKeywords = ['trim', 'restricts', 'entries', 'numeric', 'zeroIsAbsent'] as const
 
-/** Schema keyword: blanks around the text are removed. */
+/** Schema keyword: whitespace around the text is removed. */
 export const trimmed = { trim: true } as const
 
 /**
- * Schema keyword: the field restricts what somebody may do. `null`, blank text and lists of only empty entries set
- * nothing: a change leaves the field as it is, a creation is refused. For `""` and `[]` the field's description holds.
+ * Schema keyword: the field restricts access. `null`, whitespace and lists of empty entries count as absent: a change
+ * keeps the stored value, a creation is rejected. The description of the field explains `""` and `[]`.
  */
 export const restricts = { restricts: true } as const
 
-/** Schema keyword: text of entries separated by commas or new lines, or a list of text. */
+/** Schema keyword: the value is a list of text, or one text whose entries are separated by commas or new lines. */
 export const entries = { entries: true } as const
 
-/** Schema keyword: the text may be sent as a whole number. */
+/** Schema keyword: the text may also be sent as a whole number. */
 export const numeric = { numeric: true } as const
 
-/** A container that is named in a body: its numeric id may be a number. */
+/** Schema keywords of a container's id, uuid or name in a body. An id may be sent as a number. */
 export const containerRef = { ...trimmed, ...numeric } as const
 
-/** Schema keyword: 0 means "as it is". */
+/** Schema keyword: 0 counts as absent. */
 export const zeroIsAbsent = { zeroIsAbsent: true } as const
 
 interface Schema {
@@ -46,13 +46,13 @@ interface Schema {
   readonly zeroIsAbsent?: boolean
 }
 
-/** @throws {BerthError} `invalid_field` only when a creation leaves a restriction open */
+/** Normalizes an object. @throws {BerthError} `invalid_field` if a creation contains an empty restriction */
 export type Normalize = (value: Record<string, unknown>) => Record<string, unknown>
 
 export interface NormalizeMode {
-  /** The request creates something, so that no field can stay as it is. */
+  /** True if the request creates an object. Absent fields then have no stored value. */
   readonly creates: boolean
-  /** Part of a path: a whole number has only one form there. */
+  /** True if the value is part of a path. Whole numbers then have only one spelling. */
   readonly isPath?: boolean
 }
 
@@ -61,10 +61,10 @@ export function compileNormalizer(schema: TSchema, mode: NormalizeMode): Normali
   return (value) => read(value, '') as Record<string, unknown>
 }
 
-/** @param at name of the field, for messages */
+/** Normalizes the value of a field. @param at name of the field, for error messages */
 type FieldReader = (value: unknown, at: string) => unknown
 
-/** Replaces a value that sets nothing. */
+/** Result for a value that counts as absent. */
 const absent = Symbol('absent')
 
 function readerOf(schema: Schema, mode: NormalizeMode): FieldReader {
@@ -94,7 +94,7 @@ function objectReader({ properties = {}, required = [] }: Schema, mode: Normaliz
     read: fieldReader(schema, required.includes(name), mode),
   }))
   return (value, at) => {
-    if (isEmptyList(value)) return {} // PHP has one empty array for both
+    if (isEmptyList(value)) return {} // PHP cannot distinguish an empty list from an empty object
     if (!isObject(value)) return value
     for (const { name, read } of fields) {
       if (!Object.hasOwn(value, name)) continue
@@ -106,7 +106,7 @@ function objectReader({ properties = {}, required = [] }: Schema, mode: Normaliz
   }
 }
 
-/** Reads a field's value, or `absent`. */
+/** Creates the function that normalizes a field. Its result may be `absent`. */
 function fieldReader(schema: Schema, required: boolean, mode: NormalizeMode): FieldReader {
   const read = readerOf(schema, mode)
   if (schema.restricts) return restrictionReader(schema, read, { required, creates: mode.creates })
@@ -124,7 +124,7 @@ function saysNothing(schema: Schema, value: unknown): boolean {
   return value === '' || (schema.type === 'string' && value.trim() === '')
 }
 
-/** True if text is taken literally, including blanks and emptiness: a note, a password. */
+/** True if whitespace and empty text are meaningful, as in notes and passwords. */
 function keepsBlanks({ type, trim, format, enum: words }: Schema): boolean {
   return type === 'string' && !trim && format === undefined && words === undefined
 }
@@ -142,11 +142,11 @@ function restrictionReader(
   }
 }
 
-/** True if a value sent for a restriction sets nothing. */
+/** True if the value of a restriction counts as absent. */
 function leavesOpen(schema: Schema, value: unknown): boolean {
   if (value === null) return true
   if (schema.type === 'array' || schema.entries) return hasNoEntry(schema, value)
-  // Only for text fields `""` has a meaning, given by the contract.
+  // Only in text fields `""` has a meaning, which the API describes.
   return typeof value === 'string' && value.trim() === '' && (value !== '' || schema.type !== 'string')
 }
 
@@ -158,7 +158,7 @@ function hasNoEntry(schema: Schema, value: unknown): boolean {
   return splitEntries(value).length === 0 && (value !== '' || schema.type === 'array')
 }
 
-/** True if the entry is empty: it may itself be text of several entries, so `[","]` has none. */
+/** True if an entry is empty. It may itself contain several entries separated by commas, as in `[","]`. */
 function namesNothing(entry: unknown): boolean {
   return entry === null || (typeof entry === 'string' && splitEntries(entry).length === 0)
 }
@@ -167,8 +167,8 @@ function listReader({ items = {} }: Schema, mode: NormalizeMode): FieldReader {
   const read = readerOf(items, mode)
   const isText = items.type === 'string' || items.enum !== undefined
   return (value, at) => {
-    // `{}` is PHP's empty array sent as an object. In a change it would empty a whole list of objects: there it must be
-    // a list.
+    // PHP may send an empty list as `{}`. In a change, a list of objects must be a real list, because `{}` would empty
+    // it.
     if ((mode.creates || isText) && isObject(value) && Object.keys(value).length === 0) return []
     const list = isText && typeof value === 'string' ? splitEntries(value) : value
     if (!Array.isArray(list)) return list
@@ -195,20 +195,20 @@ function readText(schema: Schema, value: unknown): unknown {
   return keepsBlanks(schema) ? value : value.trim()
 }
 
-/** Decimal text in the usual form: at most a minus sign, no leading zeros, no exponent, no hexadecimal. */
+/** Converts decimal text to an integer. Leading zeros, exponents and hexadecimal digits are not accepted. */
 export function readInteger(value: unknown): unknown {
   if (typeof value !== 'string' || !/^(0|-?[1-9]\d{0,15})$/.test(value.trim())) return value
   const number = Number(value)
   return Number.isSafeInteger(number) ? number : value
 }
 
-/** As `readInteger`, also with a fraction of zeros: PHP's number_format and DECIMAL columns of MySQL write "110.00". */
+/** Like `readInteger`, but accepts zeros after the point: PHP's number_format and MySQL's DECIMAL write "110.00". */
 function readWholeNumber(value: unknown): unknown {
   const number = readInteger(typeof value === 'string' ? value.trim().replace(/\.0{1,10}$/, '') : value)
   return typeof number === 'number' ? number : value
 }
 
-/** Text with more digits than a number can represent stays text. */
+/** Converts decimal text to a number. Text with too many digits for an exact number stays text. */
 function readNumber(value: unknown): unknown {
   if (typeof value !== 'string') return value
   return /^-?(0|[1-9]\d{0,8})(\.\d{1,6})?$/.test(value.trim()) ? Number(value) : value

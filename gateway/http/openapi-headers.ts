@@ -3,14 +3,14 @@ import { isRepeatable, type Route } from './route.js'
 
 const text = { type: 'string' }
 
-/** Optional, since it is absent when the caller is not known yet. */
+/** Describes a header of the rate limit. It is optional, because it is missing if the caller is not known. */
 function rate(description: string): Json {
   return { required: false, description, schema: { type: 'string', pattern: '^\\d+$' } }
 }
 
 const everywhere = ['X-Request-Id', 'RateLimit-Limit', 'RateLimit-Remaining', 'RateLimit-Reset']
 
-/** Headers of responses, each defined once. */
+/** Headers of answers, which responses in the document refer to. */
 export const documentedHeaders: Readonly<Record<string, Json>> = {
   'X-Request-Id': {
     required: true,
@@ -50,7 +50,7 @@ export const documentedHeaders: Readonly<Record<string, Json>> = {
   },
 }
 
-/** True if answers of the route have an ETag. Streams do not. */
+/** True if answers of the route have an ETag. Streams have none. */
 export function hasEtag({ method, produces }: Route): boolean {
   return method === 'GET' && produces !== 'text/event-stream'
 }

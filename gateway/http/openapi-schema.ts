@@ -3,18 +3,18 @@ import { ownKeywords } from './normalize.js'
 
 export type Json = Record<string, unknown>
 
-/** The document's schemas with a title, each defined once and referred to. */
+/** Schemas with a title. The document defines each of them once and refers to it. */
 export class SharedSchemas {
   readonly #schemas = new Map<string, Json>()
 
-  /** Sorted by name. */
+  /** All schemas, sorted by name. */
   get all(): Record<string, Json> {
     return Object.fromEntries([...this.#schemas].sort(([a], [b]) => (a < b ? -1 : 1)))
   }
 
   /**
-   * Converts a schema for the document: without TypeBox' own data and without Berth's keywords.
-   * @throws {Error} for two schemas with one title
+   * Converts a schema for the document and removes keywords of TypeBox and of Berth.
+   * @throws {Error} if two schemas have the same title
    */
   refer(schema: TSchema): Json {
     return this.#place(JSON.parse(JSON.stringify(schema))) as Json
@@ -37,7 +37,7 @@ export class SharedSchemas {
   }
 }
 
-/** True for one of Berth's keywords, whose value is a flag; a property of that name has a schema as its value. */
+/** True for one of Berth's own keywords. A keyword's value is true, while a property of the same name has a schema. */
 function isOwn(name: string, value: unknown): boolean {
   return value === true && (ownKeywords as readonly string[]).includes(name)
 }

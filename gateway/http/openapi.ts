@@ -8,13 +8,13 @@ import { envelopeSchema, ErrorSchema } from './schema.js'
 import { orderRoutes } from './table.js'
 
 export interface OpenApiOptions {
-  /** Version of the product. */
+  /** Version of Berth. */
   readonly version: string
-  /** Description of each tag. */
+  /** Descriptions of the tags. */
   readonly tags: Readonly<Record<string, string>>
 }
 
-/** Builds the OpenAPI 3.1 document of the table. @throws {Error} for a tag without a text */
+/** Builds the OpenAPI 3.1 document of the routes. @throws {Error} if a tag has no description */
 export function buildOpenApi(routes: readonly Route[], { version, tags }: OpenApiOptions): Json {
   const schemas = new SharedSchemas()
   schemas.refer(ErrorSchema)
@@ -61,7 +61,7 @@ function tagOf(name: string, tags: OpenApiOptions['tags']): Json {
   return { name, description }
 }
 
-/** Description of the permitted callers, for scopes without a right. */
+/** Descriptions of the permitted callers, for scopes that are not permissions. */
 const callers: Readonly<Record<string, string>> = {
   any: 'Available to any valid caller.',
   session: 'Available to logged-in accounts, not to API keys.',
@@ -147,7 +147,7 @@ function successOf(route: Route, schemas: SharedSchemas): Json {
   }
 }
 
-/** `x-codes` lists the codes for programs. */
+/** Describes a failure. The extension `x-codes` lists its error codes for programs. */
 function failureOf(status: number, codes: readonly string[]): Json {
   const schema = { $ref: '#/components/schemas/Error' }
   return {

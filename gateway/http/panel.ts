@@ -6,7 +6,7 @@ import type { Page } from './app.js'
 import type { ExchangeContext } from './exchange.js'
 import { etagOf, type Reply } from './reply.js'
 
-/** Allows only what this server sends: no inline script or style, no other host. */
+/** The policy permits only content of this server, and no inline scripts or styles. */
 const securityHeaders = helmet({
   contentSecurityPolicy: {
     useDefaults: false,
@@ -22,17 +22,17 @@ const securityHeaders = helmet({
       frameAncestors: ["'none'"],
     },
   },
-  // Left to the TLS listener, and to the proxy in front.
+  // The TLS listener or a proxy in front sets this header.
   strictTransportSecurity: false,
 })
 
-/** Paths with the same document, whose script decides what is shown. */
+/** Paths that serve `index.html`. Its script decides what the page shows. */
 const documentPaths = ['/', '/login', '/console/:container']
 
 /**
- * The pages of the built panel.
- * @param directory directory of `index.html` and `assets/`
- * @param hasSetupLink whether any link for `/setup` is valid: otherwise the page does not exist
+ * Creates the pages of the built panel.
+ * @param directory directory with `index.html` and `assets/`
+ * @param hasSetupLink true if a link for `/setup` is valid; otherwise `/setup` answers 404
  * @returns an empty list if the panel was not built
  */
 export function panelPages(directory: string, hasSetupLink: () => Promise<boolean>): Page[] {
@@ -48,7 +48,7 @@ export function panelPages(directory: string, hasSetupLink: () => Promise<boolea
 
 type Encoding = 'br' | 'gzip' | 'identity'
 
-/** The encodings of a file. */
+/** A file in all its encodings. */
 interface Forms {
   readonly type: string
   readonly bodies: Partial<Record<Encoding, Buffer>>
@@ -70,13 +70,13 @@ function readForms(file: string): Forms {
   return { type, bodies: { identity, ...(br && { br }), ...(gzip && { gzip }) }, etag: etagOf(identity) }
 }
 
-/** Assets by name: a request selects one of these, and never names a file. */
+/** Reads the assets by name. Requests can therefore select only these files. */
 function readAssets(directory: string): ReadonlyMap<string, Forms> {
   const names = readdirSync(directory).filter((name) => !/\.(br|gz)$/.test(name))
   return new Map(names.map((name) => [name, readForms(join(directory, name))]))
 }
 
-/** Clients revalidate it each time, since it names the assets of a build. */
+/** Serves `index.html`. Clients revalidate it every time, because it names the assets of the current build. */
 function documentOf(forms: Forms): Page['handle'] {
   return async (ctx) => {
     await securityHeaders(ctx, async () => undefined)
@@ -86,11 +86,11 @@ function documentOf(forms: Forms): Page['handle'] {
   }
 }
 
-/** The page itself explains an invalid link; programs see the status. */
+/** Serves `/setup`. Without a valid link the status is 404, and the page itself explains it. */
 function setupPageOf(index: Forms, hasLink: () => Promise<boolean>): Page['handle'] {
   const show = documentOf(index)
   return async (ctx) => {
-    // While the store is down this is unknown, and the page says so.
+    // If the store is down, the result is not known, and the page says so.
     const leads = await hasLink().catch(() => true)
     if (!leads) delete ctx.req.headers['if-none-match']
     const reply = await show(ctx)
@@ -99,9 +99,9 @@ function setupPageOf(index: Forms, hasLink: () => Promise<boolean>): Page['handl
 }
 
 const assetHeaders = {
-  // The name has the digest of the content.
+  // The name of the file contains the digest of its content.
   'cache-control': 'public, max-age=31536000, immutable',
-  // The policy of a shared worker is that of its script: this one listens to the stream of changes.
+  // The policy of a shared worker is the policy of its script. The worker connects to the stream of events.
   'content-security-policy': "default-src 'none'; connect-src 'self'; frame-ancestors 'none'",
   'x-content-type-options': 'nosniff',
 }

@@ -3,19 +3,19 @@ import { descriptionPattern, templateIdPattern, timeOfDayPattern, uuidPattern } 
 import { imageNamePattern, imageUrlPattern, imageWordPattern, sha256Pattern } from '../../shared/image-rules.js'
 import { suspensionTextPattern } from '../../shared/suspension-rules.js'
 
-/** A word that may also be empty. */
+/** Pattern of an id of a template that may also be empty. */
 export const optionalTemplateIdPattern = `${templateIdPattern}|^$`
-/** Names of API keys: at least one visible character, and nothing that breaks a line of a log or list. */
+/** Pattern of names of API keys: at least one visible character, no control characters or line breaks. */
 export const keyNamePattern = '^(?=.*\\S)[^\\p{C}\\p{Zl}\\p{Zp}]*$'
 export const webhookNamePattern = '^[^\\p{C}\\p{Zl}\\p{Zp}]*$'
-/** Names of network interfaces; empty: the default interface. */
+/** Pattern of names of network interfaces. Empty: the default interface. */
 export const interfacePattern = '^[^\\s/\\u0000-\\u001f]{0,15}$'
 export const sessionIdPattern = '^[0-9a-f]{32}$'
 
 const templateId = 'must be an id of lower-case letters, digits, "." and "-"'
 const printableLine = 'must be printable characters on one line'
 
-/** The rule of each pattern in request schemas, as error messages state it. */
+/** Descriptions of the patterns in request schemas, for error messages. */
 const rules: Readonly<Record<string, string>> = {
   [usernamePattern]: usernameRule,
   [templateIdPattern]: templateId,
@@ -34,7 +34,7 @@ const rules: Readonly<Record<string, string>> = {
   [sessionIdPattern]: 'must be 32 hexadecimal digits in lower case',
 }
 
-/** @returns undefined for a pattern that no request may contain */
+/** @returns undefined if no request schema contains the pattern */
 export function ruleOfPattern(pattern: string): string | undefined {
   return rules[pattern]
 }

@@ -5,26 +5,26 @@ export type RequestHandler = (request: IncomingMessage, response: ServerResponse
 
 type Exchange = readonly [IncomingMessage, ServerResponse]
 
-/** The requests of one connection that are not answered yet. */
+/** The requests of a connection that have not been answered yet. */
 interface Line {
   readonly waiting: Exchange[]
   last: ServerResponse
-  /** The connection closes after the last answer. */
+  /** True if the connection is closed after the last answer. */
   ends: boolean
 }
 
-/** A connection closes after this many waiting requests. Node parses up to 3,600 from one packet without a pause. */
+/** Maximum number of waiting requests of a connection. Node parses up to 3,600 requests from one packet at once. */
 const perConnection = 16
 
 /**
- * Handles the requests of a connection one after another. Node parses a packet as a whole and hands over every request in
- * it at once, and no other client gets an answer meanwhile. One request that waited starts in each turn of the event loop,
- * and the connections alternate. So clients that pipeline wait for each other and delay nobody else.
+ * Processes the requests of each connection one after another. Node parses all requests in a packet at once, during
+ * which no other client gets an answer. Here only one waiting request starts in each turn of the event loop, and
+ * connections take turns. Clients that pipeline therefore delay only each other.
  */
 export class PipelinedRequests {
-  /** Connections with a request that is being handled. */
+  /** Connections that have a request in progress. */
   readonly #lines = new WeakMap<Duplex, Line>()
-  /** Connections whose next request may start, in their order. */
+  /** Connections whose next request may start, in order. */
   readonly #ready: Duplex[] = []
 
   constructor(private readonly handle: RequestHandler) {}
@@ -40,7 +40,7 @@ export class PipelinedRequests {
     line.last = response
   }
 
-  /** True if a connection may have no further request waiting. */
+  /** True if the connection has the maximum number of waiting requests. */
   isFull(socket: Duplex): boolean {
     return (this.#lines.get(socket)?.waiting.length ?? 0) >= perConnection
   }
@@ -49,10 +49,10 @@ export class PipelinedRequests {
     return this.#lines.has(socket)
   }
 
-  /** True if nothing else can be sent on a connection, as an answer is under way. */
+  /** True if an answer is in progress, so that nothing else can be sent on the connection. */
   isAnswering(socket: Duplex): boolean {
     const last = this.#lines.get(socket)?.last
-    // While the request is still arriving, the malformed data is a part of it.
+    // As long as the request is still being received, malformed data belongs to it.
     return last !== undefined && !last.writableFinished && (last.headersSent || last.req.complete)
   }
 
@@ -60,7 +60,7 @@ export class PipelinedRequests {
     return this.#lines.get(socket)?.ends ?? false
   }
 
-  /** Closes a connection after the answers to the requests that have arrived; ignores further ones. */
+  /** Closes a connection after all received requests were answered. Further requests are ignored. */
   endAfterAnswers(socket: Duplex): void {
     const line = this.#lines.get(socket)
     if (line === undefined) return void socket.destroy()
@@ -74,7 +74,7 @@ export class PipelinedRequests {
     this.handle(request, response)
   }
 
-  /** After an answer, or when the connection is closed. */
+  /** Continues after an answer was sent or the connection was closed. */
   #proceed(socket: Duplex): void {
     const line = this.#lines.get(socket)!
     if (line.waiting.length > 0 && !socket.destroyed) {

@@ -5,8 +5,8 @@ import { ruleOfPattern } from './pattern-rules.js'
 export type RequestPart = 'path' | 'query' | 'body'
 
 /**
- * Explains a schema's refusal: the field, the rule, an example.
- * @param example a valid request body
+ * Converts the error of a schema to an error that names field, rule and an example.
+ * @param example valid body of a request
  */
 export function refusalOf(error: ErrorObject | undefined, part: RequestPart, example: unknown): BerthError {
   const steps = (error?.instancePath ?? '').split('/').slice(1)
@@ -16,13 +16,13 @@ export function refusalOf(error: ErrorObject | undefined, part: RequestPart, exa
     const message = `${field}: is required${exampleText(error, example, missing)}`
     return new BerthError('invalid', 'missing_field', message, { field })
   }
-  // In a path an invalid value cannot name anything.
+  // An invalid value in a path cannot belong to an object.
   if (part === 'path') return new BerthError('not_found', 'not_found', 'not found')
   const field = fieldName(steps.join('.') || part)
   return invalidField(field, `${field}: ${ruleOf(error)}${exampleText(error, example, steps)}`)
 }
 
-/** Makes a field's name, which clients choose in objects with free keys, short and printable. */
+/** Makes a field's name short and printable, because clients can choose the names in some objects. */
 export function fieldName(name: string): string {
   return name.replace(/[^\x20-\x7e]/g, '?').slice(0, 100)
 }
@@ -52,7 +52,7 @@ type Describe = (params: Readonly<Record<string, unknown>>, schema: Rules) => st
 
 const entriesText = (count: unknown): string => `${String(count)} ${count === 1 ? 'entry' : 'entries'}`
 
-/** Descriptions by the violated keyword. */
+/** Descriptions of rules by the keyword of the schema. */
 const rules: Readonly<Record<string, Describe>> = {
   enum: ({ allowedValues }) => `must be one of ${(allowedValues as unknown[]).join(', ')}`,
   type: ({ type }) => types[String(type)] ?? 'has the wrong type',
@@ -78,7 +78,7 @@ function rangeOf({ minimum, maximum }: Rules): string {
   return `must be from ${minimum} to ${maximum}`
 }
 
-/** An example from the field's own schema, or else from its place in a valid body. */
+/** An example for the field, from its schema or from the example of the body. */
 function exampleText(error: ErrorObject | undefined, body: unknown, steps: readonly string[]): string {
   const own = error?.keyword === 'required' ? undefined : (error?.parentSchema as Rules | undefined)?.examples?.[0]
   const shown = own ?? valueAt(body, steps)
@@ -87,7 +87,7 @@ function exampleText(error: ErrorObject | undefined, body: unknown, steps: reado
   return text.length > 200 ? '' : `, for example ${text}`
 }
 
-/** Reads the first entry of a list, as examples have only one. */
+/** Finds the value of a field in the example. Of a list the first entry is used, because examples have only one. */
 function valueAt(body: unknown, steps: readonly string[]): unknown {
   let value = body
   for (const step of steps) {

@@ -1,4 +1,4 @@
-/** A response's body; in pieces when it is long and most of it existed before. */
+/** The body of a response. It consists of pieces if it is long and most of them existed already. */
 export type ReplyBody = Buffer | string | readonly Buffer[]
 
 export function bodyText(body: ReplyBody): string {

@@ -4,20 +4,20 @@ import type { RateState } from '../access/request-limits.js'
 import { bodyLength, bodyText, isPieces, type ReplyBody } from './reply-body.js'
 import type { Answer } from './route.js'
 
-/** A response as sent. */
+/** A response before it is sent. */
 export interface Reply {
   readonly status: number
   readonly headers: Readonly<Record<string, string>>
   readonly body: ReplyBody
-  /** Values of `Set-Cookie`. */
+  /** Values of the `Set-Cookie` headers. */
   readonly cookies?: readonly string[]
-  /** Writes the body once the headers are sent. */
+  /** Writes the body after the headers were sent. */
   readonly stream?: (response: ServerResponse) => void
 }
 
 export const jsonType = 'application/json; charset=utf-8'
 
-/** Sent with everything but pages, so that a browser neither guesses the type nor runs or frames it. */
+/** Headers of all responses except pages: browsers must not guess the type, run the content or show it in a frame. */
 const constantHeaders = [
   'X-Content-Type-Options',
   'nosniff',
@@ -30,19 +30,19 @@ export function etagOf(body: Buffer | string): string {
   return `"${hash('sha1', body, 'base64url')}"`
 }
 
-/** Success envelope around data in JSON. */
+/** Wraps data in JSON in the envelope of a successful answer. */
 export function envelopeAround(json: string): string {
   return `{"success":true,"data":${json}}`
 }
 
-/** Proxies pass on each piece at once, and do not cache. */
+/** Headers of a stream: proxies must not buffer or cache it. */
 const streamHeaders = {
   'Content-Type': 'text/event-stream; charset=utf-8',
   'Cache-Control': 'no-store',
   'X-Accel-Buffering': 'no',
 }
 
-/** Converts a handler's answer to a reply. Reads get an ETag, and become 304 when the client has it already. */
+/** Converts the answer of a handler to a response. Reads get an ETag, and status 304 if the client has the content. */
 export function answerReply(answer: Answer<unknown>, request: IncomingMessage): Reply {
   if (answer.stream) return { status: 200, headers: streamHeaders, body: '', stream: answer.stream }
   const status = answer.status ?? 200
@@ -61,40 +61,39 @@ function isRead({ method }: IncomingMessage): boolean {
   return method === 'GET' || method === 'HEAD'
 }
 
-/** Data for the headers of every response. */
+/** Data for the headers of all responses. */
 interface About {
   readonly requestId: string
   readonly rate: RateState | undefined
-  /** `Strict-Transport-Security`. */
+  /** Value of `Strict-Transport-Security`. */
   readonly hsts?: string | undefined
 }
 
 /**
- * Sends a reply with the headers of every response.
- * @param drained promise for the rest of the request: without waiting for it, Node would often close the connection
- * with the response
+ * Sends a response with the headers that all responses have.
+ * @param drained promise for the end of the request; if Node answers before, it often closes the connection too early
  */
 export function sendReply(response: ServerResponse, reply: Reply, about: About, drained?: Promise<void>): void {
   if (response.headersSent || response.destroyed) return
   const bodiless = isBodiless(reply)
   const headers = headerList(reply, about, bodiless)
-  // More may arrive than is drained, so no further request may follow it.
+  // The client may send more than is read. Another request on this connection is therefore not possible.
   if (drained !== undefined) headers.push('Connection', 'close')
   response.writeHead(reply.status, headers)
   if (reply.stream && response.req.method !== 'HEAD') return reply.stream(response)
-  // Node omits the body for HEAD.
+  // For HEAD, Node omits the body.
   if (bodiless) return void response.end()
   sendBody(response, reply, drained)
 }
 
-/** True if it is sent without a length: an empty body, or a stream. */
+/** True if the response has no body, or a stream of unknown length. */
 function isBodiless({ status, stream }: Reply): boolean {
   return status === 304 || status === 204 || stream !== undefined
 }
 
 function sendBody(response: ServerResponse, reply: Reply, drained: Promise<void> | undefined): void {
   if (drained === undefined && !isPieces(reply.body)) return void response.end(reply.body)
-  // One system call, as far as the client accepts the data.
+  // Writes everything in one system call if possible.
   response.cork()
   for (const piece of isPieces(reply.body) ? reply.body : [reply.body]) response.write(piece)
   if (drained === undefined) return void response.end()
@@ -103,8 +102,8 @@ function sendBody(response: ServerResponse, reply: Reply, drained: Promise<void>
 }
 
 /**
- * Names and values alternating, as Node accepts them: half the cost of merging objects. All of them are here: if one
- * was set on the response before, Node sends only the last of several headers with the same name, such as cookies.
+ * Lists alternating names and values, which Node accepts and which cost half as much as merging objects. The list must
+ * be complete: of several headers with one name, such as cookies, Node would only send the last one.
  */
 function headerList(
   { headers, body, cookies = [] }: Reply,
@@ -122,7 +121,7 @@ function headerList(
   return list
 }
 
-/** draft-ietf-httpapi-ratelimit-headers-06: the three headers that most clients know. */
+/** Adds the three common headers of draft-ietf-httpapi-ratelimit-headers-06. */
 function addRate(list: string[], { limit, remaining, resetSeconds }: RateState): void {
   list.push('RateLimit-Limit', String(limit), 'RateLimit-Remaining', String(remaining))
   list.push('RateLimit-Reset', String(resetSeconds))
@@ -132,7 +131,7 @@ function envelope(answer: Answer<unknown>): string {
   return JSON.stringify({ success: true, message: answer.message, data: answer.data, ...answer.more })
 }
 
-/** RFC 9110 13.1.2: weak comparison, `*` matches anything. */
+/** Compares ETags weakly; `*` matches every tag (RFC 9110, 13.1.2). */
 function matchesEtag(header: string | undefined, etag: string): boolean {
   if (header === undefined) return false
   if (header === etag || header.trim() === '*') return true

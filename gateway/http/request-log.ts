@@ -3,7 +3,7 @@ import type { Logger } from 'pino'
 import { BerthError, describeError } from '../../shared/errors.js'
 import type { Exchange } from './exchange.js'
 
-/** Levels: writes and refusals info, temporary failures warn, our own failures error, reads debug. */
+/** Logs a request. Reads: debug; changes and rejections: info; temporary failures: warn; own failures: error. */
 export function logRequest(log: Logger, ctx: Context, status: number, seconds: number): void {
   const level = levelOf(ctx.method, status)
   if (!log.isLevelEnabled(level)) return
@@ -23,7 +23,7 @@ export function logRequest(log: Logger, ctx: Context, status: number, seconds: n
   )
 }
 
-/** Without the query, which may contain a ticket, and without the access code of a sub-user's link. */
+/** Returns the path without the query, which may contain a ticket, and without the code of a sub-user's link. */
 export function loggedPath(url: string): string {
   const path = url.split('?', 1)[0] ?? ''
   return path.replace(/(^|\/)u\/[^/]+/gi, '$1u/***').slice(0, 256)
@@ -32,13 +32,13 @@ export function loggedPath(url: string): string {
 const reads = new Set(['GET', 'HEAD', 'OPTIONS'])
 
 function levelOf(method: string, status: number): 'debug' | 'info' | 'warn' | 'error' {
-  // The limits log one line per minute for these themselves.
+  // The limits log exceeded rates themselves, once per minute.
   if (status === 429) return 'debug'
   if (status >= 500) return status === 503 ? 'warn' : 'error'
   return status >= 400 || !reads.has(method) ? 'info' : 'debug'
 }
 
-/** All causes of an internal error, but only the code of a caller's error. */
+/** Describes an error: all causes of an internal error, but only the code of a caller's error. */
 function problemOf(error: unknown, status: number): object {
   if (error === undefined) return {}
   if (status >= 500 && status !== 503) return { err: error }

@@ -6,28 +6,28 @@ import type { GuestView, OperationView } from '../fleet/contract.js'
 import type { ReplyBody } from './reply-body.js'
 
 /**
- * Access of callers bound to guests:
- * `guest`: `{id}` names a guest, `task`: `{task_id}` a task of one; foreign ones are answered like missing ones;
- * `own`: the answer contains only what the caller may see (`visible.ts`);
- * `same`: the answer contains no guests and is the same for everybody;
- * `refused`: no access, 403.
+ * Access of bound callers to a route:
+ * `guest`: the path contains a guest as `{id}`, which must be one of the caller's guests;
+ * `task`: the path contains a task as `{task_id}`, which must belong to such a guest;
+ * `own`: the answer contains only what the caller may see (`visible.ts`); `same`: it does not depend on the caller;
+ * `refused`: the route answers 403.
  */
 export type Bound = 'guest' | 'task' | 'own' | 'same' | 'refused'
 
 /**
- * Access of sub-users to a route, with the permission that is its scope:
- * `allowed`;
- * `inner`: also with `container:network:inner`, which the handler narrows;
- * `refused`: no, 403.
+ * Access of sub-users to a route, if they have its scope:
+ * `allowed`: yes;
+ * `inner`: also with `container:network:inner`, in which case the handler restricts the change;
+ * `refused`: the route answers 403.
  */
 export type SubUserAccess = 'allowed' | 'inner' | 'refused'
 
-/** Only a route that is closed to bound callers, and therefore to sub-users, may omit it. */
+/** Requires the field `subUser`, unless the route is closed to bound callers and therefore to sub-users. */
 type SubUserDecision<R extends Bound> = R extends 'refused'
   ? { readonly subUser?: 'refused' }
   : { readonly subUser: SubUserAccess }
 
-/** The objects that the request path found for a route: handlers receive only those that the caller may see. */
+/** Objects that the path names. Handlers receive them only if the caller may see them. */
 export interface Subjects {
   readonly guest: { readonly guest: GuestView }
   readonly task: { readonly task: OperationView }
@@ -43,48 +43,49 @@ export interface RequestContext<Params, Query, Body> {
   readonly caller: Principal
   readonly requestId: string
   readonly headers: IncomingHttpHeaders
-  /** Address of the other end of the connection: the client's, or a proxy's. */
+  /** Address of the other end of the connection, which may be a proxy. */
   readonly peer: string
-  /** Address of the client, after trusted proxies. */
+  /** Address of the client, behind trusted proxies. */
   readonly address: string
-  /** True if it came over TLS, here or at a trusted proxy. */
+  /** True if the request was encrypted with TLS, to this gateway or to a trusted proxy. */
   readonly secure: boolean
   /**
-   * The caller with its present rights, for an answer that continues.
-   * @throws {BerthError} once it may not call this any more; `store_unavailable`: this is unknown
+   * Returns the caller with its present rights, for answers that last longer.
+   * @throws {BerthError} if the caller may no longer use the route, or `store_unavailable` if that is not known
    */
   readonly recheck: () => Promise<Principal>
-  /** A uuid; the same for repeats of a request with its Idempotency-Key, otherwise random. */
+  /** A uuid. Repetitions of a request with an Idempotency-Key have the same one. */
   readonly operationId: string
   readonly log: Logger
   /**
-   * Sets target and detail of the audit entry, without secrets. Set `containerUuid` for an entry about a container, as
-   * a bound caller sees only entries of its containers. For `guest` and `task` routes these are set already.
+   * Sets target and detail of the audit entry, which must not contain secrets. `containerUuid` is needed for entries
+   * about a container: bound callers see only those of their containers. In `guest` and `task` routes it is already
+   * set.
    */
   audit(entry: { target?: string; detail?: string; containerUuid?: string }): void
 }
 
 export interface Answer<Data> {
-  /** Default 200. */
+  /** HTTP status. Default: 200. */
   status?: number
   message?: string
   data?: Data
-  /** Fields of the envelope in addition to `data`, for a given response shape. */
+  /** Fields of the answer in addition to `data`. */
   more?: Record<string, unknown>
   headers?: Record<string, string>
-  /** Each becomes a `Set-Cookie`; not on GET. */
+  /** Values of `Set-Cookie` headers. Not allowed for GET. */
   cookies?: readonly string[]
-  /** Writes the body without a time limit; the request is in progress until the connection is closed. */
+  /** Writes the body without a time limit. The request stays in progress until the connection is closed. */
   stream?: (response: ServerResponse) => void
-  /** Completed only in part: a repetition may complete more, so the answer is not stored for its Idempotency-Key. */
+  /** True if only a part succeeded. The answer is then not stored, so that a repeated request can complete the rest. */
   unsettled?: boolean
-  /** A prepared response body with its ETag, used instead of `data`. */
+  /** A prepared body with its ETag, which replaces `data`. */
   prepared?: { body: ReplyBody; etag: string }
 }
 
 /**
- * One endpoint. Router, authorization, validation, OpenAPI document and audit log are derived from it. Paths are
- * relative to `/api/v1`, with parameters like `{id}`.
+ * An endpoint of the API. Router, authorization, validation, OpenAPI document and audit log use this definition. The
+ * path is relative to `/api/v1` and contains parameters as `{id}`.
  */
 export interface Route<
   P extends TSchema = TSchema,
@@ -96,54 +97,54 @@ export interface Route<
   readonly method: 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE'
   readonly path: string
   /**
-   * `area:verb`; `*`: everything; `any`: every valid caller; `session`: logged-in users; `public`: anybody, its handler
-   * checks the request. Without a scope the gateway does not start.
+   * Required permission `area:verb`, or `*`: all permissions; `any`: a valid caller; `session`: a logged-in user;
+   * `public`: nothing, the handler checks the request. Without a scope the gateway does not start.
    */
   readonly scope: string
-  /** Access of bound callers. Without it the gateway does not start. */
+  /** Access of bound callers. Without this field the gateway does not start. */
   readonly bound: R
   /** Access of sub-users. Without this field the gateway does not start, unless `bound` is `refused`. */
   readonly subUser?: SubUserAccess
-  /** True if its answers may set cookies. */
+  /** True if answers may set cookies. */
   readonly cookies?: boolean
   /**
-   * Requires that a logged-in user has confirmed the password or a code in the last ten minutes; see
+   * True if a logged-in user must have confirmed the password or a code in the last ten minutes, see
    * `refuseUnconfirmed`.
    */
   readonly confirmed?: boolean
-  /** Audit action (`container.create`); required except on GET; `false` for a read by POST. */
+  /** Action in the audit log (`container.create`). Required except for GET. `false`: a POST that only reads. */
   readonly audit?: string | false
-  /** Operation id in the document, so a function's name in generated clients: `createContainer`. */
+  /** Operation id in the document. Generated clients use it as the name of a function. */
   readonly name: string
   readonly summary: string
   readonly tag: string
   readonly params?: P
   readonly query?: Q
   readonly body?: B
-  /** A valid body; required where there is a body. Refusals of its fields quote it. */
+  /** A valid body. Required if the route has a body. Error messages quote its values. */
   readonly example?: Static<B>
-  /** The body may be absent, and of any type. Default: required when `body` is given. */
+  /** True if the body may be absent or of any type. Default: a body is required. */
   readonly bodyOptional?: boolean
-  /** Schema of `data`. */
+  /** Schema of `data` in the answer. */
   readonly data?: D
-  /** Media type of an answer without an envelope: a picture, a JSON document per line (see `linesAnswer`), a stream. */
+  /** Media type of an answer without an envelope: a picture, one JSON document per line, or a stream. */
   readonly produces?: 'image/png' | 'application/x-ndjson' | 'text/event-stream'
-  /** Schemas of fields in addition to `data`. */
+  /** Schemas of fields of the answer in addition to `data`. */
   readonly more?: Record<string, TSchema>
-  /** Accepts `If-Match`, see `ifRevisionOf`. */
+  /** True if requests may contain `If-Match`, see `ifRevisionOf`. */
   readonly conditional?: boolean
-  /** Status codes of success; default [200]. */
+  /** HTTP statuses of success. Default: [200]. */
   readonly statuses?: readonly number[]
-  /** Fields that `sort` may name. */
+  /** Fields that may be used in `sort`. */
   readonly sortable?: readonly string[]
-  /** Error codes beyond the common ones (see `failuresOf`), for the document. */
+  /** Error codes in addition to the common ones (see `failuresOf`), for the document. */
   readonly errors?: readonly string[]
   handle(
     context: RequestContext<Static<P>, Static<Q>, Static<B>> & Subjects[R],
   ): Promise<Answer<Static<D>>> | Answer<Static<D>>
 }
 
-/** Checks a route's handler against its schemas; the result has the table's common type. */
+/** Checks the types of a route and returns it with the common type of all routes. */
 export function route<P extends TSchema, Q extends TSchema, B extends TSchema, D extends TSchema, R extends Bound>(
   definition: Route<P, Q, B, D, R> & SubUserDecision<R>,
 ): Route {
@@ -151,8 +152,8 @@ export function route<P extends TSchema, Q extends TSchema, B extends TSchema, D
 }
 
 /**
- * True if the route accepts an `Idempotency-Key`. A read by POST ignores it, since a repetition shows the current
- * state. So do routes of the user's own login, whose answers contain credentials.
+ * True if requests of the route may contain an `Idempotency-Key`. POST requests that only read ignore it, because they
+ * return the current state. Login routes ignore it, because their answers contain credentials.
  */
 export function isRepeatable({ method, audit, scope }: Route): boolean {
   return method === 'POST' && audit !== false && scope !== 'public' && scope !== 'session'

@@ -1,6 +1,6 @@
 import { Type, type TSchema, type TString, type TUnsafe } from 'typebox'
 
-/** One of a few words; an enum in the document and in error messages. */
+/** Schema of a text with few possible values. Document and error messages list them. */
 export function oneOf<const Word extends string>(words: readonly Word[], description?: string): TUnsafe<Word> {
   return Type.Unsafe<Word>({
     type: 'string',
@@ -9,7 +9,7 @@ export function oneOf<const Word extends string>(words: readonly Word[], descrip
   })
 }
 
-/** The envelope of a success. */
+/** Schema of a successful answer. */
 export function envelopeSchema(data: TSchema | undefined, more: Record<string, TSchema> = {}): TSchema {
   return Type.Object({
     success: Type.Literal(true),
@@ -19,7 +19,7 @@ export function envelopeSchema(data: TSchema | undefined, more: Record<string, T
   })
 }
 
-/** The envelope of a failure. */
+/** Schema of a failed answer. */
 export const ErrorSchema = Type.Object(
   {
     success: Type.Literal(false),
@@ -43,13 +43,13 @@ export const ErrorSchema = Type.Object(
 
 const timePattern = '^(\\d{4}-\\d{2}-\\d{2} \\d{2}:\\d{2}:\\d{2})?$'
 
-/** Time in the server's zone; "" for never. */
+/** Time in the server's time zone. "": never, or not yet. */
 export const TimeSchema = Type.String({
   description: '`YYYY-MM-DD HH:MM:SS` in the server’s time zone. Empty: never, or not yet.',
   pattern: timePattern,
 })
 
-/** Time in a zone that the description names; "" for never. */
+/** Time in a time zone that the description names. "": never. */
 export function localTimeSchema(description: string): TString {
   return Type.String({ description, pattern: timePattern })
 }

@@ -10,7 +10,7 @@ describe('an HTTP server', () => {
     let requests = 0
     const app = new Koa().use(() => {
       requests++
-      return new Promise<void>(() => undefined) // is never answered
+      return new Promise<void>(() => undefined) // the request is never answered
     })
     const upgrades = { matches: () => false, answer: () => Promise.resolve() }
     const server = await startHttpServer({ app, upgrades }, { host: '127.0.0.1', port: 0 }, pino({ level: 'silent' }))

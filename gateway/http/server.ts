@@ -10,7 +10,7 @@ import { PipelinedRequests, type RequestHandler } from './pipelined-requests.js'
 import { requestClass, watchOffers } from './upgrade-offers.js'
 
 export interface HttpTimeouts {
-  /** A client that takes longer for its headers is disconnected. */
+  /** Time limit in ms for receiving the headers of a request. Slower clients are disconnected. */
   readonly headersMs: number
   readonly requestMs: number
   readonly keepAliveMs: number
@@ -20,35 +20,35 @@ export interface HttpTimeouts {
 export const defaultTimeouts: HttpTimeouts = {
   headersMs: 10_000,
   requestMs: 30_000,
-  // Longer than usual proxies keep idle connections, so that we do not close one while a request is coming.
+  // Longer than common proxies keep idle connections, so that this server does not close one while a request arrives.
   keepAliveMs: 65_000,
   checkEveryMs: 2_000,
 }
 
-/** Bounds on connections without a request so far; `headersMs` applies to them, too. */
+/** Limits of connections that have not sent a request yet. `headersMs` applies to them, too. */
 const silent = { unproven: 2048, unprovenPerSource: 256 }
 
 export interface HttpServer {
-  /** http://host:port */
+  /** URL of the server: http://host:port */
   readonly url: string
-  /** Accepts no more connections, waits up to `graceMs` for requests in progress, then aborts them. */
+  /** Stops accepting connections, waits up to `graceMs` for requests in progress, and then aborts the rest. */
   close(graceMs: number): Promise<void>
 }
 
 export interface ListenAddress {
   readonly host: string
-  /** 0: any free port. */
+  /** Port number. 0: any free port. */
   readonly port: number
 }
 
-/** Handles connections of requests that HTTP does not answer. */
+/** Takes over connections whose requests ask for another protocol than HTTP. */
 export interface Upgrades {
   matches(request: IncomingMessage): boolean
-  /** Never rejects. @param head data after the request */
+  /** Answers the request. Never rejects. @param head data that follows the request */
   answer(request: IncomingMessage, connection: Duplex, head: Buffer): Promise<void>
 }
 
-/** The parts of a server. */
+/** The application of a server, and its other protocols. */
 export interface Served {
   readonly app: Koa
   readonly upgrades: Upgrades
@@ -72,7 +72,7 @@ export async function startHttpServer(
   }
 }
 
-/** Options of every server that strangers reach. */
+/** Options of all servers that are reachable from the internet. */
 export function httpOptions(timeouts: HttpTimeouts, { requests, upgrades }: Handlers): ServerOptions {
   return {
     IncomingMessage: requestClass({
@@ -85,29 +85,29 @@ export function httpOptions(timeouts: HttpTimeouts, { requests, upgrades }: Hand
     connectionsCheckingInterval: timeouts.checkEveryMs,
     maxHeaderSize: 16_384,
     noDelay: true,
-    // The application refuses both itself, with an envelope and a request id.
+    // The application rejects requests without a Host header itself, with an envelope and a request id.
     requireHostHeader: false,
   }
 }
 
 export interface Handlers {
   readonly requests: PipelinedRequests
-  /** Absent: offers of an upgrade are ignored. */
+  /** Absent: clients' offers of other protocols are ignored. */
   readonly upgrades?: Upgrades
 }
 
-/** @param handle never throws */
+/** @param handle must not throw */
 export function pipelinedHandlers(handle: RequestHandler): Handlers {
   return { requests: new PipelinedRequests(handle) }
 }
 
 export function handlersOf({ app, upgrades }: Served): Handlers {
   const handle = app.callback()
-  // Koa handles its own failures, so the promise never rejects.
+  // The promise never rejects, because Koa handles all failures.
   return { ...pipelinedHandlers((...exchange) => void handle(...exchange)), upgrades }
 }
 
-/** Has requests handled, connections without one bounded, and malformed ones refused in the usual form. */
+/** Processes the requests of a server, limits connections without a request, and answers malformed requests. */
 export function serveRequests(
   server: Server | HttpsServer,
   { requests, upgrades }: Handlers,
@@ -129,7 +129,7 @@ export function serveRequests(
     if (!requests.isEnding(socket)) refuseMalformed(error, socket, requests.isAnswering(socket))
   })
   server.on('upgrade', (request, connection, head) => {
-    // An upgrade behind unanswered requests cannot be answered in order; excess requests end here, too.
+    // An upgrade after unanswered requests cannot be answered in order. Too many waiting requests end here, too.
     if (requests.isBusy(connection)) {
       detach(server, connection)
       return requests.endAfterAnswers(connection)
@@ -140,13 +140,13 @@ export function serveRequests(
   })
 }
 
-/** Longer than any answer but a stream takes. */
+/** Maximum time in ms to complete the waiting answers. Only streams can take longer. */
 const answersWithinMs = 180_000
 
-/** Connections that Node's server no longer knows, since their requests were presented to it as an upgrade. */
+/** Connections that Node's server no longer tracks, because it passed their requests to the upgrade listener. */
 const detached = new WeakMap<Server | HttpsServer, Set<Duplex>>()
 
-/** Bounds a connection that waits for its last answers. Nothing more is read from it. */
+/** Limits the time of a connection that waits for its last answers. No more requests are read from it. */
 function detach(server: Server | HttpsServer, connection: Duplex): void {
   const end = (): void => void connection.destroy()
   const timer = setTimeout(end, answersWithinMs).unref()
@@ -158,7 +158,7 @@ function detach(server: Server | HttpsServer, connection: Duplex): void {
   })
 }
 
-/** @throws the error of listen(2) */
+/** Starts to listen. @throws the error of listen(2) */
 export function listenOn(server: Server | HttpsServer, listen: ListenAddress): Promise<void> {
   return new Promise((resolve, reject) => {
     server.once('error', reject)
@@ -171,14 +171,14 @@ export function listenOn(server: Server | HttpsServer, listen: ListenAddress): P
 
 const idleCheckMs = 50
 
-/** Accepts no more connections, waits up to `graceMs` for requests in progress, then aborts them. */
+/** Stops accepting connections, waits up to `graceMs` for requests in progress, and then aborts the rest. */
 export function closeServer(server: Server | HttpsServer, graceMs: number): Promise<void> {
   return new Promise((resolve) => {
     const cut = setTimeout(() => {
       server.closeAllConnections()
       for (const connection of detached.get(server) ?? []) connection.destroy()
     }, graceMs)
-    // A connection stays open for another request after its last response, but none is accepted any more.
+    // Closes connections after their last answer. They would otherwise stay open for further requests.
     const sweep = setInterval(() => server.closeIdleConnections(), idleCheckMs)
     server.close(() => {
       clearTimeout(cut)
@@ -193,7 +193,7 @@ const malformed: Readonly<Record<string, [number, string, string]>> = {
   ERR_HTTP_REQUEST_TIMEOUT: [408, 'request_timeout', 'the request did not arrive in time'],
 }
 
-/** Answers data that Node's parser refuses, and that never becomes a request, in the usual form. */
+/** Answers data that Node's parser rejects and that therefore is not a request. */
 function refuseMalformed(error: NodeJS.ErrnoException, socket: Duplex, isUnderWay: boolean): void {
   if (error.code === 'ECONNRESET' || !socket.writable || isUnderWay) return void socket.destroy()
   const [status, code, message] = malformed[error.code ?? ''] ?? [400, 'invalid_request', 'malformed HTTP']

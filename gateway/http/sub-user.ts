@@ -5,29 +5,26 @@ import { innerPortsScope } from '../access/sub-user-bounds.js'
 import type { Guest } from '../../proto/gen/berth/agent/v1/guest.js'
 import type { Route } from './route.js'
 
-/* The one place that confines sub-users to the routes that are for them, and to reads of blocked containers. */
+/* Confines sub-users to the routes that are open to them, and to reads of blocked containers. */
 
-/** @throws {BerthError} `insufficient_scope` when the route is not for sub-users */
+/** @throws {BerthError} `insufficient_scope` if the route is not open to sub-users */
 export function refuseSubUser(route: Pick<Route, 'subUser'>, caller: Principal): void {
   if (caller.subUser && (route.subUser ?? 'refused') === 'refused')
     throw new BerthError('forbidden', 'insufficient_scope', 'not available for sub-users')
 }
 
-/** The scope that a caller needs. A sub-user that lacks the scope of the route may have its restricted form instead. */
+/** Scope that a caller needs. For a sub-user without the scope of the route, its restricted form suffices. */
 export function scopeFor({ scope, subUser }: Pick<Route, 'scope' | 'subUser'>, caller: Principal): string {
   const narrow = caller.subUser !== undefined && subUser === 'inner' && !coversScope(caller.scopes, scope)
   return narrow ? innerPortsScope : scope
 }
 
-/** True if a sub-user may change only the targets of mappings. */
+/** True if the caller is a sub-user who may only change the container ports of mappings. */
 export function isConfinedToInnerPorts(caller: Principal): boolean {
   return caller.subUser !== undefined && !coversScope(caller.scopes, 'container:network')
 }
 
-/**
- * A sub-user may only read a blocked container.
- * @throws {BerthError} `policy_blocked`
- */
+/** Rejects changes of a blocked container by sub-users. @throws {BerthError} `policy_blocked` */
 export function refuseBlocked(route: Pick<Route, 'method' | 'audit'>, caller: Principal, guest: Guest): void {
   const reads = route.method === 'GET' || route.audit === false
   if (!caller.subUser || !guest.policyBlocked || reads) return

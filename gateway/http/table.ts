@@ -6,8 +6,8 @@ const pathPattern = /^(\/([a-z0-9.-]+|\{[a-z_]+\}))+$/
 const namePattern = /^[a-z]+([A-Z][a-z0-9]*)*$/
 
 /**
- * Checks the rules of the table. @throws {Error} naming the route: without a scope it would be open to everybody,
- * without `bound` a caller might see others' guests, without an audit action a change would leave no trace
+ * Checks that each route defines its scope, the access of bound callers, and its audit action.
+ * @throws {Error} with the name of a route that breaks a rule
  */
 export function checkRoutes(routes: readonly Route[]): void {
   const seen = new Set<string>()
@@ -29,7 +29,7 @@ export function checkRoutes(routes: readonly Route[]): void {
   }
 }
 
-/** Generated clients use the name for their functions, and show the example. */
+/** Checks name and example of a route, which generated clients use. */
 function refuseNameless({ name, body, example }: Route, names: Set<string>, refuse: (why: string) => never): void {
   if (!namePattern.test(name ?? '')) refuse('has no name')
   if (names.has(name)) refuse(`the name ${name} is used by another route`)
@@ -39,7 +39,7 @@ function refuseNameless({ name, body, example }: Route, names: Set<string>, refu
 
 const boundWords: readonly Bound[] = ['guest', 'task', 'own', 'same', 'refused']
 
-/** A path with a guest or a task must be resolved for its caller, or closed to bound callers. */
+/** Checks that a path with a guest or task is resolved for its caller, or closed to bound callers. */
 function refuseUnbounded({ bound, path }: Route, refuse: (why: string) => never): void {
   if (!boundWords.includes(bound)) refuse('does not define what bound callers may do')
   const named = path.includes('/containers/{id}') ? 'guest' : path.includes('{task_id}') ? 'task' : undefined
@@ -49,13 +49,13 @@ function refuseUnbounded({ bound, path }: Route, refuse: (why: string) => never)
 
 const subUserWords: readonly SubUserAccess[] = ['allowed', 'inner', 'refused']
 
-/** Sub-users are bound callers: routes closed to these are closed to them. */
+/** Checks the access of sub-users. They are bound callers, so routes closed to bound callers are closed to them. */
 function refuseUndecided({ bound, subUser }: Route, refuse: (why: string) => never): void {
   if (bound === 'refused' && (subUser ?? 'refused') !== 'refused') refuse('is not available for bound callers')
   if (bound !== 'refused' && !subUserWords.includes(subUser!)) refuse('does not define whether sub-users may call it')
 }
 
-/** Puts fixed segments before parameters: `/containers/list` is tried before `/containers/{id}`. */
+/** Sorts routes so that fixed segments precede parameters: `/containers/list` precedes `/containers/{id}`. */
 export function orderRoutes(routes: readonly Route[]): Route[] {
   const rank = (route: Route): string => route.path.replaceAll(/\{\w+\}/g, '~')
   return routes.toSorted((a, b) => (rank(a) < rank(b) ? -1 : rank(a) > rank(b) ? 1 : 0))

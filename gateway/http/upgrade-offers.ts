@@ -2,27 +2,27 @@ import { IncomingMessage } from 'node:http'
 import type { Socket } from 'node:net'
 
 export interface RequestRules {
-  /** True if a request asks for a protocol that this server switches to. */
+  /** True if the request asks for a protocol to which this server can switch. */
   wants(request: IncomingMessage): boolean
-  /** True if too many requests of its connection wait already. */
+  /** True if the connection of the request has too many waiting requests. */
   isExcess(request: IncomingMessage): boolean
 }
 
-/** Node's request, with the flag of its parser that the client offers another protocol. */
+/** Node's request with a flag of its parser: the client offers to switch to another protocol. */
 interface OfferingRequest extends IncomingMessage {
   readonly offersUpgrade: boolean
   readonly upgrade: boolean
 }
 
 /**
- * Makes the class of a server's requests. A server may ignore an offer that it does not want, such as `h2c` of Java's
- * client (RFC 9110, 7.8), but Node 20 treats each offer as wanted once there is a listener for upgrades. Node's parser
- * stops at an upgrade, so an excess request is called one: the rest of its packet is not parsed.
+ * Creates a class for a server's requests. A server may ignore an offered protocol such as `h2c` of Java's client (RFC
+ * 9110, 7.8), but Node 20 treats each offer as accepted if there is a listener for upgrades. An excess request also
+ * counts as an upgrade, because Node's parser then ignores the rest of the packet.
  */
 export function requestClass(rules: RequestRules): typeof IncomingMessage {
   return class extends IncomingMessage implements OfferingRequest {
     declare offersUpgrade: boolean
-    /** Decided once, since Node asks for `upgrade` several times. */
+    /** Stored, because Node reads `upgrade` several times. */
     readonly #isExcess: boolean
 
     constructor(socket: Socket) {
@@ -41,7 +41,7 @@ export function requestClass(rules: RequestRules): typeof IncomingMessage {
   }
 }
 
-/** The parts of Node's HTTP parser that are used here. */
+/** The parts of Node's HTTP parser that `watchOffers` uses. */
 interface Parser {
   readonly incoming: OfferingRequest | null
   getCurrentBuffer(): Buffer
@@ -49,9 +49,9 @@ interface Parser {
 }
 
 /**
- * Calls `lost` when requests follow an ignored offer in the same packet: Node's parser stops at an offer, and its server
- * drops the rest of the packet. Node does not document its parser. With another one such a rest stays unanswered. Adds one
- * function for each connection and none for a request.
+ * Calls `lost` if a packet contains further requests after an ignored offer: Node's parser stops at an offer, and its
+ * server drops the rest of the packet. Node does not document its parser. If a later version differs, such requests
+ * stay unanswered.
  */
 export function watchOffers(socket: Socket, lost: () => void): void {
   const parser = (socket as { parser?: Parser | null }).parser

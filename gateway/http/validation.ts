@@ -7,8 +7,8 @@ import { fieldName, refusalOf, type RequestPart } from './refusal.js'
 import type { Route } from './route.js'
 
 /**
- * Checks one part of a request; returns it normalized, with the schema's defaults.
- * @throws {BerthError}
+ * Checks a part of a request, and returns it normalized and with default values.
+ * @throws {BerthError} if the part is invalid
  */
 export type Check = (value: Record<string, unknown>) => Record<string, unknown>
 
@@ -25,7 +25,7 @@ schemas.addVocabulary([...ownKeywords])
 
 const accept: Check = (value) => value
 
-/** Compiles a route's schemas to checks of path, query and body. */
+/** Compiles the schemas of a route to functions that check path, query and body. */
 export function compileChecks(route: Route): RouteChecks {
   const check = (schema: TSchema | undefined, part: RequestPart): Check =>
     schema ? compileCheck(schema, route, part) : accept
@@ -47,7 +47,7 @@ function compileCheck(schema: TSchema, { method, example }: Route, part: Request
 }
 
 /**
- * Parses a URL's query. Empty values count as absent.
+ * Parses the query of a URL. Empty values count as absent.
  * @throws {BerthError} `invalid_field` for a repeated parameter
  */
 export function parseQuery(text: string): Record<string, string> {

@@ -7,44 +7,44 @@ import type { AccessControl, AuditOutcome, Idempotency, IdempotencyClaim, Stored
 import type { Reply } from './reply.js'
 import { bodyLength, bodyText } from './reply-body.js'
 
-/** A validated request that changes something, or a read by POST, which is not audited. */
+/** A validated request that changes something, or a POST that only reads and is not audited. */
 export interface Write {
   readonly method: string
-  /** Without the version prefix. */
+  /** Path without the version prefix. */
   readonly path: string
   readonly querystring: string
   readonly bodyBytes: Buffer
-  /** `undefined`: none was sent. */
+  /** Value of the Idempotency-Key header. `undefined`: it was not sent. */
   readonly idempotencyKey: string | undefined
   readonly caller: Principal
   /** Address of the client. */
   readonly address: string
   readonly requestId: string
-  /** `undefined`: not audited. */
+  /** Action in the audit log. `undefined`: the request is not audited. */
   readonly action: string | undefined
   readonly target: string
 }
 
-/** The outcome of a handler: its reply and its audit entry's texts. */
+/** Result of a handler: its response, and texts for the audit entry. */
 export interface HandlerOutcome {
   readonly reply: Reply
   readonly target: string
   readonly detail: string
   readonly containerUuid?: string
   readonly error?: unknown
-  /** Completed only in part: another attempt may complete more. */
+  /** True if only a part succeeded and a repeated request may complete the rest. */
   readonly unsettled?: boolean
 }
 
-/** Never throws: a failure is a `Handled` with its reply. */
+/** Handles a write. It never rejects: the outcome of a failure contains its response. */
 export type WriteHandler = (operationId: string) => Promise<HandlerOutcome>
 
 type Access = Pick<AccessControl, 'audit' | 'idempotency'>
 
 /**
- * Runs a write once per Idempotency-Key, between the two halves of its audit entry.
- * @param report called with failures after the effect, which cannot change the answer any more
- * @throws {BerthError} before any effect
+ * Runs a write once for each Idempotency-Key, and writes its audit entry before and after it.
+ * @param report called with errors after the write, which do not change the answer
+ * @throws {BerthError} if the write was not run
  */
 export async function runWrite(
   access: Access,
@@ -69,7 +69,7 @@ async function runClaimed(
 ): Promise<HandlerOutcome> {
   try {
     const handled = await runAudited(access, write, () => handle(claim.operationId), report)
-    // If the answer could not be stored, a repeat makes it again; operations still run only once.
+    // If the answer could not be stored, a repeated request creates it again. Its operation still runs only once.
     await settle(access.idempotency, claim, handled).catch(report)
     return handled
   } catch (error) {
@@ -88,8 +88,8 @@ async function runAudited(
   if (action === undefined) return handle()
   const entry = await access.audit.begin({ action, caller, address, requestId, target })
   const handled = await handle()
-  // The begun entry is durable, and the audit log retries by itself; the answer, which may contain the only copy of a
-  // password, is not withheld.
+  // The answer is sent in any case, because it may contain the only copy of a password. The start of the entry is
+  // durable, and the audit log writes the outcome later.
   await access.audit.finish(entry, outcomeOf(handled)).catch(report)
   return handled
 }
@@ -99,10 +99,10 @@ function outcomeOf(handled: HandlerOutcome): AuditOutcome {
   return { success: handled.reply.status < 400, target, detail, containerUuid }
 }
 
-/** Longer answers are not stored: a repeat runs the handler again, for the same operation. */
+/** Longer answers are not stored. A repeated request then runs the handler again with the same operation id. */
 export const maxKeptBytes = 262_144
 
-/** Stores the answer unless another attempt may have a better outcome. */
+/** Stores the answer, unless a repeated request may have a better result. */
 function settle(idempotency: Idempotency, claim: IdempotencyClaim, handled: HandlerOutcome): Promise<void> {
   const { reply, unsettled = false } = handled
   const { status, headers } = reply
@@ -129,7 +129,7 @@ function fingerprintOf(write: Write): string {
     .digest('base64url')
 }
 
-/** A handler's failure with its reply and its audit entry's texts. */
+/** Converts the error of a handler to its response, and texts for the audit entry. */
 export function failedHandling(
   error: unknown,
   about: { target: string; containerUuid?: string },
@@ -140,9 +140,9 @@ export function failedHandling(
 }
 
 function describeFailure({ status, code }: ErrorReply, error: unknown): string {
-  // The operation was sent, and may be executed although no answer arrived.
+  // The operation was sent. It may be executed, although there was no answer.
   if (status === 504) return `${outcomeUnknown}: ${code}`
-  // Without causes, which are for the log and mention gRPC or the store.
+  // Causes are omitted, because they mention internals and belong into the log.
   const own = error instanceof Error ? error.message : ''
   return status >= 500 ? code : `${code}: ${own.slice(0, 200)}`
 }
