@@ -15,7 +15,7 @@ export function revisionEtag(revision: number, body: Buffer | string): string {
 
 /**
  * Revision that If-Match allows; 0: any revision. Of several tags the highest revision counts, because revisions only
- * increase. Only revisions are compared, because proxies that compress change the rest of a tag.
+ * increase. Only the revision in a tag is compared, because proxies that compress make tags weak.
  * @throws {BerthError} `precondition_failed` for tags without a revision
  */
 export function ifRevisionOf(headers: IncomingHttpHeaders): number {

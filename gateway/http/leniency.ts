@@ -14,7 +14,7 @@ export function collapseSlashes(target: string): string {
 
 const single = ['x-api-key', 'authorization', 'idempotency-key', 'if-match'] as const
 
-/** Removes empty values of some headers. If a header was repeated with one value, Node joined it: only one stays. */
+/** Removes headers without a value, and the repetitions of a value that Node joined from repeated headers. */
 export function tidyHeaders(headers: IncomingHttpHeaders): void {
   for (const name of single) {
     const value = headers[name]

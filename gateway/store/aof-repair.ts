@@ -7,24 +7,24 @@ import { syncDirectory, writeFileAtomic } from '../../shared/files.js'
 import { isTornTail, parseManifest, rebuildManifest } from './plan-aof.js'
 
 /*
- * Repairs append-only files that a power cut tore, with Redis' own checker. All other damage is refused with the
- * command to run, since a repair could lose acknowledged data.
+ * Repairs append-only files that a power cut has torn, with Redis' own checker. Other damage is not repaired, because
+ * that could lose acknowledged data. The error then names the command to run.
  */
 
-/** Runs redis-check-aof unless a server runs. @returns its exit code and everything it printed */
+/** Runs redis-check-aof if no server is running. @returns its exit code and its output */
 export type CheckAof = (args: readonly string[], input: string) => Promise<{ code: number; output: string }>
 
 export interface AofRepairParts {
-  /** Directory of the server; contains `appendonlydir`. */
+  /** Directory of the server, which contains `appendonlydir`. */
   readonly directory: string
   readonly log: Logger
   readonly checkAof: CheckAof
 }
 
 const manifestName = 'appendonly.aof.manifest'
-/** Maximum number of copies of files from before their repair. */
+/** Maximum number of stored copies of files before their repair. */
 const keptCopies = 4
-/** Maximum length of a torn write; longer remains are damage. */
+/** Maximum number of bytes that a power cut can tear. More bytes are other damage. */
 const maxTailBytes = 64 * 1024 * 1024
 
 export class AofRepair {
@@ -37,7 +37,7 @@ export class AofRepair {
   }
 
   /**
-   * Rebuilds a lost or torn manifest. Call it before each start: without a manifest Redis would start empty and
+   * Rebuilds a missing or torn manifest. Call it before each start: without a manifest, Redis would start empty and
    * overwrite the files.
    * @throws {BerthError} `store_damaged`
    */
@@ -67,8 +67,8 @@ export class AofRepair {
   }
 
   /**
-   * Copies the file and cuts off a torn end. Call it after a server could not load its files.
-   * @throws {BerthError} `store_damaged` for damage that a power cut does not explain
+   * Copies the last file and cuts off its torn end. Call it after a server could not load its files.
+   * @throws {BerthError} `store_damaged` if a power cut does not explain the damage
    */
   async repair(): Promise<void> {
     if ((await namesIn(this.#files)).length === 0) return
@@ -88,7 +88,7 @@ export class AofRepair {
     this.parts.log.warn(facts, `store: ${end.cutBytes} bytes of a torn end were cut off`)
   }
 
-  /** The end of the last file, if the checker refuses only this file. */
+  /** Finds the valid length of the last file, if the checker rejects only this file. */
   async #findEnd(output: string): Promise<{ name: string; goodBytes: number; cutBytes: number } | undefined> {
     const all = [...output.matchAll(/AOF analyzed: filename=(\S+), size=(\d+), ok_up_to=(\d+), .*diff=(\d+)/g)]
     const [, name = '', , goodBytes, cutBytes] = all.at(-1) ?? []
@@ -97,7 +97,7 @@ export class AofRepair {
     return { name, goodBytes: Number(goodBytes), cutBytes: Number(cutBytes) }
   }
 
-  /** @returns where the copy is */
+  /** Copies a file. @returns the path of the copy */
   async #keepCopy(name: string): Promise<string> {
     const copies = join(this.parts.directory, 'damaged')
     await mkdir(copies, { recursive: true, mode: 0o700 })

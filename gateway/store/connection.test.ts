@@ -1,7 +1,7 @@
 import { expect } from 'chai'
 import { withTimeout } from './connection.js'
 
-/** Resolves after a number of very long turns of the event loop. */
+/** Resolves after `turns` turns of the event loop, each of which takes very long. */
 async function answerAfter(turns: number): Promise<string> {
   for (; turns > 0; turns--) {
     await new Promise(setImmediate)

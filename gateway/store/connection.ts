@@ -11,29 +11,28 @@ function makeClient(url: string) {
     disableOfflineQueue: true,
     maintNotifications: 'disabled',
     disableClientInfo: true,
-    // The default makes an AbortSignal for every command, which costs more than the command; the store's own watch ends
-    // commands that hang.
+    // The default timeout creates an AbortSignal for each command, which costs more than the command. The store's own
+    // watch ends commands that hang.
     commandOptions: { timeout: 0 },
-    // The store itself reconnects, with a new client each time.
+    // The store itself connects again, each time with a new client.
     socket: { connectTimeout: connectTimeoutMs, reconnectStrategy: false },
   })
 }
 
 export type StoreClient = ReturnType<typeof makeClient>
 
-/** The connections to the server between two failures; made and dropped together. */
+/** The connections to the server. They are created together, and dropped together after a failure. */
 export interface StoreConnection {
-  /** Shared by all callers; commands of one turn of the event loop are pipelined. */
+  /** Connection that all callers share. Commands in one turn of the event loop are pipelined. */
   readonly main: StoreClient
-  /** For WATCH: one user at a time. */
+  /** Connection for WATCH, used by one caller at a time. */
   readonly exclusive: StoreClient
   destroy(): void
 }
 
 /**
- * Connects, and turns on invalidation messages for keys that begin with one of `tracked` before any command can read
- * them.
- * @param onLost called at most once, when either connection breaks later
+ * Connects, and requests invalidation messages for keys that begin with one of `tracked` before any command is sent.
+ * @param onLost called at most once, when one of the connections breaks
  * @throws the error of the server or the socket Source: https://redis.io/docs/latest/commands/client-tracking/ (BCAST)
  */
 export async function connectStore(
@@ -67,21 +66,20 @@ export async function connectStore(
 
 async function prepare({ main, exclusive }: StoreConnection, tracked: readonly string[]): Promise<void> {
   await Promise.all([main.connect(), exclusive.connect()])
-  // emitInvalidate tracks the keys that this connection reads; instead every change below a prefix is wanted.
+  // emitInvalidate only tracks keys that this connection reads. All changes of keys with a prefix are needed instead.
   await main.sendCommand(['CLIENT', 'TRACKING', 'OFF'])
   await exclusive.sendCommand(['CLIENT', 'TRACKING', 'OFF'])
   const prefixes = tracked.flatMap((prefix) => ['PREFIX', prefix])
   if (tracked.length > 0) await main.sendCommand(['CLIENT', 'TRACKING', 'ON', 'BCAST', ...prefixes])
-  await main.ping() // refused while the server loads its data
+  await main.ping() // fails while the server loads its data
 }
 
-/** Least number of turns of the event loop that a wait takes. */
+/** Minimum number of turns of the event loop in which `withTimeout` waits. */
 const turns = 24
 
 /**
- * `promise`, or a rejection after `ms`; node-redis' own timeouts end once a command is written. Counts only time in
- * which this process could have read the answer: a long turn of the event loop counts as one tick, since what came
- * meanwhile is read after it.
+ * Rejects if `promise` takes longer than `ms`. node-redis' own timeouts only cover the time until a command is written.
+ * A long turn of the event loop counts as one tick, because answers that arrive meanwhile are read after it.
  */
 export async function withTimeout<T>(ms: number, promise: Promise<T>): Promise<T> {
   let timer: NodeJS.Timeout | undefined
@@ -99,11 +97,11 @@ export async function withTimeout<T>(ms: number, promise: Promise<T>): Promise<T
   }
 }
 
-/** Replies that mean: not now, or not on this server. */
+/** Error replies that mean that the server cannot process any command at present. */
 const unavailableReply =
   /^(OOM|MISCONF|READONLY|LOADING|BUSY|NOREPLICAS|MASTERDOWN|CLUSTERDOWN|NOAUTH|WRONGPASS|NOPERM|TRYAGAIN|UNBLOCKED)\b/
 
-/** Converts anything that a command threw to a BerthError; only a bug of ours is internal. */
+/** Converts an error of a command to a BerthError. Only programming errors become `internal_error`. */
 export function toStoreError(cause: unknown, step: string): BerthError {
   if (cause instanceof BerthError) return cause
   const isReply = cause instanceof Error && /^[A-Z]{3,}\b/.test(cause.message)

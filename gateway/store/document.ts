@@ -4,9 +4,9 @@ import type { Store } from './store.js'
 
 export interface DocumentOptions<T> {
   readonly store: Store
-  /** Name of the key, after the prefix. */
+  /** Name of the key without the store's prefix. */
   readonly name: string
-  /** Value until the first change. */
+  /** Value until the document is changed for the first time. */
   readonly initial: T
   readonly log: Logger
 }
@@ -17,9 +17,8 @@ interface Version<T> {
 }
 
 /**
- * A small document with settings of the whole installation, shared by all gateways. Cached in memory: every gateway
- * learns of a change at once, and retains the last known value while the store is down. Create it before
- * `store.start()`.
+ * A small document with settings that all gateways share. Each gateway caches it and is notified of changes. While the
+ * store is down, the last known value is used. Create it before `store.start()`.
  */
 export class StoredDocument<T> {
   #known: Version<T> | undefined
@@ -33,26 +32,26 @@ export class StoredDocument<T> {
     store.on('up', () => void this.#reload())
   }
 
-  /** `undefined`: the store has not been reached yet. */
+  /** The value. `undefined`: the store has not been reached yet. */
   get value(): T | undefined {
     return this.#known?.value
   }
 
-  /** @throws {BerthError} `store_unavailable` until the store has been reached once */
+  /** The value. @throws {BerthError} `store_unavailable` if the store has not been reached yet */
   get current(): T {
     if (this.#known === undefined) throw storeUnavailable(`read ${this.options.name}`)
     return this.#known.value
   }
 
-  /** Calls back after each change, also by this gateway, once it is in force here. */
+  /** Calls the listener after each change, by any gateway, when it is in force in this process. */
   onChange(listener: (value: T) => void): void {
     this.#listeners.add(listener)
   }
 
   /**
-   * Changes the document; in force here and in the store when it resolves. Compare and set: `change` runs again when
-   * another gateway changed it meanwhile.
-   * @throws {BerthError} `store_unavailable`, and what `change` throws
+   * Changes the document. The change is stored and in force here when the promise resolves. `change` runs again if
+   * another gateway has changed the document in the meantime.
+   * @throws {BerthError} `store_unavailable`, or the error of `change`
    */
   async update(change: (old: T) => T): Promise<T> {
     const next = await this.options.store.transact(`change ${this.options.name}`, async (client) => {
@@ -66,7 +65,7 @@ export class StoredDocument<T> {
     return next.value
   }
 
-  /** Reads it again, for callers that must not use a value that another gateway has just changed. */
+  /** Reads the document again, for callers that need the changes that other gateways have just made. */
   refresh(): Promise<void> {
     return this.#reload()
   }
@@ -77,7 +76,7 @@ export class StoredDocument<T> {
     const before = this.#known
     try {
       const read = this.#parse(await store.run(`read ${name}`, (client) => client.get(this.#key)))
-      // An emptied store resets the document, unless it was changed since the read began: that change is newer.
+      // An emptied store resets the document, unless it was changed after this read began.
       if (read.version > 0 || this.#known === before) this.#learn(read)
     } catch (err) {
       log.error({ err }, `read ${name}`)
@@ -89,7 +88,7 @@ export class StoredDocument<T> {
     return JSON.parse(text) as Version<T>
   }
 
-  /** Ignores older versions, as answers may arrive out of order. */
+  /** Stores a read value. Older versions are ignored, because answers may arrive out of order. */
   #learn(read: Version<T>): void {
     if (this.#known && read.version !== 0 && read.version <= this.#known.version) return
     this.#known = read

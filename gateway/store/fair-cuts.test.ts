@@ -2,7 +2,7 @@ import { expect } from 'chai'
 import fc from 'fast-check'
 import { planCuts, type Share } from './fair-cuts.js'
 
-/** Shares of callers, each given as `root/ref` with a count. */
+/** Creates shares of callers from names `root/ref` and counts. */
 const shares = (...of: readonly (readonly [name: string, count: number])[]): Share[] =>
   of.map(([name, count]) => ({ root: name.replace(/\/.*/, ''), ref: name, count }))
 

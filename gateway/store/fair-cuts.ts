@@ -1,16 +1,16 @@
 /*
- * Decides which callers lose entries in a full store that several callers fill: always those with the most. Nobody can
+ * Decides which callers lose entries if a store that they share is full: those with the most entries. Nobody can
  * therefore push out the entries of others.
  */
 
-/** Number of entries per caller. Callers with the same root first count together. */
+/** Number of entries of a caller. Callers with the same root are first counted together. */
 export interface Share {
   readonly root: string
   readonly ref: string
   readonly count: number
 }
 
-/** @returns how many entries each `ref` loses, `excess` in total; callers that lose none are omitted */
+/** Plans which entries to remove. @returns their number by `ref`, in total `excess` */
 export function planCuts(shares: readonly Share[], excess: number): Map<string, number> {
   const roots = new Map<string, Map<string, number>>()
   for (const { root, ref, count } of shares)
@@ -23,8 +23,8 @@ export function planCuts(shares: readonly Share[], excess: number): Map<string, 
 }
 
 /**
- * Lowers the largest counts to one common level until `excess` entries are removed. If the level is fractional, the
- * first counts are lowered by one more.
+ * Cuts the largest counts to one common level, so that `excess` entries are removed. If the level is fractional, the
+ * first counts lose one entry more.
  */
 function cutLargest(counts: ReadonlyMap<string, number>, excess: number): Map<string, number> {
   const sorted = [...counts].sort((a, b) => b[1] - a[1])
@@ -41,7 +41,7 @@ function cutLargest(counts: ReadonlyMap<string, number>, excess: number): Map<st
   return new Map(cuts.filter(([, cut]) => cut > 0))
 }
 
-/** @param sorted the largest first */
+/** Level to which the largest counts are cut. @param sorted counts, the largest first */
 function levelOf(sorted: readonly number[], excess: number): number {
   let top = 0
   for (let at = 0; at < sorted.length; at++) {

@@ -3,22 +3,22 @@ import { readFileSync, readlinkSync } from 'node:fs'
 import type { Store } from './store.js'
 
 /*
- * Identifies the gateway process that began a request, and checks whether it still lives: by /proc on the same machine,
- * by a short-lived key in the store on others.
+ * Identifies the gateway process that began a request, and checks whether that process still runs: with /proc on the
+ * same host, with a short-lived key in the store on other hosts.
  */
 
 const leaseMs = 10_000
 const renewEveryMs = 3000
 
 interface ProcessName {
-  /** Boot id and pid namespace, within which a pid is meaningful. */
+  /** Boot id and pid namespace, in which the pid is unique. */
   readonly place: string
   readonly pid: number
-  /** Start time in clock ticks since boot, which differs for a reused pid. */
+  /** Start time in clock ticks since boot. It differs if a pid is reused. */
   readonly startTicks: string
 }
 
-/** This gateway process, as others can look it up in the store. */
+/** This gateway process, registered in the store for the other gateways. */
 export class GatewayInstance {
   readonly id: string
   #timer: NodeJS.Timeout | undefined
@@ -28,22 +28,22 @@ export class GatewayInstance {
     this.id = [place, pid, startTicks, randomBytes(4).toString('hex')].join('/')
   }
 
-  /** Begins to renew this process's key in the store. */
+  /** Starts to renew the key of this process in the store. */
   start(): void {
-    const renew = () => void this.#renew().catch(() => undefined) // while the store is down no other process can check it either
+    const renew = () => void this.#renew().catch(() => undefined) // while the store is down, nobody can check the key
     this.store.on('up', renew)
     if (this.store.ready()) renew()
     this.#timer ??= setInterval(renew, renewEveryMs).unref()
   }
 
-  /** Deletes the key, so that others can take over at once. */
+  /** Deletes the key, so that other gateways can take over immediately. */
   async stop(): Promise<void> {
     clearInterval(this.#timer)
     if (!this.store.ready()) return
     await this.store.run('end the instance', (client) => client.del(this.#leaseKey(this.id))).catch(() => undefined)
   }
 
-  /** @throws {BerthError} `store_unavailable` */
+  /** True if the process with this id still runs. @throws {BerthError} `store_unavailable` */
   async isAlive(id: string): Promise<boolean> {
     if (id === this.id) return true
     const local = isAliveHere(id)
@@ -69,14 +69,14 @@ function thisProcess(): ProcessName {
   return { place: `${boot} ${namespace}`, pid: process.pid, startTicks: readStartTicks(process.pid) ?? '' }
 }
 
-/** @returns `undefined` if it ran where this process cannot see it */
+/** True if the process still runs. @returns undefined if it ran on another host or in another pid namespace */
 export function isAliveHere(id: string): boolean | undefined {
   const [place, pid, startTicks] = id.split('/')
   if (place !== thisProcess().place) return undefined
   return readStartTicks(Number(pid)) === startTicks
 }
 
-/** Field 22 of /proc/pid/stat; field 2, the name in parentheses, may contain anything (proc_pid_stat(5)). */
+/** Reads field 22 of /proc/pid/stat. Field 2, the name in parentheses, may contain any text (proc_pid_stat(5)). */
 function readStartTicks(pid: number): string | undefined {
   try {
     const stat = readFileSync(`/proc/${pid}/stat`, 'utf8')

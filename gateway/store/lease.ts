@@ -2,8 +2,8 @@ import { randomUUID } from 'node:crypto'
 import type { Store } from './store.js'
 
 /**
- * A lease that one of all gateways on a store holds as long as it lives. Another gateway takes it over soon after its
- * holder has ended, or at once after `release`.
+ * A lease that only one of the gateways on a store holds. When its holder dies, another gateway takes it over after a
+ * short time; after `release`, at once.
  */
 export class Lease {
   readonly #holder = randomUUID()
@@ -15,12 +15,12 @@ export class Lease {
     private readonly leaseMs: number,
   ) {}
 
-  /** True if this process holds it for certain: others wait for the whole time after the last renewal. */
+  /** True if this process certainly holds the lease: others only take it over when the time has passed. */
   get held(): boolean {
     return performance.now() < this.#heldUntilMs
   }
 
-  /** Takes or renews the lease. @returns whether it is held. @throws {BerthError} `store_unavailable` */
+  /** Takes or renews the lease. @returns true if this process holds it @throws {BerthError} `store_unavailable` */
   async take(): Promise<boolean> {
     const askedMs = performance.now()
     const taken = await this.store.transact(`hold ${this.name}`, async (client) => {
@@ -38,7 +38,7 @@ export class Lease {
     return taken
   }
 
-  /** Releases the lease if it is held. @throws {BerthError} `store_unavailable` */
+  /** Releases the lease if this process holds it. @throws {BerthError} `store_unavailable` */
   async release(): Promise<void> {
     if (!this.held) return
     this.#heldUntilMs = 0

@@ -1,12 +1,12 @@
 /*
- * Recognizes the traces of a power cut in Redis' append-only files. With `appendfsync always` only unacknowledged
- * commands can be torn; they are at the end of the last file.
+ * Recognizes traces of a power cut in Redis' append-only files. With `appendfsync always`, only unacknowledged commands
+ * at the end of the last file can be torn.
  */
 
 /**
- * True if a power cut explains the bytes after the last complete command: the beginning of further commands, possibly
- * followed by zeros, which file systems leave instead of data that was not written.
- * @param tail from the first byte that redis-check-aof does not accept
+ * True if a power cut explains the bytes after the last complete command: they are the beginning of further commands.
+ * Zeros may follow, which file systems leave for data that was not written.
+ * @param tail bytes from the first one that redis-check-aof rejects
  */
 export function isTornTail(tail: Buffer): boolean {
   return isBeginning(tail.subarray(0, lengthWithoutZeros(tail)))
@@ -18,7 +18,7 @@ function lengthWithoutZeros(bytes: Buffer): number {
   return length
 }
 
-/** True if the text consists of complete commands, and at most one command without its end. Source: RESP2 arrays */
+/** True if the bytes are complete commands, the last of which may lack its end. Source: RESP2 arrays */
 function isBeginning(bytes: Buffer): boolean {
   for (let at = 0; at < bytes.length;) {
     const next = skipCommand(bytes, at)
@@ -48,7 +48,7 @@ function skipArgument(bytes: Buffer, start: number): Next {
   return lineEnd.length < 2 ? 'incomplete' : end + 2
 }
 
-/** Longest line with a number: sign, eleven digits, CR and LF. */
+/** Maximum length of a line with a number: sign, eleven digits, CR and LF. */
 const maxLine = 14
 
 function readNumber(
@@ -63,11 +63,11 @@ function readNumber(
   return /^(.\d{0,11}\r?)?$/.test(line) && start + line.length === bytes.length ? 'incomplete' : 'invalid'
 }
 
-/** A line of the manifest. Source: redis 7.0, aof.c */
+/** A line of the manifest, which describes a file. Source: redis 7.0, aof.c */
 export interface AofFile {
   readonly name: string
   readonly sequence: number
-  /** base, history (to be deleted), increment. */
+  /** `b`: base, `h`: history (to be deleted), `i`: increment. */
   readonly type: 'b' | 'h' | 'i'
 }
 
@@ -88,9 +88,9 @@ export function parseManifest(text: string): AofFile[] | undefined {
 }
 
 /**
- * The manifest of the files in the directory. Increments of an earlier base that still exist are omitted: replaying
- * them onto a later base would count INCR twice.
- * @returns undefined if they could belong together in several ways
+ * Creates a manifest for the files in the directory. Increments of an earlier base are omitted, because executing them
+ * after a later base would count INCR twice.
+ * @returns undefined if it is ambiguous which files belong together
  */
 export function rebuildManifest(names: readonly string[]): string | undefined {
   const files = names.flatMap((name): AofFile[] => {
@@ -108,9 +108,9 @@ export function rebuildManifest(names: readonly string[]): string | undefined {
 }
 
 /**
- * The increments that follow a base. Each rewrite opens one first, and one more for each time that it failed, so no
- * increment with a lower number than the base belongs to it. If several have higher numbers, some may be older than the
- * base; nothing precedes the first base. Source: redis 7.0, aof.c
+ * Finds the increments that follow a base. Each rewrite first opens an increment, and one more after each failure.
+ * Increments with lower numbers than the base therefore never belong to it. Of several with higher numbers some may be
+ * older than the base, except that nothing is older than the first base. Source: redis 7.0, aof.c
  */
 function incrementsOf(base: AofFile, all: readonly AofFile[]): AofFile[] | undefined {
   const later = all.filter(({ sequence }) => sequence >= base.sequence).toSorted((a, b) => a.sequence - b.sequence)

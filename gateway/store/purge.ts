@@ -5,9 +5,9 @@ import { isAliveHere } from './instance.js'
 const keysAtOnce = 1000
 
 /**
- * Removes all keys with a prefix from a server that may be shared, and no others.
- * @returns the number of removed keys
- * @throws {BerthError} `store_shared` when some keys may belong to others; `store_unavailable`
+ * Deletes all keys with a prefix, and no others, because the server may be shared.
+ * @returns the number of deleted keys
+ * @throws {BerthError} `store_shared` if some keys may belong to others, `store_unavailable`
  */
 export async function purgeStore(url: string, prefix: string): Promise<number> {
   if (!prefix.endsWith(':'))
@@ -30,7 +30,7 @@ export async function purgeStore(url: string, prefix: string): Promise<number> {
   }
 }
 
-/** Refuses while a gateway uses the prefix, which several may share. */
+/** Fails if a gateway uses the prefix. */
 async function checkUnused(client: StoreClient, prefix: string): Promise<void> {
   const leases = `${prefix}instance:`
   for await (const keys of scan(client, leases))
@@ -44,7 +44,7 @@ async function removeKeys(client: StoreClient, prefix: string): Promise<number> 
   return removed
 }
 
-/** The prefix has no characters with a meaning in patterns (gateway/config.ts). */
+/** Finds the keys with the prefix, which cannot contain special characters of patterns (gateway/config.ts). */
 function scan(client: StoreClient, prefix: string): AsyncIterable<string[]> {
   return client.scanIterator({ MATCH: `${prefix}*`, COUNT: keysAtOnce })
 }

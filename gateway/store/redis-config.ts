@@ -1,5 +1,5 @@
 export interface RedisPaths {
-  /** For data, configuration, pid file and lock. */
+  /** Directory for data, configuration, pid file and lock. */
   readonly directory: string
   readonly socket: string
   readonly config: string
@@ -18,14 +18,14 @@ export function redisPaths(stateDir: string, runDir: string): RedisPaths {
   }
 }
 
-/** Longest path of a Unix socket: sun_path holds 107 bytes and a NUL (unix(7)). */
+/** Maximum length of the path of a Unix socket: sun_path holds 107 bytes and a NUL (unix(7)). */
 const maxSocketPathBytes = 107
 
 /**
- * Configuration of the private server: acknowledged writes are on disk, nothing is evicted, only this user can connect,
- * and clients can neither wipe, reconfigure nor script it.
- * @param extra further lines, for tests
- * @throws {RangeError} when the socket's path is too long Source: redis.conf of 7.0
+ * Creates the configuration of the private server: acknowledged writes are on disk, nothing is evicted, only this user
+ * can connect, and clients cannot wipe, reconfigure or script the server.
+ * @param extra additional lines, for tests
+ * @throws {RangeError} if the path of the socket is too long Source: redis.conf of 7.0
  */
 export function planRedisConfig(paths: RedisPaths, extra: readonly string[] = []): string {
   if (Buffer.byteLength(paths.socket) > maxSocketPathBytes)
@@ -47,7 +47,7 @@ export function planRedisConfig(paths: RedisPaths, extra: readonly string[] = []
     'appendonly yes',
     'appendfsync always',
     'no-appendfsync-on-rewrite no',
-    // The gateway itself cuts off a torn end, keeps a copy and logs the number of bytes: aof-repair.ts.
+    // The gateway itself cuts off a torn end, stores a copy and logs the number of bytes, see aof-repair.ts.
     'aof-load-truncated no',
     'aof-use-rdb-preamble yes',
     'auto-aof-rewrite-percentage 100',
@@ -55,7 +55,7 @@ export function planRedisConfig(paths: RedisPaths, extra: readonly string[] = []
     'maxmemory-policy noeviction',
     'enable-debug-command no',
     'enable-module-command no',
-    // The slow log would keep commands with their data, readable by clients.
+    // The slow log would store commands with their data, which clients could read.
     'slowlog-max-len 0',
     'user default on nopass ~* &* +@all -@admin -@dangerous -@scripting +info',
     ...extra,

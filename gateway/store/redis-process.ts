@@ -12,11 +12,10 @@ import { AofRepair } from './aof-repair.js'
 import { planRedisConfig, redisPaths, type RedisPaths } from './redis-config.js'
 
 /*
- * The gateway's private redis-server; the only module of the gateway that starts a process.
+ * The gateway's private redis-server. Only this module of the gateway starts processes.
  *
- * The server is a child in a session of its own: it outlives a killed gateway, whose successor adopts it. It runs under
- * flock(1) on a file in its directory and holds that lock as long as it lives, so that two servers can never write one
- * append-only file, whatever the pid file says.
+ * The server has its own session. It survives a killed gateway, and the next gateway takes it over. It runs under
+ * flock(1) with a lock on a file in its directory. Two servers can therefore never write the same append-only file.
  */
 
 export interface RedisProcessOptions {
@@ -24,7 +23,7 @@ export interface RedisProcessOptions {
   stateDir: string
   runDir: string
   log: Logger
-  /** Further lines of configuration, for tests. */
+  /** Additional lines of the configuration, for tests. */
   extraConfig?: readonly string[]
 }
 
@@ -51,7 +50,7 @@ export class RedisProcess {
   #problem = ''
   #lastWarning = ''
 
-  /** @throws {RangeError} when run_dir makes the socket's path too long */
+  /** @throws {RangeError} if run_dir makes the path of the socket too long */
   constructor(private readonly options: RedisProcessOptions) {
     this.#paths = redisPaths(options.stateDir, options.runDir)
     this.#config = planRedisConfig(this.#paths, options.extraConfig)
@@ -61,7 +60,7 @@ export class RedisProcess {
     this.#repair = new AofRepair({ directory, log: options.log, checkAof })
   }
 
-  /** Why the last attempt to run a server failed; "" while one is ready. */
+  /** Reason why the last attempt to run a server failed. "": a server is ready. */
   get problem(): string {
     return this.#problem
   }
@@ -70,7 +69,7 @@ export class RedisProcess {
     return `unix://${encodeURI(this.#paths.socket)}`
   }
 
-  /** Pid of the server on this directory, whoever started it. */
+  /** Finds the pid of the server that uses this directory, even if another gateway has started it. */
   async findPid(): Promise<number | undefined> {
     const pid = Number(await readFile(this.#paths.pidFile, 'utf8').catch(() => ''))
     if (!Number.isInteger(pid) || pid < 2) return undefined
@@ -78,9 +77,9 @@ export class RedisProcess {
   }
 
   /**
-   * Starts or adopts the server, and restarts it whenever it ends, until `stop`. Resolves when its socket accepts
-   * connections. Every failure here may be temporary: a full disk, for example, may have space again.
-   * @throws {BerthError} `store_unavailable` when it does not accept connections within 60 s; attempts continue
+   * Starts a server or takes over a running one, and restarts it whenever it ends, until `stop`. Resolves when its
+   * socket accepts connections. All failures may be temporary, for example a full disk.
+   * @throws {BerthError} `store_unavailable` if no server accepts connections within 60 s; attempts continue
    */
   async start(): Promise<void> {
     await this.#prepare().catch((cause: unknown) => this.#note(cause))
@@ -100,16 +99,16 @@ export class RedisProcess {
     await this.#retireOutdated()
   }
 
-  /** Ends the server, adopted or not, and waits until it has ended. */
+  /** Ends the server and waits until it has ended. */
   async stop(): Promise<void> {
     this.#stopping.abort()
     const guardEnded = Promise.resolve(this.#guard).then(() => true)
-    // Repeated, because a server of ours may have taken the lock just when the adopted one had ended.
+    // Repeated, because a new server may have taken the lock when the old one ended.
     do await this.#end(await this.findPid())
     while (!(await Promise.race([guardEnded, delay(pollMs, false)])))
   }
 
-  /** Ends a server whose configuration differs from this version's; its data is on disk. */
+  /** Ends a server that runs with an outdated configuration. No data is lost, because it is on disk. */
   async #retireOutdated(): Promise<void> {
     const pid = await this.findPid()
     if (pid !== undefined) {
@@ -118,7 +117,7 @@ export class RedisProcess {
       this.options.log.info({ redisPid: pid }, 'redis-server: ending one with another configuration')
       await this.#end(pid)
     }
-    // A full disk has no space for a second copy, and none is needed.
+    // An unchanged file is not written again, because that would fail on a full disk.
     if ((await readFile(this.#paths.config, 'utf8').catch(() => '')) !== this.#config)
       await writeFileAtomic(this.#paths.config, this.#config)
   }
@@ -136,10 +135,10 @@ export class RedisProcess {
     }
   }
 
-  /** @param repair whether the last server failed soon, possibly because of torn files @returns why the server ended */
+  /** @param repair true if the last server ended soon, perhaps because of torn files @returns why this server ended */
   async #attempt(repair: boolean): Promise<string> {
     await this.#prepare()
-    // If the lock is held, a server is running and owns the files.
+    // If another process holds the lock, a server is running and owns the files.
     if ((await runLocked(this.#paths.lock, ['true'], '')).code === 0) {
       await this.#repair.ensureManifest()
       if (repair) await this.#repair.repair()
@@ -153,7 +152,7 @@ export class RedisProcess {
     return (this.#problem = `redis-server cannot be started: ${describeError(cause)}`)
   }
 
-  /** Runs a server until it ends, or watches the one that holds the lock. @returns why it ended */
+  /** Runs a server until it ends, or watches the server that holds the lock. @returns why it ended */
   async #runOnce(): Promise<string> {
     const { code, signal } = await this.#spawnServer()
     if (code !== lockTakenCode) return signal === null ? `exit code ${code}` : `signal ${signal}`
@@ -180,7 +179,7 @@ export class RedisProcess {
     })
   }
 
-  /** Logs the server's lines, `pid:role date level message`; `#` is its level for important ones. */
+  /** Logs the lines of the server, `pid:role date level message`. Important ones have the level `#`. */
   #forwardLog(child: ChildProcess): void {
     for (const stream of [child.stdout, child.stderr]) {
       if (!stream) continue
@@ -195,7 +194,7 @@ export class RedisProcess {
     }
   }
 
-  /** The server that took the lock may not have written its pid file yet. */
+  /** Waits for the pid file, which a server writes after it has taken the lock. */
   async #waitForPid(): Promise<number | undefined> {
     for (const deadline = performance.now() + 5000; performance.now() < deadline; await delay(pollMs)) {
       const pid = await this.findPid()
@@ -243,8 +242,8 @@ export class RedisProcess {
 }
 
 /**
- * Runs a tool while it holds the lock of the server's directory, so that no server runs there.
- * @returns its exit code, or `lockTakenCode`, and everything it printed
+ * Runs a tool that holds the lock of the server's directory, so that no server runs meanwhile.
+ * @returns its exit code, or `lockTakenCode`, and its output
  */
 function runLocked(lock: string, command: readonly string[], input: string): Promise<{ code: number; output: string }> {
   return new Promise((resolve, reject) => {
@@ -262,6 +261,6 @@ function sendSignal(pid: number, signal: NodeJS.Signals): void {
   try {
     process.kill(pid, signal)
   } catch {
-    // ESRCH: it has ended by itself, which is fine.
+    // ESRCH: the process has ended already.
   }
 }

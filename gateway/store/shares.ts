@@ -2,13 +2,13 @@ import type { Share } from './fair-cuts.js'
 import type { Store } from './store.js'
 
 export interface ShareNames {
-  /** Set of JSON pairs: root and `ref` of each caller with entries. */
+  /** Set of the callers with entries, each as a JSON pair of root and `ref`. */
   readonly callers: string
-  /** Sorted set of a caller's entries. */
+  /** Sorted set of the entries of a caller. */
   readonly by: (ref: string) => string
 }
 
-/** The number of entries of each caller; removes callers without entries from the set. */
+/** Counts the entries of each caller, and removes callers without entries from the set. */
 export async function readShares(store: Store, step: string, { callers, by }: ShareNames): Promise<Share[]> {
   const members = await store.run(step, (client) => client.sMembers(callers))
   const owners = members.map((member) => JSON.parse(member) as [root: string, ref: string])
@@ -18,7 +18,7 @@ export async function readShares(store: Store, step: string, { callers, by }: Sh
   return owners.map(([root, ref], at) => ({ root, ref, count: counts[at] ?? 0 }))
 }
 
-/** A caller that adds an entry meanwhile stays: otherwise it would never be counted again. */
+/** Removes callers without entries. A caller that adds an entry meanwhile stays, because it must be counted later. */
 async function removeEmpty(
   store: Store,
   step: string,

@@ -2,19 +2,20 @@ import { existsSync } from 'node:fs'
 import { join } from 'node:path'
 import { BerthError } from '../../shared/errors.js'
 
-/** The gateway creates these files first, in this order. */
+/** Files that the gateway creates first, in this order. */
 const needed = ['pki/authority.pem', 'secret']
 const storeFiles = 'redis/appendonlydir'
 const adminKey = 'admin-key.json'
 
 /**
- * Refuses to replace lost files: hosts would refuse a new authority, and a new secret cannot open sealed data.
+ * Fails if some of the files are lost. Replacing them would not help: hosts reject a new authority, and a new secret
+ * cannot decrypt stored data.
  * @throws {BerthError} `state_missing`
  */
 export function checkStateComplete(directory: string): void {
   const has = (name: string): boolean => existsSync(join(directory, name))
   const missing = needed.find((name) => !has(name))
-  // Both are missing if an administrator's key was created before the first start of the gateway.
+  // If an administrator's key was created before the first start, the files do not exist yet.
   const wasComplete = has(storeFiles) || (needed.some(has) && has(adminKey))
   if (missing === undefined || !wasComplete) return
   throw new BerthError(

@@ -15,12 +15,12 @@ import {
 export type { StoreClient } from './connection.js'
 
 export interface StoreOptions {
-  /** `redis://`, `rediss://` or `unix:///path`. */
+  /** URL of the server: `redis://`, `rediss://` or `unix:///path`. */
   url: string
-  /** Prefix of every key. */
+  /** Prefix of all keys. */
   prefix: string
   log: Logger
-  /** The reason why the server is not running, if this process manages it; "": not known. */
+  /** Returns why the server of this process is not running. "": not known. */
   serverProblem?: () => string
 }
 
@@ -32,8 +32,8 @@ const retryMaxMs = 1000
 const transactionAttempts = 25
 
 /**
- * The store. Commands fail at once while it is down. A server that stops answering is noticed within 2 s, and used
- * again at most 2 s after it is back.
+ * The store. Commands fail immediately while it is down. A server that stops answering is noticed within 2 s. It is
+ * used again within 2 s after its return.
  */
 export class Store {
   #connection: StoreConnection | undefined
@@ -48,19 +48,19 @@ export class Store {
 
   constructor(private readonly options: StoreOptions) {}
 
-  /** Full name of a key: the prefix, then the parts joined by colons. */
+  /** Complete name of a key: the prefix, and the parts separated by colons. */
   key(...parts: readonly (string | number)[]): string {
     return this.options.prefix + parts.join(':')
   }
 
-  /** Begins to connect, for as long as it takes. */
+  /** Starts to connect, and tries again until it succeeds. */
   start(): void {
     this.#loop ??= this.#keepConnected()
   }
 
   /**
-   * Connects, for a command that runs once.
-   * @throws {BerthError} `store_unavailable` if it is not reachable in time
+   * Waits for the connection, for commands that run only once.
+   * @throws {BerthError} `store_unavailable` if that takes longer than `timeoutMs`
    */
   async connected(timeoutMs: number): Promise<void> {
     const up = new Promise<void>((resolve) => this.on('up', resolve))
@@ -74,12 +74,12 @@ export class Store {
     return this.#connection !== undefined
   }
 
-  /** The reason why the store is not ready; "" when it is. */
+  /** Reason why the store is not ready. "": it is ready. */
   reason(): string {
     return this.ready() ? '' : this.options.serverProblem?.() || this.#why
   }
 
-  /** Time of performance.now() up to which no change in the server can have been missed; 0 while the store is down. */
+  /** Time (performance.now()) up to which all changes in the server have been reported. 0: the store is down. */
   confirmedAtMs(): number {
     return this.#connection ? this.#confirmed : 0
   }
@@ -89,23 +89,21 @@ export class Store {
   }
 
   /**
-   * Reports every change, by anybody, of a key that starts with `prefix` (with the store's own prefix, see `key`);
-   * `null`: of any key. Call it before `start`. While the store is down nothing is reported: drop everything at `down`.
+   * Reports each change, by any client, of keys that start with `prefix` (including the store's own prefix, see `key`).
+   * `null`: all keys may have changed. Call it before `start`. Changes while the store is down are not reported: drop
+   * cached data at `down`.
    */
   onInvalidate(prefix: string, listener: InvalidationListener): void {
     this.#tracked.set(prefix, listener)
   }
 
-  /** @throws {BerthError} `store_unavailable` while it is down */
+  /** Connection for commands. @throws {BerthError} `store_unavailable` while the store is down */
   get client(): StoreClient {
     if (!this.#connection) throw storeUnavailable(this.#why)
     return this.#connection.main
   }
 
-  /**
-   * Runs commands; converts their errors to BerthError.
-   * @param step current step, for the error
-   */
+  /** Runs commands and converts their errors to BerthError. @param step description of the commands, for errors */
   async run<T>(step: string, commands: (client: StoreClient) => Promise<T>): Promise<T> {
     try {
       return await commands(this.client)
@@ -115,15 +113,15 @@ export class Store {
   }
 
   /**
-   * Check and set: `commands` calls WATCH, reads, and returns the result of MULTI … EXEC. It runs again when a watched
-   * key changed meanwhile. One at a time in this process.
-   * @throws {BerthError} `store_unavailable`; also what `commands` throws
+   * Runs a transaction: `commands` calls WATCH, reads, and returns the result of MULTI … EXEC. It runs again if a
+   * watched key has changed. This process runs one transaction at a time.
+   * @throws {BerthError} `store_unavailable`, or the error of `commands`
    */
   async transact<T>(step: string, commands: (client: StoreClient) => Promise<T>): Promise<T> {
     return this.#transactions.run(() => this.#attempt(step, commands))
   }
 
-  /** One round trip; afterwards every change acknowledged before it has been reported here. */
+  /** Waits for a round trip. All changes that were acknowledged before it have been reported here afterwards. */
   async ping(): Promise<void> {
     const connection = this.#connection
     const sent = performance.now()
@@ -136,7 +134,7 @@ export class Store {
     this.#stop.abort()
     const connection = this.#connection
     if (connection) {
-      await withTimeout(pingTimeoutMs, connection.main.ping()).catch(() => undefined) // after it, everything sent before has been answered
+      await withTimeout(pingTimeoutMs, connection.main.ping()).catch(() => undefined) // all earlier commands are answered before the ping
       this.#drop(connection, 'closed')
     }
     await this.#loop
@@ -150,7 +148,7 @@ export class Store {
         return await commands(client)
       } catch (cause) {
         if (cause instanceof WatchError && attempt < transactionAttempts) {
-          await delay(Math.random() * attempt) // random, so that two that collide do not collide again
+          await delay(Math.random() * attempt) // random delays prevent that transactions collide again
           continue
         }
         if (client.isReady) await client.unwatch().catch(() => undefined)
@@ -191,7 +189,7 @@ export class Store {
     return connection
   }
 
-  /** Pings until another connection is the current one. */
+  /** Sends pings until this connection is no longer the current one. */
   async #watch(connection: StoreConnection): Promise<void> {
     while (this.#connection === connection) {
       await this.#pause(pingEveryMs)

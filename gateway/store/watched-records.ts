@@ -4,21 +4,21 @@ const maxRecords = 20_000
 
 interface Load<T> {
   readonly result: Promise<T | undefined>
-  /** The record changed while it was read. */
+  /** True if the record changed while it was read. */
   stale: boolean
 }
 
 /**
- * Records of one kind, one string in the store each, cached once used. The store reports every change, by any gateway;
- * while it cannot, nothing is cached. Missing records are not remembered, so that garbage takes no memory. Create it
- * before `store.start()`.
+ * Caches records of one kind. Each record is a string in the store, which reports all changes. While the store is down,
+ * nothing is cached. Missing records are not cached, so that unknown ids do not use memory. Create it before
+ * `store.start()`.
  */
 export class WatchedRecords<T> {
   readonly #known = new Map<string, T>()
   readonly #loads = new Map<string, Load<T>>()
   readonly #prefix: string
 
-  /** @param name of the records' keys, before a colon and the id */
+  /** @param name common part of the records' keys, which a colon and the id follow */
   constructor(
     private readonly store: Store,
     private readonly name: string,
@@ -35,12 +35,12 @@ export class WatchedRecords<T> {
     return this.#prefix + id
   }
 
-  /** Reads from memory if possible. @throws {BerthError} `store_unavailable` */
+  /** Returns a record, from memory if possible. @throws {BerthError} `store_unavailable` */
   async find(id: string): Promise<T | undefined> {
     return this.#known.get(id) ?? this.#load(id)
   }
 
-  /** Drops a record, also one that is being read; call it after a change by this process. */
+  /** Drops a cached record and marks running reads of it as stale. Call it after a change by this process. */
   forget(id: string): void {
     this.#known.delete(id)
     const load = this.#loads.get(id)
@@ -52,7 +52,7 @@ export class WatchedRecords<T> {
     for (const load of this.#loads.values()) load.stale = true
   }
 
-  /** Reads once for concurrent callers. */
+  /** Reads a record. Concurrent callers share one read. */
   async #load(id: string): Promise<T | undefined> {
     const running = this.#loads.get(id)
     if (running) return running.result

@@ -3,32 +3,32 @@ import { isIP } from 'node:net'
 import { parseAddress } from '../../shared/addresses.js'
 import type { Validity } from './plan-renewal.js'
 
-/** A certificate with the chain to its issuer, and its key; PEM. */
+/** A certificate with its chain and its key, in PEM. */
 export interface KeyedChain {
-  /** The certificate itself comes first. */
+  /** The certificate, followed by its issuers. */
   readonly chainPem: string
-  /** PKCS #8 or another format of OpenSSL, not encrypted. */
+  /** Private key in PKCS #8 or another format of OpenSSL, not encrypted. */
   readonly keyPem: string
 }
 
-/** The content of a certificate. */
+/** Properties of a certificate. */
 export interface CertificateFacts extends Validity {
   readonly subject: string
   readonly issuer: string
-  /** Its DNS names and addresses. */
+  /** DNS names and addresses in the certificate. */
   readonly names: readonly string[]
-  /** SHA-256, hexadecimal with colons. */
+  /** SHA-256 of the certificate, in hexadecimal with colons. */
   readonly fingerprint: string
 }
 
 const pemBlock = /-----BEGIN CERTIFICATE-----[^-]+-----END CERTIFICATE-----/g
 
-/** @throws {Error} of OpenSSL if one cannot be read */
+/** Parses all certificates in a text. @throws the error of OpenSSL if a certificate is invalid */
 export function parseChain(pem: string): X509Certificate[] {
   return (pem.match(pemBlock) ?? []).map((block) => new X509Certificate(block))
 }
 
-/** @throws {Error} if the text contains no certificate */
+/** Reads the properties of the first certificate. @throws {Error} if the text contains no certificate */
 export function factsOf(chainPem: string): CertificateFacts {
   const [leaf] = parseChain(chainPem)
   if (leaf === undefined) throw new Error('no certificate')
@@ -42,13 +42,13 @@ export function factsOf(chainPem: string): CertificateFacts {
   }
 }
 
-/** True if browsers accept the certificate for this name or address: only by its alternative names (RFC 9525). */
+/** True if browsers accept the certificate for this name or address. They check its alternative names (RFC 9525). */
 export function covers(leaf: X509Certificate, target: string): boolean {
   if (isIP(target) !== 0) return leaf.checkIP(target) !== undefined
   return leaf.checkHost(target, { subject: 'never' }) !== undefined
 }
 
-/** OpenSSL prints one part on each line. */
+/** Joins the parts of a name, which OpenSSL prints on separate lines. */
 function oneLine(name: string): string {
   return name.split('\n').filter(Boolean).join(', ')
 }

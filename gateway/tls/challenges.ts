@@ -4,19 +4,19 @@ import type { KeyedChain } from './certificate.js'
 import { makeSelfSigned } from './keys.js'
 import type { OpenChallenge, TlsDocuments } from './tls-settings.js'
 
-/** The protocol that identifies a validation (RFC 8737, 6.2). */
+/** Name of the protocol in which an authority validates a name (RFC 8737, 6.2). */
 export const acmeProtocol = 'acme-tls/1'
 
 const prefix = '/.well-known/acme-challenge/'
 const certificateMs = 24 * 3_600_000
 
-/** Answers an authority's challenges, including those of other gateways. */
+/** Answers challenges of certificate authorities, including those that other gateways have requested. */
 export class Challenges {
   #certificate: { readonly of: OpenChallenge; readonly material: Promise<KeyedChain> } | undefined
 
   constructor(private readonly documents: Pick<TlsDocuments, 'challenge'>) {}
 
-  /** The open challenge; undefined: none. */
+  /** Returns the open challenge. `undefined`: no challenge is open. */
   current(method?: ChallengeMethod): OpenChallenge | undefined {
     const open = this.documents.challenge.value
     if (!open || open.untilMs <= Date.now()) return undefined
@@ -25,19 +25,19 @@ export class Challenges {
 
   /**
    * Answers a request on port 80 (RFC 8555, 8.3).
-   * @returns undefined: the path is not that of an open challenge
+   * @returns undefined if the path does not belong to the open challenge
    */
   answerTo(path: string): string | undefined {
     const open = this.current('http-01')
     return open !== undefined && path === prefix + open.token ? open.keyAuthorization : undefined
   }
 
-  /** True if the path is that of any challenge. */
+  /** True if the path belongs to a challenge, open or not. */
   isAsked(path: string): boolean {
     return path.startsWith(prefix)
   }
 
-  /** The certificate that answers the open challenge (RFC 8737, 3); undefined: none is open. */
+  /** Returns the certificate that answers the open challenge (RFC 8737, 3). `undefined`: no challenge is open. */
   certificate(): Promise<KeyedChain> | undefined {
     const of = this.current('tls-alpn-01')
     if (of === undefined) return undefined
@@ -46,7 +46,7 @@ export class Challenges {
   }
 }
 
-/** An octet string of the digest, in DER. */
+/** Creates a certificate with an extension that contains the digest of the answer, as a DER octet string. */
 function makeAnswer({ target, keyAuthorization }: OpenChallenge): Promise<KeyedChain> {
   const digest = createHash('sha256').update(keyAuthorization).digest()
   const value = Buffer.concat([Buffer.of(4, digest.length), digest])

@@ -17,7 +17,7 @@ describe('an uploaded certificate', function () {
     checkUpload(upload, { target, nowMs: Date.now(), roots: [new X509Certificate(authority.rootPem)] })
   const issue = (options: LeafOptions = {}, name = target) => authority.issue(name, options)
 
-  /** Code and field of the error, whose message must not contain any part of a key. */
+  /** Returns code and field of the error, and checks that its message contains no part of a key. */
   function refusal(upload: Upload): [string, string | undefined] {
     try {
       check(upload)

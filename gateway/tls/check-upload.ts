@@ -2,7 +2,7 @@ import { createPrivateKey, type KeyObject, type X509Certificate } from 'node:cry
 import { BerthError } from '../../shared/errors.js'
 import { covers, parseChain, type KeyedChain } from './certificate.js'
 
-/** Codes of faults of an uploaded certificate. */
+/** Error codes of uploaded certificates. */
 export const uploadCodes = [
   'certificate_invalid',
   'certificate_expired',
@@ -23,18 +23,18 @@ export interface Upload {
 }
 
 export interface UploadContext {
-  /** Name or address that the certificate must cover. */
+  /** Name or address for which the certificate must be valid. */
   readonly target: string
   readonly nowMs: number
-  /** Certificates that may end a chain without being in it. */
+  /** Trusted root certificates. A chain may end before its root. */
   readonly roots: readonly X509Certificate[]
 }
 
 const maxChain = 10
 
 /**
- * Checks an uploaded certificate and orders its chain: the key's certificate, then each one's issuer.
- * @throws {BerthError} one of `uploadCodes`, its message without any part of the key
+ * Checks an uploaded certificate and sorts its chain: first the certificate of the key, then its issuers in order.
+ * @throws {BerthError} one of `uploadCodes`; the message contains no part of the key
  */
 export function checkUpload({ certPem, keyPem }: Upload, context: UploadContext): KeyedChain {
   const key = readKey(keyPem)
@@ -56,7 +56,7 @@ function bad(code: UploadCode, field: 'cert_pem' | 'key_pem' | 'target', why: st
   return new BerthError('invalid', code, `${field}: ${why}`, { field })
 }
 
-/** Errors have no cause, which could quote the key. */
+/** Parses the key. Errors have no cause, because a cause could quote the key. */
 function readKey(pem: string): KeyObject {
   if (/-----BEGIN ENCRYPTED PRIVATE KEY-----|^Proc-Type: 4,ENCRYPTED/m.test(pem))
     throw bad('private_key_encrypted', 'key_pem', 'the private key has a passphrase: remove it first')
@@ -83,7 +83,7 @@ function readCertificates(pem: string): X509Certificate[] {
 const curves = ['prime256v1', 'secp384r1', 'secp521r1']
 const rsaBits = { least: 2048, most: 4096 }
 
-/** A larger RSA key makes each handshake so slow that a few clients stop all others. */
+/** Rejects keys that are too short, and keys so long that handshakes of a few clients would block all others. */
 function checkKeySize({ publicKey }: X509Certificate): void {
   const { asymmetricKeyType: type, asymmetricKeyDetails: details } = publicKey
   const isCurve = type === 'ec' && curves.includes(details?.namedCurve ?? '')
@@ -93,10 +93,7 @@ function checkKeySize({ publicKey }: X509Certificate): void {
   throw bad('certificate_key_size', 'key_pem', why)
 }
 
-/**
- * Checks again the facts that may have changed since: the time, and the target.
- * @throws {BerthError} one of `uploadCodes`
- */
+/** Checks a stored certificate again for the present time and target. @throws {BerthError} one of `uploadCodes` */
 export function checkStored(chainPem: string, context: Pick<UploadContext, 'target' | 'nowMs'>): void {
   for (const leaf of parseChain(chainPem).slice(0, 1)) checkLeaf(leaf, context)
 }
@@ -119,7 +116,7 @@ function checkDates(certificate: X509Certificate, nowMs: number): void {
     throw bad('certificate_not_yet_valid', 'cert_pem', `a certificate is not valid before ${validFrom}`)
 }
 
-/** From the leaf to a certificate that is signed by itself, or by a known root. */
+/** Sorts the chain from the certificate to one that is self-signed, or signed by a known root. */
 function orderChain(
   leaf: X509Certificate,
   given: readonly X509Certificate[],
@@ -135,7 +132,7 @@ function orderChain(
   return chain
 }
 
-/** Independent of the certificate's statement about the use of its key. */
+/** True if the certificate is signed with its own key, whatever it states about the use of this key. */
 function isSelfSigned(certificate: X509Certificate): boolean {
   return certificate.subject === certificate.issuer && certificate.verify(certificate.publicKey)
 }

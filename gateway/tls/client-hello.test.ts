@@ -4,7 +4,7 @@ import { createServer, type AddressInfo } from 'node:net'
 import { connect } from 'node:tls'
 import { readProtocols } from './client-hello.js'
 
-/** The first bytes that Node's client sends. */
+/** Returns the first bytes that a TLS client of Node sends. */
 function helloOf(options: { ALPNProtocols?: string[]; servername?: string }): Promise<Buffer> {
   return new Promise((resolve) => {
     const server = createServer((socket) =>

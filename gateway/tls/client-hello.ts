@@ -1,6 +1,4 @@
-/*
- * Reads the offered protocols from the first bytes of a TLS connection (RFC 8446, 4.1.2; RFC 7301).
- */
+/* Reads the protocols that a client offers from the first bytes of its TLS connection (RFC 8446, 4.1.2; RFC 7301). */
 
 const handshakeRecord = 22
 const clientHello = 1
@@ -8,8 +6,8 @@ const alpnExtension = 16
 const maxRecordBytes = 16_384
 
 /**
- * @returns the protocols offered; `more`: the record is not complete yet; an empty list if it is not a ClientHello in
- * one record, which the TLS library then accepts or refuses
+ * @returns the offered protocols; `more` if the record is not complete yet; an empty list for anything but a
+ * ClientHello in one record, which the TLS library then handles
  */
 export function readProtocols(bytes: Buffer): readonly string[] | 'more' {
   if (bytes.length < 5) return bytes.length > 0 && bytes[0] !== handshakeRecord ? [] : 'more'
@@ -24,7 +22,7 @@ export function readProtocols(bytes: Buffer): readonly string[] | 'more' {
   }
 }
 
-/** @throws {RangeError} if it ends early */
+/** @throws {RangeError} if the message ends too early */
 function parseHello(reader: Reader): string[] {
   if (reader.number(1) !== clientHello) return []
   const hello = reader.block(3)
@@ -47,7 +45,7 @@ function readNames(list: Reader): string[] {
   return names
 }
 
-/** Reads numbers, and blocks with their length before them. */
+/** Reads numbers, and blocks that are preceded by their length. */
 class Reader {
   #at = 0
 
@@ -63,7 +61,7 @@ class Reader {
     return this.bytes.readUIntBE(this.#at - size, size)
   }
 
-  /** @param lengthBytes size of the length before it */
+  /** Reads a block. @param lengthBytes number of bytes of its length */
   block(lengthBytes: number): Reader {
     const length = this.number(lengthBytes)
     this.skip(length)

@@ -5,34 +5,34 @@ import { isIP } from 'node:net'
 import { BerthError } from '../../shared/errors.js'
 import type { KeyedChain } from './certificate.js'
 
-/** For every listener with a certificate. */
+/** TLS versions that all listeners with a certificate support. */
 export const tlsVersions = { minVersion: 'TLSv1.2' } as const
 
 const timeoutMs = 5000
 
 export interface HandshakeOptions {
-  /** Name or address that clients will use. */
+  /** Name or address that clients use. */
   readonly target: string
-  /** PEM of the generally trusted roots. */
+  /** Trusted root certificates in PEM. */
   readonly roots: readonly string[]
 }
 
-/** The certificate as a client sees it. */
+/** A certificate as clients see it. */
 export interface PresentedCertificate {
-  /** SHA-256, hexadecimal with colons. */
+  /** SHA-256 of the certificate, in hexadecimal with colons. */
   readonly fingerprint: string
-  /** True if a client that knows only the roots accepts it for the target. */
+  /** True if a client that trusts only `roots` accepts the certificate for the target. */
   readonly trusted: boolean
 }
 
 /**
- * Tests a certificate with a client connection to a temporary port on loopback.
+ * Tests a certificate: a client connects to a temporary server on loopback.
  * @throws {BerthError} `certificate_unusable`
  */
 export async function tryHandshake(material: KeyedChain, options: HandshakeOptions): Promise<PresentedCertificate> {
   try {
     const server = createServer({ cert: material.chainPem, key: material.keyPem, ...tlsVersions })
-    server.on('tlsClientError', () => undefined) // the client has the same failure
+    server.on('tlsClientError', () => undefined) // the client reports the same error
     await new Promise<void>((done) => server.listen(0, '127.0.0.1', done))
     try {
       const { port } = server.address() as AddressInfo
@@ -43,12 +43,12 @@ export async function tryHandshake(material: KeyedChain, options: HandshakeOptio
   } catch (cause) {
     const why = (cause as NodeJS.ErrnoException).code ?? 'no answer'
     const message = `a test connection with the certificate failed: ${why}`
-    // Without the cause: the code covers OpenSSL's reason, and no part of the key may leak.
+    // The cause is omitted, because it could contain parts of the key. The code is specific enough.
     throw new BerthError('invalid', 'certificate_unusable', message, { field: 'cert_pem' })
   }
 }
 
-/** @throws the error of the connection */
+/** Connects to a server and checks its certificate. @throws the error of the connection */
 export function handshakeWith(
   at: { readonly host: string; readonly port: number },
   options: HandshakeOptions,
@@ -71,7 +71,7 @@ function connectionOptions({ target, roots }: HandshakeOptions): ConnectionOptio
   return {
     ca: [...roots],
     rejectUnauthorized: false,
-    // No name where the target is an address (RFC 6066, 3): then Node would check the address it connects to.
+    // Addresses are not sent as server name (RFC 6066, 3). Node would then check the address that it connects to.
     servername: isIP(target) === 0 ? target : '',
     checkServerIdentity: (_host: string, certificate: PeerCertificate) => checkServerIdentity(target, certificate),
   }

@@ -19,13 +19,13 @@ export interface HttpListenerOptions {
   readonly listen: ListenAddress
   readonly challenges: Challenges
   readonly log: Logger
-  /** Target of redirects; undefined: none. @param host host in the request, without a port */
+  /** Returns the target of a redirect. `undefined`: no redirect. @param host host in the request, without its port */
   redirectHost(host: string): { readonly host: string; readonly port: number } | undefined
 }
 
 /**
- * Port 80: answers to an authority's challenges, and redirects to TLS. It serves nothing of the application, so the
- * access policy does not apply to it.
+ * Server on port 80 that answers challenges of authorities and redirects to TLS. The access policy does not apply,
+ * because it serves nothing else.
  */
 export class HttpListener {
   private constructor(private readonly server: Server) {}
@@ -66,7 +66,7 @@ function answer(options: HttpListenerOptions, request: IncomingMessage, response
   send(response, 308, 'moved to https', { Location: location })
 }
 
-/** Accepts only a path: a target with its own scheme would lead elsewhere. */
+/** URL of a redirect. Only paths are accepted, because a complete URL could lead to another server. */
 function locationOf(options: HttpListenerOptions, hostHeader: string, target: string): string | undefined {
   const to = options.redirectHost(hostHeader.replace(/:\d{1,5}$/, ''))
   if (to === undefined) return undefined
@@ -82,7 +82,7 @@ function send(response: ServerResponse, status: number, text: string, headers: R
     'Content-Length': Buffer.byteLength(text),
     'Cache-Control': 'no-store',
     'X-Content-Type-Options': 'nosniff',
-    // The rest of the request after its head is not read.
+    // The body of the request is not read.
     Connection: 'close',
     ...headers,
   })

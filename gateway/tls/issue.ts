@@ -11,9 +11,9 @@ import type { TlsDocuments } from './tls-settings.js'
 export interface AcmeOptions {
   /** URL of the authority's directory. */
   readonly directory: string
-  /** PEM of the issuer of that server's certificate, in addition to the usual roots. "": none. */
+  /** PEM certificates that the authority's server may use in addition to the usual ones. "": none. */
   readonly caPem: string
-  /** Time limit of an order; default and maximum: 90 s. */
+  /** Time limit of an order in ms. Default and maximum: 90 s. */
   readonly orderMs?: number
 }
 
@@ -22,29 +22,29 @@ export interface IssuerOptions {
   readonly documents: TlsDocuments
   readonly listeners: Listeners
   readonly lock: StoreLock
-  /** Methods by which the authority can reach this installation. */
+  /** Methods with which the authority can reach this installation. */
   readonly methods: readonly ChallengeMethod[]
 }
 
-/** Longest time of an order; the lock's lease and the challenge last longer. */
+/** Time limit of an order in ms. The lock and the challenge last longer. */
 const orderMs = 90_000
 export const orderLeaseMs = orderMs + 30_000
 
-/** Time for other gateways to open their listeners, since an authority checks only once. */
+/** Time in ms for other gateways to open their listeners. It is needed because an authority checks only once. */
 const othersLearnMs = 500
 
-/** Obtains certificates from a certificate authority, one at a time for all gateways. */
+/** Obtains certificates from an authority, only one at a time among all gateways. */
 export class Issuer {
   readonly #closing = new AbortController()
 
   constructor(private readonly options: IssuerOptions) {}
 
-  /** Aborts an order in progress. */
+  /** Aborts a running order. */
   close(): void {
     this.#closing.abort()
   }
 
-  /** @throws {BerthError} `ssl_busy`, one of `acmeCodes`, `port_conflict`, `port_denied` */
+  /** Obtains a certificate. @throws {BerthError} `ssl_busy`, one of `acmeCodes`, `port_conflict`, `port_denied` */
   async obtain(target: string, email: string): Promise<KeyedChain> {
     const done = await this.options.lock.tryRun(() => this.#order(target, email))
     if (done === undefined)
@@ -63,11 +63,11 @@ export class Issuer {
       return await obtainCertificate(server, { target, email, account, methods, present })
     } finally {
       server.close()
-      await this.#takeBack().catch(() => undefined) // the challenge expires by itself
+      await this.#takeBack().catch(() => undefined) // otherwise the challenge expires
     }
   }
 
-  /** Every gateway answers it, since the authority may reach any of them. */
+  /** Makes the answer available at all gateways, because the authority may reach any of them. */
   async #present(challenge: Challenge): Promise<void> {
     const { documents, listeners } = this.options
     const untilMs = Date.now() + orderLeaseMs

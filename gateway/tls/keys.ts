@@ -19,10 +19,10 @@ import type { KeyedChain } from './certificate.js'
 const algorithm = { name: 'ECDSA', namedCurve: 'P-256', hash: 'SHA-256' }
 const hourMs = 3_600_000
 
-/** Longest lifetime that all browsers accept if somebody trusts the certificate (398 days). */
+/** Lifetime of self-signed certificates. Browsers accept at most 398 days, even if a user trusts the certificate. */
 export const selfSignedDays = 397
 
-/** Names of certificates have at most 64 characters (RFC 5280, ub-common-name). */
+/** Subject of a certificate. A common name has at most 64 characters (RFC 5280, ub-common-name). */
 function subjectOf(target: string): string {
   return target.length <= 64 ? `CN=${target}` : 'CN=Berth'
 }
@@ -32,13 +32,13 @@ function alternativeName(target: string): SubjectAlternativeNameExtension {
 }
 
 export interface SelfSignedOptions {
-  /** Default: 397 days. */
+  /** Lifetime in ms. Default: 397 days. */
   readonly lifetimeMs?: number
-  /** A critical extension in addition to the usual ones: its object id and the DER of its value. */
+  /** An additional critical extension: its object id and its value in DER. */
   readonly extension?: { readonly id: string; readonly value: Buffer }
 }
 
-/** Makes a certificate that is signed by its own key, for a name or an address. */
+/** Creates a self-signed certificate for a name or address. */
 export async function makeSelfSigned(target: string, options: SelfSignedOptions = {}): Promise<KeyedChain> {
   const { lifetimeMs = selfSignedDays * 24 * hourMs, extension } = options
   const keys = await makeKeys()
@@ -68,11 +68,11 @@ export async function makeSelfSigned(target: string, options: SelfSignedOptions 
   }
 }
 
-/** Creates a key and a certificate request for it, base64url of its DER (RFC 8555, 7.4). */
+/** Creates a key and a certificate request for it, as DER in base64url (RFC 8555, 7.4). */
 export async function createRequest(target: string): Promise<{ keyPem: string; csr: string }> {
   const keys = await makeKeys()
   const request = await Pkcs10CertificateRequestGenerator.create(
-    // Without a subject: authorities read the name from the extension, and refuse an address as a common name.
+    // The request has no subject: authorities read the name from the extension, and reject addresses as common name.
     { keys, signingAlgorithm: algorithm, extensions: [alternativeName(target)] },
     webcrypto,
   )

@@ -1,7 +1,7 @@
 import { BerthError, conflict } from '../../shared/errors.js'
 import type { ListenAddress } from '../http/server.js'
 
-/** Listens on all addresses of both families, or only of IPv4 on a host without IPv6. */
+/** Listens on all IPv4 and IPv6 addresses, or only on IPv4 if the host has no IPv6. */
 export async function listenWide(listen: ListenAddress, on: (listen: ListenAddress) => Promise<void>): Promise<void> {
   try {
     await on(listen)
@@ -12,7 +12,7 @@ export async function listenWide(listen: ListenAddress, on: (listen: ListenAddre
   }
 }
 
-/** Converts the error of listen(2). */
+/** Converts an error of listen(2) to a BerthError. */
 export function listenError({ host, port }: ListenAddress, cause: unknown): BerthError {
   const at = `port ${port} of ${host}`
   const { code, message } = cause as NodeJS.ErrnoException

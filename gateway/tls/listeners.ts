@@ -15,19 +15,19 @@ import { TlsListener } from './tls-listener.js'
 export interface ListenersOptions extends Pick<HttpListenerOptions, 'redirectHost'> {
   readonly documents: TlsDocuments
   readonly challenges: Challenges
-  /** undefined: this gateway has no TLS. */
+  /** Address for TLS. `undefined`: this gateway does not offer TLS. */
   readonly listen: ListenAddress | undefined
-  /** undefined: it has no port for challenges and redirects. */
+  /** Address for challenges and redirects. `undefined`: none. */
   readonly httpListen: ListenAddress | undefined
   readonly log: Logger
 }
 
-/** Time for requests in progress once a listener is not needed any more. */
+/** Time in ms for requests in progress when a listener is closed. */
 const graceMs = 10_000
 
 type Part = 'tls' | 'http'
 
-/** The listeners of this gateway, which follow the settings that all gateways share. */
+/** The listeners of this gateway. They follow the settings that all gateways share. */
 export class Listeners {
   #served: Served | undefined
   #tls: TlsListener | undefined
@@ -44,17 +44,17 @@ export class Listeners {
     return this.converge()
   }
 
-  /** Address at which a client on this machine reaches TLS; undefined: none. */
+  /** Address at which clients on this host reach TLS. `undefined`: there is no listener for TLS. */
   get tlsAddress(): ListenAddress | undefined {
     return this.#tls?.reachedAt
   }
 
-  /** The reasons why required listeners are missing. */
+  /** Reasons why required listeners could not be opened. */
   get problems(): readonly string[] {
     return [...this.#problems.values()]
   }
 
-  /** Opens, closes and updates listeners as needed. A failure is recorded in `problems`, and retried. */
+  /** Opens, closes and updates the listeners as the settings require. Failures are in `problems` and are retried. */
   converge(): Promise<void> {
     return this.#mutex.run(async () => {
       const settings = this.options.documents.settings.value
@@ -66,8 +66,8 @@ export class Listeners {
   }
 
   /**
-   * Listens with a certificate that is not in the settings yet, unless TLS is on already; the next `converge` retains
-   * or closes the listener.
+   * Opens the listener with a certificate that is not part of the settings yet, if TLS is off. The next `converge`
+   * keeps or closes the listener.
    * @throws {BerthError} `tls_not_configured`, `port_conflict`, `port_denied`
    */
   reserve(material: KeyedChain): Promise<void> {
@@ -79,7 +79,7 @@ export class Listeners {
     })
   }
 
-  /** @throws {BerthError} `port_conflict` if this gateway does not answer such challenges */
+  /** Checks that this gateway can answer challenges. @throws {BerthError} `port_conflict` if it cannot */
   checkAnswers(method: ChallengeMethod): void {
     const part = method === 'http-01' ? 'http' : 'tls'
     if ((part === 'http' ? this.#http : this.#tls) !== undefined) return
@@ -104,7 +104,7 @@ export class Listeners {
     else if (material !== undefined) this.#tls.use(material)
   }
 
-  /** The current certificate, or the former one if it cannot be used. */
+  /** Returns the current certificate, or the previous one if the current one cannot be used. */
   #usable({ current, previous }: TlsSettings): KeyedChain | undefined {
     for (const stored of [current, previous]) {
       if (stored === null) continue

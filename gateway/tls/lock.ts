@@ -1,19 +1,19 @@
 import { randomUUID } from 'node:crypto'
 import type { Store } from '../store/store.js'
 
-/** A lock for all gateways on a store; it expires when its holder dies. */
+/** A lock among all gateways on a store. It expires when its holder dies. */
 export class StoreLock {
   constructor(
     private readonly store: Store,
     private readonly name: string,
-    /** The locked work must take less time. */
+    /** Time in ms after which the lock expires. The work must take less time. */
     private readonly leaseMs: number,
   ) {}
 
   /**
-   * Runs work unless the lock is held.
-   * @returns undefined: it is held
-   * @throws {BerthError} `store_unavailable`, and what the work throws
+   * Runs work if nobody holds the lock.
+   * @returns undefined if the lock is held
+   * @throws {BerthError} `store_unavailable`, or the error of `work`
    */
   async tryRun<T>(work: () => Promise<T>): Promise<{ readonly result: T } | undefined> {
     const holder = randomUUID()
@@ -27,11 +27,11 @@ export class StoreLock {
     try {
       return { result: await work() }
     } finally {
-      await this.#release(holder).catch(() => undefined) // it expires otherwise
+      await this.#release(holder).catch(() => undefined) // otherwise the lock expires
     }
   }
 
-  /** Releases only its own lock: the lease may have expired, and another process may hold it. */
+  /** Releases the lock if this process still holds it. It may have expired and be held by another process. */
   async #release(holder: string): Promise<void> {
     await this.store.transact(`unlock ${this.name}`, async (client) => {
       await client.watch(this.#key)

@@ -6,10 +6,7 @@ import { isLoopback } from '../policy/source.js'
 import type { ListenAddress } from '../http/server.js'
 import type { TlsOptions } from './tls.js'
 
-/**
- * Converts the configuration.
- * @throws {ConfigError} if `acme.ca_file` cannot be read
- */
+/** Converts the configuration of TLS. @throws {ConfigError} if `acme.ca_file` cannot be read */
 export async function tlsOptionsOf(
   config: GatewayConfig,
 ): Promise<Pick<TlsOptions, 'listen' | 'httpListen' | 'acme' | 'plainIsPublic'>> {

@@ -2,19 +2,19 @@ import { BerthError, invalidField } from '../../shared/errors.js'
 import { dueAtMs, type Validity } from './plan-renewal.js'
 import type { StoredCertificate, TlsMode, TlsSettings } from './tls-settings.js'
 
-/** A requested change; undefined fields stay. */
+/** A requested change. Undefined fields stay unchanged. */
 export interface WantedTls {
   readonly enabled: boolean | undefined
   readonly mode: TlsMode | undefined
-  /** Canonical; empty: removed if TLS is off, unchanged if it is on. */
+  /** Canonical name or address. Empty: removed if TLS is off, unchanged if it is on. */
   readonly target: string | undefined
-  /** As `target`. */
+  /** Mail address. Empty: removed if TLS is off, unchanged if it is on. */
   readonly email: string | undefined
   readonly certPem: string | undefined
   readonly keyPem: string | undefined
 }
 
-/** The planned certificate: no change, a stored one, or a new one. */
+/** Certificate to use: none, a stored one, or a new one. */
 export type CertificatePlan =
   | { readonly from: 'none' }
   | { readonly from: 'stored'; readonly stored: StoredCertificate }
@@ -27,17 +27,14 @@ export interface TlsPlan extends Pick<TlsSettings, 'enabled' | 'mode' | 'target'
 
 export interface TlsChangeContext {
   readonly old: TlsSettings
-  /** Name or address of this request, as the default. */
+  /** Host of this request, which is the default for the target. */
   readonly detectedHost: string
   readonly nowMs: number
-  /** When a stored certificate begins and ends. */
+  /** Returns the period in which a stored certificate is valid. */
   validity(stored: StoredCertificate): Validity
 }
 
-/**
- * Plans a requested change.
- * @throws {BerthError} `invalid_field`, `missing_field`
- */
+/** Plans a requested change of TLS. @throws {BerthError} `invalid_field`, `missing_field` */
 export function planTlsChange(wanted: WantedTls, context: TlsChangeContext): TlsPlan {
   const { old } = context
   const mode = wanted.mode ?? old.mode
@@ -53,7 +50,7 @@ export function planTlsChange(wanted: WantedTls, context: TlsChangeContext): Tls
 
 type Names = Pick<TlsPlan, 'target' | 'email'>
 
-/** Target and mail address are not needed without TLS, so empty values remove them. */
+/** Names if TLS is off. They are not needed then, so that empty values remove them. */
 function planOff({ target, email }: WantedTls, known: Names): Names {
   return { target: target ?? known.target, email: email ?? known.email }
 }

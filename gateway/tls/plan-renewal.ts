@@ -1,17 +1,17 @@
 import { renewAtMs } from '../pki/gateway-leaf.js'
 
-/** The period in which a certificate is valid. */
+/** Period in which a certificate is valid, in ms since 1970. */
 export interface Validity {
   readonly notBeforeMs: number
   readonly notAfterMs: number
 }
 
-/** Time to replace a certificate: after two thirds of its life. */
+/** Time to renew a certificate: after two thirds of its lifetime. */
 export function dueAtMs({ notBeforeMs, notAfterMs }: Validity): number {
   return renewAtMs(notAfterMs, notAfterMs - notBeforeMs)
 }
 
-/** The state of the attempts to renew the certificate with this fingerprint. */
+/** Attempts to renew the certificate with this fingerprint. */
 export interface RenewalState {
   readonly fingerprint: string
   readonly failures: number
@@ -25,16 +25,16 @@ export const noAttempts: RenewalState = { fingerprint: '', failures: 0, nextMs: 
 
 const hourMs = 3_600_000
 
-/** Pauses after failures: an hour, doubled up to a day. */
+/** Pauses after failed attempts: one hour, doubled after each failure up to a day. */
 export const renewalPauses = { firstMs: hourMs, lastMs: 24 * hourMs }
 export type RenewalPauses = typeof renewalPauses
 
-/** True if a certificate must be renewed now. @param attempts those of this certificate */
+/** True if a certificate must be renewed now. @param attempts attempts to renew this certificate */
 export function isRenewalDue(validity: Validity, attempts: RenewalState, nowMs: number): boolean {
   return nowMs >= dueAtMs(validity) && nowMs >= attempts.nextMs
 }
 
-/** An administrator is warned when this share of the lifetime is left. */
+/** Administrators are warned when this fraction of the lifetime is left. */
 const warnedShare = 1 / 4
 
 export function isEndNear({ notBeforeMs, notAfterMs }: Validity, nowMs: number): boolean {
@@ -44,11 +44,11 @@ export function isEndNear({ notBeforeMs, notAfterMs }: Validity, nowMs: number):
 export interface RenewalFailure {
   readonly fingerprint: string
   readonly error: string
-  /** From the authority; 0: none. */
+  /** Waiting time that the authority requires. 0: none. */
   readonly retryAfterSeconds: number
 }
 
-/** The state after a failed attempt. @param before state of the same or of another certificate */
+/** Returns the state after a failed attempt. @param before state of this or an earlier certificate */
 export function afterFailure(
   before: RenewalState,
   { fingerprint, error, retryAfterSeconds }: RenewalFailure,

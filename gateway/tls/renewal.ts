@@ -12,16 +12,16 @@ export interface RenewalOptions {
   readonly lock: StoreLock
   readonly log: Logger
   readonly timing?: { readonly checkEveryMs: number; readonly pauses: RenewalPauses }
-  /** Obtains and stores another certificate with the same settings. */
+  /** Obtains and stores a new certificate with the same settings. */
   make(settings: TlsSettings): Promise<TlsSettings>
-  /** Retries listeners that failed at this gateway. */
+  /** Tries again to open listeners that this gateway could not open. */
   converge(): Promise<void>
 }
 
 const everyMinute = { checkEveryMs: 60_000, pauses: renewalPauses }
 const warnEveryMs = 24 * 3_600_000
 
-/** Replaces the certificate in time, at the gateway that gets the lock. */
+/** Renews the certificate in time. Only the gateway that gets the lock renews it. */
 export class Renewal {
   #timer: NodeJS.Timeout | undefined
   readonly #checking = new SingleFlight()
@@ -66,7 +66,7 @@ export class Renewal {
     }
   }
 
-  /** Settings whose certificate must be replaced now; undefined: none. */
+  /** Returns the settings if their certificate must be renewed now. */
   #due(): TlsSettings | undefined {
     const { settings, renewal } = this.options.documents
     const known = settings.value
@@ -77,7 +77,7 @@ export class Renewal {
     return isRenewalDue(factsOf(chainPem), own, steadyClock.now()) ? known : undefined
   }
 
-  /** Checks again: another gateway may have renewed it before this one got the lock. */
+  /** Renews the certificate unless another gateway has renewed it before this one got the lock. */
   async #renew(): Promise<void> {
     const { documents } = this.options
     await Promise.all([documents.settings.refresh(), documents.renewal.refresh()])
@@ -88,7 +88,7 @@ export class Renewal {
       const { current } = await this.options.make(settings)
       log.info({ fingerprint: current?.fingerprint }, 'tls: certificate renewed')
     } catch (err) {
-      // Another request obtains or chose a certificate: the next check decides.
+      // Another request has changed the certificate or is obtaining one. The next check decides.
       if (err instanceof BerthError && ['ssl_busy', 'ssl_changed'].includes(err.code)) return
       log.error({ err }, 'tls: the certificate was not renewed')
       await this.#noteFailure(settings.current.fingerprint, err)
@@ -96,7 +96,7 @@ export class Renewal {
   }
 
   async #noteFailure(fingerprint: string, error: unknown): Promise<void> {
-    if (this.#stopped) return // aborted by this gateway's shutdown
+    if (this.#stopped) return // the shutdown has aborted the attempt
     const { documents, timing } = this.options
     const retryAfterSeconds = error instanceof BerthError ? (error.retryAfterSeconds ?? 0) : 0
     const failure = { fingerprint, error: describeError(error).slice(0, 500), retryAfterSeconds }

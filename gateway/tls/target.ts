@@ -5,7 +5,7 @@ import { isLoopback } from '../policy/source.js'
 
 /**
  * Parses a name or an address of the gateway.
- * @returns canonical: names in lower case and ASCII, addresses as RFC 5952 writes them
+ * @returns the canonical form: names in ASCII and lower case, addresses as in RFC 5952
  * @throws {BerthError} `invalid_field`
  */
 export function parseTarget(text: string): string {
@@ -15,8 +15,8 @@ export function parseTarget(text: string): string {
 }
 
 /**
- * The name or address by which a request reached the gateway; for a request to this machine itself its first public
- * IPv4 address. "": neither is known.
+ * Name or address with which a request reached the gateway. For a loopback address, the first public IPv4 address of
+ * this host is returned instead. "": neither is known.
  */
 export function detectHost(hostHeader: string | undefined): string {
   const host = (hostHeader ?? '').replace(/:\d{1,5}$/, '')

@@ -23,11 +23,11 @@ export interface TlsListenerOptions {
   readonly listen: ListenAddress
   readonly challenges: Challenges
   readonly log: Logger
-  /** True if the application is served; otherwise only challenges are answered. */
+  /** True if the application is served over TLS. Otherwise only challenges are answered. */
   isOn(): boolean
 }
 
-/** The application over TLS, with a certificate that can be replaced while connections continue. */
+/** Serves the application over TLS. The certificate can be replaced while connections continue. */
 export class TlsListener {
   readonly #server: Server
   #chainPem = ''
@@ -53,8 +53,8 @@ export class TlsListener {
   }
 
   /**
-   * Uses this certificate for new connections; existing ones continue with theirs.
-   * @throws the error of OpenSSL; the former certificate stays
+   * Uses this certificate for new connections. Existing connections keep the previous one.
+   * @throws the error of OpenSSL; the previous certificate then stays in use
    */
   use(material: KeyedChain): void {
     if (material.chainPem === this.#chainPem) return
@@ -62,7 +62,7 @@ export class TlsListener {
     this.#chainPem = material.chainPem
   }
 
-  /** Address at which a client on this machine reaches it. */
+  /** Address at which clients on this host reach the listener. */
   get reachedAt(): ListenAddress {
     const { address, port } = this.#server.address() as AddressInfo
     const loopbacks: Record<string, string> = { '::': '::1', '0.0.0.0': '127.0.0.1' }
@@ -74,8 +74,8 @@ export class TlsListener {
   }
 
   /**
-   * Reads the first bytes before the TLS library while a challenge is open: the offered protocols identify a
-   * validation, and the library reports them too late to choose another certificate.
+   * While a challenge is open, reads the first bytes of connections before the TLS library does. The offered protocols
+   * identify a validation. The library would report them too late for choosing another certificate.
    */
   #peekFirst(): void {
     const server = this.#server
@@ -93,7 +93,8 @@ export class TlsListener {
 }
 
 /**
- * True if it is a validation; the bytes stay in the socket. Its idle time is bounded like that of all other sockets.
+ * True if the connection is a validation. The bytes stay in the socket for the TLS library. The idle time is limited as
+ * for all other sockets.
  */
 function peek(socket: Socket): Promise<boolean> {
   return new Promise((resolve, reject) => {
@@ -113,7 +114,7 @@ function peek(socket: Socket): Promise<boolean> {
   })
 }
 
-/** Presents the certificate, and ends: no content is exchanged (RFC 8737, 3). */
+/** Presents the certificate and closes the connection. A validation has no further content (RFC 8737, 3). */
 function answerValidation(socket: Socket, { chainPem, keyPem }: KeyedChain): void {
   const server = createTlsServer({
     cert: chainPem,

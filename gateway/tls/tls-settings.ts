@@ -6,43 +6,43 @@ import type { Challenge } from './acme/obtain.js'
 import { factsOf, type KeyedChain } from './certificate.js'
 import { noAttempts, type RenewalState } from './plan-renewal.js'
 
-/** Sources of the certificate. */
+/** Origins of the certificate. */
 export const tlsModes = ['disabled', 'self_signed', 'uploaded', 'letsencrypt'] as const
 export type TlsMode = (typeof tlsModes)[number]
 
-/** A stored certificate: everything except the key is readable. */
+/** A stored certificate. All of it except the key is readable. */
 export interface StoredCertificate {
   readonly mode: TlsMode
-  /** Name or address that it was created or uploaded for. */
+  /** Name or address for which the certificate was created or uploaded. */
   readonly target: string
   readonly chainPem: string
-  /** See `sealing.ts`. */
+  /** Encrypted private key, see `sealing.ts`. */
   readonly sealedKey: string
-  /** SHA-256, hexadecimal with colons. */
+  /** SHA-256 of the certificate, in hexadecimal with colons. */
   readonly fingerprint: string
-  /** True if clients that know only the usual roots trust it for the target. */
+  /** True if clients that trust only the usual authorities accept the certificate for the target. */
   readonly trusted: boolean
 }
 
-/** TLS of all gateways on the store. */
+/** TLS settings of all gateways on the store. */
 export interface TlsSettings {
-  /** An id that differs after each change. "": never changed. */
+  /** An id that changes with each change of the settings. "": they were never changed. */
   readonly change: string
   readonly enabled: boolean
   readonly mode: TlsMode
-  /** "": not chosen yet. */
+  /** Name or address of the gateways. "": not chosen yet. */
   readonly target: string
-  /** Contact address for the certificate authority. */
+  /** Mail address for the certificate authority. */
   readonly email: string
   readonly current: StoredCertificate | null
-  /** The former certificate, used if the current one cannot be. */
+  /** The previous certificate, which is used if the current one cannot be used. */
   readonly previous: StoredCertificate | null
 }
 
-/** A challenge that every gateway answers until a time. */
+/** A challenge that all gateways answer until `untilMs`. */
 export type OpenChallenge = Challenge & { readonly untilMs: number }
 
-/** Accounts at certificate authorities, by the URL of the directory; the key is sealed. */
+/** Accounts at certificate authorities, by the URL of the directory. The keys are encrypted. */
 type Accounts = Readonly<Record<string, { readonly sealedKey: string }>>
 
 const untouched: TlsSettings = {
@@ -55,20 +55,20 @@ const untouched: TlsSettings = {
   previous: null,
 }
 
-/** The settings without the other documents; reading them needs no secret. Create it before `store.start()`. */
+/** The document of settings. Reading it needs no secret. Create it before `store.start()`. */
 export function tlsSettingsDocument(store: Store, log: Logger): StoredDocument<TlsSettings> {
   return new StoredDocument<TlsSettings>({ store, log, name: 'tls:settings', initial: untouched })
 }
 
-/** TLS documents that all gateways share. Create it before `store.start()`. */
+/** Documents about TLS that all gateways share. Create them before `store.start()`. */
 export class TlsDocuments {
   readonly settings: StoredDocument<TlsSettings>
   readonly renewal: StoredDocument<RenewalState>
-  /** Null: there is no open challenge. */
+  /** The open challenge. null: no challenge is open. */
   readonly challenge: StoredDocument<OpenChallenge | null>
   readonly accounts: StoredDocument<Accounts>
 
-  /** @param secret 32 bytes, the same in all gateways on the store */
+  /** @param secret 32 secret bytes, the same in all gateways on the store */
   constructor(
     store: Store,
     private readonly secret: Buffer,
@@ -81,20 +81,20 @@ export class TlsDocuments {
     this.accounts = new StoredDocument<Accounts>({ ...common, name: 'tls:accounts', initial: {} })
   }
 
-  /** Seals the key of a certificate to be stored. */
+  /** Encrypts the key of a certificate, which can then be stored. */
   sealed(material: KeyedChain, about: Pick<StoredCertificate, 'mode' | 'target' | 'trusted'>): StoredCertificate {
     const { fingerprint } = factsOf(material.chainPem)
     const sealedKey = seal(this.secret, material.keyPem, `tls-key:${fingerprint}`)
     return { ...about, chainPem: material.chainPem, sealedKey, fingerprint }
   }
 
-  /** @throws {BerthError} `internal_error` for another secret */
+  /** Decrypts the key of a certificate. @throws {BerthError} `internal_error` if the secret is another one */
   opened({ chainPem, sealedKey, fingerprint }: StoredCertificate): KeyedChain {
     return { chainPem, keyPem: open(this.secret, sealedKey, `tls-key:${fingerprint}`) }
   }
 
   /**
-   * The key of this installation's account at an authority, created at first use.
+   * Returns the key of this installation's account at an authority. It is created at its first use.
    * @throws {BerthError} `store_unavailable`
    */
   async accountKey(directory: string, make: () => string): Promise<string> {

@@ -22,29 +22,29 @@ import { TlsDocuments, type StoredCertificate, type TlsSettings } from './tls-se
 
 export interface TlsOptions {
   readonly store: Store
-  /** 32 bytes, the same in all gateways on the store. */
+  /** 32 secret bytes, the same in all gateways on the store. */
   readonly secret: Buffer
-  /** undefined: no TLS. */
+  /** Address for TLS. `undefined`: this gateway does not offer TLS. */
   readonly listen: ListenAddress | undefined
-  /** Port 80, as seen from outside; undefined: none. */
+  /** Address that is reachable from outside as port 80. `undefined`: none. */
   readonly httpListen: ListenAddress | undefined
   readonly acme: AcmeOptions
-  /** True if remote clients reach the API without TLS too. */
+  /** True if remote clients can also reach the API without TLS. */
   readonly plainIsPublic: boolean
   readonly log: Logger
-  /** PEM of the generally trusted roots; default: Mozilla's. */
+  /** Trusted root certificates in PEM. Default: those of Mozilla. */
   readonly roots?: readonly string[]
-  /** Finds out which certificate a listener presents; default: by a connection. */
+  /** Finds out which certificate a listener presents. Default: connects to the listener. */
   readonly probe?: typeof handshakeWith
-  /** Default: every minute, and `renewalPauses`. */
+  /** Default: a check every minute, and `renewalPauses`. */
   readonly timing?: { readonly checkEveryMs: number; readonly pauses: RenewalPauses }
 }
 
 const maxHstsSeconds = 86_400
 
 /**
- * TLS of this gateway with the settings that all gateways share: its certificate, listeners and renewal. Create it
- * before `store.start()`.
+ * TLS of this gateway: its certificate, listeners and renewal. All gateways share the settings. Create it before
+ * `store.start()`.
  */
 export class Tls {
   readonly documents: TlsDocuments
@@ -91,7 +91,7 @@ export class Tls {
     documents.challenge.onChange(() => void this.#listeners.converge())
   }
 
-  /** Listens once the store's settings require it, and renews in time. */
+  /** Opens listeners when the settings require them, and renews the certificate in time. */
   async start(served: Served): Promise<void> {
     await this.#listeners.start(served)
     this.#renewal.start()
@@ -103,12 +103,12 @@ export class Tls {
     await this.#listeners.close()
   }
 
-  /** Address at which a client on this machine reaches TLS; undefined: none. */
+  /** Address at which clients on this host reach TLS. `undefined`: there is no listener for TLS. */
   get address(): ListenAddress | undefined {
     return this.#listeners.tlsAddress
   }
 
-  /** Expiry of the active certificate, ms since 1970; undefined: there is none. */
+  /** End of the certificate in use, in ms since 1970. `undefined`: no certificate is in use. */
   get certificateEndsAtMs(): number | undefined {
     if (this.documents.settings.value?.enabled !== true || this.#leaf === undefined) return undefined
     return Date.parse(this.#leaf.validTo)
@@ -120,8 +120,8 @@ export class Tls {
   }
 
   /**
-   * Strict-Transport-Security for answers over TLS; undefined if it could lock somebody out: browsers apply it to all
-   * ports of a name, so that an untrusted certificate or a plain port would become unreachable.
+   * Value of Strict-Transport-Security for answers over TLS. `undefined`: the header could lock users out. Browsers
+   * apply it to all ports of a name: untrusted certificates and ports without TLS become unreachable.
    */
   get hsts(): string | undefined {
     const current = this.documents.settings.value?.current
@@ -131,10 +131,10 @@ export class Tls {
   }
 
   /**
-   * Changes the settings: checks and tries the certificate, then stores it, which activates it at every gateway. A
+   * Changes the settings. The certificate is checked and tested, and then stored, which activates it at all gateways. A
    * change that fails at this gateway is rolled back.
    * @param detectedHost host of the request
-   * @throws {BerthError} the errors of the route `updateSsl`; nothing was changed then
+   * @throws {BerthError} errors of the route `updateSsl`; nothing is changed in this case
    */
   async change(wanted: WantedTls, detectedHost: string): Promise<TlsSettings> {
     const old = this.documents.settings.current
@@ -144,7 +144,7 @@ export class Tls {
     return this.#installs.run(() => this.#install(old, plan, certificate))
   }
 
-  /** @returns undefined if TLS is off */
+  /** Returns the certificate that a plan requires. @returns undefined if TLS is off */
   async #certificateFor({ certificate, ...plan }: TlsPlan): Promise<StoredCertificate | undefined> {
     switch (certificate.from) {
       case 'none':
@@ -174,7 +174,7 @@ export class Tls {
     return checkUpload(upload, { target, nowMs: Date.now(), roots: this.#roots })
   }
 
-  /** A stored one may have expired, or not cover the new target. */
+  /** Checks a stored certificate again, because it may have expired or not include the new target. */
   #recheck(stored: StoredCertificate, target: string): KeyedChain {
     checkStored(stored.chainPem, { target, nowMs: Date.now() })
     return this.documents.opened(stored)
@@ -208,7 +208,7 @@ export class Tls {
     })
   }
 
-  /** Checks the listener itself; if it does not present the new certificate, the former settings are restored. */
+  /** Checks which certificate the listener presents. If it is not the new one, the previous settings are restored. */
   async #probe(old: TlsSettings, next: TlsSettings, { fingerprint }: StoredCertificate): Promise<void> {
     try {
       const at = this.#listeners.tlsAddress
@@ -226,7 +226,7 @@ export class Tls {
     }
   }
 
-  /** Replaces the current certificate with a new one, with the same settings. */
+  /** Replaces the current certificate without other changes of the settings. */
   async #renewed(settings: TlsSettings): Promise<TlsSettings> {
     const { target } = settings
     const mode = settings.mode === 'letsencrypt' ? 'letsencrypt' : 'self_signed'
@@ -237,7 +237,7 @@ export class Tls {
     return next
   }
 
-  /** The host that the client named if the certificate covers it, or else the certificate's target. */
+  /** Host for redirects: the requested one if the certificate includes it, otherwise the certificate's target. */
   #redirectHost(host: string): ListenAddress | undefined {
     const { listen, tlsAddress } = { listen: this.options.listen, tlsAddress: this.#listeners.tlsAddress }
     const settings = this.documents.settings.value
@@ -248,7 +248,7 @@ export class Tls {
   }
 }
 
-/** Storing the same certificate again retains the former one. */
+/** Returns settings with another current certificate. The previous one is only replaced if the certificate differs. */
 function replaced(
   old: TlsSettings,
   certificate: StoredCertificate | undefined,

@@ -1,9 +1,9 @@
 import { BerthError } from '../../../shared/errors.js'
 
-/** Codes of failures at a certificate authority. */
+/** Error codes of failures at a certificate authority. */
 export const acmeCodes = ['acme_refused', 'acme_rate_limited', 'acme_unavailable', 'acme_timeout'] as const
 
-/** RFC 7807, as an ACME server sends it. */
+/** A problem as an ACME server reports it (RFC 7807). */
 export interface Problem {
   readonly type?: string
   readonly detail?: string
@@ -12,12 +12,12 @@ export interface Problem {
 const prefix = 'urn:ietf:params:acme:error:'
 const maxDetail = 300
 
-/** The kind of a problem without its prefix: `badNonce`. */
+/** Type of a problem without its prefix, for example `badNonce`. */
 export function problemKind(problem: Problem | undefined): string {
   return typeof problem?.type === 'string' ? printable(problem.type.replace(prefix, '')) : ''
 }
 
-/** The authority's message, short and printable. */
+/** Message of the authority, shortened and limited to printable characters. */
 export function problemText(problem: Problem | undefined): string {
   const detail = typeof problem?.detail === 'string' ? printable(problem.detail) : ''
   return [problemKind(problem), detail].filter(Boolean).join(': ') || 'no reason given'
@@ -37,7 +37,7 @@ export function acmeUnavailable(why: string, options: { retryAfterSeconds?: numb
   return new BerthError('unavailable', 'acme_unavailable', message, options)
 }
 
-/** @param retryAfterSeconds from the authority; default an hour */
+/** @param retryAfterSeconds waiting time that the authority requires; default: an hour */
 export function acmeRateLimited(problem: Problem | undefined, retryAfterSeconds = 3600): BerthError {
   const message = `the certificate authority received too many requests: ${problemText(problem)}`
   return new BerthError('unavailable', 'acme_rate_limited', message, { retryAfterSeconds })
@@ -49,7 +49,7 @@ export function acmeTimeout(cause: unknown): BerthError {
 }
 
 /**
- * Reads Retry-After (RFC 9110, 10.2.3): seconds or a date.
+ * Parses Retry-After, which is a number of seconds or a date (RFC 9110, 10.2.3).
  * @returns seconds, at most a week; undefined: the header is missing
  */
 export function parseRetryAfter(text: unknown, nowMs = Date.now()): number | undefined {

@@ -1,11 +1,11 @@
 import { createHash, createPrivateKey, createPublicKey, generateKeyPairSync, sign } from 'node:crypto'
 import type { KeyObject } from 'node:crypto'
 
-/** The key of an account at a certificate authority: ECDSA P-256, which every ACME server accepts (RFC 8555, 6.2). */
+/** Key of an account at a certificate authority: ECDSA P-256, which all ACME servers accept (RFC 8555, 6.2). */
 export class AccountKey {
-  /** The public key, its members in the order that RFC 7638 hashes them in. */
+  /** Public key. Its members have the order in which RFC 7638 hashes them. */
   readonly jwk: Readonly<Record<'crv' | 'kty' | 'x' | 'y', string>>
-  /** RFC 7638: the second half of the answer to a challenge. */
+  /** Thumbprint of the key (RFC 7638), the second half of answers to challenges. */
   readonly thumbprint: string
 
   private constructor(readonly key: KeyObject) {
@@ -22,14 +22,14 @@ export class AccountKey {
     return new AccountKey(createPrivateKey(pem))
   }
 
-  /** PKCS #8. */
+  /** Private key as PKCS #8 in PEM. */
   toPem(): string {
     return this.key.export({ type: 'pkcs8', format: 'pem' }).toString()
   }
 
   /**
    * Signs a request as a flattened JWS (RFC 7515, 7.2.2).
-   * @param payload undefined: an empty one, of a POST that only reads (RFC 8555, 6.3)
+   * @param payload content; undefined: the request only reads (RFC 8555, 6.3)
    */
   sign(header: object, payload: object | undefined): string {
     const protectedPart = encode({ alg: 'ES256', ...header })

@@ -7,12 +7,12 @@ import { acmeRefused, acmeUnavailable, type Problem } from './errors.js'
 import type { AccountKey } from './jws.js'
 import { toAcmeError, type AcmeReply, type AcmeServer, type Signer } from './server.js'
 
-/** Methods to prove control of a name to the authority (RFC 8555, 8.3; RFC 8737). */
+/** Methods of proving control of a name to the authority (RFC 8555, 8.3; RFC 8737). */
 export type ChallengeMethod = 'http-01' | 'tls-alpn-01'
 
 export interface Challenge {
   readonly method: ChallengeMethod
-  /** Name or address that is being validated. */
+  /** Name or address that the authority validates. */
   readonly target: string
   readonly token: string
   readonly keyAuthorization: string
@@ -20,12 +20,12 @@ export interface Challenge {
 
 export interface AcmeOrder {
   readonly target: string
-  /** Address for mail from the authority; "": none. */
+  /** Address for mail of the authority. "": none. */
   readonly email: string
   readonly account: AccountKey
-  /** Tried one after another. */
+  /** Methods to try, in this order. */
   readonly methods: readonly ChallengeMethod[]
-  /** Makes the answer to a challenge reachable. An error that it throws is the reason why the method cannot be used. */
+  /** Makes the answer to a challenge available. If it throws, the method cannot be used. */
   present(challenge: Challenge): Promise<void>
 }
 
@@ -51,9 +51,9 @@ interface Authorization extends Resource {
 }
 
 /**
- * Obtains a certificate for a name or an address, by the first method that the authority accepts (RFC 8555, 7). The
- * caller has agreed to the authority's terms.
- * @throws {BerthError} one of `acmeCodes`; the error of `present` if no method could be tried
+ * Obtains a certificate for a name or address, with the first method that succeeds (RFC 8555, 7). The caller must have
+ * agreed to the terms of the authority.
+ * @throws {BerthError} one of `acmeCodes`, or the error of `present` if no method could be tried
  */
 export async function obtainCertificate(server: AcmeServer, order: AcmeOrder): Promise<KeyedChain> {
   const signer = await register(server, order)
@@ -69,7 +69,7 @@ export async function obtainCertificate(server: AcmeServer, order: AcmeOrder): P
   throw refused ?? acmeUnavailable('it offers no supported challenge')
 }
 
-/** True if another method may succeed: this one was refused, or could not be used here. */
+/** True if another method may succeed: this method was rejected, or cannot be used here. */
 function isOfMethod(error: unknown): error is BerthError {
   return error instanceof BerthError && error.kind === 'conflict'
 }
@@ -80,7 +80,7 @@ interface Attempt {
   readonly order: AcmeOrder
 }
 
-/** For a key with an existing account, the answer is that of a new account (RFC 8555, 7.3). */
+/** Creates an account, or finds the existing account of the key, which returns the same answer (RFC 8555, 7.3). */
 async function register(server: AcmeServer, { account, email }: AcmeOrder): Promise<Signer> {
   const { newAccount } = await server.directory()
   const contact = email === '' ? {} : { contact: [`mailto:${email}`] }
@@ -103,14 +103,14 @@ async function obtainBy(method: ChallengeMethod, attempt: Attempt): Promise<Keye
   return { chainPem: readChain(body), keyPem }
 }
 
-/** Retains only the certificates. @throws {BerthError} `acme_unavailable` */
+/** Extracts the certificates from a body. @throws {BerthError} `acme_unavailable` */
 function readChain(body: unknown): string {
   const pem = typeof body === 'string' ? parseChain(body).map(String).join('') : ''
   if (pem === '') throw acmeUnavailable('it sent no certificate')
   return pem
 }
 
-/** Addresses get certificates for only a few days, with a separate profile. */
+/** Body of an order. Addresses have a separate profile, whose certificates are valid for only a few days. */
 function orderFor(target: string, profiles: Readonly<Record<string, unknown>> = {}): object {
   const isAddress = isIP(target) !== 0
   const profile = isAddress && Object.hasOwn(profiles, 'shortlived') ? { profile: 'shortlived' } : {}
@@ -133,8 +133,8 @@ async function authorize(url: string, method: ChallengeMethod, attempt: Attempt)
 const [firstPauseMs, lastPauseMs] = [250, 5000]
 
 /**
- * Polls until the state is the desired one.
- * @throws {BerthError} `acme_refused` once it is invalid
+ * Reads a resource repeatedly until it has the desired state.
+ * @throws {BerthError} `acme_refused` if its state becomes invalid
  */
 async function poll<Body extends Resource>(
   { server, signer }: Attempt,
@@ -153,7 +153,7 @@ async function poll<Body extends Resource>(
   }
 }
 
-/** An order has its own problem; that of an authorization is with the failed challenge. */
+/** Problem of an order or an authorization. For an authorization it is part of the failed challenge. */
 function problemOf(body: Resource & { readonly challenges?: readonly Resource[] }): Problem | undefined {
   return body.error ?? body.challenges?.find(({ error }) => error !== undefined)?.error
 }

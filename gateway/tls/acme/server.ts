@@ -14,15 +14,15 @@ import {
 import type { AccountKey } from './jws.js'
 
 export interface AcmeServerOptions {
-  /** URL of the directory. */
+  /** URL of the server's directory. */
   readonly directory: string
-  /** PEM of certificates that are trusted in addition to the usual ones. "": none. */
+  /** PEM certificates that are trusted in addition to the usual authorities. "": none. */
   readonly caPem: string
-  /** Aborts all requests. */
+  /** Signal that aborts all requests. */
   readonly signal: AbortSignal
 }
 
-/** URLs of the server's resources (RFC 8555, 7.1.1). */
+/** URLs of the resources of an ACME server (RFC 8555, 7.1.1). */
 export interface Directory {
   readonly newNonce: string
   readonly newAccount: string
@@ -32,12 +32,12 @@ export interface Directory {
 
 export interface AcmeReply<Body> {
   readonly body: Body
-  /** URL of the created account or order. "": none. */
+  /** URL of a new account or order. "": none. */
   readonly location: string
   readonly retryAfterSeconds: number | undefined
 }
 
-/** The signer: an account by its URL, or its key while it has no URL. */
+/** Signer of a request. It is identified by the URL of its account, or by its key if it has no account yet. */
 export interface Signer {
   readonly key: AccountKey
   readonly accountUrl?: string
@@ -49,12 +49,12 @@ interface Raw {
   readonly text: string
 }
 
-/** A server may refuse any nonce; that many refusals in a row are an error. */
+/** Number of rejected nonces in a row after which a request fails. Servers may reject any nonce. */
 const nonceAttempts = 10
 const requestMs = 20_000
 const maxReplyBytes = 1_048_576
 
-/** One ACME server: its directory, nonces and signed requests (RFC 8555, 6). */
+/** An ACME server: its directory, nonces and signed requests (RFC 8555, 6). */
 export class AcmeServer {
   readonly #client: OutboundClient
   #directory: Directory | undefined
@@ -74,7 +74,7 @@ export class AcmeServer {
     this.#client.close()
   }
 
-  /** @throws {BerthError} `acme_unavailable`, `acme_timeout` */
+  /** URLs of the server's resources. @throws {BerthError} `acme_unavailable`, `acme_timeout` */
   async directory(): Promise<Directory> {
     if (this.#directory !== undefined) return this.#directory
     const raw = await this.#send(this.options.directory, { method: 'GET' })
@@ -87,8 +87,8 @@ export class AcmeServer {
   }
 
   /**
-   * Sends a signed request; a request with a refused nonce is sent again with another one.
-   * @param payload undefined: only reads
+   * Sends a signed request. If the server rejects the nonce, the request is sent again with another one.
+   * @param payload content; undefined: the request only reads
    * @throws {BerthError} one of `acmeCodes`
    */
   async post<Body>(url: string, payload: object | undefined, signer: Signer): Promise<AcmeReply<Body>> {
@@ -131,7 +131,7 @@ export class AcmeServer {
   }
 }
 
-/** Converts an error of a request or a wait. */
+/** Converts an error of a request or of a wait. */
 export function toAcmeError(cause: unknown, signal: AbortSignal): BerthError {
   if (cause instanceof BerthError) return cause
   if (signal.aborted) return acmeTimeout(cause)
