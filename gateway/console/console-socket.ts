@@ -8,17 +8,18 @@ import type { ClientFrame } from './frames.js'
 import { InputRate } from './input-rate.js'
 import type { ConsoleVoice } from './voice.js'
 
-/** Most input in flight to the guest. */
+/** Maximum number of bytes of input that the guest has not accepted yet. */
 const inputWindowBytes = 256 * 1024
-/** More output than this waiting for a client pauses the stream; it continues below the second limit. */
+/** Above `fullBytes` of output that waits for the client, the stream is paused, until less than `drainedBytes` wait. */
 const fullBytes = 1024 * 1024
 const drainedBytes = 256 * 1024
 const openTimeoutMs = 15_000
-/** A client that does not answer a ping for this long is disconnected. */
+/** Interval of pings in ms. A client that does not answer a ping until the next one is disconnected. */
 const pingEveryMs = 25_000
 const stalledInputMs = 60_000
 /**
- * Minimum cost of a frame in the input rate: of any frame, and of a size change, which programs in the guest receive.
+ * Minimum costs in the input rate: of any frame, and of a change of size, about which programs in the guest are
+ * notified.
  */
 const frameCostBytes = 32
 const resizeCostBytes = 1024
@@ -29,23 +30,23 @@ export interface ConsoleSocketParts {
   readonly start: ConsoleStart
   readonly voice: ConsoleVoice
   readFrame(data: Buffer, isBinary: boolean): ClientFrame
-  /** Called when the guest's side is ready. */
+  /** Called when the console is open in the guest. */
   onReady(): void
-  /** Called once. */
+  /** Called once when the socket has ended. */
   onEnd(ending: ConsoleEnding): void
 }
 
-/** One client's socket on one side, the stream to its guest's console on the other. */
+/** Connects the socket of a client with the stream of a console in its guest. */
 export class ConsoleSocket {
   readonly openedAtMs = performance.now()
   /** Time of the client's last input for the guest. */
   lastInputMs = performance.now()
-  /** Bytes in both directions. */
+  /** Number of bytes in both directions. */
   readonly passed = { in: 0, out: 0 }
   #state: 'opening' | 'open' | 'ended' = 'opening'
-  /** Offset of the output at which this socket began. */
+  /** Offset in the console's output at which this socket began. */
   #base = 0
-  /** Bytes of output: sent to the client, written to its connection, and acknowledged by it. */
+  /** Bytes of output that were sent to the client, written to its connection, and acknowledged by it. */
   #sent = 0
   #written = 0
   #acknowledged = 0
@@ -67,7 +68,7 @@ export class ConsoleSocket {
     socket.on('pong', () => (this.#isAlive = true))
     socket.on('error', () => undefined) // `close` follows
     socket.on('close', (code) => this.#left(code))
-    socket.pause() // until the guest's side is ready
+    socket.pause() // until the console is open in the guest
     this.#stream = parts.openStream({
       onMessage: (message) => this.#show(message),
       onEnd: (error) => this.#failed(error),
@@ -76,12 +77,12 @@ export class ConsoleSocket {
     this.#ask({ $case: 'start', value: start })
   }
 
-  /** True once it has ended. */
+  /** True if the socket has ended. */
   get hasEnded(): boolean {
     return this.#state === 'ended'
   }
 
-  /** Ends the socket for the client. The guest's side stays for a while if it can be resumed and `keep` is true. */
+  /** Ends the socket. If `keep` is true, a console that can be resumed continues in the guest for a while. */
   end(ending: ConsoleEnding, keep = false): void {
     if (this.#state === 'ended') return
     this.#state = 'ended'
@@ -99,7 +100,7 @@ export class ConsoleSocket {
     this.parts.onEnd(ending)
   }
 
-  /** Pings the client periodically, and disconnects one that does not answer. */
+  /** Pings the client from time to time, and disconnects a client that does not answer. */
   look(nowMs: number): void {
     if (this.#pausedAtMs !== undefined) {
       if (nowMs - this.#pausedAtMs > stalledInputMs) this.end(endings.silent)
@@ -152,7 +153,7 @@ export class ConsoleSocket {
     if (socket.bufferedAmount > fullBytes) stream.pause()
   }
 
-  /** Reports to the agent the output that the client has received; the agent sends more only after that. */
+  /** Reports to the agent how much output the client has received. The agent sends more only after that. */
   #report(): void {
     if (this.#state !== 'open') return
     const received = this.parts.voice.acknowledges ? Math.min(this.#acknowledged, this.#written) : this.#written
@@ -172,7 +173,7 @@ export class ConsoleSocket {
     if (frame.type === 'input') this.#input(frame.bytes)
   }
 
-  /** Every frame has a minimum cost, so that empty frames are limited too. */
+  /** Counts input. Each frame has a minimum cost, so that empty frames are limited, too. */
   #count(bytes: number): void {
     const waitMs = this.#rate.take(Math.max(bytes, frameCostBytes), performance.now())
     if (waitMs > 0) this.#pauseFor(waitMs)
@@ -219,7 +220,7 @@ export class ConsoleSocket {
     this.parts.socket.resume()
   }
 
-  /** The code 1000 means that the client ends the console; after any other code it may return. */
+  /** Handles the end of the connection. With code 1000 the client ends the console. With other codes it may return. */
   #left(code: number): void {
     this.end(endings.closed, code !== 1000)
   }

@@ -1,13 +1,13 @@
 import { expect } from 'chai'
 import { Consoles, type ConsoleHolder } from './consoles.js'
 
-/** A name such as `key:1/2` is a key that `key:1` created; administrators are unlimited. */
+/** Creates a caller. `key:1/2` is a key that `key:1` created; administrators are unlimited. */
 const callerOf = (principal: string) => {
   const isAdmin = principal.startsWith('admin')
   return { kind: 'session', root: principal.replace(/\/.*/, ''), accountKind: isAdmin ? 'admin' : 'sub_user' }
 }
 
-/** A caller's console to a guest. */
+/** A console of this caller to this guest. */
 const holder = (principal: string, guestUuid: string): ConsoleHolder =>
   ({
     grant: { kind: 'ssh', guestUuid, principal, credential: principal },

@@ -14,22 +14,22 @@ import { endings, type ConsoleEnding } from './endings.js'
 import type { Grant } from './tickets.js'
 import { planTime } from './time-limits.js'
 
-/** Consoles of one caller for one guest at a time. */
+/** Maximum number of consoles that a caller may have open to one guest. */
 const mostOfCaller = 5
-/** Consoles that may be open at a time. */
+/** Limits of consoles that are open at a time: for one guest, and for this gateway. */
 const guestRoom: Room = { most: 10, perShare: 5, reserve: 2 }
 const gatewayRoom: Room = { most: 500, perShare: 100, reserve: 50 }
 const lookEveryMs = 1000
 
-/** The holder of a console, and its grant. */
+/** The holder of a console, and the rights of its ticket. */
 export interface ConsoleHolder {
   readonly grant: Grant
   readonly caller: Principal
-  /** Source of the socket. */
+  /** Addresses and headers of the socket's request. */
   readonly origin: Origin
   readonly address: string
   readonly requestId: string
-  /** `shell`, `serial` or `vnc`. */
+  /** Kind of console: `shell`, `serial` or `vnc`. */
   readonly mode: string
 }
 
@@ -47,8 +47,8 @@ export interface ConsolesParts {
 }
 
 /**
- * The open consoles of this gateway. Every second it checks whether each may stay open: its credential, its rights, its
- * guest, the access policy, and its idle time.
+ * The open consoles of this gateway. Every second each console is checked: its credential, its rights, its guest, the
+ * access policy, and its idle time.
  */
 export class Consoles {
   readonly #entries = new Set<Entry>()
@@ -62,8 +62,8 @@ export class Consoles {
   }
 
   /**
-   * Counts a console that is about to be opened.
-   * @returns a function that sets its socket, and one that ends the count
+   * Counts a console that will be opened.
+   * @returns a function that stores its socket, and a function that ends the count
    * @throws {BerthError} `too_many_consoles`
    */
   enter(holder: ConsoleHolder): { opened: (socket: ConsoleSocket) => void; leave: () => void } {
@@ -84,7 +84,7 @@ export class Consoles {
   }
 
   /**
-   * Checks that the caller of a grant still has the right, and that the guest can have a console.
+   * Checks that the caller of a ticket still has its rights, and that the guest can have a console.
    * @throws {BerthError} `unauthorized`, `not_found`, `invalid_state`, `policy_blocked`, `store_unavailable`
    */
   async check(grant: Grant): Promise<{ caller: Principal; guest: GuestView }> {
@@ -96,7 +96,7 @@ export class Consoles {
     return { caller, guest }
   }
 
-  /** Ends all; those that can be resumed stay at their hosts for a while. */
+  /** Ends all consoles. Those that can be resumed continue on their hosts for a while. */
   closeAll(): void {
     for (const { socket } of [...this.#entries]) socket?.end(endings.leaving, true)
   }
@@ -139,7 +139,7 @@ export class Consoles {
       const caller = await this.parts.grants.find(grant.credential)
       return caller && mayUse(caller, grant) ? undefined : endings.revoked
     } catch (error) {
-      // While the store is down, no change is known; the next check after that finds it.
+      // While the store is down, changes are not known. A later check finds them.
       if (error instanceof BerthError && error.code === 'store_unavailable') return undefined
       throw error
     }
@@ -154,7 +154,7 @@ export class Consoles {
   }
 }
 
-/** The scope that a console requires. */
+/** The scope that a kind of console requires. */
 export function scopeOf(kind: Grant['kind']): string {
   return `terminal:${kind}`
 }
@@ -163,7 +163,7 @@ export function invalidTicket(): BerthError {
   return new BerthError('unauthenticated', 'unauthorized', 'a valid ticket for this container is required')
 }
 
-/** @throws {BerthError} `invalid_state`, `policy_blocked`, `host_offline` */
+/** Checks that the guest can have a console. @throws {BerthError} `invalid_state`, `policy_blocked`, `host_offline` */
 export function checkGuest(guest: GuestView): void {
   if (!guest.online) throw new BerthError('unavailable', 'host_offline', 'the host is not connected')
   const refusal = findRefusal(guest)
@@ -174,9 +174,7 @@ function mayUse(caller: Principal, { kind, guestUuid, principal }: Grant): boole
   return caller.ref === principal && coversScope(caller.scopes, scopeOf(kind)) && maySee(caller, guestUuid)
 }
 
-/**
- * The reason why the guest cannot have a console; undefined: it can, or its host is offline and the reason is unknown.
- */
+/** The reason why a guest cannot have a console. `undefined`: it can, or its host is offline. */
 function findRefusal(guest: GuestView): BerthError | undefined {
   if (guest.guest.policyBlocked)
     return new BerthError('forbidden', 'policy_blocked', `the container is blocked: ${guest.guest.policyReason}`)

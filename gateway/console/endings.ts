@@ -1,7 +1,7 @@
-/** The end of a console: code and reason of the WebSocket's close frame. */
+/** How a console ends: code and reason in the close frame of its WebSocket. */
 export interface ConsoleEnding {
   readonly code: number
-  /** A machine-readable reason; at most 123 bytes. */
+  /** Reason for programs, at most 123 bytes. */
   readonly reason: string
 }
 
@@ -28,7 +28,7 @@ export const endings = {
   tooMany: ending(4429, 'too_many'),
 } as const satisfies Record<string, ConsoleEnding>
 
-/** The ending for the reason that an agent reports. */
+/** Converts the reason that an agent reports for the end of a console. */
 export function endingOfExit(reason: string): ConsoleEnding {
   if (reason === 'ended') return endings.ended
   if (reason === 'guest_stopped') return endings.notRunning
@@ -51,7 +51,7 @@ const byCode: Readonly<Record<string, ConsoleEnding>> = {
   store_unavailable: ending(1011, 'store_unavailable'),
 }
 
-/** The ending for the code of an error that prevents a console from being opened. */
+/** Converts the code of an error that prevents a console from being opened. */
 export function endingOfError(code: string): ConsoleEnding {
   return byCode[code] ?? endings.failed
 }

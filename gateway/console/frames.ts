@@ -1,8 +1,8 @@
-/** A parsed frame of a client. */
+/** A frame of a client after it was parsed. */
 export type ClientFrame =
   | { readonly type: 'input'; readonly bytes: Buffer }
   | { readonly type: 'resize'; readonly columns: number; readonly rows: number }
-  /** Bytes of output that it has received on this socket. */
+  /** Number of bytes of output that the client has received on this socket. */
   | { readonly type: 'ack'; readonly bytes: number }
   | { readonly type: 'close' }
   | { readonly type: 'nothing' }
@@ -11,7 +11,7 @@ export type ClientFrame =
 const inputTypes: readonly unknown[] = ['input', 'stdin', 'data']
 
 /**
- * Reads a frame of a client of `berth.console.v1`: bytes are input, text is one of its messages and nothing else.
+ * Parses a frame of a client with the protocol `berth.console.v1`: binary frames are input, text frames are messages.
  */
 export function readOwnFrame(data: Buffer, isBinary: boolean): ClientFrame {
   if (isBinary) return { type: 'input', bytes: data }
@@ -24,10 +24,7 @@ export function readOwnFrame(data: Buffer, isBinary: boolean): ClientFrame {
   return { type: message?.['type'] === 'close' ? 'close' : 'bad' }
 }
 
-/**
- * Reads a frame of any other client of a terminal, in the forms that such clients send: text that is not a message is
- * input.
- */
+/** Parses a frame of another client of a terminal. Text that is not a message is input. */
 export function readTerminalFrame(data: Buffer, isBinary: boolean): ClientFrame {
   if (isBinary) return { type: 'input', bytes: data }
   const message = parseObject(data.toString())
@@ -37,7 +34,7 @@ export function readTerminalFrame(data: Buffer, isBinary: boolean): ClientFrame 
   return { type: 'input', bytes: data }
 }
 
-/** Reads a frame of any other client of a screen, which is always RFB. */
+/** Parses a frame of another client of a screen. All frames are input in the protocol RFB. */
 export function readScreenFrame(data: Buffer): ClientFrame {
   return { type: 'input', bytes: data }
 }
@@ -57,6 +54,6 @@ function parseObject(text: string): Record<string, unknown> | undefined {
   try {
     return JSON.parse(text) as Record<string, unknown>
   } catch {
-    return undefined // typed text
+    return undefined // the text was typed by the user
   }
 }

@@ -1,8 +1,8 @@
-/** Bytes per second that a client may send, and its burst after a pause. */
+/** Bytes per second that a client may send, and the size of a burst after a pause. */
 const bytesPerSecond = 64 * 1024
 const burstBytes = 1024 * 1024
 
-/** Limits the input of a client: a token bucket. */
+/** Limits the input of a client with a token bucket. */
 export class InputRate {
   #tokens = burstBytes
   #filledAtMs: number
@@ -11,7 +11,7 @@ export class InputRate {
     this.#filledAtMs = nowMs
   }
 
-  /** Counts input. @returns ms for which reading must pause; 0: no pause */
+  /** Counts input. @returns time in ms for which reading must pause; 0: no pause */
   take(bytes: number, nowMs: number): number {
     const gained = ((nowMs - this.#filledAtMs) / 1000) * bytesPerSecond
     this.#filledAtMs = nowMs

@@ -1,19 +1,19 @@
-/** The parameters of a client's request for a console, without its identity. */
+/** Parameters of a client's request for a console, except for its identity. */
 export interface ConsoleOffer {
   readonly kind: 'ssh' | 'vnc'
-  /** How the client names the container: id, uuid or name. */
+  /** Id, uuid or name of the container. */
   readonly container: string
-  /** undefined: none, or two that differ. */
+  /** The ticket. `undefined`: there is none, or there are two different ones. */
   readonly ticket: string | undefined
   readonly mode: 'shell' | 'serial' | 'vnc'
-  /** True if it uses `berth.console.v1`. */
+  /** True if the client uses the protocol `berth.console.v1`. */
   readonly isOwn: boolean
-  /** The one subprotocol to answer; undefined: none was offered. */
+  /** The subprotocol to use. `undefined`: the client has offered none. */
   readonly protocol: string | undefined
   readonly size: { readonly columns: number; readonly rows: number }
-  /** Id of a console to resume; empty: a new one. */
+  /** Id of the console to resume. Empty: a new console is opened. */
   readonly resume: string
-  /** Offset of the output that the client has already received. */
+  /** Offset up to which the client has already received the output. */
   readonly received: number | undefined
 }
 
@@ -23,15 +23,15 @@ const consolePath = /^\/api(?:\/v1)?\/(ssh|vnc)$/
 const ticketProtocol = /^(?:[A-Za-z0-9-]+-)?ticket\.([A-Za-z0-9_-]{1,128})$/
 const ticketText = /^[A-Za-z0-9_-]{1,128}$/
 
-/** @param path without the query */
+/** @param path path of a URL without the query */
 export function isConsolePath(path: string): boolean {
   return consolePath.test(path)
 }
 
 /**
- * Parses a request for a console socket.
- * @param protocols the header Sec-WebSocket-Protocol
- * @returns undefined if a part of it is malformed
+ * Parses a request for a console.
+ * @param protocols value of the header Sec-WebSocket-Protocol
+ * @returns undefined if the request is malformed
  */
 export function readOffer(url: URL, protocols: string | undefined): ConsoleOffer | undefined {
   const { searchParams: query } = url
@@ -65,13 +65,13 @@ function readResume(resume: string, received: string): Pick<ConsoleOffer, 'resum
   return { resume, received: received === '' ? undefined : Number(received) }
 }
 
-/** A browser fails unless the answer contains exactly one of the offered protocols. */
+/** Selects one of the offered protocols. Browsers require exactly one in the answer. */
 function chooseProtocol(offered: readonly string[]): string | undefined {
   const known = [ownProtocol, 'binary'].find((name) => offered.includes(name))
   return known ?? offered.find((name) => ticketProtocol.test(name))
 }
 
-/** Some clients send it in both places. */
+/** Reads the ticket from protocols and query. Some clients send it in both. */
 function readTicket(offered: readonly string[], inQuery: string): string | undefined {
   const found = new Set(offered.flatMap((name) => ticketProtocol.exec(name)?.[1] ?? []))
   if (inQuery !== '') found.add(inQuery)
@@ -84,7 +84,7 @@ function readSize(columns: string, rows: string): ConsoleOffer['size'] | undefin
   return wide === undefined || high === undefined ? undefined : { columns: wide, rows: high }
 }
 
-/** 1 to 1000; undefined: not such a number. */
+/** Parses a number from 1 to 1000. `undefined`: the text is invalid. @param otherwise result for empty text */
 function readCount(text: string, otherwise: number): number | undefined {
   if (text === '') return otherwise
   const count = /^\d{1,4}$/.test(text) ? Number(text) : 0

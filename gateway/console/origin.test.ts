@@ -13,7 +13,7 @@ describe('the origin check of consoles', () => {
     ['http://[2001:db8::1]:8080', '[2001:db8::1]:8080', 'http', true],
     ['https://panel.example', 'berth.example', 'http', true],
     ['http://127.0.0.1:9000', '127.0.0.1:8080', 'http', true],
-    // another port, another scheme, a name with the same beginning or end
+    // The page has another port, another scheme, or a host name with the same beginning or end.
     ['http://berth.example:8081', 'berth.example:8080', 'http', false],
     ['http://berth.example', 'berth.example:8080', 'http', false],
     ['https://berth.example:8080', 'berth.example:8080', 'http', false],
@@ -22,14 +22,14 @@ describe('the origin check of consoles', () => {
     ['https://evil-panel.example', 'berth.example', 'http', false],
     ['https://panel.example/', 'berth.example', 'http', false],
     ['https://panel.example:443', 'berth.example', 'http', false],
-    // none, null, userinfo, lists
+    // The origin is absent, null, contains a user name, or is a list.
     [undefined, 'berth.example', 'http', false],
     ['null', 'berth.example', 'http', false],
     ['', 'berth.example', 'http', false],
     ['http://berth.example@evil.example', 'berth.example', 'http', false],
     ['http://evil.example@berth.example', 'berth.example', 'http', false],
     ['http://berth.example, http://evil.example', 'berth.example', 'http', false],
-    // an invalid host
+    // The Host header is invalid.
     ['http://a@b', 'a@b', 'http', false],
     ['http://a/b', 'a/b', 'http', false],
     ['http://', '', 'http', false],

@@ -1,8 +1,8 @@
 export interface PageOrigin {
-  /** Headers of the request. */
+  /** Values of the Origin and Host headers. */
   readonly origin: string | undefined
   readonly host: string | undefined
-  /** Scheme between the client and this server, or the proxy in front of it. */
+  /** Scheme that the client uses, possibly to a proxy in front of this server. */
   readonly scheme: 'http' | 'https'
 }
 
@@ -10,9 +10,9 @@ const hostForm = /^([a-z0-9.-]{1,253}|\[[0-9a-f:.]{2,45}\])(?::(\d{1,5}))?$/
 const usualPort = { http: '80', https: '443' } as const
 
 /**
- * True if a page may open a console: a page of this server, or of an origin in the list. Texts are compared as a whole,
- * so that no similar text matches; a client that is not a page must name an origin, too.
- * @param allowed as `https://panel.example`
+ * True if a page may open a console: a page of this server, or of an allowed origin. Origins are compared as complete
+ * texts, so that similar ones do not match. Clients that are not pages must send an origin, too.
+ * @param allowed origins like `https://panel.example`
  */
 export function mayOpen({ origin, host, scheme }: PageOrigin, allowed: readonly string[]): boolean {
   if (origin === undefined || host === undefined) return false
@@ -22,7 +22,7 @@ export function mayOpen({ origin, host, scheme }: PageOrigin, allowed: readonly 
   return page === own || allowed.includes(page)
 }
 
-/** The origin as a browser writes it; undefined: the host name is malformed. */
+/** Origin of this server in the form that browsers use. `undefined`: the host name is invalid. */
 function ownOrigin(host: string, scheme: PageOrigin['scheme']): string | undefined {
   const [, name, port] = hostForm.exec(host) ?? []
   if (name === undefined) return undefined

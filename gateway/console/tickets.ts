@@ -4,36 +4,39 @@ import { perMinute, RateLimit, rateLimited } from '../../shared/rate-limit.js'
 import type { Store } from '../store/store.js'
 import { steadyClock } from '../../shared/steady-clock.js'
 
-/** The rights of a ticket. */
+/** The rights that a ticket gives. */
 export interface Grant {
   readonly kind: 'ssh' | 'vnc'
   readonly guestUuid: string
-  /** Its caller, as `Principal.ref`. */
+  /** `Principal.ref` of the caller who requested the ticket. */
   readonly principal: string
-  /** The credential that created it: see `credentialOf`. */
+  /** Credential with which the ticket was requested, see `credentialOf`. */
   readonly credential: string
 }
 
 interface ConsoleTicket extends Grant {
-  /** ms since 1970. */
+  /** Time in ms since 1970 when the ticket expires. */
   readonly expiresAtMs: number
 }
 
 export const ticketSeconds = 60
-/** For each container, since one key may request consoles of all customers. */
+/** Maximum number of tickets per minute of a caller, for each container. A key may serve many customers. */
 export const ticketsPerMinute = 10
 
-/** Tickets for one console each, which last a minute; the store has only their digests. */
+/** Tickets for consoles. A ticket is valid once, for a minute. The store contains only digests of tickets. */
 export class ConsoleTickets {
   readonly #limit = new RateLimit(perMinute(ticketsPerMinute))
 
-  /** @param now ms since 1970 */
+  /** @param now returns the present time in ms since 1970 */
   constructor(
     private readonly store: Store,
     private readonly now: () => number = steadyClock.now,
   ) {}
 
-  /** @param share the caller it counts for, see `Holding`. @throws {BerthError} `rate_limited`, `store_unavailable` */
+  /**
+   * Creates a ticket.
+   * @param share caller whose limit applies, see `Holding` @throws {BerthError} `rate_limited`, `store_unavailable`
+   */
   async issue(grant: Grant, share = grant.principal): Promise<string> {
     const waitMs = this.#limit.take(`${share} ${grant.guestUuid}`)
     if (waitMs > 0)
@@ -49,8 +52,8 @@ export class ConsoleTickets {
   }
 
   /**
-   * Uses up a ticket.
-   * @returns undefined if there is no such ticket of this kind
+   * Uses a ticket, which then becomes invalid.
+   * @returns undefined if there is no ticket of this kind
    * @throws {BerthError} `store_unavailable`
    */
   async redeem(ticket: string, kind: Grant['kind']): Promise<Grant | undefined> {

@@ -5,21 +5,21 @@ const longestMs = 12 * 3_600_000
 const idleMs = { ssh: 30 * 60_000, vnc: 60 * 60_000 } as const
 const warnBeforeMs = 60_000
 
-/** Times of an open console, all as `performance.now()`. */
+/** Times of an open console from `performance.now()`. */
 export interface OpenTimes {
   readonly kind: Grant['kind']
   readonly openedAtMs: number
   readonly lastInputMs: number
 }
 
-/** The action that the elapsed time requires. */
+/** The action that is due. */
 export type TimeStep =
   | { readonly do: 'nothing' }
-  /** It ends in that many seconds without input. */
+  /** The console will end after this number of seconds without input. */
   | { readonly do: 'warn'; readonly seconds: number }
   | { readonly do: 'end'; readonly ending: ConsoleEnding }
 
-/** Consoles end after a long time without input, with a warning before, and in any case after twelve hours. */
+/** Consoles end after a long time without input, following a warning, and in any case after twelve hours. */
 export function planTime({ kind, openedAtMs, lastInputMs }: OpenTimes, nowMs: number): TimeStep {
   const leftMs = idleMs[kind] - (nowMs - lastInputMs)
   if (nowMs - openedAtMs > longestMs) return { do: 'end', ending: endings.tooLong }

@@ -36,7 +36,7 @@ export interface ConsoleUpgradeParts {
   readonly log: Logger
 }
 
-/** A request for a socket, and its connection. */
+/** A request for a WebSocket, and its connection. */
 interface UpgradeRequest {
   readonly request: IncomingMessage
   readonly connection: Duplex
@@ -47,9 +47,9 @@ interface UpgradeRequest {
 const maxFrameBytes = 64 * 1024
 
 /**
- * Answers requests for WebSockets to consoles. Errors that a page must not learn about, or cannot cause, are refused
- * before the upgrade; clients of `berth.console.v1` receive all others as a close code, since a browser does not show
- * them an HTTP status.
+ * Answers requests for WebSockets of consoles. Errors that pages must not see, or cannot cause, are answered before the
+ * upgrade. Clients of `berth.console.v1` get all other errors as a close code, because browsers do not show an HTTP
+ * status.
  */
 export class ConsoleUpgrades {
   readonly #server = new WebSocketServer({
@@ -63,7 +63,7 @@ export class ConsoleUpgrades {
 
   constructor(private readonly parts: ConsoleUpgradeParts) {}
 
-  /** True if the request is for a console. */
+  /** True if the request asks for a console. */
   matches({ method, url, headers }: IncomingMessage): boolean {
     if (method !== 'GET' || headers.upgrade?.toLowerCase() !== 'websocket') return false
     return isConsolePath(collapseSlashes(url ?? '').split('?', 1)[0] ?? '')
@@ -89,7 +89,7 @@ export class ConsoleUpgrades {
     }
   }
 
-  /** @throws {BerthError} `origin_not_allowed` */
+  /** Checks the origin of the page. @throws {BerthError} `origin_not_allowed` */
   #checkOrigin({ request, exchange }: UpgradeRequest): void {
     const { settings } = this.parts
     const { origin, host } = request.headers
@@ -120,7 +120,7 @@ export class ConsoleUpgrades {
     }
   }
 
-  /** @throws {BerthError} `unauthorized` */
+  /** Exchanges the ticket for its rights. @throws {BerthError} `unauthorized` */
   async #redeem({ ticket, kind, container }: ConsoleOffer, { request, exchange }: UpgradeRequest): Promise<Grant> {
     const { tickets, access, fleet } = this.parts
     const grant = ticket === undefined ? undefined : await tickets.redeem(ticket, kind)
@@ -130,7 +130,7 @@ export class ConsoleUpgrades {
     return grant
   }
 
-  /** The audit entry is durable before anything is opened. */
+  /** Opens the console after the audit entry has been stored. */
   async #serve(
     asked: UpgradeRequest,
     offer: ConsoleOffer,
@@ -152,7 +152,7 @@ export class ConsoleUpgrades {
         })
         place.opened(open)
       })
-      if (!isUpgraded) throw badHandshake() // or the client has disconnected
+      if (!isUpgraded) throw badHandshake() // the client may have disconnected
     } catch (error) {
       place.leave()
       void audited?.(false, toBerthError(error, 'open a console').code)
@@ -219,7 +219,7 @@ export class ConsoleUpgrades {
     }
   }
 
-  /** @returns whether there is a socket; false if `ws` refuses the handshake or the client has disconnected */
+  /** Upgrades the connection. @returns false if `ws` rejects the handshake or the client has disconnected */
   #upgrade(
     { request, connection, head }: UpgradeRequest,
     { protocol }: ConsoleOffer,
@@ -236,7 +236,7 @@ export class ConsoleUpgrades {
 
   #refuse({ request, connection, exchange }: UpgradeRequest, error: unknown): void {
     this.#note({ request, exchange }, error)
-    if (connection.writableEnded) return // `ws` has answered, and closes it
+    if (connection.writableEnded) return // `ws` has answered and closes the connection
     if (!connection.writable) return void connection.destroy()
     const { status, headers, body } = errorReply(error, exchange.requestId)
     const lines = {
@@ -271,10 +271,7 @@ export class ConsoleUpgrades {
   }
 }
 
-/**
- * Refuses what `ws` would refuse, before a ticket is used up.
- * @throws {BerthError} `invalid_request`
- */
+/** Rejects a handshake that `ws` would reject, before the ticket is used. @throws {BerthError} `invalid_request` */
 function checkHandshake({ headers }: IncomingMessage): void {
   const version = headers['sec-websocket-version'] ?? ''
   const isKey = /^[+/0-9A-Za-z]{22}==$/.test(headers['sec-websocket-key'] ?? '')

@@ -4,20 +4,20 @@ import type { ConsoleEnding } from './endings.js'
 export interface OpenedConsole {
   readonly resume: string
   readonly resumed: boolean
-  /** Bytes of the following output that were sent before: the terminal must not answer their queries again. */
+  /** Number of following bytes that were sent before. A terminal must not answer their queries again. */
   readonly replay: number
   readonly offset: number
 }
 
-/** The messages to a client in addition to the guest's output. */
+/** Sends messages to a client in addition to the guest's output. */
 export interface ConsoleVoice {
-  /** True if the client acknowledges received output. */
+  /** True if the client acknowledges the output that it has received. */
   readonly acknowledges: boolean
   connecting(socket: WebSocket): void
   ready(socket: WebSocket, opened: OpenedConsole): void
-  /** The console could not be opened. */
+  /** Reports that the console could not be opened. */
   failed(socket: WebSocket, message: string): void
-  /** The console ends soon unless there is input. */
+  /** Warns that the console will end soon without input. */
   warn(socket: WebSocket, ending: ConsoleEnding, seconds: number): void
   closing(socket: WebSocket, ending: ConsoleEnding): void
 }
@@ -29,7 +29,7 @@ const say = (socket: WebSocket, text: string): void => {
 const status = (socket: WebSocket, state: string, more: object = {}): void =>
   say(socket, JSON.stringify({ type: 'status', state, ...more }))
 
-/** `berth.console.v1`. */
+/** Messages for clients with the protocol `berth.console.v1`. */
 export const ownVoice: ConsoleVoice = {
   acknowledges: true,
   connecting: (socket) => status(socket, 'connecting'),
@@ -42,7 +42,7 @@ export const ownVoice: ConsoleVoice = {
 
 const nothing = (): void => undefined
 
-/** Lines of text that clients of terminals wait for before they send Enter. */
+/** Messages for other clients of terminals: lines of text, for which clients wait before they send Enter. */
 export const terminalVoice: ConsoleVoice = {
   acknowledges: false,
   connecting: (socket) => say(socket, 'Connecting...\r\n'),
@@ -52,7 +52,7 @@ export const terminalVoice: ConsoleVoice = {
   closing: nothing,
 }
 
-/** No messages: a client of a screen receives only RFB. */
+/** Sends no messages, because clients of screens only understand RFB. */
 export const screenVoice: ConsoleVoice = {
   acknowledges: false,
   connecting: nothing,

@@ -3,7 +3,7 @@ import { coversScope } from '../access/scopes.js'
 import type { FleetView } from '../fleet/contract.js'
 import { eventKinds, kindOf, type EventContent, type EventKind } from './event.js'
 
-/** The scope that permits reading a kind elsewhere, and whether sub-users may read it. */
+/** Scope with which a caller may read a kind of data, and whether sub-users may read it. */
 const rules: Readonly<Record<EventKind, { readonly scope: string; readonly subUsers: boolean }>> = {
   guest: { scope: 'container:read', subUsers: true },
   task: { scope: 'task:read', subUsers: true },
@@ -12,13 +12,13 @@ const rules: Readonly<Record<EventKind, { readonly scope: string; readonly subUs
   alert: { scope: 'security:read', subUsers: false },
 }
 
-/** The events that a caller may receive: never more than it could read. */
+/** Events that a caller may receive. They contain only data that the caller could read anyway. */
 export interface Audience {
   readonly kinds: ReadonlySet<EventKind>
   readonly guests: Guests
 }
 
-/** @param wanted requested kinds; undefined: all */
+/** @param wanted kinds that the caller requests; undefined: all kinds */
 export function audienceOf(caller: Principal, wanted?: ReadonlySet<EventKind>): Audience {
   const kinds = eventKinds.filter((kind) => mayRead(caller, kind) && (wanted?.has(kind) ?? true))
   return { kinds: new Set(kinds), guests: caller.guests }
@@ -46,12 +46,12 @@ function sameSet<T>(a: ReadonlySet<T>, b: ReadonlySet<T>): boolean {
   return a === b || (a.size === b.size && [...a].every((item) => b.has(item)))
 }
 
-/** A name shared by all listeners that receive the same events. Undefined: the listener is bound to containers. */
+/** Name that is equal for listeners with the same events. `undefined`: the listener is bound to containers. */
 export function sharedNameOf({ kinds, guests }: Audience): string | undefined {
   return guests === 'all' ? [...kinds].sort().join() : undefined
 }
 
-/** True if the listener may receive an event. An offline host is reported to callers with a container there. */
+/** True if the listener may receive an event. Hosts going offline are reported to callers with a container on them. */
 export function isFor(audience: Audience, event: EventContent, view: Pick<FleetView, 'findGuest'>): boolean {
   const kind = kindOf(event.type)
   if (!audience.kinds.has(kind)) return false

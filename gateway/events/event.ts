@@ -3,7 +3,7 @@ import type { FleetChange } from '../fleet/fleet-changes.js'
 export const eventKinds = ['guest', 'task', 'host', 'usage', 'alert'] as const
 export type EventKind = (typeof eventKinds)[number]
 
-/** Types of events, as `kind.word`. */
+/** Types of events: kind and word, separated by a point. */
 export const eventTypes = [
   ...(['guest.created', 'guest.updated', 'guest.removed', 'guest.host'] as const),
   ...(['guest.suspended', 'guest.unsuspended'] as const),
@@ -15,19 +15,19 @@ export const eventTypes = [
 ]
 export type EventType = (typeof eventTypes)[number]
 
-/** Content of the event for one change. */
+/** The content of an event. */
 export interface EventContent {
   readonly type: EventType
   readonly hostId: string
-  /** UUID of the affected container; empty: none. */
+  /** Uuid of the affected container. Empty: the event is not about a container. */
   readonly guestUuid: string
-  /** The event's data as JSON. */
+  /** Data of the event in JSON. */
   readonly data: string
-  /** JSON for listeners that are bound to containers; absent: the same. */
+  /** Data for listeners that are bound to containers. Absent: the same as `data`. */
   readonly customerData?: string
 }
 
-/** The events of a change: none if clients would see no difference. */
+/** Converts a change to events. Without a visible difference there are none. */
 export type Describe = (change: FleetChange, hostId: string) => readonly EventContent[]
 
 export function kindOf(type: EventType): EventKind {

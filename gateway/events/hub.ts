@@ -12,9 +12,9 @@ import { EventRing, type RingLimits } from './ring.js'
 export interface HubOptions {
   readonly view: Pick<FleetView, 'changes' | 'findGuest'>
   readonly describe: Describe
-  /** Default: 16,384 events of 16 MiB together. */
+  /** Limits of stored events. Default: 16,384 events with together 16 MiB. */
   readonly limits?: RingLimits
-  /** Most clients at the same time. */
+  /** Maximum number of clients at a time. */
   readonly maxListeners?: number
 }
 
@@ -22,16 +22,19 @@ export interface Opening {
   readonly response: ServerResponse
   readonly audience: Audience
   readonly holding: Holding
-  /** Id of the last event that the client has. */
+  /** Id of the last event that the client has received. */
   readonly lastId: string | undefined
-  /** The events that the client may receive at present. @throws {BerthError} once it may not listen any more */
+  /**
+   * Returns the events that the client may receive at present.
+   * @throws {BerthError} if the client may not receive events any more
+   */
   readonly recheck: () => Promise<Audience>
 }
 
 const defaultLimits: RingLimits = { count: 16_384, bytes: 16 * 1024 ** 2 }
-/** Interval between writes to a client: events within it are sent together. */
+/** Interval in ms between writes to a client. Events within it are sent together. */
 const gatherMs = 50
-/** Longest time until a stream ends after its caller's rights have changed. */
+/** Maximum time in ms until a stream ends after its caller has lost rights. */
 const recheckMs = 1000
 const beatEveryMs = 15_000
 
@@ -40,12 +43,12 @@ interface GatheredEvents {
   readonly next: number
 }
 
-/** Sends clients the changes of the fleet: one ring for all, from which each reads its permitted part. */
+/** Sends the changes of the fleet to clients. All events are in one ring, from which each client reads its part. */
 export class EventHub {
   readonly ring: EventRing
   readonly #listeners = new Set<EventSubscriber>()
   readonly #holdings = new Map<EventSubscriber, Holding>()
-  /** Frames gathered for several listeners since the last event. */
+  /** Frames that were collected for several listeners since the last event. */
   readonly #gathered = new Map<string, GatheredEvents>()
   #timer: NodeJS.Timeout | undefined
   #pumpedAtMs = 0
@@ -65,7 +68,7 @@ export class EventHub {
     return this.#listeners.size
   }
 
-  /** @throws {BerthError} `events_unavailable` */
+  /** Rejects another client if too many are connected. @throws {BerthError} `events_unavailable` */
   refuseTooMany(holding: Holding): void {
     const most = this.options.maxListeners ?? 2000
     const room = { most, perShare: Math.ceil(most / 20), reserve: Math.floor(most / 10) }
@@ -75,7 +78,7 @@ export class EventHub {
     throw new BerthError('unavailable', 'events_unavailable', `too many ${whose}: try again later`)
   }
 
-  /** Serves a client until it disconnects, or may not listen any more. */
+  /** Serves a client until it disconnects or may not receive events any more. */
   open({ response, audience, holding, lastId, recheck }: Opening): void {
     const listener = new EventSubscriber({
       response,
@@ -97,7 +100,7 @@ export class EventHub {
     if (this.#closed) listener.end('closing')
   }
 
-  /** Ends all streams: their clients reconnect. */
+  /** Ends all streams. The clients then connect again. */
   close(): void {
     this.#closed = true
     this.#stop()
@@ -127,7 +130,7 @@ export class EventHub {
     this.#pumpedAtMs = performance.now()
   }
 
-  /** Shared by listeners with the same rights at the same place, as most are. */
+  /** Collects events. Listeners with the same rights and position, which is the usual case, share the result. */
   #gather(audience: Audience, from: number, maxBytes: number): GatheredEvents {
     const shared = sharedNameOf(audience)
     if (shared === undefined) return this.#collect(audience, from, maxBytes)

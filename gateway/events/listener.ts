@@ -3,14 +3,14 @@ import type { ServerResponse } from 'node:http'
 import type { Audience } from './audience.js'
 import type { EventRing } from './ring.js'
 
-/** Most bytes that wait for one client, in addition to its socket's buffers. */
+/** Maximum number of bytes that wait for one client, in addition to the buffers of its socket. */
 const waitingBytes = 256 * 1024
-/** A client that reads nothing for this long is disconnected. */
+/** A client that does not read for this long (ms) is disconnected. */
 const stalledMs = 60_000
-/** Time that clients wait before they reconnect. */
+/** Time in ms that clients wait before they connect again. */
 const retryMs = 2000
 
-/** Gathers the frames of an audience from one number up to another. */
+/** Collects the frames for an audience, from an event's number, up to `maxBytes`. */
 export type Gather = (audience: Audience, from: number, maxBytes: number) => { bytes: Buffer; next: number }
 
 export interface ListenerParts {
@@ -18,16 +18,16 @@ export interface ListenerParts {
   readonly audience: Audience
   readonly ring: EventRing
   readonly gather: Gather
-  /** Id of the last event that the client has. */
+  /** Id of the last event that the client has received. */
   readonly lastId: string | undefined
 }
 
 /**
- * One client of the stream. It reads from the ring at its own pace: unread events wait there, and once they are
- * overwritten the client must start over. Its cost is therefore independent of its speed.
+ * One client of the stream of events. It reads from the ring at its own pace, and unread events wait there. If they are
+ * overwritten, the client must start again. Slow clients therefore use no more memory than fast ones.
  */
 export class EventSubscriber {
-  /** Number of its next event. */
+  /** Number of the next event for the client. */
   #next: number
   #waitsSinceMs = 0
   #ended = false
@@ -45,14 +45,14 @@ export class EventSubscriber {
     const next = lastId === undefined ? ring.next : ring.findNext(lastId)
     this.#next = next ?? ring.next
     response.on('drain', () => this.pump())
-    // The client may disconnect during a write: `close` follows, and without a listener the process would end.
+    // If the client disconnects during a write, `close` follows. Without a listener the process would end.
     response.on('error', () => response.destroy())
     response.write(`retry: ${retryMs}\n`)
     this.#note(next === undefined ? 'reset' : 'ready')
     this.pump()
   }
 
-  /** Sends new events, as far as the client accepts them. */
+  /** Sends new events as far as the client accepts them. */
   pump(): void {
     while (!this.#ended && this.#next < this.#ring.next) {
       if (this.#isFull()) return
@@ -66,10 +66,7 @@ export class EventSubscriber {
     }
   }
 
-  /**
-   * Sent periodically, so that a client or a proxy sees that the stream is alive; disconnects a client that reads
-   * nothing.
-   */
+  /** Sends a sign of life to client and proxies. Call it periodically. Disconnects a client that does not read. */
   beat(nowMs: number): void {
     if (this.#isFull()) {
       this.#waitsSinceMs ||= nowMs
@@ -80,11 +77,11 @@ export class EventSubscriber {
     this.#response.write('event: beat\ndata: {}\n\n')
   }
 
-  /** Reports the reason, and ends the stream. */
+  /** Sends the reason and ends the stream. */
   end(code: string): void {
     if (this.#ended) return
     this.#ended = true
-    // A client that reads nothing would not read this either.
+    // The reason is not sent to a client that does not read.
     if (this.#isFull()) return void this.#response.destroy()
     this.#response.end(`event: end\ndata: ${JSON.stringify({ code })}\n\n`)
   }

@@ -6,23 +6,23 @@ export interface RingLimits {
   readonly bytes: number
 }
 
-/** An event with its number, and its encoded form. */
+/** An event with its number, encoded for sending. */
 export interface SentEvent extends EventContent {
-  /** From 1, without gaps. */
+  /** Number of the event, from 1, without gaps. */
   readonly number: number
   readonly frame: Buffer
-  /** The frame for listeners that are bound to containers. */
+  /** The encoded event for listeners that are bound to containers. */
   readonly customerFrame: Buffer
 }
 
-/** The newest events in encoded form: each is encoded once for all listeners. */
+/** The newest events. Each event is encoded once for all listeners. */
 export class EventRing {
   readonly #slots: (SentEvent | undefined)[]
   #bytes = 0
   #first = 1
   #next = 1
 
-  /** @param epoch identifies this ring: numbers of other rings are invalid here */
+  /** @param epoch identifies this ring; ids with another epoch are invalid */
   constructor(
     readonly epoch: string,
     private readonly limits: RingLimits,
@@ -30,7 +30,7 @@ export class EventRing {
     this.#slots = new Array<SentEvent | undefined>(limits.count)
   }
 
-  /** Number of the oldest retained event. */
+  /** Number of the oldest stored event. */
   get first(): number {
     return this.#first
   }
@@ -57,19 +57,19 @@ export class EventRing {
     return event
   }
 
-  /** @param number at least `first`, less than `next` */
+  /** Returns an event. @param number at least `first`, less than `next` */
   at(number: number): SentEvent {
     return this.#slots[number % this.limits.count]!
   }
 
-  /** The id from which a client may resume. */
+  /** Id with which a client can resume after this event. */
   idOf(number: number): string {
     return `${this.epoch}.${number}`
   }
 
   /**
-   * The number after an id of a client; undefined: the client must start over, since the following events are not
-   * available any more.
+   * Number of the event that follows a client's id. `undefined`: following events are lost, and the client must start
+   * again.
    */
   findNext(id: string): number | undefined {
     const [, epoch, digits] = /^([\w-]+)\.(\d{1,15})$/.exec(id) ?? []

@@ -19,19 +19,19 @@ export interface DelivererParts extends Pick<OutboxParts, 'retries' | 'send'> {
   readonly log: Logger
 }
 
-/** Most changes that wait to be queued; beyond that, the state of the hosts is searched instead. */
+/** Maximum number of changes that wait to be queued. Beyond it, hosts' states are searched for changes. */
 const maxNews = 20_000
 const retryMs = 500
 
 /**
- * The work of the one gateway that delivers. Changes become deliveries in the store together with the revision of their
- * host, from which the next gateway continues.
+ * Creates and sends deliveries, in the one gateway that currently delivers. Deliveries are stored together with the
+ * revision of their host, from which the next gateway continues.
  */
 export class Deliverer {
   readonly #outboxes = new Map<string, Outbox>()
   #news: News[] = []
   #cursors = new Map<string, number>()
-  /** Hosts whose state must be searched for missed changes. */
+  /** Ids of hosts whose state must be searched for missed changes. */
   readonly #behind = new Set<string>()
   #number = 0
   #loaded = false
@@ -45,7 +45,7 @@ export class Deliverer {
     this.work()
   }
 
-  /** Starts a round: changes, manual deliveries, changed webhooks. */
+  /** Starts a round, which queues changes and manual deliveries and applies changes of webhooks. */
   work(): void {
     if (!this.#stopped) void this.#rounds.run()
   }
@@ -64,7 +64,7 @@ export class Deliverer {
       for (const { id } of this.parts.view.hosts()) this.#behind.add(id)
     }
     this.#news.push(newsOf(change, hostId))
-    // Events while the host was offline, or before it was first seen, are not changes of the view.
+    // The view reported no changes while the host was offline, or before it was first seen.
     if (change.kind === 'host' && change.after?.state === 'online') this.#behind.add(hostId)
     setImmediate(() => this.work())
   }
@@ -98,7 +98,7 @@ export class Deliverer {
     for (const { id } of records) await this.#openOutbox(id)
   }
 
-  /** Also deletes the remains of webhooks that were removed while no gateway delivered. */
+  /** Deletes the data of removed webhooks, including those removed while no gateway delivered. */
   async #dropRemoved(records: readonly WebhookRecord[]): Promise<void> {
     const { queue } = this.parts
     const noted = this.#loaded ? [] : await queue.readRemoved()
@@ -122,7 +122,7 @@ export class Deliverer {
     for (const { number } of waiting) this.#number = Math.max(this.#number, number)
     this.#outboxes.set(id, outbox)
     outbox.add(waiting)
-    // The first webhook receives changes from now on.
+    // The state is searched again, so that the first webhook receives all later changes.
     for (const host of this.parts.view.hosts()) this.#behind.add(host.id)
   }
 
@@ -137,9 +137,9 @@ export class Deliverer {
     this.work()
   }
 
-  /** Changes that could not be queued are found again by the cursor of their host. */
+  /** Queues the changes. After a failure they are found again, because the stored revision of their host is older. */
   async #queueNews(): Promise<void> {
-    // Changes after the creation of a webhook wait for its outbox.
+    // Changes wait until all webhooks have an outbox.
     if (this.parts.records().some(({ id }) => !this.#outboxes.has(id))) return this.work()
     const news = this.#news
     this.#news = []
@@ -158,7 +158,7 @@ export class Deliverer {
       await this.parts.queue.add(made, cursors)
     } catch (error) {
       for (const hostId of [...behind, ...news.map((one) => one.hostId)]) this.#behind.add(hostId)
-      // A removal has no revision by which it could be found again.
+      // A removal must be remembered here: it has no revision by which it could be found again.
       this.#news.unshift(...news.filter(({ revision }) => revision === 0))
       throw error
     }
@@ -166,7 +166,10 @@ export class Deliverer {
     this.#hand(made)
   }
 
-  /** A host that is new here begins with its present state, as does one with a replaced journal. */
+  /**
+   * Revision after which changes of a host are sent. A host without a stored revision starts with its present state,
+   * like a host whose journal was replaced.
+   */
   #cursorOf(hostId: string, news: readonly News[]): number {
     const newest = newestRevision(this.parts.view, hostId)
     const known = this.#cursors.get(hostId)
@@ -175,14 +178,14 @@ export class Deliverer {
     return first ? Math.min(newest, first.revision - 1) : newest
   }
 
-  /** Before that, the view has its containers from the cache of an earlier gateway, and none of its tasks. */
+  /** True if the host has reported. Before that, the view contains its stored containers, but no tasks. */
   #isSeen(hostId: string): boolean {
     return (this.parts.view.findHost(hostId)?.lastSeenMs ?? 0) > 0
   }
 
   #plan({ hostId, change, revision }: News, made: Map<string, QueuedDelivery[]>, cursors: Map<string, number>): void {
     const known = cursors.get(hostId) ?? this.#cursors.get(hostId) ?? 0
-    if (revision > 0 && revision <= known) return // already sent
+    if (revision > 0 && revision <= known) return // the change was already sent
     if (revision > 0) cursors.set(hostId, revision)
     for (const content of this.parts.describe(change, hostId)) this.#planContent(content, made)
   }
@@ -213,7 +216,7 @@ export class Deliverer {
   }
 }
 
-/** Tells the receiver to read the present state again. */
+/** Notice that events were dropped, so that the receiver must read the present state again. */
 function droppedNotice(): Omit<QueuedDelivery, 'number'> {
   const about = { type: droppedType, hostId: '', guestUuid: '', data: '{}' }
   const names = { id: randomUUID(), eventId: `evt_${randomUUID()}`, nowMs: steadyClock.now() }

@@ -2,7 +2,7 @@ import { notFound } from '../../shared/errors.js'
 import type { Store } from '../store/store.js'
 import type { Delivery, LoggedDelivery } from './delivery.js'
 
-/** Commands that are executed together or not at all. */
+/** Commands of the store that are executed together or not at all. */
 interface Multi {
   hSet(key: string, field: string, value: string): unknown
   hDel(key: string, field: string): unknown
@@ -17,20 +17,20 @@ export interface QueuedDelivery extends Delivery {
   readonly body: string
 }
 
-/** A manual delivery without a number so far. */
+/** A manual delivery that has no number yet. */
 export interface InboxEntry {
   readonly webhookId: string
   readonly delivery: Omit<QueuedDelivery, 'number'>
 }
 
-/** The revision of each host up to which its changes have become deliveries. */
+/** By host id, the revision up to which changes have become deliveries. */
 export type Cursors = ReadonlyMap<string, number>
 
-/** Most ended deliveries in the log of each webhook. */
+/** Maximum number of ended deliveries in the log of a webhook. */
 const loggedDeliveries = 200
 
 /**
- * Pending and ended deliveries.
+ * Pending and ended deliveries. All methods throw BerthError `store_unavailable`.
  *
  * | key | holds |
  * |---|---|
@@ -39,8 +39,6 @@ const loggedDeliveries = 200
  * | `webhook-inbox` | list: InboxEntry as JSON, for the gateway that delivers |
  * | `webhook-cursors` | hash: host id → revision |
  * | `webhook-removed` | set: ids whose queue and log must be deleted |
- *
- * Every method throws BerthError `store_unavailable`.
  */
 export class DeliveryQueue {
   constructor(private readonly store: Store) {}
@@ -49,13 +47,13 @@ export class DeliveryQueue {
     return this.store.key('webhook-inbox')
   }
 
-  /** In order. */
+  /** Reads the pending deliveries of a webhook, in order. */
   async load(webhookId: string): Promise<QueuedDelivery[]> {
     const texts = await this.store.run('read deliveries', (client) => client.hVals(this.#queueKey(webhookId)))
     return texts.map((text) => JSON.parse(text) as QueuedDelivery).sort((a, b) => a.number - b.number)
   }
 
-  /** The body of a pending delivery; undefined: it does not exist any more. */
+  /** Reads the body of a pending delivery. `undefined`: the delivery no longer exists. */
   async readBody(webhookId: string, number: number): Promise<string | undefined> {
     const text = await this.store.run('read a delivery', (client) =>
       client.hGet(this.#queueKey(webhookId), String(number)),
@@ -63,7 +61,7 @@ export class DeliveryQueue {
     return text === null ? undefined : (JSON.parse(text) as QueuedDelivery).body
   }
 
-  /** Durable when it resolves, in one transaction with the hosts' revisions up to which it is complete. */
+  /** Stores deliveries, and the revisions of hosts up to which they are complete, in one transaction. */
   async add(made: ReadonlyMap<string, readonly QueuedDelivery[]>, cursors: Cursors): Promise<void> {
     await this.#commit('queue deliveries', (multi) => {
       this.#put(multi, made)
@@ -71,12 +69,12 @@ export class DeliveryQueue {
     })
   }
 
-  /** Records a failed attempt. */
+  /** Stores a delivery after a failed attempt. */
   async update(webhookId: string, delivery: QueuedDelivery): Promise<void> {
     await this.#commit('note an attempt', (multi) => this.#put(multi, new Map([[webhookId, [delivery]]])))
   }
 
-  /** Moves an ended delivery to the log. */
+  /** Moves a delivery that has ended to the log. */
   async end(webhookId: string, ended: LoggedDelivery): Promise<void> {
     const log = this.#logKey(webhookId)
     await this.#commit('end a delivery', (multi) => {
@@ -86,7 +84,7 @@ export class DeliveryQueue {
     })
   }
 
-  /** Newest first. */
+  /** Reads the log of a webhook, newest first. */
   async readLog(webhookId: string): Promise<LoggedDelivery[]> {
     const texts = await this.store.run('read ended deliveries', (client) =>
       client.lRange(this.#logKey(webhookId), 0, -1),
@@ -94,26 +92,24 @@ export class DeliveryQueue {
     return texts.map((text) => JSON.parse(text) as LoggedDelivery)
   }
 
-  /** @throws {BerthError} `not_found` for a delivery that has not ended, or is not in the log any more */
+  /** @throws {BerthError} `not_found` if the delivery has not ended, or is no longer in the log */
   async getLogged(webhookId: string, id: string): Promise<LoggedDelivery> {
     const found = (await this.readLog(webhookId)).find((one) => one.id === id)
     if (!found) throw notFound('ended delivery')
     return found
   }
 
-  /**
-   * Records that a webhook is about to be removed, so that its remains are deleted whenever a gateway delivers again.
-   */
+  /** Notes that a webhook will be removed. Its data is deleted when a gateway delivers the next time. */
   async noteRemoved(webhookId: string): Promise<void> {
     await this.store.run('note a removed webhook', (client) => client.sAdd(this.#removedKey, webhookId))
   }
 
-  /** Recorded ids, including those of webhooks that still exist. */
+  /** Reads the ids of removed webhooks. They may include webhooks that still exist. */
   async readRemoved(): Promise<string[]> {
     return this.store.run('read removed webhooks', (client) => client.sMembers(this.#removedKey))
   }
 
-  /** Deletes all data of a webhook, including the record of its removal. */
+  /** Deletes all data of a webhook, and the note of its removal. */
   async remove(webhookId: string): Promise<void> {
     await this.#commit('remove deliveries', (multi) => {
       multi.del([this.#queueKey(webhookId), this.#logKey(webhookId)])
@@ -125,13 +121,13 @@ export class DeliveryQueue {
     await this.store.run('order a delivery', (client) => client.rPush(this.inboxKey, JSON.stringify(entry)))
   }
 
-  /** Manual deliveries, oldest first. */
+  /** Reads manual deliveries, oldest first. */
   async readInbox(): Promise<InboxEntry[]> {
     const texts = await this.store.run('read ordered deliveries', (client) => client.lRange(this.inboxKey, 0, 99))
     return texts.map((text) => JSON.parse(text) as InboxEntry)
   }
 
-  /** Queues manual deliveries, the first `count` of the inbox. */
+  /** Moves the first `count` manual deliveries from the inbox to the queues. */
   async takeInbox(made: ReadonlyMap<string, readonly QueuedDelivery[]>, count: number): Promise<void> {
     await this.#commit('queue ordered deliveries', (multi) => {
       this.#put(multi, made)
@@ -144,7 +140,7 @@ export class DeliveryQueue {
     return new Map(Object.entries(found).map(([hostId, revision]) => [hostId, Number(revision)]))
   }
 
-  /** Later changes are sent again, but not those that happened meanwhile. */
+  /** Deletes the stored revisions, so that changes made in the meantime are not sent. */
   async forgetCursors(): Promise<void> {
     await this.store.run('forget cursors', (client) => client.del(this.#cursorsKey))
   }

@@ -1,51 +1,51 @@
 /** A message for a webhook that waits to be delivered. */
 export interface Delivery {
   readonly id: string
-  /** Increases: for one container, smaller numbers are sent first. */
+  /** Increasing number. Deliveries about one container are sent in the order of their numbers. */
   readonly number: number
-  /** The same for every attempt and for manual repetitions. */
+  /** Id of the event, the same for all attempts and manual repetitions. */
   readonly eventId: string
   readonly type: string
-  /** Uuid of the container, or id of the host: deliveries with the same key are sent in order. */
+  /** Uuid of the container or id of the host. Deliveries with the same key are sent in order. */
   readonly key: string
   readonly guestUuid: string
   readonly createdAtMs: number
   readonly attempts: number
-  /** ms since 1970. */
+  /** Time of the next attempt in ms since 1970. */
   readonly nextAtMs: number
   readonly last?: DeliveryAttempt
 }
 
-/** The result of an attempt. */
+/** Result of an attempt to deliver. */
 export interface DeliveryAttempt {
   readonly atMs: number
   readonly durationMs: number
-  /** 0: there was no answer. */
+  /** HTTP status of the answer. 0: there was no answer. */
   readonly status: number
-  /** Empty: the receiver accepted it. */
+  /** Reason of the failure. Empty: the receiver accepted the message. */
   readonly error: string
 }
 
-/** An ended delivery. */
+/** A delivery that has ended. */
 export interface LoggedDelivery extends Delivery {
   readonly outcome: 'delivered' | 'failed'
   readonly body: string
 }
 
-/** Intervals of retries: the first is about a second, the last ones a quarter of an hour each. */
+/** Pauses between attempts: the first is about a second, the last ones are a quarter of an hour. */
 export interface RetryPlan {
   readonly firstMs: number
   readonly maxMs: number
-  /** An older delivery is given up. */
+  /** Age in ms at which a delivery fails for good. */
   readonly giveUpMs: number
 }
 
 export const defaultRetries: RetryPlan = { firstMs: 1000, maxMs: 15 * 60_000, giveUpMs: 24 * 3_600_000 }
 
 /**
- * Time of the next attempt; undefined: the delivery is given up.
+ * Time of the next attempt. `undefined`: the delivery has failed for good.
  * @param attempts number of failed attempts, at least 1
- * @param random from 0 to 1, so that not all deliveries reach a recovered receiver at once
+ * @param random from 0 to 1; spreads the load on a receiver that has just recovered
  */
 export function nextAttemptMs(
   { firstMs, maxMs, giveUpMs }: RetryPlan,

@@ -1,7 +1,7 @@
 import type { FleetChange } from '../fleet/fleet-changes.js'
 import type { FleetView } from '../fleet/contract.js'
 
-/** A change with the revision of its host; 0: it has none. */
+/** A change and the revision of its host. 0: the change has no revision. */
 export interface News {
   readonly hostId: string
   readonly change: FleetChange
@@ -27,15 +27,15 @@ function revisionOf(change: FleetChange): number {
 }
 
 /**
- * Items of a host that are newer than a revision, oldest first, in their present state: the changes that were missed.
- * Containers that were deleted meanwhile are missing, but not the tasks that deleted them.
+ * Finds missed changes: items of a host that are newer than a revision, oldest first, in their present state.
+ * Containers that were deleted in the meantime are missing, but the tasks that deleted them are included.
  */
 export function missedNews(view: FleetView, hostId: string, since: number): News[] {
   const own = [...entitiesOf(view, hostId)].map((change) => newsOf(change, hostId))
   return own.filter(({ revision }) => revision > since).sort((a, b) => a.revision - b.revision)
 }
 
-/** The newest revision that the view has of a host. */
+/** The highest revision of a host's items in the view. */
 export function newestRevision(view: FleetView, hostId: string): number {
   let newest = 0
   for (const change of entitiesOf(view, hostId)) newest = Math.max(newest, revisionOf(change))
@@ -43,7 +43,7 @@ export function newestRevision(view: FleetView, hostId: string): number {
 }
 
 function* entitiesOf(view: FleetView, hostId: string): Iterable<FleetChange> {
-  // `before` is unknown; the same value makes it count as changed rather than new.
+  // The earlier state is not known. With the same value the item counts as changed, not as new.
   for (const guest of view.guestsOf(hostId)) yield { kind: 'guest', before: guest, after: guest }
   for (const task of view.operationsOn(hostId)) yield { kind: 'task', after: task }
   for (const alert of view.alerts(hostId)) yield { kind: 'alert', before: alert, after: alert }

@@ -10,7 +10,7 @@ export interface OutboxParts {
   readonly queue: DeliveryQueue
   readonly retries: RetryPlan
   readonly log: Logger
-  /** The present webhook; undefined: it was removed. */
+  /** Finds the webhook in its present state. `undefined`: it was removed. */
   readonly find: () => WebhookRecord | undefined
   readonly send: (webhook: WebhookRecord, message: MessageParts, signal: AbortSignal) => Promise<DeliveryAttempt>
 }
@@ -21,12 +21,12 @@ export interface MessageParts {
   readonly body: string
 }
 
-/** Containers with concurrent deliveries, while the receiver accepts them. */
+/** Maximum number of containers with concurrent deliveries to one receiver. */
 const parallel = 4
-/** Interval of attempts to store the result of a delivery. */
+/** Pause in ms between attempts to store the result of a delivery. */
 const storeRetryMs = 500
 
-/** The pending deliveries of one container. */
+/** Pending deliveries about one container. */
 interface Lane {
   readonly waiting: Delivery[]
   busy: boolean
@@ -34,12 +34,13 @@ interface Lane {
 }
 
 /**
- * The deliveries of one webhook, in memory without their bodies. Those of one container are sent one after another: the
- * next one waits until the one before was accepted or given up. A failing receiver gets one at a time.
+ * Sends the deliveries of one webhook; memory contains them without their bodies. Deliveries about one container are
+ * sent one after another: the next one waits until the previous one was accepted or has failed for good. A receiver
+ * that fails gets only one delivery at a time.
  */
 export class Outbox {
   readonly #lanes = new Map<string, Lane>()
-  /** Lanes whose first delivery is due. */
+  /** Keys of lanes whose first delivery is due. */
   #due: string[] = []
   #running = 0
   #failures = 0
@@ -52,12 +53,12 @@ export class Outbox {
     private readonly parts: OutboxParts,
   ) {}
 
-  /** Number of pending deliveries, including those in progress. */
+  /** Number of pending deliveries, including those that are being sent. */
   get size(): number {
     return this.#size
   }
 
-  /** Waiting deliveries of one container, including those in progress. */
+  /** Number of pending deliveries about one container, including the one that is being sent. */
   waitingOf(key: string): number {
     return this.#lanes.get(key)?.waiting.length ?? 0
   }
@@ -67,7 +68,7 @@ export class Outbox {
     return this.#notices > 0
   }
 
-  /** Adds deliveries in order; they are in the store already. */
+  /** Adds deliveries that are already stored, in their order. */
   add(deliveries: readonly QueuedDelivery[]): void {
     for (const { body: _, ...delivery } of deliveries) {
       const lane = this.#laneOf(delivery.key)
@@ -77,7 +78,7 @@ export class Outbox {
     this.pump()
   }
 
-  /** Continues, for example after the webhook was enabled again. */
+  /** Sends due deliveries. Call it, for example, after the webhook was enabled. */
   pump(): void {
     const atOnce = this.#failures > 0 ? 1 : parallel
     while (this.#running < atOnce && this.#due.length > 0 && this.#isOn) {
@@ -90,7 +91,7 @@ export class Outbox {
     }
   }
 
-  /** Aborts attempts in progress: another gateway repeats them. */
+  /** Aborts the attempts in progress. The next gateway that delivers repeats them. */
   stop(): void {
     this.#abort.abort()
     for (const { timer } of this.#lanes.values()) clearTimeout(timer)
@@ -172,7 +173,7 @@ export class Outbox {
     if (type === droppedType) this.#notices += by
   }
 
-  /** Stores a result before the next delivery begins, however long the store is down. */
+  /** Stores a result before the next delivery. Tries again as long as the store is down. */
   async #store(write: () => Promise<void>): Promise<void> {
     for (;;) {
       try {

@@ -1,7 +1,7 @@
 import type { EventContent } from '../events/event.js'
 import type { QueuedDelivery } from './delivery-queue.js'
 
-/** Limit per webhook: further events become one notice about dropped events. */
+/** Maximum number of pending deliveries of a webhook. Further events are replaced by one notice. */
 const maxQueued = 5000
 
 export function hasRoom(waiting: number): boolean {
@@ -9,16 +9,16 @@ export function hasRoom(waiting: number): boolean {
 }
 
 /**
- * True if the queue has room for one more delivery of a container. A container may use a quarter of the free room, so
- * that some of it always stays free for others.
- * @param own waiting deliveries of the container
+ * True if the queue has room for another delivery about a container. A container may use only a quarter of the free
+ * room, so that there is always room for others.
+ * @param own number of pending deliveries about the container
  */
 export function hasRoomFor(waiting: number, own: number): boolean {
   return hasRoom(waiting) && own * 4 <= maxQueued - waiting
 }
 
 export const droppedType = 'events.dropped'
-/** The row is omitted from larger bodies. */
+/** Larger bodies are sent without the row. */
 const maxBodyChars = 65_536
 
 export interface DeliveryNames {
@@ -27,7 +27,7 @@ export interface DeliveryNames {
   readonly nowMs: number
 }
 
-/** The text that is sent, the same for each webhook. */
+/** Creates the body of a message. It is the same for all webhooks. */
 export function bodyOf(
   { type, hostId, guestUuid, data }: Pick<EventContent, 'hostId' | 'guestUuid' | 'data'> & { type: string },
   { eventId, nowMs }: Pick<DeliveryNames, 'eventId' | 'nowMs'>,

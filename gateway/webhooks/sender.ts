@@ -9,7 +9,7 @@ import { signatureHeaders, type SignedMessage } from './signature.js'
 
 export interface SenderOptions {
   readonly policy: TargetPolicy
-  /** Time limit of an attempt, from the name lookup to the end of the read answer. Default 10 s. */
+  /** Time limit of an attempt in ms, from looking up the name to reading the answer. Default: 10 s. */
   readonly timeoutMs?: number
 }
 
@@ -22,10 +22,10 @@ export interface WebhookMessage extends Omit<SignedMessage, 'atMs'> {
 const longestError = 200
 const maxConnections = 8
 const maxHeaderBytes = 16_384
-/** Discarded bytes of a body: after a short one the connection can be reused, the rest of a long one is not awaited. */
+/** Maximum number of bytes to read from an answer. After a short body, the connection can be used again. */
 const mostDiscardedBytes = 16_384
 
-/** Sends messages to untrusted receivers: only the status of an answer is used, and its body is discarded. */
+/** Sends messages to receivers that are not trusted. Only the status of an answer is used; its body is discarded. */
 export class WebhookSender {
   readonly #client: OutboundClient
 
@@ -47,7 +47,7 @@ export class WebhookSender {
     this.#client.close()
   }
 
-  /** Makes one attempt. A status of 2xx means accepted; redirects are not followed. Never throws. */
+  /** Makes one attempt. A 2xx status means success. Redirects are not followed. Never rejects. */
   async send(message: WebhookMessage, signal: AbortSignal): Promise<DeliveryAttempt> {
     const [atMs, begunMs] = [Date.now(), performance.now()]
     const ended = (status: number, error: string): DeliveryAttempt => ({

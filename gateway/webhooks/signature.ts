@@ -1,6 +1,6 @@
 import { createHmac, randomBytes } from 'node:crypto'
 
-/* Follows the Standard Webhooks specification, so that receivers can use its libraries. */
+/* Signatures follow the Standard Webhooks specification, so that receivers can use its libraries. */
 
 const prefix = 'whsec_'
 const secretBytes = 32
@@ -10,15 +10,13 @@ export function makeSecret(): string {
 }
 
 export interface SignedMessage {
-  /** The same for every attempt. */
+  /** Id of the message, the same for all attempts. */
   readonly id: string
   readonly atMs: number
   readonly body: string
 }
 
-/**
- * Headers by which a receiver verifies the sender and the time of a message: the signature covers id, time and body.
- */
+/** Creates headers with which a receiver verifies sender and time of a message. They sign id, time and body. */
 export function signatureHeaders(secret: string, { id, atMs, body }: SignedMessage): Record<string, string> {
   const timestamp = String(Math.floor(atMs / 1000))
   const key = Buffer.from(secret.slice(prefix.length), 'base64')

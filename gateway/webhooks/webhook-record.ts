@@ -1,15 +1,15 @@
 import { eventTypes, kindOf, type EventKind, type EventType } from '../events/event.js'
 import { invalidField } from '../../shared/errors.js'
 
-/** A webhook as stored. */
+/** A stored webhook. */
 export interface WebhookRecord {
   readonly id: string
   readonly name: string
   readonly url: string
-  /** Types, `kind.*` or `*`. */
+  /** Types of events, `kind.*` for all types of a kind, or `*` for all types. */
   readonly events: readonly string[]
   readonly disabled: boolean
-  /** The secret, encrypted for this webhook only. */
+  /** Encrypted secret, which cannot be decrypted for another webhook. */
   readonly sealed: string
   readonly createdAtMs: number
   readonly changedAtMs: number
@@ -22,12 +22,12 @@ export interface WebhookFields {
   readonly disabled?: boolean
 }
 
-/** Frequent types, every few seconds or many times per task, which are only sent to streams. */
+/** Frequent types of events. They are only sent to streams of events, not to webhooks. */
 const streamed: readonly EventType[] = ['usage.host', 'task.progress', 'guest.host']
 export const webhookTypes: readonly EventType[] = eventTypes.filter((type) => !streamed.includes(type))
 export const everyEvent = '*'
 
-/** @throws {BerthError} `invalid_field` */
+/** Checks types of events. @throws {BerthError} `invalid_field` */
 export function checkEvents(events: readonly string[]): readonly string[] {
   const unknown = events.find((word) => typesOf([word]).length === 0)
   if (unknown === undefined && events.length > 0) return [...new Set(events)]
@@ -35,7 +35,7 @@ export function checkEvents(events: readonly string[]): readonly string[] {
   throw invalidField('events', `events: must be ${known}`)
 }
 
-/** The types that some words select. */
+/** Returns the types that these words select, for example `task.*`. */
 export function typesOf(events: readonly string[]): EventType[] {
   return webhookTypes.filter((type) =>
     events.some((word) => word === everyEvent || word === type || word === `${kindOf(type)}.*`),

@@ -10,16 +10,16 @@ import { checkEvents, everyEvent, type WebhookFields, type WebhookRecord } from 
 
 export interface WebhookRecordsOptions {
   readonly store: Store
-  /** 32 bytes, the same in every gateway on one store. */
+  /** 32 secret bytes, the same in all gateways on one store. */
   readonly secret: Buffer
   readonly policy: TargetPolicy
   readonly log: Logger
 }
 
-/** Each webhook has a separate queue. */
+/** Maximum number of webhooks. It is low because each webhook has a separate queue. */
 const maxWebhooks = 20
 
-/** All webhooks, known to every gateway at once. Create it before `store.start()`. */
+/** The webhooks of all gateways. Create it before `store.start()`. */
 export class WebhookRecords {
   readonly #document: StoredDocument<readonly WebhookRecord[]>
 
@@ -33,12 +33,12 @@ export class WebhookRecords {
     })
   }
 
-  /** True once the store has been reached. */
+  /** True if the store has been reached. */
   get isKnown(): boolean {
     return this.#document.value !== undefined
   }
 
-  /** By name; empty until the store has been reached. */
+  /** Webhooks by name. Empty until the store has been reached. */
   get known(): readonly WebhookRecord[] {
     return this.#document.value ?? []
   }
@@ -64,7 +64,8 @@ export class WebhookRecords {
   }
 
   /**
-   * @param id id of the operation: a repetition returns the same webhook
+   * Creates a webhook.
+   * @param id id of the operation; a repeated call with it returns the same webhook
    * @throws {BerthError} `invalid_field`, `name_conflict`, `resource_exhausted`, `store_unavailable`
    */
   async create(id: string, fields: WebhookFields & { name: string; url: string }): Promise<WebhookRecord> {
@@ -85,9 +86,9 @@ export class WebhookRecords {
   }
 
   /**
-   * Fields that are not sent stay.
-   * @param rotate whether it gets another secret
-   * @throws {BerthError} as `create`, and `not_found`
+   * Changes a webhook. Absent fields stay unchanged.
+   * @param rotate true: the webhook gets a new secret
+   * @throws {BerthError} as in `create`, and `not_found`
    */
   async update(id: string, fields: WebhookFields, rotate: boolean): Promise<WebhookRecord> {
     return this.#write(id, (before) => {

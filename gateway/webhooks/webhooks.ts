@@ -18,19 +18,19 @@ import { WebhookRecords } from './webhook-records.js'
 
 export interface WebhooksOptions {
   readonly store: Store
-  /** 32 bytes, the same in every gateway on one store. */
+  /** 32 secret bytes, the same in all gateways on one store. */
   readonly secret: Buffer
   readonly policy: TargetPolicy
   readonly log: Logger
-  /** Default: as in `defaultRetries`. */
+  /** Pauses between attempts. Default: `defaultRetries`. */
   readonly retries?: RetryPlan
-  /** Time limit of one attempt; default 10 s. */
+  /** Time limit of an attempt in ms. Default: 10 s. */
   readonly timeoutMs?: number
-  /** Time until another gateway takes over from a dead one. Default 10 s. */
+  /** Time in ms until another gateway takes over from one that died. Default: 10 s. */
   readonly leaseMs?: number
 }
 
-/** Pending deliveries first, then ended ones, newest first. */
+/** Deliveries of a webhook: pending ones, and ended ones, newest first. */
 export interface Deliveries {
   readonly waiting: readonly QueuedDelivery[]
   readonly ended: readonly LoggedDelivery[]
@@ -39,8 +39,8 @@ export interface Deliveries {
 export const pingType = 'webhook.test'
 
 /**
- * Notifies other programs of changes by HTTP. Every gateway accepts requests; one of them, by a lease in the store,
- * queues and delivers. Create it before `store.start()`.
+ * Notifies other programs of changes by HTTP. All gateways accept requests, but only the one that holds the lease in
+ * the store delivers. Create it before `store.start()`.
  */
 export class Webhooks {
   readonly records: WebhookRecords
@@ -64,7 +64,7 @@ export class Webhooks {
     store.onInvalidate(this.#queue.inboxKey, () => this.#deliverer?.work())
   }
 
-  /** Delivers as soon as no other gateway does. */
+  /** Starts to deliver as soon as no other gateway does. */
   start(view: FleetView, describe: Describe): void {
     const hold = (): void => void this.#holding.run(() => this.#hold(view, describe))
     this.records.onChange(hold)
@@ -77,20 +77,20 @@ export class Webhooks {
     clearInterval(this.#timer)
     await this.#holding.settled()
     await this.#stopDelivering()
-    await this.#lease.release().catch(() => undefined) // the lease expires otherwise
+    await this.#lease.release().catch(() => undefined) // otherwise the lease expires
     this.#sender.close()
   }
 
   /**
-   * Removes a webhook; its pending deliveries and its log are deleted once a gateway delivers. @throws {BerthError}
-   * `store_unavailable`
+   * Removes a webhook. The gateway that delivers deletes its pending deliveries and its log.
+   * @throws {BerthError} `store_unavailable`
    */
   async remove(id: string): Promise<void> {
     await this.#queue.noteRemoved(id)
     await this.records.remove(id)
   }
 
-  /** Queues a test event. @returns the delivery's id. @throws {BerthError} `not_found` */
+  /** Queues a test event. @returns the id of the delivery @throws {BerthError} `not_found` */
   async test(id: string): Promise<string> {
     const { name } = this.records.get(id)
     const about = { type: pingType, hostId: '', guestUuid: '', data: JSON.stringify({ webhook: name }) }
@@ -99,13 +99,13 @@ export class Webhooks {
     return names.id
   }
 
-  /** An ended delivery from the log. @throws {BerthError} `not_found`, `store_unavailable` */
+  /** Returns a delivery from the log. @throws {BerthError} `not_found`, `store_unavailable` */
   async ended(id: string, deliveryId: string): Promise<LoggedDelivery> {
     this.records.get(id)
     return this.#queue.getLogged(id, deliveryId)
   }
 
-  /** Queues an ended delivery again, unchanged. @returns its new id. @throws {BerthError} `not_found` */
+  /** Queues a delivery from the log again, unchanged. @returns its new id @throws {BerthError} `not_found` */
   async redeliver(id: string, deliveryId: string): Promise<string> {
     const { outcome: _, number: _n, last: _l, ...before } = await this.ended(id, deliveryId)
     const again = { id: randomUUID(), createdAtMs: steadyClock.now(), nextAtMs: 0, attempts: 0 }
