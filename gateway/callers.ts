@@ -23,15 +23,15 @@ import { authorize } from './access/scopes.js'
 
 export interface LimitOptions {
   readonly caller: RequestLimit
-  /** Limits by source address, applied before the caller is known. */
+  /** Limits of each source address, applied before the caller is known. */
   readonly address: RequestLimit
-  /** Limit by source address. */
+  /** Maximum number of failed authentications of a source address per minute. */
   readonly authFailuresPerMinute: number
-  /** Limits of API keys and sub-users that exist at a time. */
+  /** Maximum numbers of API keys and sub-users. */
   readonly creation?: CreationLimits
 }
 
-/** Disables limits, for tests and benchmarks. */
+/** No limits, for tests and benchmarks. */
 export const noLimits: LimitOptions = {
   caller: { perSecond: 0, atOnce: 0 },
   address: { perSecond: 0, atOnce: 0 },
@@ -39,13 +39,13 @@ export const noLimits: LimitOptions = {
 }
 
 export interface AccessOptions {
-  /** A store that has not started yet, since the cache must learn of every change. */
+  /** The store. It must not have been started yet, because the cache must be notified of every change. */
   store: Store
-  /** 32 bytes from `readOrCreateKey`; the same in all gateways on one store. */
+  /** 32 secret bytes from `readOrCreateKey`, the same in all gateways on one store. */
   secret: Buffer
-  /** Directory in which `createAdminKey` left the first key's digest. */
+  /** Directory in which `createAdminKey` has stored the digest of the first key. */
   stateDir: string
-  /** Number of audit entries to retain. */
+  /** Number of audit entries that are retained. */
   auditKeep: number
   readonly retention?: Retention
   log: Logger
@@ -60,11 +60,11 @@ export interface Access extends AccessControl {
   readonly accounts: Accounts
   readonly subUsers: SubUsers
   readonly health: StoreHealth
-  /** Number of keys in memory. */
+  /** Number of keys in the cache. */
   cachedKeys(): number
-  /** Call it after `store.start()`. */
+  /** Starts access control. Call it after `store.start()`. */
   start(): void
-  /** Call it before `store.close()`. */
+  /** Ends access control. Call it before `store.close()`. */
   close(): Promise<void>
 }
 
@@ -79,7 +79,7 @@ export function createAccess(options: AccessOptions): Access {
   const importKey = () =>
     importAdminKey(store, stateDir).catch((err: unknown) => log.error({ err }, 'import the admin key'))
   keys.onRemoved(importKey)
-  // Also imports it again after the store was emptied while running.
+  // If the store is emptied while the gateway runs, the key is imported again.
   store.onInvalidate(store.key('admin-key', ''), () => void importKey())
   const failures = new FailureLog(log)
   const audit = new AuditStore(store, auditKeep, log)

@@ -26,14 +26,14 @@ import { Store } from './store/store.js'
 import { tlsOptionsOf } from './tls/options.js'
 import { Tls } from './tls/tls.js'
 
-/** How long requests in progress may take to end at shutdown. */
+/** Maximum time in ms for requests in progress at shutdown. */
 const graceMs = 10_000
-/** Longest delay until a host that was offline, or joined, receives settings that were changed meanwhile. */
+/** Maximum delay in ms until a host that has joined or was offline receives settings that have changed. */
 const upkeepEveryMs = 60_000
 
 export interface GatewayOptions {
   readonly config: GatewayConfig
-  /** BERTH_REDIS_URL, which overrides the configuration. "": not set. */
+  /** Value of BERTH_REDIS_URL, which overrides the configuration. "": not set. */
   readonly redisUrl: string
   readonly version: string
   readonly log: Logger
@@ -42,8 +42,9 @@ export interface GatewayOptions {
 type Close = () => Promise<void>
 
 /**
- * Starts the gateway. It also starts while the store is down, answering 503 until the store is available.
- * @returns a function that ends it: no more connections, requests in progress finish, then the rest in reverse order
+ * Starts the gateway. While the store is down, it answers 503.
+ * @returns a function that stops it: no new connections, then requests in progress end, then all parts stop in reverse
+ * order
  */
 export async function startGateway(options: GatewayOptions): Promise<Close> {
   const closers: Close[] = []
@@ -139,7 +140,7 @@ async function startParts(
   log.info({ url: server.url, version }, 'gateway started')
 }
 
-/** The server is restarted in the background when it ends. */
+/** Starts the private server, which is started again when it ends. */
 function startPrivateRedis(config: GatewayConfig, log: Logger, onClose: (close: Close) => void): RedisProcess {
   const redis = redisProcessOf(config, log)
   redis.start().catch((err: unknown) => log.error({ err }, 'private redis-server'))

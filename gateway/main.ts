@@ -11,7 +11,7 @@ import { GatewayConfigSchema, type GatewayConfig } from './config.js'
 
 const defaultConfig = '/etc/berth/gateway.yaml'
 
-/** Each command loads its own modules. */
+/** The command line. Each command loads only its own modules. */
 const program = new Command('berth-gateway')
   .description('Berth’s HTTP API in front of all hosts')
   .version(version)
@@ -85,7 +85,7 @@ function command(name: string, description: string, parent: Command = program): 
     .option('-c, --config <file>', 'configuration file', defaultConfig)
 }
 
-/** Runs one command; an error is one line on stderr and exit code 1, or 2 for a bad configuration. */
+/** Runs a command. An error is printed as one line. The exit code is 1, or 2 for an invalid configuration. */
 async function main(configPath: string, run: (config: GatewayConfig) => Promise<void>): Promise<void> {
   try {
     await run(readConfig(GatewayConfigSchema, configPath))
@@ -102,7 +102,7 @@ async function purge({ redis }: GatewayConfig): Promise<void> {
   if (url) console.log(`${await purgeStore(url, redis.prefix)} keys ${redis.prefix}* removed`)
 }
 
-/** Changes the store of the gateways, which must run. */
+/** Disables the access policy in the store of the gateways, which must be running. */
 async function disableAccessPolicy(config: GatewayConfig): Promise<void> {
   const { withStore } = await import('./commands/admin-commands.js')
   const { AccessPolicies } = await import('./policy/access-policy.js')

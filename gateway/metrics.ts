@@ -8,20 +8,20 @@ export interface HttpMetrics {
 }
 
 export interface Metrics extends HttpMetrics {
-  /** Metrics in Prometheus' text format. */
+  /** Returns all metrics in the text format of Prometheus. */
   render(): Promise<string>
   readonly contentType: string
 }
 
-/** Each check wakes the process; the reported delay is the time between two checks. */
+/** Interval in ms of checks of the event loop. The reported delay is the time between two checks. */
 const lagLookMs = 100
 
-/** `certificateEndsAtMs`: end of the certificate in use, ms since 1970; undefined: none. */
+/** `certificateEndsAtMs`: end of the certificate in use in ms since 1970; undefined: no certificate is in use. */
 interface CertificateEnd {
   readonly certificateEndsAtMs: number | undefined
 }
 
-/** Metrics of the gateway and, as last reported, of every agent. */
+/** Metrics of the gateway, and the last reported metrics of all agents. */
 export function createMetrics(view: FleetView, store: StoreHealth, tls: CertificateEnd): Metrics {
   const registry = new Registry()
   collectDefaultMetrics({
@@ -47,7 +47,7 @@ function createObserver(registry: Registry): HttpMetrics['observe'] {
     buckets: [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 10],
     registers: [registry],
   })
-  // Cached because resolving labels costs more than observing; the table bounds their combinations.
+  // Series are cached because looking up labels is slow. The number of routes limits their combinations.
   const series = new Map<string, { observe(value: number): void }>()
   return (route, method, status, seconds) => {
     const known = knownMethods.has(method) ? method : 'other'

@@ -2,12 +2,12 @@ import type { Logger } from 'pino'
 import { defaultLoginRetention, type LoginRetention } from './accounts/login-log.js'
 import type { Store } from './store/store.js'
 
-/** Retention of growing data, in addition to the number of audit entries. */
+/** Limits for data that grows, in addition to the number of audit entries. */
 export interface Retention {
   readonly auditDays: number
   /** Hours for which the answer to a request with an Idempotency-Key is stored. */
   readonly repeatHours: number
-  /** Maximum number of stored answers, of all callers together. */
+  /** Maximum number of stored answers of all callers together. */
   readonly repeats: number
   readonly logins: LoginRetention
 }
@@ -21,7 +21,9 @@ export const defaultRetention: Retention = {
 
 const everyMs = 60_000
 
-/** Trims at once, when the store is back, and every minute. A failed step is repeated the next time. */
+/**
+ * Deletes old data at the start, when the store is available again, and every minute. A failed step is repeated later.
+ */
 export class Trimming {
   #timer: NodeJS.Timeout | undefined
 

@@ -5,7 +5,7 @@ import { BerthError, invalidField } from '../../shared/errors.js'
 export const targetTypes = ['local', 'sftp', 's3'] as const
 export type TargetType = (typeof targetTypes)[number]
 
-/** A target in the form of the API: all kinds in one, each with its own fields. */
+/** Fields of a backup target in the API. Each type of target uses some of them. */
 export interface TargetFields {
   readonly name?: string
   readonly type?: TargetType
@@ -26,7 +26,7 @@ export interface TargetFields {
   readonly verify_percent?: number
 }
 
-/** Fields that are never shown. */
+/** Fields that the API never returns. */
 export interface TargetSecrets {
   readonly encryption_password: string
   readonly private_key: string
@@ -50,8 +50,8 @@ export function planTarget(id: string, fields: TargetFields): BackupTarget {
 }
 
 /**
- * Plans a change; fields that are not sent, and secrets sent empty, stay.
- * @throws {BerthError} `invalid_field`: another password or place would not find the existing backups
+ * Plans a change. Absent fields and empty secrets stay unchanged.
+ * @throws {BerthError} `invalid_field`, also for a change of password or place that would lose the existing backups
  */
 export function planTargetChange(before: BackupTarget, change: TargetFields): BackupTarget {
   const known = fieldsOf(before)
@@ -102,7 +102,7 @@ function need<Field extends keyof TargetFields>(fields: TargetFields, field: Fie
   return value
 }
 
-/** All fields, including secrets. */
+/** Returns all fields of a target, including its secrets. */
 export function fieldsOf(target: BackupTarget): TargetFields & { readonly type: TargetType } {
   const { name, password, verifyPercent, place } = target
   const common = { name, encryption_password: password, verify_percent: verifyPercent }
@@ -122,7 +122,7 @@ export function fieldsOf(target: BackupTarget): TargetFields & { readonly type: 
   }
 }
 
-/** Separates visible fields from secrets. */
+/** Separates the visible fields of a target from its secrets. */
 export function partSecrets(fields: TargetFields): {
   readonly shown: Omit<TargetFields, keyof TargetSecrets>
   readonly secrets: TargetSecrets

@@ -12,50 +12,48 @@ import {
   type TargetType,
 } from './plan-target.js'
 
-/** A target as stored. */
+/** A stored backup target. */
 export interface TargetRecord {
   readonly id: string
   readonly shown: Omit<TargetFields, keyof TargetSecrets> & {
     readonly name: string
     readonly type: TargetType
   }
-  /** `TargetSecrets`, encrypted for this target only. */
+  /** `TargetSecrets`, encrypted. They cannot be decrypted for another target. */
   readonly sealed: string
   readonly createdAtMs: number
   readonly changedAtMs: number
 }
 
-/** A container with a backup at some time, with its name at that time. */
+/** A container with backups at a target, and its name at the time of the last backup. */
 export interface KnownContainer {
   readonly uuid: string
   readonly name: string
   readonly id: number
 }
 
-/** Bounds the memory for reading all targets. */
+/** Maximum number of targets, which limits the memory for reading them. */
 const maxTargets = 100
 
 /**
- * Targets of backups, the same for all hosts.
+ * Backup targets, which all hosts can use. All methods throw BerthError `store_unavailable`.
  *
  * | key | holds |
  * |---|---|
  * | `backup-targets` | hash: id → TargetRecord as JSON |
- * | `backup-containers:ID` | hash: uuid → KnownContainer as JSON, of each container with a requested backup |
- *
- * Every method throws BerthError `store_unavailable`.
+ * | `backup-containers:ID` | hash: uuid → KnownContainer as JSON, for each container with a requested backup |
  */
 export class BackupTargets {
   readonly #store: Store
   readonly #secret: Buffer
 
-  /** @param secret 32 bytes, the same in every gateway on one store */
+  /** @param secret 32 secret bytes, the same in all gateways on one store */
   constructor(store: Store, secret: Buffer) {
     this.#store = store
     this.#secret = secret
   }
 
-  /** By name. */
+  /** Lists the targets by name. */
   async list(): Promise<TargetRecord[]> {
     const texts = await this.#store.run('read backup targets', (client) => client.hVals(this.#key))
     return texts.map(parse).sort((a, b) => (a.shown.name < b.shown.name ? -1 : 1))
@@ -68,13 +66,14 @@ export class BackupTargets {
     return parse(text)
   }
 
-  /** The target with its secrets, for an agent. @throws {BerthError} `not_found` */
+  /** Returns a target with its secrets, for an agent. @throws {BerthError} `not_found` */
   async open(id: string): Promise<BackupTarget> {
     return this.#open(await this.get(id))
   }
 
   /**
-   * @param id id of the operation: a repetition returns the same target
+   * Creates a target.
+   * @param id id of the operation; a repeated call with it returns the same target
    * @throws {BerthError} `invalid_field`, `missing_field`, `name_conflict`, `quota_exceeded`
    */
   async create(id: string, fields: TargetFields): Promise<TargetRecord> {
@@ -87,7 +86,7 @@ export class BackupTargets {
     })
   }
 
-  /** Fields that are not sent stay. @throws {BerthError} `not_found`, `invalid_field`, `name_conflict` */
+  /** Changes a target. Absent fields stay. @throws {BerthError} `not_found`, `invalid_field`, `name_conflict` */
   async update(id: string, change: TargetFields): Promise<TargetRecord> {
     return this.#write('change a backup target', (known) => {
       const before = known.find((record) => record.id === id)
@@ -96,21 +95,21 @@ export class BackupTargets {
     })
   }
 
-  /** Backups at the target stay there. */
+  /** Removes a target. The backups at the target are not deleted. */
   async remove(id: string): Promise<void> {
     await this.#store.run('remove a backup target', (client) =>
       client.multi().hDel(this.#key, id).del(this.#containersKey(id)).exec(),
     )
   }
 
-  /** Call it before the first backup, so that the container can be found after its deletion. */
+  /** Notes that a container has backups, to find them after its deletion. Call it before the first backup. */
   async note(id: string, container: KnownContainer): Promise<void> {
     await this.#store.run('note a container of a backup', (client) =>
       client.hSet(this.#containersKey(id), container.uuid, JSON.stringify(container)),
     )
   }
 
-  /** Containers with a requested backup, by name. */
+  /** Lists containers for which a backup was requested, by name. */
   async listContainers(id: string): Promise<KnownContainer[]> {
     const texts = await this.#store.run('read containers of backups', (client) => client.hVals(this.#containersKey(id)))
     const known = texts.map((text) => JSON.parse(text) as KnownContainer)

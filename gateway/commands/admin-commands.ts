@@ -19,13 +19,13 @@ import { Store } from '../store/store.js'
 import { tlsSettingsDocument } from '../tls/tls-settings.js'
 
 /*
- * Commands of the host's operator for administrators. They use the store of the gateways, which must run; the operator
- * can read and write that store anyway.
+ * Commands for administrators, which the operator of the host runs. They change the store of the gateways, which must
+ * be running.
  */
 
 export interface CommandContext {
   readonly config: GatewayConfig
-  /** BERTH_REDIS_URL, which overrides the configuration. "": not set. */
+  /** Value of BERTH_REDIS_URL, which overrides the configuration. "": not set. */
   readonly redisUrl: string
   readonly log: Logger
 }
@@ -35,7 +35,7 @@ const connectTimeoutMs = 5000
 /**
  * Opens the gateways' store for a command.
  * @param prepare creates objects that must exist before the store is connected
- * @throws {BerthError} `store_unavailable` where it does not run, and what `work` throws
+ * @throws {BerthError} `store_unavailable` if the store is not running, or the error of `work`
  */
 export async function withStore<T>(
   { config, redisUrl, log }: CommandContext,
@@ -56,7 +56,7 @@ export async function withStore<T>(
 interface AdminTools {
   readonly admins: Admins
   readonly audit: AuditStore
-  /** A link for a set-up token. */
+  /** Creates the link for the token of a set-up. */
   readonly linkOf: (token: string) => Promise<string>
 }
 
@@ -73,8 +73,8 @@ const toolsFor =
   }
 
 /**
- * Creates links that begin with the public URL of the panel, or with `listen` if it is unknown. Servers never log the
- * part after #.
+ * Creates links with the public URL of the panel, or with `listen` if that is not known. The token follows #, because
+ * servers never log that part.
  */
 function createLinks(config: GatewayConfig, store: Store, log: Logger): AdminTools['linkOf'] {
   const settings = new PanelSettings(store, log)
@@ -90,7 +90,7 @@ function createLinks(config: GatewayConfig, store: Store, log: Logger): AdminToo
 
 const system = { ref: 'system', user: 'system:host' } as const
 
-/** Creates an administrator with the password in a file. @throws {ConfigError} if the file cannot be read */
+/** Creates an administrator. The file contains the password. @throws {ConfigError} if it cannot be read */
 export async function addAdmin(context: CommandContext, username: string, passwordFile: string): Promise<void> {
   const password = await readPassword(passwordFile)
   await withStore(context, toolsFor(context), async ({ admins, audit }) => {
@@ -99,7 +99,7 @@ export async function addAdmin(context: CommandContext, username: string, passwo
   })
 }
 
-/** Prints a link by which an administrator sets a new password; the old one, the second factor and sessions end. */
+/** Prints a link to set a new password. The old password, the second factor and all sessions become invalid. */
 export async function recoverAdmin(context: CommandContext, username: string): Promise<void> {
   await withStore(context, toolsFor(context), async ({ admins, audit, linkOf }) => {
     const { token } = await audited(audit, 'admin.recover', username, () => admins.recover(username))
@@ -108,8 +108,8 @@ export async function recoverAdmin(context: CommandContext, username: string): P
 }
 
 /**
- * Writes the link that creates the first administrator to a file, mode 0600, and prints it; a link in the file that is
- * still valid retains its token. Removes the file once there is an administrator.
+ * Prints the link for the first administrator and writes it to a file with mode 0600. A valid link in the file is kept.
+ * If an administrator exists, the file is removed.
  */
 export async function keepFirstLink(context: CommandContext, file: string): Promise<void> {
   await withStore(context, toolsFor(context), async ({ admins, linkOf }) => {

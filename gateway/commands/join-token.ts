@@ -15,12 +15,12 @@ interface HostRow {
 }
 
 /**
- * Creates a join token for the agent of this machine through the API of the running gateway. Finds the host by its id or
- * address, or creates it with the name of the machine.
+ * Creates a join token for the agent on this host, with the API of the running gateway. The host is found by id or
+ * address, or created with the local host name.
  * @param address host:port at which the gateway reaches the agent
- * @param known id of the host that the agent has joined as; "": none
+ * @param known id of the host as which the agent has joined; "": none
  * @throws {ConfigError} if the key cannot be read
- * @throws {BerthError} the gateway's refusal, or `gateway_unreachable`
+ * @throws {BerthError} the error of the gateway, or `gateway_unreachable`
  */
 export async function createLocalToken(
   config: GatewayConfig,
@@ -38,7 +38,7 @@ export async function createLocalToken(
   }
 }
 
-/** The machine's name, with a number if another host has that name. */
+/** Returns the local host name, with a number if another host has this name. */
 export function freeName(hosts: readonly Pick<HostRow, 'name'>[], machine = hostname()): string {
   const taken = new Set(hosts.map(({ name }) => name.toLowerCase()))
   const base =
@@ -53,7 +53,7 @@ export function freeName(hosts: readonly Pick<HostRow, 'name'>[], machine = host
   }
 }
 
-/** The API of the gateway on this machine, with the key of its operator. */
+/** Calls the API of the local gateway with the operator's key. */
 class LocalApi {
   readonly #client = new OutboundClient({ timeouts: { connectMs: timeoutMs, headersMs: timeoutMs, bodyMs: timeoutMs } })
 
@@ -71,7 +71,7 @@ class LocalApi {
     return new LocalApi(`http://${local}:${port}/api/v1`, key.trim())
   }
 
-  /** @returns `data` of the answer */
+  /** Sends a request. @returns `data` of the answer */
   async ask<T>(method: string, path: string, body?: object): Promise<T> {
     const headers = { 'x-api-key': this.key, ...(body && { 'content-type': 'application/json' }) }
     const order = { method, headers, ...(body && { body: JSON.stringify(body) }) }

@@ -1,21 +1,19 @@
 import { AddCustomImageRequest } from '../../proto/gen/berth/agent/v1/image.js'
 import type { Store } from '../store/store.js'
 
-/** An image that was added on all hosts, also for those that join later. */
+/** A custom image for all hosts, including hosts that join later. */
 export interface CustomImageRecord {
   readonly request: AddCustomImageRequest
-  /** Ids of hosts that it was explicitly removed from. */
+  /** Ids of the hosts from which the image was removed explicitly. */
   readonly leftOut: readonly string[]
 }
 
 /**
- * The custom images intended for all hosts; each host has its own list of its images.
+ * Custom images for all hosts. All methods throw BerthError `store_unavailable`.
  *
  * | key | holds |
  * |---|---|
  * | `custom-images` | hash: id → CustomImageRecord as JSON |
- *
- * Every method throws BerthError `store_unavailable`.
  */
 export class CustomImages {
   constructor(private readonly store: Store) {}
@@ -38,7 +36,7 @@ export class CustomImages {
     await this.store.run('remove a custom image', (client) => client.hDel(this.#key, id))
   }
 
-  /** Does nothing for an image that was not intended for all hosts. */
+  /** Notes that the image was removed from a host. Does nothing if the image is not for all hosts. */
   async leaveOut(id: string, hostId: string): Promise<void> {
     const record = await this.find(id)
     if (record && !record.leftOut.includes(hostId)) await this.#put({ ...record, leftOut: [...record.leftOut, hostId] })

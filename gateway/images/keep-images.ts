@@ -13,11 +13,11 @@ interface MissingImage {
   readonly id: string
 }
 
-/** Adds images that were added on all hosts to hosts that join, or were offline. */
+/** Adds the custom images for all hosts to hosts that have joined or were offline. */
 export function keepImages({ fleet, images, log }: KeepImagesParts): () => Promise<void> {
   const refused = new Set<string>()
   const add = async ({ hostId, id }: MissingImage): Promise<void> => {
-    const record = await images.find(id) // it may have been removed meanwhile
+    const record = await images.find(id) // the image may have been removed meanwhile
     if (!record || record.leftOut.includes(hostId)) return
     const { revision } = await fleet.agent(hostId).images.addCustomImage(record.request)
     await fleet.reached(hostId, revision)
@@ -30,7 +30,8 @@ export function keepImages({ fleet, images, log }: KeepImagesParts): () => Promi
         await add({ hostId, id: request.id }).then(
           () => refused.delete(key),
           (err: unknown) => {
-            // A host may forbid such a server: logged once, since it is tried again at each check.
+            // A host may reject the server of an image. This is logged only once, because it is tried again at each
+            // check.
             if (!refused.has(key)) log.warn({ err, host: hostId, image: request.id }, 'add a custom image')
             refused.add(key)
           },
@@ -39,7 +40,7 @@ export function keepImages({ fleet, images, log }: KeepImagesParts): () => Promi
   }
 }
 
-/** Online hosts that have reported their templates, but not this one. */
+/** Ids of online hosts that have reported their templates but lack this one. */
 function planMissing(view: FleetView, id: string, leftOut: readonly string[]): string[] {
   const told = new Map<string, boolean>()
   for (const { hostId, template } of view.templates())

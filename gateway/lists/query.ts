@@ -1,15 +1,15 @@
-/** Functions that read from an item the values for filters and sorting. */
+/** Functions that read the fields of an item, for filters and sorting. */
 export type Fields<Item, Name extends string> = Readonly<Record<Name, (item: Item) => string | number>>
 
-/** The filters and the order of a list. */
+/** The filters and the sort order of a list. */
 export interface ListQuery<Name extends string> {
-  /** All must hold: the field, as text, equals the value. */
+  /** Filters that must all match: the field, converted to text, equals the value. */
   readonly filters: readonly { readonly field: Name; readonly value: string }[]
-  /** In order of weight; items equal in all fields keep the list's own order. */
+  /** Fields to sort by, the most important first. Items that are equal in them keep their previous order. */
   readonly sort: readonly { readonly field: Name; readonly descending: boolean }[]
 }
 
-/** True if all filters of the query hold for the item. */
+/** True if an item matches all filters of the query. */
 export function matches<Item, Name extends string>(
   fields: Fields<Item, Name>,
   { filters }: ListQuery<Name>,
@@ -18,7 +18,7 @@ export function matches<Item, Name extends string>(
   return filters.every(({ field, value }) => String(fields[field](item)) === value)
 }
 
-/** @returns 0 for items that are equal in all sorted fields */
+/** Compares two items by the sorted fields. @returns 0 if all of them are equal */
 export function compareBy<Item, Name extends string>(
   fields: Fields<Item, Name>,
   { sort }: ListQuery<Name>,
@@ -33,7 +33,7 @@ export function compareBy<Item, Name extends string>(
   }
 }
 
-/** Selects from few items by reading each. */
+/** Applies a query to a short list. */
 export function selectFrom<Item, Name extends string>(
   items: readonly Item[],
   fields: Fields<Item, Name>,

@@ -1,21 +1,21 @@
 const maxChunk = 512
 
 /**
- * Items in order, in chunks: adding, removing and slicing by rank cost nearly the same for any size. Source: Python's
- * sortedcontainers library, which uses the same chunks.
+ * A sorted list in chunks. The costs of adding, removing and slicing hardly depend on its size. Source: Python's
+ * library sortedcontainers, which uses the same structure.
  */
 export class SortedList<Item> implements Iterable<Item> {
   readonly #chunks: Item[][] = []
   #size = 0
 
-  /** @param compare 0 only for an item and itself; what it reads must not change while the item is in the list */
+  /** @param compare returns 0 only for the same item; compared values must not change while the item is in the list */
   constructor(private readonly compare: (a: Item, b: Item) => number) {}
 
   get size(): number {
     return this.#size
   }
 
-  /** @returns false when it was in the list already */
+  /** Adds an item. @returns false if the list contained it already */
   add(item: Item): boolean {
     const [at, chunk] = this.#chunkOf(item)
     if (!chunk) this.#chunks.push([item])
@@ -29,7 +29,7 @@ export class SortedList<Item> implements Iterable<Item> {
     return true
   }
 
-  /** @returns false when it was not in the list */
+  /** Removes an item. @returns false if the list did not contain it */
   delete(item: Item): boolean {
     const [at, chunk] = this.#chunkOf(item)
     if (!chunk) return false
@@ -41,7 +41,7 @@ export class SortedList<Item> implements Iterable<Item> {
     return true
   }
 
-  /** Items by rank, from 0; `to` is excluded. */
+  /** Returns the items from index `from` up to, but not including, `to`. */
   slice(from: number, to: number): Item[] {
     const found: Item[] = []
     let begin = 0
@@ -54,8 +54,8 @@ export class SortedList<Item> implements Iterable<Item> {
   }
 
   /**
-   * Up to `most` items that follow an item, which need not be in the list any more; undefined: from the beginning.
-   * Empty at the end.
+   * Returns at most `most` items that follow an item, which may have been removed from the list. `undefined`: the first
+   * items. The result is empty only at the end of the list.
    */
   after(item: Item | undefined, most: number): Item[] {
     if (item === undefined) return this.#chunks[0]?.slice(0, most) ?? []
@@ -71,7 +71,7 @@ export class SortedList<Item> implements Iterable<Item> {
     for (const chunk of this.#chunks) yield* chunk
   }
 
-  /** The first chunk whose last item is not before this item; else the last chunk. */
+  /** Finds the first chunk whose last item does not precede this item, otherwise the last chunk. */
   #chunkOf(item: Item): [number, Item[] | undefined] {
     let [low, high] = [0, this.#chunks.length - 1]
     while (low < high) {
@@ -82,7 +82,7 @@ export class SortedList<Item> implements Iterable<Item> {
     return [low, this.#chunks[low]]
   }
 
-  /** Index where it is or belongs. */
+  /** Index of the item in a chunk, or the index at which it belongs. */
   #indexIn(chunk: readonly Item[], item: Item): number {
     let [low, high] = [0, chunk.length]
     while (low < high) {
@@ -93,7 +93,7 @@ export class SortedList<Item> implements Iterable<Item> {
     return low
   }
 
-  /** Joins a small chunk with the next one, unless the result would soon be split again. */
+  /** Joins a small chunk with the next one, if the result is not so large that it would soon be split again. */
   #merge(at: number): void {
     const [chunk, next] = [this.#chunks[at]!, this.#chunks[at + 1]]
     if (chunk.length > 0 && (!next || chunk.length + next.length > maxChunk / 2)) return

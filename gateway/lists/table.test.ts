@@ -39,7 +39,7 @@ const steps = fc.oneof(
   },
   { weight: 1, arbitrary: fc.record({ kind: fc.constant('delete' as const), id: numbers }) },
   { weight: 2, arbitrary: fc.record({ kind: fc.constant('ask' as const), query: queries }) },
-  // Does not await the answer, so that later steps change the table while it is built.
+  // Begins a query without waiting for its answer, so that the table changes while the answer is built.
   { weight: 1, arbitrary: fc.record({ kind: fc.constant('begin' as const), query: queries }) },
 )
 
@@ -163,7 +163,7 @@ describe('a sort with a repeated field', () => {
   })
 })
 
-/** Changes of items while an answer is built; `move`: to another place in the table's own order. */
+/** Changes of items while an answer is built. `move` changes the position of an item in the table's own order. */
 const moves = fc.array(
   fc.record({
     kind: fc.constantFrom('set', 'delete', 'replace', 'move'),
@@ -176,7 +176,7 @@ const moves = fc.array(
 )
 type Move = typeof moves extends fc.Arbitrary<(infer One)[]> ? One : never
 
-/** A table ordered by a time that may be corrected, like that of operations, and a model of it. */
+/** A table, and a model of it. It is ordered by a time that may be corrected, like the table of operations. */
 class MovingLab {
   readonly table = new Table<Item & { at: number }, Name>({
     fields,
@@ -212,11 +212,11 @@ class MovingLab {
   }
 }
 
-/** Fakes the clock so that each step of a slice is the last one of its turn. */
+/** Fakes the clock so that each step of a slice ends its turn of the event loop. */
 async function inShortSlices(run: () => Promise<void>): Promise<void> {
   const now = performance.now.bind(performance)
   let late = 0
-  // A slice reads the clock when it begins, before its first step, and before its second.
+  // A slice reads the clock at its beginning and before each step.
   performance.now = () => now() + (late += 2)
   try {
     await run()

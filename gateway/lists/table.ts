@@ -4,45 +4,45 @@ import { inSlices } from '../../shared/async/slices.js'
 import { compareBy, matches, type Fields, type ListQuery } from './query.js'
 import { SortedList } from './sorted-list.js'
 
-/** Stays the same while its item is replaced, so that orders which the change does not affect need no update. */
+/** Place of an item in a table. The item can be replaced without updating sort orders that are not affected. */
 export interface TableSlot<Item> {
   item: Item
 }
 
-/** A live view of the items that a query selects, in its order. */
+/** The items that a query selects, in its order. The selection follows all changes of the table. */
 export interface Selection<Item> {
   readonly size: number
-  /** Items by rank, from 0; `to` is excluded. */
+  /** Returns the items from index `from` up to, but not including, `to`. */
   slice(from: number, to: number): Item[]
 }
 
-/** A table for readers. */
+/** A table that can only be read. */
 export interface Selectable<Item, Name extends string> {
   readonly size: number
-  /** Selects items: at once for a recent query, otherwise after a search that yields to others. */
+  /** Selects items: immediately for a recent query, otherwise after a search that lets other work run in between. */
   select(query: ListQuery<Name>): Promise<Selection<Item>>
 }
 
 export interface TableOptions<Item, Name extends string> {
   readonly fields: Fields<Item, Name>
-  /** The table's own order; never 0 for two different items. The compared values of an item must not change. */
+  /** Order of the table. It must not be 0 for different items, and the compared values of an item must not change. */
   readonly compare: (a: Item, b: Item) => number
-  /** Fields whose values are counted, so that a filter for a value that no item has costs nothing. */
+  /** Fields whose values are counted, so that filters for a missing value need no search. */
   readonly counted: readonly Name[]
 }
 
-/** How many recent selections are kept and updated with every change; the least recently used is dropped. */
+/** Maximum number of selections that follow changes. Beyond it, the least recently used one is dropped. */
 export const maxSelections = 32
 
-/** How many selections are filled at once, fewer than are kept; others wait. */
+/** Maximum number of selections that are filled at once. It is lower than `maxSelections`. Others wait. */
 const maxFillings = 4
 
-/** Items by key, with the orders and filters that are in use. */
+/** Items by key, with the sort orders and filters of recent queries. */
 export class Table<Item, Name extends string> implements Selectable<Item, Name> {
   readonly #slots = new Map<string, TableSlot<Item>>()
   readonly #all: SortedList<TableSlot<Item>>
   readonly #selections = new Map<string, MaintainedSelection<Item, Name>>()
-  /** Selections being filled or waiting to be, by the same key. */
+  /** Selections that are being filled or wait for that, by the same key. */
   readonly #making = new KeyedSingleFlight<string, Selection<Item>>()
   readonly #fillings = new Semaphore(maxFillings)
   readonly #counts: Map<Name, Map<string, number>>
@@ -67,7 +67,7 @@ export class Table<Item, Name extends string> implements Selectable<Item, Name> 
     return this.#all.size
   }
 
-  /** Number of selections that follow changes. */
+  /** Number of stored selections, which follow changes of the table. */
   get keptSelections(): number {
     return this.#selections.size
   }
@@ -76,12 +76,12 @@ export class Table<Item, Name extends string> implements Selectable<Item, Name> 
     return this.#slots.get(key)?.item
   }
 
-  /** In the table's own order. */
+  /** Yields all items in the order of the table. */
   *values(): Iterable<Item> {
     for (const { item } of this.#all) yield item
   }
 
-  /** Adds an item, or replaces the one with this key. */
+  /** Adds an item, or replaces the item with this key. */
   set(key: string, item: Item): TableSlot<Item> {
     const slot = this.#slots.get(key)
     if (!slot) return this.#add(key, { item })
@@ -101,7 +101,7 @@ export class Table<Item, Name extends string> implements Selectable<Item, Name> 
     for (const selection of this.#selections.values()) selection.delete(slot)
   }
 
-  /** Changes fields of many items at once. @param change makes the change */
+  /** Changes fields of many items at once. @param change function that changes the items */
   changeAll(keys: Iterable<string>, fields: readonly Name[], change: () => void): void {
     const slots = [...keys].flatMap((key) => this.#slots.get(key) ?? [])
     this.#change(slots, fields, change)
@@ -114,14 +114,14 @@ export class Table<Item, Name extends string> implements Selectable<Item, Name> 
     const key = JSON.stringify(asked)
     const selection = this.#selections.get(key)
     if (!selection) return this.#make(key, asked)
-    // Moves it to the end: the map is ordered by last use.
+    // The selection is moved to the end, because the map is ordered by last use.
     this.#selections.delete(key)
     this.#selections.set(key, selection)
     await selection.fill(this.#all)
     return selection
   }
 
-  /** Fills a selection, shared by callers with the same query; different queries take turns. */
+  /** Fills a selection. Callers with the same query share it. Different queries take turns. */
   #make(key: string, query: ListQuery<Name>): Promise<Selection<Item>> {
     return this.#making.run(key, () =>
       this.#fillings.run(async () => {
@@ -134,7 +134,7 @@ export class Table<Item, Name extends string> implements Selectable<Item, Name> 
     )
   }
 
-  /** Keeps those that are being filled: they are awaited, and must follow changes. */
+  /** Drops the least recently used selections, but none that is being filled, because callers wait for it. */
   #dropUnused(): void {
     for (const [key, { isFilled }] of this.#selections) {
       if (this.#selections.size <= maxSelections) return
@@ -175,7 +175,7 @@ export class Table<Item, Name extends string> implements Selectable<Item, Name> 
   }
 }
 
-/** Drops repeated sort fields, which have no effect. */
+/** Removes repeated sort fields, which have no effect. */
 function withoutRepeats<Name extends string>({ filters, sort }: ListQuery<Name>): ListQuery<Name> {
   const isFirst = (name: Name, at: number) => sort.findIndex(({ field }) => field === name) === at
   return { filters, sort: sort.filter(({ field }, at) => isFirst(field, at)) }
@@ -185,7 +185,7 @@ const slotsPerStep = 64
 
 const none: Selection<never> = { size: 0, slice: () => [] }
 
-/** The result of one query. An item leaves it before a change and comes back after. */
+/** Result of a query that follows changes. An item is removed before it changes and added again afterwards. */
 class MaintainedSelection<Item, Name extends string> implements Selection<Item> {
   readonly #list: SortedList<TableSlot<Item>>
   #filling: Promise<void> | undefined
@@ -225,7 +225,7 @@ class MaintainedSelection<Item, Name extends string> implements Selection<Item> 
     return this.#filling
   }
 
-  /** Adds all items in steps. Changes between two steps are safe: no item is held across a yield. */
+  /** Adds all items in steps. Items may change between two steps, because no item is remembered across a step. */
   *#addAll(all: SortedList<TableSlot<Item>>): Generator<void, void> {
     let passed: TableSlot<Item> | undefined
     for (;;) {

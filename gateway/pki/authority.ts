@@ -31,12 +31,12 @@ import { newSerial, toPem, wholeSeconds } from './certificate-parts.js'
 const algorithm = { name: 'ECDSA', namedCurve: 'P-256', hash: 'SHA-256' }
 const hourMs = 3_600_000
 
-/** Certificates are valid from this long ago (at most half the lifetime), as hosts' clocks differ. */
+/** Certificates become valid this long before they are issued (at most half their lifetime), because clocks differ. */
 const maxBackdateMs = hourMs
 
 export interface IssuedCertificate {
   readonly certificatePem: string
-  /** Hexadecimal, upper case. */
+  /** Serial number in upper-case hexadecimal. */
   readonly serial: string
   readonly notBeforeMs: number
   readonly notAfterMs: number
@@ -46,27 +46,28 @@ export interface KeyedCertificate extends IssuedCertificate {
   readonly privateKeyPem: string
 }
 
-/** The private CA. It decides all names; from a request it only takes the public key. */
+/** The private CA. It decides about names. Requests only provide the public key. */
 export interface Authority {
   readonly caPem: string
-  /** SHA-256 of the CA certificate's DER, lower-case hexadecimal. */
+  /** SHA-256 of the CA certificate (DER) in lower-case hexadecimal. */
   readonly fingerprint: string
-  /** ECDSA P-256, PKCS #8 in PEM; also signs join tokens. */
+  /** ECDSA P-256 key as PKCS #8 in PEM. It also signs join tokens. */
   readonly privateKeyPem: string
   readonly publicKeyPem: string
   /**
    * Issues a certificate for the key in a PKCS #10 request.
-   * @param nowMs for tests; default: the wall clock
-   * @throws {BerthError} `invalid_csr` unless well-formed, signed by its own key and of an accepted key type
+   * @param nowMs present time, for tests; default: the system clock
+   * @throws {BerthError} `invalid_csr` if the request is malformed, not signed by its own key, or has another type of
+   * key
    */
   signRequest(csrPem: string, identity: Identity, lifetimeMs: number, nowMs?: number): Promise<IssuedCertificate>
-  /** Issues a certificate for the gateway's own use. @param privateKeyPem ECDSA P-256; default: a new key */
+  /** Issues a certificate for the gateway itself. @param privateKeyPem ECDSA P-256 key; default: a new key */
   issue(identity: Identity, lifetimeMs: number, privateKeyPem?: string): Promise<KeyedCertificate>
 }
 
 /**
- * Reads the authority in `directory`, or creates it. Key and certificate are one file (0600) that appears atomically: a
- * crash leaves no file or a complete one, and one of two concurrent creators wins.
+ * Reads the authority in `directory`, or creates it. Key and certificate are in one file with mode 0600, which is
+ * written atomically. If two processes create it at once, both use the same one.
  */
 export async function ensureAuthority(directory: string, caDays: number): Promise<Authority> {
   const path = join(directory, 'authority.pem')
@@ -120,7 +121,7 @@ async function loadAuthority(pem: string, path: string): Promise<Authority> {
   }
 }
 
-/** A flipped bit can leave a well-formed key or certificate. */
+/** Checks that key and certificate belong together. A damaged file can still contain a valid key or certificate. */
 function checkPair(privateKeyPem: string, caPem: string): void {
   const certificate = new NodeCertificate(caPem)
   if (!certificate.checkPrivateKey(createPrivateKey(privateKeyPem)))
@@ -128,7 +129,7 @@ function checkPair(privateKeyPem: string, caPem: string): void {
   if (!certificate.verify(certificate.publicKey)) throw new Error('the signature does not verify')
 }
 
-/** Error message: the fault of the authority, and the command to run. */
+/** Error message: what is wrong with the authority, and which command to run. */
 function damagedAuthority(path: string, what: string): string {
   return (
     `${path} ${what}: restore it from a backup, or start with a new authority, which every host must join again: ` +
@@ -172,7 +173,7 @@ class PrivateAuthority implements Authority {
     identity: Identity,
     { lifetimeMs, now }: { lifetimeMs: number; now: number },
   ): Promise<IssuedCertificate> {
-    // Ends with the authority at the latest: a certificate that outlives it would fail in confusing ways.
+    // A certificate ends with the authority at the latest. If it lasted longer, it would fail with confusing errors.
     const notAfterMs = wholeSeconds(Math.min(now + lifetimeMs, this.certificate.notAfter.getTime()))
     const notBeforeMs = wholeSeconds(now - Math.min(maxBackdateMs, lifetimeMs / 2))
     const serial = newSerial()
@@ -209,13 +210,13 @@ class PrivateAuthority implements Authority {
   }
 }
 
-/** Creates an ECDSA P-256 key, PKCS #8 in PEM. */
+/** Creates an ECDSA P-256 key as PKCS #8 in PEM. */
 export function newKeyPem(): string {
   const { privateKey } = generateKeyPairSync('ec', { namedCurve: 'P-256' })
   return privateKey.export({ type: 'pkcs8', format: 'pem' }).toString()
 }
 
-/** The SubjectPublicKeyInfo of a private key. */
+/** Public key of a private key, as SubjectPublicKeyInfo. */
 export function publicKeyDer(privateKeyPem: string): Buffer {
   return createPublicKey(privateKeyPem).export({ type: 'spki', format: 'der' })
 }

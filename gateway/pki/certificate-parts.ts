@@ -1,18 +1,18 @@
 import { randomBytes } from 'node:crypto'
 
-/** Certificates' times have whole seconds. */
+/** Rounds a time down to seconds, as certificates require. */
 export function wholeSeconds(ms: number): number {
   return Math.floor(ms / 1000) * 1000
 }
 
-/** 128 bits, 126 of them random: positive and without leading zero octets (RFC 5280 4.1.2.2). */
+/** 128 bits, 126 of them random, positive and without leading zero octets (RFC 5280, 4.1.2.2). */
 export function newSerial(): string {
   const bytes = randomBytes(16)
   bytes[0] = (bytes[0]! & 0x3f) | 0x40
   return bytes.toString('hex')
 }
 
-/** DER as PEM, in lines of 64 characters (RFC 7468). */
+/** Converts DER to PEM in lines of 64 characters (RFC 7468). */
 export function toPem(label: string, der: Buffer): string {
   const lines = der.toString('base64').match(/.{1,64}/g) ?? []
   return `-----BEGIN ${label}-----\n${lines.join('\n')}\n-----END ${label}-----\n`

@@ -1,16 +1,16 @@
 import type { Authority, KeyedCertificate } from './authority.js'
 
-/** Share of a certificate's lifetime after which it is renewed. */
+/** Fraction of a certificate's lifetime after which it is renewed. */
 export const renewAfterShare = 2 / 3
 
-/** Time to replace a certificate that ends at `notAfterMs` and was issued for `lifetimeMs`. */
+/** Time to renew a certificate that ends at `notAfterMs` and has this lifetime. */
 export function renewAtMs(notAfterMs: number, lifetimeMs: number): number {
   return notAfterMs - lifetimeMs * (1 - renewAfterShare)
 }
 
 /**
- * True if a certificate is due for renewal: two thirds of its lifetime are over, or the clock was ahead when it was
- * issued.
+ * True if a certificate must be renewed: two thirds of its lifetime have passed, or it was issued while the clock was
+ * ahead.
  */
 export function isLeafRenewalDue(
   { notBeforeMs, notAfterMs }: Pick<KeyedCertificate, 'notBeforeMs' | 'notAfterMs'>,
@@ -21,8 +21,8 @@ export function isLeafRenewalDue(
 }
 
 /**
- * The gateway's own client certificate: issued at start, kept in memory, renewed in time. It uses the wall clock even
- * if that may be wrong; the certificate is replaced as soon as the clock is correct again.
+ * The gateway's client certificate. It is issued at the start, only stored in memory, and renewed in time. It is issued
+ * even if the clock may be wrong, and is replaced when the clock is correct again.
  */
 export class GatewayLeaf {
   private constructor(
@@ -40,9 +40,10 @@ export class GatewayLeaf {
   }
 
   /**
-   * @param inDoubt whether the clock may be wrong. A certificate is then replaced only if it is not valid by that
-   * clock. If the clock was wrong, the new certificate is replaced in turn, which affects only the gateway. @returns
-   * whether it was renewed, so that connections should move to it
+   * Renews the certificate if needed.
+   * @param inDoubt true if the clock may be wrong; the certificate is then renewed only if it is not valid according to
+   * this clock
+   * @returns true if it was renewed, so that connections should use the new one
    */
   async renewIfDue(nowMs = Date.now(), inDoubt = false): Promise<boolean> {
     if (!isLeafRenewalDue(this.leaf, this.lifetimeMs, nowMs)) return false

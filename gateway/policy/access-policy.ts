@@ -5,12 +5,12 @@ import { StoredDocument } from '../store/document.js'
 import type { Store } from '../store/store.js'
 import { isForwarded, isLoopback, isSecure, readSource, type Origin, type Source } from './source.js'
 
-/** Addresses and CIDRs, canonical. */
+/** Limits which addresses may reach the gateway. Lists contain canonical addresses and CIDRs. */
 export interface AccessPolicy {
   readonly enabled: boolean
-  /** Addresses that may reach the gateway while the policy is enabled. */
+  /** Addresses from which the gateway is reachable while the policy is enabled. */
   readonly allowedSources: readonly string[]
-  /** Proxies whose forwarded-for headers are trusted, in addition to the configured ones. */
+  /** Proxies whose headers about the client are trusted, in addition to the configured ones. */
   readonly trustedProxies: readonly string[]
 }
 
@@ -18,27 +18,27 @@ const everybody: AccessPolicy = { enabled: false, allowedSources: [], trustedPro
 
 export interface Judgement extends Source {
   readonly allowed: boolean
-  /** True if it came over TLS, here or at a trusted proxy. */
+  /** True if the request was encrypted with TLS, to this gateway or to a trusted proxy. */
   readonly secure: boolean
 }
 
 export interface AccessPolicyOptions {
   readonly store: Store
-  /** Addresses or CIDRs from the configuration. */
+  /** Addresses and CIDRs of trusted proxies from the configuration. */
   readonly trustedProxies: readonly string[]
   readonly log: Logger
 }
 
 /**
- * Decides which addresses may reach the gateway, for pages, requests and sockets alike. All gateways on a store share
- * one policy, which takes effect at once. Create it before `store.start()`.
+ * Decides which addresses may reach the gateway, for pages, requests and WebSockets. All gateways on a store share one
+ * policy. Changes take effect immediately. Create it before `store.start()`.
  */
 export class AccessPolicies {
   readonly #document: StoredDocument<AccessPolicy>
   readonly #configured: readonly string[]
   #rules: Rules
 
-  /** @throws {BerthError} `invalid_field` for an invalid trusted proxy in the configuration */
+  /** @throws {BerthError} `invalid_field` if a trusted proxy in the configuration is invalid */
   constructor({ store, trustedProxies, log }: AccessPolicyOptions) {
     this.#configured = parseAddressList('http.trusted_proxies', trustedProxies.join())
     this.#rules = compile(everybody, this.#configured)
@@ -46,17 +46,17 @@ export class AccessPolicies {
     this.#document.onChange((policy) => (this.#rules = compile(policy, this.#configured)))
   }
 
-  /** Calls back after each change, also by another gateway, once it is in force here. */
+  /** Calls the listener after each change, by any gateway, when it is in force in this process. */
   onChange(listener: () => void): void {
     this.#document.onChange(listener)
   }
 
-  /** @throws {BerthError} `store_unavailable` until the store has been reached once */
+  /** The policy. @throws {BerthError} `store_unavailable` if the store has not been reached yet */
   get policy(): AccessPolicy {
     return this.#document.current
   }
 
-  /** Until the store has been reached once, only this machine is permitted. */
+  /** Judges a request. Until the store has been reached, only requests from this host are permitted. */
   judge(origin: Origin): Judgement {
     const secure = isSecure(origin, this.#rules.trusted)
     if (this.#document.value !== undefined) return { ...judge(this.#rules, origin), secure }
@@ -65,7 +65,7 @@ export class AccessPolicies {
   }
 
   /**
-   * Changes the given fields, after checking that the caller is still permitted.
+   * Changes the given fields, if the caller's address stays permitted.
    * @throws {BerthError} `invalid_field`, `access_policy_lockout`, `store_unavailable`
    */
   change(fields: Partial<AccessPolicy>, asker: Origin): Promise<AccessPolicy> {
@@ -77,7 +77,7 @@ export class AccessPolicies {
     })
   }
 
-  /** For an operator who is locked out by the policy. */
+  /** Disables the policy, for operators that it has locked out. */
   disable(): Promise<AccessPolicy> {
     return this.#document.update((old) => ({ ...old, enabled: false }))
   }
@@ -101,11 +101,11 @@ function lockout(reason: string): BerthError {
   })
 }
 
-/** A policy prepared for many requests. */
+/** A policy in a form that is fast to apply. */
 interface Rules {
   readonly enabled: boolean
   readonly allowed: AddressSet
-  /** undefined: no proxy is trusted. */
+  /** Trusted proxies. `undefined`: there are none. */
   readonly trusted: AddressSet | undefined
 }
 
@@ -119,8 +119,8 @@ function compile(policy: AccessPolicy, configured: readonly string[]): Rules {
 }
 
 /**
- * Always lets programs on this machine in, so that nobody is locked out for good, but not an untrusted proxy on it,
- * since its client is unknown.
+ * Judges an address. Programs on this host are always permitted, so that nobody is locked out for good. Requests that
+ * an untrusted proxy on this host forwards are rejected, because their clients are unknown.
  */
 function judge({ enabled, allowed, trusted }: Rules, origin: Origin): Omit<Judgement, 'secure'> {
   const { peer, headers } = origin
@@ -134,7 +134,7 @@ function judge({ enabled, allowed, trusted }: Rules, origin: Origin): Omit<Judge
   return { ...source, allowed: source.valid && allowed.has(source.address) }
 }
 
-/** Refuses foreign names that resolve to 127.0.0.1, by which other sites' pages reach programs on this machine. */
+/** True for loopback hosts. Other sites' pages can use names of their own that resolve to 127.0.0.1. */
 function isLoopbackHost(host: string): boolean {
   return /^(localhost|127\.\d{1,3}\.\d{1,3}\.\d{1,3}|\[::1\])(:\d{1,5})?$/i.test(host)
 }

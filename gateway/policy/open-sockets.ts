@@ -3,8 +3,8 @@ import type { AccessPolicies } from './access-policy.js'
 import type { Origin } from './source.js'
 
 /**
- * The open sockets of requests, each with the source of its last request. A policy that excludes a source closes its
- * sockets: streams end, and so do idle connections.
+ * Open sockets and the origins of their last requests. When a new policy excludes an address, its sockets are closed,
+ * including streams and idle connections.
  */
 export class OpenSockets {
   readonly #origins = new Map<Socket, Origin>()
@@ -13,13 +13,13 @@ export class OpenSockets {
     policies.onChange(() => this.#shutExcluded())
   }
 
-  /** Records a request on a socket. */
+  /** Remembers the origin of a request on its socket. */
   note(socket: Socket, origin: Origin): void {
     if (!this.#origins.has(socket)) socket.once('close', () => this.forget(socket))
     this.#origins.set(socket, origin)
   }
 
-  /** Stops watching a socket whose new owner ends it with a reason. */
+  /** Forgets a socket that another part of the gateway will close with a reason. */
   forget(socket: Socket): void {
     this.#origins.delete(socket)
   }

@@ -4,7 +4,7 @@ import fc from 'fast-check'
 import { AddressSet } from '../access/addresses.js'
 import { isSecure, readSource } from './source.js'
 
-/** The X-Forwarded-For header, or several headers by name. */
+/** Value of X-Forwarded-For, or values of several headers by name. */
 type ForwardedHeaders = string | Record<string, string> | undefined
 
 function addressOf(peer: string, forwarded: ForwardedHeaders, trusted: string[]): string {
@@ -68,7 +68,7 @@ describe('the client’s address', () => {
     const hop = fc.oneof(fc.ipV4(), fc.ipV6(), fc.string(), fc.constant('10.1.2.3'))
     fc.assert(
       fc.property(fc.array(hop, { maxLength: 6 }), (hops) => {
-        // 203.0.113.9 connects to our proxy 10.0.0.1, which appends that address.
+        // The client 203.0.113.9 connects to the trusted proxy 10.0.0.1, which appends the client's address.
         const forwarded = [...hops, '203.0.113.9'].join(', ')
         const address = addressOf('10.0.0.1', forwarded, ['10.0.0.0/8'])
         expect(isIP(address)).to.be.greaterThan(0)

@@ -3,12 +3,12 @@ import { isIP } from 'node:net'
 import type { TLSSocket } from 'node:tls'
 import type { AddressSet } from '../access/addresses.js'
 
-/** The parts of a request that determine its source. */
+/** The parts of a request from which its client is determined. */
 export interface Origin {
-  /** Address of the socket's peer. */
+  /** Address of the other end of the connection. */
   readonly peer: string
   readonly headers: IncomingHttpHeaders
-  /** True if the connection itself is TLS; default: no. */
+  /** True if the connection is encrypted with TLS. Default: false. */
   readonly encrypted?: boolean
 }
 
@@ -18,9 +18,9 @@ export function originOf({ socket, headers }: IncomingMessage): Origin {
 }
 
 /**
- * True if a request is under TLS from the client on: to this gateway itself, or to a trusted proxy that states this for
- * each hop in X-Forwarded-Proto.
- * @param trusted undefined: no proxy is trusted
+ * True if the client's connection is encrypted with TLS, either to this gateway or, according to X-Forwarded-Proto of a
+ * trusted proxy, on all hops.
+ * @param trusted trusted proxies; undefined: there are none
  */
 export function isSecure({ peer, headers, encrypted }: Origin, trusted: AddressSet | undefined): boolean {
   const forwarded = headers['x-forwarded-proto']
@@ -30,22 +30,22 @@ export function isSecure({ peer, headers, encrypted }: Origin, trusted: AddressS
     .every((scheme) => scheme.trim().toLowerCase() === 'https')
 }
 
-/** The source of a request, as far as it can be trusted. */
+/** Address of the client, as far as it is known with certainty. */
 export interface Source {
-  /** The nearest known address: IPv4-mapped IPv6 as IPv4, without a zone index. */
+  /** Nearest known address, without a zone index. IPv4-mapped IPv6 is shown as IPv4. */
   readonly address: string
-  /** False when a trusted proxy sent an invalid address; then `address` is the proxy's. */
+  /** False if a trusted proxy sent an invalid address. `address` is then that of the proxy. */
   readonly valid: boolean
 }
 
-/** A request through more proxies is not trusted. */
+/** Maximum number of addresses in X-Forwarded-For. Longer lists are not trusted. */
 const maxHops = 32
 
 /**
- * The client's address: the peer's, or, going through X-Forwarded-For from the right, the first one that is not a
- * trusted proxy; if all are, the leftmost. Without X-Forwarded-For from a trusted peer its X-Real-IP counts, or else
- * its CF-Connecting-IP.
- * @param trusted undefined: no proxy is trusted
+ * Determines the client's address. From an untrusted peer, it is the peer's address. From a trusted proxy,
+ * X-Forwarded-For is read from the right up to the first address that is not a trusted proxy. Without that header,
+ * X-Real-IP is used, or otherwise CF-Connecting-IP.
+ * @param trusted trusted proxies; undefined: there are none
  */
 export function readSource({ peer, headers }: Origin, trusted: AddressSet | undefined): Source {
   const address = plainAddress(peer)
@@ -69,13 +69,13 @@ function walkForwarded(chain: readonly string[], peer: string, trusted: AddressS
   return { address: nearest, valid: true }
 }
 
-/** Removes the port that some proxies add: `192.0.2.1:4711`, `[2001:db8::1]:443`. */
+/** Removes the port that some proxies add, as in `192.0.2.1:4711` and `[2001:db8::1]:443`. */
 function withoutPort(text: string): string {
   const [, v4, v6] = /^(?:([\d.]+):\d{1,5}|\[([^\]]+)\](?::\d{1,5})?)$/.exec(text) ?? []
   return v4 ?? v6 ?? text
 }
 
-/** IPv4-mapped IPv6 as IPv4, without a zone index. */
+/** Removes a zone index, and converts IPv4-mapped IPv6 to IPv4. */
 function plainAddress(text: string): string {
   const bare = text.split('%', 1)[0] ?? ''
   return bare.toLowerCase().startsWith('::ffff:') && isIP(bare.slice(7)) === 4 ? bare.slice(7) : bare
@@ -87,7 +87,7 @@ export function isLoopback(peer: string): boolean {
 
 const forwardingHeaders = ['forwarded', 'x-real-ip', 'cf-connecting-ip', 'via']
 
-/** True if a proxy sent it; a request from this machine without such headers comes from a program on it. */
+/** True if a proxy has forwarded the request. Otherwise its client is the peer itself. */
 export function isForwarded(headers: IncomingHttpHeaders): boolean {
   if (forwardingHeaders.some((name) => headers[name] !== undefined)) return true
   return Object.keys(headers).some((name) => name.startsWith('x-forwarded-'))

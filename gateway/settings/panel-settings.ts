@@ -5,14 +5,14 @@ import type { Store } from '../store/store.js'
 export const languages = ['en', 'zh'] as const
 export type Language = (typeof languages)[number]
 
-/** Settings for browsers, the same at every gateway. Create it before `store.start()`. */
+/** Settings for browsers, shared by all gateways. Create it before `store.start()`. */
 export class PanelSettings {
-  /** Language of users who have chosen none. */
+  /** Language for users who have not chosen one. */
   readonly language: StoredDocument<Language>
-  /** Origins whose pages may open consoles in addition to this server's own: `https://panel.example`, canonical. */
+  /** Canonical origins of other sites, like `https://panel.example`, whose pages may open consoles. */
   readonly websshOrigins: StoredDocument<readonly string[]>
 
-  /** Public URL of the panel, for example `https://panel.example`, canonical; "": not set, see `public-url.ts`. */
+  /** Canonical public URL of the panel, like `https://panel.example`. "": not set, see `public-url.ts`. */
   readonly publicUrl: StoredDocument<string>
 
   constructor(store: Store, log: Logger) {

@@ -4,18 +4,18 @@ import type { PanelSettings } from './panel-settings.js'
 import type { StoredDocument } from '../store/document.js'
 import type { TlsSettings } from '../tls/tls-settings.js'
 
-/** Public URL of the panel, and its source. */
+/** Public URL of the panel, and its origin. */
 export interface PublicBase {
-  /** Scheme, host and port, without a slash at the end; "": not known. */
+  /** Scheme, host and port without a trailing slash. "": not known. */
   readonly url: string
-  /** `set` by an administrator, or derived from the name in the certificate. */
+  /** `set`: by an administrator; `tls`: derived from the name in the certificate. */
   readonly source: 'set' | 'tls' | 'none'
 }
 
 export interface UrlFacts {
-  /** "": no administrator has set it. */
+  /** URL that an administrator has set. "": none. */
   readonly set: string
-  /** TLS settings; undefined: TLS is off. */
+  /** TLS settings. `undefined`: TLS is off. */
   readonly tls: { readonly target: string; readonly port: number } | undefined
 }
 
@@ -27,8 +27,8 @@ export function planPublicBase({ set, tls }: UrlFacts): PublicBase {
 }
 
 /**
- * Accepts scheme, host and port: the panel is served at the root.
- * @returns canonical; "": not set
+ * Parses a URL of scheme, host and port. A path is not allowed, because the panel is served at the root.
+ * @returns the canonical URL; "": not set
  * @throws {BerthError} `invalid_field`
  */
 export function parsePublicUrl(text: string): string {
@@ -48,13 +48,13 @@ function refused(why: string) {
   return invalidField('public_url', `public_url: ${why}`)
 }
 
-/** What is known about TLS: its settings, and where it listens. */
+/** Facts about TLS: its settings and its address. */
 interface TlsFacts {
   readonly documents: { readonly settings: Pick<StoredDocument<TlsSettings>, 'value'> }
   readonly address: { readonly port: number } | undefined
 }
 
-/** Makes the links that people are given. */
+/** Creates links to the panel for users. */
 export class PublicUrl {
   constructor(
     private readonly settings: Pick<PanelSettings, 'publicUrl'>,
@@ -71,7 +71,7 @@ export class PublicUrl {
     })
   }
 
-  /** @param path with a slash in front @returns "": the public URL is not known */
+  /** @param path path with a leading slash @returns "" if the public URL is not known */
   link(path: string): string {
     const { url } = this.base
     return url === '' ? '' : url + path

@@ -9,12 +9,12 @@ const codes: readonly unknown[] = [
   'ERR_STREAM_DESTROYED',
 ]
 
-/** True if an error only says that a client closed or lost its connection, which anybody may do at any time. */
+/** True if an error only means that the client closed or lost its connection. */
 export function isBrokenOff(error: unknown): boolean {
   return error instanceof Error && (codes.includes((error as NodeJS.ErrnoException).code) || isBrokenOff(error.cause))
 }
 
-/** Logs an error of a connection. An error that the client caused is logged at level debug, without a stack. */
+/** Logs an error of a connection. Errors that the client caused are logged as debug, without a stack. */
 export function logConnectionError(log: Logger, error: unknown, what: string): void {
   if (isBrokenOff(error)) log.debug({ reason: (error as Error).message }, `${what}: the client closed the connection`)
   else log.error({ err: error }, what)

@@ -2,7 +2,7 @@ import type { IncomingMessage } from 'node:http'
 import { BerthError } from '../../shared/errors.js'
 
 /**
- * A proxy and this server could interpret two Host headers differently, and Node shows only the first (RFC 9112, 3.2).
+ * Rejects requests with several Host headers, which a proxy could interpret differently (RFC 9112, 3.2).
  * @throws {BerthError} `invalid_request`
  */
 export function checkHostHeader({ httpVersion, headers, rawHeaders }: IncomingMessage): void {
@@ -12,7 +12,7 @@ export function checkHostHeader({ httpVersion, headers, rawHeaders }: IncomingMe
     throw new BerthError('invalid', 'invalid_request', 'the request has more than one Host header')
 }
 
-/** @param rawHeaders names and values alternating */
+/** @param rawHeaders alternating names and values */
 function hasSeveralHosts(rawHeaders: readonly string[]): boolean {
   let count = 0
   for (let at = 0; at < rawHeaders.length; at += 2)

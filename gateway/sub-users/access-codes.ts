@@ -1,16 +1,16 @@
 import { hash, hkdfSync, randomBytes, randomInt } from 'node:crypto'
 import { open, seal } from '../../shared/sealing.js'
 
-/* An access code is 128 random bits in a link. It names an account, and gives no access without the password. */
+/* An access code is 128 random bits in a link. It identifies an account. Access also needs the password. */
 
 const codeBytes = 16
 const form = /^[A-Za-z0-9_-]{22}$/
 
 export interface AccessCode {
   readonly code: string
-  /** SHA-256, hex, by which the store finds the account. */
+  /** SHA-256 of the code in hexadecimal. The store finds the account by it. */
   readonly digest: string
-  /** The code, encrypted, since lists show it again. */
+  /** Encrypted code. It is stored because lists show the code. */
   readonly sealed: string
 }
 
@@ -26,7 +26,7 @@ export function digestCode(code: string): string {
 export class AccessCodes {
   readonly #sealingKey: Buffer
 
-  /** @param secret 32 bytes, the same in every gateway on one store */
+  /** @param secret 32 secret bytes, the same in all gateways on one store */
   constructor(secret: Buffer) {
     this.#sealingKey = Buffer.from(hkdfSync('sha256', secret, '', 'access codes', 32))
   }
@@ -37,27 +37,27 @@ export class AccessCodes {
     return { code, digest, sealed: seal(this.#sealingKey, code, digest) }
   }
 
-  /** @throws {BerthError} `internal_error` for another secret */
+  /** Decrypts a code. @throws {BerthError} `internal_error` if the secret is another one */
   open({ digest, sealed }: Pick<AccessCode, 'digest' | 'sealed'>): string {
     return open(this.#sealingKey, sealed, digest)
   }
 }
 
-/** Omits letters and digits that look alike. */
+/** Characters of passwords, without those that look alike. */
 const alphabet = 'ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz23456789'
 const lowerCase = 'abcdefghijkmnopqrstuvwxyz23456789'
 
-/** 20 characters: 116 bits. */
+/** Creates a password of 20 characters, which contain 116 random bits. */
 export function makeSubUserPassword(): string {
   return randomText(alphabet, 20)
 }
 
-/** A name for a sub-user without a chosen one: `user-` and 10 characters. */
+/** Creates a name for a sub-user whose creator has not chosen one: `user-` and 10 characters. */
 export function makeUsername(): string {
   return `user-${randomText(lowerCase, 10)}`
 }
 
-/** A random end that makes a chosen name unique. */
+/** Creates a random suffix that makes a chosen name unique. */
 export function makeNameEnd(): string {
   return randomText(lowerCase, 6)
 }

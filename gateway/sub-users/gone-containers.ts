@@ -3,7 +3,7 @@ import { Throttle } from '../../shared/async/throttle.js'
 import type { GuestRegistry } from '../fleet/placement/guest-registry.js'
 import type { SubUsers } from './sub-users.js'
 
-/** Shortest time between two rounds, as guests may be created and deleted in large numbers. */
+/** Minimum time in ms between two rounds, because many guests may be created and deleted at once. */
 const pauseMs = 2000
 
 export interface GoneContainersOptions {
@@ -13,9 +13,8 @@ export interface GoneContainersOptions {
 }
 
 /**
- * Removes deleted containers from sub-users, soon after any change of the fleet's guests, once the store is available.
- * A lost round is harmless, since the uuid of a deleted container is never used again. Create it before
- * `store.start()`.
+ * Removes deleted containers from sub-users, shortly after guests of the fleet have changed. A missed container is
+ * harmless, because uuids are never used again. Create it before `store.start()`.
  */
 export class GoneContainers {
   readonly #rounds = new Throttle(() => this.#round(), { intervalMs: pauseMs })

@@ -1,15 +1,15 @@
 import type { AccountStore } from '../accounts/account-store.js'
 import type { Store } from '../store/store.js'
 
-/** A sub-user with access to a container. */
+/** A sub-user who may access a container. */
 export interface Owner {
   readonly id: string
   readonly username: string
 }
 
-/** The sub-users of each container, at one moment. */
+/** The sub-users of each container at one time. */
 export interface OwnerMap {
-  /** Changes whenever an account changes. */
+  /** Version that changes with each change of an account. */
   readonly version: number
   of(containerUuid: string): readonly Owner[]
 }
@@ -17,7 +17,7 @@ export interface OwnerMap {
 const nobody: readonly Owner[] = []
 export const noOwners: OwnerMap = { version: 0, of: () => nobody }
 
-/** Owners of all containers, cached until an account changes. Create it before `store.start()`. */
+/** Sub-users of all containers, cached until an account changes. Create it before `store.start()`. */
 export class Owners {
   #known: OwnerMap | undefined
   #changes = 0
@@ -30,18 +30,18 @@ export class Owners {
     store.on('down', () => this.forget())
   }
 
-  /** Call it after this process has changed an account. */
+  /** Drops cached data. Call it after this process has changed an account. */
   forget(): void {
     this.#changes++
     this.#known = undefined
   }
 
-  /** @throws {BerthError} `store_unavailable` */
+  /** Reads the sub-users of all containers. @throws {BerthError} `store_unavailable` */
   async read(): Promise<OwnerMap> {
     if (this.#known) return this.#known
     const version = this.#changes
     const read = await this.#load(version + 1)
-    // The result may miss accounts that changed meanwhile.
+    // If accounts changed during the read, the result may be outdated and is not cached.
     if (version === this.#changes) this.#known = read
     return read
   }

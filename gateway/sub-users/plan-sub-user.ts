@@ -6,20 +6,20 @@ import { defaultPermissions, innerPortsScope } from '../access/sub-user-bounds.j
 import { BerthError, conflict, notFound } from '../../shared/errors.js'
 
 /*
- * Decides which callers may create and change a sub-user: no caller can give it more rights than its own, or take over
- * one with more rights.
+ * Decides which callers may create and change a sub-user. A caller can neither give a sub-user more rights than it has,
+ * nor change a sub-user that has more.
  */
 
-/** The rights of a sub-user, as set by its managers. */
+/** The rights of a sub-user, which its managers set. */
 export type SubUserTerms = Pick<
   SubUserAccount,
   'username' | 'scopes' | 'containerUuids' | 'imageIds' | 'portMappingLimit' | 'expiresAtMs' | 'disabled'
 >
 
-/** Fields in a request; absent ones are not requested. */
+/** Fields of a sub-user in a request. Absent fields were not sent. */
 export type SubUserFields = { readonly [Name in keyof SubUserTerms]?: SubUserTerms[Name] | undefined }
 
-/** Default number of host ports that may lead to one of its containers. */
+/** Default for the maximum number of host ports in the mappings of each container. */
 const defaultPortMappings = 10
 
 /**
@@ -44,10 +44,7 @@ export function planTerms(
   })
 }
 
-/**
- * Plans an account after a change.
- * @throws {BerthError} `not_found`, `insufficient_scope`
- */
+/** Plans a change of an account. @throws {BerthError} `not_found`, `insufficient_scope` */
 export function planSubUserChange(account: SubUserAccount, fields: SubUserFields, caller: Principal): SubUserAccount {
   checkManageable(caller, account)
   const sent = Object.entries(fields).filter(([, value]) => value !== undefined)
@@ -55,14 +52,14 @@ export function planSubUserChange(account: SubUserAccount, fields: SubUserFields
   return checkWithinReach(caller, changed)
 }
 
-/** True if a caller may see that this sub-user exists: all of its containers must be the caller's. */
+/** True if the caller may see the sub-user. A bound caller must have access to all containers of the sub-user. */
 export function maySeeSubUser(caller: Principal, { containerUuids }: SubUserTerms): boolean {
   if (caller.guests === 'all') return true
   return containerUuids.length > 0 && containerUuids.every((uuid) => maySee(caller, uuid))
 }
 
 /**
- * The password gives all rights of the account: only a caller with all of these may set a new one.
+ * Checks that the caller has all rights of the account, because a new password gives these rights.
  * @throws {BerthError} `not_found`, `insufficient_scope`
  */
 export function checkManageable(caller: Principal, terms: SubUserTerms): void {
@@ -93,13 +90,13 @@ export function checkAccountLimit(all: readonly SubUserAccount[], maker: Princip
   })
 }
 
-/** Longest name, without the random end of names that bound callers choose. */
+/** Maximum length of a name that a bound caller chooses, without its random suffix. */
 const boundNameLength = 57
 
 /**
- * The name of a new account. Names that bound callers choose get a random end, whether they are in use or not: a
- * refusal would reveal names of others.
- * @param random letters and digits
+ * Name of a new account. Names that bound callers choose always get a random suffix, because a conflict would reveal
+ * the names of other customers.
+ * @param random letters and digits for the suffix
  */
 export function planUsername(asked: string, maker: Principal, random: string): string {
   return maker.guests === 'all' ? asked : `${asked.slice(0, boundNameLength)}-${random}`
@@ -112,8 +109,8 @@ function isNamed(username: string, asked: string, maker: Principal): boolean {
 }
 
 /**
- * Finds an existing account for a creation request: with the same name, or else with the same containers.
- * @throws {BerthError} `invalid_state` if it exists with other terms than requested
+ * Finds an existing account for a creation: one with the same name, otherwise one with the same containers.
+ * @throws {BerthError} `invalid_state` if it has other rights than requested
  */
 export function findSame(
   accounts: readonly SubUserAccount[],

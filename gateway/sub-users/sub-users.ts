@@ -31,27 +31,27 @@ export interface SubUsersOptions {
   readonly store: Store
   readonly accounts: AccountStore
   readonly passwords: Passwords
-  /** 32 bytes, the same in every gateway on one store. */
+  /** 32 secret bytes, the same in all gateways on one store. */
   readonly secret: Buffer
   readonly limit: CreationLimit
 }
 
-/** A sub-user with the secrets that only its maker sees. */
+/** A sub-user and its secrets, which only its creator sees. */
 export interface ShownSubUser {
   readonly account: SubUserAccount
   readonly accessCode: string
-  /** "" if an earlier request created it. */
+  /** The password. "": an earlier request has created the account. */
   readonly password: string
 }
 
-/** The stored answer for repetitions of an operation. */
+/** A stored password for repetitions of an operation. */
 interface MadePassword {
   readonly password: string
-  /** The hash by which the account proves that it still has that password. */
+  /** Hash of this password. If the account has another one, the password is no longer valid. */
   readonly passwordHash: string
 }
 
-/** Aborts the creation of an account that already exists. */
+/** Aborts the creation of an account that exists already. */
 class AlreadyThere extends BerthError {
   constructor(readonly account: SubUserAccount) {
     super('conflict', 'invalid_state', 'the sub-user already exists')
@@ -59,14 +59,12 @@ class AlreadyThere extends BerthError {
 }
 
 /**
- * Sub-users: accounts that are bound to some containers.
+ * Sub-users, which are accounts that are bound to containers. All methods may throw BerthError `store_unavailable`.
  *
  * | key | holds |
  * |---|---|
- * | `sub-user-code:<digest of an access code>` | the account's id |
- * | `sub-user-operation:<operation id>` | the password that it made, encrypted, for two days |
- *
- * Every method may throw BerthError `store_unavailable`.
+ * | `sub-user-code:<digest of an access code>` | id of the account |
+ * | `sub-user-operation:<operation id>` | encrypted password that the operation created, for two days |
  */
 export class SubUsers {
   readonly #codes: AccessCodes
@@ -81,7 +79,7 @@ export class SubUsers {
     this.#made = new MadeSecrets({ nameOf, secret, use: 'passwords of sub-users' })
   }
 
-  /** Sub-users that a caller may see, in the order of their creation. */
+  /** Lists the sub-users that a caller may see, in the order of their creation. */
   async list(caller: Principal): Promise<SubUserAccount[]> {
     const accounts = await this.options.accounts.list('sub_user')
     return accounts.filter((account) => maySeeSubUser(caller, account))
@@ -94,7 +92,7 @@ export class SubUsers {
     return account
   }
 
-  /** The account that a link names. */
+  /** Finds the account to which an access code belongs. */
   async findByCode(code: string): Promise<SubUserAccount | undefined> {
     if (!isAccessCode(code)) return undefined
     const { store, accounts } = this.options
@@ -109,8 +107,8 @@ export class SubUsers {
   }
 
   /**
-   * Creates a sub-user; an existing one for the same containers is returned unchanged, without a password.
-   * @param operationId id of a request that may be repeated: a repetition gets the same password
+   * Creates a sub-user. If one with the same containers exists, it is returned unchanged and without a password.
+   * @param operationId id of a request that may be repeated; each repetition returns the same password
    * @throws {BerthError} `insufficient_scope`, `not_found`, `name_conflict`, `invalid_state`, `account_limit_reached`
    */
   async create(
@@ -159,7 +157,7 @@ export class SubUsers {
   }
 
   /**
-   * Sets a new password, and ends the account's sessions.
+   * Sets a new password and ends the sessions of the account.
    * @param operationId as in `create`
    * @throws {BerthError} `not_found`, `insufficient_scope`, `invalid_state`
    */
@@ -209,7 +207,7 @@ export class SubUsers {
     return removed
   }
 
-  /** Removes deleted containers from all accounts. @returns the number of changed accounts */
+  /** Removes deleted containers from all accounts. @returns the number of accounts that were changed */
   async dropContainers(areGone: (uuids: readonly string[]) => Promise<readonly string[]>): Promise<number> {
     const accounts = await this.options.accounts.list('sub_user')
     const uuids = new Set(accounts.flatMap(({ containerUuids }) => containerUuids))
@@ -253,7 +251,7 @@ export class SubUsers {
     multi.set(key, value, { expiration: { type: 'PX', value: keepMs } })
   }
 
-  /** A password that was changed since is not returned as if it were still valid. */
+  /** Finds the password that an operation has created. It is only returned if it is still valid. */
   async #findMade(operationId: string | undefined): Promise<ShownSubUser | undefined> {
     if (operationId === undefined) return undefined
     const { store, accounts } = this.options
@@ -271,7 +269,7 @@ export class SubUsers {
   }
 }
 
-/** The callers whose limits a new account shares. */
+/** The callers to whose quotas a new account counts. */
 function rootsOf(caller: Principal): Pick<SubUserAccount, 'root' | 'boundRoot'> {
   const { share, isBound } = creationShareOf(caller)
   return { ...(!isUnbounded(caller) && { root: caller.root }), ...(isBound && { boundRoot: share }) }
