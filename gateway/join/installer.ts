@@ -4,38 +4,38 @@ import type { Readable } from 'node:stream'
 import { BerthError, invalidField } from '../../shared/errors.js'
 import { splitHostPort } from '../../shared/join-token.js'
 
-/** A step of the installation of the agent, reported by the installation script. */
+/** A step in the installation of an agent, which the installation script reports. */
 export interface InstallReport {
   readonly step: 'checking' | 'installing' | 'joining' | 'waiting' | 'failed'
-  /** Details, above all the reason of a failure; may be "". */
+  /** Details, for example the reason of a failure. May be "". */
   readonly message: string
   readonly atMs: number
 }
 
-/** The hosts of the fleet, as the installation needs them. */
+/** Access to the hosts of the fleet during an installation. */
 export interface InstallHosts {
-  /** The host of a genuine, unexpired token, also if the token was used. @throws {BerthError} `join_token_invalid` */
+  /** Returns the host of a valid token, even if the token was used. @throws {BerthError} `join_token_invalid` */
   checkJoinToken(token: string): { hostId: string }
-  /** Stores a step of the installation, and shows it. */
+  /** Stores a step of the installation, which the API then shows. */
   reportInstall(
     hostId: string,
     report: InstallReport,
   ): Promise<{ readonly name: string; readonly state: InstallAnswer['status']; readonly address: string }>
 }
 
-/** Answer to a host that reports a step of its installation. */
+/** Answer to a report of the installation script. */
 export interface InstallAnswer {
   readonly host: string
-  /** `online`: the gateway reaches the agent, and the installation is complete. */
+  /** `online`: the gateway has connected to the agent, and the installation is complete. */
   readonly status: 'pending' | 'online' | 'offline'
-  /** Address, as host:port, at which the gateway connects to the agent; "": not known yet. */
+  /** Address as host:port at which the gateway connects to the agent. "": not known yet. */
   readonly address: string
 }
 
 export interface InstallerOptions {
   /** Directory of a signed repository with the packages for hosts (`berth-repository`). */
   readonly packages: string
-  /** host:port at which hosts reach the endpoint. */
+  /** Returns host:port at which hosts reach the endpoint. */
   readonly address: () => string
   readonly caPem: string
   readonly version: string
@@ -45,7 +45,7 @@ export interface InstallerOptions {
 const steps: readonly InstallReport['step'][] = ['checking', 'installing', 'joining', 'waiting', 'failed']
 const maxMessage = 500
 
-/** Installs the agent on new hosts: the script, the packages, and the progress that the script reports. */
+/** Installs the agent on new hosts: provides the script and the packages, and stores the progress that hosts report. */
 export class Installer {
   constructor(private readonly options: InstallerOptions) {}
 
@@ -58,7 +58,7 @@ export class Installer {
   }
 
   /**
-   * The shell script that installs the agent; it is public and contains no secrets.
+   * Returns the shell script that installs the agent. It is public and contains no secrets.
    * @throws {BerthError} `packages_missing`
    */
   async script(): Promise<string> {
@@ -73,7 +73,7 @@ export class Installer {
 
   /**
    * Opens a file of the repository.
-   * @param token a join token of this gateway, which may have been used already
+   * @param token join token of this gateway, which may have been used already
    * @throws {BerthError} `join_token_invalid`, `not_found`
    */
   async openPackage(token: string, name: string): Promise<{ size: number; content: Readable }> {

@@ -5,17 +5,17 @@ import { createFileAtomic } from '../../shared/files.js'
 import { newKeyPem, publicKeyDer } from '../pki/authority.js'
 
 /**
- * Reads the key of the join endpoint, or creates it. Unlike the gateway's other keys it stays the same: commands for new
- * hosts pin it. A lost key is replaced; earlier commands do not work any more.
- * @param path of a file with mode 0600
+ * Reads the key of the join endpoint, or creates it. The key never changes, because commands for new hosts contain a
+ * pin of it. If it is lost, a new key is created, and earlier commands fail.
+ * @param path path of a file with mode 0600
  */
 export async function ensureJoinKey(path: string): Promise<string> {
-  // A full disk has no space for a new file, and none is needed.
+  // An existing file is not written again, because that would fail on a full disk.
   if (!existsSync(path)) await createFileAtomic(path, newKeyPem(), 0o600)
   return readFile(path, 'utf8')
 }
 
-/** The public key as curl's option --pinnedpubkey expects it. */
+/** Digest of the public key in the form that curl's option --pinnedpubkey expects. */
 export function pinOf(privateKeyPem: string): string {
   return `sha256//${createHash('sha256').update(publicKeyDer(privateKeyPem)).digest('base64')}`
 }

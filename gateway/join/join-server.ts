@@ -25,7 +25,7 @@ const packagesPath = '/packages/'
 const maxBodyBytes = 16 * 1024
 const attemptsPerMinute = 30
 const requestTimeoutMs = 10_000
-/** Bounds on connections that have not sent a complete request. */
+/** Limits of connections that have not sent a complete request. */
 const strangers = { unproven: 256, unprovenPerSource: 32, proveWithinMs: requestTimeoutMs }
 
 const statusOfKind: Partial<Record<ErrorKind, number>> = {
@@ -42,19 +42,19 @@ export interface JoinServerOptions {
   readonly authority: Authority
   readonly leafLifetimeMs: number
   readonly log: Logger
-  /** The endpoint's own key, which the command for new hosts pins; PKCS #8 in PEM. */
+  /** Private key of the endpoint (PKCS #8 in PEM). The command for new hosts contains a pin of it. */
   readonly privateKeyPem: string
   readonly installer: Installer
   /**
-   * Checks and uses up the token; returns a certificate for the request's key.
+   * Checks the token, marks it as used, and returns a certificate for the key of the request.
    * @param source address from which the request came
    */
   readonly join: (request: JoinRequest, source: string) => Promise<JoinAnswer>
 }
 
 /**
- * Serves new hosts the installation script, the packages and their first certificate, and nothing else: HTTPS with a
- * certificate of the private CA, which agents check against the fingerprint in their token.
+ * HTTPS server with the installation script, the packages and the first certificate of new hosts. Its certificate is
+ * issued by the private CA. Agents compare the CA with the fingerprint in their token.
  */
 export class JoinServer {
   readonly #guard = new ConnectionGuard(strangers)
@@ -66,13 +66,13 @@ export class JoinServer {
     private readonly server: Server,
   ) {}
 
-  /** @param listen host:port; port 0 picks one */
+  /** @param listen address as host:port; port 0 selects a free port */
   static async start(listen: string, options: JoinServerOptions): Promise<JoinServer> {
     const server = createServer({ minVersion: 'TLSv1.3', requestTimeout: requestTimeoutMs })
     Object.assign(server, { headersTimeout: requestTimeoutMs, keepAliveTimeout: 1000 })
     const join = new JoinServer(options, server)
     server.on('connection', (socket: Socket) => join.#guard.watch(socket))
-    // An agent sends one request. More of one connection would be handled at once, before anybody else's turn.
+    // An agent sends only one request. Several requests of a connection would be processed before those of others.
     server.maxRequestsPerSocket = 1
     server.on('request', (request, response) => void join.#answer(request, response))
     server.on('tlsClientError', ({ message }) => options.log.debug({ reason: message }, 'join: TLS failed'))
@@ -106,7 +106,7 @@ export class JoinServer {
     const { authority, leafLifetimeMs, log } = this.options
     const leaf = await authority.issue({ role: 'join' }, leafLifetimeMs, this.options.privateKeyPem)
     this.server.setSecureContext({
-      // Sends the CA as well: a joining agent only knows its fingerprint.
+      // The CA's certificate is sent, too, because a joining agent only knows its fingerprint.
       cert: leaf.certificatePem + authority.caPem,
       key: leaf.privateKeyPem,
       minVersion: 'TLSv1.3',
@@ -164,7 +164,7 @@ export class JoinServer {
     })
   }
 
-  /** Handles a request with a token; only failures count towards the limit of attempts. */
+  /** Handles a request with a token. Only failures count towards the limit. */
   async #limited<T>(address: string, handle: () => Promise<T>): Promise<T> {
     const source = sourceOf(address)
     const waitMs = this.#limit.take(source)
@@ -174,7 +174,7 @@ export class JoinServer {
     return answer
   }
 
-  /** Sends a file of the repository to a host that was invited: the files are large, and strangers need none. */
+  /** Sends a file of the repository to a host with a token. Others do not need these large files. */
   async #sendPackage(request: IncomingMessage, response: ServerResponse, name: string): Promise<void> {
     const token = /^Bearer (\S+)$/.exec(request.headers.authorization ?? '')?.[1] ?? ''
     const address = request.socket.remoteAddress ?? ''
@@ -185,7 +185,7 @@ export class JoinServer {
   }
 }
 
-/** An IPv4 address that arrives at an IPv6 socket is shown as the IPv4 address. */
+/** Converts an IPv4-mapped IPv6 address to IPv4. */
 function unmapped(address: string): string {
   return address.replace(/^::ffff:(?=\d+\.)/, '')
 }
