@@ -2,7 +2,7 @@ import { expect } from 'chai'
 import fc from 'fast-check'
 import { AddressSet, containsAddresses, parseAddressList } from './addresses.js'
 
-describe('address lists', () => {
+describe('the parser of address lists', () => {
   for (const [text, entries] of [
     ['', []],
     ['10.0.0.1', ['10.0.0.1']],
@@ -33,9 +33,9 @@ describe('address lists', () => {
     "'; flush ruleset",
     Array.from({ length: 257 }, (_, i) => `10.0.${i >> 8}.${i & 255}`).join(','),
   ])
-    it(`refuses ${JSON.stringify(text.slice(0, 30))}`, () => expect(() => parseAddressList('f', text)).to.throw(/^f: /))
+    it(`rejects ${JSON.stringify(text.slice(0, 30))}`, () => expect(() => parseAddressList('f', text)).to.throw(/^f: /))
 
-  it('finds an address in its lists, IPv4-mapped too', () => {
+  it('creates lists in which addresses are found, also in IPv4-mapped form', () => {
     const set = new AddressSet(parseAddressList('f', '10.0.0.0/24,192.0.2.7,2001:db8::/32'))
     for (const inside of ['10.0.0.255', '192.0.2.7', '2001:db8:ffff::1', '::ffff:10.0.0.1'])
       expect(set.has(inside), inside).to.equal(true)
@@ -51,7 +51,7 @@ describe('address lists', () => {
     ['::10.0.0.1', ['::a00:1'], ['10.0.0.1', '::ffff:10.0.0.1']],
     ['10.0.0.1', ['10.0.0.1', '::ffff:10.0.0.1'], ['::10.0.0.1', '::a00:1']],
   ] as const)
-    it(`separates the families: ${entries}`, () => {
+    it(`does not mix IPv4 and IPv6 addresses in the list ${entries}`, () => {
       const set = new AddressSet(parseAddressList('f', entries))
       expect(inside.filter((address) => !set.has(address))).to.deep.equal([])
       expect(outside.filter((address) => set.has(address))).to.deep.equal([])
@@ -66,10 +66,10 @@ describe('address lists', () => {
     ['10.0.0.1,10.0.0.2', '10.0.0.2', true],
     ['::/0', '2001:db8::/32', true],
   ] as const)
-    it(`${outer} ${contained ? 'contains' : 'does not contain'} ${inner}`, () =>
+    it(`creates a list ${outer} that ${contained ? 'contains' : 'does not contain'} ${inner}`, () =>
       expect(containsAddresses(outer.split(','), inner.split(','))).to.equal(contained))
 
-  it('fails only with its own error, and reads its own output again', () => {
+  it('rejects invalid text with its own error, and can parse its own output', () => {
     fc.assert(
       fc.property(
         fc.oneof(fc.string(), fc.ipV4(), fc.ipV6(), fc.string({ unit: fc.constantFrom(...'0123456789.:/af,\n') })),

@@ -3,7 +3,7 @@ import { pino } from 'pino'
 import { BerthError } from '../../shared/errors.js'
 import { FailureLog } from './failure-log.js'
 
-describe('log of refused callers', () => {
+describe('the log of rejected callers', () => {
   const refusal = new BerthError('unauthenticated', 'unauthorized', 'no')
   const record = () => {
     const lines: { msg: string; count?: number }[] = []
@@ -11,7 +11,7 @@ describe('log of refused callers', () => {
     return { lines, failures: new FailureLog(pino({}, { write })) }
   }
 
-  it('writes ten lines per window, then the number of further ones', () => {
+  it('contains ten lines for each period, and then the number of further rejections', () => {
     const { lines, failures } = record()
     for (let i = 0; i < 5000; i++) failures.note(refusal, '192.0.2.1', 1000)
     expect(lines).to.have.length(10)
@@ -22,7 +22,7 @@ describe('log of refused callers', () => {
     ])
   })
 
-  it('omits failures of the store, which are not rejections', () => {
+  it('does not contain failures of the store', () => {
     const { lines, failures } = record()
     failures.note(new BerthError('unavailable', 'store_unavailable', 'down'), '192.0.2.1')
     failures.note(new Error('bug'), '192.0.2.1')

@@ -3,7 +3,7 @@ import { Writable } from 'node:stream'
 import { pino } from 'pino'
 import { LateOutcomes } from './late-outcomes.js'
 
-describe('late outcomes', () => {
+describe('audit outcomes that wait for the store', () => {
   let isUp: boolean
   let written: number[]
   let logged: string
@@ -27,7 +27,7 @@ describe('late outcomes', () => {
     return new LateOutcomes(append, pino(destination), 3)
   }
 
-  it('are appended in order, each once, for any number of requests', async () => {
+  it('are written in order and only once, even if flushes are requested concurrently', async () => {
     const late = create()
     for (const outcome of [1, 2, 3]) late.add(outcome)
     await Promise.all([late.flush(), late.flush()])
@@ -35,7 +35,7 @@ describe('late outcomes', () => {
     expect(written).to.deep.equal([1, 2, 3])
   })
 
-  it('continue to wait when the store is lost again', async () => {
+  it('continue to wait if the store fails again', async () => {
     const late = create()
     late.add(1)
     isUp = false
@@ -47,7 +47,7 @@ describe('late outcomes', () => {
     expect(logged).to.contain('still wait')
   })
 
-  it('are dropped beyond the limit, the oldest first, with a log line', async () => {
+  it('are dropped and logged beyond the limit, the oldest first', async () => {
     const late = create()
     for (const outcome of [1, 2, 3, 4, 5]) late.add(outcome)
     await late.flush()

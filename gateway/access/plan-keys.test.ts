@@ -43,7 +43,7 @@ describe('creating a key', () => {
   })
   const make = (fields: KeyFields) => planNewKey(fields, rightsOf(keysOf(limited), limited))
 
-  it('inherits omitted restrictions, and those default scopes that the creator has', () =>
+  it('copies missing limits from the creator, and those default scopes that the creator has', () =>
     expect(make({})).to.deep.equal({
       scopes: ['container:read'],
       addresses: ['10.0.0.0/24'],
@@ -63,12 +63,12 @@ describe('creating a key', () => {
     ['expires_at', { expiresAtMs: 0 }],
     ['expires_at', { expiresAtMs: 5001 }],
   ] as const)
-    it(`rejects ${JSON.stringify(fields)} beyond its creator`, () =>
+    it(`rejects ${JSON.stringify(fields)}, which exceeds the rights of the creator`, () =>
       expect(() => make({ scopes: ['container:read'], ...fields }))
         .to.throw()
         .with.property('field', field))
 
-  it('accepts the rights of its creator', () =>
+  it('accepts rights within those of the creator', () =>
     expect(
       make({
         scopes: ['container:power'],
@@ -82,7 +82,7 @@ describe('creating a key', () => {
 })
 
 describe('changing a key', () => {
-  it('is never possible for the key itself, or for a limited key that it created', () => {
+  it('is rejected for the calling key itself, and for its creator if the caller is limited', () => {
     const keys = keysOf(
       record(1),
       record(2, { scopes: ['apikey:*'] }),
@@ -100,7 +100,7 @@ describe('changing a key', () => {
     }
   })
 
-  it('grants only rights of the caller, and for a limited caller only to its own keys', () => {
+  it('can only add rights of the caller, and if the caller is limited, only to keys that it created', () => {
     const keys = keysOf(
       record(1),
       record(2, { scopes: ['container:*', 'apikey:update'] }),
@@ -115,12 +115,12 @@ describe('changing a key', () => {
     expect(change(keys, 1, 4, { disabled: false }).disabled).to.equal(false)
   })
 
-  it('is rejected beyond the rights of the key’s creator', () => {
+  it('is rejected if it exceeds the rights of the key’s creator', () => {
     const keys = keysOf(record(1), record(2, { scopes: ['apikey:*'] }), record(3, { scopes: [], parentId: 2 }))
     expect(() => change(keys, 1, 3, { scopes: ['swap:read'] })).to.throw('key 2, which created this key')
   })
 
-  it('leaves a usable administrator', () => {
+  it('is rejected if no usable administrator’s key would be left', () => {
     const code = (act: () => unknown) => expect(act).to.throw().with.property('code', 'invalid_state')
     const alone = keysOf(record(1), record(2, { scopes: ['container:read'] }))
     code(() => removal(alone, 1, 1))
@@ -142,7 +142,7 @@ describe('changing a key', () => {
 })
 
 describe('deleting a key', () => {
-  it('deletes the keys of a limited key, recursively', () => {
+  it('also deletes all keys that a limited key created, directly or indirectly', () => {
     const keys = keysOf(
       record(1),
       record(2, { scopes: ['apikey:*'] }),
@@ -152,7 +152,7 @@ describe('deleting a key', () => {
     expect(removal(keys, 1, 2).removed.map((key) => key.id)).to.deep.equal([2, 3, 4])
   })
 
-  it('passes the keys of an unlimited key to its own creator', () => {
+  it('keeps the keys that an unlimited key created, and assigns them to its creator', () => {
     const keys = keysOf(record(1), record(2, { parentId: 1 }), record(3, { parentId: 2, scopes: ['swap:read'] }))
     const { removed, adopted } = removal(keys, 1, 2)
     expect(removed.map((key) => key.id)).to.deep.equal([2])
@@ -238,7 +238,7 @@ function removeKey(keys: Map<number, KeyRecord>, callerId: number, id: number): 
   for (const key of removed) keys.delete(key.id)
 }
 
-describe('any sequence of requests', () => {
+describe('any sequence of changes of keys', () => {
   it('leaves every key within the rights of its creator', () => {
     fc.assert(
       fc.property(fc.array(stepArbitrary, { maxLength: 25 }), (steps) => {
@@ -256,7 +256,7 @@ describe('any sequence of requests', () => {
     )
   })
 
-  it('never gives limited keys more rights than they would have without it', () => {
+  it('by limited keys gives them no rights that they would not have without it', () => {
     fc.assert(
       fc.property(
         fc.array(fieldsArbitrary, { minLength: 2, maxLength: 4 }),
@@ -301,7 +301,7 @@ function defined(fields: KeyFields): Partial<KeyRecord> {
   return Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== undefined))
 }
 
-describe('how many keys a caller may create', () => {
+describe('the limit of keys that a caller may create', () => {
   const billing = record(2, { scopes: ['container:*', 'apikey:*', 'subuser:*'], parentId: 1 })
   const customer = record(3, { scopes: billing.scopes, containerUuids: ['u1'], parentId: 2 })
   const child = record(4, { scopes: billing.scopes, containerUuids: ['u1'], parentId: 3 })
@@ -321,14 +321,14 @@ describe('how many keys a caller may create', () => {
 
   const full = 'key_limit_reached'
   for (const [what, callerId, created, expected] of [
-    ['rejects a bound key, including the keys that its keys created', 3, createdBy(4, 9), full],
-    ['rejects a key that a bound key created, counted together with it', 4, createdBy(3, 9), full],
-    ['accepts a bound key of a large billing key', 3, createdBy(2, 98), ''],
-    ['accepts a billing key beyond the limit of bound keys', 2, createdBy(2, 98), ''],
-    ['rejects a billing key at the limit of others', 2, createdBy(2, 99), full],
-    ['counts the keys of unlimited keys for an unlimited key', 1, createdBy(1, 99), full],
-    ['accepts an unlimited key while others are at their limit', 1, createdBy(2, 99), ''],
-    ['accepts an administrator while others are at their limit', 0, createdBy(2, 99), ''],
+    ['rejects a bound key, and counts the keys that its keys created', 3, createdBy(4, 9), full],
+    ['rejects a key that a bound key created, because both share the limit', 4, createdBy(3, 9), full],
+    ['accepts a bound key whose billing key has many keys', 3, createdBy(2, 98), ''],
+    ['accepts a billing key that has more keys than a bound key may have', 2, createdBy(2, 98), ''],
+    ['rejects a billing key that has reached the limit of keys that are not bound', 2, createdBy(2, 99), full],
+    ['rejects an unlimited key if all unlimited keys together have reached the limit', 1, createdBy(1, 99), full],
+    ['accepts an unlimited key while a limited key has reached its limit', 1, createdBy(2, 99), ''],
+    ['accepts an administrator while a limited key has reached its limit', 0, createdBy(2, 99), ''],
   ] as const)
     it(what, () => expect(code(callerId, [...created])).to.equal(expected))
 })

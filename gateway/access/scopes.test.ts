@@ -2,7 +2,7 @@ import { expect } from 'chai'
 import fc from 'fast-check'
 import { coversScope, defaultScopes, intersectScopes, isGrantable, scopeCatalogue } from './scopes.js'
 
-describe('scopes', () => {
+describe('the check of scopes', () => {
   for (const [granted, scope, covered] of [
     [['container:read'], 'container:read', true],
     [['container:read'], 'container:power', false],
@@ -15,17 +15,17 @@ describe('scopes', () => {
     [['admin:*'], 'administrator:access', false],
     [[], 'container:read', false],
   ] as const)
-    it(`[${granted.join(' ')}] ${covered ? 'covers' : 'does not cover'} ${scope}`, () =>
+    it(`finds that [${granted.join(' ')}] ${covered ? 'covers' : 'does not cover'} ${scope}`, () =>
       expect(coversScope(granted, scope)).to.equal(covered))
 
-  it('contains the default set and wildcards, but no unknown scopes', () => {
+  it('accepts the default scopes and wildcards, but no unknown scopes', () => {
     expect(defaultScopes.every((scope) => scopeCatalogue.includes(scope))).to.equal(true)
     expect(['*', 'container:*', 'terminal:vnc'].every(isGrantable)).to.equal(true)
     for (const made of ['', 'any', 'container', 'container:', 'Container:read', '*:read', 'x:*', '__proto__'])
       expect(isGrantable(made), made).to.equal(false)
   })
 
-  it('intersects to exactly what both allow', () => {
+  it('intersects two lists to the scopes that both of them cover', () => {
     const scope = fc.constantFrom('*', 'container:*', 'apikey:*', 'container:read', 'apikey:read', 'audit:read')
     const list = fc.uniqueArray(scope, { maxLength: 4 })
     fc.assert(

@@ -1,25 +1,25 @@
 import { expect } from 'chai'
 import { cookieHeader, readCookie } from './cookies.js'
 
-describe('cookies', () => {
+describe('the reader of cookies', () => {
   for (const [what, cookie, secure, value] of [
-    ['none', undefined, false, undefined],
-    ['one', 'berth=abc', false, 'abc'],
-    ['one among others', 'a=1; berth=abc;b=2', false, 'abc'],
-    ['one with a longer name', 'xberth=abc', false, undefined],
-    ['the same twice', 'berth=abc; berth=abc', false, 'abc'],
-    ['two different ones', 'berth=abc; berth=def', false, undefined],
-    ['the plain one under TLS', 'berth=abc', true, undefined],
-    ['the TLS cookie', '__Host-berth=abc', true, 'abc'],
-    ['the TLS cookie without TLS', '__Host-berth=abc', false, undefined],
-    ['both under TLS', 'berth=x; __Host-berth=abc', true, 'abc'],
-    ['the device cookie', 'berth-device=abc', false, undefined],
+    ['nothing if the request has no cookies', undefined, false, undefined],
+    ['the cookie with the right name', 'berth=abc', false, 'abc'],
+    ['a cookie among others', 'a=1; berth=abc;b=2', false, 'abc'],
+    ['nothing from a cookie with a longer name', 'xberth=abc', false, undefined],
+    ['a cookie that occurs twice with one value', 'berth=abc; berth=abc', false, 'abc'],
+    ['nothing if a cookie occurs with two values', 'berth=abc; berth=def', false, undefined],
+    ['nothing from a cookie without the prefix __Host- under TLS', 'berth=abc', true, undefined],
+    ['a cookie with the prefix __Host- under TLS', '__Host-berth=abc', true, 'abc'],
+    ['nothing from a cookie with the prefix __Host- without TLS', '__Host-berth=abc', false, undefined],
+    ['only the cookie with the prefix __Host- under TLS', 'berth=x; __Host-berth=abc', true, 'abc'],
+    ['nothing from the cookie of a device', 'berth-device=abc', false, undefined],
   ] as const)
     it(`reads ${what}`, () => {
       expect(readCookie(cookie === undefined ? {} : { cookie }, 'berth', secure)).to.equal(value)
     })
 
-  it('are limited to this host and this site', () => {
+  it('finds cookies that are created only for this host and this site', () => {
     expect(cookieHeader('berth', 'x', { secure: true, seconds: 5 })).to.equal(
       '__Host-berth=x; Path=/; HttpOnly; SameSite=Strict; Secure; Max-Age=5',
     )

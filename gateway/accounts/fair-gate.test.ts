@@ -40,7 +40,7 @@ describe('the queue of password checks', () => {
     expect(began).to.deep.equal(['a', 'b', 'c'])
   })
 
-  it('takes turns by account, so that one with much work does not delay others', async () => {
+  it('lets accounts take turns, so that an account with many checks does not delay others', async () => {
     const { enter, endAll } = labOf({ atOnce: 1 })
     for (const n of [1, 2, 3, 4]) enter(`flood ${n}`, { account: 'flood', source: `s${n}` })
     enter('owner')
@@ -48,14 +48,14 @@ describe('the queue of password checks', () => {
     expect(await endAll()).to.deep.equal(['flood 1', 'owner', 'other', 'flood 2', 'flood 3', 'flood 4'])
   })
 
-  it('takes turns by address among attempts at one account', async () => {
+  it('lets addresses take turns if several try to log in to one account', async () => {
     const { enter, endAll } = labOf({ atOnce: 1 })
     for (const n of [1, 2, 3]) enter(`guess ${n}`, { account: 'owner', source: 'attacker' })
     enter('owner', { account: 'owner', source: 'home' })
     expect(await endAll()).to.deep.equal(['guess 1', 'owner', 'guess 2', 'guess 3'])
   })
 
-  it('gives a known device its own turn, separate from strangers at its account', async () => {
+  it('gives a known device its own turn, separately from strangers who try the same account', async () => {
     const { enter, endAll } = labOf({ atOnce: 1 })
     for (const n of [1, 2, 3]) enter(`guess ${n}`, { account: 'owner', source: `s${n}` })
     enter('stranger')
@@ -63,7 +63,7 @@ describe('the queue of password checks', () => {
     expect(await endAll()).to.deep.equal(['guess 1', 'device', 'stranger', 'guess 2', 'guess 3'])
   })
 
-  it('puts logins ahead of other work, which never takes all slots', async () => {
+  it('runs logins before other work, and reserves a slot for them', async () => {
     const { began, enter, endAll, settle } = labOf()
     for (const n of [1, 2, 3]) enter(`rotation ${n}`, { lane: 'other', account: 'reseller' })
     await settle()
@@ -72,7 +72,7 @@ describe('the queue of password checks', () => {
     expect(await endAll()).to.deep.equal(['rotation 1', 'login 1', 'login 2', 'login 3', 'rotation 2', 'rotation 3'])
   })
 
-  it('gives other work a turn in a flood of logins', async () => {
+  it('gives other work a turn during a flood of logins', async () => {
     const { enter, endAll } = labOf({ atOnce: 1, maxStrangers: 100 })
     enter('first')
     enter('rotation', { lane: 'other' })
@@ -80,7 +80,7 @@ describe('the queue of password checks', () => {
     expect((await endAll()).indexOf('rotation')).to.equal(16)
   })
 
-  it('drops work of the account with the most waiting work, and accepts a new one', async () => {
+  it('rejects work of the account with the most waiting work to accept another account', async () => {
     const { answers, enter, endAll, settle } = labOf({ atOnce: 1, maxStrangers: 3 })
     for (const n of [1, 2, 3, 4]) enter(`flood ${n}`, { account: 'flood', source: 'one' })
     enter('owner')
@@ -89,7 +89,7 @@ describe('the queue of password checks', () => {
     expect(await endAll()).to.deep.equal(['flood 1', 'owner', 'flood 2', 'flood 3'])
   })
 
-  it('accepts an owner’s new address while many addresses guess at the account', async () => {
+  it('accepts the owner at a new address while many addresses guess the password', async () => {
     const { answers, enter, settle } = labOf({ atOnce: 1, maxStrangers: 3 })
     for (const n of [1, 1, 2, 3]) enter(`guess ${n}`, { account: 'owner', source: `s${n}` })
     enter('owner', { account: 'owner', source: 'home' })
@@ -102,7 +102,7 @@ describe('the queue of password checks', () => {
       for (let n = 1; n <= count; n++) enter(`stranger ${n}`)
     }
 
-    it('reserves slots that strangers cannot take', async () => {
+    it('reserves slots for known logins', async () => {
       const { began, enter, settle } = labOf({ atOnce: 4, strangersAtOnce: 2 })
       flood(enter, 5)
       enter('owner', { known: true })
@@ -110,21 +110,21 @@ describe('the queue of password checks', () => {
       expect(began).to.deep.equal(['stranger 1', 'stranger 2', 'owner'])
     })
 
-    it('puts known logins ahead of strangers that arrived earlier', async () => {
+    it('runs known logins before strangers that arrived earlier', async () => {
       const { enter, endAll } = labOf({ atOnce: 1 })
       flood(enter, 3)
       for (const name of ['ada', 'bob']) enter(name, { known: true })
       expect(await endAll()).to.deep.equal(['stranger 1', 'ada', 'bob', 'stranger 2', 'stranger 3'])
     })
 
-    it('gives a stranger a turn after some known logins', async () => {
+    it('gives a stranger a turn after every few known logins', async () => {
       const { enter, endAll } = labOf({ atOnce: 1 })
       flood(enter, 2)
       for (let n = 0; n < 8; n++) enter(`known ${n}`, { known: true })
       expect((await endAll()).indexOf('stranger 2')).to.equal(5)
     })
 
-    it('rejects strangers early and accepts known logins', async () => {
+    it('rejects strangers when their queue is full, but accepts known logins', async () => {
       const { gate, answers, enter, settle } = labOf({ atOnce: 1, maxStrangers: 3 })
       flood(enter, 3)
       const claim = { lane: 'login', account: 'new', source: 'new' } as const
@@ -138,7 +138,7 @@ describe('the queue of password checks', () => {
       expect([...answers]).to.deep.equal([['late', 'refused']])
     })
 
-    it('does not delay an earlier served owner in favour of new names', async () => {
+    it('does not prefer new names to an owner who was served some time ago', async () => {
       const { began, enter, endAll, end, settle } = labOf({ atOnce: 1, maxStrangers: 100 })
       enter('owner 1', { account: 'owner', source: 'home' })
       for (let n = 0; n < 40; n++) enter(`earlier ${n}`)
@@ -150,7 +150,7 @@ describe('the queue of password checks', () => {
       expect(order.indexOf('owner 2')).to.be.lessThan(order.indexOf('later 0'))
     })
 
-    it('accepts a new account in place of one with several waiting attempts', async () => {
+    it('accepts a new account if another account has several waiting attempts', async () => {
       const { gate, enter } = labOf({ atOnce: 1, maxStrangers: 3 })
       for (const n of [1, 2, 3, 4]) enter(`flood ${n}`, { account: 'flood', source: `s${n}` })
       expect(gate.refuses({ lane: 'login', account: 'new', source: 'new' })).to.equal(false)
@@ -165,7 +165,7 @@ describe('the queue of password checks', () => {
     expect([...answers]).to.deep.equal([['waiting', 'refused']])
   })
 
-  it('continues after failed work', async () => {
+  it('continues after a check that fails', async () => {
     const gate = new FairGate({ ...limits, atOnce: 1 })
     const claim: GateClaim = { lane: 'login', account: 'a', source: 's' }
     const failed = gate.run(claim, () => Promise.reject(new Error('x'))).catch((error: Error) => error.message)

@@ -7,7 +7,7 @@ describe('known devices', () => {
   const devices = new KnownDevices(Buffer.alloc(32, 1))
   const cookie = devices.add(undefined, account(7))
 
-  it('are known for the accounts that logged in there', () => {
+  it('are recognized only for the accounts that have logged in on them', () => {
     expect(devices.find(cookie, account(7))).to.match(/^[A-Za-z0-9_-]{22}$/)
     expect(devices.find(cookie, account(8))).to.equal(undefined)
     const both = devices.add(cookie, account(8))
@@ -18,23 +18,23 @@ describe('known devices', () => {
   })
 
   for (const [what, made] of [
-    ['nothing', undefined],
-    ['empty', ''],
+    ['a request without a cookie', undefined],
+    ['an empty cookie', ''],
     ['a cookie of another installation', new KnownDevices(Buffer.alloc(32, 2)).add(undefined, account(7))],
-    ['a made-up cookie', `${'A'.repeat(22)}.${'A'.repeat(22)}`],
-    ['the proof of another device', `${'A'.repeat(22)}.${cookie.split('.')[1]}`],
-    ['endless', `${cookie}${'.A'.repeat(10_000)}`],
+    ['an invented cookie', `${'A'.repeat(22)}.${'A'.repeat(22)}`],
+    ['a proof that belongs to another device', `${'A'.repeat(22)}.${cookie.split('.')[1]}`],
+    ['a very long cookie', `${cookie}${'.A'.repeat(10_000)}`],
   ] as const)
-    it(`are not known by ${what}`, () => {
+    it(`are not recognized by ${what}`, () => {
       expect(devices.find(made, account(7))).to.equal(undefined)
     })
 
-  it('are no longer known after a change of password or second factor', () => {
+  it('are not recognized after a change of the account’s password or second factor', () => {
     expect(devices.find(cookie, account(7, 2))).to.equal(undefined)
     expect(devices.find(devices.add(cookie, account(7, 2)), account(7, 2))).to.equal(devices.find(cookie, account(7)))
   })
 
-  it('forget the first of many accounts', () => {
+  it('forget the oldest account if too many accounts have logged in', () => {
     let many: string | undefined
     for (let id = 1; id <= 9; id++) many = devices.add(many, account(id))
     expect([1, 2, 9].map((id) => devices.find(many, account(id)) !== undefined)).to.deep.equal([false, true, true])

@@ -15,14 +15,14 @@ const admin = (id: number, fields: Partial<AdminAccount> = {}): AdminAccount => 
 const disabled = { disabled: true }
 const invited = { passwordHash: '' }
 
-describe('the last administrator', () => {
+describe('the removal of an administrator', () => {
   for (const [what, all, without, left] of [
-    ['stays', [admin(1)], admin(1), false],
-    ['is not the one of two', [admin(1), admin(2)], admin(1), true],
-    ['is the one next to a disabled one', [admin(1), admin(2, disabled)], admin(1), false],
-    ['is the one next to an invited one', [admin(1), admin(2, invited)], admin(1), false],
-    ['is not one that is disabled', [admin(1), admin(2, disabled)], admin(2, disabled), true],
-    ['is not one that is invited', [admin(1, invited)], admin(1, invited), true],
+    ['is rejected for the only administrator', [admin(1)], admin(1), false],
+    ['is accepted if another administrator is left', [admin(1), admin(2)], admin(1), true],
+    ['is rejected if only a disabled administrator would be left', [admin(1), admin(2, disabled)], admin(1), false],
+    ['is rejected if only an invited administrator would be left', [admin(1), admin(2, invited)], admin(1), false],
+    ['is accepted for a disabled administrator', [admin(1), admin(2, disabled)], admin(2, disabled), true],
+    ['is accepted for an invited administrator', [admin(1, invited)], admin(1, invited), true],
   ] as const)
     it(what, () => {
       const check = () => checkAdminLeft(all, without)

@@ -11,21 +11,21 @@ describe('login limits', () => {
     [11, 3_600_000],
     [1_000_000, 3_600_000],
   ] as const)
-    it(`makes an account’s attempt ${attempts} from one source wait ${waitMs / 1000} s after it`, () => {
+    it(`require a wait of ${waitMs / 1000} s after attempt ${attempts} from one source at an account`, () => {
       expect(waitAfter(attempts, allowances.pair)).to.equal(waitMs)
     })
 
   const stranger = { account: 'a', source: '192.0.2.1' }
   for (const [what, attempt, failures, names] of [
-    ['a stranger', stranger, 0, ['pair:a:192.0.2.1', 'source:192.0.2.1']],
-    ['a stranger under attack', stranger, attackAt, ['pair:a:192.0.2.1', 'source:192.0.2.1']],
-    ['a known device, also under attack', { ...stranger, device: 'd:a' }, attackAt, ['device:d:a']],
+    ['an attempt of a stranger for the source, and for the pair of account and source', stranger, 0, ['pair:a:192.0.2.1', 'source:192.0.2.1']],
+    ['an attempt of a stranger in the same way while the account is under attack', stranger, attackAt, ['pair:a:192.0.2.1', 'source:192.0.2.1']],
+    ['an attempt of a known device only for this device, even under attack', { ...stranger, device: 'd:a' }, attackAt, ['device:d:a']],
   ] as const)
-    it(`counts ${what}`, () => {
+    it(`count ${what}`, () => {
       expect(planBuckets(attempt, 'password', failures).map(({ name }) => name)).to.deep.equal(names)
     })
 
-  it('leaves a stranger fewer attempts while many others fail, but always some', () => {
+  it('allow strangers fewer attempts, but never none, while many attempts at the account fail', () => {
     const free = [0, attackAt - 1, attackAt, 1_000_000].map(
       (failures) => planBuckets(stranger, 'password', failures)[0]?.allowance.free,
     )
@@ -33,12 +33,12 @@ describe('login limits', () => {
   })
 
   for (const [what, attempt, step, names] of [
-    ['codes also for the account', stranger, 'code', ['code-pair:a:192.0.2.1', 'source:192.0.2.1', 'codes:a']],
-    ['recovery codes separately', stranger, 'recovery', ['recovery-pair:a:192.0.2.1', 'source:192.0.2.1']],
-    ['codes from a known device separately', { ...stranger, device: 'd:a' }, 'code', ['code-device:d:a']],
-    ['recovery codes from a known device', { ...stranger, device: 'd:a' }, 'recovery', ['recovery-device:d:a']],
+    ['a code of a stranger also for the account', stranger, 'code', ['code-pair:a:192.0.2.1', 'source:192.0.2.1', 'codes:a']],
+    ['a recovery code separately from other codes', stranger, 'recovery', ['recovery-pair:a:192.0.2.1', 'source:192.0.2.1']],
+    ['a code from a known device separately from strangers', { ...stranger, device: 'd:a' }, 'code', ['code-device:d:a']],
+    ['a recovery code from a known device separately from strangers', { ...stranger, device: 'd:a' }, 'recovery', ['recovery-device:d:a']],
   ] as const)
-    it(`counts ${what}`, () => {
+    it(`count ${what}`, () => {
       expect(planBuckets(attempt, step, 0).map(({ name }) => name)).to.deep.equal(names)
     })
 })

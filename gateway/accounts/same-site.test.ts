@@ -27,7 +27,7 @@ describe('the same-site check of a request', () => {
     ['http://panel.test:8080', 'cross-site', false, false],
     ['http://evil.test', 'same-origin', false, false],
   ] as const)
-    it(`${origin ?? 'no origin'}, ${site ?? 'no Sec-Fetch-Site'}${secure ? ', by TLS' : ''}: ${same}`, () => {
+    it(`returns ${same} for Origin ${origin ?? '(none)'}, Sec-Fetch-Site ${site ?? '(none)'}${secure ? ', TLS' : ''}`, () => {
       const headers = {
         host,
         ...(origin !== undefined && { origin }),
@@ -36,7 +36,7 @@ describe('the same-site check of a request', () => {
       expect(isSameSite(headers, secure)).to.equal(same)
     })
 
-  it('knows the default port', () => {
+  it('accepts an Origin without the default port of https', () => {
     expect(isSameSite({ host: 'panel.test', origin: 'https://panel.test' }, true)).to.equal(true)
     expect(isSameSite({ host: 'panel.test:443', origin: 'https://panel.test' }, true)).to.equal(true)
     expect(isSameSite({ origin: 'https://panel.test' }, true)).to.equal(false)

@@ -16,16 +16,16 @@ const session = planSession(account, { address: '192.0.2.1', userAgent: 'x'.repe
 
 describe('a session', () => {
   for (const [what, now, atMs, current] of [
-    ['is current after its login', account, nowMs, true],
+    ['is valid after the login', account, nowMs, true],
     ['ends when it expires', account, session.expiresAtMs, false],
     ['ends when all sessions of the account end', { ...account, generation: 6 }, nowMs, false],
-    ['ends when its account is disabled', { ...account, disabled: true }, nowMs, false],
-    ['ends with its account', undefined, nowMs, false],
-    ['does not belong to another account', { ...account, id: 4 }, nowMs, false],
+    ['ends if its account is disabled', { ...account, disabled: true }, nowMs, false],
+    ['ends if its account is deleted', undefined, nowMs, false],
+    ['is not valid for another account', { ...account, id: 4 }, nowMs, false],
   ] as const)
     it(what, () => expect(isCurrent(session, now, atMs)).to.equal(current))
 
-  it('stores little of what a browser sends about itself', () => {
+  it('contains only the first part of a long User-Agent', () => {
     expect(session.userAgent).to.have.length(200)
   })
 })

@@ -20,13 +20,13 @@ describe('a second factor', () => {
   }
   const codeNow = () => generateSync({ secret })
 
-  it('is sealed for its account', () => {
+  it('can only be decrypted for its account, with the secret of the installation', () => {
     expect(totp.secret).to.not.include(secret)
     expect(() => twoFactor.open(totp.secret, 4)).to.throw('open a sealed text')
     expect(() => new TwoFactor(Buffer.alloc(32, 2)).open(totp.secret, 3)).to.throw('open a sealed text')
   })
 
-  it('remembers the step of a code, and rejects that and earlier steps', () => {
+  it('rejects codes of the same or an earlier time step than the last accepted code', () => {
     const used = twoFactor.use(account, { code: codeNow() })!
     expect(used.lastStep).to.be.closeTo(Date.now() / 30_000, 2)
     expect(twoFactor.use({ ...account, totp: used }, { code: codeNow() })).to.equal(undefined)
@@ -34,7 +34,7 @@ describe('a second factor', () => {
     expect(twoFactor.use({ ...account, totp: ahead }, { code: codeNow() })).to.equal(undefined)
   })
 
-  it('accepts each recovery code once', () => {
+  it('accepts each recovery code only once', () => {
     const [first = '', second = ''] = codes
     const used = twoFactor.use(account, { recoveryCode: ` ${first.toUpperCase()} ` })!
     expect(used.recovery).to.have.length(9)
@@ -44,9 +44,9 @@ describe('a second factor', () => {
   })
 
   for (const given of [{ code: '' }, { code: '000 00' }, { code: '１２３４５６' }, { recoveryCode: '' }])
-    it(`is never ${JSON.stringify(given)}`, () => expect(twoFactor.use(account, given)).to.equal(undefined))
+    it(`rejects ${JSON.stringify(given)}`, () => expect(twoFactor.use(account, given)).to.equal(undefined))
 
-  it('accepts no code before the set-up', () => {
+  it('rejects all codes before its set-up', () => {
     const { totp: _, ...without } = account
     expect(twoFactor.use(without, { code: codeNow() })).to.equal(undefined)
   })

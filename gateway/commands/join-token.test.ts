@@ -1,7 +1,7 @@
 import { expect } from 'chai'
 import { freeName } from './join-token.js'
 
-describe('name of the host that is created for this machine', () => {
+describe('the name of a new host', () => {
   for (const [machine, taken, name] of [
     ['node1', [], 'node1'],
     ['Node1.example.com', [], 'node1'],
@@ -11,7 +11,7 @@ describe('name of the host that is created for this machine', () => {
     ['…', [], 'host'],
     ['a'.repeat(60), [], 'a'.repeat(24)],
   ] as const)
-    it(`is ${name} for ${machine} next to ${taken.join(', ') || 'no other'}`, () => {
+    it(`is ${name} if the local host name is ${machine} and ${taken.join(', ') || 'no name'} is in use`, () => {
       expect(
         freeName(
           taken.map((other) => ({ name: other })),

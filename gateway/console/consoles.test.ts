@@ -41,13 +41,13 @@ describe('the limits of consoles', () => {
     enter('key:1', 'a')
   })
 
-  it('count the consoles of a key and of the keys that it created together, at most five', () => {
+  it('allow a key and the keys that it created together at most five consoles of each guest', () => {
     for (let n = 0; n < 5; n++) enter(`key:1/${n}`, 'a')
     refused('key:1/9', 'a')
     enter('key:2', 'a')
   })
 
-  it('allow ten consoles of a guest, and reserve some of them for a third customer and for administrators', () => {
+  it('allow ten consoles of a guest, and reserve some for other customers and for administrators', () => {
     for (let n = 0; n < 5; n++) enter('key:1', 'a')
     for (let n = 0; n < 3; n++) enter('key:2', 'a')
     refused('key:2', 'a')
@@ -58,7 +58,7 @@ describe('the limits of consoles', () => {
     enter('admin:1', 'b')
   })
 
-  it('allow one customer a hundred at a gateway, and five hundred in total', () => {
+  it('allow a customer at most 100 consoles at a gateway, and all callers together at most 500', () => {
     for (let n = 0; n < 100; n++) enter('key:1', `guest-${n >> 2}`)
     refused('key:1', 'another')
     for (let n = 0; n < 400; n++) enter('admin:1', `other-${n >> 2}`)

@@ -26,12 +26,12 @@ describe('frames of clients', () => {
     ['ls\r', { type: 'bad' }, input('ls\r')],
     ['', { type: 'bad' }, input('')],
   ] as [string, ClientFrame, ClientFrame][])
-    it(text, () => {
+    it(`with the text ${text || '(empty)'} are parsed for both kinds of clients`, () => {
       expect(readOwnFrame(Buffer.from(text), false)).to.deep.equal(own)
       expect(readTerminalFrame(Buffer.from(text), false)).to.deep.equal(terminal)
     })
 
-  it('are bytes if they are binary, and never throw', () => {
+  it('are input if they are binary, and never cause an exception', () => {
     fc.assert(
       fc.property(fc.uint8Array(), fc.json(), (bytes, json) => {
         const data = Buffer.from(bytes)

@@ -4,35 +4,35 @@ import { readOffer, type ConsoleOffer } from './offer.js'
 const read = (target: string, protocols?: string): ConsoleOffer | undefined =>
   readOffer(new URL(target, 'http://localhost'), protocols)
 
-describe('the offer in a console handshake', () => {
+describe('the parser of console requests', () => {
   for (const [name, target, protocols, expected] of [
     [
-      'a ticket as subprotocol',
+      'reads a ticket that is sent as a subprotocol',
       '/api/v1/ssh?container=a',
       'berth-ticket.T',
       { ticket: 'T', protocol: 'berth-ticket.T' },
     ],
-    ['a ticket of another product', '/api/ssh?container=a', 'clicd-ticket.T-_9', { ticket: 'T-_9', kind: 'ssh' }],
-    ['a ticket in the query', '/api/ssh?container=a&ticket=T', undefined, { ticket: 'T', protocol: undefined }],
-    ['the same in both', '/api/ssh?container=a&ticket=T', 'x-ticket.T', { ticket: 'T' }],
-    ['two different ones', '/api/ssh?container=a&ticket=T', 'x-ticket.U', { ticket: undefined }],
-    ['none', '/api/ssh?container=a', undefined, { ticket: undefined, isOwn: false }],
+    ['reads a ticket with the prefix of another product', '/api/ssh?container=a', 'clicd-ticket.T-_9', { ticket: 'T-_9', kind: 'ssh' }],
+    ['reads a ticket in the query', '/api/ssh?container=a&ticket=T', undefined, { ticket: 'T', protocol: undefined }],
+    ['reads a ticket that is sent in both places', '/api/ssh?container=a&ticket=T', 'x-ticket.T', { ticket: 'T' }],
+    ['ignores two different tickets', '/api/ssh?container=a&ticket=T', 'x-ticket.U', { ticket: undefined }],
+    ['accepts a request without a ticket', '/api/ssh?container=a', undefined, { ticket: undefined, isOwn: false }],
     [
-      'our protocol first',
+      'selects berth.console.v1 first',
       '/api/ssh?container=a',
       'x-ticket.T, binary, berth.console.v1',
       { protocol: 'berth.console.v1', isOwn: true },
     ],
     [
-      'binary before the ticket',
+      'selects the subprotocol binary before that of the ticket',
       '/api/vnc?container=a',
       'clicd-vnc-ticket.T, binary',
       { kind: 'vnc', mode: 'vnc', protocol: 'binary' },
     ],
-    ['only unknown protocols', '/api/ssh?container=a', 'chat', { protocol: undefined, ticket: undefined }],
-    ['a size', '/api/ssh?container=a&cols=100&rows=1', undefined, { size: { columns: 100, rows: 1 } }],
-    ['the serial console', '/api/ssh?container=a&mode=serial', undefined, { mode: 'serial' }],
-    ['a resumption', '/api/ssh?container=a&resume=R-1&received=12', undefined, { resume: 'R-1', received: 12 }],
+    ['selects nothing from unknown subprotocols', '/api/ssh?container=a', 'chat', { protocol: undefined, ticket: undefined }],
+    ['reads the size of the terminal', '/api/ssh?container=a&cols=100&rows=1', undefined, { size: { columns: 100, rows: 1 } }],
+    ['reads the request for the serial console', '/api/ssh?container=a&mode=serial', undefined, { mode: 'serial' }],
+    ['reads the console to resume and the received output', '/api/ssh?container=a&resume=R-1&received=12', undefined, { resume: 'R-1', received: 12 }],
   ] as [string, string, string | undefined, Partial<ConsoleOffer>][])
     it(name, () => expect(read(target, protocols)).to.deep.include(expected))
 
@@ -48,5 +48,5 @@ describe('the offer in a console handshake', () => {
     '/api/ssh?container=a&resume=..%2F',
     '/api/ssh?container=a&received=-1',
   ])
-    it(`is empty in ${target.slice(0, 50)}`, () => expect(read(target)).to.equal(undefined))
+    it(`rejects ${target.slice(0, 50)}`, () => expect(read(target)).to.equal(undefined))
 })

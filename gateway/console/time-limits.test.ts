@@ -5,20 +5,20 @@ const [second, minute, hour] = [1000, 60_000, 3_600_000]
 
 describe('the time limits of a console', () => {
   for (const [name, kind, opened, typed, now, expected] of [
-    ['a new one', 'ssh', 0, 0, 0, 'nothing'],
-    ['a terminal after 28 minutes', 'ssh', 0, 0, 28 * minute, 'nothing'],
-    ['a terminal a minute before its end', 'ssh', 0, 0, 29 * minute, 'warn 60'],
-    ['a terminal a moment before its end', 'ssh', 0, 0, 30 * minute - 1, 'warn 1'],
-    ['a terminal after 30 minutes', 'ssh', 0, 0, 30 * minute, 'end 4408 idle'],
-    ['a terminal with recent input', 'ssh', 0, 29.5 * minute, 30 * minute, 'nothing'],
-    ['a screen after 30 minutes', 'vnc', 0, 0, 30 * minute, 'nothing'],
-    ['a screen ten seconds before its end', 'vnc', 0, 0, hour - 10 * second, 'warn 10'],
-    ['a screen after an hour', 'vnc', 0, 0, hour, 'end 4408 idle'],
+    ['a new terminal', 'ssh', 0, 0, 0, 'nothing'],
+    ['a terminal after 28 minutes without input', 'ssh', 0, 0, 28 * minute, 'nothing'],
+    ['a terminal after 29 minutes without input', 'ssh', 0, 0, 29 * minute, 'warn 60'],
+    ['a terminal a moment before 30 minutes without input', 'ssh', 0, 0, 30 * minute - 1, 'warn 1'],
+    ['a terminal after 30 minutes without input', 'ssh', 0, 0, 30 * minute, 'end 4408 idle'],
+    ['a terminal of 30 minutes with recent input', 'ssh', 0, 29.5 * minute, 30 * minute, 'nothing'],
+    ['a screen after 30 minutes without input', 'vnc', 0, 0, 30 * minute, 'nothing'],
+    ['a screen ten seconds before an hour without input', 'vnc', 0, 0, hour - 10 * second, 'warn 10'],
+    ['a screen after an hour without input', 'vnc', 0, 0, hour, 'end 4408 idle'],
     ['a terminal with input for twelve hours', 'ssh', 0, 12 * hour, 12 * hour, 'nothing'],
-    ['a terminal with input for more than twelve hours', 'ssh', 0, 12 * hour, 12 * hour + 1, 'end 4408 too_long'],
-    ['a terminal that was opened later', 'ssh', 5 * hour, 16 * hour, 16 * hour + minute, 'nothing'],
+    ['a terminal with input after more than twelve hours', 'ssh', 0, 12 * hour, 12 * hour + 1, 'end 4408 too_long'],
+    ['a terminal with input for eleven hours', 'ssh', 5 * hour, 16 * hour, 16 * hour + minute, 'nothing'],
   ] as const)
-    it(`${name}: ${expected}`, () => {
+    it(`cause "${expected}" for ${name}`, () => {
       const step = planTime({ kind, openedAtMs: opened, lastInputMs: typed }, now)
       const said =
         step.do === 'end'

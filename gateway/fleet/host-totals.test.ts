@@ -2,8 +2,8 @@ import { expect } from 'chai'
 import { Guest } from '../../proto/gen/berth/agent/v1/guest.js'
 import { HostTotals } from './host-totals.js'
 
-describe('totals of a host', () => {
-  it('count the space of snapshots in addition to the size of the disk', () => {
+describe('the sums of a host’s guests', () => {
+  it('include the space of snapshots in addition to the size of disks', () => {
     const totals = new HostTotals()
     const limits = { vcpuMilli: 500, ramMb: 256, diskGb: 10 }
     const guest = Guest.fromPartial({ status: 'running', limits, snapshotSpaceUsedBytes: 2.5 * 1024 ** 3 })

@@ -7,15 +7,15 @@ import { parseDescription, parseGuest, parseMetrics, parseOperation } from './pa
 const uuid = '00000000-0000-4000-8000-000000000001'
 const guest = Guest.create({ uuid, id: 1, name: 'web' })
 
-describe('an event of an agent', () => {
+describe('the check of data from agents', () => {
   for (const [name, times] of [
-    ['no time', { given: Number.MIN_SAFE_INTEGER, taken: 0 }],
-    ['never', { given: 0, taken: 0 }],
-    ['a time', { given: 1_800_000_000_000, taken: 1_800_000_000_000 }],
+    ['raises a negative time to 0', { given: Number.MIN_SAFE_INTEGER, taken: 0 }],
+    ['does not change the time 0', { given: 0, taken: 0 }],
+    ['does not change a valid time', { given: 1_800_000_000_000, taken: 1_800_000_000_000 }],
     // Expected: the last second of the year 9999 in the westernmost time zone. Given: a later time.
-    ['a time beyond all calendars', { given: Number.MAX_SAFE_INTEGER, taken: Date.UTC(10_000, 0, 1, 23, 59, 59) }],
+    ['lowers a time far in the future to the year 9999', { given: Number.MAX_SAFE_INTEGER, taken: Date.UTC(10_000, 0, 1, 23, 59, 59) }],
   ] as const)
-    it(`limits ${name} to the valid range`, () => {
+    it(name, () => {
       const { given, taken } = times
       const parsed = [
         parseGuest({ ...guest, createdAtMs: given, expiresAtMs: given }),
@@ -28,7 +28,7 @@ describe('an event of an agent', () => {
       for (const [field, ms] of found) expect(ms, field).to.equal(taken)
     })
 
-  it('limits the length of texts and lists at any depth', () => {
+  it('limits the lengths of texts and lists in nested data', () => {
     const long = 'x'.repeat(100_000)
     const mapping = { ...PortMapping.create(), protocol: long, description: long, hostIp: long }
     const parsed = [

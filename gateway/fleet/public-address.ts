@@ -20,7 +20,10 @@ export interface AddressFacts {
   readonly agentAddress: string
 }
 
-/** Selects the configured address, otherwise a public address that the agent reports, otherwise the agent's address. */
+/**
+ * Selects the configured address, otherwise a public one of the agent's and the reported addresses, otherwise a private
+ * one.
+ */
 export function planPublicAddress({ set, ipv4, ipv6, agentAddress }: AddressFacts): PublicAddress {
   if (set !== '') return { host: set, source: 'set' }
   const agent = isHostPort(agentAddress) ? splitHostPort(agentAddress).host : ''

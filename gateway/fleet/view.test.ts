@@ -119,8 +119,8 @@ function check(view: FleetState, model: Model): void {
   for (const found of view.operations()) expect(view.findOperation(found.operation.id)).to.equal(found)
 }
 
-describe('FleetState', () => {
-  it('equals the reports of the hosts, in any order', () => {
+describe('the fleet view', () => {
+  it('always equals the last reports of the hosts', () => {
     fc.assert(
       fc.property(fc.array(steps, { maxLength: 40 }), (list) => {
         const [view, model] = [new FleetState(), new Model()]
@@ -133,7 +133,7 @@ describe('FleetState', () => {
     )
   })
 
-  it('changes its version with every listed field', () => {
+  it('changes the version of its guests after each change that lists show', () => {
     const view = new FleetState()
     const host = view.setHost(record('a'))
     const seen = [view.guestsVersion]
@@ -152,7 +152,7 @@ describe('FleetState', () => {
     }
   })
 
-  it('limits the data of one host', () => {
+  it('limits the number and size of operations, guests and mappings of one host', () => {
     const view = new FleetState()
     const host = view.setHost(record('a'))
     for (let n = 0; n < 5100; n++)

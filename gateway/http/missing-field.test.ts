@@ -11,15 +11,15 @@ const messageOf = (error: BerthError, body: unknown, query = ''): string => {
 
 describe('the error for a missing field', () => {
   for (const [name, field, body, query, isSent] of [
-    ['stays the same for an omitted field', 'size_mb', {}, '', false],
-    ['stays the same without a body', 'size_mb', undefined, '', false],
-    ['reports empty text', 'size_mb', { size_mb: '' }, '', true],
-    ['reports null', 'size_mb', { size_mb: null }, '', true],
-    ['reports an empty parameter', 'template_id', {}, 'template_id=', true],
-    ['finds a field of a list', 'containers[1].name', { containers: [{}, { name: '' }] }, '', true],
-    ['does not find a field of another entry', 'containers[0].name', { containers: [{}, { name: '' }] }, '', false],
-    ['finds a nested field', 'schedule.time', { schedule: { time: null } }, '', true],
-    ['does not find a field of an object’s prototype', 'constructor', {}, '', false],
+    ['says "is required" if the field was not sent', 'size_mb', {}, '', false],
+    ['says "is required" without a body', 'size_mb', undefined, '', false],
+    ['says "must not be empty" for empty text', 'size_mb', { size_mb: '' }, '', true],
+    ['says "must not be empty" for null', 'size_mb', { size_mb: null }, '', true],
+    ['says "must not be empty" for an empty query parameter', 'template_id', {}, 'template_id=', true],
+    ['says "must not be empty" for an empty field in a list', 'containers[1].name', { containers: [{}, { name: '' }] }, '', true],
+    ['says "is required" if only another entry of the list has the field', 'containers[0].name', { containers: [{}, { name: '' }] }, '', false],
+    ['says "must not be empty" for null in a nested field', 'schedule.time', { schedule: { time: null } }, '', true],
+    ['says "is required" for a property of the object’s prototype', 'constructor', {}, '', false],
   ] as const)
     it(name, () => {
       const rule = isSent ? 'must not be empty' : 'is required'

@@ -18,7 +18,7 @@ const words = oneOf(['ACCEPT', 'in_out', 'lxc'])
 const addresses = Type.Array(Type.String({ format: 'ipv4' }))
 const objects = Type.Array(Type.Object({ a: optional(Type.Integer()) }))
 
-describe('normalizing values of clients', () => {
+describe('the normalization of request values', () => {
   for (const [name, schema, forms] of [
     [
       'integers',
@@ -62,7 +62,7 @@ describe('normalizing values of clients', () => {
       ],
     ],
     [
-      'words',
+      'words of an enumeration',
       words,
       [
         ['accept', 'ACCEPT'],
@@ -73,7 +73,7 @@ describe('normalizing values of clients', () => {
       ],
     ],
     [
-      'text with ignored blanks',
+      'text whose surrounding spaces are ignored',
       Type.String(trimmed),
       [
         [' a b ', 'a b'],
@@ -82,7 +82,7 @@ describe('normalizing values of clients', () => {
       ],
     ],
     [
-      'literal text',
+      'text whose spaces are meaningful',
       Type.String(),
       [
         [' a ', ' a '],
@@ -92,7 +92,7 @@ describe('normalizing values of clients', () => {
       ],
     ],
     [
-      'text that may be a number',
+      'text that may be sent as a number',
       Type.String(numeric),
       [
         [22, '22'],
@@ -135,7 +135,7 @@ describe('normalizing values of clients', () => {
       ],
     ],
     [
-      'fields that are unchanged for 0',
+      'fields in which 0 counts as absent',
       Type.Integer(zeroIsAbsent),
       [
         [0, undefined],
@@ -144,7 +144,7 @@ describe('normalizing values of clients', () => {
       ],
     ],
   ] as [string, TSchema, [unknown, unknown][]][])
-    it(`reads ${name}`, () => {
+    it(`converts spellings of ${name}`, () => {
       for (const [sent, meant] of forms) expect(read(schema, sent), JSON.stringify(sent)).to.deep.equal(meant)
     })
 
@@ -175,16 +175,16 @@ describe('normalizing values of clients', () => {
     ],
     ['numbers', Type.Number(), ['1e3', '.5', '5.', 'Infinity', '0x1', '00.5', '1_0', true, ' ']],
     ['booleans', Type.Boolean(), ['yes', 'on', 2, '2', -1, 'truee', [], {}, ' ']],
-    ['words', words, ['ACCEPTED', 'lx', 5, true, ['lxc']]],
+    ['words of an enumeration', words, ['ACCEPTED', 'lx', 5, true, ['lxc']]],
     ['text', Type.String(trimmed), [5, true, ['a'], {}]],
     ['lists of objects', objects, ['x', 5, [null], [''], { a: 1 }]],
     ['lists of text', addresses, [5, true, { '0': 'x' }]],
   ] as [string, TSchema, unknown[]][])
-    it(`leaves other values than forms of ${name} unchanged, so that the check rejects them`, () => {
+    it(`does not change invalid values for ${name}, so that validation rejects them`, () => {
       for (const value of values) expect(read(schema, value), JSON.stringify(value)).to.deep.equal(value)
     })
 
-  it('changes only the form of a required field', () => {
+  it('converts spellings of required fields, but does not remove these fields', () => {
     const normalize = compileNormalizer(Type.Object({ a: integer, b: Type.String(trimmed) }), {
       creates: true,
     })
@@ -192,9 +192,9 @@ describe('normalizing values of clients', () => {
     expect(normalize({ a: '3', b: ' x ' })).to.deep.equal({ a: 3, b: 'x' })
   })
 
-  it('never replaces a list by an empty one in a change', () => expect(read(objects, {}, false)).to.deep.equal({}))
+  it('never converts {} to an empty list of objects in a change', () => expect(read(objects, {}, false)).to.deep.equal({}))
 
-  describe('fields that restrict', () => {
+  describe('for fields that restrict access', () => {
     const list = Type.Array(Type.String(), restricts)
     const listText = Type.String({ ...restricts, ...entries })
     const time = Type.String({ ...restricts, ...trimmed, ...numeric })
@@ -203,7 +203,7 @@ describe('normalizing values of clients', () => {
 
     for (const [name, schema, open, explicit] of [
       [
-        'a list',
+        'a list of text',
         list,
         [null, '', ' ', ',,,', '\n', {}, [''], [null], [' ', ''], [','], [',,,'], [',', ' '], ['\n']],
         [
@@ -213,7 +213,7 @@ describe('normalizing values of clients', () => {
         ],
       ],
       [
-        'a list as text',
+        'a text with entries',
         listText,
         [null, ' ', ',,,', ' , \n', {}, [], [''], [','], [',,,'], [',', ' '], ['\n']],
         [
@@ -233,7 +233,7 @@ describe('normalizing values of clients', () => {
         ],
       ],
       [
-        'a flag',
+        'a boolean',
         flag,
         [null, '', ' '],
         [
@@ -242,7 +242,7 @@ describe('normalizing values of clients', () => {
         ],
       ],
       [
-        'rules',
+        'a list of objects',
         rules,
         [null, '', {}, [null], ['']],
         [
@@ -251,20 +251,20 @@ describe('normalizing values of clients', () => {
         ],
       ],
     ] as [string, TSchema, unknown[], [unknown, unknown][]][]) {
-      it(`${name}: empty ones have no effect in a change, and are rejected in a creation`, () => {
+      it(`ignores empty values of ${name} in a change, and rejects them in a creation`, () => {
         for (const value of open) {
           expect(read(schema, value, false), JSON.stringify(value)).to.equal(undefined)
           expect(() => read(schema, value, true), JSON.stringify(value)).to.throw(BerthError, /^f: must not be empty/)
         }
       })
-      it(`${name}: other values apply`, () => {
+      it(`accepts other values of ${name}`, () => {
         for (const [sent, meant] of explicit)
           for (const creates of [true, false])
             expect(read(schema, sent, creates), JSON.stringify(sent)).to.deep.equal(meant)
       })
     }
 
-    it('never lose a restricting entry', () => {
+    it('never removes an entry from a list', () => {
       const entry = fc.stringMatching(/^[a-z0-9.:]{1,12}$/)
       const noise = fc.constantFrom('', ' ', null)
       fc.assert(
@@ -277,7 +277,7 @@ describe('normalizing values of clients', () => {
       )
     })
 
-    it('never become text without an entry, unless empty text was sent', () => {
+    it('never returns text without entries, unless empty text was sent', () => {
       const part = fc.constantFrom('', ' ', ',', ',,,', '\n', ' , \n', 'a', '10.0.0.1')
       fc.assert(
         fc.property(fc.oneof(part, fc.array(part)), fc.boolean(), (sent, creates) => {
@@ -291,7 +291,7 @@ describe('normalizing values of clients', () => {
       )
     })
 
-    it('become empty only from `[]` or empty text', () => {
+    it('returns an empty list only for `[]`', () => {
       fc.assert(
         fc.property(fc.jsonValue({ maxDepth: 2 }), fc.boolean(), (value, creates) => {
           if (!isEmpty(outcome(() => read(list, value, creates)))) return
@@ -338,7 +338,7 @@ describe('normalizing values of clients', () => {
     )
   })
 
-  it('is idempotent', () => {
+  it('does not change a value that is normalized already', () => {
     const schema = field(Type.Array(Type.String(trimmed)))
     fc.assert(
       fc.property(fc.jsonValue({ maxDepth: 3 }), (value) => {

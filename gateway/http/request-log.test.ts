@@ -1,7 +1,7 @@
 import { expect } from 'chai'
 import { loggedPath } from './request-log.js'
 
-describe('the path in the log of requests', () => {
+describe('the log of requests', () => {
   for (const [url, path] of [
     ['/api/v1/containers?ticket=T', '/api/v1/containers'],
     ['/u/pGmR3h8sQk2vX0y1ZaBcDe', '/u/***'],
@@ -12,5 +12,5 @@ describe('the path in the log of requests', () => {
     ['/containers/vu/start', '/containers/vu/start'],
     ['/login?code=pGmR3h8sQk2vX0y1ZaBcDe', '/login'],
   ])
-    it(`${url}`, () => expect(loggedPath(url!).toLowerCase()).to.equal(path!.toLowerCase()))
+    it(`shows the path ${path} for ${url}`, () => expect(loggedPath(url!).toLowerCase()).to.equal(path!.toLowerCase()))
 })

@@ -6,7 +6,7 @@ import { waitFor } from '../../test/support/wait.js'
 import { startHttpServer } from './server.js'
 
 describe('an HTTP server', () => {
-  it('ends within its grace period, even with a connection that waits for answers to too many requests', async () => {
+  it('stops within its grace period while a connection with too many requests waits for answers', async () => {
     let requests = 0
     const app = new Koa().use(() => {
       requests++

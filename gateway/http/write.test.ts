@@ -15,8 +15,8 @@ const write: Write = {
   target: '',
 }
 
-describe('runWrite', () => {
-  it('does not store an answer above the limit, so that a repetition runs again', async () => {
+describe('a request with an Idempotency-Key', () => {
+  it('runs again when repeated if its answer was too long to be stored', async () => {
     const ends: string[] = []
     const end = (name: string) => () => Promise.resolve(void ends.push(name))
     const claim = { id: 'i', operationId: 'o' }

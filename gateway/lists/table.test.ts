@@ -45,8 +45,8 @@ const steps = fc.oneof(
 
 const makeTable = () => new Table<Item, Name>({ fields, compare: (a, b) => a.id - b.id, counted: ['color'] })
 
-describe('Table', () => {
-  it('answers like a scan of every item after any changes since the first request', () =>
+describe('a table', () => {
+  it('returns the same items as a search of all items, after any changes', () =>
     fc.assert(
       fc.asyncProperty(fc.array(steps, { maxLength: 40 }), async (list) => {
         const [table, model] = [makeTable(), new Map<string, Item>()]
@@ -69,7 +69,7 @@ describe('Table', () => {
       { numRuns: 300 },
     ))
 
-  it('includes changes while an answer of many items is built', async () => {
+  it('includes changes that occur while an answer with many items is built', async () => {
     const table = makeTable()
     const model = new Map<string, Item>()
     const set = (id: number, color: string, size: number): void => {
@@ -99,7 +99,7 @@ describe('Table', () => {
     await checkAnswer(table, model, query)
   })
 
-  it('includes items added, removed and moved in each turn while an answer is built', () =>
+  it('includes items that are added, removed and moved in each turn while an answer is built', () =>
     fc.assert(
       fc.asyncProperty(queries, fc.array(moves, { maxLength: 12 }), async (query, turns) => {
         const lab = new MovingLab(400)
@@ -117,7 +117,7 @@ describe('Table', () => {
       { numRuns: 150 },
     ))
 
-  it('accepts a change of many items at once', async () => {
+  it('returns the new state after many items have changed at once', async () => {
     const [table, model] = [makeTable(), new Map<string, Item>()]
     const shared = { color: 'red' }
     for (let id = 0; id < 10; id++) {
@@ -135,7 +135,7 @@ describe('Table', () => {
     await checkAnswer(table, model, { filters: [{ field: 'color', value: 'blue' }], sort: [] })
   })
 
-  it('continues to answer beyond the number of cached requests', async () => {
+  it('answers more different queries than it caches', async () => {
     const [table, model] = [makeTable(), new Map<string, Item>()]
     for (let id = 0; id < 50; id++) {
       const item = { key: `k${id}`, id, color: 'red', size: id }
@@ -153,7 +153,7 @@ describe('Table', () => {
 })
 
 describe('a sort with a repeated field', () => {
-  it('equals the sort without it', async () => {
+  it('shares a cached selection with the sort without the repetition', async () => {
     const table = makeTable()
     table.set('k', { key: 'k', id: 1, color: 'red', size: 1 })
     const size = { field: 'size', descending: false } as const
@@ -235,7 +235,7 @@ async function checkAnswer(table: Table<Item, Name>, model: ReadonlyMap<string, 
   expect(selection.slice(from, to).map(({ key }) => key)).to.deep.equal(expected.slice(from, to))
 }
 
-describe('SortedList', () => {
+describe('a sorted list', () => {
   it('equals a sorted array after any additions and removals', () =>
     fc.assert(
       fc.property(

@@ -7,7 +7,7 @@ import { GatewayLeaf } from './gateway-leaf.js'
 
 const dayMs = 86_400_000
 
-describe('certificate of the gateway', () => {
+describe('the certificate of the gateway', () => {
   let directory: string
   let leaf: GatewayLeaf
   beforeEach(async () => {
@@ -17,13 +17,13 @@ describe('certificate of the gateway', () => {
   afterEach(() => rm(directory, { recursive: true }))
 
   for (const [name, inDays, inDoubt, renewed] of [
-    ['is kept while it is valid', 10, false, false],
-    ['is renewed after two thirds of its life', 21, false, true],
-    ['is kept after two thirds while the clock may be wrong', 21, true, false],
-    ['is renewed when it has expired', 31, false, true],
-    ['is renewed when it has expired, although the clock may be wrong', 31, true, true],
-    ['is renewed when it is not valid yet', -25, false, true],
-    ['is renewed when it is not valid yet, although the clock may be wrong', -25, true, true],
+    ['is not renewed in the first two thirds of its lifetime', 10, false, false],
+    ['is renewed after two thirds of its lifetime', 21, false, true],
+    ['is not renewed after two thirds of its lifetime while the clock may be wrong', 21, true, false],
+    ['is renewed if it has expired', 31, false, true],
+    ['is renewed if it has expired, even if the clock may be wrong', 31, true, true],
+    ['is renewed if it is not valid yet', -25, false, true],
+    ['is renewed if it is not valid yet, even if the clock may be wrong', -25, true, true],
   ] as const)
     it(name, async () => {
       const before = leaf.current.serial

@@ -12,59 +12,59 @@ function addressOf(peer: string, forwarded: ForwardedHeaders, trusted: string[])
   return readSource({ peer, headers }, new AddressSet(trusted)).address
 }
 
-describe('the client’s address', () => {
+describe('the determination of a client’s address', () => {
   for (const [name, peer, forwarded, trusted, expected] of [
-    ['is the peer’s address', '192.0.2.1', undefined, [], '192.0.2.1'],
-    ['ignores headers if nobody is trusted', '192.0.2.1', '127.0.0.1', [], '192.0.2.1'],
+    ['returns the address of the peer', '192.0.2.1', undefined, [], '192.0.2.1'],
+    ['ignores headers if no proxy is trusted', '192.0.2.1', '127.0.0.1', [], '192.0.2.1'],
     ['ignores headers of untrusted peers', '192.0.2.1', '127.0.0.1', ['10.0.0.0/8'], '192.0.2.1'],
-    ['is the address that the proxy saw', '10.0.0.1', '198.51.100.7', ['10.0.0.0/8'], '198.51.100.7'],
+    ['returns the address that a trusted proxy reports', '10.0.0.1', '198.51.100.7', ['10.0.0.0/8'], '198.51.100.7'],
     [
-      'is the nearest untrusted address',
+      'returns the last address that is not a trusted proxy',
       '10.0.0.1',
       '127.0.0.1, 198.51.100.7, 10.0.0.2',
       ['10.0.0.0/8'],
       '198.51.100.7',
     ],
     [
-      'stops at an entry that is not an address',
+      'ignores all addresses before an invalid entry',
       '10.0.0.1',
       '198.51.100.7, junk, 10.0.0.2',
       ['10.0.0.0/8'],
       '10.0.0.2',
     ],
-    ['stops at an empty header', '10.0.0.1', '', ['10.0.0.0/8'], '10.0.0.1'],
-    ['is the farthest address if all are trusted', '10.0.0.1', '10.0.0.3,10.0.0.2', ['10.0.0.0/8'], '10.0.0.3'],
-    ['reads IPv4-mapped IPv6 as IPv4', '::ffff:10.0.0.1', '::FFFF:198.51.100.7', ['10.0.0.1'], '198.51.100.7'],
-    ['trusts no IPv4 peer for all of IPv6', '192.0.2.1', '127.0.0.1', ['::/0'], '192.0.2.1'],
-    ['trusts no IPv6 peer for all of IPv4', '::192.0.2.1', '127.0.0.1', ['0.0.0.0/0'], '::192.0.2.1'],
-    ['drops a port', '10.0.0.1', '198.51.100.7:4711, 10.0.0.2:80', ['10.0.0.0/8'], '198.51.100.7'],
-    ['drops brackets and port', '10.0.0.1', '[2001:db8::1]:443', ['10.0.0.0/8'], '2001:db8::1'],
-    ['drops brackets', '10.0.0.1', '[2001:db8::1]', ['10.0.0.0/8'], '2001:db8::1'],
-    ['keeps an IPv6 address complete', '10.0.0.1', '2001:db8::1:443', ['10.0.0.0/8'], '2001:db8::1:443'],
-    ['stops at an invalid port', '10.0.0.1', '198.51.100.7:x', ['10.0.0.0/8'], '10.0.0.1'],
-    ['is X-Real-IP', '10.0.0.1', { 'x-real-ip': '198.51.100.7' }, ['10.0.0.0/8'], '198.51.100.7'],
-    ['is CF-Connecting-IP', '10.0.0.1', { 'cf-connecting-ip': '2001:db8::7' }, ['10.0.0.0/8'], '2001:db8::7'],
-    ['is not X-Real-IP of untrusted peers', '192.0.2.1', { 'x-real-ip': '127.0.0.1' }, ['10.0.0.0/8'], '192.0.2.1'],
+    ['returns the address of the proxy if the header is empty', '10.0.0.1', '', ['10.0.0.0/8'], '10.0.0.1'],
+    ['returns the first address if all are trusted proxies', '10.0.0.1', '10.0.0.3,10.0.0.2', ['10.0.0.0/8'], '10.0.0.3'],
+    ['converts IPv4-mapped IPv6 to IPv4', '::ffff:10.0.0.1', '::FFFF:198.51.100.7', ['10.0.0.1'], '198.51.100.7'],
+    ['does not trust IPv4 peers if all IPv6 addresses are trusted', '192.0.2.1', '127.0.0.1', ['::/0'], '192.0.2.1'],
+    ['does not trust IPv6 peers if all IPv4 addresses are trusted', '::192.0.2.1', '127.0.0.1', ['0.0.0.0/0'], '::192.0.2.1'],
+    ['removes a port from an IPv4 address', '10.0.0.1', '198.51.100.7:4711, 10.0.0.2:80', ['10.0.0.0/8'], '198.51.100.7'],
+    ['removes brackets and port from an IPv6 address', '10.0.0.1', '[2001:db8::1]:443', ['10.0.0.0/8'], '2001:db8::1'],
+    ['removes brackets from an IPv6 address', '10.0.0.1', '[2001:db8::1]', ['10.0.0.0/8'], '2001:db8::1'],
+    ['does not mistake the end of an IPv6 address for a port', '10.0.0.1', '2001:db8::1:443', ['10.0.0.0/8'], '2001:db8::1:443'],
+    ['ignores an address with an invalid port', '10.0.0.1', '198.51.100.7:x', ['10.0.0.0/8'], '10.0.0.1'],
+    ['uses X-Real-IP of a trusted proxy', '10.0.0.1', { 'x-real-ip': '198.51.100.7' }, ['10.0.0.0/8'], '198.51.100.7'],
+    ['uses CF-Connecting-IP of a trusted proxy', '10.0.0.1', { 'cf-connecting-ip': '2001:db8::7' }, ['10.0.0.0/8'], '2001:db8::7'],
+    ['ignores X-Real-IP of untrusted peers', '192.0.2.1', { 'x-real-ip': '127.0.0.1' }, ['10.0.0.0/8'], '192.0.2.1'],
     [
-      'is not CF-Connecting-IP of untrusted peers',
+      'ignores CF-Connecting-IP of untrusted peers',
       '192.0.2.1',
       { 'cf-connecting-ip': '127.0.0.1' },
       ['10.0.0.0/8'],
       '192.0.2.1',
     ],
     [
-      'prefers X-Forwarded-For',
+      'prefers X-Forwarded-For to the other headers',
       '10.0.0.1',
       { 'x-forwarded-for': '198.51.100.7', 'x-real-ip': '127.0.0.1', 'cf-connecting-ip': '127.0.0.1' },
       ['10.0.0.0/8'],
       '198.51.100.7',
     ],
-    ['is the proxy’s address if X-Real-IP is invalid', '10.0.0.1', { 'x-real-ip': 'a, b' }, ['10.0.0.0/8'], '10.0.0.1'],
-    ['drops a zone', 'fe80::1%eth0', undefined, [], 'fe80::1'],
+    ['returns the address of the proxy if X-Real-IP is invalid', '10.0.0.1', { 'x-real-ip': 'a, b' }, ['10.0.0.0/8'], '10.0.0.1'],
+    ['removes a zone index', 'fe80::1%eth0', undefined, [], 'fe80::1'],
   ] as [string, string, ForwardedHeaders, string[], string][])
     it(name, () => expect(addressOf(peer, forwarded, trusted)).to.equal(expected))
 
-  it('is always an address, and never one invented by an untrusted hop', () => {
+  it('always returns an address, and never one that the client has invented', () => {
     const hop = fc.oneof(fc.ipV4(), fc.ipV6(), fc.string(), fc.constant('10.1.2.3'))
     fc.assert(
       fc.property(fc.array(hop, { maxLength: 6 }), (hops) => {
@@ -78,20 +78,20 @@ describe('the client’s address', () => {
   })
 })
 
-describe('the TLS state of a request', () => {
+describe('a request', () => {
   const proxies = new AddressSet(['10.0.0.0/8'])
   for (const [name, peer, encrypted, proto, expected] of [
-    ['at the gateway', '192.0.2.1', true, undefined, true],
-    ['not at the gateway', '192.0.2.1', false, undefined, false],
-    ['not at the gateway, despite the header', '192.0.2.1', false, 'https', false],
-    ['at the gateway, despite the header', '192.0.2.1', true, 'http', true],
-    ['at a proxy', '10.0.0.1', false, 'https', true],
-    ['at a proxy, mapped', '::ffff:10.0.0.1', false, 'HTTPS', true],
-    ['not at the proxy', '10.0.0.1', false, 'http', false],
-    ['only behind the proxy', '10.0.0.1', true, 'http', false],
-    ['only at some proxies', '10.0.0.1', false, 'https, http', false],
-    ['at all proxies', '10.0.0.1', false, 'https, https', true],
-    ['a proxy that sends no header', '10.0.0.1', true, undefined, true],
+    ['counts as encrypted if its connection to the gateway is encrypted', '192.0.2.1', true, undefined, true],
+    ['does not count as encrypted if its connection to the gateway is not', '192.0.2.1', false, undefined, false],
+    ['does not count as encrypted because of a header of an untrusted peer', '192.0.2.1', false, 'https', false],
+    ['counts as encrypted despite a contrary header of an untrusted peer', '192.0.2.1', true, 'http', true],
+    ['counts as encrypted if a trusted proxy says so', '10.0.0.1', false, 'https', true],
+    ['counts as encrypted if a trusted proxy with an IPv4-mapped address says so', '::ffff:10.0.0.1', false, 'HTTPS', true],
+    ['does not count as encrypted if a trusted proxy denies it', '10.0.0.1', false, 'http', false],
+    ['does not count as encrypted if only the connection behind the trusted proxy is', '10.0.0.1', true, 'http', false],
+    ['does not count as encrypted if only some hops are', '10.0.0.1', false, 'https, http', false],
+    ['counts as encrypted if all hops are', '10.0.0.1', false, 'https, https', true],
+    ['counts as encrypted if a trusted proxy with an encrypted connection sends no header', '10.0.0.1', true, undefined, true],
   ] as [string, string, boolean, string | undefined, boolean][])
     it(name, () => {
       const headers = proto === undefined ? {} : { 'x-forwarded-proto': proto }

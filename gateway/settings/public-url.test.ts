@@ -1,7 +1,7 @@
 import { expect } from 'chai'
 import { parsePublicUrl, planPublicBase } from './public-url.js'
 
-describe('public URL of the panel', () => {
+describe('the public URL of the panel', () => {
   for (const [text, parsed] of [
     ['', ''],
     [' https://Panel.Example.com/ ', 'https://panel.example.com'],
@@ -9,7 +9,7 @@ describe('public URL of the panel', () => {
     ['http://203.0.113.7:8080', 'http://203.0.113.7:8080'],
     ['https://[2001:db8::7]:8443', 'https://[2001:db8::7]:8443'],
   ] as const)
-    it(`accepts ${JSON.stringify(text)}`, () => expect(parsePublicUrl(text)).to.equal(parsed))
+    it(`can be set to ${JSON.stringify(text)}`, () => expect(parsePublicUrl(text)).to.equal(parsed))
 
   for (const text of [
     'panel.example.com',
@@ -29,21 +29,21 @@ describe('public URL of the panel', () => {
     'http://0.0.0.0',
     'http://2130706433',
   ])
-    it(`rejects ${text}`, () => expect(() => parsePublicUrl(text)).to.throw(/^public_url: /))
+    it(`cannot be set to ${text}`, () => expect(() => parsePublicUrl(text)).to.throw(/^public_url: /))
 
   for (const [name, facts, url, source] of [
-    ['nothing', { set: '', tls: undefined }, '', 'none'],
+    ['empty if neither a URL nor TLS is configured', { set: '', tls: undefined }, '', 'none'],
     [
       'the configured URL',
       { set: 'https://a.example', tls: { target: 'b.example', port: 443 } },
       'https://a.example',
       'set',
     ],
-    ['the name of the certificate', { set: '', tls: { target: 'b.example', port: 443 } }, 'https://b.example', 'tls'],
-    ['its port', { set: '', tls: { target: '203.0.113.7', port: 8443 } }, 'https://203.0.113.7:8443', 'tls'],
-    ['its IPv6 address', { set: '', tls: { target: '2001:db8::7', port: 443 } }, 'https://[2001:db8::7]', 'tls'],
-    ['no certificate for loopback', { set: '', tls: { target: '127.0.0.1', port: 443 } }, '', 'none'],
-    ['no certificate without a name', { set: '', tls: { target: '', port: 443 } }, '', 'none'],
+    ['derived from the name in the certificate', { set: '', tls: { target: 'b.example', port: 443 } }, 'https://b.example', 'tls'],
+    ['derived from the certificate with a port other than 443', { set: '', tls: { target: '203.0.113.7', port: 8443 } }, 'https://203.0.113.7:8443', 'tls'],
+    ['derived from an IPv6 address in the certificate', { set: '', tls: { target: '2001:db8::7', port: 443 } }, 'https://[2001:db8::7]', 'tls'],
+    ['empty if the certificate is for a loopback address', { set: '', tls: { target: '127.0.0.1', port: 443 } }, '', 'none'],
+    ['empty if the certificate has no name', { set: '', tls: { target: '', port: 443 } }, '', 'none'],
   ] as const)
-    it(`takes ${name}`, () => expect(planPublicBase(facts)).to.deep.equal({ url, source }))
+    it(`is ${name}`, () => expect(planPublicBase(facts)).to.deep.equal({ url, source }))
 })

@@ -10,14 +10,14 @@ async function answerAfter(turns: number): Promise<string> {
   return 'answer'
 }
 
-describe('within', () => {
-  it('waits for an answer that a stalled event loop delivers late', async () => {
+describe('a command with a time limit', () => {
+  it('accepts an answer that is late because the event loop was blocked', async () => {
     const begun = performance.now()
     expect(await withTimeout(100, answerAfter(20))).to.equal('answer')
     expect(performance.now() - begun).to.be.greaterThan(500)
   })
 
-  it('gives up without one', async () => {
+  it('fails if there is no answer', async () => {
     const failure = await withTimeout(50, new Promise(() => undefined)).catch((error: unknown) => error)
     expect(String(failure)).to.include('no answer within 50 ms')
   })

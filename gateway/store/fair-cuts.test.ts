@@ -6,12 +6,12 @@ import { planCuts, type Share } from './fair-cuts.js'
 const shares = (...of: readonly (readonly [name: string, count: number])[]): Share[] =>
   of.map(([name, count]) => ({ root: name.replace(/\/.*/, ''), ref: name, count }))
 
-describe('callers that lose entries', () => {
+describe('the callers that lose entries in a full store', () => {
   for (const [what, before, excess, cuts] of [
-    ['nobody if there is space', [['a', 5]], 0, []],
-    ['one caller if only one has entries', [['a', 5]], 2, [['a', 2]]],
+    ['do not exist if there is space', [['a', 5]], 0, []],
+    ['include the only caller', [['a', 5]], 2, [['a', 2]]],
     [
-      'the caller with the most entries',
+      'include only the caller with the most entries',
       [
         ['a', 100],
         ['b', 3],
@@ -20,7 +20,7 @@ describe('callers that lose entries', () => {
       [['a', 50]],
     ],
     [
-      'several callers with the most entries, down to one level',
+      'are those with the most entries, which then have equally many',
       [
         ['a', 10],
         ['b', 8],
@@ -33,7 +33,7 @@ describe('callers that lose entries', () => {
       ],
     ],
     [
-      'a tree of keys together, and in it the key with the most entries',
+      'belong to the root with the most entries, and are its largest keys',
       [
         ['a/1', 6],
         ['a/2', 4],
@@ -43,7 +43,7 @@ describe('callers that lose entries', () => {
       [['a/1', 3]],
     ],
     [
-      'everybody if everything must be cut',
+      'include everybody if all entries must be removed',
       [
         ['a', 2],
         ['b', 1],
@@ -57,7 +57,7 @@ describe('callers that lose entries', () => {
   ] as const)
     it(what, () => expect([...planCuts(shares(...before), excess)]).to.deep.equal(cuts))
 
-  it('never include a caller with less than another caller keeps', () => {
+  it('never include a caller with fewer entries than another caller still has', () => {
     const counts = fc.array(fc.integer({ min: 1, max: 50 }), { minLength: 1, maxLength: 8 })
     fc.assert(
       fc.property(counts, fc.integer({ min: 1, max: 100 }), (given, wanted) => {

@@ -25,12 +25,12 @@ describe('the limit of sub-users', () => {
   for (const [what, all, by, code] of [
     ['a bound caller below its limit', accounts(limit.bound - 1, ofCustomer), boundTo('key:3'), ''],
     ['a bound caller at its limit', accounts(limit.bound, ofCustomer), boundTo('key:3'), full],
-    ['another bound caller', accounts(limit.bound, ofCustomer), boundTo('key:4'), ''],
-    ['a bound caller of a large billing key', accounts(5000, { root: 'key:2' }), boundTo('key:3'), ''],
-    ['a billing key with 5000 customers', accounts(5000, { root: 'key:2' }), billing, ''],
-    ['a billing key at its limit', accounts(limit.others, { root: 'key:2' }), billing, full],
-    ['an administrator, while others are at their limit', accounts(limit.others, ofCustomer), admin, ''],
-    ['an administrator at the limit', accounts(limit.others), admin, full],
+    ['a bound caller while another bound caller has reached its limit', accounts(limit.bound, ofCustomer), boundTo('key:4'), ''],
+    ['a bound caller whose billing key has many sub-users', accounts(5000, { root: 'key:2' }), boundTo('key:3'), ''],
+    ['a billing key with 5000 sub-users', accounts(5000, { root: 'key:2' }), billing, ''],
+    ['a billing key that has reached its limit', accounts(limit.others, { root: 'key:2' }), billing, full],
+    ['an administrator while a bound caller has reached its limit', accounts(limit.others, ofCustomer), admin, ''],
+    ['an administrator if administrators have reached their limit', accounts(limit.others), admin, full],
   ] as [string, SubUserAccount[], Principal, string][])
     it(`${code === '' ? 'accepts' : 'rejects'} ${what}`, () => expect(refusal(all, by)).to.equal(code))
 })

@@ -29,54 +29,54 @@ describe('an uploaded certificate', function () {
     throw new Error('accepted')
   }
 
-  it('is ordered from the certificate of the key to its issuer', async () => {
+  it('is sorted: first the certificate of the key, then its issuer', async () => {
     const { certPem, leafPem, keyPem } = await issue()
     const middlePem = certPem.slice(leafPem.length)
     const { chainPem } = check({ certPem: `junk\n${middlePem}${leafPem}`, keyPem })
     expect(chainPem.trim()).to.equal(certPem.trim())
   })
 
-  it('is rejected with the key of another certificate', async () => {
+  it('is rejected if the key belongs to another certificate', async () => {
     const [one, other] = [await issue(), await issue()]
     expect(refusal({ ...one, keyPem: other.keyPem })).to.deep.equal(['private_key_mismatch', 'key_pem'])
   })
 
   for (const [what, options, code] of [
-    ['that has expired', { notBeforeMs: Date.now() - 9 * dayMs, notAfterMs: Date.now() - dayMs }, 'expired'],
-    ['that is not valid yet', { notBeforeMs: Date.now() + dayMs }, 'not_yet_valid'],
-    ['that is not for servers', { purposes: ['1.3.6.1.5.5.7.3.2'] }, 'unusable'],
+    ['if it has expired', { notBeforeMs: Date.now() - 9 * dayMs, notAfterMs: Date.now() - dayMs }, 'expired'],
+    ['if it is not valid yet', { notBeforeMs: Date.now() + dayMs }, 'not_yet_valid'],
+    ['if it is not for servers', { purposes: ['1.3.6.1.5.5.7.3.2'] }, 'unusable'],
   ] as const)
-    it(`is refused ${what}`, async () =>
+    it(`is rejected ${what}`, async () =>
       expect(refusal(await issue(options as LeafOptions))).to.deep.equal([`certificate_${code}`, 'cert_pem']))
 
   for (const name of ['other.example', '192.0.2.1'])
-    it(`is refused for ${name} instead of ${target}`, async () =>
+    it(`is rejected if it is for ${name} instead of ${target}`, async () =>
       expect(refusal(await issue({}, name))).to.deep.equal(['certificate_name_mismatch', 'target']))
 
   for (const rsaBits of [1024, 8192])
-    it(`is refused with an RSA key of ${rsaBits} bits`, async () =>
+    it(`is rejected if it has an RSA key of ${rsaBits} bits`, async () =>
       expect(refusal(await issue({ rsaBits }))).to.deep.equal(['certificate_key_size', 'key_pem']))
 
-  it('is refused without its issuer', async () => {
+  it('is rejected if the certificate of its issuer is missing', async () => {
     const { leafPem, keyPem } = await issue()
     expect(refusal({ certPem: leafPem, keyPem })).to.deep.equal(['certificate_chain_incomplete', 'cert_pem'])
   })
 
   for (const junk of ['x', '-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n', '\u0000'])
-    it(`is refused when it is ${JSON.stringify(junk)}`, async () =>
+    it(`is rejected if it is ${JSON.stringify(junk)}`, async () =>
       expect(refusal({ ...(await issue()), certPem: junk })).to.deep.equal(['certificate_invalid', 'cert_pem']))
 
-  it('is refused with a private key in it', async () => {
+  it('is rejected if it contains a private key', async () => {
     const { certPem, keyPem } = await issue()
     expect(refusal({ certPem: certPem + keyPem, keyPem })).to.deep.equal(['certificate_invalid', 'cert_pem'])
   })
 
   for (const junk of ['x', '-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----\n'])
-    it(`is refused with ${JSON.stringify(junk)} as its key`, async () =>
+    it(`is rejected if the key is ${JSON.stringify(junk)}`, async () =>
       expect(refusal({ ...(await issue()), keyPem: junk })).to.deep.equal(['private_key_invalid', 'key_pem']))
 
   for (const type of ['pkcs8', 'sec1'] as const)
-    it(`is refused with a key of ${type} that has a passphrase`, async () => {
+    it(`is rejected if the key in ${type} format has a passphrase`, async () => {
       const good = await issue()
       expect(refusal({ ...good, keyPem: encrypted(good.keyPem, type) })).to.deep.equal([
         'private_key_encrypted',

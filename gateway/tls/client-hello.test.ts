@@ -20,14 +20,14 @@ function helloOf(options: { ALPNProtocols?: string[]; servername?: string }): Pr
   })
 }
 
-describe('the first bytes of a TLS connection', () => {
-  it('contain the protocols that the client offers', async () => {
+describe('the reader of offered protocols', () => {
+  it('finds the protocols that a TLS client offers', async () => {
     const both = await helloOf({ ALPNProtocols: ['acme-tls/1', 'http/1.1'], servername: 'panel.example' })
     expect(readProtocols(both)).to.deep.equal(['acme-tls/1', 'http/1.1'])
     expect(readProtocols(await helloOf({}))).to.deep.equal([])
   })
 
-  it('are awaited only until they are complete', async () => {
+  it('asks for more bytes until the message is complete', async () => {
     const hello = await helloOf({ ALPNProtocols: ['acme-tls/1'] })
     for (let size = 0; size < hello.length; size++)
       expect(readProtocols(hello.subarray(0, size)), `${size}`).to.equal('more')
@@ -35,14 +35,14 @@ describe('the first bytes of a TLS connection', () => {
   })
 
   for (const [what, bytes] of [
-    ['HTTP', Buffer.from('GET / HTTP/1.1\r\n')],
-    ['a record too long', Buffer.of(22, 3, 1, 255, 255)],
-    ['an empty record', Buffer.of(22, 3, 1, 0, 0)],
-    ['a hello that ends early', Buffer.of(22, 3, 1, 0, 4, 1, 0, 0, 200)],
+    ['an HTTP request', Buffer.from('GET / HTTP/1.1\r\n')],
+    ['a TLS record that is too long', Buffer.of(22, 3, 1, 255, 255)],
+    ['an empty TLS record', Buffer.of(22, 3, 1, 0, 0)],
+    ['a ClientHello that ends too early', Buffer.of(22, 3, 1, 0, 4, 1, 0, 0, 200)],
   ] as const)
-    it(`contain no protocols: ${what}`, () => expect(readProtocols(bytes)).to.deep.equal([]))
+    it(`finds no protocols in ${what}`, () => expect(readProtocols(bytes)).to.deep.equal([]))
 
-  it('may be anything', async () => {
+  it('accepts any bytes without an exception', async () => {
     const hello = await helloOf({ ALPNProtocols: ['acme-tls/1'] })
     fc.assert(
       fc.property(fc.nat(hello.length - 1), fc.nat(255), (at, value) => {

@@ -5,8 +5,8 @@ const hourMs = 3_600_000
 const life = { notBeforeMs: 0, notAfterMs: 90 * 24 * hourMs }
 const failure = { fingerprint: 'F', error: 'down', retryAfterSeconds: 0 }
 
-describe('renewal', () => {
-  it('is due after two thirds of the lifetime, and after the pause', () => {
+describe('the renewal of a certificate', () => {
+  it('is due after two thirds of the lifetime, but not during the pause after a failure', () => {
     expect(dueAtMs(life)).to.be.closeTo(60 * 24 * hourMs, 1)
     const after = 60 * 24 * hourMs + 1
     expect(isRenewalDue(life, noAttempts, after - 2)).to.equal(false)
@@ -14,7 +14,7 @@ describe('renewal', () => {
     expect(isRenewalDue(life, { ...noAttempts, nextMs: after + 1 }, after)).to.equal(false)
   })
 
-  it('pauses for 1, 2, 4 … 24 hours, and starts over for another certificate', () => {
+  it('pauses for 1, 2, 4 … 24 hours after failures, and for 1 hour again with another certificate', () => {
     let state = noAttempts
     const pauses = [...Array<undefined>(7)].map(() => {
       state = afterFailure(state, failure, 0)
@@ -27,12 +27,12 @@ describe('renewal', () => {
     })
   })
 
-  it('waits as long as the authority requires, at least its own pause', () => {
+  it('waits as long as the authority requires, but at least for its own pause', () => {
     const next = (retryAfterSeconds: number) => afterFailure(noAttempts, { ...failure, retryAfterSeconds }, 0).nextMs
     expect([next(60), next(3 * 3600)]).to.deep.equal([hourMs, 3 * hourMs])
   })
 
-  it('causes a warning in the last quarter', () => {
+  it('causes a warning if it has not succeeded in the last quarter of the lifetime', () => {
     expect(isEndNear(life, 67 * 24 * hourMs)).to.equal(false)
     expect(isEndNear(life, 68 * 24 * hourMs)).to.equal(true)
     expect(isEndNear(life, 91 * 24 * hourMs)).to.equal(true)

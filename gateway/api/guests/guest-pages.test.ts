@@ -48,8 +48,8 @@ const guestSteps = fc.record({
   status: fc.constantFrom('running', 'stopped'),
 })
 
-describe('pages of guests', () => {
-  it('lists the present state of every guest, in both forms, with a new ETag after any change', () =>
+describe('a list of guests', () => {
+  it('shows the present state of all guests in both forms, and has a new ETag after any change', () =>
     fc.assert(
       fc.asyncProperty(fc.array(guestSteps, { maxLength: 30 }), async (steps) => {
         const { view, hosts, pages } = startView()
@@ -78,7 +78,7 @@ describe('pages of guests', () => {
       { numRuns: 100 },
     ))
 
-  it('rebuilds only the piece of a changed guest, and misses no late change', async () => {
+  it('renders only the piece of a changed guest again, also if the change occurs during a request', async () => {
     const { view, hosts, pages } = startView()
     for (let id = 0; id < 5000; id++) view.apply(hosts[0]!, { $case: 'guest', value: reported(id + 1) })
     const piecesOf = async () => (await pages.fullList(everybody, {})).prepared!.body as readonly Buffer[]
@@ -96,7 +96,7 @@ describe('pages of guests', () => {
     })
   })
 
-  it('shows a bound caller only its own guests, filtered, sorted and paged like others', async () => {
+  it('shows bound callers only their own guests, and filters, sorts and pages these', async () => {
     const { view, hosts, pages } = startView()
     for (let id = 1; id <= 20; id++) view.apply(hosts[id % 2]!, { $case: 'guest', value: reported(id) })
     const bound = { guests: new Set([3, 8, 5, 12].map(uuidOf)), scopes: ['*'] } as unknown as Principal
@@ -116,7 +116,7 @@ describe('pages of guests', () => {
     ])
   })
 
-  it('shows the owners only to callers that are not bound to containers', async () => {
+  it('shows owners only to callers with permission that are not bound to containers', async () => {
     const { view, hosts, pages } = startView()
     for (const id of [1, 2]) view.apply(hosts[0]!, { $case: 'guest', value: reported(id) })
     const clara = [{ id: '7', username: 'clara' }]

@@ -30,7 +30,7 @@ describe('name lookups', () => {
     answers = true
   })
 
-  it('share one query between concurrent callers, and query again only later', async () => {
+  it('share one query if they are concurrent, and reuse its answer', async () => {
     const names = new NameLookup({ timeoutMs: 5000, keepMs: 60_000, keep: 10, servers })
     const all = await Promise.all(Array.from({ length: 100 }, () => names.resolve('one.example')))
     expect(all.every((found) => found.join() === '192.0.2.7')).to.equal(true)
@@ -38,7 +38,7 @@ describe('name lookups', () => {
     expect(queries, 'A and AAAA').to.equal(2)
   })
 
-  it('prefer the hosts file', async () => {
+  it('use the hosts file before DNS', async () => {
     const hostsFile = join(directory, 'hosts')
     await writeFile(hostsFile, '192.0.2.8 a A.example # b\n2001:db8::8\ta.example\n')
     const names = new NameLookup({ timeoutMs: 5000, keepMs: 60_000, keep: 2, servers, hostsFile })
@@ -47,7 +47,7 @@ describe('name lookups', () => {
     expect(await names.resolve('b')).to.deep.equal(['192.0.2.7'])
   })
 
-  it('give up after the timeout, and remember that', async () => {
+  it('return nothing after the timeout, and do not query again immediately', async () => {
     answers = false
     const names = new NameLookup({ timeoutMs: 200, keepMs: 60_000, keep: 10, servers })
     expect(await names.resolve('one.example')).to.deep.equal([])
@@ -56,7 +56,7 @@ describe('name lookups', () => {
     expect(queries).to.equal(asked)
   })
 
-  it('drop the oldest names beyond the limit', async () => {
+  it('forget the answers for the oldest names beyond the limit', async () => {
     const names = new NameLookup({ timeoutMs: 5000, keepMs: 60_000, keep: 2, servers })
     for (const name of ['a.example', 'b.example', 'c.example', 'c.example', 'a.example']) await names.resolve(name)
     expect(queries / 2).to.equal(4)

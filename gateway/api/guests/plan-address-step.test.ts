@@ -10,32 +10,32 @@ const facts: ShownAddress = {
 }
 const named = { host: 'node1.example.com' }
 
-describe('planAddressStep', () => {
+describe('the check of the address that customers see', () => {
   for (const [name, given, state, code] of [
-    ['an address of the host', {}, 'ok', ''],
-    ['another address of the host', { host: '2001:db8::7' }, 'ok', ''],
-    ['a name of the host', { ...named, resolved: ['203.0.113.7'] }, 'ok', ''],
-    ['no address', { host: '' }, 'failed', 'public_address_missing'],
-    ['a name that does not resolve', named, 'failed', 'public_address_unresolved'],
-    ['a name of loopback', { ...named, resolved: ['127.0.0.1'] }, 'failed', 'public_address_loopback'],
-    ['loopback', { host: '127.0.0.1' }, 'failed', 'public_address_loopback'],
-    ['the address of another host', { host: '203.0.113.8' }, 'failed', 'public_address_elsewhere'],
-    ['an address of no host', { host: '203.0.113.99' }, 'failed', 'public_address_elsewhere'],
+    ['accepts an address of the host', {}, 'ok', ''],
+    ['accepts another address of the host', { host: '2001:db8::7' }, 'ok', ''],
+    ['accepts a name that resolves to the host', { ...named, resolved: ['203.0.113.7'] }, 'ok', ''],
+    ['fails without an address', { host: '' }, 'failed', 'public_address_missing'],
+    ['fails for a name that does not resolve', named, 'failed', 'public_address_unresolved'],
+    ['fails for a name that resolves to loopback', { ...named, resolved: ['127.0.0.1'] }, 'failed', 'public_address_loopback'],
+    ['fails for a loopback address', { host: '127.0.0.1' }, 'failed', 'public_address_loopback'],
+    ['fails for the address of another host', { host: '203.0.113.8' }, 'failed', 'public_address_elsewhere'],
+    ['fails for an address that belongs to no host', { host: '203.0.113.99' }, 'failed', 'public_address_elsewhere'],
     [
-      'an address in front of a private network',
+      'is skipped for a public address if the host only has private addresses',
       { host: '203.0.113.99', hostAddresses: ['10.0.0.7'] },
       'skipped',
       'public_address_unverified',
     ],
-    ['an agent that lists no addresses', { hostAddresses: [] }, 'skipped', 'public_address_unverified'],
+    ['is skipped if the agent reports no addresses', { hostAddresses: [] }, 'skipped', 'public_address_unverified'],
     [
-      'the address of another host, from behind a private network',
+      'fails for the address of another host even if this host only has private addresses',
       { host: '203.0.113.8', hostAddresses: ['10.0.0.7'] },
       'failed',
       'public_address_elsewhere',
     ],
-    ['an own address of the guest', { own: '203.0.113.50', host: '' }, 'ok', ''],
-    ['a mapping at loopback', { own: '127.0.0.1' }, 'failed', 'public_address_loopback'],
+    ['accepts an address of the guest itself', { own: '203.0.113.50', host: '' }, 'ok', ''],
+    ['fails for a mapping at a loopback address', { own: '127.0.0.1' }, 'failed', 'public_address_loopback'],
   ] as const)
-    it(`judges ${name}`, () => expect(planAddressStep({ ...facts, ...given })).to.deep.equal({ state, code }))
+    it(name, () => expect(planAddressStep({ ...facts, ...given })).to.deep.equal({ state, code }))
 })

@@ -49,13 +49,13 @@ describe('a timeline', () => {
     ['snapshot', 'system', 'task'],
     ['stop', 'system:security', 'alert'],
   ] as const)
-    it(`a ${action} by ${requestedBy} is a ${kind}`, () =>
+    it(`shows the task ${action} of ${requestedBy} as ${kind}`, () =>
       expect(planTimeline({ ...none, operations: [task({ action, requestedBy })] }, 1)[0]?.kind).to.equal(kind))
-  it('omits console tickets, except rejected ones', () => {
+  it('omits tickets of consoles, except those that were rejected', () => {
     const audit = [true, false].map((success) => entry({ action: 'console.ticket', success }))
     expect(planTimeline({ ...none, audit }, 10).map(({ status }) => status)).to.deep.equal(['failure'])
   })
-  it('is sorted by time across all sources, and limited in length', () => {
+  it('sorts the events of all sources by time, and limits their number', () => {
     const alert: AlertView = {
       hostId: 'host-a',
       alert: Alert.fromPartial({ type: 'port_scan', severity: 'high', lastAtMs: 7, targetIp: '*' }),

@@ -23,17 +23,17 @@ describe('the SSH command of a guest', () => {
       'ssh -p 20022 root@node1.example.com',
     ],
     ['the IPv6 address of its host', mapped, '2001:db8::7', 'ssh -p 20022 root@2001:db8::7'],
-    ['no address of its host', mapped, '', ''],
-    ['an own address', { ...mapped, publicIpv4s: ['203.0.113.9'] }, 'node1', 'ssh root@203.0.113.9'],
+    ['nothing if the address of its host is not known', mapped, '', ''],
+    ['its own public IPv4 address', { ...mapped, publicIpv4s: ['203.0.113.9'] }, 'node1', 'ssh root@203.0.113.9'],
     [
-      'a mapping at one address',
+      'the host address of its mapping',
       { ...mapped, portMappings: [mapping({ hostIp: '203.0.113.8' })] },
       'node1',
       'ssh -p 20022 root@203.0.113.8',
     ],
-    ['a mapping at loopback only', { ...mapped, portMappings: [mapping({ hostIp: '127.0.0.1' })] }, 'node1', ''],
+    ['nothing if the mapping is at a loopback address', { ...mapped, portMappings: [mapping({ hostIp: '127.0.0.1' })] }, 'node1', ''],
     [
-      'the address of another mapping',
+      'no host address of mappings of other ports',
       {
         ...mapped,
         portMappings: [mapping({ hostPort: 80, hostPortEnd: 80, hostIp: '203.0.113.8' }), mapping()],
@@ -41,9 +41,9 @@ describe('the SSH command of a guest', () => {
       'node1',
       'ssh -p 20022 root@node1',
     ],
-    ['neither a port nor an address', bare, 'node1', ''],
-    ['an own IPv6 address only', { ...bare, ipv6Addresses: ['2001:db8::9'] }, 'node1', 'ssh root@2001:db8::9'],
-    ['a reported address that is invalid', { ...bare, publicIpv4s: ['$(reboot)'] }, 'node1', ''],
+    ['nothing without a mapping and a public address', bare, 'node1', ''],
+    ['its own IPv6 address if it has no other', { ...bare, ipv6Addresses: ['2001:db8::9'] }, 'node1', 'ssh root@2001:db8::9'],
+    ['nothing if the reported address is invalid', { ...bare, publicIpv4s: ['$(reboot)'] }, 'node1', ''],
   ] as const)
     it(`uses ${name}`, () => expect(sshCommand(planSshPlace({ ...guest } as never, hostAddress))).to.equal(command))
 })

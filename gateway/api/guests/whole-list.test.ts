@@ -4,7 +4,7 @@ import { GuestBlocks } from '../../fleet/lists/guest-blocks.js'
 import { WholeList } from './whole-list.js'
 
 describe('WholeList', () => {
-  it('builds only a few of the meanwhile changed rows in one turn', async () => {
+  it('renders only a few changed rows in one turn of the event loop', async () => {
     const blocks = new GuestBlocks()
     const guests = Array.from({ length: 40 }, (_, n) => ({ guest: { id: n * 256 } }) as GuestView)
     for (const guest of guests) blocks.set(guest)

@@ -4,11 +4,11 @@ import { planRouting } from './plan-routing.js'
 
 const planned = (item: { prefix: string; prefix_len?: number }) => planRouting({ ipv6_prefixes: [item] })
 
-describe('sent pools', () => {
-  it('do not change omitted lists', () =>
+describe('pools in a request', () => {
+  it('leave omitted lists unchanged', () =>
     expect(planRouting({})).to.deep.equal({ ipv4Pool: undefined, ipv6Prefixes: undefined, nat4Ports: undefined }))
 
-  it('accept an IPv4 address without a length as a single one', () =>
+  it('may contain IPv4 addresses without a prefix length', () =>
     expect(planRouting({ items: [{ address: '203.0.113.9' }] }).ipv4Pool).to.deep.equal({
       items: [{ address: '203.0.113.9', interface: '', prefixLen: 32, gateway: '' }],
     }))
@@ -19,7 +19,7 @@ describe('sent pools', () => {
     { prefix: '2001:db8::0', prefix_len: 64 },
     { prefix: '2001:db8::/64', prefix_len: 64 },
   ])
-    it(`accept ${JSON.stringify(item)} in canonical form`, () =>
+    it(`may contain ${JSON.stringify(item)}, which is stored in canonical form`, () =>
       expect(planned(item).ipv6Prefixes?.items[0]).to.include({ prefix: '2001:db8::', prefixLen: 64 }))
 
   for (const item of [
@@ -37,10 +37,10 @@ describe('sent pools', () => {
     { prefix: '2001:db8::/64/64', prefix_len: 64 },
     { prefix: '10.0.0.0', prefix_len: 8 },
   ])
-    it(`refuse ${JSON.stringify(item)}`, () =>
+    it(`are rejected if they contain ${JSON.stringify(item)}`, () =>
       expect(failedField(() => planned(item))).to.equal('ipv6_prefixes.0.prefix'))
 
-  it('refuse a range of ports that ends before it begins', () => {
+  it('are rejected if a range of ports ends before its first port', () => {
     const backwards = { nat4_port_range: { start: 30_009, end: 30_008 } }
     expect(failedField(() => planRouting(backwards))).to.equal('nat4_port_range.end')
   })

@@ -17,7 +17,7 @@ const everyField = {
   ...({ container_port: 80, container_port_end: 84, description: 'web' } as const),
 } as const
 
-describe('port mappings of sub-users', () => {
+describe('a sub-user’s change of a port mapping', () => {
   const outcome = (work: () => object | void): unknown => {
     try {
       return work()
@@ -32,39 +32,39 @@ describe('port mappings of sub-users', () => {
     })
 
   for (const [name, body, full, inner] of [
-    ['the container port', { container_port: 8080 }, { containerPort: 8080 }, { containerPort: 8080 }],
-    ['a note', { description: '' }, { description: '' }, {}],
-    ['another description', { description: 'x' }, { description: 'x' }, 'description'],
-    ['the protocol', { protocol: 'udp' }, { protocol: 'udp' }, 'protocol'],
-    ['the host port', { host_port: 30_001 }, 'host_port', 'host_port'],
-    ['its end', { host_port_end: 30_005 }, 'host_port_end', 'host_port_end'],
-    ['the address', { host_ip: '192.0.2.2' }, 'host_ip', 'host_ip'],
-    ['the length', { container_port_end: 85 }, 'container_port_end', 'container_port_end'],
+    ['may change the container port', { container_port: 8080 }, { containerPort: 8080 }, { containerPort: 8080 }],
+    ['may empty the description only with full permission', { description: '' }, { description: '' }, {}],
+    ['may change the description only with full permission', { description: 'x' }, { description: 'x' }, 'description'],
+    ['may change the protocol only with full permission', { protocol: 'udp' }, { protocol: 'udp' }, 'protocol'],
+    ['must not change the host port', { host_port: 30_001 }, 'host_port', 'host_port'],
+    ['must not change the last host port', { host_port_end: 30_005 }, 'host_port_end', 'host_port_end'],
+    ['must not change the host address', { host_ip: '192.0.2.2' }, 'host_ip', 'host_ip'],
+    ['must not change the number of ports', { container_port_end: 85 }, 'container_port_end', 'container_port_end'],
     [
-      'all fields unchanged, except the target',
+      'may contain all fields if only the container port differs',
       { ...everyField, container_port: 90, container_port_end: 94 },
       { containerPort: 90, protocol: 'tcp', description: 'web' },
       { containerPort: 90 },
     ],
     [
-      'empty fields',
+      'may contain empty fields',
       { ...everyField, host_ip: '', host_port: 0, host_port_end: 0 },
       { containerPort: 80, protocol: 'tcp', description: 'web' },
       { containerPort: 80 },
     ],
   ] as const)
-    it(`${name}`, () => {
+    it(name, () => {
       expect(change(body)).to.deep.equal(full)
       expect(change(body, true)).to.deep.equal(inner)
     })
 
-  it('treat every field of a missing mapping as changed', () => {
+  it('is rejected for host fields of a mapping that does not exist', () => {
     expect(outcome(() => planSubUserMappings({ ...planMappingChange({ host_port: 1 }) }, undefined, false))).to.equal(
       'host_port',
     )
   })
 
-  it('are added without a choice of port or address', () => {
+  it('must not choose host port or host address of a new mapping', () => {
     const side = { hostIp: '', hostPort: 0, hostPortEnd: 0 }
     expect(outcome(() => refuseChosenSide(side))).to.equal(undefined)
     expect(outcome(() => refuseChosenSide({ ...side, hostPort: 1 }))).to.equal('host_port')

@@ -15,7 +15,7 @@ describe('delays between failed renewals', () => {
     expect(waited).to.deep.equal([5, 10, 20, 40, 60, 60])
   })
 
-  it('start again with the first delay after a success, separately for each host', () => {
+  it('return to the first delay after a success, separately for each host', () => {
     let nowMs = 0
     const waits = new RenewalWaits(() => nowMs)
     for (let failure = 0; failure < 6; failure++) waits.failed('h1')

@@ -10,22 +10,22 @@ const held = (reservations: readonly (GuestClaim & { hostId: string })[]) => ({
   byId: new Map(reservations.map((one) => [one.id, one.uuid])),
 })
 
-describe('planClaims', () => {
+describe('the registration of reported guests', () => {
   for (const [name, claims, reserved, add, refused] of [
-    ['nothing', [], [], [], []],
-    ['unknown guests are registered', [claim('u1', 1), claim('u2', 2)], [], ['u1', 'u2'], []],
-    ['known ones stay unchanged', [claim('u1', 1)], [{ ...claim('u1', 1), hostId: 'a' }], [], []],
-    ['a guest of another host is rejected', [claim('u1', 1)], [{ ...claim('u1', 1), hostId: 'b' }], [], ['u1']],
+    ['does nothing without guests', [], [], [], []],
+    ['registers unknown guests', [claim('u1', 1), claim('u2', 2)], [], ['u1', 'u2'], []],
+    ['does not change known guests', [claim('u1', 1)], [{ ...claim('u1', 1), hostId: 'a' }], [], []],
+    ['rejects a guest that belongs to another host', [claim('u1', 1)], [{ ...claim('u1', 1), hostId: 'b' }], [], ['u1']],
     [
-      'a taken name is refused, case aside',
+      'rejects a name in use, ignoring case',
       [claim('u1', 1, 'WEB')],
       [{ ...claim('u2', 2, 'web'), hostId: 'a' }],
       [],
       ['u1'],
     ],
-    ['a taken id is refused', [claim('u1', 2)], [{ ...claim('u2', 2), hostId: 'b' }], [], ['u1']],
-    ['twice the name within one host', [claim('u1', 1, 'web'), claim('u2', 2, 'Web')], [], ['u1'], ['u2']],
-    ['twice the id within one host', [claim('u1', 1), claim('u2', 1)], [], ['u1'], ['u2']],
+    ['rejects an id in use', [claim('u1', 2)], [{ ...claim('u2', 2), hostId: 'b' }], [], ['u1']],
+    ['rejects the second guest with the same name on a host', [claim('u1', 1, 'web'), claim('u2', 2, 'Web')], [], ['u1'], ['u2']],
+    ['rejects the second guest with the same id on a host', [claim('u1', 1), claim('u2', 1)], [], ['u1'], ['u2']],
   ] as const)
     it(name, () => {
       const plan = planClaims('a', claims, held(reserved))

@@ -51,50 +51,50 @@ function spec(changes: object = {}): GuestSpec {
 
 const kvm = { virtualization: 'kvm' }
 
-describe('planPlacement', () => {
+describe('the placement of a new guest', () => {
   for (const [name, wanted, candidates, hostId, result] of [
-    ['the only host', spec(), [candidate('a')], undefined, 'a'],
-    ['the emptier one by RAM', spec(), [candidate('a', {}, { ramMb: 900 }), candidate('b')], undefined, 'b'],
-    ['a template that is disabled', spec({ templateId: 'disabled' }), [candidate('a')], undefined, 'image_disabled'],
-    ['a template of another kind', spec({ templateId: 'foreign' }), [candidate('a')], undefined, 'unsupported'],
-    ['the emptier one by disk', spec(), [candidate('a', {}, { diskGb: 50 }), candidate('b')], undefined, 'b'],
-    ['the emptier one by vcpu', spec(), [candidate('a', {}, { vcpuMilli: 60_000 }), candidate('b')], undefined, 'b'],
-    ['equals: always the same', spec(), [candidate('b'), candidate('a')], undefined, 'a'],
-    ['the named one although it is fuller', spec(), [candidate('a', {}, { ramMb: 900 }), candidate('b')], 'a', 'a'],
+    ['selects the only host', spec(), [candidate('a')], undefined, 'a'],
+    ['selects the host with less allocated memory', spec(), [candidate('a', {}, { ramMb: 900 }), candidate('b')], undefined, 'b'],
+    ['rejects a template that is disabled', spec({ templateId: 'disabled' }), [candidate('a')], undefined, 'image_disabled'],
+    ['rejects a template that the host does not support', spec({ templateId: 'foreign' }), [candidate('a')], undefined, 'unsupported'],
+    ['selects the host with less allocated disk space', spec(), [candidate('a', {}, { diskGb: 50 }), candidate('b')], undefined, 'b'],
+    ['selects the host with fewer allocated processors', spec(), [candidate('a', {}, { vcpuMilli: 60_000 }), candidate('b')], undefined, 'b'],
+    ['always selects the same one of equal hosts', spec(), [candidate('b'), candidate('a')], undefined, 'a'],
+    ['selects the named host even if it has fewer free resources', spec(), [candidate('a', {}, { ramMb: 900 }), candidate('b')], 'a', 'a'],
     [
-      'not an offline one',
+      'selects another host if the least loaded one is offline',
       spec(),
       [candidate('a', { state: 'offline' }), candidate('b', {}, { ramMb: 900 })],
       undefined,
       'b',
     ],
     [
-      'not a draining one',
+      'selects another host if the least loaded one is draining',
       spec(),
       [candidate('a', { draining: true }), candidate('b', {}, { ramMb: 900 })],
       undefined,
       'b',
     ],
     [
-      'KVM only on a host with KVM',
+      'selects a host with KVM for a virtual machine',
       spec(kvm),
       [candidate('a'), candidate('b', { description: describe_({ kvm: true }) })],
       undefined,
       'b',
     ],
-    ['up to the ratio', spec(), [candidate('a', {}, { ramMb: 1900, diskGb: 90 })], undefined, 'a'],
-    ['vcpu without limit', spec(), [candidate('a', {}, { vcpuMilli: 4_000_000 })], undefined, 'a'],
-    ['RAM above the ratio', spec(), [candidate('a', {}, { ramMb: 1901 })], undefined, 'resource_exhausted'],
-    ['disk above the ratio', spec(), [candidate('a', {}, { diskGb: 91 })], 'a', 'resource_exhausted'],
-    ['larger than the host', spec({ limits: { ramMb: 3000 } }), [candidate('a')], undefined, 'resource_exhausted'],
-    ['no capacity known', spec(), [candidate('a', { description: undefined })], undefined, 'unsupported'],
-    ['no such host', spec(), [candidate('a')], 'b', 'not_found'],
-    ['the named one is offline', spec(), [candidate('a', { state: 'offline' }), candidate('b')], 'a', 'host_offline'],
-    ['the named one is draining', spec(), [candidate('a', { draining: true })], 'a', 'invalid_state'],
-    ['no host at all', spec(), [], undefined, 'host_offline'],
-    ['all pending', spec(), [candidate('a', { state: 'pending' })], undefined, 'host_offline'],
-    ['no host with KVM', spec(kvm), [candidate('a')], undefined, 'unsupported'],
-    ['no such template', spec({ templateId: 'arch' }), [candidate('a')], undefined, 'not_found'],
+    ['accepts a guest up to the configured ratio', spec(), [candidate('a', {}, { ramMb: 1900, diskGb: 90 })], undefined, 'a'],
+    ['accepts any number of processors without a ratio for them', spec(), [candidate('a', {}, { vcpuMilli: 4_000_000 })], undefined, 'a'],
+    ['rejects memory above the ratio', spec(), [candidate('a', {}, { ramMb: 1901 })], undefined, 'resource_exhausted'],
+    ['rejects disk space above the ratio', spec(), [candidate('a', {}, { diskGb: 91 })], 'a', 'resource_exhausted'],
+    ['rejects a guest that is larger than the host', spec({ limits: { ramMb: 3000 } }), [candidate('a')], undefined, 'resource_exhausted'],
+    ['rejects a host whose capacity is not known', spec(), [candidate('a', { description: undefined })], undefined, 'unsupported'],
+    ['rejects a named host that does not exist', spec(), [candidate('a')], 'b', 'not_found'],
+    ['rejects a named host that is offline', spec(), [candidate('a', { state: 'offline' }), candidate('b')], 'a', 'host_offline'],
+    ['rejects a named host that is draining', spec(), [candidate('a', { draining: true })], 'a', 'invalid_state'],
+    ['rejects all guests if there are no hosts', spec(), [], undefined, 'host_offline'],
+    ['rejects all guests if no host has joined yet', spec(), [candidate('a', { state: 'pending' })], undefined, 'host_offline'],
+    ['rejects a virtual machine if no host has KVM', spec(kvm), [candidate('a')], undefined, 'unsupported'],
+    ['rejects a template that does not exist', spec({ templateId: 'arch' }), [candidate('a')], undefined, 'not_found'],
   ] as const)
     it(name, () => {
       let placed: string | undefined
@@ -106,7 +106,7 @@ describe('planPlacement', () => {
       expect(placed).to.equal(result)
     })
 
-  it('lists all suitable hosts, the emptiest first', () => {
+  it('lists all suitable hosts, the least loaded first', () => {
     const candidates = [
       candidate('a', {}, { ramMb: 900 }),
       candidate('b', { state: 'offline' }),
@@ -117,7 +117,7 @@ describe('planPlacement', () => {
     expect(planPlacement(spec(), candidates, ratios, 'd')).to.deep.equal(['d'])
   })
 
-  it('prefers hosts with acceleration for virtual machines, and any host for containers', () => {
+  it('prefers hosts with acceleration for virtual machines, but not for containers', () => {
     const can = (kvmAcceleration: string) => ({ description: describe_({ kvm: true, kvmAcceleration }) })
     const candidates = [
       candidate('a', can('tcg')),

@@ -23,12 +23,12 @@ function failureOf(body: Partial<CreateBody>): [string, string | undefined] {
   throw new Error('accepted')
 }
 
-describe('planning a Windows container', () => {
+describe('the plan of a Windows container', () => {
   const windows = (body: Partial<CreateBody>) => planCreate({ ...base, ...body }, time, 'windows').spec
   const ports = (body: Partial<CreateBody>): number[] =>
     windows(body).portMappings.map(({ containerPort }) => containerPort)
 
-  it('maps its remote desktop first if no mapping is sent', () => {
+  it('maps the port of the remote desktop first', () => {
     expect(ports({ port_mapping_count: 2 })).to.deep.equal([3389, 0])
     expect(windows({}).portMappings[0]?.description).to.equal('RDP')
     const explicit = [{ container_port: 80 }, { container_port: 3389, host_port: 40_000 }]
@@ -37,18 +37,18 @@ describe('planning a Windows container', () => {
   })
 
   for (const [name, body, mode] of [
-    ['a key', { ssh_auth_mode: 'key', ssh_public_key: publicKey }, 'auto_password'],
+    ['the mode key with a key', { ssh_auth_mode: 'key', ssh_public_key: publicKey }, 'auto_password'],
     ['an invalid key', { ssh_public_key: 'nonsense' }, 'auto_password'],
     ['a key and a password', { ssh_public_key: publicKey, ssh_password: 'S3cret-enough' }, 'password'],
-    ['no key in mode key', { ssh_auth_mode: 'key' }, 'auto_password'],
+    ['the mode key without a key', { ssh_auth_mode: 'key' }, 'auto_password'],
   ] as const)
-    it(`ignores ${name}`, () => {
+    it(`does not use ${name}`, () => {
       expect(windows(body)).to.include({ sshAuthMode: mode, sshPublicKey: '' })
     })
 })
 
-describe('planning a container from its request', () => {
-  it('completes optional fields', () => {
+describe('the plan of a new container', () => {
+  it('contains default values for missing fields', () => {
     const { spec } = plan()
     expect(spec.limits).to.include({ vcpuMilli: 1000, ramMb: 512, diskGb: 10, networkDownMbps: 0 })
     expect(spec).to.include({ assignNat: true, start: true, templateId: 'debian-12' })
@@ -58,9 +58,9 @@ describe('planning a container from its request', () => {
   it('accepts fractions of a processor', () => expect(plan({ vcpu: 0.5 }).spec.limits?.vcpuMilli).to.equal(500))
 
   for (const [name, body, ports] of [
-    ['one mapping to SSH by default', {}, [[22, 0, 'tcp']]],
+    ['one automatic mapping to SSH by default', {}, [[22, 0, 'tcp']]],
     [
-      'SSH first, the others to their own number',
+      'several automatic mappings, the first to SSH, the others to the number of the host port',
       { port_mapping_count: 3 },
       [
         [22, 0, 'tcp'],
@@ -68,17 +68,17 @@ describe('planning a container from its request', () => {
         [0, 0, 'tcp'],
       ],
     ],
-    ['one to SSH for a count of 0', { port_mapping_count: 0 }, [[22, 0, 'tcp']]],
-    ['none without NAT', { assign_nat: false }, []],
+    ['one automatic mapping to SSH for a count of 0', { port_mapping_count: 0 }, [[22, 0, 'tcp']]],
+    ['no mappings without NAT', { assign_nat: false }, []],
     [
-      'none without NAT and without a request',
+      'no mappings without NAT if all lists are empty',
       { assign_nat: false, port_mapping_count: 3, extra_ports: [], nat_port_mappings: [] },
       [],
     ],
-    ['none without NAT if extra_ports is not a list', { assign_nat: false, extra_ports: 3 }, []],
-    ['no extra port for blank entries', { extra_ports: ['', ' ', null] }, [[22, 0, 'tcp']]],
+    ['no mappings without NAT if extra_ports is not a list', { assign_nat: false, extra_ports: 3 }, []],
+    ['no extra ports for empty entries', { extra_ports: ['', ' ', null] }, [[22, 0, 'tcp']]],
     [
-      'extra ports',
+      'extra ports after SSH',
       { extra_ports: [80, 443] },
       [
         [22, 0, 'tcp'],
@@ -87,7 +87,7 @@ describe('planning a container from its request', () => {
       ],
     ],
     [
-      'extra ports once, without mapped ones',
+      'each extra port once, and none that is mapped explicitly',
       {
         extra_ports: [80, 443, 22, 80, 8080],
         nat_port_mappings: [{ container_port: 8080, host_port: 25080 }],
@@ -99,9 +99,9 @@ describe('planning a container from its request', () => {
         [8080, 25080, 'tcp'],
       ],
     ],
-    ['SSH as the only extra port', { port_mapping_count: 0, extra_ports: [22] }, [[22, 0, 'tcp']]],
+    ['SSH only once if it is also an extra port', { port_mapping_count: 0, extra_ports: [22] }, [[22, 0, 'tcp']]],
     [
-      'an extra port that is also mapped over UDP',
+      'an extra port over TCP if it is mapped explicitly over UDP',
       { extra_ports: [53], nat_port_mappings: [{ container_port: 53, protocol: 'udp' }] },
       [
         [22, 0, 'tcp'],
@@ -109,9 +109,9 @@ describe('planning a container from its request', () => {
         [53, 0, 'udp'],
       ],
     ],
-    ['extra_ports that is not a list', { extra_ports: 'x' }, [[22, 0, 'tcp']]],
+    ['no extra ports if extra_ports is not a list', { extra_ports: 'x' }, [[22, 0, 'tcp']]],
     [
-      'explicit ones after SSH',
+      'explicit mappings after SSH',
       { nat_port_mappings: [{ container_port: 53, host_port: 25053, protocol: 'udp' }] },
       [
         [22, 0, 'tcp'],
@@ -119,7 +119,7 @@ describe('planning a container from its request', () => {
       ],
     ],
     [
-      'an explicit one to SSH in its place',
+      'an explicit mapping to SSH instead of the automatic one',
       { nat_port_mappings: [{ container_port: 80 }, { container_port: 22, host_port: 25022 }] },
       [
         [22, 25022, 'tcp'],
@@ -127,14 +127,14 @@ describe('planning a container from its request', () => {
       ],
     ],
   ] as [string, Partial<CreateBody>, [number, number, string][]][])
-    it(`maps ports: ${name}`, () => expect(portsOf(body)).to.deep.equal(ports))
+    it(`contains ${name}`, () => expect(portsOf(body)).to.deep.equal(ports))
 
   for (const [name, body, code, field] of [
     ['a name of digits', { name: '123' }, 'invalid_field', 'name'],
     ['a name with a slash', { name: 'a/b' }, 'invalid_field', 'name'],
-    ['a name that is a path', { name: 'list' }, 'invalid_field', 'name'],
-    ['keep', { ssh_auth_mode: 'keep' }, 'invalid_field', 'ssh_auth_mode'],
-    ['password mode without one', { ssh_auth_mode: 'password' }, 'missing_field', 'ssh_password'],
+    ['a name that is the path of a route', { name: 'list' }, 'invalid_field', 'name'],
+    ['the login mode keep', { ssh_auth_mode: 'keep' }, 'invalid_field', 'ssh_auth_mode'],
+    ['the mode password without a password', { ssh_auth_mode: 'password' }, 'missing_field', 'ssh_password'],
     ['a short password', { ssh_auth_mode: 'password', ssh_password: 'abc123' }, 'invalid_field', 'ssh_password'],
     [
       'a password without digits',
@@ -143,12 +143,12 @@ describe('planning a container from its request', () => {
       'ssh_password',
     ],
     [
-      'a password with a blank',
+      'a password with a space',
       { ssh_auth_mode: 'password', ssh_password: 'abcd 1234' },
       'invalid_field',
       'ssh_password',
     ],
-    ['key mode without one', { ssh_auth_mode: 'key', ssh_public_key: '' }, 'missing_field', 'ssh_public_key'],
+    ['the mode key without a key', { ssh_auth_mode: 'key', ssh_public_key: '' }, 'missing_field', 'ssh_public_key'],
     [
       'a key on two lines',
       { ssh_auth_mode: 'key', ssh_public_key: `${publicKey}\n${publicKey}` },
@@ -157,7 +157,7 @@ describe('planning a container from its request', () => {
     ],
     ['an invalid port', { extra_ports: [0] }, 'invalid_field', 'extra_ports'],
     [
-      'a host port twice',
+      'two mappings of one host port',
       {
         nat_port_mappings: [
           { container_port: 1, host_port: 25000 },
@@ -168,7 +168,7 @@ describe('planning a container from its request', () => {
       'nat_port_mappings',
     ],
     [
-      'mappings without NAT',
+      'explicit mappings without NAT',
       { assign_nat: false, nat_port_mappings: [{ container_port: 1 }] },
       'invalid_field',
       'nat_port_mappings',
@@ -177,7 +177,7 @@ describe('planning a container from its request', () => {
     ['a bad password without a mode', { ssh_password: 'short' }, 'invalid_field', 'ssh_password'],
     ['a bad key without a mode', { ssh_public_key: 'ssh-rsa x' }, 'invalid_field', 'ssh_public_key'],
     ['an expiry that is not a valid time', { expires_at: 'tomorrow' }, 'invalid_field', 'expires_at'],
-    ['an expiry on a missing date', { expires_at: '2030-02-30' }, 'invalid_field', 'expires_at'],
+    ['an expiry on a date that does not exist', { expires_at: '2030-02-30' }, 'invalid_field', 'expires_at'],
     [
       'a mapping on an invalid address',
       { nat_port_mappings: [{ container_port: 80 }, { container_port: 81, host_ip: 'eth0' }] },
@@ -185,13 +185,13 @@ describe('planning a container from its request', () => {
       'nat_port_mappings.1.host_ip',
     ],
     [
-      'ranges of different length',
+      'a mapping of ranges with different lengths',
       { nat_port_mappings: [{ container_port: 80, container_port_end: 89, host_port: 1, host_port_end: 9 }] },
       'invalid_field',
       'nat_port_mappings.0.host_port_end',
     ],
     [
-      'a host port within the range of another',
+      'a host port that is within the range of another mapping',
       {
         nat_port_mappings: [
           { container_port: 80, host_port: 25_005, host_ip: '192.0.2.1' },
@@ -201,31 +201,31 @@ describe('planning a container from its request', () => {
       'invalid_field',
       'nat_port_mappings',
     ],
-    ['an address twice', { public_ipv4s: ['192.0.2.1', '192.0.2.2', '192.0.2.1'] }, 'invalid_field', 'public_ipv4s.2'],
+    ['the same address twice', { public_ipv4s: ['192.0.2.1', '192.0.2.2', '192.0.2.1'] }, 'invalid_field', 'public_ipv4s.2'],
     [
-      'an address twice in different spelling',
+      'the same IPv6 address twice in different spellings',
       { ipv6_addresses: ['2001:db8::1', '2001:DB8:0::1'] },
       'invalid_field',
       'ipv6_addresses.1',
     ],
     [
-      'addresses although assignment is off',
+      'IPv4 addresses if their assignment is off',
       { assign_ipv4: false, public_ipv4s: ['192.0.2.1'] },
       'invalid_field',
       'public_ipv4s',
     ],
     [
-      'IPv6 addresses although assignment is off',
+      'IPv6 addresses if their assignment is off',
       { assign_ipv6: false, ipv6_addresses: ['2001:db8::1'] },
       'invalid_field',
       'ipv6_addresses',
     ],
     ['too many mappings', { port_mapping_count: 1000, extra_ports: [80] }, 'invalid_field', 'port_mapping_count'],
-    ['cloud-init', { user_data: '#cloud-config' }, 'unsupported', 'user_data'],
+    ['user data for an LXC container', { user_data: '#cloud-config' }, 'unsupported', 'user_data'],
   ] as [string, Partial<CreateBody>, string, string][])
-    it(`refuses ${name}`, () => expect(failureOf(body)).to.deep.equal([code, field]))
+    it(`rejects ${name}`, () => expect(failureOf(body)).to.deep.equal([code, field]))
 
-  it('treats zeros and empty values as absent', () => {
+  it('treats 0 and empty values like missing fields', () => {
     const nothing: Partial<CreateBody> = {
       assign_ipv4: false,
       ipv4_count: 0,
@@ -245,14 +245,14 @@ describe('planning a container from its request', () => {
     expect(plan(nothing).spec).to.deep.equal(plan().spec)
   })
 
-  it('omits credentials that the mode does not use, even invalid ones', () => {
+  it('ignores a password or key that the login mode does not use, even an invalid one', () => {
     const unused = { ssh_password: 'short', ssh_public_key: 'no key' }
     expect(plan({ ssh_auth_mode: 'auto_password', ...unused }).spec).to.deep.equal(plan().spec)
     const key = plan({ ssh_auth_mode: 'key', ssh_password: 'short', ssh_public_key: publicKey }).spec
     expect(key).to.include({ sshAuthMode: 'key', sshPassword: '' })
   })
 
-  it('derives the mode from the sent password or key, and rejects both without a mode', () => {
+  it('derives the login mode from the password or the key, and rejects both without a mode', () => {
     expect(plan({ ssh_password: 'abcd1234', ssh_public_key: '' }).spec).to.include({
       sshAuthMode: 'password',
       sshPassword: 'abcd1234',
@@ -268,35 +268,35 @@ describe('planning a container from its request', () => {
   })
 
   for (const [name, body, counts] of [
-    ['nothing', {}, [0, 0]],
-    ['only the flag: one', { assign_ipv4: true, assign_ipv6: true }, [1, 1]],
-    ['the flag with a count of 0: one', { assign_ipv4: true, ipv4_count: 0 }, [1, 0]],
-    ['the flag and a count', { assign_ipv6: true, ipv6_count: 3 }, [0, 3]],
-    ['only a count', { ipv4_count: 2 }, [2, 0]],
-    ['a count, and the flag off', { assign_ipv4: false, ipv4_count: 2, assign_ipv6: false, ipv6_count: 1 }, [0, 0]],
-    ['the flag and a list', { assign_ipv4: true, public_ipv4s: ['192.0.2.9'] }, [0, 0]],
-    ['a count and a list', { ipv4_count: 1, public_ipv4s: ['192.0.2.9'] }, [1, 0]],
+    ['no addresses by default', {}, [0, 0]],
+    ['one address if only the flag is set', { assign_ipv4: true, assign_ipv6: true }, [1, 1]],
+    ['one address if the flag is set and the count is 0', { assign_ipv4: true, ipv4_count: 0 }, [1, 0]],
+    ['the number of addresses in the count if the flag is set', { assign_ipv6: true, ipv6_count: 3 }, [0, 3]],
+    ['the number of addresses in the count without the flag', { ipv4_count: 2 }, [2, 0]],
+    ['no addresses if the flag is off, despite a count', { assign_ipv4: false, ipv4_count: 2, assign_ipv6: false, ipv6_count: 1 }, [0, 0]],
+    ['no addresses in addition to a list if the flag is set', { assign_ipv4: true, public_ipv4s: ['192.0.2.9'] }, [0, 0]],
+    ['the number of addresses in the count in addition to a list', { ipv4_count: 1, public_ipv4s: ['192.0.2.9'] }, [1, 0]],
   ] as [string, Partial<CreateBody>, number[]][])
-    it(`picks addresses: ${name}`, () => {
+    it(`requests ${name}`, () => {
       const { spec } = plan(body)
       expect([spec.ipv4Count, spec.ipv6Count]).to.deep.equal(counts)
       expect(spec.publicIpv4s).to.deep.equal(body.public_ipv4s ?? [])
     })
 
   for (const [name, body, rates] of [
-    ['unlimited by default', {}, [0, 0, 0, 0]],
-    ['separate rates', { network_down_mbps: 100, io_write_mbps: 5 }, [100, 0, 0, 5]],
-    ['the legacy pair', { network_bw_mbps: 50, io_speed_mbps: 7 }, [50, 50, 7, 7]],
-    ['the separate rate before the legacy one', { network_bw_mbps: 50, network_up_mbps: 7 }, [50, 7, 0, 0]],
-    ['the legacy one before 0', { network_bw_mbps: 50, network_up_mbps: 0 }, [50, 50, 0, 0]],
-    ['0 before a legacy 0', { io_speed_mbps: 0, io_read_mbps: 3, io_write_mbps: 0 }, [0, 0, 3, 0]],
+    ['no limits by default', {}, [0, 0, 0, 0]],
+    ['limits for single directions', { network_down_mbps: 100, io_write_mbps: 5 }, [100, 0, 0, 5]],
+    ['the legacy limits for both directions', { network_bw_mbps: 50, io_speed_mbps: 7 }, [50, 50, 7, 7]],
+    ['the limit of a direction instead of the legacy limit', { network_bw_mbps: 50, network_up_mbps: 7 }, [50, 7, 0, 0]],
+    ['the legacy limit instead of a limit of 0 for a direction', { network_bw_mbps: 50, network_up_mbps: 0 }, [50, 50, 0, 0]],
+    ['the limits of directions if the legacy limit is 0', { io_speed_mbps: 0, io_read_mbps: 3, io_write_mbps: 0 }, [0, 0, 3, 0]],
   ] as [string, Partial<CreateBody>, number[]][])
-    it(`limits rates: ${name}`, () => {
+    it(`uses ${name}`, () => {
       const { networkDownMbps, networkUpMbps, ioReadMbps, ioWriteMbps } = plan(body).spec.limits!
       expect([networkDownMbps, networkUpMbps, ioReadMbps, ioWriteMbps]).to.deep.equal(rates)
     })
 
-  it('accepts quota, expiry and a mapping of one address', () => {
+  it('contains quota, expiry, and a mapping at one host address', () => {
     const { spec } = plan({
       traffic_mode: 'in_out',
       traffic_in_gb: 5,
@@ -324,6 +324,6 @@ describe('planning a container from its request', () => {
     })
   })
 
-  it('stores a key as one line', () =>
+  it('contains the key without surrounding spaces', () =>
     expect(plan({ ssh_auth_mode: 'key', ssh_public_key: ` ${publicKey} ` }).spec.sshPublicKey).to.equal(publicKey))
 })
