@@ -57,7 +57,7 @@ export class AuditRepeats {
     })
   }
 
-  /** Name of a string in the store that contains the id of the entry that counts these failures. */
+  /** Redis key of a string: the id of the entry that counts these failures. */
   #key(parts: readonly string[]): string {
     return this.store.key('audit-recent', hash('sha256', JSON.stringify(parts), 'base64url'))
   }

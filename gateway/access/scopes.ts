@@ -35,7 +35,7 @@ export const scopeCatalogue: readonly string[] = Object.entries(verbs).flatMap((
 /** Scopes that a key may have: single scopes, a wildcard for each area, and the wildcard for everything. */
 const grantable = new Set([everything, ...Object.keys(verbs).map((area) => `${area}:*`), ...scopeCatalogue])
 
-/** Scopes of a key whose creator did not choose any. */
+/** Default scopes of a new key. */
 export const defaultScopes: readonly string[] = [
   'dashboard:read',
   'host:read',

@@ -133,17 +133,17 @@ export class AccountStore {
     return texts.filter((text) => text !== null).map((text) => JSON.parse(text) as Kinds[K])
   }
 
-  /** Name of a string with the id of the account of this name. */
+  /** Redis key of a string: the id of the account with this user name. */
   #nameKey(username: string): string {
     return this.store.key('account-name', username.toLowerCase())
   }
 
-  /** Name of the set of ids of a kind of accounts. */
+  /** Redis key of a set: the ids of all accounts of a kind. */
   #idsKey(kind: AccountKind): string {
     return this.store.key('account-ids', kind)
   }
 
-  /** Name of a counter of all changes of accounts. */
+  /** Redis key of a counter, which each change of an account increments. */
   get #version(): string {
     return this.store.key('account-version')
   }

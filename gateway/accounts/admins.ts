@@ -162,7 +162,7 @@ export class Admins {
     return this.parts.accounts.create(
       'admin',
       (id, others) => {
-        // If several requests use the link at once, only the first one finds no administrator.
+        // If several requests use the link at once, only the first one may create the administrator.
         if (others.length > 0) throw invalidLink()
         return newAdmin(id, username, passwordHash)
       },
@@ -199,12 +199,12 @@ export class Admins {
     return this.parts.store.run('look up a setup link', (client) => client.get(key))
   }
 
-  /** Name of a string with the digest of the first administrator's link. */
+  /** Redis key of a string: the digest of the first administrator's link. */
   get #firstKey(): string {
     return this.parts.store.key('setup-first')
   }
 
-  /** Name of a string with the id of the account to which a link belongs. */
+  /** Redis key of a string: the id of the account to which a link belongs. */
   #linkKey(digest: string): string {
     return this.parts.store.key('setup-link', digest)
   }

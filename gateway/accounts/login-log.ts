@@ -74,7 +74,7 @@ export class LoginLog {
     await client.set(this.#recentKey(row), id, { expiration: { type: 'PX', value: row.forMs } })
   }
 
-  /** Name of a string with the id of the row that counts attempts like this one. */
+  /** Redis key of a string: the id of the row that counts attempts like this one. */
   #recentKey({ attempt }: LoginRow): string {
     return this.store.key('login-recent', hash('sha256', JSON.stringify(attempt), 'base64url'))
   }
@@ -150,12 +150,12 @@ export class LoginLog {
     return this.store.key(success ? 'login-log' : 'login-log-failed')
   }
 
-  /** Name of a hash with the number of repetitions of each row. */
+  /** Redis key of a hash: the number of repetitions of each row. */
   get #repeats(): string {
     return this.store.key('login-repeats')
   }
 
-  /** Name of a hash with the last login of each account. */
+  /** Redis key of a hash: the last login of each account. */
   get #last(): string {
     return this.store.key('account-last-login')
   }

@@ -147,7 +147,7 @@ export class OwnAccount {
     return (await this.parts.logins.useSecondFactor(account, proof)) !== undefined
   }
 
-  /** Name of a string with the encrypted secret of a second factor whose set-up is not complete. */
+  /** Redis key of a string: the encrypted secret of a second factor whose set-up is not complete. */
   #enrolmentKey(accountId: number): string {
     return this.parts.store.key('totp-enrolment', accountId)
   }

@@ -50,7 +50,7 @@ export const attackWindowMs = 60 * minuteMs
 
 /** A counter of attempts, and its limit. */
 export interface Bucket {
-  /** Name of the counter in the store. */
+  /** Part of the counter's key in the store. */
   readonly name: string
   readonly allowance: Allowance
 }

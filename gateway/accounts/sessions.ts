@@ -229,7 +229,7 @@ export class Sessions {
     )
   }
 
-  /** Name of the set of digests of an account's sessions. */
+  /** Redis key of a set: the digests of an account's sessions. */
   #digestsKey(accountId: number): string {
     return this.store.key('account-sessions', accountId)
   }

@@ -173,7 +173,7 @@ export class ConsoleSocket {
     if (frame.type === 'input') this.#input(frame.bytes)
   }
 
-  /** Counts input. Each frame has a minimum cost, so that empty frames are limited, too. */
+  /** Counts input towards the rate limit. Each frame has a minimum cost, so that empty frames are limited, too. */
   #count(bytes: number): void {
     const waitMs = this.#rate.take(Math.max(bytes, frameCostBytes), performance.now())
     if (waitMs > 0) this.#pauseFor(waitMs)

@@ -26,7 +26,7 @@ export interface TemplateView {
 /** The gateway's knowledge about the fleet, in memory. Its methods do no I/O. */
 export interface FleetView {
   readonly changes: FleetChanges
-  /** Version for caches and ETags. It differs after each change of something that lists of guests show. */
+  /** Version of the data that lists of guests show. Each change of this data changes it. For caches and ETags. */
   readonly guestsVersion: number
   /** All guests, ordered by id. */
   guests(): Iterable<GuestView>

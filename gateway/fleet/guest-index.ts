@@ -22,7 +22,7 @@ export class GuestIndex {
   /** @param changes notified of changes of displayed data; a guest with new keys is reported as removed and added */
   constructor(private readonly changes = new FleetChanges()) {}
 
-  /** Version that differs after each change of something that lists of guests show. */
+  /** Version of the data that lists of guests show. Each change of this data changes the version. */
   get version(): number {
     return this.#version
   }

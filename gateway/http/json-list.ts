@@ -26,7 +26,7 @@ export async function jsonListAnswer<Item>(
   return { prepared: { body, etag: etagOf(body) }, headers: countHeader(total) }
 }
 
-/** Rows in JSON, each after a comma, and a digest of them. */
+/** Part of a list in JSON: a comma before each row, and a digest of these bytes. */
 export interface Piece {
   readonly bytes: Buffer
   readonly digest: string

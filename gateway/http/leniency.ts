@@ -14,7 +14,7 @@ export function collapseSlashes(target: string): string {
 
 const single = ['x-api-key', 'authorization', 'idempotency-key', 'if-match'] as const
 
-/** Removes headers without a value, and the repetitions of a value that Node joined from repeated headers. */
+/** Removes headers without a value. A header that was sent several times with the same value is kept once. */
 export function tidyHeaders(headers: IncomingHttpHeaders): void {
   for (const name of single) {
     const value = headers[name]

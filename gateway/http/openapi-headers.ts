@@ -10,7 +10,7 @@ function rate(description: string): Json {
 
 const everywhere = ['X-Request-Id', 'RateLimit-Limit', 'RateLimit-Remaining', 'RateLimit-Reset']
 
-/** Headers of answers, which responses in the document refer to. */
+/** Descriptions of response headers. Responses in the document refer to them. */
 export const documentedHeaders: Readonly<Record<string, Json>> = {
   'X-Request-Id': {
     required: true,

@@ -1,6 +1,6 @@
 import { Type, type TSchema, type TString, type TUnsafe } from 'typebox'
 
-/** Schema of a text with few possible values. Document and error messages list them. */
+/** Schema of a text that must be one of these words. */
 export function oneOf<const Word extends string>(words: readonly Word[], description?: string): TUnsafe<Word> {
   return Type.Unsafe<Word>({
     type: 'string',

@@ -20,7 +20,7 @@ export interface HttpTimeouts {
 export const defaultTimeouts: HttpTimeouts = {
   headersMs: 10_000,
   requestMs: 30_000,
-  // Longer than common proxies keep idle connections, so that this server does not close one while a request arrives.
+  // Longer than common proxies keep idle connections. This server therefore does not close one during a request.
   keepAliveMs: 65_000,
   checkEveryMs: 2_000,
 }

@@ -140,7 +140,7 @@ export function failedHandling(
 }
 
 function describeFailure({ status, code }: ErrorReply, error: unknown): string {
-  // The operation was sent. It may be executed, although there was no answer.
+  // The operation was sent and may be executed, although no answer arrived.
   if (status === 504) return `${outcomeUnknown}: ${code}`
   // Causes are omitted, because they mention internals and belong into the log.
   const own = error instanceof Error ? error.message : ''

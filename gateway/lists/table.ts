@@ -42,7 +42,7 @@ export class Table<Item, Name extends string> implements Selectable<Item, Name> 
   readonly #slots = new Map<string, TableSlot<Item>>()
   readonly #all: SortedList<TableSlot<Item>>
   readonly #selections = new Map<string, MaintainedSelection<Item, Name>>()
-  /** Selections that are being filled or wait for that, by the same key. */
+  /** Selections that are being filled, or wait for that. The key is the query in JSON. */
   readonly #making = new KeyedSingleFlight<string, Selection<Item>>()
   readonly #fillings = new Semaphore(maxFillings)
   readonly #counts: Map<Name, Map<string, number>>

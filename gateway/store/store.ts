@@ -121,7 +121,7 @@ export class Store {
     return this.#transactions.run(() => this.#attempt(step, commands))
   }
 
-  /** Waits for a round trip. All changes that were acknowledged before it have been reported here afterwards. */
+  /** Waits for a round trip. Changes that the server acknowledged before this call have then been reported here. */
   async ping(): Promise<void> {
     const connection = this.#connection
     const sent = performance.now()

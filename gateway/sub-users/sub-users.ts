@@ -44,7 +44,7 @@ export interface ShownSubUser {
   readonly password: string
 }
 
-/** A stored password for repetitions of an operation. */
+/** The password that an operation created, stored for repetitions of the request. */
 interface MadePassword {
   readonly password: string
   /** Hash of this password. If the account has another one, the password is no longer valid. */

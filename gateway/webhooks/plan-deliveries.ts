@@ -18,7 +18,7 @@ export function hasRoomFor(waiting: number, own: number): boolean {
 }
 
 export const droppedType = 'events.dropped'
-/** Larger bodies are sent without the row. */
+/** Maximum number of characters of a body. Longer ones are sent without the data of the event. */
 const maxBodyChars = 65_536
 
 export interface DeliveryNames {

@@ -46,7 +46,7 @@ const FirewallSchema = Type.Object(
 )
 export type FirewallRow = Static<typeof FirewallSchema>
 
-/** Maximum length of texts. Lists of ports have no shorter limit, because their number of ports is limited. */
+/** Maximum length of texts. It also applies to lists of ports, whose number of ports has a limit of its own. */
 const maxText = 1024
 const text = (description: string, more: object = {}) =>
   optional(Type.String({ ...more, maxLength: maxText, description }))
