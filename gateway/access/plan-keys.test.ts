@@ -100,7 +100,7 @@ describe('changing a key', () => {
     }
   })
 
-  it('can only add rights of the caller, and if the caller is limited, only to keys that it created', () => {
+  it('can only add rights that the caller has; a limited caller can only add them to keys that it created', () => {
     const keys = keysOf(
       record(1),
       record(2, { scopes: ['container:*', 'apikey:update'] }),
@@ -256,7 +256,7 @@ describe('any sequence of changes of keys', () => {
     )
   })
 
-  it('by limited keys gives them no rights that they would not have without it', () => {
+  it('does not extend the rights of the limited keys that request it', () => {
     fc.assert(
       fc.property(
         fc.array(fieldsArbitrary, { minLength: 2, maxLength: 4 }),

@@ -25,7 +25,7 @@ describe('the check of scopes', () => {
       expect(isGrantable(made), made).to.equal(false)
   })
 
-  it('intersects two lists to the scopes that both of them cover', () => {
+  it('finds exactly the scopes that two lists have in common', () => {
     const scope = fc.constantFrom('*', 'container:*', 'apikey:*', 'container:read', 'apikey:read', 'audit:read')
     const list = fc.uniqueArray(scope, { maxLength: 4 })
     fc.assert(

@@ -18,7 +18,7 @@ describe('login limits', () => {
   const stranger = { account: 'a', source: '192.0.2.1' }
   for (const [what, attempt, failures, names] of [
     ['an attempt of a stranger for the source, and for the pair of account and source', stranger, 0, ['pair:a:192.0.2.1', 'source:192.0.2.1']],
-    ['an attempt of a stranger in the same way while the account is under attack', stranger, attackAt, ['pair:a:192.0.2.1', 'source:192.0.2.1']],
+    ['an attempt of a stranger for the source and the pair also while the account is under attack', stranger, attackAt, ['pair:a:192.0.2.1', 'source:192.0.2.1']],
     ['an attempt of a known device only for this device, even under attack', { ...stranger, device: 'd:a' }, attackAt, ['device:d:a']],
   ] as const)
     it(`count ${what}`, () => {

@@ -10,7 +10,7 @@ describe('the time limits of a console', () => {
     ['a terminal after 29 minutes without input', 'ssh', 0, 0, 29 * minute, 'warn 60'],
     ['a terminal a moment before 30 minutes without input', 'ssh', 0, 0, 30 * minute - 1, 'warn 1'],
     ['a terminal after 30 minutes without input', 'ssh', 0, 0, 30 * minute, 'end 4408 idle'],
-    ['a terminal of 30 minutes with recent input', 'ssh', 0, 29.5 * minute, 30 * minute, 'nothing'],
+    ['a terminal that is 30 minutes old and has recent input', 'ssh', 0, 29.5 * minute, 30 * minute, 'nothing'],
     ['a screen after 30 minutes without input', 'vnc', 0, 0, 30 * minute, 'nothing'],
     ['a screen ten seconds before an hour without input', 'vnc', 0, 0, hour - 10 * second, 'warn 10'],
     ['a screen after an hour without input', 'vnc', 0, 0, hour, 'end 4408 idle'],

@@ -133,7 +133,7 @@ describe('the fleet view', () => {
     )
   })
 
-  it('changes the version of its guests after each change that lists show', () => {
+  it('has another version of its guests after each change that lists show', () => {
     const view = new FleetState()
     const host = view.setHost(record('a'))
     const seen = [view.guestsVersion]

@@ -19,8 +19,8 @@ export interface HealthDeps {
 }
 
 /**
- * Who may read `/metrics`. `loopback`: requests from this host that no proxy forwarded. `key`: API keys with the scope
- * `metrics:read`.
+ * Permitted readers of `/metrics`. `loopback`: requests from this host that no proxy forwarded. `key`: API keys with
+ * the scope `metrics:read`.
  */
 export type MetricsReaders = 'loopback_or_key' | 'loopback' | 'key'
 

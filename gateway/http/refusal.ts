@@ -87,7 +87,7 @@ function exampleText(error: ErrorObject | undefined, body: unknown, steps: reado
   return text.length > 200 ? '' : `, for example ${text}`
 }
 
-/** Finds the value of a field in the example. Of a list the first entry is used, because examples have only one. */
+/** Finds the value of a field in the example. In lists the first entry is used, because examples have only one. */
 function valueAt(body: unknown, steps: readonly string[]): unknown {
   let value = body
   for (const step of steps) {

@@ -109,8 +109,8 @@ export function rebuildManifest(names: readonly string[]): string | undefined {
 
 /**
  * Finds the increments that follow a base. Each rewrite first opens an increment, and one more after each failure.
- * Increments with lower numbers than the base therefore never belong to it. Of several with higher numbers some may be
- * older than the base, except that nothing is older than the first base. Source: redis 7.0, aof.c
+ * Increments with lower numbers than the base therefore never belong to it. If several have higher numbers, some of
+ * them may be older than the base, except that nothing is older than the first base. Source: redis 7.0, aof.c
  */
 function incrementsOf(base: AofFile, all: readonly AofFile[]): AofFile[] | undefined {
   const later = all.filter(({ sequence }) => sequence >= base.sequence).toSorted((a, b) => a.sequence - b.sequence)

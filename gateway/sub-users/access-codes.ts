@@ -52,7 +52,7 @@ export function makeSubUserPassword(): string {
   return randomText(alphabet, 20)
 }
 
-/** Creates a name for a sub-user whose creator has not chosen one: `user-` and 10 characters. */
+/** Creates a name for a sub-user if its creator did not choose one: `user-` and 10 characters. */
 export function makeUsername(): string {
   return `user-${randomText(lowerCase, 10)}`
 }

@@ -33,7 +33,7 @@ const entry = (fields: Partial<AuditRecord>): AuditRecord => ({
 })
 const none = { operations: [], audit: [], alerts: [] }
 
-describe('a timeline', () => {
+describe('the timeline of a container', () => {
   it('shows each task once, with the address of its caller', () => {
     const audit = [entry({ detail: 'id 7, task t1' }), entry({ detail: 'id 7, task gone' })]
     const found = planTimeline({ ...none, operations: [task({ createdAtMs: 6 })], audit }, 10)

@@ -3,7 +3,7 @@ import type { FleetView, GuestView } from '../../fleet/contract.js'
 import { GuestBlocks } from '../../fleet/lists/guest-blocks.js'
 import { WholeList } from './whole-list.js'
 
-describe('WholeList', () => {
+describe('the list of all guests', () => {
   it('renders only a few changed rows in one turn of the event loop', async () => {
     const blocks = new GuestBlocks()
     const guests = Array.from({ length: 40 }, (_, n) => ({ guest: { id: n * 256 } }) as GuestView)

@@ -87,7 +87,7 @@ async function readGuest({ fleet, time }: SecurityDeps, caller: Principal, ref: 
 }
 
 /**
- * Reads the logs of one host, or of all online hosts. Of all hosts, those that cannot be reached are omitted.
+ * Reads the logs of one host, or of all online hosts. In the second case, hosts that cannot be reached are omitted.
  * @throws {BerthError} `invalid_field`, or `host_offline` for a named host
  */
 async function readAll(deps: SecurityDeps, caller: Principal, hostId: string | undefined): Promise<LogRow[]> {

@@ -269,13 +269,13 @@ describe('the plan of a new container', () => {
 
   for (const [name, body, counts] of [
     ['no addresses by default', {}, [0, 0]],
-    ['one address if only the flag is set', { assign_ipv4: true, assign_ipv6: true }, [1, 1]],
-    ['one address if the flag is set and the count is 0', { assign_ipv4: true, ipv4_count: 0 }, [1, 0]],
-    ['the number of addresses in the count if the flag is set', { assign_ipv6: true, ipv6_count: 3 }, [0, 3]],
-    ['the number of addresses in the count without the flag', { ipv4_count: 2 }, [2, 0]],
-    ['no addresses if the flag is off, despite a count', { assign_ipv4: false, ipv4_count: 2, assign_ipv6: false, ipv6_count: 1 }, [0, 0]],
-    ['no addresses in addition to a list if the flag is set', { assign_ipv4: true, public_ipv4s: ['192.0.2.9'] }, [0, 0]],
-    ['the number of addresses in the count in addition to a list', { ipv4_count: 1, public_ipv4s: ['192.0.2.9'] }, [1, 0]],
+    ['one IPv4 and one IPv6 address if only assign_ipv4 and assign_ipv6 are set', { assign_ipv4: true, assign_ipv6: true }, [1, 1]],
+    ['one address if assign_ipv4 is set and ipv4_count is 0', { assign_ipv4: true, ipv4_count: 0 }, [1, 0]],
+    ['as many addresses as ipv6_count says if assign_ipv6 is set', { assign_ipv6: true, ipv6_count: 3 }, [0, 3]],
+    ['as many addresses as ipv4_count says without assign_ipv4', { ipv4_count: 2 }, [2, 0]],
+    ['no addresses if assign_ipv4 and assign_ipv6 are off, despite counts', { assign_ipv4: false, ipv4_count: 2, assign_ipv6: false, ipv6_count: 1 }, [0, 0]],
+    ['no addresses in addition to a list if assign_ipv4 is set', { assign_ipv4: true, public_ipv4s: ['192.0.2.9'] }, [0, 0]],
+    ['as many addresses as ipv4_count says in addition to a list', { ipv4_count: 1, public_ipv4s: ['192.0.2.9'] }, [1, 0]],
   ] as [string, Partial<CreateBody>, number[]][])
     it(`requests ${name}`, () => {
       const { spec } = plan(body)
@@ -284,12 +284,12 @@ describe('the plan of a new container', () => {
     })
 
   for (const [name, body, rates] of [
-    ['no limits by default', {}, [0, 0, 0, 0]],
-    ['limits for single directions', { network_down_mbps: 100, io_write_mbps: 5 }, [100, 0, 0, 5]],
-    ['the legacy limits for both directions', { network_bw_mbps: 50, io_speed_mbps: 7 }, [50, 50, 7, 7]],
-    ['the limit of a direction instead of the legacy limit', { network_bw_mbps: 50, network_up_mbps: 7 }, [50, 7, 0, 0]],
-    ['the legacy limit instead of a limit of 0 for a direction', { network_bw_mbps: 50, network_up_mbps: 0 }, [50, 50, 0, 0]],
-    ['the limits of directions if the legacy limit is 0', { io_speed_mbps: 0, io_read_mbps: 3, io_write_mbps: 0 }, [0, 0, 3, 0]],
+    ['no rate limits by default', {}, [0, 0, 0, 0]],
+    ['rate limits for single directions', { network_down_mbps: 100, io_write_mbps: 5 }, [100, 0, 0, 5]],
+    ['the legacy rate limits for both directions', { network_bw_mbps: 50, io_speed_mbps: 7 }, [50, 50, 7, 7]],
+    ['the rate limit of a direction instead of the legacy limit', { network_bw_mbps: 50, network_up_mbps: 7 }, [50, 7, 0, 0]],
+    ['the legacy rate limit instead of a limit of 0 for a direction', { network_bw_mbps: 50, network_up_mbps: 0 }, [50, 50, 0, 0]],
+    ['the rate limits of directions if the legacy limit is 0', { io_speed_mbps: 0, io_read_mbps: 3, io_write_mbps: 0 }, [0, 0, 3, 0]],
   ] as [string, Partial<CreateBody>, number[]][])
     it(`uses ${name}`, () => {
       const { networkDownMbps, networkUpMbps, ioReadMbps, ioWriteMbps } = plan(body).spec.limits!
