@@ -105,9 +105,9 @@ export class LoginLimits {
   }
 
   /**
-   * Uncounts an attempt.
-   * @param all also forgets earlier failures at this account; those of the source at other accounts still count, so
-   * that nobody can guess passwords of others and hide it with logins to an own account
+   * Removes an attempt from the counters.
+   * @param all true: also removes earlier failures of this source at this account. Failures at other accounts stay, so
+   * that a login to an own account does not hide attempts at others.
    */
   async #takeBack(buckets: readonly Bucket[], failures: string, all: boolean): Promise<void> {
     await this.store.run('count logins', async (client) => {

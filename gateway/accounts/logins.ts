@@ -172,7 +172,7 @@ export class Logins {
     }
   }
 
-  /** Uncounts an attempt whose password was not checked, because too many logins wait. */
+  /** Removes an attempt from the counters whose password was not checked, because too many logins wait. */
   async #giveUp(about: About, attempt: CountedAttempt, error: unknown): Promise<never> {
     await attempt.abandoned()
     if (error instanceof BerthError && error.code === 'rate_limited') await this.#note(about, 'rate_limited')

@@ -95,7 +95,7 @@ function withOwners(json: string, owners: readonly Owner[]): string {
   return `${json.slice(0, -1)},"owners":${JSON.stringify(owners)}}`
 }
 
-/** True if customers see another row than the provider: the reason of a suspension is hidden from them. */
+/** True if customers see a different row than the provider: the reason of a suspension is hidden from them. */
 function differsForCustomer({ guest }: GuestView): boolean {
   return guest.suspension !== undefined
 }

@@ -20,7 +20,7 @@ export interface RateBody {
   readonly io_speed_mbps?: number
 }
 
-/** Converts rates. A legacy field sets both directions, unless the field of a direction has another value than 0. */
+/** Converts rates. A legacy field sets both directions. A value other than 0 for one direction takes precedence. */
 export function planRates(body: RateBody): { [Name in RateName | RequestsName]: number | undefined } {
   const { network_bw_mbps: bandwidth, io_speed_mbps: speed } = body
   return {
