@@ -30,7 +30,7 @@ export interface SessionCallers {
   findByDigest(digest: string): Promise<SessionPrincipal | undefined>
   /** True if a request has the cookie of this session. */
   isOf(digest: string, request: Credentials): boolean
-  /** Like `find`, but does not count as a use of the session. */
+  /** Finds the session of a request without counting this as a use of the session. */
   peek(request: Credentials): Promise<SessionPrincipal | undefined>
 }
 

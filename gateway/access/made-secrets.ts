@@ -6,7 +6,7 @@ import type { KeyMarker } from './key-store.js'
 /** Twice the time for which an IdempotencyStore remembers a request after its last attempt. */
 const keepMs = 48 * 3_600_000
 
-/** An object with a secret, as an operation created it. */
+/** A secret that an operation created, and the id of the object that it belongs to. */
 interface CreatedSecret {
   readonly id: number
   /** The secret, which the user sees only once. */

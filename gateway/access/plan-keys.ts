@@ -203,7 +203,7 @@ function descendantsOf(keys: Keys, ancestor: KeyRecord): KeyRecord[] {
   )
 }
 
-/** This is checked first, so that no error reveals anything about a key that the caller must not see. */
+/** Rejects a key that the caller may not manage. It is checked first, so that no error reveals facts about the key. */
 function checkReach(keys: Keys, callerId: number, target: KeyRecord): void {
   if (target.id !== callerId && !mayManage(keys, callerId, target))
     throw forbidden('this key has rights that the calling key does not have')

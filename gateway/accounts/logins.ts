@@ -64,7 +64,7 @@ export class Logins {
   }
 
   /**
-   * Like `login`, for an account that was found in another way, for example by its access code.
+   * First step of a login to an account that was found in another way, for example by its access code.
    * @param credential failures are counted under its `username`
    */
   async loginTo(

@@ -38,7 +38,7 @@ export class CertificateKeeper {
   #timer: NodeJS.Timeout | undefined
   readonly #renewing = new Set<string>()
   readonly #waits = new RenewalWaits()
-  /** By host id, the problem of the last renewal of an invalid certificate. It is logged only when it changes. */
+  /** Problem of the last renewal of an invalid certificate, by host id. It is logged only when it changes. */
   readonly #problems = new Map<string, string>()
   readonly #everyMs: number
 

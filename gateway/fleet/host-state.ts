@@ -13,9 +13,9 @@ export class HostState {
   readonly operations = new Map<string, OperationView>()
   readonly templates = new Map<string, TemplateView>()
   readonly alerts = new Map<string, AlertView>()
-  /** By uuid, guests that are hidden because they conflict with another guest, and the reason. */
+  /** Guests that are hidden because they conflict with another guest, and the reasons, by uuid. */
   readonly conflicts = new Map<string, { guest: Guest; reason: string }>()
-  /** By uuid, reasons why guests do not belong to this host according to the store. */
+  /** Reasons why guests do not belong to this host according to the store, by uuid of the guest. */
   readonly disowned = new Map<string, string>()
   /** Number of port mappings of all guests of the host. */
   mappings = 0

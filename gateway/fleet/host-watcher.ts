@@ -187,7 +187,7 @@ export class HostWatcher {
     const { reconnectMs } = this.options
     const startMs = performance.now()
     this.#offlineTimer = setTimeout(() => {
-      // This process was paused and could not connect in that time.
+      // A late timer means that this process was paused, and could not connect in that time.
       if (performance.now() - startMs > reconnectMs + lateMs) this.#offlineLater()
       else this.#goOffline()
     }, reconnectMs)

@@ -111,7 +111,7 @@ export function placeOf(kind: EntityKind): EntityPlace<unknown> {
   return entityKinds[kind] as EntityPlace<unknown>
 }
 
-/** Like `placeOf`, but returns `undefined` for a kind that this gateway does not know. */
+/** Finds how the view stores a kind of item. `undefined`: this gateway does not know the kind. */
 export function findPlace(kind: string): EntityPlace<unknown> | undefined {
   return Object.hasOwn(entityKinds, kind) ? placeOf(kind as EntityKind) : undefined
 }

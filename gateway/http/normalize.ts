@@ -202,7 +202,7 @@ export function readInteger(value: unknown): unknown {
   return Number.isSafeInteger(number) ? number : value
 }
 
-/** Like `readInteger`, but accepts zeros after the point: PHP's number_format and MySQL's DECIMAL write "110.00". */
+/** Converts decimal text to an integer. Zeros after the point are accepted, as PHP and MySQL write "110.00". */
 function readWholeNumber(value: unknown): unknown {
   const number = readInteger(typeof value === 'string' ? value.trim().replace(/\.0{1,10}$/, '') : value)
   return typeof number === 'number' ? number : value

@@ -23,7 +23,7 @@ export interface InboxEntry {
   readonly delivery: Omit<QueuedDelivery, 'number'>
 }
 
-/** By host id, the revision up to which changes have become deliveries. */
+/** Revisions up to which the changes of hosts have become deliveries, by host id. */
 export type Cursors = ReadonlyMap<string, number>
 
 /** Maximum number of ended deliveries in the log of a webhook. */

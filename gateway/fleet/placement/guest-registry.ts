@@ -68,7 +68,7 @@ export class GuestRegistry {
 
   /**
    * Registers reported guests that the store does not know, and raises the id counter to the highest id.
-   * @returns by uuid, the reasons why guests do not belong to this host
+   * @returns reasons why guests do not belong to this host, by uuid of the guest
    */
   async claim(hostId: string, claims: readonly GuestClaim[]): Promise<Map<string, string>> {
     const refused = new Map<string, string>()

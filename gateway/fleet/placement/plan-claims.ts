@@ -28,7 +28,7 @@ export interface StoredClaims {
 export interface ClaimPlan {
   /** Claims of this host that the store does not know yet. */
   readonly add: readonly GuestClaim[]
-  /** By uuid, the reasons why guests do not belong to this host. */
+  /** Reasons why guests do not belong to this host, by uuid of the guest. */
   readonly refused: ReadonlyMap<string, string>
 }
 
