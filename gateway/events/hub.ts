@@ -12,7 +12,7 @@ import { EventRing, type RingLimits } from './ring.js'
 export interface HubOptions {
   readonly view: Pick<FleetView, 'changes' | 'findGuest'>
   readonly describe: Describe
-  /** Limits of stored events. Default: 16,384 events with together 16 MiB. */
+  /** Limits of stored events. Default: 16,384 events, at most 16 MiB in total. */
   readonly limits?: RingLimits
   /** Maximum number of clients at a time. */
   readonly maxListeners?: number

@@ -185,7 +185,7 @@ const slotsPerStep = 64
 
 const none: Selection<never> = { size: 0, slice: () => [] }
 
-/** Result of a query that follows changes. An item is removed before it changes and added again afterwards. */
+/** The up-to-date result of a query. An item is removed before it changes, and added again afterwards. */
 class MaintainedSelection<Item, Name extends string> implements Selection<Item> {
   readonly #list: SortedList<TableSlot<Item>>
   #filling: Promise<void> | undefined

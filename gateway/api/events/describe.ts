@@ -100,7 +100,7 @@ function hostType(before: HostView | undefined, after: HostView | undefined): Ev
   return JSON.stringify(settledParts(before)) === JSON.stringify(settledParts(after)) ? undefined : 'host.updated'
 }
 
-/** Facts whose change is an event. The time of a report is not one of them, because reports are repeated. */
+/** Facts of a host whose changes cause an event. The time of a report is omitted, because reports are repeated. */
 function settledParts(host: HostView) {
   return { ...settledRow(host), step: host.install?.step, message: host.install?.message }
 }

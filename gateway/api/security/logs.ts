@@ -30,7 +30,7 @@ const LogRowSchema = Type.Object(
 )
 type LogRow = Static<typeof LogRowSchema>
 
-/** A row and its time. The rows of several hosts are sorted by it. */
+/** A row and its time, by which the rows of several hosts are sorted. */
 interface TimedRow {
   readonly atMs: number
   readonly row: LogRow
