@@ -17,9 +17,14 @@ describe('login limits', () => {
 
   const stranger = { account: 'a', source: '192.0.2.1' }
   for (const [what, attempt, failures, names] of [
-    ['an attempt of a stranger for the source, and for the pair of account and source', stranger, 0, ['pair:a:192.0.2.1', 'source:192.0.2.1']],
-    ['an attempt of a stranger for the source and the pair also while the account is under attack', stranger, attackAt, ['pair:a:192.0.2.1', 'source:192.0.2.1']],
-    ['an attempt of a known device only for this device, even under attack', { ...stranger, device: 'd:a' }, attackAt, ['device:d:a']],
+    ['attempts of strangers by source', stranger, 0, ['pair:a:192.0.2.1', 'source:192.0.2.1']],
+    ['attempts of strangers by source under attack, too', stranger, attackAt, ['pair:a:192.0.2.1', 'source:192.0.2.1']],
+    [
+      'attempts of a known device by device, even under attack',
+      { ...stranger, device: 'd:a' },
+      attackAt,
+      ['device:d:a'],
+    ],
   ] as const)
     it(`count ${what}`, () => {
       expect(planBuckets(attempt, 'password', failures).map(({ name }) => name)).to.deep.equal(names)
@@ -33,10 +38,10 @@ describe('login limits', () => {
   })
 
   for (const [what, attempt, step, names] of [
-    ['a code of a stranger also for the account', stranger, 'code', ['code-pair:a:192.0.2.1', 'source:192.0.2.1', 'codes:a']],
-    ['a recovery code separately from other codes', stranger, 'recovery', ['recovery-pair:a:192.0.2.1', 'source:192.0.2.1']],
-    ['a code from a known device separately from strangers', { ...stranger, device: 'd:a' }, 'code', ['code-device:d:a']],
-    ['a recovery code from a known device separately from strangers', { ...stranger, device: 'd:a' }, 'recovery', ['recovery-device:d:a']],
+    ['a stranger’s code by account, too', stranger, 'code', ['code-pair:a:192.0.2.1', 'source:192.0.2.1', 'codes:a']],
+    ['a recovery code apart from other codes', stranger, 'recovery', ['recovery-pair:a:192.0.2.1', 'source:192.0.2.1']],
+    ['a known device’s code by device', { ...stranger, device: 'd:a' }, 'code', ['code-device:d:a']],
+    ['a known device’s recovery code by device', { ...stranger, device: 'd:a' }, 'recovery', ['recovery-device:d:a']],
   ] as const)
     it(`count ${what}`, () => {
       expect(planBuckets(attempt, step, 0).map(({ name }) => name)).to.deep.equal(names)

@@ -27,7 +27,7 @@ describe('the same-site check of a request', () => {
     ['http://panel.test:8080', 'cross-site', false, false],
     ['http://evil.test', 'same-origin', false, false],
   ] as const)
-    it(`returns ${same} for Origin ${origin ?? '(none)'}, Sec-Fetch-Site ${site ?? '(none)'}${secure ? ', TLS' : ''}`, () => {
+    it(`is ${same} for Origin ${origin ?? 'none'}, Sec-Fetch-Site ${site ?? 'none'}${secure ? ', TLS' : ''}`, () => {
       const headers = {
         host,
         ...(origin !== undefined && { origin }),

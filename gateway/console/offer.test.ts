@@ -12,7 +12,7 @@ describe('the parser of console requests', () => {
       'berth-ticket.T',
       { ticket: 'T', protocol: 'berth-ticket.T' },
     ],
-    ['reads a ticket with the prefix of another product', '/api/ssh?container=a', 'clicd-ticket.T-_9', { ticket: 'T-_9', kind: 'ssh' }],
+    ['reads another product’s ticket', '/api/ssh?container=a', 'clicd-ticket.T-_9', { ticket: 'T-_9', kind: 'ssh' }],
     ['reads a ticket in the query', '/api/ssh?container=a&ticket=T', undefined, { ticket: 'T', protocol: undefined }],
     ['reads a ticket that is sent in both places', '/api/ssh?container=a&ticket=T', 'x-ticket.T', { ticket: 'T' }],
     ['ignores two different tickets', '/api/ssh?container=a&ticket=T', 'x-ticket.U', { ticket: undefined }],
@@ -29,10 +29,20 @@ describe('the parser of console requests', () => {
       'clicd-vnc-ticket.T, binary',
       { kind: 'vnc', mode: 'vnc', protocol: 'binary' },
     ],
-    ['selects nothing from unknown subprotocols', '/api/ssh?container=a', 'chat', { protocol: undefined, ticket: undefined }],
-    ['reads the size of the terminal', '/api/ssh?container=a&cols=100&rows=1', undefined, { size: { columns: 100, rows: 1 } }],
+    ['ignores unknown subprotocols', '/api/ssh?container=a', 'chat', { protocol: undefined, ticket: undefined }],
+    [
+      'reads the terminal’s size',
+      '/api/ssh?container=a&cols=100&rows=1',
+      undefined,
+      { size: { columns: 100, rows: 1 } },
+    ],
     ['reads the request for the serial console', '/api/ssh?container=a&mode=serial', undefined, { mode: 'serial' }],
-    ['reads the console to resume and the received output', '/api/ssh?container=a&resume=R-1&received=12', undefined, { resume: 'R-1', received: 12 }],
+    [
+      'reads the console to resume and the received output',
+      '/api/ssh?container=a&resume=R-1&received=12',
+      undefined,
+      { resume: 'R-1', received: 12 },
+    ],
   ] as [string, string, string | undefined, Partial<ConsoleOffer>][])
     it(name, () => expect(read(target, protocols)).to.deep.include(expected))
 

@@ -36,6 +36,6 @@ describe('the origin check of consoles', () => {
     ['http://berth.example', undefined, 'http', false],
     ['http://null', 'null', 'http', true],
   ] as const)
-    it(`${expected ? 'accepts' : 'rejects'} Origin ${origin ?? '(none)'} for ${scheme} and Host ${host ?? '(none)'}`, () =>
+    it(`${expected ? 'accepts' : 'rejects'} Origin ${origin ?? 'none'} for ${scheme} and Host ${host ?? 'none'}`, () =>
       expect(mayOpen({ origin, host, scheme }, allowed)).to.equal(expected))
 })

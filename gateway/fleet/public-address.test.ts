@@ -7,7 +7,7 @@ describe('the derivation of a host’s public address', () => {
   for (const [name, given, host, source] of [
     ['nothing if the agent is only reachable at loopback', {}, '', 'none'],
     ['the configured address', { set: 'node1.example.com', ipv4: '203.0.113.7' }, 'node1.example.com', 'set'],
-    ['a public IPv4 address before an IPv6 address', { ipv4: '203.0.113.7', ipv6: '2001:db8::7' }, '203.0.113.7', 'guess'],
+    ['public IPv4 addresses before IPv6 ones', { ipv4: '203.0.113.7', ipv6: '2001:db8::7' }, '203.0.113.7', 'guess'],
     ['a public IPv6 before a private IPv4 address', { ipv4: '10.0.0.7', ipv6: '2001:db8::7' }, '2001:db8::7', 'guess'],
     ['the address of the agent', { agentAddress: '198.51.100.9:7443' }, '198.51.100.9', 'guess'],
     ['the name of the agent', { agentAddress: 'Node2.example.com:7443' }, 'node2.example.com', 'guess'],

@@ -16,8 +16,14 @@ describe('the error for a missing field', () => {
     ['says "must not be empty" for empty text', 'size_mb', { size_mb: '' }, '', true],
     ['says "must not be empty" for null', 'size_mb', { size_mb: null }, '', true],
     ['says "must not be empty" for an empty query parameter', 'template_id', {}, 'template_id=', true],
-    ['says "must not be empty" for an empty field in a list', 'containers[1].name', { containers: [{}, { name: '' }] }, '', true],
-    ['says "is required" if only another entry of the list has the field', 'containers[0].name', { containers: [{}, { name: '' }] }, '', false],
+    ['says "must not be empty" for a list’s field', 'containers[1].name', { containers: [{}, { name: '' }] }, '', true],
+    [
+      'says "is required" if only another entry of the list has the field',
+      'containers[0].name',
+      { containers: [{}, { name: '' }] },
+      '',
+      false,
+    ],
     ['says "must not be empty" for null in a nested field', 'schedule.time', { schedule: { time: null } }, '', true],
     ['says "is required" for a property of the object’s prototype', 'constructor', {}, '', false],
   ] as const)

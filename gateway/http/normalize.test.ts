@@ -192,7 +192,7 @@ describe('the normalization of request values', () => {
     expect(normalize({ a: '3', b: ' x ' })).to.deep.equal({ a: 3, b: 'x' })
   })
 
-  it('never converts {} to an empty list of objects in a change', () => expect(read(objects, {}, false)).to.deep.equal({}))
+  it('never converts {} to an empty list in a change', () => expect(read(objects, {}, false)).to.deep.equal({}))
 
   describe('for fields that restrict access', () => {
     const list = Type.Array(Type.String(), restricts)

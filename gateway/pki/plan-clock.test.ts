@@ -33,8 +33,16 @@ describe('the check of the gateway’s clock', () => {
       { lastIssuedMs: nowMs + 25 * dayMs },
       'the last certificate was issued 25 days in the future',
     ],
-    ['trusts the clock despite a certificate from the future if the store’s clock agrees', { lastIssuedMs: nowMs + 25 * dayMs, storeMs: nowMs }, ''],
-    ['trusts the clock despite a certificate from the future if the host’s clock agrees', { lastIssuedMs: nowMs + 25 * dayMs, peerMs: nowMs }, ''],
+    [
+      'trusts the clock despite a certificate from the future if the store’s clock agrees',
+      { lastIssuedMs: nowMs + 25 * dayMs, storeMs: nowMs },
+      '',
+    ],
+    [
+      'trusts the clock despite a certificate from the future if the host’s clock agrees',
+      { lastIssuedMs: nowMs + 25 * dayMs, peerMs: nowMs },
+      '',
+    ],
   ] as const satisfies readonly (readonly [string, Partial<ClockWitnesses>, string])[])
     it(name, () => expect(doubtClock({ nowMs, jumpMs: 0, ...more })).to.equal(doubt))
 })

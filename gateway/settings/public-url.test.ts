@@ -39,10 +39,20 @@ describe('the public URL of the panel', () => {
       'https://a.example',
       'set',
     ],
-    ['derived from the name in the certificate', { set: '', tls: { target: 'b.example', port: 443 } }, 'https://b.example', 'tls'],
-    ['derived from the certificate with a port other than 443', { set: '', tls: { target: '203.0.113.7', port: 8443 } }, 'https://203.0.113.7:8443', 'tls'],
-    ['derived from an IPv6 address in the certificate', { set: '', tls: { target: '2001:db8::7', port: 443 } }, 'https://[2001:db8::7]', 'tls'],
-    ['empty if the certificate is for a loopback address', { set: '', tls: { target: '127.0.0.1', port: 443 } }, '', 'none'],
+    ['the name in the certificate', { set: '', tls: { target: 'b.example', port: 443 } }, 'https://b.example', 'tls'],
+    [
+      'derived from the certificate with a port other than 443',
+      { set: '', tls: { target: '203.0.113.7', port: 8443 } },
+      'https://203.0.113.7:8443',
+      'tls',
+    ],
+    [
+      'derived from an IPv6 address in the certificate',
+      { set: '', tls: { target: '2001:db8::7', port: 443 } },
+      'https://[2001:db8::7]',
+      'tls',
+    ],
+    ['empty if the certificate is for loopback', { set: '', tls: { target: '127.0.0.1', port: 443 } }, '', 'none'],
     ['empty if the certificate has no name', { set: '', tls: { target: '', port: 443 } }, '', 'none'],
   ] as const)
     it(`is ${name}`, () => expect(planPublicBase(facts)).to.deep.equal({ url, source }))

@@ -25,7 +25,7 @@ describe('the limit of sub-users', () => {
   for (const [what, all, by, code] of [
     ['a bound caller below its limit', accounts(limit.bound - 1, ofCustomer), boundTo('key:3'), ''],
     ['a bound caller at its limit', accounts(limit.bound, ofCustomer), boundTo('key:3'), full],
-    ['a bound caller while another bound caller has reached its limit', accounts(limit.bound, ofCustomer), boundTo('key:4'), ''],
+    ['a bound caller while another one is at its limit', accounts(limit.bound, ofCustomer), boundTo('key:4'), ''],
     ['a bound caller whose billing key has many sub-users', accounts(5000, { root: 'key:2' }), boundTo('key:3'), ''],
     ['a billing key with 5000 sub-users', accounts(5000, { root: 'key:2' }), billing, ''],
     ['a billing key that has reached its limit', accounts(limit.others, { root: 'key:2' }), billing, full],

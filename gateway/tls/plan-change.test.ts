@@ -54,18 +54,48 @@ describe('a change of TLS', () => {
   for (const [what, wanted, old, expected, nowMs] of [
     ['without fields does nothing while TLS is off', {}, untouched, [false, 'disabled', 'host.example', 'none']],
     ['that turns TLS on without a mode is rejected', { enabled: true }, untouched, ['invalid_field', 'mode']],
-    ['of the mode turns TLS on', { mode: 'self_signed' }, untouched, [true, 'self_signed', 'host.example', 'self_signed']],
-    ['of the mode can leave TLS off', { mode: 'letsencrypt', enabled: false }, own, [false, 'letsencrypt', 'a.example', 'none']],
+    ['to a mode enables TLS', { mode: 'self_signed' }, untouched, [true, 'self_signed', 'host.example', 'self_signed']],
+    [
+      'of the mode can leave TLS off',
+      { mode: 'letsencrypt', enabled: false },
+      own,
+      [false, 'letsencrypt', 'a.example', 'none'],
+    ],
     ['that turns TLS off keeps the mode', { enabled: false }, own, [false, 'self_signed', 'a.example', 'none']],
     ['to the mode disabled turns TLS off', { mode: 'disabled' }, own, [false, 'disabled', 'a.example', 'none']],
-    ['to the present mode uses the stored certificate', { mode: 'self_signed' }, own, [true, 'self_signed', 'a.example', 'stored']],
-    ['without fields creates a certificate if the renewal is due', {}, own, [true, 'self_signed', 'a.example', 'self_signed'], 40],
-    ['to an empty target removes the target while TLS is off', { enabled: false, target: '' }, own, [false, 'self_signed', '', 'none']],
-    ['to an empty target keeps the target while TLS is on', { target: '' }, own, [true, 'self_signed', 'a.example', 'stored']],
-    ['of the target creates a new certificate', { target: 'b.example' }, own, [true, 'self_signed', 'b.example', 'self_signed']],
-    ['with an uploaded certificate uses that certificate', { mode: 'uploaded', ...pair }, own, [true, 'uploaded', 'a.example', 'upload']],
-    ['with a certificate but no key is rejected', { mode: 'uploaded', certPem: 'x' }, own, ['missing_field', 'key_pem']],
-    ['to the mode uploaded without a certificate is rejected', { mode: 'uploaded' }, own, ['missing_field', 'cert_pem']],
+    ['to the present mode changes nothing', { mode: 'self_signed' }, own, [true, 'self_signed', 'a.example', 'stored']],
+    ['without fields renews a certificate that is due', {}, own, [true, 'self_signed', 'a.example', 'self_signed'], 40],
+    [
+      'to an empty target removes the target while TLS is off',
+      { enabled: false, target: '' },
+      own,
+      [false, 'self_signed', '', 'none'],
+    ],
+    [
+      'to an empty target is ignored while TLS is on',
+      { target: '' },
+      own,
+      [true, 'self_signed', 'a.example', 'stored'],
+    ],
+    [
+      'of the target creates a new certificate',
+      { target: 'b.example' },
+      own,
+      [true, 'self_signed', 'b.example', 'self_signed'],
+    ],
+    [
+      'to an upload uses the certificate',
+      { mode: 'uploaded', ...pair },
+      own,
+      [true, 'uploaded', 'a.example', 'upload'],
+    ],
+    [
+      'with a certificate and no key is rejected',
+      { mode: 'uploaded', certPem: 'x' },
+      own,
+      ['missing_field', 'key_pem'],
+    ],
+    ['to mode uploaded without a certificate is rejected', { mode: 'uploaded' }, own, ['missing_field', 'cert_pem']],
     [
       'to the mode uploaded uses an earlier upload',
       { mode: 'uploaded' },
@@ -78,7 +108,12 @@ describe('a change of TLS', () => {
       own,
       [true, 'self_signed', 'a.example', 'stored'],
     ],
-    ['to the mode letsencrypt requests a certificate', { mode: 'letsencrypt' }, own, [true, 'letsencrypt', 'a.example', 'letsencrypt']],
+    [
+      'to the mode letsencrypt requests a certificate',
+      { mode: 'letsencrypt' },
+      own,
+      [true, 'letsencrypt', 'a.example', 'letsencrypt'],
+    ],
   ] as [string, Partial<WantedTls>, TlsSettings, unknown[], number?][])
     it(what, () => expect(plan(wanted, old, nowMs)).to.deep.equal(expected))
 })

@@ -17,7 +17,7 @@ describe('the check of the address that customers see', () => {
     ['accepts a name that resolves to the host', { ...named, resolved: ['203.0.113.7'] }, 'ok', ''],
     ['fails without an address', { host: '' }, 'failed', 'public_address_missing'],
     ['fails for a name that does not resolve', named, 'failed', 'public_address_unresolved'],
-    ['fails for a name that resolves to loopback', { ...named, resolved: ['127.0.0.1'] }, 'failed', 'public_address_loopback'],
+    ['fails for a name of 127.0.0.1', { ...named, resolved: ['127.0.0.1'] }, 'failed', 'public_address_loopback'],
     ['fails for a loopback address', { host: '127.0.0.1' }, 'failed', 'public_address_loopback'],
     ['fails for the address of another host', { host: '203.0.113.8' }, 'failed', 'public_address_elsewhere'],
     ['fails for an address that belongs to no host', { host: '203.0.113.99' }, 'failed', 'public_address_elsewhere'],

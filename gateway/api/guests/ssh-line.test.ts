@@ -31,7 +31,7 @@ describe('the SSH command of a guest', () => {
       'node1',
       'ssh -p 20022 root@203.0.113.8',
     ],
-    ['nothing if the mapping is at a loopback address', { ...mapped, portMappings: [mapping({ hostIp: '127.0.0.1' })] }, 'node1', ''],
+    ['nothing for a mapping at loopback', { ...mapped, portMappings: [mapping({ hostIp: '127.0.0.1' })] }, 'node1', ''],
     [
       'no host address of mappings of other ports',
       {
@@ -42,7 +42,12 @@ describe('the SSH command of a guest', () => {
       'ssh -p 20022 root@node1',
     ],
     ['nothing without a mapping and a public address', bare, 'node1', ''],
-    ['its own IPv6 address if it has no other', { ...bare, ipv6Addresses: ['2001:db8::9'] }, 'node1', 'ssh root@2001:db8::9'],
+    [
+      'its IPv6 address if it has no other',
+      { ...bare, ipv6Addresses: ['2001:db8::9'] },
+      'node1',
+      'ssh root@2001:db8::9',
+    ],
     ['nothing if the reported address is invalid', { ...bare, publicIpv4s: ['$(reboot)'] }, 'node1', ''],
   ] as const)
     it(`uses ${name}`, () => expect(sshCommand(planSshPlace({ ...guest } as never, hostAddress))).to.equal(command))

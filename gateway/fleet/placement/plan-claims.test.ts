@@ -15,7 +15,7 @@ describe('the registration of reported guests', () => {
     ['does nothing without guests', [], [], [], []],
     ['registers unknown guests', [claim('u1', 1), claim('u2', 2)], [], ['u1', 'u2'], []],
     ['does not change known guests', [claim('u1', 1)], [{ ...claim('u1', 1), hostId: 'a' }], [], []],
-    ['rejects a guest that belongs to another host', [claim('u1', 1)], [{ ...claim('u1', 1), hostId: 'b' }], [], ['u1']],
+    ['rejects a guest of another host', [claim('u1', 1)], [{ ...claim('u1', 1), hostId: 'b' }], [], ['u1']],
     [
       'rejects a name in use, ignoring case',
       [claim('u1', 1, 'WEB')],
@@ -24,8 +24,8 @@ describe('the registration of reported guests', () => {
       ['u1'],
     ],
     ['rejects an id in use', [claim('u1', 2)], [{ ...claim('u2', 2), hostId: 'b' }], [], ['u1']],
-    ['rejects the second guest with the same name on a host', [claim('u1', 1, 'web'), claim('u2', 2, 'Web')], [], ['u1'], ['u2']],
-    ['rejects the second guest with the same id on a host', [claim('u1', 1), claim('u2', 1)], [], ['u1'], ['u2']],
+    ['rejects a name that a host reports twice', [claim('u1', 1, 'web'), claim('u2', 2, 'Web')], [], ['u1'], ['u2']],
+    ['rejects an id that a host reports twice', [claim('u1', 1), claim('u2', 1)], [], ['u1'], ['u2']],
   ] as const)
     it(name, () => {
       const plan = planClaims('a', claims, held(reserved))

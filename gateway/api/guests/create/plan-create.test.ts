@@ -201,7 +201,7 @@ describe('the plan of a new container', () => {
       'invalid_field',
       'nat_port_mappings',
     ],
-    ['the same address twice', { public_ipv4s: ['192.0.2.1', '192.0.2.2', '192.0.2.1'] }, 'invalid_field', 'public_ipv4s.2'],
+    ['one address twice', { public_ipv4s: ['192.0.2.1', '192.0.2.2', '192.0.2.1'] }, 'invalid_field', 'public_ipv4s.2'],
     [
       'the same IPv6 address twice in different spellings',
       { ipv6_addresses: ['2001:db8::1', '2001:DB8:0::1'] },
@@ -269,13 +269,17 @@ describe('the plan of a new container', () => {
 
   for (const [name, body, counts] of [
     ['no addresses by default', {}, [0, 0]],
-    ['one IPv4 and one IPv6 address if only assign_ipv4 and assign_ipv6 are set', { assign_ipv4: true, assign_ipv6: true }, [1, 1]],
+    ['one address each for assign_ipv4 and assign_ipv6', { assign_ipv4: true, assign_ipv6: true }, [1, 1]],
     ['one address if assign_ipv4 is set and ipv4_count is 0', { assign_ipv4: true, ipv4_count: 0 }, [1, 0]],
     ['as many addresses as ipv6_count says if assign_ipv6 is set', { assign_ipv6: true, ipv6_count: 3 }, [0, 3]],
     ['as many addresses as ipv4_count says without assign_ipv4', { ipv4_count: 2 }, [2, 0]],
-    ['no addresses if assign_ipv4 and assign_ipv6 are off, despite counts', { assign_ipv4: false, ipv4_count: 2, assign_ipv6: false, ipv6_count: 1 }, [0, 0]],
-    ['no addresses in addition to a list if assign_ipv4 is set', { assign_ipv4: true, public_ipv4s: ['192.0.2.9'] }, [0, 0]],
-    ['as many addresses as ipv4_count says in addition to a list', { ipv4_count: 1, public_ipv4s: ['192.0.2.9'] }, [1, 0]],
+    [
+      'no addresses if assign_ipv4 and assign_ipv6 are off, despite counts',
+      { assign_ipv4: false, ipv4_count: 2, assign_ipv6: false, ipv6_count: 1 },
+      [0, 0],
+    ],
+    ['no addresses beyond a list if assign_ipv4 is set', { assign_ipv4: true, public_ipv4s: ['192.0.2.9'] }, [0, 0]],
+    ['as many addresses as ipv4_count says beyond a list', { ipv4_count: 1, public_ipv4s: ['192.0.2.9'] }, [1, 0]],
   ] as [string, Partial<CreateBody>, number[]][])
     it(`requests ${name}`, () => {
       const { spec } = plan(body)
@@ -284,12 +288,12 @@ describe('the plan of a new container', () => {
     })
 
   for (const [name, body, rates] of [
-    ['no rate limits by default', {}, [0, 0, 0, 0]],
-    ['rate limits for single directions', { network_down_mbps: 100, io_write_mbps: 5 }, [100, 0, 0, 5]],
-    ['the legacy rate limits for both directions', { network_bw_mbps: 50, io_speed_mbps: 7 }, [50, 50, 7, 7]],
-    ['the rate limit of a direction instead of the legacy limit', { network_bw_mbps: 50, network_up_mbps: 7 }, [50, 7, 0, 0]],
-    ['the legacy rate limit instead of a limit of 0 for a direction', { network_bw_mbps: 50, network_up_mbps: 0 }, [50, 50, 0, 0]],
-    ['the rate limits of directions if the legacy limit is 0', { io_speed_mbps: 0, io_read_mbps: 3, io_write_mbps: 0 }, [0, 0, 3, 0]],
+    ['unlimited rates by default', {}, [0, 0, 0, 0]],
+    ['rates for single directions', { network_down_mbps: 100, io_write_mbps: 5 }, [100, 0, 0, 5]],
+    ['the legacy rates for both directions', { network_bw_mbps: 50, io_speed_mbps: 7 }, [50, 50, 7, 7]],
+    ['the rate of a direction instead of the legacy rate', { network_bw_mbps: 50, network_up_mbps: 7 }, [50, 7, 0, 0]],
+    ['the legacy rate instead of 0 for a direction', { network_bw_mbps: 50, network_up_mbps: 0 }, [50, 50, 0, 0]],
+    ['rates of directions if legacy ones are 0', { io_speed_mbps: 0, io_read_mbps: 3, io_write_mbps: 0 }, [0, 0, 3, 0]],
   ] as [string, Partial<CreateBody>, number[]][])
     it(`uses ${name}`, () => {
       const { networkDownMbps, networkUpMbps, ioReadMbps, ioWriteMbps } = plan(body).spec.limits!
