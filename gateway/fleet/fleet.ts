@@ -252,7 +252,7 @@ export class GatewayFleet implements Fleet {
     return this.view.findState(hostId)?.online ?? false
   }
 
-  /** Waits until all hosts are known. Before that, guests of unknown hosts seem to be missing. */
+  /** Does nothing until all hosts are known. Before that, guests of unknown hosts seem to be missing. */
   async #sweepReservations(): Promise<void> {
     if (this.#watched.isComplete) await this.#owners.sweep(this.options.config.agents.call_timeout_ms)
   }

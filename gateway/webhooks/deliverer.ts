@@ -122,7 +122,7 @@ export class Deliverer {
     for (const { number } of waiting) this.#number = Math.max(this.#number, number)
     this.#outboxes.set(id, outbox)
     outbox.add(waiting)
-    // The state is searched again, so that the first webhook receives all later changes.
+    // The next round stores the present revisions. Webhooks receive all later changes.
     for (const host of this.parts.view.hosts()) this.#behind.add(host.id)
   }
 
