@@ -29,7 +29,7 @@ export const GatewayConfigSchema = Type.Object(
       (['trace', 'debug', 'info', 'warn', 'error'] as const).map((level) => Type.Literal(level)),
       { default: 'info' },
     ),
-    /** IANA name of the time zone for times in the API. Empty: the time zone of this host. */
+    /** IANA name of the time zone for times in the API. Empty: the time zone of the gateway's server. */
     time_zone: Type.String({ default: '' }),
     redis: Type.Object(
       {
@@ -109,7 +109,7 @@ export const GatewayConfigSchema = Type.Object(
       {
         /** Permits http in addition to https. */
         allow_http: Type.Boolean({ default: false }),
-        /** Addresses and CIDRs that are permitted although they are private, special or those of this host. */
+        /** Addresses and CIDRs that are permitted although they are private, special or those of the gateway's server. */
         allowed_targets: Type.Array(Type.String({ maxLength: 64 }), { default: [], maxItems: 256 }),
       },
       object,

@@ -19,7 +19,7 @@ describe('the reader of cookies', () => {
       expect(readCookie(cookie === undefined ? {} : { cookie }, 'berth', secure)).to.equal(value)
     })
 
-  it('finds cookies that are created only for this host and this site', () => {
+  it('finds cookies that are created only for this server and this site', () => {
     expect(cookieHeader('berth', 'x', { secure: true, seconds: 5 })).to.equal(
       '__Host-berth=x; Path=/; HttpOnly; SameSite=Strict; Secure; Max-Age=5',
     )

@@ -2,7 +2,7 @@ import type { IncomingHttpHeaders } from 'node:http'
 import { BerthError } from '../../shared/errors.js'
 
 /**
- * True if, according to the browser, a page of this server sent the request: `Origin` names this host (with https under
+ * True if, according to the browser, a page of this server sent the request: `Origin` names this server (with https under
  * TLS), and `Sec-Fetch-Site` is `same-origin`. `undefined`: both headers are missing, as in requests of programs.
  * Source: https://www.w3.org/TR/fetch-metadata/
  */

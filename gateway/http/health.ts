@@ -19,7 +19,7 @@ export interface HealthDeps {
 }
 
 /**
- * Permitted readers of `/metrics`. `loopback`: requests from this host that no proxy forwarded. `key`: API keys with
+ * Permitted readers of `/metrics`. `loopback`: requests from the gateway's own server that no proxy forwarded. `key`: API keys with
  * the scope `metrics:read`.
  */
 export type MetricsReaders = 'loopback_or_key' | 'loopback' | 'key'
@@ -65,7 +65,7 @@ function text(status: number, body: string): Reply {
 }
 
 /**
- * Permits reads without a key from this host. A request that a local proxy forwarded does not count as local.
+ * Permits reads without a key from the gateway's own server. A request that a local proxy forwarded does not count as local.
  * @throws {BerthError} if the caller may not read metrics
  */
 async function allowMetrics({ access, metricsFor }: HealthDeps, ctx: ExchangeContext): Promise<void> {

@@ -56,7 +56,7 @@ export class AccessPolicies {
     return this.#document.current
   }
 
-  /** Judges a request. Until the store has been reached, only requests from this host are permitted. */
+  /** Judges a request. Until the store has been reached, only requests from the gateway's own server are permitted. */
   judge(origin: Origin): Judgement {
     const secure = isSecure(origin, this.#rules.trusted)
     if (this.#document.value !== undefined) return { ...judge(this.#rules, origin), secure }
@@ -119,8 +119,8 @@ function compile(policy: AccessPolicy, configured: readonly string[]): Rules {
 }
 
 /**
- * Judges an address. Programs on this host are always permitted, so that nobody is locked out for good. Requests that
- * an untrusted proxy on this host forwards are rejected, because their clients are unknown.
+ * Judges an address. Programs on the gateway's server are always permitted, so that nobody is locked out for good. Requests that
+ * an untrusted proxy on that server forwards are rejected, because their clients are unknown.
  */
 function judge({ enabled, allowed, trusted }: Rules, origin: Origin): Omit<Judgement, 'secure'> {
   const { peer, headers } = origin

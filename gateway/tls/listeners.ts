@@ -44,7 +44,7 @@ export class Listeners {
     return this.converge()
   }
 
-  /** Address at which clients on this host reach TLS. `undefined`: there is no listener for TLS. */
+  /** Address at which clients on the gateway's server reach TLS. `undefined`: there is no listener for TLS. */
   get tlsAddress(): ListenAddress | undefined {
     return this.#tls?.reachedAt
   }

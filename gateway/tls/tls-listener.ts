@@ -62,7 +62,7 @@ export class TlsListener {
     this.#chainPem = material.chainPem
   }
 
-  /** Address at which clients on this host reach the listener. */
+  /** Address at which clients on the gateway's server reach the listener. */
   get reachedAt(): ListenAddress {
     const { address, port } = this.#server.address() as AddressInfo
     const loopbacks: Record<string, string> = { '::': '::1', '0.0.0.0': '127.0.0.1' }

@@ -103,7 +103,7 @@ export class Tls {
     await this.#listeners.close()
   }
 
-  /** Address at which clients on this host reach TLS. `undefined`: there is no listener for TLS. */
+  /** Address at which clients on the gateway's server reach TLS. `undefined`: there is no listener for TLS. */
   get address(): ListenAddress | undefined {
     return this.#listeners.tlsAddress
   }
