@@ -1,7 +1,8 @@
 // Builds the Debian packages: scripts/package [--output DIR] [--arch LIST]
 import { Command } from 'commander'
 import { execFileSync } from 'node:child_process'
-import { cpSync, mkdirSync, readdirSync, readFileSync, rmSync } from 'node:fs'
+import { createHash } from 'node:crypto'
+import { cpSync, existsSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync, statSync } from 'node:fs'
 import { join, resolve } from 'node:path'
 import type { Architecture } from './addons.js'
 import { unpackPackage, type PublishedPackage } from './fetch.js'
@@ -53,11 +54,40 @@ function buildFor(architecture: Architecture, version: string, epoch: number): v
   unpackPackage({ ...node[architecture], version: node.version }, nodeDirectory)
   const options: StageOptions = { architecture, nodeDirectory, cache, version, epoch }
   const runtimeVersion = `${node.version}-${node.revision}`
-  build('runtime', stageRuntime, { ...options, version: runtimeVersion, epoch: node.epoch })
-  build('berth', stageBerth, options)
+  buildRuntime({ ...options, version: runtimeVersion, epoch: node.epoch })
+  build('berth', stageBerth, options, output)
 }
 
-function build(name: string, stage: (directory: string, options: StageOptions) => void, options: StageOptions): void {
+/** The package is large and rarely changes: one with the same sources is taken from the cache. */
+function buildRuntime(options: StageOptions): void {
+  const kept = join(cache, `runtime-${digestOf('packaging/runtime')}-${options.architecture}`)
+  if (!existsSync(kept)) {
+    const fresh = `${kept}.new`
+    rmSync(fresh, { recursive: true, force: true })
+    mkdirSync(fresh)
+    build('runtime', stageRuntime, options, fresh)
+    renameSync(fresh, kept)
+  }
+  copyPackages(kept, output)
+}
+
+/** Digest of the names and contents of the files in a directory. */
+function digestOf(directory: string): string {
+  const hash = createHash('sha256')
+  for (const entry of readdirSync(directory, { recursive: true, encoding: 'utf8' }).sort()) {
+    const path = join(directory, entry)
+    hash.update(`${entry}\0`)
+    if (statSync(path).isFile()) hash.update(readFileSync(path))
+  }
+  return hash.digest('hex').slice(0, 16)
+}
+
+function build(
+  name: string,
+  stage: (directory: string, options: StageOptions) => void,
+  options: StageOptions,
+  target: string,
+): void {
   const parent = resolve(cache, 'source', options.architecture, name)
   rmSync(parent, { recursive: true, force: true }) // packages of earlier versions must not be published with these
   stage(join(parent, 'source'), options)
@@ -65,9 +95,13 @@ function build(name: string, stage: (directory: string, options: StageOptions) =
   const args = [kind, '--no-sign', '--no-check-builddeps', `--host-arch=${options.architecture}`]
   const env = { ...process.env, SOURCE_DATE_EPOCH: String(options.epoch), DEB_BUILD_OPTIONS: 'nodoc noautodbgsym' }
   execFileSync('dpkg-buildpackage', args, { cwd: join(parent, 'source'), env, stdio: ['ignore', 'ignore', 'inherit'] })
-  for (const file of readdirSync(parent).filter((entry) => entry.endsWith('.deb'))) {
-    cpSync(join(parent, file), join(output, file), { preserveTimestamps: true })
-    console.log(join(output, file))
+  copyPackages(parent, target)
+}
+
+function copyPackages(source: string, target: string): void {
+  for (const file of readdirSync(source).filter((entry) => entry.endsWith('.deb'))) {
+    cpSync(join(source, file), join(target, file), { preserveTimestamps: true })
+    if (target === output) console.log(join(target, file))
   }
 }
 
