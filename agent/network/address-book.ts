@@ -23,18 +23,18 @@ import type { Ipv6Prefix } from './addresses/pool.js'
 import { AddressPools } from './addresses/pools.js'
 import { readMappedAddresses, readPool, readPrefixes } from './addresses/address-tables.js'
 
-/** Interval in ms at which a host whose guests have no addresses is searched for leftovers of an earlier agent. */
+/** Interval in ms at which the agent searches a host without guests' addresses for leftovers of an earlier agent. */
 const emptyMs = 20_000
 
 export interface AddressBookOptions {
   readonly db: Database
   readonly config: AgentConfig['network']
   readonly log: Logger
-  /** Sets a running guest's IPv6 addresses inside it and removes the `gone` ones. Does nothing for a stopped guest. */
+  /** Sets a running guest's IPv6 addresses inside it and removes those in `gone`. Does nothing for a stopped guest. */
   readonly assignInside: (guest: GuestNetwork, gone: readonly string[]) => Promise<void>
 }
 
-/** Puts guests' public IPv4 and IPv6 addresses on the host: see contract.ts. Calls run one after another. */
+/** Puts guests' public IPv4 and IPv6 addresses on the host (see `AddressBook`). Calls run one after another. */
 export class HostAddressBook implements AddressBook {
   readonly #ip = new Ip()
   readonly #ipv4: HostIpv4
@@ -42,7 +42,7 @@ export class HostAddressBook implements AddressBook {
   readonly #contested: ContestedAddresses
   readonly #pools: AddressPools
   readonly #known = new KnownGuests()
-  /** Used only while no guest has an address. */
+  /** Decides when to search for leftovers while no guest has an address. */
   readonly #drift = new Drift(emptyMs)
   readonly #mutex = new Mutex()
 
@@ -87,12 +87,12 @@ export class HostAddressBook implements AddressBook {
     )
   }
 
-  /** Converges both families, even if one of them fails. @throws the first failure */
+  /** Converges IPv4 and IPv6, each even if the other one fails. @throws the first failure */
   async #ensureBoth(guests: readonly GuestNetwork[]): Promise<string[]> {
     const places = this.#placesOf(guests)
     const results = await Promise.allSettled([
       this.#ipv4.ensure(places),
-      // A kernel without IPv6 has nothing to converge.
+      // Without IPv6 in the kernel there is nothing to converge.
       findIpv6Addresses() ? this.#ipv6.ensure(this.#routesOf(guests)) : [],
     ])
     this.#contested.keep(places)
@@ -138,7 +138,7 @@ export class HostAddressBook implements AddressBook {
     )
   }
 
-  /** A guest's own configuration may refuse the address. It stays assigned, so the refusal is only logged. */
+  /** Sets addresses inside the guest. A failure is only logged, because the guest's next start sets the addresses. */
   async #assignInside(guest: GuestNetwork, gone: readonly string[]): Promise<void> {
     try {
       await this.options.assignInside(guest, gone)
@@ -153,7 +153,7 @@ export class HostAddressBook implements AddressBook {
     await this.#ipv4.remove(guest.publicIpv4s)
   }
 
-  /** @returns the guest with only the addresses that it no longer has */
+  /** @returns a copy of the guest that contains only the addresses that the guest has lost */
   #findLost(guest: GuestNetwork): GuestNetwork {
     const before = this.#known.find(guest.uuid)
     const without = (had: readonly string[] = [], has: readonly string[]): string[] =>
@@ -165,7 +165,7 @@ export class HostAddressBook implements AddressBook {
     }
   }
 
-  /** Addresses that are no longer in the pool are left out. */
+  /** Finds the interface of each public address in the pool. Leaves out addresses that are no longer in the pool. */
   #placesOf(guests: readonly GuestNetwork[]): PlacedIpv4[] {
     const wanted = guests.flatMap(({ publicIpv4s }) => publicIpv4s)
     if (wanted.length === 0) return []
@@ -178,7 +178,7 @@ export class HostAddressBook implements AddressBook {
 
   #routesOf(guests: readonly GuestNetwork[]): GuestIpv6[] {
     if (guests.every(({ ipv6Addresses }) => ipv6Addresses.length === 0)) return []
-    if (!findIpv6Addresses()) return [] // IPv6 was switched off since: guests start without these addresses
+    if (!findIpv6Addresses()) return [] // IPv6 was switched off: guests start without IPv6 addresses
     const { sources } = this.readIpv6()
     return guests.flatMap(({ mac, ipv6Addresses }) =>
       ipv6Addresses.map((address) => {
@@ -198,7 +198,7 @@ function ipv6PlaceOf({ bridge, table, interface_prefix: prefix }: AgentConfig['n
   return { bridge, mark: markOf(table), isGuestDevice: (name) => pairs.test(name) || ifbs.test(name) }
 }
 
-/** Removes from the host all addresses marked by an agent with this table; needs no journal. For `down --purge`. */
+/** Removes all addresses that bear this agent's mark from the host, without the journal. For `down --purge`. */
 export async function removeHostAddresses(config: AgentConfig['network'], log: Logger): Promise<void> {
   const ip = new Ip()
   const mark = markOf(config.table)

@@ -3,31 +3,31 @@ import type { Ipv6Prefix } from './addresses/pool.js'
 import type { AddressOrder } from './addresses/pools.js'
 import type { Firewall } from '../../shared/firewall-rules.js'
 
-/** A guest's network as decided and stored in the journal. */
+/** A guest's network settings as stored in the journal. */
 export interface GuestNetwork {
   readonly uuid: string
   readonly device: string
   readonly mac: string
   readonly ipv4: string
   readonly portMappings: readonly NatMapping[]
-  /** Public addresses, mapped one-to-one. The guest's own traffic leaves from the first. */
+  /** Public addresses, mapped one-to-one. Traffic that the guest opens leaves from the first one. */
   readonly publicIpv4s: readonly string[]
-  /** Canonical (RFC 5952). */
+  /** IPv6 addresses in canonical form (RFC 5952). */
   readonly ipv6Addresses: readonly string[]
   readonly firewall?: Firewall
   /** True if the guest may connect to port 25 of others. */
   readonly sendsMail?: boolean
-  /** Everything that the guest sends is dropped, from its first packet on. */
+  /** True if all packets of the guest are dropped, from its first packet on. */
   readonly cut?: boolean
 }
 
-/** A mapped port or range; the guest's range is as long as the host's. */
+/** A mapped port or range of ports. The guest's range has as many ports as the host's. */
 export interface NatMapping {
   readonly protocol: 'tcp' | 'udp'
   /** Host address that the mapping answers on; empty: every local address. */
   readonly hostIp: string
   readonly hostPort: number
-  /** Last port of the range; `hostPort` for a single one. */
+  /** Last port of the range. For a single port it equals `hostPort`. */
   readonly hostPortEnd: number
   readonly containerPort: number
 }
@@ -43,51 +43,51 @@ export interface GuestRates {
   readonly device: string
   readonly downMbps: number
   readonly upMbps: number
-  /** All traffic is blocked, in both directions. */
+  /** True if all traffic is blocked, in both directions. */
   readonly cut?: boolean
 }
 
 /** The desired state of the host's network for a guest. */
 export interface WantedNetwork extends GuestNetwork, GuestRates {}
 
-/** Parts of a guest's network. `rates` belong to its interface: nothing happens while the interface is missing. */
+/** Parts of a guest's network. `rates` need its interface: they are skipped while the interface is missing. */
 export type NetworkPart = 'rules' | 'addresses' | 'rates'
 
 /**
- * The host's network for guests. Callers pass the desired state, and the network orders the steps: rules are in place
- * before anything that lets packets flow, and removed after it. Every call is idempotent; `parts` defaults to all.
+ * The host's network for guests. Callers pass the desired state, and the network orders the steps: rules are added
+ * before anything that delivers packets, and removed after it. Every call is idempotent. `parts` defaults to all parts.
  */
 export interface Network {
   /**
-   * Chooses addresses from the pools inside the journal's transaction: all that were requested, or none. The caller
-   * stores them.
+   * Chooses addresses from the pools inside the journal's transaction: as many as requested, otherwise it throws. The
+   * caller stores them.
    * @throws {BerthError} `resource_exhausted`, `address_in_use`, `invalid_field`, `unsupported`
    */
   choose(order: AddressOrder): Pick<GuestNetwork, 'publicIpv4s' | 'ipv6Addresses'>
-  /** Converges one guest and removes what the guest no longer has. @param parts the parts that changed */
+  /** Converges one guest and removes its former addresses and mappings. @param parts the parts that changed */
   attach(guest: WantedNetwork, parts?: readonly NetworkPart[]): Promise<void>
   detach(guest: GuestNetwork): Promise<void>
   /**
-   * Converges the bridge and all guests, and removes everything that belongs to no guest. Passing the same array again
-   * is cheaper than passing an equal one.
-   * @returns the repairs since an `ensure` last returned
-   * @throws {BerthError} the host's first refusal; if rules fail, the other parts are not tried
+   * Converges the bridge and all guests, and removes everything that belongs to no guest. If a caller passes the same
+   * array as before, unchanged rules are not planned again.
+   * @returns the repairs, including those of earlier calls that failed
+   * @throws {BerthError} the first failure. If rules fail, the other parts are not tried
    */
   ensure(guests: readonly WantedNetwork[], parts?: readonly NetworkPart[]): Promise<string[]>
   /** Byte counters by the guest's uuid: see `Rules`. */
   readCounters(): Promise<ReadonlyMap<string, ByteCounters>>
-  /** Warnings about the host and settings of other programs that harm guests or their addresses. */
+  /** Warnings about settings of the host or of other programs that harm guests or their addresses. */
   readonly warnings: readonly string[]
   /**
-   * Registers a listener, called when something may have changed, so that `ensure` runs early. Either another program
-   * changed the rules, or interfaces were added or removed. For example, a guest rebooted by itself and its new
-   * interface has no rates yet.
+   * Registers a listener that should run `ensure` early. It is called when another program has changed the rules, and
+   * when interfaces were added or removed: for example, a guest rebooted by itself, and its new interface has no rates
+   * yet.
    */
   onDisturbed(listener: (part: 'rules' | 'rates') => void): void
   /**
-   * Plans how guests get IPv6 now, or gives the reason why they cannot.
-   * @param configured the set prefixes; default: the journal's
-   * @param held found prefixes in use (addresses/held-prefixes.ts); default: the journal's
+   * Plans how guests get IPv6 now, or returns the reason why they cannot.
+   * @param configured the set prefixes; default: those in the journal
+   * @param held found prefixes in use (addresses/held-prefixes.ts); default: those in the journal
    */
   readIpv6(configured?: readonly Ipv6Prefix[], held?: readonly Ipv6Prefix[]): Ipv6Plan
   /** Ends processes and background work; the host keeps its configuration. */
@@ -95,8 +95,8 @@ export interface Network {
 }
 
 /**
- * The part of the network that lets packets pass: one bridge, one nft table per family. Each call is one atomic nft
- * transaction and idempotent. Only the cost of `ensure` grows with the number of guests.
+ * The part of the network that decides which packets pass: one bridge, and one nft table per family. Each call is
+ * idempotent and one atomic nft transaction. Only the cost of `ensure` grows with the number of guests.
  */
 export interface Rules {
   /** Converges the bridge, forwarding and the tables with all guests' elements. @returns the repairs */
@@ -111,9 +111,9 @@ export interface Rules {
   readCounters(): Promise<ReadonlyMap<string, ByteCounters>>
   /** Warnings about settings of other programs that harm guests, as of the last `ensure`. */
   readonly warnings: readonly string[]
-  /** Registers a listener, called after another program changed the tables, so that `ensure` runs early. */
+  /** Registers a listener that should run `ensure` early. It is called after another program has changed the tables. */
   onForeignChange(listener: () => void): void
-  /** Removes tables and bridge, and ends the nft and ip processes; for `down --purge`. */
+  /** Removes the tables and the bridge, and ends the nft and ip processes. For `down --purge`. */
   remove(): Promise<void>
   /** Ends the nft and ip processes; the host keeps its rules. */
   close(): Promise<void>
@@ -125,10 +125,10 @@ export interface AddressBook {
   choose(order: AddressOrder): Pick<GuestNetwork, 'publicIpv4s' | 'ipv6Addresses'>
   /** Converges the host's addresses, routes and neighbours for all guests. @returns the repairs */
   ensure(guests: readonly GuestNetwork[]): Promise<string[]>
-  /** Converges one guest, and also its addresses inside while it runs. Removes what it no longer has. Idempotent. */
+  /** Converges one guest, if it runs also inside it. Removes addresses that it no longer has. Idempotent. */
   attach(guest: GuestNetwork): Promise<void>
   detach(guest: GuestNetwork): Promise<void>
-  /** Warnings about interfaces and addresses that pools name and the host lacks. */
+  /** Warnings about interfaces and addresses that pools name but the host does not have. */
   readonly warnings: readonly string[]
   /** See `Network.readIpv6`. Starts no processes. */
   readIpv6(configured?: readonly Ipv6Prefix[], held?: readonly Ipv6Prefix[]): Ipv6Plan
@@ -138,13 +138,13 @@ export interface AddressBook {
 
 /** Limits the rates of guests' interfaces. */
 export interface Shaper {
-  /** Converges the interfaces that exist, and removes rates that belong to no guest. @returns the repairs */
+  /** Converges the rates of existing interfaces, and removes rates that belong to no guest. @returns the repairs */
   ensure(guests: readonly GuestRates[]): Promise<string[]>
-  /** Does nothing while the device is missing because the guest is stopped. */
+  /** Sets one guest's rates. Does nothing if its device does not exist because the guest is stopped. */
   apply(rates: GuestRates): Promise<void>
   remove(device: string): Promise<void>
-  /** Registers a listener, called when interfaces were added or removed. */
+  /** Registers a listener that is called when interfaces were added or removed. */
   onLinks(listener: () => void): void
-  /** Ends the ip and tc processes; rates stay in force. */
+  /** Ends the ip and tc processes. The rates stay in force. */
   close(): Promise<void>
 }

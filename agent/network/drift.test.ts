@@ -2,17 +2,17 @@ import { expect } from 'chai'
 import { Drift } from './drift.js'
 import { KnownGuests } from './known-guests.js'
 
-describe('drift of a part of the host', () => {
+describe('full read of a part of the host', () => {
   const look = (drift: Drift): Promise<void> => drift.look(() => Promise.resolve())
 
-  it('is due before the first check, but not after it', async () => {
+  it('is due at first, but not after a successful read', async () => {
     const drift = new Drift(60_000)
     expect(drift.isDue).to.equal(true)
     await look(drift)
     expect(drift.isDue).to.equal(false)
   })
 
-  it('is due again once reported, even during a check, or if the check failed', async () => {
+  it('is due again after a failed read, or after a change, even if the change came during a read', async () => {
     const drift = new Drift(60_000)
     await drift.look(() => Promise.resolve(drift.note()))
     expect(drift.isDue).to.equal(true)
@@ -21,7 +21,7 @@ describe('drift of a part of the host', () => {
     expect(drift.isDue).to.equal(true)
   })
 
-  it('is always due if nothing reports changes', async () => {
+  it('is always due on hosts where no watch reports changes', async () => {
     const drift = new Drift(0)
     await look(drift)
     expect(drift.isDue).to.equal(true)
@@ -31,7 +31,7 @@ describe('drift of a part of the host', () => {
 describe('known guests', () => {
   const guest = (uuid: string): never => ({ uuid }) as never
 
-  it('stay detached while the journal has them, until a new attachment', () => {
+  it('stay detached until they are attached again, although the journal still contains them', () => {
     const known = new KnownGuests()
     known.replace([guest('a'), guest('b')])
     known.detach('a')
@@ -40,7 +40,7 @@ describe('known guests', () => {
     expect(known.replace([guest('a'), guest('b')]).map(({ uuid }) => uuid)).to.deep.equal(['a', 'b'])
   })
 
-  it('forget a detached guest without a journal entry', () => {
+  it('forget a detached guest once the journal no longer contains it', () => {
     const known = new KnownGuests()
     known.detach('a')
     known.replace([])

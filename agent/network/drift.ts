@@ -1,6 +1,6 @@
 /**
- * Decides when a part of the host must be read in full again: another program changed it, the last read failed, or the
- * last read is long ago, since a watch may miss a change.
+ * Decides when a part of the host must be read in full again: after another program has changed it, after a failed
+ * read, and at intervals, because a watch may miss a change.
  */
 export class Drift {
   #noted = true

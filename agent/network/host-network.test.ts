@@ -18,7 +18,7 @@ describe('the network as a whole', () => {
   let failing: string
   let network: HostNetwork
 
-  /** A part of the network that records its calls and reports a repair. */
+  /** Returns a fake part of the network that records its calls and reports one repair for each. */
   function part(name: string): never {
     const answer = (method: string) => (): Promise<string[]> => {
       calls.push(`${name} ${method}`)
@@ -66,21 +66,21 @@ describe('the network as a whole', () => {
     expect(calls).to.deep.equal(['rates apply', 'rules attach'])
   })
 
-  it('reads only the part that a change affects', async () => {
+  it('calls only the parts that a change affects', async () => {
     await network.attach(guest, ['rates'])
     await network.attach(guest, ['addresses', 'rules'])
     await network.ensure([guest], ['rates'])
     expect(calls).to.deep.equal(['rates apply', 'rules attach', 'addresses attach', 'rates ensure'])
   })
 
-  it('applies nothing else without rules', async () => {
+  it('applies no other part if the rules fail', async () => {
     failing = 'rules'
     expect(await messageOf(network.attach(guest))).to.equal('no rules')
     expect(await messageOf(network.ensure([guest]))).to.equal('no rules')
     expect(calls).to.deep.equal(['rules attach', 'rules ensure'])
   })
 
-  it('compares rates although addresses fail, and reports the repairs the next time', async () => {
+  it('compares rates even if addresses fail, and reports the repairs at the next call', async () => {
     failing = 'addresses'
     expect(await messageOf(network.ensure([guest]))).to.equal('addresses and rates')
     expect(calls).to.include('rates ensure')
@@ -92,7 +92,7 @@ describe('the network as a whole', () => {
     ])
   })
 
-  it('reports which part was disturbed, and any failure', () => {
+  it('reports which part other programs changed, and passes on warnings of all parts', () => {
     const told: string[] = []
     network.onDisturbed((name) => told.push(name))
     expect(told).to.deep.equal(['rules', 'rates'])

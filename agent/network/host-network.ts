@@ -15,9 +15,9 @@ import type { Ipv6Prefix } from './addresses/pool.js'
 
 const everything: readonly NetworkPart[] = ['rules', 'addresses', 'rates']
 
-/** The network composed of its parts: see contract.ts. Each part runs one call at a time. */
+/** Combines rules, addresses and rates into the `Network` of contract.ts. Each part runs one call at a time. */
 export class HostNetwork implements Network {
-  /** Repairs not reported yet because another part failed. */
+  /** Repairs that could not be returned yet because another part failed. */
   readonly #repaired: string[] = []
 
   constructor(
@@ -31,7 +31,7 @@ export class HostNetwork implements Network {
   }
 
   async attach(guest: WantedNetwork, parts = everything): Promise<void> {
-    const cutsFirst = guest.cut === true && parts.includes('rates') // even if applying its rules fails
+    const cutsFirst = guest.cut === true && parts.includes('rates') // so that it is cut off even if its rules fail
     if (cutsFirst) await this.shaper.apply(guest)
     if (parts.includes('rules')) await this.rules.attach(guest)
     if (parts.includes('addresses')) await this.addresses.attach(guest)
@@ -44,7 +44,7 @@ export class HostNetwork implements Network {
     await this.shaper.remove(guest.device)
   }
 
-  /** Addresses and rates are converged independently: a failure of one does not affect the other. */
+  /** Converges rules first, then addresses and rates. A failure of addresses does not affect rates, or vice versa. */
   async ensure(guests: readonly WantedNetwork[], parts = everything): Promise<string[]> {
     if (parts.includes('rules')) this.#repaired.push(...(await this.rules.ensure(guests)))
     const results = await Promise.allSettled([
@@ -74,7 +74,7 @@ export class HostNetwork implements Network {
     return this.addresses.readIpv6(configured, held)
   }
 
-  /** Closes rates before rules, so that nothing calls a part that has ended. */
+  /** Closes rates before rules, so that no part calls another one that has ended. */
   async close(): Promise<void> {
     await this.addresses.close()
     await this.shaper.close()

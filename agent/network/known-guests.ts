@@ -1,6 +1,6 @@
 import type { GuestNetwork } from './contract.js'
 
-/** The guests as last passed in, without detached ones, which stay in the journal until they are deleted. */
+/** Guests as last attached or replaced. Detached ones are left out, although the journal has them until deletion. */
 export class KnownGuests {
   #guests = new Map<string, GuestNetwork>()
   readonly #detached = new Set<string>()
@@ -23,13 +23,13 @@ export class KnownGuests {
     this.#guests.delete(uuid)
   }
 
-  /** Restores a guest as it was before a refused attach. */
+  /** Restores the earlier state of a guest after its attach failed. */
   putBack(uuid: string, before: GuestNetwork | undefined): void {
     if (before) this.#guests.set(uuid, before)
     else this.#guests.delete(uuid)
   }
 
-  /** @param journaled all guests of the journal. @returns those that were not detached */
+  /** Replaces all guests by those of the journal. @returns the ones that were not detached */
   replace(journaled: readonly GuestNetwork[]): readonly GuestNetwork[] {
     const uuids = new Set(journaled.map(({ uuid }) => uuid))
     for (const uuid of this.#detached) if (!uuids.has(uuid)) this.#detached.delete(uuid)

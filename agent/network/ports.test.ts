@@ -49,14 +49,14 @@ describe('host ports', () => {
     return 'no error'
   }
 
-  it('are picked at random, all different', () => {
+  it('are picked at random, each one at most once', () => {
     const ports = pick(500)
     expect(new Set(ports).size).to.equal(500)
     expect(ports.every((port) => port >= 20000 && port <= 59999)).to.equal(true)
     expect([...ports].sort((p, q) => p - q)).to.not.deep.equal(ports)
   })
 
-  it('are picked from the free ones among 10,000 mappings', () => {
+  it('are picked quickly even if 10,000 are mapped', () => {
     map(...pick(10_000).map((port) => span(port)))
     const begin = performance.now()
     for (let i = 0; i < 500; i++) map(span(pick(1)[0]!))
@@ -66,7 +66,7 @@ describe('host ports', () => {
     expect(rows).to.have.lengthOf(10_500)
   })
 
-  it('are granted up to the last of a range', () => {
+  it('are picked until the last one of the range is taken', () => {
     const small = { start: 30000, end: 30099 }
     map(...pick(95, {}, small).map((port) => span(port)))
     const rest = pick(5, {}, small, new Set(['udp:30000']))
@@ -77,13 +77,13 @@ describe('host ports', () => {
     expect(pick(100, { protocol: 'udp' }, small)).to.have.lengthOf(100)
   })
 
-  it('exclude those at which programs of the host listen', () => {
+  it('are not picked if a program of the host listens on them', () => {
     const small = { start: 30000, end: 30003 }
     const listening = new Set(['tcp:30000', 'tcp:30001', 'tcp:30002', 'udp:30003', 'tcp:22'])
     expect(pick(1, {}, small, listening)).to.deep.equal([30003])
   })
 
-  it('are found as a range in any gap', () => {
+  it('are picked as a range if any gap is long enough', () => {
     const small = { start: 30000, end: 30099 }
     map(span(30000, 30049), span(30060, 30099))
     expect(pick(1, { length: 10 }, small)).to.deep.equal([30050])
@@ -92,7 +92,7 @@ describe('host ports', () => {
     expect(countPorts(db, small)).to.equal(90)
   })
 
-  it('are counted once each, even if shared, and only within the range', () => {
+  it('are counted once each, even if several mappings share them, and only within the range', () => {
     map(span(30_000), span(30_000, 30_000, '', 'udp'), span(30_000, 30_000, '198.18.0.1', 'udp'))
     map(span(30_005, 30_014), span(30_010, 30_019, '', 'udp'), span(30_012, 30_013, '198.18.0.1', 'udp'))
     map(span(30_050, 30_149, '', 'udp'), span(29_990, 29_999), span(40_000))
@@ -102,34 +102,44 @@ describe('host ports', () => {
   })
 
   const conflicts: [name: string, mapped: PortSpan[], wanted: PortSpan, code: string][] = [
-    ['a mapped port', [span(20001)], span(20001), 'port_conflict'],
-    ['the port of the other protocol', [span(20001)], span(20001, 20001, '', 'udp'), 'no error'],
-    ['a port inside a range', [span(20000, 20999)], span(20500), 'port_conflict'],
-    ['a range around a port', [span(20500)], span(20000, 20999), 'port_conflict'],
-    ['a range that begins before', [span(20500, 20600)], span(20400, 20500), 'port_conflict'],
-    ['a range that ends behind', [span(20500, 20600)], span(20600, 20700), 'port_conflict'],
-    ['a range between two', [span(20500, 20599), span(20700)], span(20600, 20699), 'no error'],
-    ['one address against all', [span(20001)], span(20001, 20001, '198.51.100.1'), 'port_conflict'],
-    ['all against one address', [span(20001, 20001, '198.51.100.1')], span(20001), 'port_conflict'],
-    ['the same address', [span(20001, 20005, '198.51.100.1')], span(20003, 20003, '198.51.100.1'), 'port_conflict'],
-    ['another address', [span(20001, 20001, '198.51.100.1')], span(20001, 20001, '198.51.100.2'), 'no error'],
+    ['refused if the port is mapped', [span(20001)], span(20001), 'port_conflict'],
+    ['granted if the port is mapped only for the other protocol', [span(20001)], span(20001, 20001, '', 'udp'), 'no error'],
+    ['refused if the port is inside a mapped range', [span(20000, 20999)], span(20500), 'port_conflict'],
+    ['refused if the range contains a mapped port', [span(20500)], span(20000, 20999), 'port_conflict'],
+    ['refused if the range ends inside a mapped one', [span(20500, 20600)], span(20400, 20500), 'port_conflict'],
+    ['refused if the range begins inside a mapped one', [span(20500, 20600)], span(20600, 20700), 'port_conflict'],
+    ['granted if the range lies exactly between two mappings', [span(20500, 20599), span(20700)], span(20600, 20699), 'no error'],
+    ['refused on one address if it is mapped on all', [span(20001)], span(20001, 20001, '198.51.100.1'), 'port_conflict'],
+    ['refused on all addresses if it is mapped on one', [span(20001, 20001, '198.51.100.1')], span(20001), 'port_conflict'],
     [
-      'the last of many addresses',
+    'refused if it is mapped on the same address',
+    [span(20001, 20005, '198.51.100.1')],
+    span(20003, 20003, '198.51.100.1'),
+    'port_conflict',
+    ],
+    [
+    'granted if it is mapped only on another address',
+    [span(20001, 20001, '198.51.100.1')],
+    span(20001, 20001, '198.51.100.2'),
+    'no error',
+    ],
+    [
+      'refused if it is mapped on the same one of many addresses',
       [1, 2, 3, 4, 5].map((n) => span(20001, 20001, `198.51.100.${n}`)),
       span(20001, 20001, '198.51.100.5'),
       'port_conflict',
     ],
-    ['a port with a listener on the host', [], span(24950, 25050), 'port_conflict'],
-    ['below the range', [], span(19999), 'port_conflict'],
-    ['beyond the range', [], span(59990, 60000), 'port_conflict'],
+    ['refused if a program of the host listens on a port of the range', [], span(24950, 25050), 'port_conflict'],
+    ['refused if the port is below the configured range', [], span(19999), 'port_conflict'],
+    ['refused if the range ends above the configured one', [], span(59990, 60000), 'port_conflict'],
   ]
   for (const [name, mapped, wanted, code] of conflicts)
-    it(`on request: ${name}`, () => {
+    it(`are, on request, ${name}`, () => {
       map(...mapped)
       expect(codeOf(() => choice(range, new Set(['tcp:25000'])).take(wanted))).to.equal(code)
     })
 
-  it('do not overlap within one request', () => {
+  it('are refused if they overlap others of the same request', () => {
     const one = choice({ start: 30000, end: 30009 })
     one.take(span(30000, 30004))
     expect(codeOf(() => one.take(span(30004, 30005, '198.51.100.1')))).to.equal('port_conflict')
@@ -139,7 +149,7 @@ describe('host ports', () => {
     expect(codeOf(() => one.pick({ protocol: 'tcp', hostIp: '198.51.100.1', count: 1 }))).to.equal('resource_exhausted')
   })
 
-  it('overlap exactly like in a comparison with every mapping', () => {
+  it('are refused exactly if a comparison with every mapping finds an overlap', () => {
     const address = fc.constantFrom('', '198.51.100.1', '198.51.100.2')
     const anySpan = fc
       .tuple(fc.integer({ min: 30000, max: 30060 }), fc.integer({ min: 0, max: 12 }), address)

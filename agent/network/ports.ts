@@ -10,10 +10,10 @@ export interface PortRange {
   readonly end: number
 }
 
-/** Host ports of one mapping, both ends inclusive. */
+/** Host ports of one mapping, from `first` to `last` inclusive. */
 export interface PortSpan {
   readonly protocol: 'tcp' | 'udp'
-  /** Host address; empty: every local address, so the span overlaps those of each address. */
+  /** Host address. Empty: every local address, so the span overlaps spans of any address. */
   readonly hostIp: string
   readonly first: number
   readonly last: number
@@ -23,15 +23,15 @@ export interface PortRequest {
   readonly protocol: 'tcp' | 'udp'
   readonly hostIp: string
   readonly count: number
-  /** Number of adjacent ports; default 1. */
+  /** Number of adjacent ports in each run; default 1. */
   readonly length?: number
 }
 
 const tries = 32
 
 /*
- * Mappings of one protocol and address never overlap. So only the last one that begins at or before a span's end can
- * overlap the span: one index lookup per address, however many mappings there are.
+ * Finds a mapping that overlaps a span. Mappings of one protocol and address never overlap each other, so only the last
+ * one that begins at or before the span's end can overlap it. This is one index lookup per address.
  */
 const findOverlap = `
   WITH RECURSIVE addresses (ip) AS (
@@ -49,8 +49,8 @@ const findOverlap = `
   LIMIT 1`
 
 /**
- * Host ports chosen for one request inside the journal's transaction. Ports are taken if they are in the journal, the
- * host's own programs listen on them, or they were chosen before.
+ * Chooses host ports for one request inside the journal's transaction. A port is not free if it is mapped in the
+ * journal, if a program of the host listens on it, or if it was already chosen.
  */
 export class PortChoice {
   readonly #chosen: PortSpan[] = []
@@ -67,7 +67,7 @@ export class PortChoice {
     this.#overlap = db.prepare(findOverlap)
   }
 
-  /** @throws {BerthError} `port_conflict` if the span is out of range, mapped, or in use on the host */
+  /** Chooses exactly these ports. @throws {BerthError} `port_conflict` if one is out of range or not free */
   take(span: PortSpan): void {
     const { start, end } = this.range
     if (span.first < start || span.last > end) throw portConflict(`host ports must be from ${start} to ${end}`)
@@ -75,13 +75,13 @@ export class PortChoice {
     this.#chosen.push(span)
   }
 
-  /** Excludes ports from being chosen. */
+  /** Excludes these ports from further choices. */
   exclude(spans: Iterable<PortSpan>): this {
     this.#chosen.push(...spans)
     return this
   }
 
-  /** @returns whether the ports were free; if not, nothing is taken */
+  /** Chooses exactly these ports if all of them are free. @returns whether they were free */
   tryTake(span: PortSpan): boolean {
     const free = span.first >= this.range.start && span.last <= this.range.end && this.#isFree(span)
     if (free) this.#chosen.push(span)
@@ -89,8 +89,8 @@ export class PortChoice {
   }
 
   /**
-   * Picks random free ports; for adjacent ports it returns the first of each run.
-   * @throws {BerthError} `resource_exhausted` if fewer are free
+   * Picks random free ports. For runs of adjacent ports it returns the first port of each run.
+   * @throws {BerthError} `resource_exhausted` if too few ports are free
    */
   pick(request: PortRequest): number[] {
     const picked = this.#pickSome(request)
@@ -98,7 +98,7 @@ export class PortChoice {
     return missing === 0 ? picked : [...picked, ...this.#pickExactly({ ...request, count: missing })]
   }
 
-  /** A few random tries find free ports unless the range is nearly full. */
+  /** Picks as many ports as a few random tries find: all of them, unless the range is nearly full. */
   #pickSome({ protocol, hostIp, count, length = 1 }: PortRequest): number[] {
     const picked: number[] = []
     const { start, end } = this.range
@@ -113,8 +113,8 @@ export class PortChoice {
   }
 
   /**
-   * Chooses from a list of all free ports. A single run is always found if one fits. If several runs are chosen at
-   * random, one may block another.
+   * Picks from a list of all free ports. It always finds a single run if one fits. If it picks several runs, one of
+   * them may block another.
    */
   #pickExactly({ protocol, hostIp, count, length = 1 }: PortRequest): number[] {
     const taken = this.#takenPorts({ protocol, hostIp })
@@ -151,15 +151,12 @@ export class PortChoice {
   }
 }
 
-/**
- * Counts the mapped ports of the range. A port in several mappings (tcp and udp, or two addresses) counts once: the
- * remaining ports are free for all of them.
- */
+/** Counts the mapped ports of the range. A port in several mappings (tcp and udp, or two addresses) counts once. */
 export function countPorts(db: Database, { start, end }: PortRange): number {
   return db.prepare<[PortRange], number>(countCovered).pluck().get({ start, end }) ?? 0
 }
 
-/** Sums for each span only the part that earlier spans do not cover. */
+/** Sums the lengths of all spans, each without the part that earlier spans cover. */
 const countCovered = `
   SELECT total(max(0, min(last, @end) - max(first, @start, reached + 1) + 1)) FROM (
     SELECT host_port AS first, host_port_end AS last, coalesce(max(host_port_end) OVER (
@@ -167,7 +164,7 @@ const countCovered = `
     ), 0) AS reached FROM port_mappings
   )`
 
-/** First ports of all runs of `length` free ports. */
+/** Finds all runs of `length` free ports. @returns the first port of each run */
 function findRows({ start, end }: PortRange, taken: ReadonlySet<number>, length: number): number[] {
   const rows: number[] = []
   let free = 0
@@ -178,7 +175,7 @@ function findRows({ start, end }: PortRange, taken: ReadonlySet<number>, length:
   return rows
 }
 
-/** Shuffles in place (Fisher-Yates). */
+/** Shuffles the array in place (Fisher-Yates). @returns the same array */
 function shuffle(values: number[]): number[] {
   for (let i = values.length - 1; i > 0; i--) {
     const j = randomInt(i + 1)

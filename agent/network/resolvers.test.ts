@@ -4,7 +4,7 @@ import { chooseResolvers } from './resolvers.js'
 describe('chooseResolvers', () => {
   for (const [name, text, servers] of [
     [
-      'takes resolvers that guests can reach',
+      'returns resolvers that guests can reach',
       'search x\nnameserver 192.0.2.1\nnameserver 2001:db8::1\n',
       ['192.0.2.1', '2001:db8::1'],
     ],
@@ -14,16 +14,16 @@ describe('chooseResolvers', () => {
       ['9.9.9.9', '1.1.1.1'],
     ],
     [
-      'takes at most three',
+      'returns at most three resolvers',
       'nameserver 192.0.2.1\nnameserver 192.0.2.2\nnameserver 192.0.2.3\nnameserver 192.0.2.4',
       ['192.0.2.1', '192.0.2.2', '192.0.2.3'],
     ],
-    ["takes a cloud's own resolver", 'nameserver 169.254.169.254', ['169.254.169.254']],
-    ['falls back', '# nothing\nnameserver example.org\n', ['9.9.9.9', '1.1.1.1']],
+    ["returns a cloud's own link-local IPv4 resolver", 'nameserver 169.254.169.254', ['169.254.169.254']],
+    ['returns public resolvers if resolv.conf names none', '# nothing\nnameserver example.org\n', ['9.9.9.9', '1.1.1.1']],
   ] as const)
     it(name, () => expect(chooseResolvers([text])).to.deep.equal(servers))
 
-  it('replaces a local resolver of the host by its upstream servers', () => {
+  it('returns the upstream servers if the host uses a local resolver', () => {
     const upstream = 'nameserver 168.63.129.16\n'
     expect(chooseResolvers(['nameserver 127.0.0.53\n', upstream])).to.deep.equal(['168.63.129.16'])
     expect(chooseResolvers(['nameserver 192.0.2.1\n', upstream])).to.deep.equal(['192.0.2.1'])

@@ -4,9 +4,9 @@ const fallback = ['9.9.9.9', '1.1.1.1']
 const most = 3
 
 /**
- * Chooses name servers for guests. Uses the first text that names any server that a guest can reach: not loopback, and
- * not link-local in IPv6.
- * @param resolvConfs texts of resolv.conf(5)
+ * Chooses name servers for guests, from the first text that names a server which guests can reach. Loopback addresses
+ * and link-local IPv6 addresses are left out.
+ * @param resolvConfs texts in the form of resolv.conf(5)
  */
 export function chooseResolvers(resolvConfs: readonly string[]): string[] {
   const found = resolvConfs.map(parseResolvers).find((servers) => servers.length > 0)

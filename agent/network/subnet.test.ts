@@ -3,7 +3,7 @@ import { BerthError } from '../../shared/errors.js'
 import { formatIpv4, macOf, parseIpv4, parseSubnet } from './subnet.js'
 
 describe('subnet', () => {
-  it('has its gateway first, then guests up to the broadcast address', () => {
+  it('consists of the gateway, then guests, up to the broadcast address', () => {
     const { gateway, first, last, prefixLength, cidr } = parseSubnet('10.64.0.0/16')
     expect({ gateway, prefixLength, cidr }).to.deep.equal({
       gateway: '10.64.0.1',
@@ -27,15 +27,15 @@ describe('subnet', () => {
     '010.64.0.0/16',
     'fd00::/64',
   ])
-    it(`refuses ${JSON.stringify(text)}`, () => expect(() => parseSubnet(text)).to.throw(BerthError))
+    it(`cannot be ${JSON.stringify(text)}`, () => expect(() => parseSubnet(text)).to.throw(BerthError))
 
-  it('reads four octets and nothing else', () => {
+  it('accepts only four decimal octets as an IPv4 address', () => {
     expect(parseIpv4('255.255.255.255')).to.equal(2 ** 32 - 1)
     for (const text of ['1.2.3', '1.2.3.4.5', '1.2.3.04', '1.2.3.-4', '1.2.3.4 ', '0x1.2.3.4', '1.2.3.256'])
       expect(parseIpv4(text), text).to.equal(undefined)
   })
 
-  it('gives every address its own MAC, local and unicast', () => {
+  it('gives every address its own locally administered unicast MAC', () => {
     expect(macOf('10.64.0.2')).to.equal('02:be:0a:40:00:02')
     expect(macOf('203.0.113.255')).to.equal('02:be:cb:00:71:ff')
     expect(() => macOf('x')).to.throw(BerthError)

@@ -1,17 +1,18 @@
 import { BerthError } from '../../shared/errors.js'
 
-/** An IPv4 subnet as numbers; `gateway` is its first host address. */
+/** An IPv4 subnet, with its addresses as numbers. */
 export interface Subnet {
   /** Canonical, e.g. `10.64.0.0/16`. */
   readonly cidr: string
   readonly prefixLength: number
+  /** First host address of the subnet, as text. */
   readonly gateway: string
   /** First and last address that a guest may have. */
   readonly first: number
   readonly last: number
 }
 
-/** @throws {BerthError} `invalid_field` unless it is a subnet without host bits and with room for two guests */
+/** @throws {BerthError} `invalid_field` unless the text is a subnet from /8 to /29 without host bits */
 export function parseSubnet(cidr: string): Subnet {
   const [, address = '', length = ''] = /^([\d.]+)\/(\d{1,2})$/.exec(cidr) ?? []
   const base = parseIpv4(address)
@@ -29,7 +30,7 @@ export function parseSubnet(cidr: string): Subnet {
   }
 }
 
-/** @returns undefined unless the text is four decimal octets without leading zeros */
+/** @returns the address as a number; undefined unless the text is four decimal octets without leading zeros */
 export function parseIpv4(text: string): number | undefined {
   const octets = text.split('.')
   if (octets.length !== 4 || !octets.every((octet) => /^(0|[1-9]\d{0,2})$/.test(octet) && Number(octet) < 256))
@@ -42,8 +43,8 @@ export function formatIpv4(value: number): string {
 }
 
 /**
- * The MAC address for an IPv4 address on the bridge: 02:be and the address. Locally administered, unicast, and unique
- * because addresses are.
+ * Derives the MAC address of a guest or the gateway from its IPv4 address: 02:be and the four octets. It is locally
+ * administered, unicast, and as unique as the address.
  */
 export function macOf(ipv4: string): string {
   const value = parseIpv4(ipv4)

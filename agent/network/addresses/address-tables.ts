@@ -4,7 +4,7 @@ import type { PortRange, PortSpan } from '../ports.js'
 import { parseIpv4 } from '../subnet.js'
 import type { PoolAddress, Ipv6Prefix } from './pool.js'
 
-/* Pools and assignments in the journal. Synchronous; the caller wraps writes in a transaction. */
+/* Reads and writes pools and assignments in the journal, synchronously. The caller wraps writes in a transaction. */
 
 /** An address and the guest that has it. */
 export interface Assignment {
@@ -28,7 +28,7 @@ export function readPrefixes(db: Database): Ipv6Prefix[] {
     .all()
 }
 
-/** Each guest's addresses of a family, in the guest's order. */
+/** Reads the addresses of all guests in one family. A guest's addresses keep their order. */
 export function readAssignments(db: Database, family: 4 | 6): Assignment[] {
   return db
     .prepare<[number], Assignment>(
@@ -39,7 +39,7 @@ export function readAssignments(db: Database, family: 4 | 6): Assignment[] {
     .all(family)
 }
 
-/** Addresses that port mappings name as host_ip. */
+/** Reads the addresses that port mappings name as host_ip. */
 export function readMappedAddresses(db: Database): Set<string> {
   const addresses = db.prepare<[], string>("SELECT DISTINCT host_ip FROM port_mappings WHERE host_ip <> ''")
   return new Set(addresses.pluck().all())
@@ -52,7 +52,7 @@ export function isMapped(db: Database, address: string): boolean {
   return named.get(address) !== undefined
 }
 
-/** Host ports of all mappings. */
+/** Reads the host ports of all mappings. */
 export function readMappedPorts(db: Database): PortSpan[] {
   return db
     .prepare<[], PortSpan>(
@@ -77,7 +77,7 @@ export function replacePrefixes(db: Database, items: readonly Ipv6Prefix[]): voi
 
 const natPortsKey = 'nat_ports'
 
-/** Range of host ports for mappings: as set through the API, else as configured. */
+/** Reads the range of host ports for mappings: the one set through the API, otherwise the configured one. */
 export function readNatPorts(db: Database, { start, end }: PortRange): PortRange {
   const value = findSetting(db, natPortsKey)
   return value === undefined ? { start, end } : (JSON.parse(value) as PortRange)
@@ -89,7 +89,7 @@ export function writeNatPorts(db: Database, { start, end }: PortRange): void {
 
 const heldPrefixesKey = 'held_prefixes'
 
-/** Prefixes found earlier and in use by guests (held-prefixes.ts), the oldest first. */
+/** Reads the held prefixes (held-prefixes.ts): found on an interface and used by guests. The oldest comes first. */
 export function readHeldPrefixes(db: Database): Ipv6Prefix[] {
   const value = findSetting(db, heldPrefixesKey)
   return value === undefined ? [] : (JSON.parse(value) as Ipv6Prefix[])

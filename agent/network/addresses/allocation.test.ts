@@ -44,7 +44,7 @@ function codeOf(act: () => unknown): string {
   return 'accepted'
 }
 
-describe('addresses of guests', () => {
+describe('allocation of guest addresses', () => {
   let db: Database
   let guests = 0
 
@@ -72,7 +72,7 @@ describe('addresses of guests', () => {
   }
 
   describe('public IPv4', () => {
-    it('goes to exactly 8 of 40 from a pool of 8', () => {
+    it('gives an address to exactly 8 of 40 guests if the pool has 8', () => {
       replacePool(db, poolOf(8))
       const results = Array.from({ length: 40 }, () =>
         codeOf(() => give(4, allocatePublicIpv4s(db, { count: 1, addresses: [] }))),
@@ -83,14 +83,14 @@ describe('addresses of guests', () => {
       expect(given).to.deep.equal(poolOf(8).map(({ address }) => address))
     })
 
-    it('includes explicit ones first, and then the requested number', () => {
+    it('returns the explicit addresses first, and then the requested number of others', () => {
       replacePool(db, poolOf(3))
       const [first, ...rest] = allocatePublicIpv4s(db, { count: 2, addresses: ['203.0.113.3'] })
       expect(first).to.equal('203.0.113.3')
       expect(rest.sort()).to.deep.equal(['203.0.113.1', '203.0.113.2'])
     })
 
-    it('is free again once its guest is deleted', () => {
+    it('can assign an address again once its guest is deleted', () => {
       replacePool(db, poolOf(1))
       const uuid = give(4, ['203.0.113.1'])
       expect(codeOf(() => allocatePublicIpv4s(db, { count: 1, addresses: [] }))).to.equal('resource_exhausted')
@@ -98,8 +98,8 @@ describe('addresses of guests', () => {
       expect(allocatePublicIpv4s(db, { count: 1, addresses: [] })).to.deep.equal(['203.0.113.1'])
     })
 
-    it('is never one that a port mapping uses', () => {
-      replacePool(db, poolOf(2))
+    it('never assigns an address that a port mapping uses', () => {
+    replacePool(db, poolOf(2))
       name('203.0.113.1')
       const wanted = { count: 0, addresses: ['203.0.113.1'] }
       expect(codeOf(() => allocatePublicIpv4s(db, wanted))).to.equal('address_in_use')
@@ -108,13 +108,13 @@ describe('addresses of guests', () => {
     })
 
     for (const [name, addresses, code] of [
-      ['outside the pool', ['198.51.100.9'], 'invalid_field'],
-      ['no address', ['203.0.113'], 'invalid_field'],
-      ['twice', ['203.0.113.2', '203.0.113.2'], 'invalid_field'],
-      ["another guest's", ['203.0.113.1'], 'address_in_use'],
+      ['an address outside the pool', ['198.51.100.9'], 'invalid_field'],
+      ['text that is not an address', ['203.0.113'], 'invalid_field'],
+      ['an address requested twice', ['203.0.113.2', '203.0.113.2'], 'invalid_field'],
+      ["another guest's address", ['203.0.113.1'], 'address_in_use'],
     ] as const)
-      it(`refuses: ${name}`, () => {
-        replacePool(db, poolOf(2))
+      it(`refuses ${name}`, () => {
+      replacePool(db, poolOf(2))
         give(4, ['203.0.113.1'])
         expect(codeOf(() => allocatePublicIpv4s(db, { count: 0, addresses }))).to.equal(code)
       })
@@ -122,7 +122,7 @@ describe('addresses of guests', () => {
 
   describe('IPv6', () => {
     for (const cidr of ['2001:db8::/48', '2001:db8::/64', '2001:db8::/80', '2001:db8::/120', '2001:db8::f0/124'])
-      it(`from ${cidr} differs, and is never its network address`, () => {
+      it(`gives each guest a different address of ${cidr}, but never the network address`, () => {
         const { first, last } = parseIpv6Network(cidr)!
         const all = allocateIpv6s(db, request([cidr], { count: 8 }))
         expect(new Set(all).size).to.equal(8)
@@ -132,7 +132,7 @@ describe('addresses of guests', () => {
         }
       })
 
-    it('uses all of a small prefix except reserved ones, then the next prefix', () => {
+    it('uses all addresses of a small prefix except reserved ones, and then the next prefix', () => {
       const reserved = new Set(['2001:db8::1', '2001:db8::3'])
       const of = request(['2001:db8::/126', '2001:db8::8/126'], { reserved })
       give(6, allocateIpv6s(db, { ...of, count: 1 }))
@@ -142,31 +142,31 @@ describe('addresses of guests', () => {
       expect(codeOf(() => allocateIpv6s(db, { ...of, count: 4 }))).to.equal('resource_exhausted')
     })
 
-    it('is canonical when explicit', () => {
+    it('returns explicit addresses in canonical form', () => {
       const of = request(['2001:db8::/64'], { addresses: ['2001:DB8:0:0::00A'] })
       expect(allocateIpv6s(db, of)).to.deep.equal(['2001:db8::a'])
     })
 
     for (const [name, change, code] of [
-      ['outside the prefixes', { addresses: ['2001:db8:1::1'] }, 'invalid_field'],
-      ['the network address', { addresses: ['2001:db8::'] }, 'invalid_field'],
-      ['reserved', { addresses: ['2001:db8::1'], reserved: new Set(['2001:db8::1']) }, 'invalid_field'],
-      ["another guest's", { addresses: ['2001:db8::5'] }, 'address_in_use'],
-      ['without any prefix', { count: 1, sources: [] }, 'resource_exhausted'],
+      ['an address outside the prefixes', { addresses: ['2001:db8:1::1'] }, 'invalid_field'],
+      ['the network address of a prefix', { addresses: ['2001:db8::'] }, 'invalid_field'],
+      ['a reserved address', { addresses: ['2001:db8::1'], reserved: new Set(['2001:db8::1']) }, 'invalid_field'],
+      ["another guest's address", { addresses: ['2001:db8::5'] }, 'address_in_use'],
+      ['any address if the host has no prefix', { count: 1, sources: [] }, 'resource_exhausted'],
     ] as const)
-      it(`refuses: ${name}`, () => {
-        give(6, ['2001:db8::5'])
+      it(`refuses ${name}`, () => {
+      give(6, ['2001:db8::5'])
         expect(codeOf(() => allocateIpv6s(db, request(['2001:db8::/64'], change)))).to.equal(code)
       })
 
-    it('is never one that a port mapping uses', () => {
-      name('2001:db8::1')
+    it('never assigns an address that a port mapping uses', () => {
+    name('2001:db8::1')
       const of = request(['2001:db8::/126'])
       expect(codeOf(() => allocateIpv6s(db, { ...of, addresses: ['2001:db8::1'] }))).to.equal('address_in_use')
       expect(allocateIpv6s(db, { ...of, count: 2 }).sort()).to.deep.equal(['2001:db8::2', '2001:db8::3'])
     })
 
-    it('is absent if not requested, also without IPv6', () => {
+    it('returns no address if none is requested, even if the host has no IPv6', () => {
       expect(allocateIpv6s(db, request([]))).to.deep.equal([])
     })
   })

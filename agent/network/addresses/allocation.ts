@@ -7,15 +7,14 @@ import { findSource, type Ipv6Source } from './plan-ipv6.js'
 import { isMapped } from './address-tables.js'
 
 /*
- * Chooses addresses inside the journal's transaction. It is synchronous, and only the journal decides which addresses
- * are taken. The caller stores the chosen addresses with the guest in the same transaction; deleting their rows frees
- * them.
+ * Chooses addresses synchronously, inside the journal's transaction: only the journal decides which addresses are free.
+ * The caller stores the chosen addresses with the guest in the same transaction. Deleting their rows frees them.
  */
 
 export interface AddressRequest {
   /** Number of addresses to choose in addition to the explicit ones. */
   readonly count: number
-  /** Explicit addresses, which are used unchanged. */
+  /** Addresses that the guest must get. */
   readonly addresses: readonly string[]
 }
 
@@ -57,13 +56,13 @@ export interface Ipv6Request extends AddressRequest {
   readonly sources: readonly Ipv6Source[]
   /** Canonical addresses of the host and of routers, which guests never get. */
   readonly reserved: ReadonlySet<string>
-  /** Reason why there are no sources, for the error message. */
+  /** Reason why `sources` is empty, for the error message. */
   readonly reason: string
 }
 
 /**
  * Chooses IPv6 addresses of the host's prefixes: the explicit ones first, then `count` random ones.
- * @returns canonical
+ * @returns canonical addresses
  * @throws {BerthError} `invalid_field` for an address outside all prefixes, `address_in_use`, `resource_exhausted`
  */
 export function allocateIpv6s(db: Database, request: Ipv6Request): string[] {
@@ -88,12 +87,13 @@ function parseExplicit(text: string, { sources, reserved }: Ipv6Request): string
 }
 
 /**
- * Random tries soon find a free address, except in a small prefix that is nearly full. Such a prefix is listed instead.
+ * Number of random tries, which find a free address unless a prefix is nearly full. In a prefix of at most
+ * `largestListed` addresses, the choice is then made from a list of all free ones.
  */
 const tries = 32
 const largestListed = 1n << 16n
 
-/** Chooses from the prefixes in their order. If one is full, the next one is used. */
+/** Chooses addresses from the prefixes in their order: once a prefix is full, the next one is used. */
 function chooseIpv6s(db: Database, request: Ipv6Request, explicit: ReadonlySet<string>): string[] {
   const taken = db.prepare('SELECT 1 FROM guest_addresses WHERE address = ?')
   const chosen = new Set(explicit)
@@ -115,7 +115,7 @@ function chooseIpv6s(db: Database, request: Ipv6Request, explicit: ReadonlySet<s
   return [...chosen].slice(explicit.size)
 }
 
-/** 64 random bits more than needed keep the modulo's bias negligible. */
+/** Returns a random number below the limit. It uses 192 random bits, so that the modulo's bias is negligible. */
 function randomBelow(limit: bigint): bigint {
   return BigInt(`0x${randomBytes(24).toString('hex')}`) % limit
 }

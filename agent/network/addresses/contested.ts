@@ -5,7 +5,7 @@ import type { PlacedIpv4 } from './plan-host.js'
 
 export interface ContestedOptions {
   readonly log: Logger
-  /** @returns the MAC that answered, or '' if none did. Default: asks the segment. */
+  /** @returns the MAC that answered, or '' if none did. Default: sends an ARP request. */
   readonly findOwner?: (device: string, address: string, signal: AbortSignal) => Promise<string>
   /** Monotonic time in ms; default: performance.now. */
   readonly now?: () => number
@@ -16,12 +16,12 @@ const againMs = 60_000
 const parallel = 8
 
 /**
- * Finds public IPv4 addresses that another machine on the segment answers for, in the background. IPv6 cannot be
- * checked this way: the filter drops everything from outside with a guest's address, including advertisements.
+ * Finds, in the background, guests' public IPv4 addresses for which another machine on the segment answers. IPv6 cannot
+ * be checked this way: the filter drops packets from outside with a guest's source address, even advertisements.
  */
 export class ContestedAddresses {
   readonly #ended = new AbortController()
-  /** Last probe by address: its time, and the MAC that answered, or '' if none did. */
+  /** Last probe of each address: its time, its interface, and the MAC that answered ('' if none did). */
   readonly #asked = new Map<string, { atMs: number; device: string; mac: string }>()
 
   constructor(private readonly options: ContestedOptions) {}
@@ -47,7 +47,7 @@ export class ContestedAddresses {
     this.ask(items)
   }
 
-  /** Probes addresses that were not probed yet, and repeats the probe for those that somebody answered for. */
+  /** Probes addresses that were not probed yet, and at most once a minute those that another machine uses. */
   ask(items: readonly PlacedIpv4[]): void {
     const { now = () => performance.now() } = this.options
     const atMs = now()
@@ -69,7 +69,7 @@ export class ContestedAddresses {
     const { log, findOwner = findIpv4Owner } = this.options
     try {
       const mac = await findOwner(device, address, this.#ended.signal)
-      const asked = this.#asked.get(address) // none: forgotten meanwhile
+      const asked = this.#asked.get(address) // undefined if the address was forgotten meanwhile
       if (asked) asked.mac = mac
     } catch (err) {
       log.debug({ err, address, device }, 'no ARP request could be sent for the address')

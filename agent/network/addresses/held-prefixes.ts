@@ -5,9 +5,9 @@ import { ipv6NetworkOf, type Ipv6Prefix } from './pool.js'
 import { readAssignments, readHeldPrefixes, writeHeldPrefixes } from './address-tables.js'
 
 /*
- * A held prefix was found on an interface and guests have addresses of it. While it exists, it stays the source of new
- * addresses, whatever interfaces and routes appear. If it disappears, guests keep their addresses. Setting prefixes
- * through the API ends this.
+ * A held prefix was found on an interface, and guests have addresses of it. While it exists, new addresses still come
+ * from it, even if other interfaces and routes appear. If it disappears, guests keep their addresses. Once an operator
+ * sets prefixes through the API, no prefix is held any more.
  */
 
 /** Marks the prefixes of these addresses as held, inside the journal's transaction. */

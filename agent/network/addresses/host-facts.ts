@@ -10,7 +10,7 @@ import { findIpv6Addresses, type InterfaceIpv6 } from '../../host/net/ipv6-addre
 import { formatIpv6, parseIpv6 } from './ipv6.js'
 import { probeNeighbours } from './neighbour-probe.js'
 
-/** Facts about the host that pools, mappings and scans need; read at each call. */
+/** Facts about the host that pools, mappings and scans need. Each call reads them from the host. */
 export interface HostFacts {
   /** Names of all interfaces, including the loopback and guests' interfaces. */
   listInterfaces(): readonly string[]
@@ -19,15 +19,15 @@ export interface HostFacts {
   listIpv6(): readonly InterfaceIpv6[] | undefined
   /** Canonical addresses of all interfaces except the loopback; for IPv6 only global ones. */
   listAddresses(family: 'ipv4' | 'ipv6'): readonly string[]
-  /** @param isMeant which interfaces count; default: all */
+  /** @param isMeant true for interfaces whose routes count; default: all interfaces */
   readDefaultRoutes(isMeant?: (device: string) => boolean): DefaultRoutes
-  /** True if the interface has no hardware behind it; any program can make such an interface. */
+  /** True if the interface has no hardware; any program can create such an interface. */
   isVirtual(device: string): boolean
   /** @returns the MAC that answered for each address, or '' if none did; an empty map if the interface is down */
   probe(device: string, addresses: readonly string[]): Promise<ReadonlyMap<string, string>>
 }
 
-/** The facts of the agent's network namespace. */
+/** Reads facts from the kernel, about the agent's network namespace. */
 export const kernelFacts: HostFacts = {
   listInterfaces: () => [...readInterfaces()],
   listIpv4: listIpv4Addresses,
@@ -39,8 +39,8 @@ export const kernelFacts: HostFacts = {
 }
 
 /**
- * Default routes through the host's uplinks: the configured interfaces, or otherwise those with hardware. Interfaces
- * that other programs create (a veth, a bridge, a tunnel) count only if they are configured.
+ * Reads the default routes through uplinks. Uplinks are the configured interfaces; by default all interfaces that have
+ * hardware. Virtual interfaces of other programs (veth, bridge, tunnel) count only if they are configured.
  */
 export function readUplinks(
   facts: Pick<HostFacts, 'readDefaultRoutes' | 'isVirtual'>,
@@ -49,7 +49,7 @@ export function readUplinks(
   return facts.readDefaultRoutes((device) => (uplinks.length > 0 ? uplinks.includes(device) : !facts.isVirtual(device)))
 }
 
-/** Reason why the host cannot reach others over IPv6; empty if its router answers. */
+/** Returns the reason why the host cannot reach others over IPv6, or '' if its router answers. */
 export async function findIpv6Hindrance(facts: Pick<HostFacts, 'readDefaultRoutes' | 'probe'>): Promise<string> {
   const route = facts.readDefaultRoutes().ipv6
   if (!route) return 'the host has no IPv6 default route'

@@ -7,7 +7,7 @@ import type { HostMark } from './mark.js'
 import { runEach } from './run-each.js'
 import { planHostIpv4, planAddressRemoval, type ObservedIpv4, type PlacedIpv4 } from './plan-host.js'
 
-/** The fields of `ip -json address show` that are used. */
+/** The fields of `ip -json address show` that the agent uses. */
 export interface ObservedInterface {
   readonly ifname: string
   readonly addr_info: readonly {
@@ -21,7 +21,7 @@ export interface ObservedInterface {
 /** Maximum number of parallel announcements. */
 const parallel = 8
 
-/** Guests' public IPv4 addresses on the host's interfaces. */
+/** Maintains guests' public IPv4 addresses on the host's interfaces. */
 export class HostIpv4 {
   readonly #ended = new AbortController()
   #missing: readonly string[] = []
@@ -32,12 +32,12 @@ export class HostIpv4 {
     private readonly log: Logger,
   ) {}
 
-  /** Interfaces that the pool names and the host lacks. */
+  /** Interfaces that the pool names but the host does not have. */
   get missing(): readonly string[] {
     return this.#missing
   }
 
-  /** Gives the host exactly these addresses. @returns the changes */
+  /** Adds these addresses to the host, and removes all others that this agent added. @returns the changes */
   async ensure(want: readonly PlacedIpv4[]): Promise<string[]> {
     const all = listIpv4Addresses()
     const wanted = new Set(want.map(({ address }) => address))
@@ -65,7 +65,7 @@ export class HostIpv4 {
     )
   }
 
-  /** Removes these addresses where this agent added them. */
+  /** Removes these addresses from the host, except those that other programs added. */
   async remove(addresses: readonly string[]): Promise<void> {
     if (addresses.length === 0) return
     const have = listCandidates().filter(({ address }) => addresses.includes(address))
@@ -74,7 +74,7 @@ export class HostIpv4 {
     await this.ip.remove(ours.map(planAddressRemoval))
   }
 
-  /** Removes every address with this agent's mark, journaled or not. */
+  /** Removes every address with this agent's mark, even if the journal does not contain it. */
   async removeAll(): Promise<void> {
     await this.remove(listCandidates().map(({ address }) => address))
   }
@@ -109,7 +109,7 @@ export class HostIpv4 {
     )
   }
 
-  /** Announces addresses to routers, which would otherwise learn them later. So failures are only logged. */
+  /** Announces addresses to routers. Failures are only logged, because routers learn the addresses later anyway. */
   async #announce(added: readonly PlacedIpv4[]): Promise<void> {
     const { signal } = this.#ended
     await eachLimited(added, { limit: parallel, signal }, ({ address, interface: device }) =>
@@ -120,12 +120,12 @@ export class HostIpv4 {
   }
 }
 
-/** Lists addresses that may be the agent's. It never adds any to the loopback, which ip.ts cannot read. */
+/** Lists addresses that may be the agent's own. The agent adds none to the loopback, which ip.ts cannot read. */
 function listCandidates(): PlacedIpv4[] {
   return listIpv4Addresses().filter((have) => have.prefixLength === 32 && have.interface !== 'lo')
 }
 
-/** @returns the addresses that ip showed, and those of the other interfaces, marked as not ours */
+/** @returns the addresses that ip(8) showed, plus the addresses of all other interfaces, which count as foreign */
 function merge(found: readonly ObservedIpv4[], all: readonly PlacedIpv4[]): ObservedIpv4[] {
   const read = new Set(found.map((item) => item.interface))
   const others = all.filter((item) => !read.has(item.interface))

@@ -30,11 +30,11 @@ interface ShownNeighbour {
   readonly protocol?: string
 }
 
-/** Routes, neighbours and proxy entries of guests' IPv6 addresses. */
+/** Maintains the routes, neighbours and proxy entries for guests' IPv6 addresses. */
 export class HostIpv6 {
   /**
-   * State for which settings were last released: whether guests have IPv6, and the proxied interfaces; undefined:
-   * never.
+   * State for which unused kernel settings were last restored: whether guests have IPv6, and the proxied interfaces.
+   * Undefined: they must be checked again.
    */
   #released: string | undefined
 
@@ -44,8 +44,8 @@ export class HostIpv6 {
   ) {}
 
   /**
-   * Gives the host exactly these addresses. Kernel settings are changed once a guest needs them and restored once no
-   * guest does.
+   * Configures the host for exactly these addresses. Kernel settings are changed once a guest needs them, and restored
+   * once no guest needs them any more.
    * @returns the changes
    */
   async ensure(want: readonly GuestIpv6[]): Promise<string[]> {
@@ -74,18 +74,18 @@ export class HostIpv6 {
     await this.ip.remove(those.flatMap((item) => planGuestIpv6Removal(item, this.place)))
   }
 
-  /** Removes every proxy entry of this agent, journaled or not; routes and neighbours go with the bridge. */
+  /** Removes every proxy entry of this agent. Routes and neighbours disappear with the bridge. */
   async removeAll(): Promise<void> {
     await this.ip.remove([...(await this.#readProxies())].map(planProxyRemoval))
   }
 
-  /** The ip process caches which interface has a name until it is asked for that name. */
+  /** Makes the ip process read these interfaces again, because it caches interfaces by name. */
   async #refreshDevices(of: readonly GuestIpv6[]): Promise<void> {
     const devices = new Set([this.place.bridge, ...of.map(({ proxyOn }) => proxyOn).filter(Boolean)])
     for (const device of devices) await this.ip.findInterface(device)
   }
 
-  /** Restores kernel settings that guests no longer need; returns what it restored. */
+  /** Restores kernel settings that guests no longer need. @returns the restored settings */
   async #release(want: readonly GuestIpv6[]): Promise<string[]> {
     const proxied = proxiedOf(want)
     const use = want.length === 0 ? 'none' : ['some', ...proxied].join()
@@ -130,14 +130,14 @@ export class HostIpv6 {
   }
 }
 
-/** Interfaces on which the host answers for guests, sorted. */
+/** Returns the sorted interfaces on which the host answers neighbour solicitations for guests. */
 function proxiedOf(want: readonly GuestIpv6[]): string[] {
   return [...new Set(want.map(({ proxyOn }) => proxyOn).filter(Boolean))].sort()
 }
 
 /**
- * Interfaces that would stop following router advertisements once the host forwards. Bridge ports receive no router
- * advertisements, and neither do guests' interfaces before they join their bridge.
+ * Lists interfaces that would ignore router advertisements once the host forwards. Bridge ports and guests' interfaces
+ * are left out, because they receive no router advertisements.
  */
 function listAdvertised(isGuestDevice: (name: string) => boolean): string[] {
   if (findSysctl('net/ipv6/conf/all/forwarding') !== 0) return []

@@ -4,14 +4,14 @@ import { invalidField } from '../../../shared/errors.js'
 
 /** An IPv6 network with its bounds as numbers. */
 export interface Ipv6Network {
-  /** Canonical network address (RFC 5952), without its length. */
+  /** Canonical network address (RFC 5952), without the prefix length. */
   readonly prefix: string
   readonly prefixLength: number
   readonly first: bigint
   readonly last: bigint
 }
 
-/** @returns undefined for anything but an IPv6 network whose host bits are clear */
+/** @returns undefined unless the text is an IPv6 network without host bits */
 export function parseIpv6Network(cidr: string): Ipv6Network | undefined {
   const [prefix = '', length = ''] = cidr.split('/')
   const [range, base] = [parseCidrOrAddress(cidr), parseIpv6(prefix)]
@@ -22,7 +22,7 @@ export function parseIpv6Network(cidr: string): Ipv6Network | undefined {
 
 /**
  * Parses the configured private network of guests.
- * @throws {BerthError} `invalid_field` unless it is unique local (fc00::/7) and /112 or larger
+ * @throws {BerthError} `invalid_field` unless the network is unique local (fc00::/7) and a /112 or larger
  */
 export function parseSubnet6(cidr: string): Ipv6Network {
   const network = parseIpv6Network(cidr)
@@ -31,7 +31,7 @@ export function parseSubnet6(cidr: string): Ipv6Network {
   return network
 }
 
-/** @returns undefined unless the text is one IPv6 address without a zone */
+/** @returns the address as a number; undefined unless the text is one IPv6 address without a zone */
 export function parseIpv6(text: string): bigint | undefined {
   const address = parseAddress(text)
   return address?.family === 'ipv6' ? address.first : undefined

@@ -8,14 +8,14 @@ interface ShownNeighbour {
   readonly state?: readonly string[]
 }
 
-/** The kernel asks three times, a second apart (mcast_solicit, retrans_time_ms; arp(7)), and then gives up. */
+/** The kernel gives up after three requests, one second apart (mcast_solicit and retrans_time_ms in arp(7)). */
 const timeoutMs = 4500
 const pollMs = 100
 
 /**
- * Finds out which machines on a segment have these addresses: ARP for IPv4, neighbour solicitation for IPv6. The kernel
- * asks for all of them at once, which needs neither a raw socket nor an own address in the network.
- * @param addresses canonical addresses of one segment; the kernel's neighbour table limits their number
+ * Finds the machines on a segment that have these addresses, by ARP or IPv6 neighbour solicitation. The kernel sends
+ * the requests, all at once, so the agent needs neither a raw socket nor an address in that network.
+ * @param addresses canonical addresses of one segment; the size of the kernel's neighbour table limits their number
  * @returns the MAC that answered for each address, or '' if none did; an empty map if the interface is down
  */
 export async function probeNeighbours(device: string, addresses: readonly string[]): Promise<Map<string, string>> {
@@ -25,7 +25,7 @@ export async function probeNeighbours(device: string, addresses: readonly string
     const isUp = ['UP', 'LOWER_UP'].every((flag) => shown?.flags.includes(flag))
     return isUp ? await ask(ip, device, addresses) : new Map()
   } catch (error) {
-    if (isGoneForIp(error) && readFlags(device) === undefined) return new Map() // deleted meanwhile
+    if (isGoneForIp(error) && readFlags(device) === undefined) return new Map() // the interface was deleted meanwhile
     throw error
   } finally {
     await ip.close()
@@ -44,7 +44,7 @@ async function ask(ip: Ip, device: string, addresses: readonly string[]): Promis
   return answers
 }
 
-/** A known neighbour is probed again. A permanent entry, which an operator set, stays unchanged. */
+/** Plans the probes, also of known neighbours. Permanent entries, which an operator has set, stay unchanged. */
 function planQuestions(addresses: readonly string[], known: readonly ShownNeighbour[], device: string): string[] {
   const by = new Map(known.map((neighbour) => [neighbour.dst, neighbour]))
   return addresses.flatMap((address) => {

@@ -21,23 +21,23 @@ const foreign = (address: string, device = 'eth0'): ObservedIpv4 => ({
 const add = (address: string, device = 'eth0') => `address replace ${address}/32 dev ${device} metric 3187671041`
 const del = (address: string, device = 'eth0') => `address delete ${address}/32 dev ${device}`
 
-describe('public addresses on the host', () => {
+describe('planHostIpv4, for public addresses on the host', () => {
   for (const [name, want, have, commands, added] of [
-    ['nothing', [], [], [], []],
-    ['missing', [at('203.0.113.1')], [], [add('203.0.113.1')], ['203.0.113.1']],
-    ['present', [at('203.0.113.1')], [ours('203.0.113.1')], [], []],
-    ['added by somebody else', [at('203.0.113.1')], [foreign('203.0.113.1')], [], []],
-    ['added to another interface by somebody else', [at('203.0.113.1')], [foreign('203.0.113.1', 'lo')], [], []],
-    ['no longer wanted', [], [ours('203.0.113.1'), foreign('203.0.113.2')], [del('203.0.113.1')], []],
+    ['changes nothing if there are no addresses', [], [], [], []],
+    ['adds a missing address', [at('203.0.113.1')], [], [add('203.0.113.1')], ['203.0.113.1']],
+    ['leaves an existing address', [at('203.0.113.1')], [ours('203.0.113.1')], [], []],
+    ['leaves an address that another program added', [at('203.0.113.1')], [foreign('203.0.113.1')], [], []],
+    ['leaves an address that another program added to another interface', [at('203.0.113.1')], [foreign('203.0.113.1', 'lo')], [], []],
+    ['removes only its own unneeded addresses', [], [ours('203.0.113.1'), foreign('203.0.113.2')], [del('203.0.113.1')], []],
     [
-      'moved',
+      'moves an address to another interface',
       [at('203.0.113.1', 'eth1')],
       [ours('203.0.113.1')],
       [del('203.0.113.1'), add('203.0.113.1', 'eth1')],
       ['203.0.113.1'],
     ],
     [
-      'configured by the operator meanwhile',
+      'removes its own copy if the operator configured the address too',
       [at('203.0.113.1')],
       [ours('203.0.113.1'), foreign('203.0.113.1', 'eth1')],
       [del('203.0.113.1')],
@@ -51,7 +51,7 @@ describe('public addresses on the host', () => {
     })
 })
 
-describe('IPv6 addresses of guests on the host', () => {
+describe('planHostIpv6, for IPv6 addresses of guests', () => {
   const place = { bridge: 'berth0', mark, isGuestDevice: () => false }
   const guest: GuestIpv6 = { address: '2001:db8::5', mac: '02:be:0a:40:00:05', proxyOn: '' }
   const proxied = { ...guest, proxyOn: 'eth0' }
@@ -71,15 +71,20 @@ describe('IPv6 addresses of guests on the host', () => {
   ]
 
   for (const [name, want, have, commands] of [
-    ['nothing', [], nothing, []],
-    ['routed', [guest], nothing, [neighbour, route]],
-    ['proxied', [proxied], nothing, [neighbour, route, proxy]],
-    ['present', [proxied], right, []],
-    ['gone', [], right, [noProxy, noRoute, noNeighbour]],
-    ['routed instead of proxied', [guest], right, [noProxy]],
-    ['proxied on another interface', [{ ...guest, proxyOn: 'eth1' }], right, [noProxy, proxy.replace('eth0', 'eth1')]],
+    ['changes nothing if there are no addresses', [], nothing, []],
+    ['adds a neighbour and a route for a routed address', [guest], nothing, [neighbour, route]],
+    ['also adds a proxy entry for a proxied address', [proxied], nothing, [neighbour, route, proxy]],
+    ['changes nothing if all entries exist', [proxied], right, []],
+    ['removes all entries of a removed address', [], right, [noProxy, noRoute, noNeighbour]],
+    ['removes the proxy entry of an address that is now routed', [guest], right, [noProxy]],
     [
-      'with another MAC',
+    'moves a proxy entry to another interface',
+    [{ ...guest, proxyOn: 'eth1' }],
+    right,
+    [noProxy, proxy.replace('eth0', 'eth1')],
+    ],
+    [
+      'replaces a neighbour whose MAC differs',
       [proxied],
       { ...right, neighbours: new Map([['2001:db8::5', '02:be:00:00:00:01']]) },
       [neighbour],
@@ -87,14 +92,14 @@ describe('IPv6 addresses of guests on the host', () => {
   ] as const)
     it(name, () => expect(planHostIpv6(want, have, place)).to.deep.equal(commands))
 
-  it('include one address for the gateway', () => {
+  it('is accompanied by one link-local address for the gateway', () => {
     expect(planGateway6('berth0', [{ local: '10.64.0.1', prefixlen: 16 }])).to.deep.equal([
       'address add fe80::1/64 dev berth0 nodad',
     ])
     expect(planGateway6('berth0', [{ local: 'fe80::1', prefixlen: 64 }])).to.deep.equal([])
   })
 
-  it('keep settings learned from routers before the host forwards', () => {
+  it('is accompanied by settings that keep routes learned from routers when the host starts to forward', () => {
     const settings = planIpv6Settings('berth0', { advertised: ['eth0', 'berth0'], proxied: ['eth0'] })
     const paths = settings.map(({ path, value }) => `${path.replace('net/ipv6/conf/', '')} ${value}`)
     expect(paths).to.not.include('berth0/accept_ra 2')
@@ -104,7 +109,7 @@ describe('IPv6 addresses of guests on the host', () => {
 })
 
 describe('the mark of an agent', () => {
-  it('never changes, and differs per table', () => {
+  it('never changes for a table, and differs between tables', () => {
     expect(markOf('berth')).to.deep.equal(markOf('berth'))
     expect(markOf('berth')).to.not.deep.equal(markOf('berth_2'))
     const { metric, protocol } = markOf('berth')

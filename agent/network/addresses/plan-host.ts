@@ -1,8 +1,8 @@
 import type { HostMark } from './mark.js'
 
 /*
- * Plans the ip(8) commands for guests' addresses. Addresses, devices and MACs were validated on input; ip.ts refuses
- * any other character.
+ * Plans the ip(8) commands for guests' addresses. Addresses, devices and MACs were validated on input. In addition,
+ * ip.ts refuses commands with unexpected characters.
  */
 
 /** A guest's IPv6 address, the MAC behind it, and the interface on which the host answers for it. */
@@ -13,7 +13,7 @@ export interface GuestIpv6 {
   readonly proxyOn: string
 }
 
-/** An IPv4 address of an interface of the host. */
+/** An IPv4 address and the host's interface that has it. */
 export interface PlacedIpv4 {
   readonly address: string
   readonly interface: string
@@ -31,8 +31,8 @@ export interface Ipv4HostPlan {
 }
 
 /**
- * Plans public addresses on the host's interfaces: /32 with the agent's mark. An existing address without the mark is
- * sufficient, and stays.
+ * Plans public addresses on the host's interfaces, each as a /32 with the agent's mark. If another program has already
+ * added the address, that is sufficient and stays.
  */
 export function planHostIpv4(want: readonly PlacedIpv4[], have: readonly ObservedIpv4[], mark: HostMark): Ipv4HostPlan {
   const wanted = new Map(want.map((item) => [item.address, item.interface]))
@@ -53,18 +53,18 @@ function planAddress({ address, interface: device }: PlacedIpv4, { metric }: Hos
   return `address replace ${address}/32 dev ${device} metric ${metric}`
 }
 
-/** Removes the address. */
+/** Plans the removal of one address. */
 export function planAddressRemoval({ address, interface: device }: PlacedIpv4): string {
   return `address delete ${address}/32 dev ${device}`
 }
 
-/** The kernel's side of guests' IPv6, as read from the host. */
+/** The kernel's entries for guests' IPv6 addresses, as read from the host. */
 export interface ObservedIpv6 {
   /** Addresses with a route of this agent to the bridge. */
   readonly routes: ReadonlySet<string>
   /** MACs of permanent neighbours on the bridge, by address. */
   readonly neighbours: ReadonlyMap<string, string>
-  /** `address interface` of this agent's proxy entries. */
+  /** Proxy entries of this agent, each as the text `address interface`. */
   readonly proxies: ReadonlySet<string>
 }
 
@@ -76,13 +76,13 @@ export interface Ipv6HostPlace {
 }
 
 /**
- * Plans three things for each address: a route to the bridge, a permanent neighbour there (so that a guest is never
- * asked for its MAC), and a proxy entry if the prefix is on a segment.
+ * Plans three entries for each address: a route to the bridge; a permanent neighbour there, so that the host never asks
+ * for the guest's MAC; and a proxy entry if the prefix belongs to a segment.
  */
 export function planHostIpv6(want: readonly GuestIpv6[], have: ObservedIpv6, place: Ipv6HostPlace): string[] {
   const wanted = new Map(want.map((item) => [item.address, item]))
   const proxies = new Set(want.map(({ address, proxyOn }) => `${address} ${proxyOn}`))
-  // The host answers only for addresses it can reach: proxy entries are removed first and added last.
+  // Proxy entries are removed first and added last, so that the host never answers for addresses it cannot reach.
   return [
     ...[...have.proxies].filter((key) => !proxies.has(key)).map(planProxyRemoval),
     ...[...have.routes].filter((address) => !wanted.has(address)).map((at) => planRouteRemoval(at, place)),
@@ -102,7 +102,7 @@ function planMissing(item: GuestIpv6, have: ObservedIpv6, place: Ipv6HostPlace):
   ]
 }
 
-/** Plans neighbour, route and proxy entry of one address, whether they exist or not. */
+/** Plans the neighbour, route and proxy entry of one address, even if they already exist. */
 export function planGuestIpv6({ address, mac, proxyOn }: GuestIpv6, place: Ipv6HostPlace): string[] {
   const { bridge, mark } = place
   return [
@@ -112,7 +112,7 @@ export function planGuestIpv6({ address, mac, proxyOn }: GuestIpv6, place: Ipv6H
   ]
 }
 
-/** Removes what `planGuestIpv6` adds. */
+/** Plans the removal of the entries that `planGuestIpv6` adds. */
 export function planGuestIpv6Removal({ address, proxyOn }: GuestIpv6, place: Ipv6HostPlace): string[] {
   return [
     ...(proxyOn === '' ? [] : [planProxyRemoval(`${address} ${proxyOn}`)]),
@@ -131,7 +131,7 @@ export function planProxyRemoval(key: string): string {
   return `neighbour delete proxy ${address} dev ${device}`
 }
 
-/** Link-local address of the bridge, the guests' gateway: the same on every host, so that a guest can move. */
+/** Link-local address of the bridge, which is the guests' gateway. All hosts have the same, so that guests can move. */
 export const gateway6 = 'fe80::1'
 
 /** Plans the bridge's link-local address; [] if it exists. */
@@ -147,15 +147,15 @@ export interface Ipv6Setting {
   /** Path below /proc/sys. */
   readonly path: string
   readonly value: number
-  /** The interface may be deleted before the change; then nothing has to be set. */
+  /** True if the interface may be deleted before the change. In that case nothing has to be set. */
   readonly optional?: true
 }
 
 /**
- * Plans kernel settings in the order to write them: a forwarding interface accepts router advertisements only with
- * accept_ra = 2, and writing `forwarding` drops the default routes of all others (addrconf.c).
+ * Plans kernel settings. They must be written in this order: a forwarding interface accepts router advertisements only
+ * with accept_ra = 2, and writing `forwarding` drops the default routes of interfaces without it (addrconf.c).
  * @param advertised interfaces that have accept_ra = 1
- * @param proxied interfaces with a proxied prefix
+ * @param proxied interfaces on which the host answers for guests
  */
 export function planIpv6Settings(
   bridge: string,
@@ -170,19 +170,19 @@ export function planIpv6Settings(
     { path: at('all', 'forwarding'), value: 1 },
     ...proxied.flatMap((device) => [
       { path: at(device, 'proxy_ndp'), value: 1, optional: true as const },
-      // Only the host answers for guests: the kernel's default delay of 0.8 s would only delay their first packet.
+      // Nobody else answers for guests, so the kernel's default delay of 0.8 s would only delay their first packet.
       { path: `net/ipv6/neigh/${device}/proxy_delay`, value: 0, optional: true as const },
     ]),
   ]
 }
 
 /**
- * True if nothing needs this setting of `planIpv6Settings` any more.
+ * True if the path is one of `planIpv6Settings` and no guest needs it any more.
  * @param needed the settings that guests need now
  */
 export function isUnusedSetting(path: string, needed: readonly Ipv6Setting[]): boolean {
   if (!/^net\/ipv6\/(conf\/[^/]+\/(forwarding|accept_ra|proxy_ndp)|neigh\/[^/]+\/proxy_delay)$/.test(path)) return false
-  // An interface that learnt its routes from advertisements needs accept_ra = 2 as long as the host forwards.
+  // An interface that learned its routes from advertisements needs accept_ra = 2 as long as the host forwards.
   if (path.endsWith('/accept_ra')) return needed.length === 0
   return needed.every((setting) => setting.path !== path)
 }

@@ -31,25 +31,25 @@ const set = (prefix: string, prefixLen: number, device = 'eth0'): Ipv6Prefix => 
   gateway: '',
 })
 
-describe('IPv6 of the host', () => {
+describe('planIpv6', () => {
   for (const [name, of, sources, reason] of [
-    ['no IPv6 in the kernel', facts([], { addresses: undefined }), [], 'the kernel of the host has no IPv6'],
-    ['only a link-local address', facts([lo, link]), [], 'the host has no global IPv6 address'],
+    ['finds no source if the kernel has no IPv6', facts([], { addresses: undefined }), [], 'the kernel of the host has no IPv6'],
+    ['finds no source if the host has only a link-local address', facts([lo, link]), [], 'the host has no global IPv6 address'],
     [
-      'no default route',
+      'finds no source if the host has no default route',
       facts([own64], { defaultRoute: undefined }),
       [],
       'the host has no IPv6 default route, and no prefix is set',
     ],
-    ['a /64 on the uplink', facts([lo, link, own64]), ['proxied 2001:db8:1::/64'], 'prefix found on eth0'],
+    ['proxies a /64 of the uplink', facts([lo, link, own64]), ['proxied 2001:db8:1::/64'], 'prefix found on eth0'],
     [
-      'an address without a prefix',
+      'uses NAT66 if the host has an address without a prefix',
       facts([own128]),
       ['nat66 fd62:6572:7468::/64'],
       'the host has an IPv6 address but no prefix for guests: they share it through NAT66',
     ],
     [
-      'a prefix on a virtual default route',
+      'uses NAT66 if the default route leads through a virtual interface',
       facts([own64], { uplink: undefined }),
       ['nat66 fd62:6572:7468::/64'],
       'the host has an IPv6 address but no prefix for guests: they share it through NAT66; the prefix of eth0 is not ' +
@@ -57,7 +57,7 @@ describe('IPv6 of the host', () => {
         'interface in network.uplinks',
     ],
     [
-      'a detected prefix on an interface without the present default route',
+      'keeps a held prefix on an interface that the default route no longer uses',
       facts([own64, row('20010db8000200000000000000000001', '40', 'eth1')], {
         held: [set('2001:db8:2::', 64, 'eth1')],
       }),
@@ -65,72 +65,72 @@ describe('IPv6 of the host', () => {
       'prefix found on eth1',
     ],
     [
-      'a detected prefix that disappeared, with addresses of guests',
+      'reports a held prefix as missing if it disappeared and guests have addresses of it',
       facts([own64], { held: [set('2001:db8:2::', 64)] }),
       ['proxied 2001:db8:1::/64', 'missing 2001:db8:2::/64'],
       'prefix found on eth0; the IPv6 prefix 2001:db8:2::/64 of eth0, from which guests have addresses, no longer exists',
     ],
     [
-      'a detected prefix that disappeared, without addresses of guests',
+      'forgets a held prefix that disappeared and of which no guest has an address',
       facts([own64], { held: [set('2001:db8:2::', 64)], isUsed: () => false }),
       ['proxied 2001:db8:1::/64'],
       'prefix found on eth0',
     ],
     [
-      'a detected prefix, with other prefixes set',
+      'ignores a held prefix if other prefixes are set',
       facts([own64], { held: [set('2001:db8:1::', 64)], configured: [set('2001:db8:8000::', 48)] }),
       ['routed 2001:db8:8000::/48'],
       '',
     ],
     [
-      'a segment with few addresses',
+      'uses NAT66 if the uplink’s segment has only a few addresses',
       facts([row('20010db8000100000000000000000001', '78', 'eth0')]),
       ['nat66 fd62:6572:7468::/64'],
       'the host has an IPv6 address but no prefix for guests: they share it through NAT66',
     ],
     [
-      'only a prefix on another interface',
+      'uses NAT66 if only another interface than the uplink has a prefix',
       facts([own128, row('20010db8000200000000000000000001', '40', 'eth1')]),
       ['nat66 fd62:6572:7468::/64'],
       'the host has an IPv6 address but no prefix for guests: they share it through NAT66',
     ],
     [
-      'only privacy addresses',
+      'finds no source if the host has only temporary privacy addresses',
       facts([row('20010db8000100000000000000000009', '40', 'eth0', '00 01')]),
       [],
       'the host has no global IPv6 address',
     ],
     [
-      'a duplicate',
+      'ignores an address that failed duplicate address detection',
       facts([row('20010db8000100000000000000000001', '40', 'eth0', '00 48')]),
       [],
       'the host has no global IPv6 address',
     ],
     [
-      'a prefix that is routed to the host',
+      'routes a set prefix that is not on a segment of the host',
       facts([own64], { configured: [set('2001:db8:8000::', 48)] }),
       ['routed 2001:db8:8000::/48'],
       '',
     ],
     [
-      'a part of the segment',
+      'proxies a set prefix that is part of its interface’s segment',
       facts([own64], { configured: [set('2001:db8:1::f00', 120)] }),
       ['proxied 2001:db8:1::f00/120'],
       '',
     ],
     [
-      'the same, on another interface',
+      'routes a set prefix that is part of another interface’s segment',
       facts([own64], { configured: [set('2001:db8:1::f00', 120, 'eth1')] }),
       ['routed 2001:db8:1::f00/120'],
       '',
     ],
     [
-      'a prefix on a missing interface, and one on an existing interface',
+      'reports a set prefix as missing if its interface does not exist, and uses the others',
       facts([own64], { configured: [set('2001:db8:8::', 48, 'eth7'), set('2001:db8:9::', 48)] }),
       ['missing 2001:db8:8::/48', 'routed 2001:db8:9::/48'],
       'IPv6 prefixes are configured for eth7, which does not exist',
     ],
-    ['more than the segment', facts([own64], { configured: [set('2001:db8::', 32)] }), ['routed 2001:db8::/32'], ''],
+    ['routes a set prefix that is larger than the segment', facts([own64], { configured: [set('2001:db8::', 32)] }), ['routed 2001:db8::/32'], ''],
   ] as const)
     it(name, () => {
       const plan = planIpv6(of)
@@ -140,7 +140,7 @@ describe('IPv6 of the host', () => {
       expect([shown, plan.reason]).to.deep.equal([sources, reason])
     })
 
-  it('finds the prefix of an address', () => {
+  it('returns sources in which findSource finds the one of an address', () => {
     const { sources } = planIpv6(facts([own64], { configured: [set('2001:db8:1::', 64), set('2001:db8:8000::', 48)] }))
     expect(findSource(sources, '2001:db8:8000:7::1')?.mode).to.equal('routed')
     expect(findSource(sources, '2001:db8:1::9')?.mode).to.equal('proxied')

@@ -4,60 +4,60 @@ import { formatIpv6, holds, parseIpv6, type Ipv6Network } from './ipv6.js'
 import { ipv6NetworkOf, type Ipv6Prefix } from './pool.js'
 
 /**
- * How guests' IPv6 addresses are reached:
- * - routed: the network routes the prefix to the host, which forwards it
- * - proxied: the prefix is on the uplink's own segment, and the host answers neighbour solicitations for guests
- * - nat66: the host has addresses but no prefix; guests have private addresses and share the host's
+ * Way in which packets reach guests' IPv6 addresses:
+ * - routed: the network routes the prefix to the host, and the host forwards packets to guests
+ * - proxied: the prefix belongs to the uplink's own segment, and the host answers neighbour solicitations for guests
+ * - nat66: the host has an address but no prefix, so guests have private addresses and share the host's address
  */
 export type Ipv6Mode = 'routed' | 'proxied' | 'nat66'
 
-/** A network that guests' addresses are taken from, and how it is reached. */
+/** A network from which guests get addresses, and the way in which packets reach it. */
 export interface Ipv6Source {
   readonly mode: Ipv6Mode
   readonly prefix: Ipv6Prefix
   readonly network: Ipv6Network
   /**
-   * True if the prefix's interface, or the found prefix itself, no longer exists. Guests keep their addresses of it,
-   * and no new ones are assigned.
+   * True if the prefix's interface, or a found prefix itself, no longer exists. Guests keep their addresses of the
+   * prefix, but no more are assigned.
    */
   readonly isMissing?: boolean
-  /** True if the prefix was found on an interface of the host instead of being set. */
+  /** True if the prefix was found on an interface of the host, and not set through the API. */
   readonly isFound?: boolean
 }
 
 export interface Ipv6Facts {
-  /** Set prefixes, from the journal; they take precedence over found ones. */
+  /** Prefixes set through the API, from the journal. They take precedence over found ones. */
   readonly configured: readonly Ipv6Prefix[]
-  /** Prefixes found earlier and in use, the oldest first; they take precedence over newly found ones. */
+  /** Prefixes found earlier and used by guests, the oldest first. They take precedence over newly found ones. */
   readonly held: readonly Ipv6Prefix[]
-  /** True if a guest has an address of the prefix; called only for held prefixes that no longer exist. */
+  /** Returns true if a guest has an address of the prefix. Called only for held prefixes that no longer exist. */
   readonly isUsed: (prefix: Ipv6Prefix) => boolean
-  /** All addresses of the host; `undefined`: its kernel has no IPv6. */
+  /** All addresses of the host; `undefined` if its kernel has no IPv6. */
   readonly addresses: readonly InterfaceIpv6[] | undefined
   /** Names of all interfaces. */
   readonly interfaces: readonly string[]
   readonly defaultRoute: DefaultRoute | undefined
-  /** The default route through an interface on which a prefix may be found (see `readUplinks`). */
+  /** The default route through an uplink (see `readUplinks`). Prefixes are only found on its interface. */
   readonly uplink: DefaultRoute | undefined
-  /** Guests' private network for nat66. */
+  /** Private network of guests for NAT66. */
   readonly subnet6: Ipv6Network
   readonly bridge: string
 }
 
 export interface Ipv6Plan {
-  /** Empty: guests cannot have IPv6. */
+  /** Networks from which guests get addresses. Empty: guests cannot have IPv6. */
   readonly sources: readonly Ipv6Source[]
   /** Reason why there are no sources, or why these were chosen; may be empty. */
   readonly reason: string
 }
 
 /**
- * A found prefix of /112 or longer is a segment of a few hosts, whose addresses random choices would collide with. An
- * operator who owns such a prefix can set it.
+ * A found prefix of /112 or longer is ignored: it may be a segment of a few hosts, with whose addresses random choices
+ * would collide. An operator who owns such a prefix can set it.
  */
 const longestFound = 112
 
-/** Sources of guests' IPv6: set prefixes, otherwise held ones, otherwise a found one, otherwise NAT66. */
+/** Chooses the sources of guests' IPv6: set prefixes, otherwise held ones, otherwise a found one, otherwise NAT66. */
 export function planIpv6(facts: Ipv6Facts): Ipv6Plan {
   const { addresses, configured } = facts
   if (!addresses) return { sources: [], reason: 'the kernel of the host has no IPv6' }
@@ -94,7 +94,7 @@ function planFound(addresses: readonly InterfaceIpv6[], facts: Ipv6Facts): Ipv6P
   }
 }
 
-/** Explains why a prefix on a virtual interface, which an operator may expect to be found, was not. */
+/** Explains why a prefix on a virtual interface is not used, because an operator may expect the agent to find it. */
 function describeVirtual(facts: Ipv6Facts): string[] {
   const there = findPrefix({ ...facts, uplink: facts.defaultRoute })
   if (!there) return []
@@ -112,7 +112,7 @@ function describePrefix({ prefix, prefixLen, interface: device }: Ipv6Prefix): s
   return `the IPv6 prefix ${prefix}/${prefixLen} of ${device}`
 }
 
-/** Warnings for an operator: the host no longer matches what its prefix was found on. */
+/** Returns warnings for an operator if found prefixes no longer match the host's addresses and default route. */
 export function describeChanges({ sources }: Ipv6Plan, route: DefaultRoute | undefined): string[] {
   const found = sources.filter(({ isFound }) => isFound)
   const gone = describeGone(found)
@@ -137,19 +137,19 @@ function planConfigured(
   return { sources, reason: describeMissing(configured, interfaces).join('; ') }
 }
 
-/** One warning for each missing interface that prefixes name. */
+/** Returns one warning for each missing interface that prefixes name. */
 export function describeMissing(prefixes: readonly Ipv6Prefix[], interfaces: readonly string[]): string[] {
   const named = new Set(prefixes.map((prefix) => prefix.interface))
   const missing = [...named].filter((device) => !interfaces.includes(device))
   return missing.map((device) => `IPv6 prefixes are configured for ${device}, which does not exist`)
 }
 
-/** Sources that new addresses can be taken from. */
+/** Returns the sources from which new addresses can be assigned. */
 export function availableSources(sources: readonly Ipv6Source[]): Ipv6Source[] {
   return sources.filter(({ isMissing }) => !isMissing)
 }
 
-/** A prefix on its interface's own segment is proxied; any other must be routed to the host by the network. */
+/** Returns the prefix as a source: proxied if it belongs to its interface's own segment, otherwise routed. */
 function sourceOf(prefix: Ipv6Prefix, addresses: readonly InterfaceIpv6[]): Ipv6Source {
   const network = ipv6NetworkOf(prefix)
   const onLink = addresses.some(
@@ -180,7 +180,7 @@ function natSource({ defaultRoute, subnet6 }: Ipv6Facts): Ipv6Source {
   }
 }
 
-/** Returns '' if the text is not an address. */
+/** Returns the canonical text of an address, or '' if the text is not an address. */
 function canonical(text = ''): string {
   const value = parseIpv6(text)
   return value === undefined ? '' : formatIpv6(value)
@@ -205,12 +205,12 @@ function covers({ address, prefixLength }: InterfaceIpv6, network: Ipv6Network):
   return own >> shift === network.first >> shift && network.prefixLength >= prefixLength
 }
 
-/** True if the address is global (or unique local) and permanent. */
+/** True if the address is permanent and global; unique local addresses also count as global. */
 function isUsable({ scope, temporary, deprecated, tentative }: InterfaceIpv6): boolean {
   return scope === 'global' && !temporary && !deprecated && !tentative
 }
 
-/** The source that a guest's address belongs to; `undefined` if it no longer belongs to any. */
+/** Finds the source that contains a guest's address; `undefined` if no source contains it any more. */
 export function findSource(sources: readonly Ipv6Source[], address: string): Ipv6Source | undefined {
   const value = parseIpv6(address)
   return sources.find(({ network }) => value !== undefined && holds(network, value))

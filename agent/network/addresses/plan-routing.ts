@@ -4,8 +4,8 @@ import { findSource, type Ipv6Source } from './plan-ipv6.js'
 import type { Ipv6Prefix, PoolAddress } from './pool.js'
 
 /*
- * Checks whether pools may be changed as requested: addresses of guests must stay, and addresses in other use must not
- * be added.
+ * Checks whether a change of pools is allowed: it must neither remove guests' addresses nor add addresses that are in
+ * use for another purpose.
  */
 
 /** The host's IPv4 addresses that are in use. */
@@ -21,7 +21,7 @@ export function checkPoolChange(items: readonly PoolAddress[], { assigned, mappe
   const kept = new Set(items.map(({ address }) => address))
   const lost = assigned.find((address) => !kept.has(address))
   if (lost !== undefined) throw conflict('address_in_use', `${lost} is assigned to a container`)
-  // The guest that gets the address would receive the mapping's traffic.
+  // A guest that got such an address would receive the mapping's traffic.
   const named = items.find(({ address }) => mapped.has(address))
   if (named) throw conflict('address_in_use', `${named.address} is used as host_ip by a port mapping`)
 }
@@ -33,8 +33,8 @@ export interface SourcesChange {
 }
 
 /**
- * Checks that no guest loses its IPv6 address. A set prefix replaces a found one. Private addresses (NAT66) always
- * work, and an address that had no source before loses nothing.
+ * Checks that no guest loses its IPv6 address. Ignores private addresses, which always work through NAT66, and
+ * addresses that no source contained before the change.
  * @param assigned IPv6 addresses of guests, canonical
  * @throws {BerthError} `address_in_use`
  */
@@ -47,7 +47,7 @@ export function checkSourcesChange({ before, after }: SourcesChange, assigned: r
   if (lost !== undefined) throw conflict('address_in_use', `${lost} is assigned to a container`)
 }
 
-/** Checks that no guest has a prefix's host address or gateway. @throws {BerthError} `address_in_use` */
+/** Checks that no guest has the host address or the gateway of a prefix. @throws {BerthError} `address_in_use` */
 export function checkNamedAddresses(prefixes: readonly Ipv6Prefix[], assigned: readonly string[]): void {
   const held = new Set(assigned)
   const named = prefixes.flatMap(({ address, gateway }) => [address, gateway])
@@ -55,7 +55,7 @@ export function checkNamedAddresses(prefixes: readonly Ipv6Prefix[], assigned: r
   if (taken !== undefined) throw conflict('address_in_use', `${taken} is assigned to a container`)
 }
 
-/** Checks that mapped host ports stay in the range. @throws {BerthError} `port_conflict` */
+/** Checks that the range contains all mapped host ports. @throws {BerthError} `port_conflict` */
 export function checkPortsChange({ start, end }: PortRange, mapped: readonly PortSpan[]): void {
   const outside = mapped.find(({ first, last }) => first < start || last > end)
   if (!outside) return

@@ -39,26 +39,26 @@ describe('scan of a segment', () => {
     ['198.51.100.0', 'unknown', false, 'network address of 198.51.100.0/24'],
     ['198.51.100.255', 'unknown', false, 'broadcast address of 198.51.100.0/24'],
   ] as const)
-    it(`${address} is ${status}`, () => {
+    it(`gives ${address} the status ${status}, because: ${reason}`, () => {
       const address4 = { address, interface: 'eth0', prefixLen: 24, gateway: '198.51.100.254' }
       expect(planScan([address], facts)).to.deep.equal([{ address: address4, status, usable, reason }])
     })
 
-  it('probes addresses that others may use', () => {
+  it('probes only addresses that other machines may use', () => {
     const all = listAddresses(parseCidrOrAddress('198.51.100.0/28')!, 256)
     expect(all).to.have.length(16)
     const asked = ['3', '4', '6', '7', '8', '9', '10', '11', '12', '13', '14', '15'].map((n) => `198.51.100.${n}`)
     expect(listToProbe(all, facts)).to.deep.equal(asked)
   })
 
-  it('is bounded, and may be of one address', () => {
+  it('lists at most the limit, and accepts a single address', () => {
     expect(listAddresses(parseCidrOrAddress('198.51.100.0/24')!, 3)).to.deep.equal(
       ['0', '1', '2'].map((n) => `198.51.100.${n}`),
     )
     expect(listAddresses(parseCidrOrAddress('198.51.100.7')!, 256)).to.deep.equal(['198.51.100.7'])
   })
 
-  it('finds no edges in a network of two addresses or one', () => {
+  it('finds no network or broadcast address in a /31 or /32', () => {
     expect(listEdges(parseIpv4('198.51.100.1')!, 31)).to.deep.equal([])
     expect(listEdges(parseIpv4('198.51.100.1')!, 32)).to.deep.equal([])
     expect(listEdges(parseIpv4('198.51.100.5')!, 30).map(([address]) => address)).to.deep.equal([

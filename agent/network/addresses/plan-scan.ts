@@ -19,17 +19,17 @@ export interface ScanFacts {
   readonly segment: Omit<PoolAddress, 'address'>
   /** The host's own addresses, with their interface. */
   readonly own: ReadonlyMap<string, string>
-  /** Other addresses on the host's interfaces. */
+  /** Other addresses on the host's interfaces, with their interface. */
   readonly configured: ReadonlyMap<string, string>
   readonly pool: ReadonlySet<string>
   readonly assigned: ReadonlySet<string>
   /** Network and broadcast addresses of the host's segments, with a description each. */
   readonly edges: ReadonlyMap<string, string>
-  /** True if the host would search for the address on the probed segment; elsewhere, silence proves nothing. */
+  /** True if the host expects the address on the probed segment. Otherwise a missing answer proves nothing. */
   readonly isOnLink: (address: string) => boolean
-  /** MAC that answered by address, or '' if none did; addresses that were not probed are missing. */
+  /** MAC that answered for each probed address, or '' if none did. Addresses that were not probed are missing. */
   readonly answers: ReadonlyMap<string, string>
-  /** Reason to give if nobody answered. */
+  /** Reason to show for an address for which nobody answered. */
   readonly silence: string
 }
 
@@ -38,7 +38,7 @@ export function listAddresses({ first, last }: Pick<AddressRange, 'first' | 'las
   return Array.from({ length: count }, (_, at) => formatIpv4(Number(first) + at))
 }
 
-/** Addresses whose use only a probe of the segment can show. */
+/** Lists the addresses to probe: all whose use is not already known from the host and the journal. */
 export function listToProbe(addresses: readonly string[], facts: Omit<ScanFacts, 'answers'>): string[] {
   const { own, configured, assigned, edges, segment } = facts
   const known = (address: string): boolean =>
@@ -84,7 +84,7 @@ export function readEdges(has: readonly InterfaceIpv4[]): Map<string, string> {
   return new Map(has.flatMap((item) => listEdges(parseIpv4(item.address)!, item.prefixLength)))
 }
 
-/** Network and broadcast address of a network longer than /0 and up to /30; no member can have either. */
+/** Lists the network and the broadcast address, which no machine can have. Networks of /0, /31 and /32 have none. */
 export function listEdges(address: number, prefixLength: number): [address: string, what: string][] {
   if (prefixLength > 30 || prefixLength < 1) return []
   const size = 2 ** (32 - prefixLength)

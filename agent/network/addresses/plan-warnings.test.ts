@@ -11,17 +11,17 @@ const route = { interface: 'eth0', gateway: '198.51.100.254' }
 
 describe('warnings of a pool', () => {
   for (const [name, pool, missing, way, warnings] of [
-    ['none', [], [], undefined, []],
-    ['the usual way', [item('eth0'), item('eth0', '198.51.100.254')], [], route, []],
+    ['are absent for an empty pool', [], [], undefined, []],
+    ['are absent if the addresses use the default route', [item('eth0'), item('eth0', '198.51.100.254')], [], route, []],
     [
-      'another interface',
+      'name the interface if it is not the one of the default route',
       [item('eth1'), item('eth1')],
       [],
       route,
       ['public addresses of eth1 leave the host through eth0 and 198.51.100.254: its router must accept them'],
     ],
     [
-      'another router',
+      'name the router if it is not the one of the default route',
       [item('eth0', '203.0.113.1')],
       [],
       route,
@@ -30,14 +30,14 @@ describe('warnings of a pool', () => {
       ],
     ],
     [
-      'no default route',
+      'say that the host has no default route',
       [item('eth0')],
       [],
       undefined,
       ['public addresses cannot be used: the host has no IPv4 default route'],
     ],
     [
-      'no interface',
+      'name an interface that does not exist',
       [item('eth0')],
       ['eth2'],
       route,

@@ -1,7 +1,7 @@
 import type { DefaultRoute } from '../../host/net/addresses.js'
 import type { PoolAddress } from './pool.js'
 
-/** Warns about public addresses that cannot work with the settings of their pool. */
+/** Returns warnings about public addresses that cannot work as the pool describes them. */
 export function planPoolWarnings(
   pool: readonly PoolAddress[],
   missing: readonly string[],
@@ -10,7 +10,7 @@ export function planPoolWarnings(
   const absent = missing.map((device) => `public addresses are configured for ${device}, which does not exist`)
   if (pool.length > 0 && !route)
     return [...absent, 'public addresses cannot be used: the host has no IPv4 default route']
-  // Guests' packets are routed before SNAT, so all of them leave by the host's default route.
+  // The kernel routes guests' packets before SNAT, so all of them leave by the host's default route.
   const elsewhere = pool.filter(
     (item) => item.interface !== route?.interface || (item.gateway !== '' && item.gateway !== route.gateway),
   )
@@ -25,7 +25,7 @@ export function planPoolWarnings(
 }
 
 /**
- * Warns about port mappings whose host address the host no longer has.
+ * Returns a warning about port mappings that name an address which the host no longer has.
  * @param listAddresses lists the host's canonical addresses; called only if a mapping names an address
  */
 export function describeUnserved(mapped: ReadonlySet<string>, listAddresses: () => readonly string[]): string[] {

@@ -7,7 +7,7 @@ import type { PoolAddress, PoolRules } from './pool.js'
 
 type Config = Pick<AgentConfig, 'network' | 'listen'>
 
-/** Reads what pools are checked against from the host. @param pool the present IPv4 pool */
+/** Reads the facts for the check of pools from the host. @param pool the current IPv4 pool */
 export function readPoolRules(facts: HostFacts, config: Config, pool: readonly PoolAddress[]): PoolRules {
   const { network } = config
   const { ipv4, ipv6 } = readUplinks(facts, network.uplinks)
@@ -25,7 +25,7 @@ export function readPoolRules(facts: HostFacts, config: Config, pool: readonly P
   }
 }
 
-/** Names of the host's interfaces without loopback, bridge and guests' interfaces. */
+/** Reads the names of all interfaces except the loopback, the bridge and guests' interfaces. */
 function readInterfaces(facts: HostFacts, { bridge, interface_prefix: prefix }: AgentConfig['network']): Set<string> {
   const isGuest = new RegExp(`^${prefix}\\d+$`)
   const isUsable = (name: string): boolean =>
@@ -34,8 +34,8 @@ function readInterfaces(facts: HostFacts, { bridge, interface_prefix: prefix }: 
 }
 
 /**
- * The first address of each interface, and the addresses that the agent listens on. Addresses in the pool are not the
- * host's own.
+ * Reads the host's own addresses: the first address of each interface and those that the agent listens on. Addresses in
+ * the pool do not count as the host's own.
  */
 function readOwnAddresses(facts: HostFacts, { listen }: Config, pool: readonly PoolAddress[]): Set<string> {
   const pooled = new Set(pool.map(({ address }) => address))

@@ -41,7 +41,7 @@ function fieldOf(act: () => unknown): string {
 }
 
 describe('a public IPv4 pool', () => {
-  it('has defaults: the uplink, and a single address', () => {
+  it('gives an address the uplink as interface and the prefix length 32 by default', () => {
     expect(
       parsePool([item({}), item({ address: '203.0.113.6', interface: 'eth1.100', prefixLen: 29 })], rules),
     ).to.deep.equal([
@@ -51,25 +51,29 @@ describe('a public IPv4 pool', () => {
   })
 
   for (const [name, items, field] of [
-    ['no address', [item({ address: '203.0.113' })], 'items.0.address'],
-    ['IPv6', [item({ address: '2001:db8::1' })], 'items.0.address'],
-    ['an octet with a zero', [item({ address: '203.0.113.05' })], 'items.0.address'],
-    ['loopback', [item({ address: '127.0.0.2' })], 'items.0.address'],
-    ['link-local', [item({ address: '169.254.1.1' })], 'items.0.address'],
-    ['multicast', [item({ address: '224.0.0.1' })], 'items.0.address'],
-    ["the host's own", [item({ address: '198.51.100.1' })], 'items.0.address'],
-    ["a broadcast address of the host's", [item({ address: '198.51.100.255' })], 'items.0.address'],
-    ["the host's gateway", [item({ address: '198.51.100.254' })], 'items.0.address'],
-    ["another item's gateway", [item({ gateway: '203.0.113.6' }), item({ address: '203.0.113.6' })], 'items.1.address'],
-    ['its own gateway', [item({ gateway: '203.0.113.5' })], 'items.0.address'],
-    ["of the guests' network", [item({ address: '10.64.255.255' })], 'items.0.address'],
-    ['twice', [item({}), item({})], 'items.1.address'],
-    ['another interface', [item({ interface: 'eth9' })], 'items.0.interface'],
-    ['an argument as interface', [item({ interface: 'eth0 up' })], 'items.0.interface'],
-    ['prefix of 33', [item({ prefixLen: 33 })], 'items.0.prefix_len'],
-    ['gateway of words', [item({ gateway: 'router' })], 'items.0.gateway'],
+    ['text that is not an address', [item({ address: '203.0.113' })], 'items.0.address'],
+    ['an IPv6 address', [item({ address: '2001:db8::1' })], 'items.0.address'],
+    ['an octet with a leading zero', [item({ address: '203.0.113.05' })], 'items.0.address'],
+    ['a loopback address', [item({ address: '127.0.0.2' })], 'items.0.address'],
+    ['a link-local address', [item({ address: '169.254.1.1' })], 'items.0.address'],
+    ['a multicast address', [item({ address: '224.0.0.1' })], 'items.0.address'],
+    ["the host's own address", [item({ address: '198.51.100.1' })], 'items.0.address'],
+    ["the broadcast address of a host's segment", [item({ address: '198.51.100.255' })], 'items.0.address'],
+    ["the address of the host's gateway", [item({ address: '198.51.100.254' })], 'items.0.address'],
+    [
+    "an address that another item names as gateway",
+    [item({ gateway: '203.0.113.6' }), item({ address: '203.0.113.6' })],
+    'items.1.address',
+    ],
+    ['an address that is its own gateway', [item({ gateway: '203.0.113.5' })], 'items.0.address'],
+    ["an address of the guests' private network", [item({ address: '10.64.255.255' })], 'items.0.address'],
+    ['the same address twice', [item({}), item({})], 'items.1.address'],
+    ['an interface that the host does not have', [item({ interface: 'eth9' })], 'items.0.interface'],
+    ['an interface name that contains an argument', [item({ interface: 'eth0 up' })], 'items.0.interface'],
+    ['a prefix length of 33', [item({ prefixLen: 33 })], 'items.0.prefix_len'],
+    ['a gateway that is not an address', [item({ gateway: 'router' })], 'items.0.gateway'],
   ] as const)
-    it(`refuses: ${name}`, () => expect(fieldOf(() => parsePool(items, rules))).to.equal(field))
+    it(`refuses ${name}`, () => expect(fieldOf(() => parsePool(items, rules))).to.equal(field))
 })
 
 describe('IPv6 prefixes', () => {
@@ -78,7 +82,7 @@ describe('IPv6 prefixes', () => {
     expect([first!.interface, second!.interface]).to.deep.equal(['eth1.100', 'eth0'])
   })
 
-  it('become canonical', () => {
+  it('are returned in canonical form', () => {
     const sent = prefix({ prefix: '2001:DB8:1:0::', address: '2001:0db8:1::2', gateway: 'FE80::1' })
     expect(parsePrefixes([sent], rules)).to.deep.equal([
       {
@@ -92,19 +96,19 @@ describe('IPv6 prefixes', () => {
   })
 
   for (const prefixLen of [48, 56, 80, 112, 120, 126])
-    it(`may be /${prefixLen}`, () => expect(parsePrefixes([prefix({ prefixLen })], rules)).to.have.length(1))
+    it(`may have a length of /${prefixLen}`, () => expect(parsePrefixes([prefix({ prefixLen })], rules)).to.have.length(1))
 
   for (const [name, items, field] of [
-    ['host bits', [prefix({ prefix: '2001:db8:1::1' })], 'ipv6_prefixes.0.prefix'],
-    ['IPv4', [prefix({ prefix: '203.0.113.0', prefixLen: 24 })], 'ipv6_prefixes.0.prefix'],
-    ['link-local', [prefix({ prefix: 'fe80::' })], 'ipv6_prefixes.0.prefix'],
-    ['multicast', [prefix({ prefix: 'ff02::' })], 'ipv6_prefixes.0.prefix'],
-    ['of NAT66', [prefix({ prefix: 'fd62:6572:7468::' })], 'ipv6_prefixes.0.prefix'],
-    ['/127', [prefix({ prefixLen: 127 })], 'ipv6_prefixes.0.prefix_len'],
-    ['/0', [prefix({ prefixLen: 0 })], 'ipv6_prefixes.0.prefix_len'],
-    ['address of another', [prefix({ address: '2001:db8:2::1' })], 'ipv6_prefixes.0.address'],
-    ['a zone', [prefix({ gateway: 'fe80::1%eth0' })], 'ipv6_prefixes.0.gateway'],
-    ['overlap', [prefix({}), prefix({ prefix: '2001:db8:1::f00', prefixLen: 120 })], 'ipv6_prefixes.1.prefix'],
+    ['with host bits', [prefix({ prefix: '2001:db8:1::1' })], 'ipv6_prefixes.0.prefix'],
+    ['of IPv4', [prefix({ prefix: '203.0.113.0', prefixLen: 24 })], 'ipv6_prefixes.0.prefix'],
+    ['with link-local addresses', [prefix({ prefix: 'fe80::' })], 'ipv6_prefixes.0.prefix'],
+    ['with multicast addresses', [prefix({ prefix: 'ff02::' })], 'ipv6_prefixes.0.prefix'],
+    ['that overlap the private network for NAT66', [prefix({ prefix: 'fd62:6572:7468::' })], 'ipv6_prefixes.0.prefix'],
+    ['of length /127', [prefix({ prefixLen: 127 })], 'ipv6_prefixes.0.prefix_len'],
+    ['of length /0', [prefix({ prefixLen: 0 })], 'ipv6_prefixes.0.prefix_len'],
+    ['with a host address outside the prefix', [prefix({ address: '2001:db8:2::1' })], 'ipv6_prefixes.0.address'],
+    ['with a zone in the gateway', [prefix({ gateway: 'fe80::1%eth0' })], 'ipv6_prefixes.0.gateway'],
+    ['that overlap each other', [prefix({}), prefix({ prefix: '2001:db8:1::f00', prefixLen: 120 })], 'ipv6_prefixes.1.prefix'],
   ] as const)
-    it(`refuses: ${name}`, () => expect(fieldOf(() => parsePrefixes(items, rules))).to.equal(field))
+    it(`are refused ${name}`, () => expect(fieldOf(() => parsePrefixes(items, rules))).to.equal(field))
 })

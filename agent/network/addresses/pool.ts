@@ -9,16 +9,16 @@ export interface PoolAddress {
   readonly interface: string
   /** Prefix length of the address's network. */
   readonly prefixLen: number
-  /** Empty: the host's default gateway. */
+  /** Address of the router. Empty: the host's default gateway. */
   readonly gateway: string
 }
 
-/** A network that guests' IPv6 addresses are taken from. */
+/** A network from which guests get IPv6 addresses. */
 export interface Ipv6Prefix {
   readonly interface: string
   /** The host's own address in the prefix; may be empty. */
   readonly address: string
-  /** Network address. */
+  /** Network address of the prefix, without its length. */
   readonly prefix: string
   readonly prefixLen: number
   readonly gateway: string
@@ -26,17 +26,17 @@ export interface Ipv6Prefix {
 
 /** Facts about the host that a pool is checked against. */
 export interface PoolRules {
-  /** Interfaces a pool may name. */
+  /** Interfaces that a pool may name. */
   readonly interfaces: ReadonlySet<string>
-  /** Interface of items that name none, by family; empty: the host has no default route. */
+  /** Default interface of items, by family. Empty: the host has no default route. */
   readonly defaultInterfaces: { readonly ipv4: string; readonly ipv6: string }
-  /** The host's own addresses. If a guest got one, the operator would be locked out. */
+  /** The host's own addresses. A pool must not contain them: if a guest got one, the host would be unreachable. */
   readonly ownAddresses: ReadonlySet<string>
-  /** The host's default gateway; empty: none. */
+  /** The host's default gateway. Empty: the host has none. */
   readonly gateway: string
   /** Network and broadcast addresses of the host's segments, with a description each. */
   readonly edges: ReadonlyMap<string, string>
-  /** Guests' private networks. */
+  /** Private IPv4 network of guests. */
   readonly subnet: { readonly first: number; readonly last: number }
   readonly subnet6: Ipv6Network
 }
@@ -46,7 +46,7 @@ const maxPrefixes = 256
 
 /**
  * Checks a public IPv4 pool and returns it in canonical form.
- * @throws {BerthError} `invalid_field` naming the item, as `items.0.address`
+ * @throws {BerthError} `invalid_field` that names the item, for example `items.0.address`
  */
 export function parsePool(items: readonly PoolAddress[], rules: PoolRules): PoolAddress[] {
   if (items.length > maxPool) throw invalidField('items', `items: at most ${maxPool} addresses are allowed`)
@@ -59,7 +59,7 @@ export function parsePool(items: readonly PoolAddress[], rules: PoolRules): Pool
   return parsed
 }
 
-/** A guest with its router's address would cut off everybody behind that router. */
+/** Refuses gateways as pool addresses: a guest with a router's address would disconnect everybody behind it. */
 function refuseGateways(items: readonly PoolAddress[], { gateway }: PoolRules): void {
   const gateways = new Set([gateway, ...items.map((item) => item.gateway)])
   const index = items.findIndex(({ address }) => gateways.has(address))
@@ -93,7 +93,7 @@ export function isUnicast(value: number): boolean {
 
 /**
  * Checks IPv6 prefixes and returns them in canonical form.
- * @throws {BerthError} `invalid_field` naming the item, as `ipv6_prefixes.0.prefix`
+ * @throws {BerthError} `invalid_field` that names the item, for example `ipv6_prefixes.0.prefix`
  */
 export function parsePrefixes(items: readonly Ipv6Prefix[], rules: PoolRules): Ipv6Prefix[] {
   if (items.length > maxPrefixes)
@@ -108,7 +108,7 @@ export function parsePrefixes(items: readonly Ipv6Prefix[], rules: PoolRules): I
 }
 
 function parsePrefix(item: Ipv6Prefix, at: string, rules: PoolRules): Ipv6Prefix {
-  // A longer prefix has too few addresses besides its network address (subnet-router anycast, RFC 4291).
+  // A longer prefix has too few addresses, because its network address is reserved (subnet-router anycast, RFC 4291).
   const prefixLen = parseLength(item.prefixLen, `${at}.prefix_len`, { min: 16, max: 126 })
   const network = parseIpv6Network(`${item.prefix}/${prefixLen}`)
   if (!network) throw bad(`${at}.prefix`, 'must be an IPv6 network address without host bits')
@@ -123,7 +123,7 @@ function parsePrefix(item: Ipv6Prefix, at: string, rules: PoolRules): Ipv6Prefix
   }
 }
 
-/** Global unicast (2000::/3) or unique local (fc00::/7). */
+/** True if the address is global unicast (2000::/3) or unique local (fc00::/7). */
 function isRoutable(value: bigint): boolean {
   return value >> 125n === 1n || value >> 121n === 0x7en
 }
@@ -161,7 +161,7 @@ function refuseTwice(values: readonly string[], at: (index: number) => string): 
   }
 }
 
-/** The network of a prefix that was checked before. @throws {BerthError} `internal_error` */
+/** Returns the network of a valid prefix. @throws {BerthError} `internal_error` if the prefix is invalid */
 export function ipv6NetworkOf({ prefix, prefixLen }: Pick<Ipv6Prefix, 'prefix' | 'prefixLen'>): Ipv6Network {
   const network = parseIpv6Network(`${prefix}/${prefixLen}`)
   if (!network) throw new BerthError('internal', 'internal_error', `not an IPv6 network: ${prefix}/${prefixLen}`)

@@ -20,7 +20,7 @@ export interface AddressOrder {
 export interface AddressPoolsOptions {
   readonly db: Database
   readonly config: AgentConfig['network']
-  /** Default: facts of the kernel. */
+  /** Facts about the host. Default: read from the kernel. */
   readonly facts?: HostFacts
 }
 
@@ -72,7 +72,7 @@ export class AddressPools {
     })
   }
 
-  /** Addresses of the host itself and of routers. */
+  /** Reads the addresses that guests must not get: those of the host itself and of routers. */
   #readReserved({ sources }: Ipv6Plan): Set<string> {
     const own = (this.#facts.listIpv6() ?? []).map(({ address }) => address)
     const routers = [this.#facts.readDefaultRoutes().ipv6?.gateway, ...sources.map(({ prefix }) => prefix.gateway)]

@@ -4,7 +4,7 @@ import { openDatabase, type Database } from '../../state/database.js'
 import { allocateIpv4, deviceName } from './private-ipv4.js'
 import { formatIpv4, macOf, parseIpv4, parseSubnet } from '../subnet.js'
 
-describe('allocation', () => {
+describe('allocation of private IPv4', () => {
   let db: Database
   beforeEach(() => {
     db = openDatabase(':memory:')
@@ -28,7 +28,7 @@ describe('allocation', () => {
   }
 
   describe('addresses', () => {
-    it('include exactly those of the subnet, each once', () => {
+    it('include each address of the subnet exactly once', () => {
       const granted = new Set<string>()
       for (let i = 1; i <= 13; i++) {
         const ipv4 = allocateIpv4(db, '10.9.8.16/28')
@@ -40,7 +40,7 @@ describe('allocation', () => {
       expect(codeOf(() => allocateIpv4(db, '10.9.8.16/28'))).to.equal('resource_exhausted')
     })
 
-    it('include the last free one of 65,533', () => {
+    it('include the last free address of 65,533', () => {
       const { first, last } = parseSubnet('10.64.0.0/16')
       db.transaction(() => {
         for (let at = first; at <= last; at++) if (at !== first + 777) addGuest(at - first + 1, formatIpv4(at))
@@ -49,7 +49,7 @@ describe('allocation', () => {
     })
   })
 
-  it('name interfaces within the kernel’s length limit', () => {
+  it('gives interfaces names within the kernel’s length limit', () => {
     expect(deviceName('bt', 42)).to.equal('bt42')
     expect(deviceName('abcd', 12345678901)).to.have.lengthOf(15)
     for (const bad of [0, -1, 1.5, NaN, 123456789012345])

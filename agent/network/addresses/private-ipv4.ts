@@ -6,15 +6,15 @@ import { formatIpv4, parseIpv4, parseSubnet } from '../subnet.js'
 export { macOf } from '../subnet.js'
 
 /*
- * Chooses values inside the journal's transaction. It is synchronous, and only the journal decides which values are
- * taken. A few random tries find a free value unless the pool is nearly full; then all taken values are read and the
- * choice is exact.
+ * Chooses values synchronously, inside the journal's transaction: only the journal decides which values are free. A few
+ * random tries find a free value unless the pool is nearly full. In that case all taken values are read, and the choice
+ * is made from the list of free ones.
  */
 
 const tries = 32
 
 /**
- * Chooses a free address at random, so that a freed address is not soon assigned again.
+ * Chooses a free address at random, so that an address is not assigned again soon after it was freed.
  * @throws {BerthError} `resource_exhausted`
  */
 export function allocateIpv4(db: Database, cidr: string): string {
@@ -32,7 +32,7 @@ export function allocateIpv4(db: Database, cidr: string): string {
   return formatIpv4(free[randomInt(free.length)]!)
 }
 
-/** Name of a guest's host-side interface; the kernel allows 15 characters. */
+/** Returns the name of a guest's host-side interface. The kernel allows 15 characters. */
 export function deviceName(prefix: string, id: number): string {
   const name = `${prefix}${id}`
   if (!Number.isSafeInteger(id) || id < 1 || name.length > 15)

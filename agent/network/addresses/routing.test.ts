@@ -14,7 +14,7 @@ import type { Ipv6Prefix } from './pool.js'
 import { Routing } from './routing.js'
 import { readHeldPrefixes, readPrefixes, replacePrefixes } from './address-tables.js'
 
-/* The journal of pools with given facts of the host; test/host/addresses*.test.ts use a real host. */
+/* Tests the pools in the journal with fake facts about the host. test/host/addresses*.test.ts use a real host. */
 
 const config = validateConfig(AgentConfigSchema, {}, 'test')
 const route6 = { interface: 'eth0', gateway: 'fe80::ff' }
@@ -30,7 +30,7 @@ const facts: HostFacts = {
   isVirtual: () => false,
   probe: async () => new Map(),
 }
-/** A /64 on the uplink, used by guests unless another is set. */
+/** A /64 on the uplink. Guests use it unless other prefixes are set. */
 const found = {
   interface: 'eth0',
   address: '2001:0db8:0001:0000:0000:0000:0000:0001',
@@ -132,7 +132,7 @@ describe('routing', () => {
     expect(held()).to.deep.equal([])
   })
 
-  it('permits other prefixes once a detected one has disappeared', async () => {
+  it('accepts other prefixes once a detected one has disappeared', async () => {
     give('2001:db8:1::5')
     await routing.setRouting({ ipv6Prefixes: [] })
     own = { ...found, address: '2001:0db8:0003:0000:0000:0000:0000:0001' }
@@ -140,7 +140,7 @@ describe('routing', () => {
     expect(await codeOf({ ipv6Prefixes: [prefix('2001:db8:2::')] })).to.equal('accepted')
   })
 
-  it('accepts its own output, including the private network of guests', async () => {
+  it('accepts the prefixes that it returns, including the private network of guests', async () => {
     for (const prefixLength of [64, 128]) {
       own = { ...found, prefixLength }
       const { ipv6Prefixes } = routing.getRouting()
@@ -152,13 +152,13 @@ describe('routing', () => {
     }
   })
 
-  it('does not give an address with a mapping to a guest', async () => {
+  it('refuses a pool that contains an address with a mapping', async () => {
     map(30_000, '198.51.100.5')
     expect(await codeOf({ ipv4Pool: [item('198.51.100.5')] })).to.equal('address_in_use')
     expect(addresses()).to.deep.equal([])
   })
 
-  it('refuses gateways and the host’s own address', async () => {
+  it('refuses a pool that contains a gateway or the host’s own address', async () => {
     for (const address of ['198.51.100.1', '198.51.100.254'])
       expect(await codeOf({ ipv4Pool: [item(address)] }), address).to.equal('invalid_field')
   })
@@ -171,12 +171,12 @@ describe('routing', () => {
     ['an interface whose name is not plain', 'eth0:1', 'invalid_field'],
     ['an interface that does not exist', 'eth9', 'invalid_field'],
   ] as const)
-    it(`${code === 'accepted' ? 'accepts' : 'refuses'} an address on ${what}`, async () => {
+    it(`${code === 'accepted' ? 'accepts' : 'refuses'} a pool address on ${what}`, async () => {
       const change = { ipv4Pool: [item('203.0.113.1', { interface: name })] }
       expect(await codeOf(change)).to.equal(code)
     })
 
-  it('has no IPv6 if the configured interface is missing, and reports the reason', async () => {
+  it('offers no IPv6 if the interface of the set prefix is missing, and reports the reason', async () => {
     const missing = { ...prefix('2001:db8:9::'), interface: 'gone0' }
     replacePrefixes(db, [missing])
     const status = await routing.getIpv6Status()
@@ -186,7 +186,7 @@ describe('routing', () => {
     expect(await routing.getIpv6Status()).to.include({ available: true, mode: 'routed' })
   })
 
-  it('counts each port of the range once', async () => {
+  it('counts each mapped port of the range once', async () => {
     for (const port of [30_000, 30_001, 59_999]) map(port)
     map(30_002, '198.51.100.5')
     db.exec(
@@ -195,7 +195,7 @@ describe('routing', () => {
     expect(routing.getRouting()).to.include({ nat4PortsUsed: 4 })
   })
 
-  it('sets only the port range without reading the host, and never excludes mapped ports', async () => {
+  it('changes the port range without touching the host, and refuses ranges without all mapped ports', async () => {
     apply = () => Promise.reject(new Error('the host refuses'))
     map(30_500)
     expect(await codeOf({ nat4Ports: { start: 30_000, end: 30_999 } })).to.equal('accepted')
@@ -218,7 +218,7 @@ describe('routing', () => {
       nat4Ports: { start: 40_000, end: 40_999 },
     }
 
-    it('everything is rolled back', async () => {
+    it('rolls back all lists', async () => {
       const before = routing.getRouting()
       apply = () => Promise.reject(new Error('the host refuses'))
       await expectRefusal()
@@ -226,7 +226,7 @@ describe('routing', () => {
       expect(applied).to.equal(2)
     })
 
-    it('addresses assigned meanwhile stay, and the rest is rolled back', async () => {
+    it('keeps a list from which a guest got an address meanwhile, and rolls back the others', async () => {
       apply = async () => {
         if (applied > 1) return
         give('203.0.113.1')

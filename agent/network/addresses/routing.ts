@@ -35,18 +35,18 @@ export interface AddressAssignment {
   readonly gateway: string
 }
 
-/** The host's pools, and how much of them is in use. */
+/** The host's pools, and the ports and addresses of them that are in use. */
 export interface RoutingState {
   readonly nat4Ports: PortRange
   readonly nat4PortsUsed: number
   readonly ipv4Pool: PoolAddress[]
   readonly ipv4Assignments: AddressAssignment[]
-  /** The set prefixes, or else the found ones. */
+  /** Prefixes set through the API; if none are set, the found ones. */
   readonly ipv6Prefixes: Ipv6Prefix[]
   readonly ipv6Assignments: AddressAssignment[]
 }
 
-/** A change of pools; undefined lists stay as they are. */
+/** A change of pools. A list that is undefined stays as it is. */
 export interface RoutingChange {
   readonly ipv4Pool?: readonly PoolAddress[] | undefined
   readonly ipv6Prefixes?: readonly Ipv6Prefix[] | undefined
@@ -54,7 +54,7 @@ export interface RoutingChange {
 }
 
 interface Replacement extends RoutingChange {
-  /** Held prefixes to restore when a change is rolled back. */
+  /** Held prefixes (held-prefixes.ts) to restore when a change is rolled back. */
   readonly heldPrefixes?: readonly Ipv6Prefix[] | undefined
 }
 
@@ -63,7 +63,7 @@ export interface Ipv6Status {
   readonly available: boolean
   /** True if the host has an IPv6 default route and its router answers. */
   readonly reachable: boolean
-  /** Reason why IPv6 is not available or reachable, or other remarks; may be empty. */
+  /** Reason why IPv6 is not available or not reachable, or other remarks. May be empty. */
   readonly reason: string
   readonly prefixes: Ipv6Prefix[]
   readonly mode: Ipv6Mode | ''
@@ -78,10 +78,10 @@ export interface RoutingOptions {
   readonly changes: Changes
   readonly config: Pick<AgentConfig, 'network' | 'listen'>
   readonly book: Ipv6Reader
-  /** Converges the host's addresses with the journal, for all guests. */
+  /** Changes the host's addresses to match the journal, for all guests. */
   readonly applyAddresses: () => Promise<unknown>
   readonly log: Logger
-  /** Default: facts of the kernel. */
+  /** Facts about the host. Default: read from the kernel. */
   readonly facts?: HostFacts
 }
 
@@ -120,7 +120,7 @@ export class Routing {
   }
 
   /**
-   * Replaces the given lists. Returns once all changes are in force; on failure, none is.
+   * Replaces the given lists. Returns once all of them are in force. On failure, it rolls all of them back.
    * @throws {BerthError} `invalid_field`, `address_in_use` if a guest would lose an address, `port_conflict`
    */
   setRouting(change: RoutingChange): Promise<RoutingState> {
@@ -157,13 +157,13 @@ export class Routing {
     const { changes, applyAddresses } = this.options
     const wanted = this.#parse(change)
     const before = changes.transaction(() => this.#replace(wanted))
-    // A change of only the port range needs nothing on the host: mapped ports stay.
+    // The port range affects only future mappings, so it needs no change on the host.
     if (!wanted.ipv4Pool && !wanted.ipv6Prefixes) return this.getRouting()
     try {
       await applyAddresses()
     } catch (error) {
       this.#takeBack(before)
-      await applyAddresses().catch(() => undefined) // the first failure is thrown; the next comparison tries again
+      await applyAddresses().catch(() => undefined) // the next comparison repairs the host
       throw error
     }
     return this.getRouting()
@@ -179,14 +179,14 @@ export class Routing {
     }
   }
 
-  /** Leaves out guests' private network, which `getRouting` shows and callers may send back. */
+  /** Leaves out guests' private network: `getRouting` returns it as a prefix, so callers may send it back. */
   #withoutPrivate(prefixes: readonly Ipv6Prefix[]): readonly Ipv6Prefix[] {
     const own = this.options.book.readIpv6().sources.find(({ mode }) => mode === 'nat66')?.prefix
     return prefixes.filter(({ prefix, prefixLen }) => prefix !== own?.prefix || prefixLen !== own.prefixLen)
   }
 
   /**
-   * Replaces the lists inside the caller's transaction. @returns the replaced lists. @throws {BerthError} as
+   * Replaces the lists inside the caller's transaction. @returns the previous lists. @throws {BerthError} like
    * `setRouting`
    */
   #replace({ ipv4Pool, ipv6Prefixes, nat4Ports, heldPrefixes }: Replacement): Replacement {
@@ -204,8 +204,8 @@ export class Routing {
   }
 
   /**
-   * Rolls back list by list. If guests got something from a new list meanwhile, that list stays, so that they do not
-   * lose it.
+   * Rolls back each list separately. A list from which guests got an address or port meanwhile stays, so that they do
+   * not lose it.
    */
   #takeBack({ ipv4Pool, ipv6Prefixes, heldPrefixes, nat4Ports }: Replacement): void {
     const { changes, log } = this.options
@@ -228,7 +228,7 @@ export class Routing {
   #replacePrefixes(items: readonly Ipv6Prefix[], held: readonly Ipv6Prefix[] = []): void {
     const { changes, book } = this.options
     const assigned = readAssignments(changes.db, 6).map(({ address }) => address)
-    // A found prefix that no longer exists serves nobody: replacing it takes nothing from guests.
+    // A found prefix that no longer exists is ignored, because replacing it takes nothing from guests.
     const before = book.readIpv6().sources.filter(({ isFound, isMissing }) => !(isFound && isMissing))
     const after = book.readIpv6(items, held).sources
     checkSourcesChange({ before, after }, assigned)

@@ -2,9 +2,9 @@ import { readFlags } from '../../host/net/interfaces.js'
 import { isGoneForIp, type Ip } from '../../host/net/ip.js'
 
 /**
- * Runs commands for several guests; a failed command does not stop the others. A command is skipped without an error if
- * its interface was deleted meanwhile, or if the thing to remove no longer exists.
- * @throws {CommandError} the first failure, at the end
+ * Runs all commands, even if one of them fails. Ignores the failure of a command whose interface was deleted meanwhile,
+ * or whose object to remove no longer exists.
+ * @throws {CommandError} the first failure, after all commands have run
  */
 export async function runEach(ip: Ip, commands: readonly string[]): Promise<void> {
   const failures: unknown[] = []
@@ -19,14 +19,14 @@ async function runUnlessGone(ip: Ip, command: string): Promise<void> {
   } catch (error) {
     if (!isGoneForIp(error)) throw error
     if (isMissing(command)) return
-    await ip.close() // ip cached another interface of that name
+    await ip.close() // ip may have cached another interface of that name: a new process reads it again
     await ip.run([command]).catch((second: unknown) => {
       if (!isMissing(command)) throw second
     })
   }
 }
 
-/** True if the interface that a command names is missing. */
+/** True if the command names an interface that does not exist. */
 function isMissing(command: string): boolean {
   const device = / dev (\S+)/.exec(command)?.[1]
   return device !== undefined && readFlags(device) === undefined

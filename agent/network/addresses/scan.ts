@@ -13,13 +13,13 @@ export interface ScanRequest {
   readonly interface: string
   /** Empty: the host's gateway, if it is in the network. */
   readonly gateway: string
-  /** True: the segment is probed for the addresses. */
+  /** True if the segment is probed for the addresses. */
   readonly verify: boolean
   /** Number of addresses to return; 0: all. */
   readonly limit: number
 }
 
-/** Facts from the journal, and functions that read the rest. */
+/** Facts from the journal, and functions that read further facts from the host. */
 export interface KnownAddresses {
   readonly pool: ReadonlySet<string>
   readonly assigned: ReadonlySet<string>

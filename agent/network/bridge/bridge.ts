@@ -7,24 +7,24 @@ import type { Subnet } from '../subnet.js'
 
 /** Interval in ms at which `ensure` reads the bridge although a watch reports changes. */
 const fullReadMs = 60_000
-/** Guests start and stop several at once: changes within this time are handled together. */
+/** Time in ms within which changes of interfaces are handled together, because several guests may start at once. */
 const settleMs = 500
 
 export interface BridgeOptions {
   readonly name: string
   readonly subnet: Subnet
-  /** Host-side interfaces of all guests, whether they exist or not. */
+  /** Names of all guests' host-side interfaces, including those that do not exist at the moment. */
   readonly devices: () => readonly string[]
   /** Reports changes of interfaces; undefined: each `ensure` reads everything. */
   readonly watch: NetlinkWatch | undefined
-  /** Called if a running guest is off the bridge, or the bridge is missing or down, so that `ensure` runs early. */
+  /** Called if a running guest is off the bridge, or the bridge is missing or down. It should run `ensure` early. */
   readonly onBroken: () => void
 }
 
-/** Maintains the bridge, its kernel settings and guests' ports. Callers make one call at a time. */
+/** Maintains the bridge, its kernel settings and guests' ports. Callers must not call it concurrently. */
 export class Bridge {
   readonly #ip = new Ip()
-  /** Set when an interface changed since the last read. */
+  /** True if an interface may have changed since the last read. */
   #disturbed = true
   #readAtMs = 0
   readonly #settling = new Throttle(() => this.#reportIfBroken(), { intervalMs: settleMs })
@@ -35,7 +35,7 @@ export class Bridge {
   }
 
   /**
-   * Converges the bridge. Kernel settings are checked each time, before a guest joins the bridge.
+   * Converges the bridge. Each call also checks the kernel settings, before guests' interfaces are put on the bridge.
    * @returns the repairs
    */
   async ensure(): Promise<string[]> {
@@ -68,10 +68,7 @@ export class Bridge {
     return this.#ip.close()
   }
 
-  /**
-   * A guest that was off the bridge may have learnt a wrong MAC for the gateway and keep it; an announcement corrects
-   * that.
-   */
+  /** Announces the gateway's MAC, because a guest that was off the bridge may have learned a wrong one. */
   #announceGateway(): void {
     const { name, subnet } = this.options
     announceIpv4(name, subnet.gateway, this.#ended.signal, 2).catch(() => undefined)

@@ -19,9 +19,9 @@ export async function ensureBridge(ip: Ip, bridge: string, subnet: Subnet): Prom
 }
 
 /**
- * Puts guests' interfaces that left the bridge back on it. LXC sets nothing else on a port. An interface that cannot be
- * moved back, such as one in Open vSwitch, stays cut off and does not affect the others.
- * @returns the repairs
+ * Puts guests' interfaces that left the bridge back on it. An interface that cannot be moved back, such as one in Open
+ * vSwitch, stays disconnected and does not affect the others.
+ * @returns the repairs, and the interfaces that could not be moved
  */
 export async function ensurePorts(ip: Ip, bridge: string, devices: readonly string[]): Promise<string[]> {
   const strays = findStrays(bridge, devices)
@@ -33,21 +33,20 @@ export async function ensurePorts(ip: Ip, bridge: string, devices: readonly stri
       await ip.run([`link set dev ${device} master ${bridge}`])
       repairs.push(`${device} returned to ${bridge}`)
     } catch (cause) {
-      if (readFlags(device) === undefined) continue // its guest has ended
+      if (readFlags(device) === undefined) continue // the guest has ended, and its interface with it
       repairs.push(`${device} could not be returned to ${bridge}: ${describeError(cause)}`)
     }
   return repairs
 }
 
 /**
- * True if the bridge is down or a guest is off it, from files that the kernel provides immediately: a few ms with 1,000
- * guests.
+ * True if the bridge is down or a guest is off it. Reads only files in /sys, which takes a few ms with 1,000 guests.
  */
 export function isBroken(bridge: string, devices: readonly string[]): boolean {
   return !isUp(readFlags(bridge) ?? '0') || findStrays(bridge, devices).length > 0
 }
 
-/** An interface that is down is skipped: LXC is about to put it on the bridge, and fails if it is already there. */
+/** Finds interfaces off the bridge. Skips those that are down: LXC adds them itself, and fails if they are on it. */
 function findStrays(bridge: string, devices: readonly string[]): string[] {
   const ports = readPorts(bridge)
   return devices.filter((device) => !ports.has(device) && isUp(readFlags(device) ?? '0'))
@@ -56,12 +55,12 @@ function findStrays(bridge: string, devices: readonly string[]): string[] {
 /** Writes the bridge's kernel settings that differ. @returns the repairs */
 export async function ensureSysctls(bridge: string): Promise<string[]> {
   const repairs: string[] = []
-  // One after another: writing some settings resets others.
+  // One setting after another, because writing some settings resets others.
   for (const plan of planBridgeSysctls(bridge)) repairs.push(...(await ensureSysctl(plan)))
   return repairs
 }
 
-/** Settings that could not be written, for example in a container with a read-only /proc/sys. Each is reported once. */
+/** Settings that the kernel refused to change, for example because /proc/sys is read-only. Each is reported once. */
 const refused = new Set<string>()
 
 function isRefused(cause: unknown): boolean {

@@ -2,7 +2,7 @@ import { expect } from 'chai'
 import { planBridge, planBridgeSysctls, type ObservedBridge } from './plan-bridge.js'
 import { parseSubnet } from '../subnet.js'
 
-describe('bridge', () => {
+describe('planBridge', () => {
   const subnet = parseSubnet('10.64.0.0/16')
   const right: ObservedBridge = {
     flags: ['BROADCAST', 'MULTICAST', 'UP'],
@@ -14,9 +14,9 @@ describe('bridge', () => {
     addr_info: [{ local: '10.64.0.1', prefixlen: 16 }],
   }
   for (const [name, have, commands] of [
-    ['is right', right, []],
+    ['plans nothing if the bridge is correct', right, []],
     [
-      'is missing',
+      'creates a missing bridge',
       undefined,
       [
         'link add name berth0 address 02:be:0a:40:00:01 type bridge forward_delay 0 stp_state 0 mcast_snooping 0 no_linklocal_learn 1',
@@ -25,15 +25,19 @@ describe('bridge', () => {
         'link set dev berth0 up',
       ],
     ],
-    ['is down', { ...right, flags: [] }, ['link set dev berth0 up']],
-    ['has another mac', { ...right, address: '02:00:00:00:00:01' }, ['link set dev berth0 address 02:be:0a:40:00:01']],
+    ['sets a bridge up that is down', { ...right, flags: [] }, ['link set dev berth0 up']],
     [
-      'lost its address, has another',
+    'corrects another MAC',
+    { ...right, address: '02:00:00:00:00:01' },
+    ['link set dev berth0 address 02:be:0a:40:00:01'],
+    ],
+    [
+      'adds the gateway’s address if the bridge has only another one',
       { ...right, addr_info: [{ local: '10.64.0.1', prefixlen: 24 }] },
       ['address add 10.64.0.1/16 dev berth0'],
     ],
     [
-      'runs a spanning tree',
+      'turns off the spanning tree',
       {
         ...right,
         linkinfo: {
@@ -46,13 +50,13 @@ describe('bridge', () => {
   ] as [string, ObservedBridge | undefined, string[]][])
     it(name, () => expect(planBridge('berth0', subnet, have)).to.deep.equal(commands))
 
-  it('sets forwarding first, since that resets other settings', () => {
+  it('sets forwarding first, because that resets other settings', () => {
     const [first, ...rest] = planBridgeSysctls('berth0')
     expect(first).to.deep.equal({ path: 'net/ipv4/ip_forward', value: 1 })
     expect(rest.map(({ path }) => path)).to.include('net/ipv4/conf/berth0/route_localnet')
   })
 
-  it('does not change other bridges', () => {
+  it('changes no settings of other bridges', () => {
     for (const { path } of planBridgeSysctls('berth0'))
       expect(path).to.match(/\/berth0\/|^net\/ipv4\/ip_forward$|gc_thresh\d$/)
   })

@@ -1,6 +1,6 @@
 import { macOf, type Subnet } from '../subnet.js'
 
-/** The fields of `ip -json -details address show` that are used. */
+/** The fields of `ip -json -details address show` that the agent uses. */
 export interface ObservedBridge {
   readonly flags: readonly string[]
   readonly address: string
@@ -9,15 +9,14 @@ export interface ObservedBridge {
 }
 
 /*
- * No spanning tree and no forwarding delay. No multicast snooping, since nothing is forwarded between ports. No
- * learning from frames to the bridge group addresses, which skip part of the filter.
+ * The bridge has no spanning tree and no forwarding delay. It does no multicast snooping, because it forwards nothing
+ * between ports. It does not learn from frames to the bridge group addresses, which skip part of the filter.
  */
 const options = { forward_delay: 0, stp_state: 0, mcast_snooping: 0, no_linklocal_learn: 1 }
 
-/** Plans ip(8) commands that create or correct the bridge; [] if it is correct. */
+/** Plans the ip(8) commands that create or correct the bridge. @returns [] if the bridge is correct */
 export function planBridge(bridge: string, subnet: Subnet, have: ObservedBridge | undefined): string[] {
-  // The bridge has a MAC of its own. Otherwise it would take the lowest of its ports, which changes as guests start and
-  // stop.
+  // Without a MAC of its own, the bridge would take the lowest of its ports, which changes as guests start and stop.
   const mac = macOf(subnet.gateway)
   const address = `address add ${subnet.gateway}/${subnet.prefixLength} dev ${bridge}`
   const up = `link set dev ${bridge} up`
@@ -45,13 +44,13 @@ export interface SysctlPlan {
   /** Path below /proc/sys. */
   readonly path: string
   readonly value: number
-  /** True if a larger value is acceptable too. */
+  /** True if a larger value is also acceptable. */
   readonly atLeast?: boolean
-  /** The setting may be missing: another kernel, a module not loaded, a network namespace. */
+  /** True if some kernels or network namespaces do not have the setting. */
   readonly optional?: boolean
 }
 
-/** Plans the kernel settings of the bridge. ip_forward comes first, since writing it resets others. */
+/** Plans the kernel settings of the bridge. ip_forward comes first, because writing it resets others. */
 export function planBridgeSysctls(bridge: string): SysctlPlan[] {
   const ipv4 = `net/ipv4/conf/${bridge}`
   const ipv6 = `net/ipv6/conf/${bridge}`
@@ -60,21 +59,21 @@ export function planBridgeSysctls(bridge: string): SysctlPlan[] {
     { path: `${ipv4}/forwarding`, value: 1 },
     { path: `${ipv4}/rp_filter`, value: 1 },
     { path: `${ipv4}/route_localnet`, value: 0 },
-    // The host answers ARP only for the gateway's address and asks only in its name.
+    // On the bridge, the host answers ARP only for the gateway's address, and sends ARP requests only from it.
     { path: `${ipv4}/arp_ignore`, value: 1 },
     { path: `${ipv4}/arp_announce`, value: 2 },
     { path: `${ipv4}/proxy_arp`, value: 0 },
-    // Guests reach one another only through the gateway, which answers ARP for all of them without delay.
+    // Guests reach one another only through the gateway, so the host answers ARP for all of them, without delay.
     { path: `${ipv4}/proxy_arp_pvlan`, value: 1 },
     { path: `net/ipv4/neigh/${bridge}/proxy_delay`, value: 0 },
     { path: `${ipv4}/accept_redirects`, value: 0 },
     { path: `${ipv4}/accept_source_route`, value: 0 },
     { path: `${ipv4}/send_redirects`, value: 0 },
-    // The gateway's is the host's only IPv6 address there, and the host ignores guests' router advertisements.
+    // The host's only IPv6 address on the bridge is the gateway's, and it ignores guests' router advertisements.
     { path: `${ipv6}/addr_gen_mode`, value: 1, optional: true },
     { path: `${ipv6}/accept_ra`, value: 0, optional: true },
     { path: `${ipv6}/accept_redirects`, value: 0, optional: true },
-    // Each guest needs an entry in the neighbour table. Guests beyond its default size of 1,024 would be unreachable.
+    // Each guest needs an entry in the neighbour table. With the default size, guests above 1,024 would be unreachable.
     ...[4096, 16384, 32768].map((value, index) => ({
       path: `net/ipv4/neigh/default/gc_thresh${index + 1}`,
       value,

@@ -11,7 +11,7 @@ import {
 } from './plan-warnings.js'
 import { guardTable } from './ruleset/plan-guard-tables.js'
 
-/** Warns about other programs' rules and settings that harm guests, without changing them. */
+/** Returns warnings about other programs' rules and settings that harm guests. Changes none of them. */
 export async function readWarnings(
   nft: Nft,
   { table, bridge }: Pick<AgentConfig['network'], 'table' | 'bridge'>,
@@ -28,7 +28,7 @@ export async function readWarnings(
   return warnings
 }
 
-/** Returns '' if the kernel has no such tables. */
+/** Reads the names of iptables' legacy tables. Returns '' if the kernel has none. */
 function readNames(family: 'ip' | 'ip6'): Promise<string> {
   return readFile(`/proc/self/net/${family}_tables_names`, 'utf8').catch(() => '')
 }

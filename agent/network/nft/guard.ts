@@ -1,11 +1,11 @@
 import { Nft } from '../../host/net/nft.js'
 import { guardTable, planGuardTables, type GuardPlan } from './ruleset/plan-guard-tables.js'
 
-/** Cuts guests off while their rules are missing, as long as the process that owns the guard's tables lives. */
+/** Disconnects guests while their rules are missing. This requires that the owner of the guard's tables still runs. */
 export class Guard {
   readonly #owner: Nft
 
-  /** @param onLost called when the owner was killed: the kernel then drops its tables without a notification */
+  /** @param onLost called when the owner process was killed: the kernel deletes its tables without a notification */
   constructor(
     private readonly nft: Nft,
     private readonly plan: GuardPlan,
@@ -15,15 +15,15 @@ export class Guard {
   }
 
   /**
-   * Creates the guard if it is missing; call it once the guarded tables exist. Another agent's guard for the same
-   * tables is sufficient.
+   * Creates the guard if it is missing. Call it after the guarded tables were created. A guard that another agent has
+   * created for the same tables is sufficient.
    */
   async ensure(): Promise<void> {
     const have = await this.nft.readTable('inet', guardTable(this.plan.table))
     if (have === undefined) await this.#owner.apply(planGuardTables(this.plan))
   }
 
-  /** Ends the owner, and the guard's tables with it. */
+  /** Ends the owner process, and with it the guard's tables. */
   close(): Promise<void> {
     return this.#owner.close()
   }

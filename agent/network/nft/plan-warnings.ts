@@ -1,11 +1,11 @@
-/** Another program's chain that drops guests' packets. */
+/** A chain of another program that may drop guests' packets. */
 export interface ForeignChain {
   readonly family: 'ip' | 'ip6' | 'inet'
   readonly table: string
   readonly chain: string
 }
 
-/** Finds base chains at the forward hook in the output of `nft list chains`, except those of our own tables. */
+/** Finds base chains at the forward hook in the output of `nft list chains`, except those of the agent's own tables. */
 export function parseForwardChains(text: string, ownTables: readonly string[]): ForeignChain[] {
   const found: ForeignChain[] = []
   for (const [, family = '', table = '', body = ''] of text.matchAll(/^table (\w+) (\S+) \{\n([^]*?)^\}$/gm)) {
@@ -22,7 +22,7 @@ function isRouting(family: string): family is ForeignChain['family'] {
 
 type Chains = ReadonlyMap<string, readonly string[]>
 
-/** Lines of each chain, by name; a base chain's first line contains its hook and policy. */
+/** Splits a table into the lines of each chain, by name. A base chain's first line contains its hook and policy. */
 function parseChains(text: string): Chains {
   const chains = text.matchAll(/^\tchain (\S+) \{\n([^]*?)^\t\}$/gm)
   return new Map(
@@ -36,15 +36,15 @@ function parseChains(text: string): Chains {
   )
 }
 
-/** The known device match: packets from guests (iifname) or to them (oifname). */
+/** Direction of a packet, as nft's match of its device: from guests (iifname) or to them (oifname). */
 type Way = 'iifname' | 'oifname'
-/** `none`: the chain neither accepts nor drops the packet. */
+/** Fate of a packet in a chain. `none`: the chain neither accepts nor drops it. */
 type Verdict = 'accept' | 'drop' | 'none'
 
 /**
- * True if a base chain drops all packets from or to the bridge, by its policy or a rule. Rules that match only some
- * packets, such as established connections, are ignored.
- * @param tableText as nft prints the table
+ * True if a base chain drops all packets from the bridge or all packets to it, by its policy or a rule. Rules that
+ * match only some packets, such as established connections, are ignored.
+ * @param tableText the table as nft prints it
  */
 export function dropsGuests(tableText: string, chain: string, bridge: string): boolean {
   const chains = parseChains(tableText)
@@ -72,10 +72,10 @@ function judge(chains: Chains, chain: string, packet: GuestPacket): Verdict {
 
 interface Rule {
   readonly conditions: string
-  /** Chain of a jump or goto; empty: no such chain. */
+  /** Chain to which the rule jumps or goes; empty if it does neither. */
   readonly target: string
   readonly verdict: Verdict
-  /** A matching packet skips the chain's further rules. */
+  /** True if a matching packet skips the further rules of the chain. */
   readonly ends: boolean
 }
 
@@ -88,7 +88,7 @@ function parseRule(line: string): Rule | undefined {
 
 const verdicts: Readonly<Record<string, Verdict>> = { accept: 'accept', return: 'none' }
 
-/** A verdict with nothing but device matches before it. */
+/** Matches a rule that consists of device matches and a verdict. */
 const rulePattern =
   /^((?:[io]ifname (?:!= )?(?:"[^"]*"|\{[^}]*\}) )*)(accept|drop|reject\b.*|xt target "REJECT"|return|(?:jump|goto) (\S+))$/
 
@@ -108,7 +108,7 @@ function isMet(conditions: string, { way, bridge }: GuestPacket): boolean {
   })
 }
 
-/** Our accept cannot override another chain's drop: only the owner of that chain can. */
+/** Describes a chain that drops guests' packets. Only its owner can fix it, because no rule can override a drop. */
 export function describeDropping({ family, table, chain }: ForeignChain, bridge: string): string {
   return (
     `nft table ${family} ${table}, chain ${chain}, drops forwarded packets it does not accept, guests' among ` +
@@ -118,7 +118,7 @@ export function describeDropping({ family, table, chain }: ForeignChain, bridge:
 }
 
 /**
- * Warns about iptables' legacy tables, whose filters nft does not list.
+ * Returns a warning about iptables' legacy tables, whose filters nft does not list.
  * @param tables content of /proc/net/ip_tables_names; empty if there are none
  */
 export function describeLegacy(program: 'iptables' | 'ip6tables', tables: string, bridge: string): string[] {
@@ -130,8 +130,8 @@ export function describeLegacy(program: 'iptables' | 'ip6tables', tables: string
 }
 
 /**
- * With bridge-nf-call-iptables, bridged packets pass the IP hooks. A guest's packet to its own mapped port would have
- * to leave by the port on which it arrived.
+ * Describes the effect of bridge-nf-call-iptables: bridged packets pass the IP hooks, so a guest's packet to its own
+ * mapped port would have to leave by the bridge port on which it arrived, which the bridge does not do.
  */
 export function describeBridgeFilter(setting: string): string {
   return `${setting} is 1: a guest cannot reach its own mapped ports at the address of the host, but others can`

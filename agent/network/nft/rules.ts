@@ -21,7 +21,7 @@ import { parseClosed } from './ruleset/plan-closed.js'
 import { formatIpv4, parseSubnet, type Subnet } from '../subnet.js'
 import { Tables } from './tables/tables.js'
 
-/** Programs change tables several times in a row, so `onForeignChange` is called this long after the first change. */
+/** Delay in ms of `onForeignChange` after a first change: programs often make several changes in a row. */
 const settleMs = 500
 const lullMs = 100
 /** Interval in ms at which `ensure` reads the tables although a watch reports changes. */
@@ -35,9 +35,9 @@ const nothingDone = {
 export interface RulesOptions {
   /** True if traffic between guests of this host is counted too. */
   readonly countInternal?: boolean
-  /** Reports changes by other programs; absent: each `ensure` reads everything. */
+  /** Reports changes by other programs. Without it, each `ensure` reads everything. */
   readonly watch?: NetlinkWatch
-  /** Guests' name servers; their port 53 stays open even in `closed_destinations`. */
+  /** Name servers of guests. Their port 53 stays open even if `closed_destinations` contains them. */
   readonly resolvers?: readonly string[]
 }
 
@@ -56,19 +56,19 @@ class HostRules implements Rules {
   readonly #guard: Guard
   readonly #known = new KnownGuests()
   readonly #stale = new StaleFlowQueue(readHostAddresses)
-  /** Drift of the tables since they were last read. */
+  /** Decides when the tables must be read again. */
   readonly #drift: Drift
-  /** Other programs' filters changed, or were not read yet. */
+  /** True if other programs' filters have changed, or were not read yet. */
   #othersChanged = true
-  /** The array that the tables were built from, if nothing has changed them since. */
+  /** The array of guests for which the tables were last converged, if nothing has changed them since. */
   #converged: readonly GuestNetwork[] | undefined
   #flowsChecked = false
   #onForeignChange: (() => void) | undefined
   readonly #settling = new Throttle(() => this.#onForeignChange?.(), { intervalMs: settleMs })
   #warnings: readonly string[] = []
   /**
-   * Purges flows after a pause in changes, so that callers of changes do not wait. Only the next attach of a reused
-   * address waits for it.
+   * Purges flows after a pause in changes, so that callers of changes need not wait. Only the next attach of a reused
+   * address waits.
    */
   readonly #purging = new Throttle(() => void this.#purge().catch(() => undefined), { intervalMs: lullMs })
   readonly #mutex = new Mutex()
@@ -134,7 +134,7 @@ class HostRules implements Rules {
           const stale = await this.#change((index) => index.planAttach(guest))
           return isUrgent(stale) || this.#stale.leadsAstray(stale.newDatagrams) || !hasSameAddresses(guest, before)
         } catch (cause) {
-          // A refused guest must not return with a later repair.
+          // The caller knows that the guest was refused, so a later repair must not add it.
           this.#known.putBack(guest.uuid, before)
           throw cause
         }
@@ -195,7 +195,7 @@ class HostRules implements Rules {
     return stale
   }
 
-  /** Tables come before the bridge, so that no guest is on the bridge without them. */
+  /** Converges the tables. Callers converge the bridge afterwards, so that no guest is on the bridge without rules. */
   async #converge(journaled: readonly GuestNetwork[]): ReturnType<Tables['ensure']> {
     this.#converged = undefined
     const guests = this.#known.replace(journaled)
@@ -205,7 +205,7 @@ class HostRules implements Rules {
     return done
   }
 
-  /** Runs once: an earlier agent may have ended between removing a guest's elements and its flows. */
+  /** Runs once: an earlier agent may have ended after it removed a guest's elements, but before it purged its flows. */
   async #findAbandonedFlows(guests: readonly GuestNetwork[]): Promise<void> {
     if (this.#flowsChecked) return
     const { first, last } = this.subnet
@@ -216,14 +216,14 @@ class HostRules implements Rules {
   }
 
   /**
-   * Requests its turn at once, so that no other call runs in between. A failure is corrected when the tables are next
-   * read.
+   * Notes firewalls in the background. It queues for the mutex immediately, so that no later call runs first. A failure
+   * is corrected when the tables are next read.
    */
   #noteSoon(): void {
     this.#mutex.run(asStep('note firewalls', () => this.#tables.noteFirewalls())).catch(() => undefined)
   }
 
-  /** Flows that could not be purged stay queued for the next time. */
+  /** Purges the queued flows. Those that could not be purged stay queued for the next time. */
   async #purge(): Promise<void> {
     try {
       await this.#stale.purge()
@@ -232,7 +232,7 @@ class HostRules implements Rules {
     }
   }
 
-  /** Tables that no other program touched are read only at intervals, since a watch may miss a change. */
+  /** Reads the tables only after changes by other programs, and at intervals, because the watch may miss a change. */
   async #ensureTables(guests: readonly GuestNetwork[]): ReturnType<Tables['ensure']> {
     if (!this.#drift.isDue) return this.#tables.adapt(guests)
     return this.#drift.look(async () => {
@@ -255,22 +255,22 @@ class HostRules implements Rules {
     this.#purging.close()
     this.#settling.close()
     this.#onForeignChange = undefined
-    await this.#tables.noteFirewalls().catch(() => undefined) // so that no firewall is left unnoted
+    await this.#tables.noteFirewalls().catch(() => undefined) // otherwise the next agent would set them again
     await this.#purge().catch(() => undefined)
     await Promise.all([this.#nft.close(), this.#bridge.close(), this.#guard.close()])
   }
 }
 
 /**
- * True if flows could reach the wrong guest. Those are purged before the change returns. Two kinds are not waited for:
- * flows of a removed mapping, which still reach its guest for a moment, and datagrams that arrived at a port before it
- * was mapped, which still reach nobody.
+ * True if flows could reach the wrong guest: they are purged before the change returns. Other stale flows may be purged
+ * later: those of a removed mapping still reach its guest for a moment, and datagrams to a port from before it was
+ * mapped still reach nobody.
  */
 function isUrgent({ addresses, publicAddresses }: StaleFlows): boolean {
   return addresses.length + publicAddresses.length > 0
 }
 
-/** True if the guest keeps its addresses. An address from another owner may have flows that are still to be purged. */
+/** True if the guest already had all its addresses. A new address may still have flows of its former owner. */
 function hasSameAddresses(guest: GuestNetwork, before: GuestNetwork | undefined): boolean {
   const had = new Set(before && [before.ipv4, ...before.ipv6Addresses])
   return [guest.ipv4, ...guest.ipv6Addresses].every((address) => had.has(address))

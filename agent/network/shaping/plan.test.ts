@@ -40,56 +40,56 @@ const unhook = 'qdisc delete dev bt7 ingress'
 const addIfb = 'link add name bt7u type ifb'
 const ifbUp = 'link set dev bt7u up'
 
-describe('plan shaping', () => {
+describe('planShaping', () => {
   const plan = (links: string[], tc: string[], unlinks: string[] = []): object => ({ links, tc, unlinks })
   for (const [name, rates, have, expected] of [
-    ['nothing desired, nothing present', { downMbps: 0, upMbps: 0 }, nothing, plan([], [])],
-    ['as desired', {}, shaped, plan([], [])],
-    ['first rates', {}, nothing, plan([addIfb, ifbUp], [...buildDown, ...buildUp, hook, redirect])],
-    ['only download', { upMbps: 0 }, nothing, plan([], buildDown)],
-    ['only upload', { downMbps: 0 }, nothing, plan([addIfb, ifbUp], [...buildUp, hook, redirect])],
-    ['a live change touches the class and its queue', {}, { ...shaped, downKbit: 5 }, plan([], [downQueue, downClass])],
-    ['a class in a foreign form', {}, { ...shaped, downKbit: -1 }, plan([], buildDown)],
-    ['a deleted root', {}, { ...shaped, downKbit: undefined }, plan([], buildDown)],
-    ['a deleted redirection', {}, { ...shaped, redirect: 'none' }, plan([], [hook, redirect])],
+    ['plans nothing if no rates are desired and none exist', { downMbps: 0, upMbps: 0 }, nothing, plan([], [])],
+    ['plans nothing if the rates are as desired', {}, shaped, plan([], [])],
+    ['creates the rates of both directions', {}, nothing, plan([addIfb, ifbUp], [...buildDown, ...buildUp, hook, redirect])],
+    ['creates only a download rate', { upMbps: 0 }, nothing, plan([], buildDown)],
+    ['creates only an upload rate', { downMbps: 0 }, nothing, plan([addIfb, ifbUp], [...buildUp, hook, redirect])],
+    ['changes only the class and its queue', {}, { ...shaped, downKbit: 5 }, plan([], [downQueue, downClass])],
+    ['replaces a class with other settings', {}, { ...shaped, downKbit: -1 }, plan([], buildDown)],
+    ['creates a deleted root again', {}, { ...shaped, downKbit: undefined }, plan([], buildDown)],
+    ['creates a deleted redirection again', {}, { ...shaped, redirect: 'none' }, plan([], [hook, redirect])],
     [
-      'a redirection to another device',
+      'replaces a redirection to another device',
       {},
       { ...shaped, redirect: 'elsewhere' },
       plan([], [hook, 'filter delete dev bt7 parent ffff:', redirect]),
     ],
     [
-      'a deleted intermediate device: the filter has no target',
+      'creates a deleted IFB again and replaces the filter, which has lost its target',
       {},
       { ...shaped, upKbit: undefined, redirect: 'elsewhere', ifb: 'absent' },
       plan([addIfb, ifbUp], [...buildUp, hook, 'filter delete dev bt7 parent ffff:', redirect]),
     ],
-    ['an intermediate device that is down', {}, { ...shaped, ifb: 'down' }, plan([ifbUp], [])],
-    ['download unlimited', { downMbps: 0 }, shaped, plan([], ['qdisc delete dev bt7 root'])],
+    ['sets an IFB up that is down', {}, { ...shaped, ifb: 'down' }, plan([ifbUp], [])],
+    ['removes an unlimited download rate', { downMbps: 0 }, shaped, plan([], ['qdisc delete dev bt7 root'])],
     [
-      'upload unlimited: the redirection is deleted before the device',
+      'removes the redirection before the IFB if the upload is unlimited',
       { upMbps: 0 },
       shaped,
       plan([], [unhook], ['link delete dev bt7u']),
     ],
-    ['a leftover device', { upMbps: 0 }, { ...shaped, redirect: 'none' }, plan([], [], ['link delete dev bt7u'])],
+    ['removes a leftover IFB', { upMbps: 0 }, { ...shaped, redirect: 'none' }, plan([], [], ['link delete dev bt7u'])],
   ] as const)
     it(name, () => expect(planShaping({ ...want, ...rates }, have)).to.deep.equal(expected))
 
-  // tc prints 1045581kbit as 1045Mbit.
+  // Rates from 1 Gbit/s on must be full Mbit/s, because tc prints 1045581kbit as 1045Mbit.
   for (const [mbps, kbit] of [
     [1, 1046],
     [956, 999_575],
     [1000, 1_046_000],
     [400_000, 418_232_000],
   ] as const)
-    it(`${mbps} Mbit/s is a rate that tc prints without loss`, () => {
+    it(`translates ${mbps} Mbit/s to a rate that tc prints without rounding`, () => {
       const { tc } = planShaping({ device: 'bt7', downMbps: mbps, upMbps: 0 }, nothing)
       expect(tc[2]).to.contain(`rate ${kbit}kbit ceil ${kbit}kbit`)
     })
 })
 
-describe('read shaping', () => {
+describe('parseShaping', () => {
   const filters = (device: string): string =>
     '[{"parent":"ffff:","protocol":"all","pref":1,"kind":"u32","chain":0},{"parent":"ffff:","protocol":"all",' +
     '"pref":1,"kind":"u32","chain":0,"options":{"fh":"800::800","order":2048,"key_ht":"800","bkt":"0",' +
@@ -100,19 +100,19 @@ describe('read shaping', () => {
   const none = { downKbit: undefined, upKbit: undefined, redirect: 'none' }
 
   for (const [name, lines, expected] of [
-    ['nothing', ['[]'], none],
-    ['nothing at all', [''], none],
-    ['both directions', [down, up, filters('bt7u')], { downKbit: 104_558, upKbit: 1_046_000, redirect: 'ifb' }],
-    ['another target', [filters('bt8u')], { ...none, redirect: 'elsewhere' }],
-    ['a filter without an action', ['[{"parent":"ffff:","kind":"u32"}]'], { ...none, redirect: 'elsewhere' }],
-    ['no queue of the agent', [down.replace(' leaf d2:', '')], { ...none, downKbit: -1 }],
-    ['another ceiling', [down.replace('ceil 104558', 'ceil 204558')], { ...none, downKbit: -1 }],
-    ['classes of others', [down.replace('d0:1', '1:1')], none],
+    ['finds nothing in an empty list', ['[]'], none],
+    ['finds nothing in empty output', [''], none],
+    ['finds the rates of both directions and the redirection', [down, up, filters('bt7u')], { downKbit: 104_558, upKbit: 1_046_000, redirect: 'ifb' }],
+    ['recognizes a redirection to another target', [filters('bt8u')], { ...none, redirect: 'elsewhere' }],
+    ['recognizes a filter without an action', ['[{"parent":"ffff:","kind":"u32"}]'], { ...none, redirect: 'elsewhere' }],
+    ['recognizes a class without the agent’s queue', [down.replace(' leaf d2:', '')], { ...none, downKbit: -1 }],
+    ['recognizes a class with another ceiling', [down.replace('ceil 104558', 'ceil 204558')], { ...none, downKbit: -1 }],
+    ['ignores classes of other programs', [down.replace('d0:1', '1:1')], none],
   ] as const)
     it(name, () => expect(parseShaping('bt7', lines.join('\n'))).to.deep.equal(expected))
 })
 
-describe('qdiscs of a guest', () => {
+describe('isShaped', () => {
   const qdisc = (dev: string, handle: string, parent?: string): Qdisc => ({
     kind: '',
     dev,
@@ -125,31 +125,31 @@ describe('qdiscs of a guest', () => {
   const rates = (downMbps: number, upMbps: number): typeof want => ({ device: 'bt7', downMbps, upMbps })
 
   for (const [name, guest, qdiscs, expected] of [
-    ['both', rates(1, 1), [...down, ...up], true],
-    ['unlimited', rates(0, 0), [], true],
-    ['only download', rates(1, 0), down, true],
-    ['none present', rates(1, 0), [], false],
-    ['no queue below the class', rates(1, 0), down.slice(0, 1), false],
-    ['no ingress', rates(0, 1), up.slice(1), false],
-    ['no root on the intermediate device', rates(0, 1), [...up.slice(0, 1), ...up.slice(2)], false],
-    ['too much', rates(0, 0), down, false],
-    ['too much upward', rates(1, 0), [...down, ...up], false],
+    ['is true if both directions have their qdiscs', rates(1, 1), [...down, ...up], true],
+    ['is true for an unlimited guest without qdiscs', rates(0, 0), [], true],
+    ['is true if only download is limited and has its qdiscs', rates(1, 0), down, true],
+    ['is false if the qdiscs are missing', rates(1, 0), [], false],
+    ['is false if the class has no queue', rates(1, 0), down.slice(0, 1), false],
+    ['is false if the ingress qdisc is missing', rates(0, 1), up.slice(1), false],
+    ['is false if the root of the IFB is missing', rates(0, 1), [...up.slice(0, 1), ...up.slice(2)], false],
+    ['is false if an unlimited guest has qdiscs', rates(0, 0), down, false],
+    ['is false if the upload has qdiscs but is unlimited', rates(1, 0), [...down, ...up], false],
   ] as const)
     it(name, () => expect(isShaped(guest, placesOf([...others, ...qdiscs]))).to.equal(expected))
 
-  it('do not include the intermediate device of another agent or a guest', () => {
+  it('is accompanied by a pattern that matches only IFBs of this agent', () => {
     expect(ifbOf('bt7')).to.match(ifbPattern('bt'))
     for (const name of ['bt7', 'abt7u', 'bt7ux', 'btu', 'bt7v', 'b7u']) expect(name).to.not.match(ifbPattern('bt'))
     expect(ifbOf('btxy9999999999')).to.have.length(15)
   })
 })
 
-describe('plan a link', () => {
+describe('planLink', () => {
   for (const [name, cut, isUp, commands] of [
-    ['up', {}, true, []],
-    ['to disconnect', { cut: true }, true, ['link set dev bt7 down']],
-    ['cut', { cut: true }, false, []],
-    ['to connect again', { cut: false }, false, ['link set dev bt7 up']],
+    ['leaves the link of a connected guest up', {}, true, []],
+    ['sets the link down to disconnect a guest', { cut: true }, true, ['link set dev bt7 down']],
+    ['leaves the link of a disconnected guest down', { cut: true }, false, []],
+    ['sets the link up to connect a guest again', { cut: false }, false, ['link set dev bt7 up']],
   ] as const)
     it(name, () => expect(planLink({ ...want, ...cut }, isUp)).to.deep.equal(commands))
 })

@@ -2,48 +2,48 @@ import type { Qdisc } from '../../host/net/tc.js'
 import type { GuestRates } from '../contract.js'
 
 /*
- * Download: HTB at the root of the host-side interface. Upload: packets from the guest are redirected to an IFB of its
- * own before anything else sees them, pass an HTB there, and return as if they had just arrived (ifb(8)). So the
- * bridge's filters still see the guest's interface. Each guest has one class per direction, so guests share nothing and
- * cannot take bandwidth from one another.
+ * Downloads pass an HTB at the root of the guest's host-side interface. Uploads are first redirected to the guest's own
+ * intermediate device (IFB), pass an HTB there, and return as if they had just arrived (ifb(8)), so that the bridge's
+ * filters still see the guest's interface. Each guest has its own class in each direction, so guests cannot take
+ * bandwidth from one another.
  */
 const download = { handle: 'd0', class: 'd0:1' }
 const upload = { handle: 'd1', class: 'd1:1' }
 const leafHandle = 'd2'
 const ingressHook = 'ffff:fff1'
 
-/** Rate of a class whose settings differ from the planned ones. */
+/** Stands for the rate of a class that is not as the agent creates it. */
 const other = -1
 
-/** Name of a guest's IFB. No guest's own interface ends in this letter. */
+/** Returns the name of a guest's IFB. It ends in a letter, unlike guests' own interfaces. */
 export function ifbOf(device: string): string {
   return `${device}u`
 }
 
-/** Matches the IFB names of an agent. */
+/** Returns a pattern that matches the names of an agent's IFBs. */
 export function ifbPattern(interfacePrefix: string): RegExp {
   return new RegExp(`^${interfacePrefix}\\d{1,10}u$`)
 }
 
-/** State of one guest's shaping on the host. Rates are in kbit/s as tc shows them; undefined: no rate. */
+/** State of one guest's shaping on the host. Rates are in kbit/s as tc shows them; undefined means no rate. */
 export interface ObservedShaping {
   readonly downKbit: number | undefined
   readonly upKbit: number | undefined
-  /** First redirection of packets from the guest. */
+  /** Target of the first redirection of packets from the guest. */
   readonly redirect: 'none' | 'ifb' | 'elsewhere'
   readonly ifb: 'absent' | 'down' | 'up'
 }
 
-/** Commands to run, field by field in this order. */
+/** Commands to run, in the order of the fields. */
 export interface ShapingPlan {
-  /** For ip(8). */
+  /** Commands for ip(8), to run first. */
   readonly links: readonly string[]
   readonly tc: readonly string[]
   /** Commands for ip(8), to run once nothing uses these links any more. */
   readonly unlinks: readonly string[]
 }
 
-/** Plans empty lists if nothing has to change. After an interruption, planning again continues the work. */
+/** Plans the change to a guest's rates; all lists are empty if nothing differs. An interrupted plan can be repeated. */
 export function planShaping({ device, downMbps, upMbps }: GuestRates, have: ObservedShaping): ShapingPlan {
   const ifb = ifbOf(device)
   const down = planDirection(device, download, { mbps: downMbps, haveKbit: have.downKbit })
@@ -58,19 +58,19 @@ export function planShaping({ device, downMbps, upMbps }: GuestRates, have: Obse
 }
 
 /**
- * Plans the host's side of a guest's interface: down while the guest is cut off, which the guest cannot undo.
+ * Plans the state of the host-side interface of a guest: down while the guest is cut off, which the guest cannot undo.
  * @returns commands of ip(8)
  */
 export function planLink({ device, cut = false }: GuestRates, isUp: boolean): string[] {
   return isUp === !cut ? [] : [`link set dev ${device} ${cut ? 'down' : 'up'}`]
 }
 
-/** Index of a list of all qdiscs: each one's device with its handle, and with its parent. */
+/** Returns an index of qdiscs, which contains `device handle` and `device below parent` for each of them. */
 export function placesOf(qdiscs: readonly Qdisc[]): ReadonlySet<string> {
   return new Set(qdiscs.flatMap(({ dev, handle, parent }) => [`${dev} ${handle}`, `${dev} below ${parent}`]))
 }
 
-/** True if a guest has the qdiscs that its rates need, according to the index. */
+/** True if a guest has exactly the qdiscs that its rates need, according to the index. */
 export function isShaped(guest: GuestRates, places: ReadonlySet<string>): boolean {
   const has = (dev: string, { handle, class: leaf }: typeof download): boolean =>
     places.has(`${dev} ${handle}:`) && places.has(`${dev} below ${leaf}`)
@@ -83,8 +83,8 @@ export function isShaped(guest: GuestRates, places: ReadonlySet<string>): boolea
 }
 
 /**
- * @param text `class show` of the guest's interface and of its IFB, and the JSON of its `filter show … ingress`, in any
- * order
+ * Parses tc's output about one guest.
+ * @param text in any order: `class show` of its interface and its IFB, and the JSON of `filter show … ingress`
  */
 export function parseShaping(device: string, text: string): Omit<ObservedShaping, 'ifb'> {
   const lines = text.split('\n')
@@ -102,7 +102,7 @@ interface Filter {
   readonly options?: { readonly actions?: readonly { readonly to_dev?: string }[] }
 }
 
-/** HTB prints `leaf` only for our queue: its default one has no handle. */
+/** Parses the rate of a class in kbit/s. tc prints `leaf` only for the agent's queue: HTB's own has no handle. */
 function parseClass(lines: readonly string[], id: string): number | undefined {
   const line = lines.find((text) => text.startsWith(`class htb ${id} `))
   if (line === undefined) return undefined
@@ -120,7 +120,8 @@ interface Direction {
 }
 
 /**
- * The class's rate is written last, so that a correct rate proves the rest. A class without its queue counts as wrong.
+ * Plans the commands for one direction. The rate of the class is written last, so that a correct rate proves that all
+ * other settings are correct.
  */
 function planDirection(dev: string, at: typeof download, { mbps, haveKbit }: Direction): string[] {
   const kbit = kbitOf(mbps)
@@ -133,7 +134,7 @@ function planDirection(dev: string, at: typeof download, { mbps, haveKbit }: Dir
   const setClass = `class replace dev ${dev} parent ${at.handle}: classid ${at.class} htb ${rate}`
   const setQueue = `qdisc replace dev ${dev} parent ${at.class} handle ${leafHandle}: bfifo limit ${limit}b`
   if (haveKbit !== undefined && haveKbit !== other) return [setQueue, setClass]
-  // HTB cannot replace an HTB. Another kind of qdisc can, and HTB can replace that.
+  // HTB cannot replace an HTB, so another kind of qdisc replaces it first.
   return [
     `qdisc replace dev ${dev} root pfifo limit 1000`,
     `qdisc replace dev ${dev} root handle ${at.handle}: htb default 1`,
@@ -158,26 +159,26 @@ function planRedirect(device: string, { redirect, ifb }: ObservedShaping): strin
 }
 
 /*
- * A download reaches the rate as sold: HTB counts whole frames (1,514 bytes), of which 1,448 are TCP payload over IPv4.
- * Measured as IP packets, the rate is 3.6 % higher.
+ * HTB counts whole frames (1,514 bytes), of which 1,448 bytes are TCP payload over IPv4. The limit is increased by this
+ * ratio, so that a download reaches the rate that the customer was sold.
  */
 const frameBytes = 1514
 const payloadBytes = 1448
 
-/** Rounds to what tc can print back exactly: full Mbit/s from 1 Gbit/s on. */
+/** Converts a rate to kbit/s. From 1 Gbit/s on it rounds to full Mbit/s, because tc prints such rates rounded. */
 function kbitOf(mbps: number): number {
   const kbit = Math.round((mbps * 1000 * frameBytes) / payloadBytes)
   return kbit < 1_000_000 ? kbit : Math.round(kbit / 1000) * 1000
 }
 
-/** Burst after a pause: timers of a busy host are late by milliseconds, and the rate must still be reached. */
+/** Burst in seconds of the full rate: it compensates timers that are late by milliseconds on a busy host. */
 const burstSeconds = 0.01
 const minBurstBytes = 16_000
 /**
- * Longest time a packet waits. With less, senders that lose whole GSO packets (64 KiB) stall below the rate; more adds
- * latency without throughput.
+ * Length of the queue in seconds of the full rate. With less, senders that lose whole GSO packets (64 KiB) stay below
+ * the rate. More adds latency, but no throughput.
  */
 const queueSeconds = 0.1
 const minQueueBytes = 131_072
-/** The quantum has no effect on a single class. Without it, the kernel logs a warning about its own guess. */
+/** The quantum has no effect on a single class. It is set because the kernel otherwise logs a warning. */
 const quantumBytes = 60_000

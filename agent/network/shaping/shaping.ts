@@ -20,23 +20,23 @@ import {
   type ObservedShaping,
 } from './plan.js'
 
-/** Errors which mean that an interface disappeared, or that ip or tc cached one that did. They are worth one retry. */
+/** Matches errors about an interface that disappeared, or that ip or tc had cached. The command is retried once. */
 const gone = /No such device|Cannot find device|does not exist/
-/** Interval in ms at which `ensure` compares the rates themselves although a watch reports changes. */
+/** Interval in ms at which `ensure` compares all rates in full although a watch reports changes. */
 const thoroughMs = 60_000
 
-/** Notifications about one interface within this time are handled together. */
+/** Time in ms within which notifications about interfaces are handled together. */
 const settleMs = 100
 
-/** Limits rates of guests' interfaces. An interface exists while its guest runs, and its rates disappear with it. */
+/** Limits rates of guests' interfaces. An interface exists only while its guest runs, and its rates end with it. */
 export interface HostShaper extends Shaper {
-  /** Removes every guest's shaping without knowing the guests. Running guests keep their download rate. */
+  /** Removes the IFBs of all guests, without the journal. Running guests keep their download rate. */
   removeAll(): Promise<void>
 }
 
 /**
  * @param interfacePrefix prefix of guests' host-side interfaces; nothing else on the host is changed
- * @param watch reports changes by other programs; absent: every comparison is a full one
+ * @param watch reports changes by other programs. Without it, every comparison is a full one
  */
 export function createShaper(interfacePrefix: string, watch?: NetlinkWatch): HostShaper {
   return new TcShaper(interfacePrefix, watch)
@@ -47,9 +47,9 @@ class TcShaper implements HostShaper {
   readonly #ip = new Ip()
   readonly #ifbs: RegExp
   readonly #devices: RegExp
-  /** Drift of the rates themselves since the last comparison. */
+  /** Decides when all rates must be compared in full again. */
   readonly #drift: Drift
-  /** The array whose rates were right last, if no interface was added or removed since. */
+  /** The array of guests whose rates were last correct, if no interface was added or removed since. */
   #settled: readonly GuestRates[] | undefined
   #onLinks: (() => void) | undefined
   readonly #settling = new Throttle(() => this.#onLinks?.(), { intervalMs: settleMs })
@@ -87,7 +87,7 @@ class TcShaper implements HostShaper {
         try {
           await this.#converge(guest)
         } catch (error) {
-          this.#drift.note() // the change may be half done
+          this.#drift.note() // a part of the change may be in force
           throw error
         }
       }),
@@ -127,7 +127,7 @@ class TcShaper implements HostShaper {
     return [...strays.map((ifb) => `${ifb} removed`), ...mended]
   }
 
-  /** Guests whose shaping is missing or, if thorough, may differ. */
+  /** Finds guests whose shaping is missing. If thorough, it returns all limited guests: their rates may differ. */
   async #findSuspects(present: readonly GuestRates[], thorough: boolean): Promise<readonly GuestRates[]> {
     if (present.length === 0) return []
     const places = placesOf(await this.#tc.listQdiscs())
@@ -136,7 +136,7 @@ class TcShaper implements HostShaper {
     return present.filter((guest) => (thorough && isLimited(guest)) || differs(guest))
   }
 
-  /** A guest whose shaping fails does not affect the others. */
+  /** Converges all guests, even if the shaping of one of them fails. */
   async #convergeAll(guests: readonly GuestRates[]): Promise<string[]> {
     const repairs: string[] = []
     const failures: unknown[] = []
@@ -151,7 +151,7 @@ class TcShaper implements HostShaper {
     return repairs
   }
 
-  /** @returns whether anything was changed */
+  /** Converges one guest. @returns whether anything was changed */
   async #converge(guest: GuestRates): Promise<boolean> {
     this.#check(guest)
     try {
@@ -200,7 +200,7 @@ class TcShaper implements HostShaper {
         await this.#ip.run([`link delete dev ${name}`])
       } catch (error) {
         if (!isGone(error)) throw error
-        await this.#ip.close() // it cached an old interface: the next call starts a new process
+        await this.#ip.close() // the ip process had cached an old interface: the next call starts a new one
         if (readFlags(name) !== undefined) await this.#ip.remove([`link delete dev ${name}`])
       }
     }
@@ -222,13 +222,13 @@ function isLimited({ downMbps, upMbps, cut = false }: GuestRates): boolean {
   return downMbps > 0 || upMbps > 0 || cut
 }
 
-/** Returns [] if the interface is missing. */
+/** Plans the link of a guest's interface. Returns [] if the interface does not exist. */
 function planLinkOf(guest: GuestRates): string[] {
   const flags = readFlags(guest.device)
   return flags === undefined ? [] : planLink(guest, isUp(flags))
 }
 
-/** True if the guest's upload is blocked because its IFB is down or missing. */
+/** True if a guest with an upload rate cannot send, because its IFB is down or missing. */
 function lacksUpload({ device, upMbps }: GuestRates): boolean {
   return upMbps > 0 && !isUp(readFlags(ifbOf(device)) ?? '0')
 }

@@ -23,33 +23,33 @@ const plan = (...rules: Partial<FirewallRule>[]): ReturnType<typeof planFirewall
 
 describe('firewall of a guest', () => {
   for (const [name, rule, line] of [
-    ['anything', {}, 'return'],
-    ['drop', { action: 'DROP' }, 'drop'],
-    ['tcp', { protocol: 'tcp' }, 'ct original protocol 6 return'],
-    ['udp', { protocol: 'udp' }, 'ct original protocol 17 return'],
-    ['icmp of both families', { protocol: 'icmp' }, 'ct original protocol { 1, 58 } return'],
-    ['one family', { network: 'ipv6' }, 'meta nfproto ipv6 return'],
-    ['address', { sourceIp: '192.0.2.1' }, 'meta nfproto ipv4 ct original ip saddr 192.0.2.1 return'],
-    ['CIDR', { sourceIp: '2001:db8::/32' }, 'meta nfproto ipv6 ct original ip6 saddr 2001:db8::/32 return'],
+    ['that matches everything', {}, 'return'],
+    ['that drops everything', { action: 'DROP' }, 'drop'],
+    ['for tcp', { protocol: 'tcp' }, 'ct original protocol 6 return'],
+    ['for udp', { protocol: 'udp' }, 'ct original protocol 17 return'],
+    ['for icmp of both families', { protocol: 'icmp' }, 'ct original protocol { 1, 58 } return'],
+    ['for one family', { network: 'ipv6' }, 'meta nfproto ipv6 return'],
+    ['for an address', { sourceIp: '192.0.2.1' }, 'meta nfproto ipv4 ct original ip saddr 192.0.2.1 return'],
+    ['for a CIDR', { sourceIp: '2001:db8::/32' }, 'meta nfproto ipv6 ct original ip6 saddr 2001:db8::/32 return'],
     [
-      'range',
+      'for a range of addresses',
       { sourceIp: '192.0.2.1-192.0.2.9', network: 'ipv4' },
       'meta nfproto ipv4 ct original ip saddr 192.0.2.1-192.0.2.9 return',
     ],
     [
-      'port',
+      'for a port',
       { protocol: 'tcp', port: '22', network: 'ipv4' },
       'meta nfproto ipv4 ct original protocol 6 ct reply proto-src { 22 } return',
     ],
     [
-      'ports and ranges',
+      'for ports and ranges of ports',
       { protocol: 'udp', port: '53,1000-2000', network: 'ipv6' },
       'meta nfproto ipv6 ct original protocol 17 ct reply proto-src { 53, 1000-2000 } return',
     ],
   ] as [string, Partial<FirewallRule>, string][])
-    it(`in: ${name}`, () => expect(plan(rule)?.in).to.deep.equal([line, 'drop']))
+    it(`translates an incoming rule ${name}`, () => expect(plan(rule)?.in).to.deep.equal([line, 'drop']))
 
-  it('has two rules for a port of both families', () => {
+  it('translates a rule for a port of both families to two nft rules', () => {
     expect(plan({ protocol: 'tcp', port: '22' })?.in).to.deep.equal([
       'meta nfproto ipv4 ct original protocol 6 ct reply proto-src { 22 } return',
       'meta nfproto ipv6 ct original protocol 6 ct reply proto-src { 22 } return',
@@ -65,7 +65,7 @@ describe('firewall of a guest', () => {
     ])
   })
 
-  it('preserves the order per direction, and ends with the default', () => {
+  it('preserves the order of rules in each direction, and ends with the default action', () => {
     const rules = [
       { action: 'DROP', protocol: 'tcp' },
       { direction: 'out', action: 'DROP' },
@@ -80,12 +80,12 @@ describe('firewall of a guest', () => {
     expect(planFirewall('bt1', open)?.in).to.deep.equal(['return'])
   })
 
-  it('is absent when it is off', () => {
+  it('has no chains when it is off or not set', () => {
     expect(planFirewall('bt1', undefined)).to.equal(undefined)
     expect(planFirewall('bt1', { enabled: false, defaultAction: 'DROP', rules: [any] })).to.equal(undefined)
   })
 
-  it('contains only planned text', () => {
+  it('rejects unexpected characters in any field of a rule', () => {
     const hostile = fc.string({ minLength: 1 }).filter((text) => !/^[0-9a-f.:,/-]+$/.test(text))
     fc.assert(
       fc.property(hostile, (text) => {

@@ -1,19 +1,19 @@
 import { BerthError } from '../../../../shared/errors.js'
 import type { Firewall, FirewallRule } from '../../../../shared/firewall-rules.js'
 
-/** Rules of a guest's two chains in nft's input form, which differs from the form that nft prints. */
+/** Rules of a guest's two chains, in the form that nft reads. nft prints them in a different form. */
 export interface FirewallChains {
   readonly device: string
-  /** For flows opened towards the guest. */
+  /** Rules for flows that others open to the guest. */
   readonly in: readonly string[]
-  /** For flows opened by the guest. */
+  /** Rules for flows that the guest opens. */
   readonly out: readonly string[]
 }
 
 /*
- * ACCEPT returns from the chain, so later rules still apply. Rules match the tracked flow: packets of both directions,
- * and errors about the flow, match like its first packet. The remote address is the one before any mapping. The port is
- * the guest's own after a mapping (in), or the one that the guest requested (out).
+ * Fields of a flow that a rule matches, by direction. Rules match the tracked flow, so packets of both directions and
+ * errors about the flow match like its first packet. The remote address is the one before any mapping. The port is the
+ * guest's own after a mapping (in), or the one that the guest requested (out).
  */
 const sides = {
   in: { address: 'saddr', port: 'ct reply proto-src' },
@@ -24,8 +24,9 @@ const verdicts: Readonly<Record<FirewallRule['action'], string>> = { ACCEPT: 're
 const protocols = { tcp: '6', udp: '17', icmp: '{ 1, 58 }' } as const
 
 /**
- * @returns undefined if the firewall is off
- * @throws {BerthError} `internal_error` if a value does not match its pattern, so that nothing unchecked reaches nft
+ * Translates a guest's firewall to nft. ACCEPT returns from the chain, so that the rules after the chain still apply.
+ * @returns undefined if the firewall is off or not set
+ * @throws {BerthError} `internal_error` if a value has unexpected characters, which must not reach nft
  */
 export function planFirewall(device: string, firewall: Firewall | undefined): FirewallChains | undefined {
   if (!firewall?.enabled) return undefined
@@ -38,7 +39,8 @@ export function planFirewall(device: string, firewall: Firewall | undefined): Fi
 }
 
 /**
- * nft 1.0.6 knows the type of a flow's port only after a family, so a port rule for both families becomes two rules.
+ * Translates one rule. A port rule for both families becomes two nft rules: nft 1.0.6 accepts a flow's port only after
+ * a match of the family.
  */
 function planRule(rule: FirewallRule): string[] {
   const { network, sourceIp, port } = rule

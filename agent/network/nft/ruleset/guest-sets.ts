@@ -1,41 +1,41 @@
-/** Families that have a table, in the order in which they are read. */
+/** nft families in which the agent has a table, in the order in which it reads them. */
 export const families = ['bridge', 'inet', 'ip', 'ip6'] as const
 export type Family = (typeof families)[number]
 
 /**
- * Sets and maps whose elements belong to guests, with the family of their table. Everything else in a table is
- * constant.
+ * Sets and maps whose elements belong to guests, each with the family of its table. Everything else in a table is the
+ * same for all guests. The comments show key and value as `key: value`.
  */
 export const guestSets = {
-  /** device . mac . ipv4: the sources allowed on each port */
+  /** device . mac . ipv4 that a guest may use as source */
   guests: 'bridge',
-  /** device . mac . ipv6 */
+  /** device . mac . ipv6 that a guest may use as source */
   guests6: 'bridge',
-  /** device . mac as a number; the only MAC address that the guest may send in a neighbour solicitation */
+  /** device . mac, as a number, that the guest may send as an option of a neighbour solicitation */
   solicitors: 'bridge',
-  /** address: verdict; leads to the guest's firewall chains for flows opened towards it and by it */
+  /** guest's address: jump to its firewall chain for flows that others open to it (in) or that it opens (out) */
   firewall_in: 'inet',
   firewall_out: 'inet',
   firewall_in6: 'inet',
   firewall_out6: 'inet',
-  /** mac: a guest that may send mail to others, by port 25 */
+  /** mac of a guest that may connect to port 25 of others */
   mailers: 'inet',
-  /** address: number of its guest */
+  /** guest's address: number of the guest (see `numberOf`) */
   owners: 'inet',
   owners6: 'inet',
-  /** received: number of the guest, sent: its mac; counters of bytes */
+  /** counters of bytes; the key of `received` is the guest's number, that of `sent` its mac */
   received: 'inet',
   sent: 'inet',
-  /** public_in: public address to guest's; public_out: guest's address to its public one */
+  /** public_in: public address: guest's address; public_out: guest's address: public address */
   public_in: 'ip',
   public_out: 'ip',
-  /** address . address of a guest that connects to itself through the host */
+  /** source . destination, both of one guest, for guests that connect to themselves through the host */
   self: 'ip',
-  /** protocol . host port: address . port */
+  /** protocol . host port: guest's address . port */
   ports: 'ip',
-  /** host address . protocol . host port: address . port */
+  /** host address . protocol . host port: guest's address . port */
   host_ports: 'ip',
-  /** host addresses . protocol . ports: address; the port stays the same */
+  /** host addresses . protocol . host ports: guest's address; the port stays the same */
   port_ranges: 'ip',
   self6: 'ip6',
   ports6: 'ip6',
@@ -45,5 +45,5 @@ export const guestSets = {
 
 export type GuestSet = keyof typeof guestSets
 
-/** Sets with a counter for each element. */
+/** Sets that have a counter for each element. */
 export const countingSets = ['received', 'sent'] as const satisfies readonly GuestSet[]

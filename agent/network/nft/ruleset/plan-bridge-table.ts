@@ -8,11 +8,11 @@ export interface BridgeTablePlan {
 }
 
 /*
- * Filters before the bridge learns or forwards anything. `ether type` is read from the frame, whereas `meta protocol`
- * would be the one inside a VLAN tag. Tagged frames and unknown types are dropped, and guests never reach one another
- * on layer 2. Frames to the bridge group addresses skip prerouting, hence the second hook. Not every kernel can match
- * bridge names (NFT_BRIDGE_META), so guests' devices are recognized by prefix and digit, and the bridge by its MAC. A
- * guest that was moved to another bridge reaches nobody.
+ * Plans the filter for frames, which runs before the bridge learns or forwards anything. Tagged frames and unknown
+ * types are dropped, and guests never reach one another on layer 2. A guest that was moved to another bridge reaches
+ * nobody. `ether type` is the type of the frame, whereas `meta protocol` would be the one inside a VLAN tag. Frames to
+ * the bridge group addresses skip prerouting, so they have a second hook. Not every kernel can match bridge names
+ * (NFT_BRIDGE_META). So the rules recognize guests' devices by prefix and digit, and the bridge by its MAC.
  */
 export function planBridgeTable({ table, interfacePrefix, gateway }: BridgeTablePlan): string[] {
   return inTable('bridge', table, [
@@ -35,7 +35,7 @@ export function planBridgeTable({ table, interfacePrefix, gateway }: BridgeTable
       'from_guest',
       'ether type vmap { arp : jump arp_from_guest, ip : jump ipv4_from_guest, ip6 : jump ipv6_from_guest }',
     ),
-    // Packets that a guest sends before it has an address are not counted as forged.
+    // Packets from a guest that has no address yet are dropped like forged ones, but not counted as forged.
     rule('from_guest', 'ip saddr != 0.0.0.0 update @forged { iifname } drop'),
     rule('from_guest', 'ip6 saddr != fe80::/10 update @forged { iifname } drop'),
     rule('from_guest', 'drop'),
@@ -46,7 +46,7 @@ export function planBridgeTable({ table, interfacePrefix, gateway }: BridgeTable
   ])
 }
 
-/** The set `guest_devices`. With prefix bt it matches bt1, but not btx1. */
+/** Returns the set `guest_devices`, which matches guests' interfaces. With prefix bt it matches bt1, but not btx1. */
 export function guestDevices(interfacePrefix: string): Item {
   const devices = Array.from({ length: 10 }, (_, digit) => `"${interfacePrefix}${digit}*"`).join(', ')
   return set('guest_devices', `type ifname; flags interval; elements = { ${devices} };`)
@@ -68,7 +68,7 @@ function planArp(): Item[] {
 function planIpv4(): Item[] {
   return [
     chain('ipv4_from_guest'),
-    // A guest routes for nobody. IPv6 redirects are dropped with the rest of neighbour discovery.
+    // Redirects are dropped, because guests are not routers. `planIpv6` drops those of IPv6.
     rule('ipv4_from_guest', 'icmp type redirect drop'),
     rule('ipv4_from_guest', 'udp sport 67 drop'),
     rule('ipv4_from_guest', 'iifname . ether saddr . ip saddr @guests accept'),
@@ -76,10 +76,10 @@ function planIpv4(): Item[] {
 }
 
 /*
- * In neighbour discovery (RFC 4861) guests may only solicit: the host knows them without their advertisements, and is
- * the router. They are neither DHCPv6 servers nor clients. A solicitation comes from the guest's own address or from
- * `::`, which is in `guests6` only for this. Its only option may only carry the guest's MAC: bytes 24 to 32 are type 1,
- * length 1, MAC.
+ * In neighbour discovery (RFC 4861), guests may only send solicitations: the host is the router, and has permanent
+ * entries for guests' addresses. Guests may be neither DHCPv6 servers nor clients. The source of a solicitation must be
+ * the guest's own address or `::`, which is in `guests6` only for this. Its only option may be the guest's MAC: bytes
+ * 24 to 32 are type 1, length 1, MAC.
  */
 function planIpv6(): Item[] {
   const chains = ['ipv6_from_guest', 'solicitation'] as const

@@ -3,10 +3,11 @@ import { parseCidrOrAddress } from '../../../../shared/addresses.js'
 import { invalidField } from '../../../../shared/errors.js'
 import { chain, rule, set, type Item } from './plan-items.js'
 
-/** Destinations closed to guests: canonical addresses and CIDRs of both families. */
+/** Destinations that guests cannot reach. */
 export interface ClosedPlan {
+  /** Canonical addresses and CIDRs, of both families. */
   readonly closed: readonly string[]
-  /** Guests' name servers: their port 53 stays open even at a closed address. */
+  /** Name servers of guests. Their port 53 stays open even at a closed address. */
   readonly resolvers: readonly string[]
 }
 
@@ -24,15 +25,15 @@ export function parseClosed(entries: readonly string[]): string[] {
 }
 
 const sides = [
-  // Routers must not forward to link-local addresses (RFC 3927, 7; RFC 4291, 2.5.6), but the kernel does so in IPv4.
+  // Routers must not forward to link-local addresses (RFC 3927, 7; RFC 4291, 2.5.6), but Linux does for IPv4.
   { ip: 'ip', type: 'ipv4_addr', suffix: '', always: '169.254.0.0/16', family: 'ipv4' },
   { ip: 'ip6', type: 'ipv6_addr', suffix: '6', always: 'fe80::/10', family: 'ipv6' },
 ] as const
 
 /**
- * A cloud's metadata service returns the host's user data and credentials to anyone who uses the host's address. It is
- * at link-local or otherwise unrouted addresses, some of which also serve DNS. Replies to flows opened from there may
- * pass.
+ * Closes destinations to guests, above all a cloud's metadata service. That service returns the host's user data and
+ * credentials to anyone who uses the host's address, as guests do. Some of its addresses also serve DNS. Replies to
+ * flows that a closed destination has opened may pass.
  */
 export function planClosed({ closed, resolvers }: ClosedPlan): Item[] {
   const reaching = 'ct direction original'

@@ -9,17 +9,17 @@ export interface FilterTablePlan extends ClosedPlan {
   readonly interfacePrefix: string
   readonly subnet: string
   readonly gateway: string
-  /** Guests' private IPv6 network, for NAT66. */
+  /** Private IPv6 network of guests, for NAT66. */
   readonly subnet6: string
-  /** True if traffic between guests is counted too. */
+  /** True if traffic between guests of this host is counted too. */
   readonly countInternal: boolean
 }
 
 /**
- * Maximum number of tracked connections of one guest in each direction, over all its addresses, so that no guest can
- * fill the host's table (262,144 by default). `ct count` walks all connections that it counts, which takes milliseconds
- * at this number. So only one new connection in `sampling` is counted, and a guest over its limit can open none for a
- * second.
+ * Maximum number of tracked connections of one guest in each direction, over all its addresses. It prevents a guest
+ * from filling the host's table (262,144 by default). `ct count` walks all connections that it counts, which would take
+ * milliseconds. So only one of `sampling` new connections is counted. A guest over its limit can open no connection for
+ * a second.
  */
 const connectionsPerGuest = 16_384
 const sampling = 16
@@ -30,9 +30,10 @@ const addressFamilies = [
 ] as const
 
 /*
- * From guests, the host accepts only replies, pings to the gateway and frames to its MAC. Guests may open connections
- * outwards. They receive replies and traffic for mapped ports, their public addresses and their own IPv6. A guest's
- * firewall comes before all of this, and anti-spoofing before the firewall.
+ * Plans the filter for packets from and to guests. From guests, the host itself accepts only replies, pings to the
+ * gateway and frames to its MAC. Guests may open connections to others. They receive replies, and traffic for their
+ * mapped ports, public addresses and IPv6 addresses. A guest's firewall comes before all of this, and anti-spoofing
+ * before the firewall.
  */
 export function planFilterTable(plan: FilterTablePlan): string[] {
   return inTable('inet', plan.table, [
@@ -42,7 +43,7 @@ export function planFilterTable(plan: FilterTablePlan): string[] {
     hook('input', 'filter', 0),
     hook('output', 'filter', 0),
     hook('forward', 'filter', 0),
-    // Runs after every filter, so that dropped packets are not counted.
+    // The priority 10 makes it run after all filters, so that dropped packets are not counted.
     hook('forward', 'filter', 10, 'traffic'),
     ...['guest_to_host', 'from_guest', 'to_guest', 'opened', 'firewall_from', 'firewall_to'].map(chain),
     ...['received', 'related', 'errors'].map(chain),
@@ -60,9 +61,9 @@ export function planFilterTable(plan: FilterTablePlan): string[] {
 }
 
 /**
- * Drops packets that arrive at a guest's own interface instead of the bridge: somebody took it off the bridge, and
- * therefore past anti-spoofing. Runs before connection tracking. For bridged frames, IP hooks see the bridge as the
- * device, whatever bridge-nf-call-iptables is.
+ * Drops packets whose device is a guest's interface and not the bridge: the interface was taken off the bridge, so that
+ * its packets bypass anti-spoofing. Runs before connection tracking. For bridged frames, IP hooks always see the bridge
+ * as the device, even with bridge-nf-call-iptables.
  */
 export function planOffBridge(interfacePrefix: string): Item[] {
   return [
@@ -73,10 +74,10 @@ export function planOffBridge(interfacePrefix: string): Item[] {
 }
 
 /**
- * Drops packets from outside with a guest's source address, whose answers would open that guest's firewall. IPv6 has no
- * reverse path filter of its own, and IPv4's (rp_filter) is off on many hosts. A guest's IPv6 address is routed to the
- * bridge, so its packets can only come from there. Its public IPv4 addresses are the host's own, which the kernel never
- * accepts as a source.
+ * Drops packets from outside with a guest's source address, because the answers to them would pass that guest's
+ * firewall. IPv6 has no reverse path filter, and that of IPv4 (rp_filter) is off on many hosts. A guest's IPv6 address
+ * is routed to the bridge, so its packets can only come from there. Its public IPv4 addresses need no rule: they are
+ * the host's own, which the kernel never accepts as a source.
  */
 function planForged({ bridge, subnet, subnet6 }: FilterTablePlan): Item[] {
   const outside = `iifname != { "${bridge}", "lo" }`
@@ -109,11 +110,10 @@ function planConnectionSets(name: Connections, type: 'ether_addr' | 'classid'): 
 }
 
 /*
- * Applies a guest's own rules to every packet, not only to a flow's first, so that a new rule holds for open flows too.
- * The rules of the side that opened the flow decide for both directions. ICMP errors about a flow carry its tuple and
- * match with it. The kernel does not track neighbour discovery and multicast listeners (ICMPv6 130 to 137, 143), so no
- * guest's rules would hold for them, and they would bypass a closed firewall. They are not routed, so they pass only
- * between a guest and the host.
+ * Applies a guest's firewall to every packet, not only to the first one of a flow, so that a new rule also affects open
+ * flows. The direction in which the flow was opened decides for both directions. ICMP errors about a flow match like
+ * the flow. The kernel does not track neighbour discovery and multicast listeners (ICMPv6 130 to 137 and 143), so they
+ * bypass every firewall. That is harmless: they are not routed, and pass only between a guest and the host.
  */
 function planFirewallDispatch(): Item[] {
   return addressFamilies.flatMap(({ ip, suffix }) => [
@@ -125,12 +125,12 @@ function planFirewallDispatch(): Item[] {
 }
 
 /*
- * The kernel treats an ICMP error as related to the flow that it quotes, whoever sent it. A guest could therefore
- * shrink the path MTU of others' flows, past every firewall. So a guest's error counts only if that guest is the end of
- * the flow that the error comes from. nft cannot compare two fields of a packet, only find them in a set. So the sender
- * is put into a set, paired with itself, and the set is searched for the pair of flow's end and sender.
+ * The kernel treats an ICMP error as related to the flow that it quotes, whoever has sent it. A guest could use this to
+ * shrink the path MTU of others' flows, past every firewall. So a guest's error passes only if its sender is an end of
+ * the flow. nft cannot compare two fields of a packet, but it can search a set for them. So the rules add the pair of
+ * sender and sender to a set, and then search the set for the pair of the flow's end and the sender.
  *
- * Connections that a conntrack helper (FTP, SIP) expects are related too. They are treated like new ones.
+ * Connections that a conntrack helper (FTP, SIP) expects also count as related. They are treated like new ones.
  */
 function planErrors(): Item[] {
   return [
@@ -167,17 +167,18 @@ function planHost({ bridge, gateway }: FilterTablePlan): Item[] {
       `ip6 daddr ${gateway6} icmpv6 type echo-request update @pings6 { ether saddr ${some} } accept`,
     ),
     rule('guest_to_host', 'drop'),
-    // A hairpin enters and leaves by the bridge, so the kernel would redirect the guest to a shorter path.
+    // Packets between guests enter and leave by the bridge, so the kernel would redirect the guest to a shorter path.
     rule('output', `oifname "${bridge}" icmp type redirect drop`),
     rule('output', `oifname "${bridge}" icmpv6 type nd-redirect drop`),
-    // Matches only by address: after a mapping, this hook still shows the device from before it.
+    // Matches by address and not by device, because after a mapping this hook still shows the previous device.
     rule('output', 'jump firewall_to'),
   ]
 }
 
 /**
- * By default the kernel accepts any TCP segment as the first of a connection (nf_conntrack_tcp_loose). A connection
- * whose mapping was removed would then return with the guest's next segment, as if the guest had opened it.
+ * Matches TCP segments that open a connection without SYN, which the kernel accepts by default
+ * (nf_conntrack_tcp_loose). A connection whose mapping was removed would otherwise continue with the guest's next
+ * segment, as if the guest had opened it.
  */
 const opensMidway = 'ct state new tcp flags != syn / fin,syn,rst,ack drop'
 
@@ -211,8 +212,8 @@ function planToGuest({ subnet6 }: FilterTablePlan): Item[] {
 }
 
 /**
- * nft can match and count by fields of the packet or its metadata, not by the value of a map. So the owner of an
- * address is stored in the packet's priority for a few rules. No queue on the way to a guest uses the priority.
+ * Field that holds the number of the guest that owns an address. nft can count by fields of a packet, but not by the
+ * value of a map. So a few rules store the number in the packet's priority, which no queue on the way to a guest uses.
  */
 const owner = 'meta priority'
 
@@ -229,11 +230,11 @@ type Connections = 'outbound' | 'inbound'
 interface Bound {
   /** Matches packets that open a connection. */
   readonly match: string
-  /** The field that is the same in all packets that open a connection of one guest. */
+  /** Field by which connections are counted: it has the same value for all connections of one guest. */
   readonly guest: string
 }
 
-/** Counts packets that a guest loses because of its own limit, but not packets that others lose because of it. */
+/** Limits connections. Counts packets that a guest loses by its own limit, but not those that others lose by it. */
 function boundConnections(chainName: string, name: Connections, { match, guest }: Bound): Item[] {
   const dropped = name === 'outbound' ? `update @limited { ${guest} } ` : ''
   const count = `ct count over ${connectionsPerGuest / sampling}`
@@ -247,7 +248,7 @@ function boundConnections(chainName: string, name: Connections, { match, guest }
   ]
 }
 
-/** Counts bytes of IP packets that pass all filters, headers included. */
+/** Counts the bytes of IP packets that pass all filters, including headers. */
 function planTraffic({ bridge, countInternal }: FilterTablePlan): Item[] {
   return [
     ...(countInternal ? [] : [rule('traffic', `iifname "${bridge}" oifname "${bridge}" return`)]),

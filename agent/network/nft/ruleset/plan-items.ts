@@ -16,7 +16,7 @@ type Hook = 'prerouting' | 'input' | 'output' | 'forward' | 'postrouting'
 
 export const set = (name: string, body: string): Item => ({ set: name, body })
 
-/** A key of each type that packets fill sets with. */
+/** A placeholder key for each type of key that packets add to sets. */
 const zeroKeys = {
   ether_addr: '00:00:00:00:00:00',
   ifname: '"none"',
@@ -28,7 +28,7 @@ const zeroKeys = {
 
 type KeyType = keyof typeof zeroKeys
 
-/** A set that packets fill, with at most 65535 elements. @param timeout in nft's form (`10s`); absent: elements stay */
+/** A set that packets fill, with at most 65535 elements. @param timeout like `10s`; without it, elements stay */
 export function packetSet(
   name: string,
   key: readonly KeyType[],
@@ -43,15 +43,15 @@ export const map = (name: string, body: string): Item => ({ map: name, body })
 export const chain = (name: string): Item => ({ chain: name })
 export const rule = (chainName: string, text: string): Item => ({ rule: text, chain: chainName })
 
-/** Bits of the packet mark. They exist within the host only: packets lose their mark between namespaces. */
+/** Bits of the packet mark. They exist only within the host, because packets lose their mark between namespaces. */
 export const marks = {
   /**
-   * The packet uses a mapping by which one guest reaches another. With net.bridge.bridge-nf-call-iptables, which Docker
-   * and Kubernetes set for all bridges, the kernel runs IP hooks on frames and forwards such a packet on the bridge
-   * without routing it. So the bridge table has to let it through, after the filter for routed packets.
+   * A guest uses a mapping to reach another guest. With net.bridge.bridge-nf-call-iptables, which Docker and Kubernetes
+   * set for all bridges, the kernel runs IP hooks on frames and forwards such a packet on the bridge without routing
+   * it. So the bridge table must accept it, once the filter for routed packets has accepted it.
    */
   hairpin: '0x8000000',
-  /** The packet has passed the rules of the bridge table or the filter table. The guard drops all other packets. */
+  /** The packet has passed the bridge table (bridged) or the filter table (filtered). The guard drops all others. */
   bridged: '0x4000000',
   filtered: '0x2000000',
 } as const
@@ -60,12 +60,12 @@ export const setMark = (mark: keyof typeof marks): string => `meta mark set meta
 export const hasMark = (mark: keyof typeof marks): string => `meta mark and ${marks[mark]} != 0`
 export const lacksMark = (mark: keyof typeof marks): string => `meta mark and ${marks[mark]} == 0`
 
-/** A base chain; named like its hook by default. */
+/** Returns a base chain. Its default name is that of its hook. */
 export function hook(point: Hook, type: 'filter' | 'nat', priority: number, name: string = point): Item {
   return { chain: name, hook: `type ${type} hook ${point} priority ${priority}; policy accept;` }
 }
 
-/** Commands that create the table, for one transaction. */
+/** Returns the commands of a transaction that creates the table. */
 export function inTable(family: string, table: string, items: readonly Item[]): string[] {
   const at = `${family} ${table}`
   const commands = (item: Item): string | string[] => {
@@ -79,8 +79,8 @@ export function inTable(family: string, table: string, items: readonly Item[]): 
 }
 
 /**
- * The kernel allocates memory for a set's full size at once and scans it each second (2 MB and 0.13 ms), until an
- * element has been removed. So one is added and removed right away.
+ * Returns commands that create a set which packets fill. The kernel allocates memory for a set's full size (2 MB) and
+ * scans it each second (0.13 ms), until an element has been removed. So an element is added and removed immediately.
  */
 function packetSetCommands(at: string, { packetSet: name, body, key }: PacketSet): string[] {
   const element = `element ${at} ${name} { ${key} }`

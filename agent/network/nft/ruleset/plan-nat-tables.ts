@@ -8,14 +8,14 @@ export interface NatTablesPlan {
 }
 
 /*
- * Mappings answer on every local address of the host, for outside clients, the host and guests. Loopback is left out,
- * since packets from 127.0.0.0/8 cannot leave for the bridge without route_localnet. A public address belongs entirely
- * to its guest and comes before mappings. Guests see the client's address, including that of another guest, whose
- * answers return through the host (proxy_arp_pvlan). A guest that connects to itself sees the gateway, as it would drop
- * its own address.
+ * Mappings work for outside clients, the host and guests, on every local address of the host except loopback: packets
+ * from 127.0.0.0/8 cannot be forwarded to the bridge without route_localnet. A public address belongs entirely to its
+ * guest and takes precedence over mappings. Guests see the client's address, even if the client is another guest,
+ * because answers return through the host (proxy_arp_pvlan). A guest that connects to itself sees the gateway's
+ * address, because it would drop packets with its own.
  *
- * Single ports are in a hash, so a change costs the same however many there are. Ranges are intervals of one element
- * each and keep the port, since nft cannot add an offset. A shifted range is stored as single ports.
+ * Single ports are in a hash, so the cost of a change does not depend on their number. A range is one interval and
+ * keeps the port number, because nft cannot add an offset. A range with other guest ports is stored as single ports.
  */
 export function planNatTables(plan: NatTablesPlan): string[] {
   return [...planIpv4Nat(plan), ...planIpv6Nat(plan)]
@@ -58,7 +58,7 @@ function planMappings(ip: 'ip' | 'ip6', bridge: string): Item[] {
     hook('prerouting', 'nat', -100),
     hook('output', 'nat', -100),
     hook('postrouting', 'nat', 100),
-    // Runs after the mappings.
+    // The priority makes it run after the mappings.
     hook('prerouting', 'filter', -90, 'hairpin'),
     rule('hairpin', `iifname "${bridge}" ct status dnat ${setMark('hairpin')}`),
     chain('mapped'),

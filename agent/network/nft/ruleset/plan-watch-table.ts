@@ -1,10 +1,10 @@
 import { chain, hook, inTable, packetSet, rule, set, type Item } from './plan-items.js'
 
 export interface WatchTablePlan {
-  /** Name of the tables that hold guests' rules. */
+  /** Name of the tables with guests' rules, from which the name of the watch table is derived. */
   readonly table: string
   readonly bridge: string
-  /** Ports at which passwords are guessed. Connections opened to them have a sample of their own. */
+  /** Ports of logins, at which passwords may be guessed. Connections to them are sampled separately. */
   readonly loginPorts: readonly number[]
   /** Ports of UDP services whose answers are larger than the requests. */
   readonly amplifiers: readonly number[]
@@ -12,11 +12,11 @@ export interface WatchTablePlan {
   readonly payload: boolean
 }
 
-/** Sets of the watch table without their family's suffix, with a counter for each guest's address. */
+/** Sets of the watch table that have a counter for each guest's address. For IPv6, their names end in 6. */
 export const watchCounters = ['opened', 'accepted', 'refused', 'unreachable', 'mail'] as const
 export type WatchCounter = (typeof watchCounters)[number]
 
-/** Like `watchCounters`, by guest's address and port. */
+/** Sets of the watch table that have a counter for each guest's address and port. */
 export const amplifierCounters = ['asked', 'served'] as const
 
 export function watchTable(table: string): string {
@@ -24,15 +24,15 @@ export function watchTable(table: string): string {
 }
 
 /**
- * Number of the log that receives samples. Each number has one listener in a network namespace, so agents with
- * different table names use different numbers.
+ * Number of the nflog group that receives samples. A group can have only one listener in a network namespace, so agents
+ * with different table names use different numbers.
  */
 export function watchLogGroup(table: string): number {
   const hash = [...table].reduce((sum, letter) => (sum * 31 + letter.charCodeAt(0)) % 49_999, 7)
   return 16_000 + hash
 }
 
-/** Marks that tell the kinds of samples apart. */
+/** Prefixes of log entries, which distinguish the kinds of samples. */
 export const samples = { opening: 'o', refusal: 'r', error: 'e', payload: 'p' } as const
 
 const families = [
@@ -41,10 +41,10 @@ const families = [
 ] as const
 
 /*
- * Counts and samples guests' traffic without deciding anything: it accepts every packet. It sees a packet before any
- * filter, so opened connections count even if the connection limit or a firewall drops them. Guests' elements appear
- * with their first packet and disappear after an hour, so that starting a guest costs nothing. Only guests' own
- * addresses get here as a source, since anti-spoofing comes before.
+ * Plans the table that counts and samples guests' traffic. It accepts every packet. It sees packets before any filter,
+ * so opened connections count even if the connection limit or a firewall drops them. A guest's elements are added by
+ * its first packet and expire after an hour, so that starting a guest costs nothing. Sources are always guests' own
+ * addresses, because anti-spoofing runs before.
  */
 export function planWatchTable(plan: WatchTablePlan): string[] {
   return inTable('inet', watchTable(plan.table), [
@@ -105,9 +105,9 @@ function planFromGuest({ payload }: WatchTablePlan): Item[] {
 }
 
 /*
- * Samples the first bytes of a connection, from its first packets only. From a guest that opened it: a brace (JSON, as
- * in requests to mining pools) or a TLS handshake. From a guest that answers somebody outside: a proxy that accepts by
- * SOCKS 5 without a password, by SOCKS 4, or with `HTTP/1.x 200 C(onnection established)`.
+ * Samples the first packets of a connection if their payload has one of two forms. From a guest that opened it: a brace
+ * (JSON, as in requests to mining pools) or a TLS handshake. From a guest that answers an outside client: the consent
+ * of a proxy, by SOCKS 5 without a password, by SOCKS 4, or by `HTTP/1.x 200 C(onnection established)`.
  */
 function planPayload(): Item[] {
   const asks = 'meta l4proto tcp ct direction original ct original packets <= 6'
@@ -137,8 +137,8 @@ function planToGuest(): Item[] {
 }
 
 /**
- * Chains in which each kind of sample is taken. Each guest has a limit of its own, and all guests together have one for
- * each family: 3,000 packets a second over all kinds.
+ * Chains that take the kinds of samples. Each guest has its own limit, and all guests together have the limit `all` for
+ * each family and kind, in packets per second. The sum of all limits is 3,000 packets per second.
  */
 const sampled = [
   { chain: 'sample_login', bucket: 'login', guest: 'saddr', prefix: samples.opening, all: 150 },
@@ -149,17 +149,14 @@ const sampled = [
   { chain: 'payload', bucket: 'payload', guest: 'saddr', prefix: samples.payload, all: 150, bytes: 640 },
 ] as const
 
-/**
- * Samples per second of one guest. Connections that are refused at once, by a scan without pauses, matter more than one
- * opened connection of many.
- */
+/** Samples per second of one guest. Some chains have a larger burst, because refusals of a scan all come at once. */
 const perSecond = 10
 const usualBurst = 60
 
-/** Enough for the headers of a packet, and those of the one that an ICMP error quotes. */
+/** Bytes of each sampled packet: enough for its headers, and for those of a packet that an ICMP error quotes. */
 const headerBytes = 128
 
-/** The kernel delivers samples in batches of a hundred, or once a second. */
+/** Plans the rules that log samples. The kernel delivers samples in batches of 100, and at least once a second. */
 function planSamples({ table, payload }: WatchTablePlan): Item[] {
   return sampled
     .filter(({ bucket }) => payload || bucket !== 'payload')

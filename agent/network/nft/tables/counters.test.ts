@@ -17,11 +17,11 @@ describe('counters of guests', () => {
     ['sent 02:be:00:00:00:01', 20],
   ])
 
-  it('are those of its number and its MAC', () => {
+  it('are found by the number and the MAC of each guest', () => {
     expect([...countersByGuest([guest], counted)]).to.deep.equal([['uuid-1', { rxBytes: 100, txBytes: 20 }]])
   })
 
-  it('are missing while one of them is missing', () => {
+  it('are left out for a guest of which one counter is missing', () => {
     const other = { ...guest, mac: '02:be:00:00:00:02' }
     expect([...countersByGuest([other], counted)]).to.deep.equal([])
   })

@@ -1,7 +1,7 @@
 import type { ByteCounters, GuestNetwork } from '../../contract.js'
 import { countersOf, type ElementId } from './plan-guest.js'
 
-/** @returns the guests whose counters exist, by uuid */
+/** Returns the counters of guests by uuid. Leaves out guests of which a counter is missing. */
 export function countersByGuest(
   guests: Iterable<GuestNetwork>,
   counted: ReadonlyMap<ElementId, number>,
@@ -9,7 +9,7 @@ export function countersByGuest(
   const counters = new Map<string, ByteCounters>()
   for (const guest of guests) {
     const [rxBytes, txBytes] = countersOf(guest).map((id) => counted.get(id))
-    // A missing counter was lost a moment ago, when another program changed the tables.
+    // A counter is missing for a moment when another program has changed the tables.
     if (rxBytes !== undefined && txBytes !== undefined) counters.set(guest.uuid, { rxBytes, txBytes })
   }
   return counters

@@ -28,54 +28,59 @@ function indexOf(...guests: GuestNetwork[]): ElementIndex {
   return index
 }
 
-describe('change of elements', () => {
+describe('ElementIndex', () => {
   for (const [name, have, want, remove] of [
-    ['a new guest', [], one, []],
-    ['an existing guest is added again: nft accepts existing elements', [one], one, []],
-    ['other mappings', [one], guest(1, '10.64.0.2', [[20009, 80]]), ['ports 6 . 20001']],
-    ['the same port, another target', [one], guest(1, '10.64.0.2', [[20001, 80]]), ['ports 6 . 20001']],
+    ['for a new guest', [], one, []],
+    ['again for an unchanged guest, because nft accepts existing elements', [one], one, []],
+    ['and removes old ones for changed mappings', [one], guest(1, '10.64.0.2', [[20009, 80]]), ['ports 6 . 20001']],
+    ['and removes the old one for a port with another target', [one], guest(1, '10.64.0.2', [[20001, 80]]), ['ports 6 . 20001']],
     [
-      'another address of the same device',
+      'and removes old ones for another address of the same device',
       [one],
       guest(1, '10.64.0.3'),
       idsOf(one).filter((id) => id !== `sent ${one.mac}`),
     ],
     [
-      'an address whose earlier guest was never detached',
+      'and removes those of an undetached earlier guest with the same address',
       [one],
       guest(2, '10.64.0.2'),
       [of(1, '10.64.0.2'), 'ports 6 . 20001', `sent ${one.mac}`],
     ],
-    ['a port whose earlier guest was never detached', [one], guest(2, '10.64.0.3', [[20001, 22]]), ['ports 6 . 20001']],
     [
-      'a range that overlaps one whose earlier guest was never detached',
+    'and removes the one of an undetached earlier guest with the same port',
+    [one],
+    guest(2, '10.64.0.3', [[20001, 22]]),
+    ['ports 6 . 20001'],
+    ],
+    [
+      'and removes the range of an undetached earlier guest that overlaps a new one',
       [guest(1, '10.64.0.2', [[3000, 3000, 3999]])],
       guest(2, '10.64.0.3', [[3999, 3999, 4010]]),
       ['port_ranges 0.0.0.0/0 . 6 . 3000-3999'],
     ],
     [
-      'a public address whose earlier guest was never detached',
+      'and removes the one of an undetached earlier guest with the same public address',
       [guest(1, '10.64.0.2', [], { publicIpv4s: ['203.0.113.5'] })],
       guest(2, '10.64.0.3', [], { publicIpv4s: ['203.0.113.5'] }),
       ['public_in 203.0.113.5'],
     ],
     [
-      'removed public addresses',
+      'and removes those of removed public addresses',
       [guest(1, '10.64.0.2', [], { publicIpv4s: ['203.0.113.5'] })],
       guest(1, '10.64.0.2'),
       ['public_in 203.0.113.5', 'public_out 10.64.0.2'],
     ],
     [
-      'removed IPv6',
+      'and removes those of removed IPv6 addresses',
       [guest(1, '10.64.0.2', [[20001, 22]], { ipv6Addresses: ['2001:db8::2'] })],
       guest(1, '10.64.0.2', [[20001, 22]]),
       idsOf(guest(1, '10.64.0.2', [[20001, 22]], { ipv6Addresses: ['2001:db8::2'] })).filter(
         (id) => !idsOf(one).includes(id),
       ),
     ],
-    ['a removed firewall', [{ ...one, firewall }], one, ['firewall_in 10.64.0.2', 'firewall_out 10.64.0.2']],
+    ['and removes those of a removed firewall', [{ ...one, firewall }], one, ['firewall_in 10.64.0.2', 'firewall_out 10.64.0.2']],
   ] as [string, GuestNetwork[], GuestNetwork, ElementId[]][])
-    it(`attach: ${name}`, () => {
+    it(`planAttach adds elements ${name}`, () => {
       const change = indexOf(...have).planAttach(want)
       expect([...change.remove].sort()).to.deep.equal([...remove].sort())
       const there = new Map(have.flatMap((each) => [...planGuest(each).elements]))
@@ -84,13 +89,13 @@ describe('change of elements', () => {
       expect(change.add).to.deep.equal(isSame ? planGuest(want).elements : new Map(differing))
     })
 
-  it('attach: adds only the new one of a thousand mappings', () => {
+  it('planAttach adds only the one mapping of a thousand that is new', () => {
     const ports = Array.from({ length: 999 }, (_, i): Port => [20001 + i, 22])
     const change = indexOf(guest(1, '10.64.0.2', ports)).planAttach(guest(1, '10.64.0.2', [...ports, [21000, 22]]))
     expect(change).to.deep.equal({ ...noChange, add: new Map([['ports 6 . 21000', '10.64.0.2 . 22']]) })
   })
 
-  it('attach: repairs foreign changes to an attached guest', () => {
+  it('planAttach repairs changes that other callers made to an attached guest', () => {
     const robbed = indexOf(one, guest(2, '10.64.0.3', [[20001, 22]])).planAttach(one)
     expect([robbed.remove, [...robbed.add]]).to.deep.equal([
       ['ports 6 . 20001'],
@@ -111,7 +116,7 @@ describe('change of elements', () => {
     expect(index.planAttach(one).remove).to.deep.equal(['ports 6 . 20002'])
   })
 
-  it('attach: sets a firewall once, and again when it differs or nft shows another', () => {
+  it('planAttach sets a firewall once, and again when its rules change or the host’s chains differ', () => {
     const closed = { ...one, firewall }
     const index = indexOf(one)
     const set = index.planAttach(closed)
@@ -128,7 +133,7 @@ describe('change of elements', () => {
     expect(damaged.planAll([closed])).to.deep.equal({ ...noChange, setFirewalls: set.setFirewalls })
   })
 
-  it('detach: removes everything of the guest, nothing of others', () => {
+  it('planDetach removes everything of the guest and nothing of others', () => {
     const full = {
       ...one,
       firewall,
@@ -141,7 +146,7 @@ describe('change of elements', () => {
     expect(change.dropFirewalls).to.deep.equal(['bt1'])
   })
 
-  it('counts a guest as long as it exists, even if its addresses change', () => {
+  it('keeps a guest’s counters until the guest is detached, even if its addresses change', () => {
     const index = indexOf(one)
     for (const ipv6Addresses of [['2001:db8::2', '2001:db8::3'], ['2001:db8::3'], []]) {
       const change = index.planAttach({ ...one, ipv6Addresses })
@@ -154,20 +159,20 @@ describe('change of elements', () => {
     expect(index.planDetach(one).remove).to.include.members(countersOf(one))
   })
 
-  it('detach: does nothing if nothing is left', () => {
+  it('planDetach does nothing if the guest is already detached', () => {
     const index = indexOf(one)
     index.applied(index.planDetach(one))
     expect(index.planDetach(one)).to.deep.equal(noChange)
     expect(index.planAll([])).to.deep.equal(noChange)
   })
 
-  it("detach: leaves mappings of the address's next owner", () => {
-    const mac = one.mac // derived from the address, like in allocation.ts
+  it("planDetach leaves the elements of the guest that now has the detached guest's address", () => {
+    const mac = one.mac // MACs are derived from addresses, so the next owner has the same one
     const index = indexOf(one, guest(2, '10.64.0.2', [[20002, 22]], { mac }))
     expect(index.planDetach(one)).to.deep.equal(noChange)
   })
 
-  it('all: nothing if everything is right, otherwise exactly the difference', () => {
+  it('planAll plans exactly the difference, and nothing if there is none', () => {
     const two = guest(2, '10.64.0.3', [[20002, 22]])
     const index = indexOf(one, two)
     expect(index.planAll([two, one])).to.deep.equal(noChange)
@@ -201,7 +206,7 @@ describe('change of elements', () => {
     const plan = (index: ElementIndex, [what, each]: [string, GuestNetwork]): TableChange =>
       what === 'all' ? index.planAll([each]) : what === 'attach' ? index.planAttach(each) : index.planDetach(each)
 
-    it('all: results in the desired elements', () =>
+    it('planAll leads to the desired elements', () =>
       fc.assert(
         fc.property(steps, (done) => {
           const index = new ElementIndex()
@@ -212,7 +217,7 @@ describe('change of elements', () => {
         }),
       ))
 
-    it('attach: plans the same as for freshly read tables', () =>
+    it('plans the same changes as an index of freshly read tables', () =>
       fc.assert(
         fc.property(steps, (done) => {
           const index = new ElementIndex()

@@ -6,38 +6,38 @@ import { keyOf, noChange, setOf, type TableChange } from './plan-change.js'
 import { parseNumber, planGuest, type ElementId, type Elements, type GuestPlan } from './plan-guest.js'
 import type { GuestSet } from '../ruleset/guest-sets.js'
 
-/** A guest's firewall as stored in nft. */
+/** A guest's firewall as it exists in nft. */
 export interface HeldFirewall {
-  /** Hash of the planned rules; '' if the chains on the host differ from those that were created. */
+  /** Hash of the rules it was created from; '' if the chains on the host differ from those that were created. */
   readonly planned: string
-  /** Name of the empty chain that notes the firewall (observed.ts); undefined: not noted yet. */
+  /** Name of the empty chain whose name identifies the firewall (see observed.ts). Undefined: not created yet. */
   readonly note: string | undefined
 }
 
 export interface HeldGuests {
   readonly elements: Elements
-  /** By device. */
+  /** Firewalls by the guest's device. */
   readonly firewalls: ReadonlyMap<string, HeldFirewall>
 }
 
 const nothingHeld: HeldGuests = { elements: new Map(), firewalls: new Map() }
 
 /**
- * Guests' elements and firewalls in nft, indexed by device and address, so that a change of one guest reads no other
- * guest. Callers that apply a change record it here; `ensure` reads everything again.
+ * Index of guests' elements and firewalls in nft, by device and address, so that a change of one guest reads no other
+ * guest. Callers record here each change that nft has accepted.
  */
 export class ElementIndex {
   readonly #elements = new Map<ElementId, string>()
-  /** Elements by device and by address. */
+  /** Elements by the devices and addresses that they belong to. */
   readonly #by = new Map<string, Set<ElementId>>()
   readonly #ranges = new Set<ElementId>()
   readonly #firewalls: Map<string, HeldFirewall>
   /**
-   * Guests as last attached, by device and by address. An entry is dropped if an element of its guest changes in
-   * another way.
+   * Guests as last attached, by device, MAC and address. The entry of a guest is deleted when its elements change in
+   * any other way than by an attach.
    */
   readonly #attached = new Map<string, GuestNetwork>()
-  /** The guest that a planned change attaches. */
+  /** The guest that each planned change attaches. */
   readonly #attaching = new WeakMap<TableChange, GuestNetwork>()
 
   constructor({ elements, firewalls } = nothingHeld) {
@@ -57,13 +57,13 @@ export class ElementIndex {
     for (const token of guest ? tokensOfGuest(guest) : []) this.#attached.set(token, guest!)
   }
 
-  /** Records the note of a firewall that was set. */
+  /** Records the name of the note chain that was created for a firewall. */
   noted(device: string, note: string): void {
     const held = this.#firewalls.get(device)
     if (held) this.#firewalls.set(device, { ...held, note })
   }
 
-  /** Hash of the planned firewall of a device; '' if it has none. */
+  /** Returns the hash of the rules from which a device's firewall was created; '' if it has none. */
   plannedOf(device: string): string {
     return this.#firewalls.get(device)?.planned ?? ''
   }
@@ -73,8 +73,8 @@ export class ElementIndex {
   }
 
   /**
-   * Plans the difference. If there is none, it plans to add all of the guest's elements again: this changes nothing,
-   * but fails if another program removed the tables.
+   * Plans the change that gives a guest exactly its elements. If nothing differs, it adds all of them again: this
+   * changes nothing, but fails if another program has removed the tables.
    */
   planAttach(guest: GuestNetwork): TableChange {
     const { want, mine } = this.#compare(guest)
@@ -93,7 +93,7 @@ export class ElementIndex {
     return change
   }
 
-  /** Removes all elements of the guest's device, and of its addresses unless another guest has the address. */
+  /** Plans the removal of all elements of the guest's device, and of its addresses that no other guest has. */
   planDetach(guest: GuestNetwork): TableChange {
     const { device } = guest
     const ofDevice = this.#heldBy([device])
@@ -105,9 +105,7 @@ export class ElementIndex {
     return { ...noChange, remove, dropFirewalls: this.#firewalls.has(device) ? [device] : [] }
   }
 
-  /**
-   * Plans the difference between the stored elements and exactly those that these guests need; empty if there is none.
-   */
+  /** Plans the change after which exactly the elements of these guests exist. It is empty if nothing differs. */
   planAll(guests: readonly GuestNetwork[]): TableChange {
     const plans = guests.map(planGuest)
     const want = mergeElements(plans)
@@ -122,8 +120,8 @@ export class ElementIndex {
   }
 
   /**
-   * Returns the part of the guest that may differ: of a thousand mappings, only those that changed since it was
-   * attached.
+   * Returns the desired and the existing elements of the guest that may differ. Mappings that have not changed since
+   * the last attach are left out, because a guest may have a thousand.
    */
   #compare(guest: GuestNetwork): { want: GuestPlan; mine: ElementId[] } {
     const tokens = tokensOfGuest(guest)
@@ -136,7 +134,7 @@ export class ElementIndex {
     return { want: planGuest({ ...guest, portMappings: came }), mine: [...elements.keys()] }
   }
 
-  /** Value that an element maps to, e.g. `10.64.0.5 . 22`; undefined: no such element. */
+  /** Returns the value of an element, e.g. `10.64.0.5 . 22`; undefined if the element does not exist. */
   findValue(id: ElementId): string | undefined {
     return this.#elements.get(id)
   }
@@ -150,7 +148,7 @@ export class ElementIndex {
     return this.#firewalls.get(chains.device)?.planned !== hashFirewall(chains)
   }
 
-  /** Existing elements that block desired ones: the same key with another value, or an overlapping range. */
+  /** Finds existing elements that block the desired ones: those with the same key, and overlapping ranges. */
   #inTheWayOf(wanted: readonly ElementId[]): ElementId[] {
     const ranges = wanted.filter(isRange).map(parsePorts)
     const overlapping = ranges.length === 0 ? [] : [...this.#ranges].filter((id) => overlapsAny(id, ranges))
@@ -188,7 +186,7 @@ export function mergeElements(plans: readonly { elements: Elements }[]): Map<Ele
   return new Map(plans.flatMap(({ elements }) => [...elements]))
 }
 
-/** Hash of a planned firewall. */
+/** Returns the hash of a planned firewall. */
 export function hashFirewall(chains: FirewallChains): string {
   return shortHash([chains.in, chains.out].map((rules) => rules.join('\n')).join('\n\n'))
 }
@@ -197,17 +195,17 @@ export function shortHash(text: string): string {
   return createHash('sha256').update(text).digest('hex').slice(0, 16)
 }
 
-/** Keys by which a guest's elements are found. */
+/** Returns the device, MAC and addresses by which a guest's elements are indexed. */
 function tokensOfGuest({ device, mac, ipv4, ipv6Addresses }: GuestNetwork): string[] {
   return [device, mac, ipv4, ...ipv6Addresses]
 }
 
-/** Excludes elements that lead to chains: to add one of those, nft reads all guests' chains. */
+/** Lists a guest's elements, except those that jump to chains: nft reads all guests' chains before it adds those. */
 function listAgain(guest: GuestNetwork): (readonly [ElementId, string])[] {
   return [...planGuest(guest).elements].filter(([id]) => ownerIn[setOf(id)] !== 'verdict')
 }
 
-/** Both lists without the mappings that they share at the beginning and at the end. */
+/** Returns both lists without the equal mappings at their beginning and at their end. */
 function withoutSame(
   before: readonly NatMapping[],
   now: readonly NatMapping[],
@@ -230,12 +228,12 @@ function isSameMapping(a: NatMapping, b: NatMapping): boolean {
   )
 }
 
-/** True if the element says which guest has an address. */
+/** True if the element assigns an address to a guest's device. */
 function isSource(id: ElementId): boolean {
   return setOf(id) === 'guests' || setOf(id) === 'guests6'
 }
 
-/** MAC and address in `"device" . mac . address`, unless several guests may have it (`::`). */
+/** Returns MAC and address from `"device" . mac . address`. Leaves out `::`, which several guests have. */
 function addressesIn(id: ElementId): string[] {
   const [, mac = '', address = ''] = keyOf(id).split(' . ')
   return [mac, address].filter((text) => (text.includes(':') ? text !== '::' : text.includes('.')))
@@ -245,7 +243,7 @@ function deviceIn(id: ElementId): string {
   return keyOf(id).split(' . ')[0]!.replaceAll('"', '')
 }
 
-/** The part of an element that names its owner. */
+/** Part of an element that identifies the guest that owns it, by set. */
 const ownerIn: Readonly<Record<GuestSet, 'device and address' | 'key' | 'number' | 'verdict' | 'value'>> = {
   guests: 'device and address',
   guests6: 'device and address',
@@ -271,7 +269,7 @@ const ownerIn: Readonly<Record<GuestSet, 'device and address' | 'key' | 'number'
   port_ranges6: 'value',
 }
 
-/** The owners of an element: a device, a guest's address, or both. */
+/** Returns the keys by which an element is indexed: its guest's device, MAC or address. */
 function tokensOf(id: ElementId, value: string): string[] {
   const first = addressOf(keyOf(id))
   switch (ownerIn[setOf(id)]) {
@@ -288,7 +286,7 @@ function tokensOf(id: ElementId, value: string): string[] {
   }
 }
 
-/** The address in `address . port`. */
+/** Returns the address from `address . port`. */
 export function addressOf(target: string): string {
   return target.split(' . ')[0] ?? ''
 }

@@ -1,10 +1,10 @@
 import { keyOf, setOf } from './plan-change.js'
 import type { ElementId } from './plan-guest.js'
 
-/** The ports of an element that is a mapping. */
+/** The host ports of a mapping's element. */
 export interface MappedPorts {
   readonly set: string
-  /** Host address or addresses; '' in a set without them in its key. */
+  /** Host address or network in the element's key; '' in a set whose keys contain none. */
   readonly host: string
   readonly protocol: string
   readonly first: number
@@ -21,7 +21,7 @@ export function parsePorts(id: ElementId): MappedPorts {
   return { set: setOf(id), host, protocol, first: first ?? 0, last: last ?? 0 }
 }
 
-/** True if the element is a range that overlaps one of these. */
+/** True if the element is a range that overlaps one of these ranges in the same set. */
 export function overlapsAny(id: ElementId, ranges: readonly MappedPorts[]): boolean {
   const held = parsePorts(id)
   return ranges.some(

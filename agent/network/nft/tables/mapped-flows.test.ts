@@ -21,19 +21,19 @@ const anyFlows = fc
   })
   .map(({ length, ...rest }): MappedFlows => ({ ...rest, hostPortEnd: rest.hostPort + length }))
 
-describe('connections of mappings', () => {
+describe('joinNeighbours', () => {
   for (const [name, all, joined] of [
-    ['none', [], []],
-    ['ports in a row, in any order', [flows(3), flows(1), flows(2)], [flows(1, 3)]],
-    ['not across a gap', [flows(1), flows(3)], [flows(1), flows(3)]],
-    ['duplicate and contained ranges', [flows(1, 9), flows(2, 3), flows(1, 9)], [flows(1, 9)]],
-    ['not to another target', [flows(1), flows(2, 2, { target: '10.64.0.3' })], undefined],
-    ['not of another protocol', [flows(1), flows(2, 2, { protocol: 'tcp' })], undefined],
-    ['not of another host address', [flows(1), flows(2, 2, { hostIp: '198.18.0.1' })], undefined],
+    ['returns nothing for no mappings', [], []],
+    ['joins adjacent ports in any order', [flows(3), flows(1), flows(2)], [flows(1, 3)]],
+    ['does not join ports across a gap', [flows(1), flows(3)], [flows(1), flows(3)]],
+    ['joins duplicate and contained ranges', [flows(1, 9), flows(2, 3), flows(1, 9)], [flows(1, 9)]],
+    ['does not join ports with different targets', [flows(1), flows(2, 2, { target: '10.64.0.3' })], undefined],
+    ['does not join ports of different protocols', [flows(1), flows(2, 2, { protocol: 'tcp' })], undefined],
+    ['does not join ports of different host addresses', [flows(1), flows(2, 2, { hostIp: '198.18.0.1' })], undefined],
   ] as const)
-    it(`are joined: ${name}`, () => expect(joinNeighbours(all)).to.deep.equal(joined ?? all))
+    it(name, () => expect(joinNeighbours(all)).to.deep.equal(joined ?? all))
 
-  it('have the same ports when they are joined', () => {
+  it('changes neither ports nor targets', () => {
     const portsIn = (all: readonly MappedFlows[]): string[] => {
       const ports = all.flatMap(({ hostPort, hostPortEnd, protocol, hostIp, target }) =>
         Array.from({ length: hostPortEnd - hostPort + 1 }, (_, i) =>

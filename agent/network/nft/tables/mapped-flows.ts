@@ -1,16 +1,16 @@
-/** The flows that arrived at the host ports of one mapping, or of several adjacent ones. */
+/** The flows that arrived at the host ports of one mapping, or of several adjacent mappings. */
 export interface MappedFlows {
   readonly protocol: 'tcp' | 'udp'
-  /** Host address that the mapping answered on; empty: every local address. */
+  /** Host address of the mapping. Empty: every local address. */
   readonly hostIp: string
   readonly hostPort: number
-  /** Last port of a range; `hostPort` for a single one. */
+  /** Last port of a range. For a single port it equals `hostPort`. */
   readonly hostPortEnd: number
-  /** The guest's address; all the flows are of its family. */
+  /** The guest's address. All the flows have its family. */
   readonly target: string
 }
 
-/** Joins adjacent ports that lead to one address: a shifted range is stored as one element for each port. */
+/** Joins adjacent ports that lead to one address: a range with other guest ports has one element for each port. */
 export function joinNeighbours(all: readonly MappedFlows[]): MappedFlows[] {
   const alike = new Map<string, MappedFlows[]>()
   for (const flows of all) {
@@ -33,7 +33,7 @@ function joinRows(alike: readonly MappedFlows[]): MappedFlows[] {
   return joined
 }
 
-/** True if a flow may match both although the mapping leads to another guest of the same family. */
+/** True if the flows may use a port of the mapping although the mapping leads to another guest. */
 export function leadsElsewhere(flows: MappedFlows, mapping: MappedFlows): boolean {
   return (
     isElsewhere(flows.target, mapping.target) &&

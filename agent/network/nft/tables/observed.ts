@@ -7,22 +7,22 @@ import { planRuleset, type RulesetPlan } from './plan-ruleset.js'
 import { countingSets, families } from '../ruleset/guest-sets.js'
 
 /*
- * Notes for comparison are stored in the kernel itself, as names of empty chains. nft prints rules in a form of its own
- * that changes between versions. So the reference is its output right after the rules were created.
+ * nft prints rules in its own form, which changes between versions. So the agent detects changes by a hash of nft's
+ * output right after it created the rules. It stores the hash in the kernel, as the name of an empty chain: a note.
  */
 
 /** The tables as read from the host. */
 export interface ObservedTables extends HeldGuests {
   readonly exists: boolean
-  /** Hash of the plan and of nft's output for the tables, except guests' elements and chains. */
+  /** Hash of the plan and of nft's present output for the tables, without guests' elements and chains. */
   readonly fingerprint: string
-  /** The fingerprint noted when the tables were created, if any. */
+  /** Fingerprint that was noted when the tables were created; undefined if there is no note. */
   readonly noted: string | undefined
-  /** Counted bytes by element. */
+  /** Counted bytes by element of the counting sets. */
   readonly counted: ReadonlyMap<ElementId, number>
   /**
-   * Names of notes for guests' chains as they are now, by device; devices without chains are missing.
-   * @param planned hash of each planned firewall, by device
+   * Returns the names of the notes that describe guests' present chains, by device. Leaves out devices without chains.
+   * @param planned hashes of the planned firewalls, by device
    */
   notesOf(planned: ReadonlyMap<string, string>): Map<string, string>
 }
@@ -50,21 +50,21 @@ export async function readCounted(table: string): Promise<Map<ElementId, number>
   return new Map(elements.map(({ set, key, bytes }) => [`${set} ${keyTexts[set](key)}` as ElementId, bytes]))
 }
 
-/** Formats binary keys as nft prints them. */
+/** Functions that format binary keys as nft prints them, by set. */
 const keyTexts = {
   received: (key) => formatNumber(key.readUInt32LE()),
   sent: (key) => [...key].map((byte) => byte.toString(16).padStart(2, '0')).join(':'),
 } satisfies Record<(typeof countingSets)[number], (key: Buffer) => string>
 
-/** Command that notes the fingerprint as the name of an empty chain. */
+/** Returns the command that notes the fingerprint as the name of an empty chain. */
 export function fingerprintNote(table: string, { fingerprint }: ObservedTables): string {
   return `add chain inet ${table} fingerprint_${fingerprint}`
 }
 
-/** For more firewalls than this, reading the whole table once is cheaper than reading each chain. */
+/** Largest number of firewalls whose chains are read separately. For more, reading the whole table is cheaper. */
 const maxSingle = 4
 
-/** Reads the notes of some guests' firewalls; as `Observed.notesOf`. */
+/** Reads some guests' chains and returns the names of their notes, like `ObservedTables.notesOf`. */
 export async function readFirewallNotes(
   nft: Nft,
   table: string,
@@ -81,7 +81,7 @@ function notesOf(parsed: ParsedTables, planned: ReadonlyMap<string, string>): Ma
   return new Map(made.map(([device, hash]) => [device, noteOf(parsed, device, hash)]))
 }
 
-/** Lists chains one at a time: nft 1.0.6 does not find the second of two chains listed in one line. */
+/** Lists chains with one command each, because nft 1.0.6 does not find the second of two chains in one command. */
 async function readAll(nft: Nft, parts: readonly string[]): Promise<string | undefined> {
   const texts: string[] = []
   for (const part of parts) {
@@ -97,7 +97,7 @@ function noteOf({ chains }: ParsedTables, device: string, planned: string): stri
   return `note_${device}_${planned}${printed}`
 }
 
-/** A firewall whose chains differ from its note counts as wrong and is created again. */
+/** Compares each firewall with its note. If they differ, `planned` is '', so that the firewall is created again. */
 function compareFirewalls(parsed: ParsedTables): Map<string, HeldFirewall> {
   const firewalls = new Map<string, HeldFirewall>()
   for (const name of parsed.chains.keys()) {

@@ -60,8 +60,8 @@ const firewalls = `
 	}
 `
 
-describe('tables as nft prints them', () => {
-  it('contain the elements', () => {
+describe('parseTables', () => {
+  it('returns the elements', () => {
     expect(Object.fromEntries(parseTables(bridge(two) + ip + inet('')).elements)).to.deep.equal({
       'guests "bt1" . 02:be:0a:40:00:02 . 10.64.0.2': '',
       'guests "bt2" . 02:be:0a:40:00:03 . 10.64.0.3': '',
@@ -73,14 +73,14 @@ describe('tables as nft prints them', () => {
     })
   })
 
-  it('contain the counters', () => {
+  it('returns the counters', () => {
     expect(Object.fromEntries(parseTables(inet('')).counted)).to.deep.equal({
       'sent 02:be:0a:40:00:02': 252,
       'sent 02:be:0a:40:00:03': 0,
     })
   })
 
-  it("contain guests' chains", () => {
+  it("returns guests' chains", () => {
     expect(Object.fromEntries(parseTables(inet(firewalls)).chains)).to.deep.equal({
       in_bt1: '\t\tct protocol { 1, 58 } return\n\t\tdrop\n',
       out_bt1: '',
@@ -88,12 +88,12 @@ describe('tables as nft prints them', () => {
     })
   })
 
-  it('have a structure that does not depend on them', () => {
+  it("returns the same structure whatever guests' elements and chains exist", () => {
     expect(parseTables(bridge(two)).structure).to.equal(parseTables(bridge('')).structure)
     expect(parseTables(inet(firewalls)).structure).to.equal(parseTables(inet('')).structure)
   })
 
-  it('have a structure with everything else', () => {
+  it('returns everything else as structure', () => {
     const { structure } = parseTables(bridge(two))
     expect(structure).to.contain('"bt0*"').and.contain('jump ipv4_from_guest').and.contain('ifname . ether_addr')
     expect(parseTables(bridge(two).replace('drop', 'accept')).structure).to.not.equal(structure)
@@ -102,7 +102,7 @@ describe('tables as nft prints them', () => {
     expect(parseTables(inet(foreign)).structure).to.contain('in_other')
   })
 
-  it('may be missing', () => {
+  it('returns no elements for missing tables', () => {
     const { elements, structure } = parseTables('')
     expect([elements.size, structure]).to.deep.equal([0, ''])
   })

@@ -1,12 +1,12 @@
 import type { ElementId } from './plan-guest.js'
 import { guestSets } from '../ruleset/guest-sets.js'
 
-/** The text of all tables, split into the part that is the same for all guests and the part that belongs to guests. */
+/** The tables as nft prints them, split into the constant part and the parts that belong to guests. */
 export interface ParsedTables {
-  /** Without the contents of changing sets and without guests' firewalls. */
+  /** Text without the contents of guests' and packets' sets and without guests' firewalls. */
   readonly structure: string
   readonly elements: ReadonlyMap<ElementId, string>
-  /** Bytes by element, of counting sets. */
+  /** Counted bytes by element of the counting sets. */
   readonly counted: ReadonlyMap<ElementId, number>
   /** Guests' chains as printed, by name. */
   readonly chains: ReadonlyMap<string, string>
@@ -33,7 +33,7 @@ const guestChain =
   /^\tchain (?<name>(?:in|out|note)_[a-z]{1,4}\d{1,10}(?:_[0-9a-f]+)?) \{\n(?<body>(?:\t\t.*\n)*)\t\}\n/gm
 const counter = / counter packets \d+ bytes (\d+)$/
 
-/** Parses the output of `nft -n list table` of one or more tables. */
+/** Parses the output of `nft -n list table` for one or more tables. */
 export function parseTables(text: string): ParsedTables {
   const elements = new Map<ElementId, string>()
   const counted = new Map<ElementId, number>()

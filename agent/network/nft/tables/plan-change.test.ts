@@ -8,7 +8,7 @@ const second: ElementId = 'guests "bt2" . 02:be:00:00:00:02 . 10.64.0.2'
 describe('planChange', () => {
   const held = { noteOf: () => undefined, countedBy: () => 0 }
 
-  it('puts removals first', () => {
+  it('removes elements before it adds others', () => {
     const change: TableChange = {
       ...noChange,
       remove: [first, 'ports 6 . 20001', 'ports 6 . 20002'],
@@ -26,7 +26,7 @@ describe('planChange', () => {
     expect(planTableChange('berth', noChange, held)).to.deep.equal([])
   })
 
-  it('empties and fills a firewall and deletes its note; elements are added after chains, removed before', () => {
+  it('replaces a firewall and deletes its note, and adds elements after chains and removes them before', () => {
     const note = (device: string): string => `note_${device}_x`
     const set: TableChange = {
       ...noChange,
@@ -56,7 +56,7 @@ describe('planChange', () => {
     ])
   })
 
-  it('continues counting lost elements', () => {
+  it('adds lost counters with the bytes that they had counted', () => {
     const ids = countersOf({ mac: '02:be:00:00:00:01', ipv4: '10.64.0.2' })
     const add = new Map(ids.map((id) => [id, '']))
     const countedBy = (id: ElementId): number => (id === ids[0] ? 1500 : 0)

@@ -2,27 +2,27 @@ import type { FirewallChains } from '../firewall/plan-firewall.js'
 import type { ElementId, Elements } from './plan-guest.js'
 import { countingSets, guestSets, type GuestSet } from '../ruleset/guest-sets.js'
 
-/** A change of nft's elements and firewalls. An element whose value changes is in both lists. */
+/** A change of nft's elements and firewalls. An element whose value changes is both in `remove` and in `add`. */
 export interface TableChange {
   readonly remove: readonly ElementId[]
   readonly add: Elements
   /** Firewalls to create or replace. */
   readonly setFirewalls: readonly FirewallChains[]
-  /** Devices whose firewall is removed. */
+  /** Devices whose firewalls are removed. */
   readonly dropFirewalls: readonly string[]
 }
 
 export const noChange: TableChange = { remove: [], add: new Map(), setFirewalls: [], dropFirewalls: [] }
 
 export interface CounterState {
-  /** Name of the empty chain that notes a device's firewall; undefined: there is none. */
+  /** Returns the name of the chain that notes a device's firewall (see observed.ts); undefined if there is none. */
   readonly noteOf: (device: string) => string | undefined
-  /** Bytes that an element had counted before it was lost. */
+  /** Returns the bytes that an element had counted when it was last read. */
   readonly countedBy: (id: ElementId) => number
 }
 
 /**
- * Plans the commands of one transaction. Removals come first, since nft refuses another value for an existing key.
+ * Plans the commands of one transaction. Removals come first, because nft refuses another value for an existing key.
  * Elements are removed before the chains that they lead to, and added after them.
  */
 export function planTableChange(table: string, change: TableChange, { noteOf, countedBy }: CounterState): string[] {
@@ -47,7 +47,7 @@ export function planTableChange(table: string, change: TableChange, { noteOf, co
   ]
 }
 
-/** The set in an element's id; `keyOf` returns the rest. */
+/** Returns the set in an element's id. `keyOf` returns the rest. */
 export function setOf(id: ElementId): GuestSet {
   return id.slice(0, id.indexOf(' ')) as GuestSet
 }
@@ -76,7 +76,7 @@ function eachChain(device: string, plan: (name: string) => string[]): string[] {
   return [`in_${device}`, `out_${device}`].flatMap(plan)
 }
 
-/** Removes the chain whether it exists or not. */
+/** Returns commands that remove the chain, and that also work if it does not exist. */
 function removeChain(at: string, name: string): string[] {
   return [`add chain ${at} ${name}`, `flush chain ${at} ${name}`, `delete chain ${at} ${name}`]
 }

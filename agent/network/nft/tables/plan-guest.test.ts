@@ -43,32 +43,32 @@ const base6 = {
 
 describe('elements of a guest', () => {
   for (const [name, more, elements] of [
-    ['its identity and counters', {}, {}],
-    ['a mapping', { portMappings: [tcp] }, { 'ports 6 . 20001': '10.64.0.2 . 22' }],
+    ['are its identity and counters', {}, {}],
+    ['contain one element for a mapped port', { portMappings: [tcp] }, { 'ports 6 . 20001': '10.64.0.2 . 22' }],
     [
-      'a mapping of one of the host addresses',
+      'contain the host address for a mapping of one host address',
       { portMappings: [{ ...tcp, hostIp: '192.0.2.9', protocol: 'udp' }] },
       { 'host_ports 192.0.2.9 . 17 . 20001': '10.64.0.2 . 22' },
     ],
     [
-      'a range is one element',
+      'contain one element for a mapped range',
       { portMappings: [{ ...tcp, hostPort: 3000, hostPortEnd: 3999, containerPort: 3000 }] },
       { 'port_ranges 0.0.0.0/0 . 6 . 3000-3999': '10.64.0.2' },
     ],
     [
-      'a range of one of the host addresses',
+      'contain the host address for a mapped range of one host address',
       {
         portMappings: [{ ...tcp, hostIp: '192.0.2.9', hostPort: 3000, hostPortEnd: 3999, containerPort: 3000 }],
       },
       { 'port_ranges 192.0.2.9 . 6 . 3000-3999': '10.64.0.2' },
     ],
     [
-      'a range with other target ports: one element per port',
+      'contain one element per port for a range with other target ports',
       { portMappings: [{ ...tcp, hostPortEnd: 20002 }] },
       { 'ports 6 . 20001': '10.64.0.2 . 22', 'ports 6 . 20002': '10.64.0.2 . 23' },
     ],
     [
-      'public addresses: inbound by each, outbound by the first',
+      'map all public addresses inbound and the first one outbound',
       { publicIpv4s: ['203.0.113.5', '203.0.113.6'] },
       {
         'public_in 203.0.113.5': '10.64.0.2',
@@ -76,19 +76,19 @@ describe('elements of a guest', () => {
         'public_out 10.64.0.2': '203.0.113.5',
       },
     ],
-    ['IPv6: also its link-local address', { ipv6Addresses: [v6] }, base6],
+    ['allow its IPv6 address and its link-local address', { ipv6Addresses: [v6] }, base6],
     [
-      "IPv6: mappings also answer on the host's address",
+      "map ports also on the host's IPv6 addresses if it has IPv6",
       { ipv6Addresses: [v6], portMappings: [tcp] },
       { ...base6, 'ports 6 . 20001': '10.64.0.2 . 22', 'ports6 6 . 20001': '2001:db8::2 . 22' },
     ],
     [
-      'IPv6: a mapping of one of the host addresses',
+      'contain the IPv6 host address for a mapping of one host address',
       { ipv6Addresses: [v6], portMappings: [{ ...tcp, hostIp: '2001:db8::ff' }] },
       { ...base6, 'host_ports6 2001:db8::ff . 6 . 20001': '2001:db8::2 . 22' },
     ],
     [
-      'IPv6: a range',
+      'contain one element of each family for a mapped range if it has IPv6',
       {
         ipv6Addresses: [v6],
         portMappings: [{ ...tcp, hostIp: '2001:db8::ff', hostPortEnd: 20009, containerPort: 20001 }],
@@ -96,18 +96,18 @@ describe('elements of a guest', () => {
       { ...base6, 'port_ranges6 2001:db8::ff . 6 . 20001-20009': '2001:db8::2' },
     ],
     [
-      'a firewall: verdicts for each address',
+      'lead from each address to the chains of its firewall',
       { firewall: { enabled: true, defaultAction: 'DROP', rules: [] } },
       { 'firewall_in 10.64.0.2': 'jump in_bt1', 'firewall_out 10.64.0.2': 'jump out_bt1' },
     ],
-    ['a firewall that is off: none', { firewall: { enabled: false, defaultAction: 'DROP', rules: [] } }, {}],
+    ['contain nothing for a firewall that is off', { firewall: { enabled: false, defaultAction: 'DROP', rules: [] } }, {}],
   ] as [string, Partial<GuestNetwork>, Record<string, string>][])
     it(name, () => {
       const planned = Object.fromEntries(planGuest({ ...one, ...more }).elements)
       expect(planned).to.deep.equal({ ...base, ...elements })
     })
 
-  it('block a disconnected guest, and retain its mappings', () => {
+  it('allow no source address for a disconnected guest, but retain its mappings', () => {
     const whole = { ...one, ipv6Addresses: [v6], portMappings: [tcp] }
     const { elements } = planGuest({ ...whole, cut: true })
     const left = [...planGuest(whole).elements].filter(([id]) => !/^(guests6?|solicitors) /.test(id))
@@ -115,7 +115,7 @@ describe('elements of a guest', () => {
     expect([...elements.keys()]).to.include('ports 6 . 20001')
   })
 
-  it('lead mappings to the first of two IPv6 addresses', () => {
+  it('map ports to the first of two IPv6 addresses', () => {
     const { elements } = planGuest({ ...one, ipv6Addresses: [v6, other6], portMappings: [tcp] })
     expect(elements.get('ports6 6 . 20001')).to.equal('2001:db8::2 . 22')
     expect([...elements.keys()]).to.include('self6 2001:db8::3 . 2001:db8::2')
@@ -137,7 +137,7 @@ describe('elements of a guest', () => {
     '*',
   ]
   for (const value of hostile)
-    it(`refuse ${JSON.stringify(value)}`, () => {
+    it(`are refused for the value ${JSON.stringify(value)} in any field`, () => {
       for (const field of ['device', 'mac', 'ipv4'])
         expect(() => planGuest({ ...one, [field]: value }), field).to.throw(BerthError)
       for (const field of ['publicIpv4s', 'ipv6Addresses'])
@@ -146,7 +146,7 @@ describe('elements of a guest', () => {
         expect(() => planGuest({ ...one, portMappings: [{ ...tcp, hostIp: value }] })).to.throw(BerthError)
     })
 
-  it('refuse invalid ports and ranges', () => {
+  it('are refused for invalid ports and ranges', () => {
     for (const bad of [0, -1, 65536, 1.5, NaN, Infinity, '22; flush ruleset' as unknown as number])
       for (const field of ['hostPort', 'hostPortEnd', 'containerPort'])
         expect(() => planGuest({ ...one, portMappings: [{ ...tcp, [field]: bad }] })).to.throw(BerthError)
@@ -154,7 +154,7 @@ describe('elements of a guest', () => {
       expect(() => planGuest({ ...one, portMappings: [{ ...tcp, ...range }] })).to.throw(BerthError)
   })
 
-  it('contain only planned text', () => {
+  it('are refused for arbitrary text as device, MAC and address', () => {
     fc.assert(
       fc.property(fc.string(), fc.string(), fc.string(), (device, mac, ipv4) => {
         expect(() => planGuest({ ...one, device, mac, ipv4 })).to.throw(BerthError)

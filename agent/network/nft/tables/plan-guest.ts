@@ -5,21 +5,21 @@ import { planFirewall, type FirewallChains } from '../firewall/plan-firewall.js'
 import type { GuestSet } from '../ruleset/guest-sets.js'
 import { formatIpv4, parseIpv4 } from '../../subnet.js'
 
-/** Set and key as `nft -n` prints them, e.g. `ports 6 . 20001`. */
+/** Set and key of an element as `nft -n` prints them, e.g. `ports 6 . 20001`. */
 export type ElementId = `${GuestSet} ${string}`
 
-/** Value of each element as nft prints it; '' in a set. */
+/** Value of each element as nft prints it. In a set without values it is ''. */
 export type Elements = ReadonlyMap<ElementId, string>
 
 export interface GuestPlan {
   readonly elements: Elements
-  /** Undefined: the firewall is off or not set. */
+  /** Undefined if the firewall is off or not set. */
   readonly firewall: FirewallChains | undefined
 }
 
 /**
  * Plans everything that nft stores for one guest.
- * @throws {BerthError} `internal_error` if a value does not match its pattern, so that nothing unchecked reaches nft
+ * @throws {BerthError} `internal_error` if a value has unexpected characters, which must not reach nft
  */
 export function planGuest(guest: GuestNetwork): GuestPlan {
   checkGuest(guest)
@@ -32,7 +32,7 @@ export function planGuest(guest: GuestNetwork): GuestPlan {
 
 type Entry = [id: ElementId, value: string]
 
-/** A guest that is cut off has no allowed source address, so the bridge drops all its frames. */
+/** Plans IPv4. A guest that is cut off has no allowed source address, so the bridge drops all its frames. */
 function planIpv4({ device, mac, ipv4, publicIpv4s, sendsMail, cut = false }: GuestNetwork): Entry[] {
   const [first] = publicIpv4s
   return [
@@ -46,7 +46,7 @@ function planIpv4({ device, mac, ipv4, publicIpv4s, sendsMail, cut = false }: Gu
   ]
 }
 
-/** A guest's mappings lead to the first of its IPv6 addresses, whichever of them it sends from. */
+/** Plans one IPv6 address. Mappings lead to the guest's first IPv6 address. */
 function planIpv6(
   { device, mac, ipv4, ipv6Addresses: [first = ''], cut = false }: GuestNetwork,
   ipv6: string,
@@ -58,30 +58,30 @@ function planIpv6(
   ]
 }
 
-/** A guest's number is its IPv4 address, printed as nft prints a 32-bit tc(8) handle. */
+/** Returns a guest's number: its private IPv4 address in the form in which nft prints a tc(8) handle. */
 function numberOf(ipv4: string): string {
   return formatNumber(parseIpv4(ipv4) ?? 0)
 }
 
-/** Writes 32 bits as nft prints a handle of tc(8): two halves in hex. */
+/** Formats 32 bits as nft prints a tc(8) handle: two hexadecimal halves, separated by a colon. */
 export function formatNumber(number: number): string {
   return [number >>> 16, number & 0xffff].map((half) => half.toString(16)).join(':')
 }
 
-/** @returns the IPv4 address that is the guest's number */
+/** Parses a guest's number. @returns the guest's IPv4 address */
 export function parseNumber(text: string): string {
   const [high = 0, low = 0] = text.split(':').map((half) => parseInt(half, 16))
   return formatIpv4(high * 0x10000 + low)
 }
 
-/** Elements that count what a guest receives and sends. */
+/** Returns the elements that count the bytes that a guest receives and sends. */
 export function countersOf({ ipv4, mac }: Pick<GuestNetwork, 'ipv4' | 'mac'>): [ElementId, ElementId] {
   return [`received ${numberOf(ipv4)}`, `sent ${mac}`]
 }
 
 /**
- * A guest without IPv6 addresses may not send IPv6. One that has some may also use its link-local address, and `::`
- * before it has configured one.
+ * Plans sources for neighbour discovery. A guest with IPv6 addresses may also use its link-local address, and `::`
+ * before it has configured any. A guest without IPv6 addresses may not send IPv6.
  */
 function planSolicitor({ device, mac, ipv6Addresses, cut = false }: GuestNetwork): Entry[] {
   if (cut || ipv6Addresses.length === 0) return []
@@ -92,7 +92,7 @@ function planSolicitor({ device, mac, ipv6Addresses, cut = false }: GuestNetwork
   ]
 }
 
-/** The link-local address that a kernel derives from the MAC (RFC 4291, appendix A). */
+/** Returns the link-local address that a kernel derives from the MAC (RFC 4291, appendix A). */
 function linkLocalOf(mac: string): string {
   const [a = 0, b = 0, c = 0, d = 0, e = 0, f = 0] = mac.split(':').map((byte) => parseInt(byte, 16))
   const groups = [((a ^ 2) << 8) | b, (c << 8) | 0xff, 0xfe00 | d, (e << 8) | f]
@@ -113,7 +113,7 @@ function planDispatch({ device, ipv4, ipv6Addresses }: GuestNetwork): Entry[] {
 
 const protocolNumbers = { tcp: 6, udp: 17 } as const
 
-/** Maps on the host's addresses of the families that the guest has. A guest may have a thousand mappings. */
+/** Adds the elements of a mapping, for IPv4 and, if the guest has an address, IPv6. Guests may have 1,000 mappings. */
 function planMapping(guest: GuestNetwork, mapping: NatMapping, elements: Map<ElementId, string>): void {
   const { hostIp } = mapping
   const [ipv6] = guest.ipv6Addresses

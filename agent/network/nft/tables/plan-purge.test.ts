@@ -19,12 +19,12 @@ describe('stale connections', () => {
   const single = (protocol: 'tcp' | 'udp', hostPort: number, target = '10.64.0.2') =>
     ({ protocol, hostIp: '', hostPort, hostPortEnd: hostPort, target }) as const
 
-  it('are absent without changes', () => {
+  it('are not found if no element changes', () => {
     expect(find({})).to.deep.equal(none)
     expect(find({ add: [...had] })).to.deep.equal(none)
   })
 
-  it('include the flows of an address that lost its owner, and of its mappings', () => {
+  it('include all flows of an address that lost its owner', () => {
     const remove: ElementId[] = ['guests "bt1" . 02:be:00:00:00:01 . 10.64.0.2', 'ports 6 . 20001']
     expect(find({ remove })).to.deep.equal({ ...none, addresses: ['10.64.0.2'] })
   })
@@ -73,7 +73,7 @@ describe('stale connections', () => {
     expect(found).to.deep.equal({ ...none, newDatagrams: [single('udp', 20002, '10.64.0.3')] })
   })
 
-  it('have the family of the mapping’s target', () => {
+  it('are purged only in the family of the mapping’s target', () => {
     const hosts = ['192.0.2.9', '203.0.113.9', '2001:db8::ff']
     const found = find({
       add: [
@@ -91,7 +91,7 @@ describe('stale connections', () => {
     ])
   })
 
-  it('are identified by both endpoints of both directions, and by ports', () => {
+  it('are purged by the addresses at both ends and, for mappings, by their ports', () => {
     const flows = {
       addresses: ['10.64.0.2'],
       publicAddresses: ['203.0.113.5'],
@@ -107,23 +107,23 @@ describe('stale connections', () => {
     ])
   })
 
-  it('include all UDP flows to the host itself if there are many new mappings', () => {
+  it('are purged together as all UDP flows to the host if there are many new mappings', () => {
     const newDatagrams = Array.from({ length: 17 }, (_, i) => single('udp', 3000 + i))
     expect(listFilters({ ...none, newDatagrams }, ['192.0.2.9'])).to.deep.equal([
       { address: '192.0.2.9', is: 'answerer', asked: '192.0.2.9', protocol: 'udp' },
     ])
   })
 
-  describe('misdirect clients of a new mapping', () => {
+  describe('lead clients of a new mapping to the wrong guest', () => {
     const waiting = { ...single('udp', 3000), hostPortEnd: 3999 }
     for (const [name, mapping, astray] of [
-      ['if it leads to another guest', single('udp', 3999, '10.64.0.3'), true],
-      ['on one address as on all', { ...single('udp', 3999, '10.64.0.3'), hostIp: '192.0.2.9' }, true],
-      ['not if it leads to the same guest', single('udp', 3000), false],
-      ['not from ports above', single('udp', 4000, '10.64.0.3'), false],
-      ['not from ports below', single('udp', 2999, '10.64.0.3'), false],
-      ['not from another protocol', single('tcp', 3000, '10.64.0.3'), false],
-      ['not from another family', single('udp', 3000, '2001:db8::3'), false],
+      ['if the mapping leads to another guest', single('udp', 3999, '10.64.0.3'), true],
+      ['if the mapping is on one address and the flows were on all', { ...single('udp', 3999, '10.64.0.3'), hostIp: '192.0.2.9' }, true],
+      ['not if the mapping leads to the same guest', single('udp', 3000), false],
+      ['not if the mapped port is above the stale ones', single('udp', 4000, '10.64.0.3'), false],
+      ['not if the mapped port is below the stale ones', single('udp', 2999, '10.64.0.3'), false],
+      ['not if the mapping has another protocol', single('tcp', 3000, '10.64.0.3'), false],
+      ['not if the mapping leads to an address of another family', single('udp', 3000, '2001:db8::3'), false],
     ] as const)
       it(name, () => {
         const queue = new StaleFlowQueue(() => [])
@@ -131,13 +131,13 @@ describe('stale connections', () => {
         expect(queue.leadsAstray([mapping])).to.equal(astray)
       })
 
-    it('not from another address of the host', () => {
+    it('not if the mapping is on another host address', () => {
       const queue = new StaleFlowQueue(() => [])
       queue.add({ ...none, mappings: [{ ...waiting, hostIp: '192.0.2.8' }] })
       expect(queue.leadsAstray([{ ...single('udp', 3000, '10.64.0.3'), hostIp: '192.0.2.9' }])).to.equal(false)
     })
 
-    it('if an address lost its owner, whatever was mapped to it', () => {
+    it('if they belong to an address that lost its owner, whatever ports were mapped to it', () => {
       const queue = new StaleFlowQueue(() => [])
       queue.add({ ...none, addresses: ['10.64.0.2'] })
       expect(queue.leadsAstray([single('udp', 3000)])).to.equal(false)
@@ -145,7 +145,7 @@ describe('stale connections', () => {
     })
   })
 
-  it('are one request for a shifted range with many elements', () => {
+  it('are purged by one request per range, even if the range has 40,000 elements', () => {
     const ids = Array.from({ length: 40_000 }, (_, i): ElementId => `ports 17 . ${20_000 + i}`)
     const to = (address: string, first: number) =>
       new Map(ids.map((id, i): [ElementId, string] => [id, `${address} . ${first + i}`]))
@@ -162,12 +162,12 @@ describe('stale connections', () => {
     expect(listFilters(found, ['192.0.2.9'])).to.have.lengthOf(2)
   })
 
-  it('are joined for consecutive rows', () => {
+  it('of adjacent ports in several changes are joined', () => {
     const [one, two] = [20001, 20002].map((port) => ({ ...none, mappings: [single('udp', port)] }))
     expect(mergeStaleFlows([one!, two!]).mappings).to.deep.equal([{ ...single('udp', 20001), hostPortEnd: 20002 }])
   })
 
-  it('are combined for several changes, each once', () => {
+  it('of several changes are combined without duplicates', () => {
     const mapping = single('udp', 20001)
     const one = { ...none, addresses: ['10.64.0.3'], mappings: [mapping], publicAddresses: ['203.0.113.5'] }
     const two = { ...none, addresses: ['10.64.0.4', '10.64.0.3'], mappings: [{ ...mapping }] }

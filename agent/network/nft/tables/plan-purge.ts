@@ -7,26 +7,26 @@ import { keyOf, setOf, type TableChange } from './plan-change.js'
 import type { ElementId } from './plan-guest.js'
 import { parseIpv4, type Subnet } from '../../subnet.js'
 
-/** Conntrack flows that a change of elements leaves behind. */
+/** Conntrack flows that are stale after a change of elements and must be purged. */
 export interface StaleFlows {
-  /** Addresses that their guest lost. */
+  /** Addresses that their guest has lost. */
   readonly addresses: readonly string[]
-  /** Public addresses that a guest gained or lost. */
+  /** Public addresses that a guest has gained or lost. */
   readonly publicAddresses: readonly string[]
-  /** Mappings that were removed or changed, with the address they led to. */
+  /** Removed and changed mappings, with the address that they led to. */
   readonly mappings: readonly MappedFlows[]
-  /** New mappings: conntrack would keep a client's ongoing datagrams on their old path. */
+  /** New UDP mappings: conntrack would keep a client's ongoing datagrams on their old path. */
   readonly newDatagrams: readonly MappedFlows[]
 }
 
-/** @param valueOf returns the value of an element before the change */
+/** Finds the flows that a change makes stale. @param valueOf returns the value of an element before the change */
 export function findStaleFlows(
   { remove, add }: TableChange,
   valueOf: (id: ElementId) => string | undefined,
 ): StaleFlows {
   const added = [...add].filter(([id, value]) => valueOf(id) !== value)
   const lost = remove.filter(isAddress).map(addressIn)
-  // Link-local addresses do not occur in tracked flows.
+  // Tracked flows contain no link-local addresses.
   const addresses = new Set(lost.filter((address) => !address.startsWith('fe80:') && address !== '::'))
   return {
     addresses: [...addresses],
@@ -47,7 +47,7 @@ export function findStaleFlows(
 }
 
 /**
- * Finds flows to addresses that no guest has. They remain if an earlier agent ended after it removed elements and
+ * Finds flows to addresses that no guest has. They exist if an earlier agent ended after it removed elements, but
  * before it purged their flows.
  */
 export function findAbandoned(
@@ -98,8 +98,8 @@ const isPublic = (id: ElementId): boolean => setOf(id) === 'public_in'
 const isMapping = (id: ElementId): boolean => /^(?:ports|host_ports|port_ranges)6? /.test(id)
 
 /**
- * True if a flow to a new mapping's port may be among the stale ones and end at another guest. For an address that lost
- * its owner, the former ports are unknown.
+ * True if a stale flow may use a port of a new mapping and lead to another guest than the mapping. For addresses that
+ * lost their owner the former ports are unknown, so any port may be affected.
  */
 export function leadAstray(
   { addresses, mappings }: Pick<StaleFlows, 'addresses' | 'mappings'>,

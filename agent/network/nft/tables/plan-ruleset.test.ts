@@ -25,7 +25,7 @@ describe('ruleset', () => {
       expect(line).to.match(/^(add|delete) (table|set|map|element|chain|rule) (ip6?|inet|bridge) berth2( |$)/)
   })
 
-  it('removes an element from each set that packets fill, so that the kernel frees memory', () => {
+  it('adds and removes an element in each set that packets fill, so that the kernel frees memory', () => {
     const made = commands.filter((line) => / flags dynamic/.test(line))
     expect(made).to.have.lengthOf(10)
     for (const line of made) {
@@ -36,11 +36,11 @@ describe('ruleset', () => {
     }
   })
 
-  it('only uses the policy accept, to leave foreign traffic unchanged', () => {
+  it('uses only the policy accept, so that other traffic is not affected', () => {
     expect(commands.filter((line) => /policy (?!accept)/.test(line))).to.deep.equal([])
   })
 
-  it('matches its own bridge, subnet, guests or addresses of the host in every rule of a hook', () => {
+  it('matches the bridge, the subnet, guests or host addresses in every rule of a hook', () => {
     const hooked = commands.filter((line) =>
       /^add rule \S+ \S+ (prerouting|input|output|forward|postrouting|traffic|hairpin) /.test(line),
     )
@@ -61,7 +61,7 @@ describe('ruleset', () => {
     }
   })
 
-  it('forwards nothing to closed destinations, whatever a firewall accepts', () => {
+  it('forwards nothing to closed destinations, even if a firewall accepts it', () => {
     const rules = commands.filter((line) => line.startsWith('add rule inet berth2 from_guest '))
     const decided = rules.findIndex((line) => /accept$|jump firewall/.test(line))
     for (const [ip, suffix] of [
@@ -81,18 +81,18 @@ describe('ruleset', () => {
     ])
   })
 
-  it('counts traffic that leaves the host, and local traffic if configured', () => {
+  it('counts traffic that leaves the host, and traffic between guests if configured', () => {
     const rulesOf = (countInternal: boolean): string[] =>
       planRuleset({ ...plan, countInternal }).filter((line) => line.includes(' traffic '))
     expect(rulesOf(false)[1]).to.match(/iifname "berth-b" oifname "berth-b" return$/)
     expect(rulesOf(true).filter((line) => line.endsWith('return'))).to.deep.equal([])
   })
 
-  it('matches guests by prefix and digit: bx1 but not bxy1', () => {
+  it('matches guests by the interface prefix and a digit: bx1 but not bxy1', () => {
     expect(commands.join('\n')).to.contain('"bx0*", "bx1*"').and.not.contain('"bx*"')
   })
 
-  it('is the same for any number of guests', () => {
+  it('has less than 18,000 characters, because it contains no guests', () => {
     expect(commands.join('; ').length).to.be.lessThan(18_000)
   })
 })

@@ -3,21 +3,21 @@ import { planBridgeTable, type BridgeTablePlan } from '../ruleset/plan-bridge-ta
 import { planFilterTable, type FilterTablePlan } from '../ruleset/plan-filter-table.js'
 import { planNatTables, type NatTablesPlan } from '../ruleset/plan-nat-tables.js'
 
-/** Parameters of the tables besides the guests; all of them are validated configuration. */
+/** Parameters of the tables except the guests. All of them are validated configuration. */
 export type RulesetPlan = BridgeTablePlan & FilterTablePlan & NatTablesPlan
 
 /*
- * The rules do not depend on the number of guests: guests are elements (ruleset/guest-sets.ts), and those with a
- * firewall have two chains each. Rules match only the bridge, the subnet and guests' devices and addresses, so that
- * other traffic and other tables are not affected; `accept` ends only our own chain.
+ * The rules do not depend on the guests: each guest is a few elements (ruleset/guest-sets.ts) and, if it has a
+ * firewall, two chains. Rules match only the bridge, the subnet and guests' devices and addresses, so that other
+ * traffic is not affected. `accept` ends only a chain of this table, so that other tables still decide.
  */
 
-/** Plans the tables without elements, as commands of one transaction. Anti-spoofing comes first. */
+/** Plans the commands of a transaction that creates the tables without guests. Anti-spoofing comes first. */
 export function planRuleset(plan: RulesetPlan): string[] {
   return [...planBridgeTable(plan), ...planFilterTable(plan), ...planNatTables(plan)]
 }
 
-/** Removes the tables whether they exist or not. */
+/** Plans commands that remove the tables, and that also work if the tables do not exist. */
 export function planTableRemoval({ table }: Pick<RulesetPlan, 'table'>): string[] {
   return families.flatMap((family) => [`add table ${family} ${table}`, `delete table ${family} ${table}`])
 }

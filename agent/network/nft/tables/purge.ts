@@ -4,19 +4,19 @@ import type { MappedFlows } from './mapped-flows.js'
 import { leadAstray, mergeStaleFlows, type StaleFlows } from './plan-purge.js'
 
 /**
- * Matches flows from before there was a mapping, which the host itself answers. Flows already mapped to a guest stay.
+ * Matches flows that the host itself answers, which began before their port was mapped. Flows mapped to a guest stay.
  */
 function toHost(address: string): Pick<FlowFilter, 'address' | 'is' | 'asked'> {
   return { address, is: 'answerer', asked: address }
 }
 
 /**
- * If there are more rows of new ports than this, all datagram flows to the host are purged. Their next packet recreates
- * them.
+ * Largest number of ranges of new ports that are purged separately. For more, all UDP flows to the host are purged.
+ * Their next packets recreate them.
  */
 const maxSingle = 16
 
-/** Plans which flows to purge on a host with these addresses. */
+/** Plans the filters of flows to purge on a host that has these addresses. */
 export function listFilters(flows: StaleFlows, hostAddresses: readonly string[]): FlowFilter[] {
   const { addresses, publicAddresses, mappings, newDatagrams } = flows
   return [
@@ -47,15 +47,15 @@ function listDatagrams(mappings: readonly MappedFlows[], hostAddresses: readonly
   )
 }
 
-/** Host addresses that a mapping answers on, of its target's family. */
+/** Lists the host addresses on which a mapping works, in the family of its target. */
 function listAsked({ hostIp, target }: MappedFlows, hostAddresses: readonly string[]): string[] {
   if (hostIp !== '') return [hostIp]
   return hostAddresses.filter((address) => address.includes(':') === target.includes(':'))
 }
 
 /**
- * Queues stale flows from the change that made them stale until they are purged, across failures. Purges run one at a
- * time; each takes all flows that have been added by then.
+ * Queues stale flows until they are purged; after a failure they stay queued. Purges run one at a time, and each takes
+ * all flows that were added before it.
  */
 export class StaleFlowQueue {
   readonly #waiting = new Set<StaleFlows>()
@@ -67,15 +67,14 @@ export class StaleFlowQueue {
     if (Object.values(stale).some((list: readonly unknown[]) => list.length > 0)) this.#waiting.add(stale)
   }
 
-  /** True if a flow in the queue would lead a client of these mappings to another guest. */
+  /** True if a queued flow could lead a client of these mappings to another guest. */
   leadsAstray(mappings: readonly MappedFlows[]): boolean {
     return [...this.#waiting].some((stale) => leadAstray(stale, mappings))
   }
 
   /**
-   * Purges all flows added before. Call it after the elements are deleted: earlier, new flows would replace the old
-   * ones.
-   * @throws {CommandError} flows that were not purged are retried at the next call
+   * Purges all queued flows. Call it after the elements were deleted: before, new flows would replace the purged ones.
+   * @throws {CommandError} if a flow could not be purged; the next call tries again
    */
   purge(): Promise<void> {
     return this.#mutex.run(() => this.#purge())

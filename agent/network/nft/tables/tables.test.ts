@@ -3,7 +3,7 @@ import { Nft } from '../../../host/net/nft.js'
 import type { GuestNetwork } from '../../contract.js'
 import { Tables } from './tables.js'
 
-/** Records commands instead of running nft, which is assumed to have two chains of one guest. */
+/** A fake nft that records commands. Its output always shows the two chains of one guest. */
 class ToldNft extends Nft {
   told: string[] = []
 
@@ -55,7 +55,7 @@ describe('the note of a firewall', () => {
     told()
   })
 
-  it('is written once, after the firewall is in force and the request is answered', async () => {
+  it('is created once, by the call after the one that sets the firewall', async () => {
     await attach(closed)
     expect(told().filter((line) => /^list|note_/.test(line))).to.deep.equal([])
     await tables.noteFirewalls()
@@ -68,7 +68,7 @@ describe('the note of a firewall', () => {
     expect(told()).to.include(note!.replace('add', 'delete'))
   })
 
-  it('is omitted for a meanwhile deleted firewall, and for deleted tables', async () => {
+  it('is not created if the firewall or the tables were deleted meanwhile', async () => {
     await attach(closed)
     await attach(guest)
     expect(told().filter((line) => line.includes('note_'))).to.deep.equal([])

@@ -14,19 +14,19 @@ interface EnsureResult {
   readonly stale: StaleFlows
 }
 
-/** Maximum delay in ms of the report of another program's change. */
+/** Longest time in ms after which the watch reports another program's change. */
 const doubtMs = 1000
 
-/** The tables on the host with guests' elements. Callers make one call at a time. */
+/** Maintains the tables on the host and guests' elements in them. Callers must not call it concurrently. */
 export class Tables {
   /** Time at which the tables were last created, by performance.now(); Infinity during creation. */
   #madeAtMs = -Infinity
-  /** True if the noted reference may include another program's change. */
+  /** True if the noted fingerprint may include another program's change. */
   #doubted = false
   #index: ElementIndex | undefined
-  /** Last read bytes by counting element. Rebuilt tables continue from there. */
+  /** Bytes by counting element, as last read. Rebuilt tables continue to count from there. */
   readonly #counted = new Map<ElementId, number>()
-  /** Devices whose firewall was set since the last `noteFirewalls`. */
+  /** Devices whose firewalls were set since the last `noteFirewalls`. */
   readonly #unnoted = new Set<string>()
 
   constructor(
@@ -46,14 +46,14 @@ export class Tables {
   }
 
   /**
-   * Call it when another program has changed the tables. A change during their creation, or soon after, may have come
-   * before nft printed the reference. Then the reference is not trusted, and the tables are created once more.
+   * Must be called when another program has changed the tables. If the tables were created a moment ago, the noted
+   * fingerprint may already include that change. So it is not trusted, and the tables are created again.
    */
   disturbed(): void {
     if (performance.now() - this.#madeAtMs < doubtMs) this.#doubted = true
   }
 
-  /** Like `ensure`, but starts from the last read; for tables that no other program has changed since. */
+  /** Like `ensure`, but without reading the tables, because no other program has changed them since the last read. */
   async adapt(guests: readonly GuestNetwork[]): Promise<EnsureResult> {
     let repairs: string[] = []
     const planOn = (index: ElementIndex): TableChange => {
@@ -65,10 +65,10 @@ export class Tables {
   }
 
   /**
-   * Applies a change planned on the last known state. If nft refuses it, another program changed the tables: they are
-   * read and repaired with the `known` guests, and the change is planned again.
-   * @returns flows that belong to replaced or removed elements
-   * @throws {CommandError} if it fails twice
+   * Applies a change that is planned on the last known state. If nft refuses it, another program has changed the
+   * tables. In that case it repairs them with the `known` guests and plans the change again.
+   * @returns flows of replaced or removed elements
+   * @throws {CommandError} if nft refuses the change twice
    */
   async change(planOn: (index: ElementIndex) => TableChange, known: readonly GuestNetwork[]): Promise<StaleFlows> {
     const index = this.#index ?? (await this.#mend(known))
@@ -82,8 +82,8 @@ export class Tables {
   }
 
   /**
-   * Notes how nft prints the firewalls that `change` has set. Listing takes as long as setting, so the caller decides
-   * when. A firewall that is not noted, for example after a crash, counts as wrong and is set again.
+   * Notes how nft prints the firewalls that `change` has set. This takes as long as setting them, so the caller decides
+   * when to do it. A firewall without a note, for example after a crash, counts as changed and is set again.
    * @throws {CommandError}
    */
   async noteFirewalls(): Promise<void> {
@@ -93,14 +93,14 @@ export class Tables {
     if (index) await this.#note(index, devices)
   }
 
-  /** @returns bytes by counting element, without those that foreign changes lost */
+  /** @returns bytes by counting element, without elements that other programs have removed */
   async readCounted(): Promise<ReadonlyMap<ElementId, number>> {
     const counted = await readCounted(this.plan.table)
     this.#remember(counted)
     return counted
   }
 
-  /** The next owner of the guest's addresses starts at 0, even if the guest had no counters left to remove. */
+  /** Forgets a guest's counted bytes, so that the counters of the next guest with these addresses start at 0. */
   forgetCounted(guest: GuestNetwork): void {
     for (const id of countersOf(guest)) this.#counted.delete(id)
   }
@@ -131,7 +131,7 @@ export class Tables {
     return fingerprint === noted && !this.#doubted
   }
 
-  /** Repairs without removing anything, since `known` may not be the complete list of guests. */
+  /** Repairs the tables without removing any guest, because `known` may be an incomplete list of guests. */
   async #mend(known: readonly GuestNetwork[]): Promise<ElementIndex> {
     const have = await this.#read()
     if (this.#isAsMade(have)) return this.#take(have)
@@ -140,7 +140,7 @@ export class Tables {
     return this.#rebuild({ ...wanted, add: withoutLostFirewalls(elements, wanted) })
   }
 
-  /** Replaces existing tables in one transaction: at no moment is a guest without anti-spoofing. */
+  /** Replaces the tables in one transaction, so that anti-spoofing is always in force. */
   async #rebuild(all: TableChange): Promise<ElementIndex> {
     for (const id of this.#counted.keys()) if (!all.add.has(id)) this.#counted.delete(id)
     const commands = this.#commands(new ElementIndex(), all)
@@ -188,7 +188,7 @@ export class Tables {
   }
 }
 
-/** Chains of unknown guests cannot be created again, so the elements that led to them now drop. */
+/** Makes the elements drop that jump to chains of unknown guests, because these chains cannot be created again. */
 function withoutLostFirewalls(elements: Map<ElementId, string>, { setFirewalls }: TableChange): TableChange['add'] {
   const made = new Set(setFirewalls.flatMap(({ device }) => [`jump in_${device}`, `jump out_${device}`]))
   return new Map(
