@@ -3,9 +3,7 @@ import { readConfig } from '../shared/config.js'
 import { ConfigError } from '../shared/errors.js'
 import { AgentConfigSchema } from './config.js'
 
-/*
- * Reads the configuration in a worker thread. Its data is the file's path; it posts one message, {config} or {problem}.
- */
+/* A worker thread that reads the configuration. Its input is the file's path. It posts {config} or {problem}. */
 
 try {
   parentPort!.postMessage({ config: readConfig(AgentConfigSchema, workerData as string) })

@@ -7,34 +7,34 @@ import { securitySchema } from './config/security.js'
 /** Schema of agent.yaml. Every key has a default; `systemd/agent.example.yaml` documents each. */
 export const AgentConfigSchema = Type.Object(
   {
-    /** Journal, keys, guest configurations. */
+    /** Directory of the journal, keys and guests' configurations. */
     state_dir: absolutePath('/var/lib/berth/agent'),
-    /** Sockets and marks, which may be lost at a reboot. */
+    /** Directory of sockets and other files that may be lost at a reboot. */
     run_dir: absolutePath('/run/berth/agent'),
-    /** host:port of the gRPC server for the gateway. */
+    /** Address and port (`host:port`) on which the agent's gRPC server listens for the gateway. */
     listen: Type.String({ default: '127.0.0.1:7443', pattern: '^.+:\\d{1,5}$' }),
     log_level: Type.Union(
       (['trace', 'debug', 'info', 'warn', 'error'] as const).map((level) => Type.Literal(level)),
       { default: 'info' },
     ),
-    /** IANA name of the time zone; empty: the host's time zone. */
+    /** IANA name of the time zone. Empty: the host's time zone. */
     time_zone: Type.String({ default: '' }),
     network: networkSchema,
     traffic: Type.Object(
       {
         /**
-         * Day of the month on which counting of traffic restarts, in `time_zone`; 29 to 31: the last day in shorter
-         * months.
+         * Day of the month, in `time_zone`, on which the count of traffic starts again. In shorter months, 29 to 31
+         * mean the last day.
          */
         reset_day: Type.Integer({ minimum: 1, maximum: 31, default: 1 }),
         /**
-         * Seconds between checks of quotas and expiries; while no guest has a quota, counters are read at every third
-         * check.
+         * Seconds between checks of quotas and expiries. While no guest has a quota, only every third check reads the
+         * counters.
          */
         interval_seconds: Type.Integer({ minimum: 1, maximum: 60, default: 3 }),
-        /** True: traffic between guests of this host counts, too. */
+        /** True if traffic between guests of this host counts, too. */
         count_internal: Type.Boolean({ default: false }),
-        /** Rate of a guest that is throttled because its quota is used up. */
+        /** Rate in Mbit/s of a guest that is throttled because its quota is used up. */
         throttle_mbps: Type.Integer({ minimum: 1, maximum: 400_000, default: 10 }),
       },
       section,
@@ -43,10 +43,10 @@ export const AgentConfigSchema = Type.Object(
       {
         /** Mount point of the pool. */
         pool: absolutePath('/var/lib/berth/pool'),
-        /** btrfs block device of the pool; empty: `pool` is already mounted, or is created on a loop file. */
+        /** btrfs block device of the pool. Empty: `pool` is already mounted, or is created on a loop file. */
         device: Type.String({ default: '', pattern: '^(/dev/[A-Za-z0-9/_.-]+)?$' }),
         loop_file: absolutePath('/var/lib/berth/pool.img'),
-        /** Size of a new, sparse loop file; 0: nine tenths of the free space. */
+        /** Size in GiB of a new, sparse loop file. 0: nine tenths of the free space. */
         loop_size_gb: Type.Integer({ minimum: 0, maximum: 65536, default: 0 }),
       },
       section,
@@ -54,11 +54,11 @@ export const AgentConfigSchema = Type.Object(
     swap: Type.Object(
       {
         /**
-         * The host's swap file that the API creates, in a separate directory. While it is resized, a second file is
-         * next to it. Empty: `swap/swapfile` in `state_dir`.
+         * Path of the host's swap file, which the API creates in a separate directory. While it is resized, that
+         * directory contains a second file. Empty: `swap/swapfile` in `state_dir`.
          */
         file: Type.String({ pattern: '^(/[^\\n]*[^/\\n])?$', default: '' }),
-        /** systemd's directory of units: a unit there activates the swap file at boot. */
+        /** systemd's directory of units. A unit in it activates the swap file at boot. */
         unit_dir: absolutePath('/etc/systemd/system'),
       },
       section,
@@ -66,14 +66,14 @@ export const AgentConfigSchema = Type.Object(
     lxc: Type.Object(
       {
         enabled: Type.Boolean({ default: true }),
-        /** First host uid/gid for guests, which get 65,536 each. */
+        /** First uid and gid of the host for guests. Each guest gets 65,536 of them. */
         idmap_base: Type.Integer({ minimum: 65536, maximum: 4294901760, default: 1000000 }),
         idmap_slots: Type.Integer({ minimum: 1, maximum: 65000, default: 30000 }),
         pids_max: Type.Integer({ minimum: 32, maximum: 4194304, default: 1024 }),
         /** Swap that a guest may use, as a fraction of its RAM. */
         swap_ratio: Type.Number({ minimum: 0, maximum: 8, default: 0.5 }),
         stop_timeout_seconds: Type.Integer({ minimum: 0, maximum: 600, default: 30 }),
-        /** System calls that are closed to guests by default and that this host allows: docs/security.md. */
+        /** System calls that this host allows although guests may not use them by default (docs/security.md). */
         allow: Type.Array(Type.Union([Type.Literal('packet-rings'), Type.Literal('sockets-32bit')]), {
           default: [],
           uniqueItems: true,
@@ -83,11 +83,11 @@ export const AgentConfigSchema = Type.Object(
     ),
     kvm: Type.Object(
       {
-        /** True: the host runs virtual machines if QEMU is installed. */
+        /** True if the host runs virtual machines, provided that QEMU is installed. */
         enabled: Type.Boolean({ default: true }),
-        /** Time that a virtual machine may take to shut down. */
+        /** Seconds that a virtual machine may take to shut down. */
         stop_timeout_seconds: Type.Integer({ minimum: 0, maximum: 600, default: 60 }),
-        /** Image of a CD with drivers of virtual devices, which Windows gets in its second drive. Empty: no such CD. */
+        /** CD image with drivers for virtual devices, which Windows gets in a second drive. Empty: none. */
         virtio_iso: Type.String({ default: '', pattern: '^(/[^:]+)?$' }),
       },
       section,
@@ -97,13 +97,13 @@ export const AgentConfigSchema = Type.Object(
       {
         /** Maximum number of operations that run in parallel. */
         parallel: Type.Integer({ minimum: 1, maximum: 256, default: 8 }),
-        /** Number of days for which ended operations are stored. */
+        /** Number of days for which finished operations are stored. */
         keep_days: Type.Integer({ minimum: 1, maximum: 3650, default: 30 }),
-        /** Maximum number of stored operations; the oldest are removed first. */
+        /** Maximum number of stored operations. The oldest ones are removed first. */
         keep: Type.Integer({ minimum: 100, maximum: 1_000_000, default: 20_000 }),
         /**
-         * Maximum number of ids of removed operations, and of settings, that are remembered for two days so that a
-         * repetition does nothing.
+         * Maximum number of ids of removed operations and of settings that are remembered for two days, so that a
+         * repeated request does nothing.
          */
         remember: Type.Integer({ minimum: 1000, maximum: 10_000_000, default: 100_000 }),
       },
@@ -112,9 +112,9 @@ export const AgentConfigSchema = Type.Object(
     security: securitySchema,
     backups: Type.Object(
       {
-        /** Maximum number of disks that are sent, read back or fetched in parallel. */
+        /** Maximum number of disks that are backed up, verified or restored in parallel. */
         parallel: Type.Integer({ minimum: 1, maximum: 64, default: 2 }),
-        /** How long a target may fail before the operation that uses it fails. */
+        /** Seconds for which a target may fail before the operation that uses it fails. */
         patience_seconds: Type.Integer({ minimum: 1, maximum: 3600, default: 60 }),
         /** Memory limit in MiB of each transfer, which reads the target's data into memory. */
         memory_mb: Type.Integer({ minimum: 512, maximum: 1_048_576, default: 2048 }),
@@ -123,7 +123,7 @@ export const AgentConfigSchema = Type.Object(
     ),
     consoles: Type.Object(
       {
-        /** How long a terminal and its programs stay after the connection to its user is lost; 0: they end at once. */
+        /** Seconds for which a terminal and its programs survive the loss of the user's connection. 0: none. */
         keep_seconds: Type.Integer({ minimum: 0, maximum: 600, default: 120 }),
       },
       section,
@@ -132,7 +132,7 @@ export const AgentConfigSchema = Type.Object(
       {
         guest_interval_seconds: Type.Integer({ minimum: 1, maximum: 3600, default: 10 }),
         host_interval_seconds: Type.Integer({ minimum: 1, maximum: 3600, default: 5 }),
-        /** Seconds for which minutes of history are collected before they are written; a crash loses this much. */
+        /** Seconds of history that are collected in memory before they are written. A crash loses this much. */
         history_write_seconds: Type.Integer({ minimum: 60, maximum: 3600, default: 300 }),
       },
       section,

@@ -7,7 +7,7 @@ import { AbuseShutdown } from './shutdown.js'
 import { AlertStore } from './alert-store.js'
 
 const dayMs = 86_400_000
-/** Maximum number of rows in a guest's logs. */
+/** Maximum number of rows in the logs of one guest. */
 const mostLogs = 100
 const loggedAlerts = 10
 /** Maximum number of connections in the logs of all guests. */
@@ -20,9 +20,9 @@ export interface AbuseWatchParts {
 }
 
 export interface AbuseLogs {
-  /** Present connections. */
+  /** Connections that exist now. */
   readonly flows: readonly { readonly atMs: number; readonly flow: OpenedFlow }[]
-  /** Recorded rows of alerts and of the last minutes, newest first. */
+  /** Rows recorded with alerts and in the last minutes, newest first. */
   readonly rows: readonly FlowRow[]
 }
 
@@ -57,8 +57,8 @@ export class AbuseWatch {
   }
 
   /**
-   * Judges guests now.
-   * @param uuid guest to check; empty: all
+   * Evaluates all guests now.
+   * @param uuid guest that must exist; empty: none
    * @throws {BerthError} `not_found`
    */
   async check(uuid: string): Promise<CheckSummary> {
@@ -67,7 +67,7 @@ export class AbuseWatch {
   }
 
   /**
-   * Returns the recorded rows of a guest and its present connections.
+   * Returns the recorded rows of a guest and the connections that it has now.
    * @throws {BerthError} `not_found`
    */
   async readLogs(uuid: string): Promise<AbuseLogs> {
@@ -81,27 +81,27 @@ export class AbuseWatch {
   }
 
   /**
-   * Recorded connections of all guests, newest first. Present connections are left out: reading them walks the kernel's
-   * whole table for each guest.
+   * Returns the recorded connections of all guests, newest first. Leaves out connections that exist now, because
+   * reading them walks the kernel's whole table for each guest.
    */
   readHostLogs(): LoggedRow[] {
     const rows = this.parts.context.store.list().flatMap(({ uuid }) => this.#rowsOf(uuid).map((row) => ({ uuid, row })))
     return rows.sort((a, b) => b.row.atMs - a.row.atMs).slice(0, mostHostLogs)
   }
 
-  /** Newest first. */
+  /** Returns the recorded connections of a guest, newest first. */
   #rowsOf(uuid: string): FlowRow[] {
     const kept = [...this.monitor.latestRows(uuid, mostLogs), ...this.alerts.samplesOf(uuid, loggedAlerts)]
     return distinctRows(kept).sort((a, b) => b.atMs - a.atMs)
   }
 
-  /** The address of the guest from which it reaches the target's family. */
+  /** Returns the guest's address in the target's family. */
   addressOf(uuid: string, target: string): string {
     const { ipv4, ipv6Addresses } = this.parts.context.store.get(uuid)
     return target.includes(':') ? (ipv6Addresses[0] ?? '') : ipv4
   }
 
-  /** Removes alerts that are too old or too many. */
+  /** Deletes alerts that are too old, and the oldest ones if there are too many. */
   async prune(): Promise<void> {
     const { config, now } = this.parts.context
     this.alerts.prune(now() - config.security.keep_days * dayMs, config.security.keep)

@@ -9,20 +9,20 @@ const guest = (uuid: string, ipv4: string, createdAtMs = 0) => ({
 })
 
 describe('the owner of an address', () => {
-  it('has owned it since its creation, unless another guest had it before', () => {
+  it('has owned it since the guest was created, if nobody had it before', () => {
     const owners = new AddressOwners()
     owners.update([guest('a', '10.0.0.2', 500)], 1000)
     expect([499, 500].map((atMs) => owners.findOwner('10.0.0.2', atMs))).to.deep.equal([undefined, 'a'])
   })
 
-  it('is not blamed for the former owner', () => {
+  it('is not the new guest for traffic of the former owner', () => {
     const owners = new AddressOwners()
     owners.update([guest('a', '10.0.0.2')], 1000)
     owners.update([guest('b', '10.0.0.2', 1500)], 2000)
     expect([1999, 2000].map((atMs) => owners.findOwner('10.0.0.2', atMs))).to.deep.equal([undefined, 'b'])
   })
 
-  it('is not blamed for a guest deleted a while ago', () => {
+  it('is not the new guest for traffic of a guest that was deleted some time before', () => {
     const owners = new AddressOwners()
     owners.update([guest('a', '10.0.0.2'), guest('c', '10.0.0.3')], 1000)
     owners.update([guest('c', '10.0.0.3')], 2000)
@@ -32,7 +32,7 @@ describe('the owner of an address', () => {
     expect(owners.findOwner('10.0.0.3', 1)).to.equal('c')
   })
 
-  it('is forgotten after ten minutes', () => {
+  it('is forgotten ten minutes after its guest was deleted', () => {
     const owners = new AddressOwners()
     owners.update([guest('a', '10.0.0.2')], 0)
     owners.update([], 1000)

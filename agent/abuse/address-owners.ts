@@ -3,21 +3,21 @@ import type { GuestRecord } from '../guests/record/record.js'
 type AddressHolder = Pick<GuestRecord, 'uuid' | 'ipv4' | 'ipv6Addresses' | 'createdAtMs'>
 
 interface Owner {
-  /** Uuid of the guest; "": nobody has the address any more. */
+  /** Uuid of the guest. Empty: nobody has the address any more. */
   readonly uuid: string
-  /** Earlier traffic belongs to another guest. ms since 1970. */
+  /** Time in ms since 1970 from which traffic of the address belongs to this guest. */
   readonly sinceMs: number
 }
 
-/** Time for which a former owner's address is remembered: longer than the kernel remembers a flow without an answer. */
+/** Time for which a former owner is remembered: longer than the kernel remembers a flow that nobody answered. */
 const rememberedMs = 600_000
 
-/** Owner of each address, and since when. A report about an address may concern the guest that had it before. */
+/** Records the owner of each address, because a report may concern the guest that had the address before. */
 export class AddressOwners {
   #owners: ReadonlyMap<string, Owner> = new Map()
   #listed: readonly AddressHolder[] | undefined
 
-  /** Updates the owners of addresses. @param guests the same array as long as nothing changed */
+  /** Updates the owners of addresses. @param guests all guests; the same array as before means that nothing changed */
   update(guests: readonly AddressHolder[], nowMs: number): void {
     if (guests === this.#listed) return
     this.#listed = guests
@@ -32,7 +32,7 @@ export class AddressOwners {
     this.#owners = owners
   }
 
-  /** Returns the guest that already had the address at that time. @param atMs ms since 1970 */
+  /** Returns the guest if it already had the address at that time. @param atMs ms since 1970 */
   findOwner(address: string, atMs: number): string | undefined {
     const owner = this.#owners.get(address)
     return owner && owner.uuid !== '' && owner.sinceMs <= atMs ? owner.uuid : undefined

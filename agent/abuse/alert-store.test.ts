@@ -38,19 +38,19 @@ describe('stored alerts', () => {
   }
   const left = (): string[] => alerts.list(-1).map(({ detail }) => detail)
 
-  it('are deleted after a number of days', () => {
+  it('are deleted if they are older than the given time', () => {
     for (const days of [91, 90, 89, 0]) put(`${days}`, days)
     alerts.prune(nowMs - 90 * dayMs, 100)
     expect(left()).to.have.members(['90', '89', '0'])
   })
 
-  it('are the newest, up to a limit', () => {
+  it('are deleted except the newest ones if there are too many', () => {
     for (const days of [3, 1, 4, 0, 2]) put(`${days}`, days)
     alerts.prune(nowMs - 90 * dayMs, 2)
     expect(left()).to.have.members(['0', '1'])
   })
 
-  it('reports removed alerts to its watchers', () => {
+  it('are reported to watchers when they are deleted', () => {
     const gone = put('old', 100)
     const told: string[] = []
     changes.onChange(({ kind, key, removed }) => {

@@ -18,7 +18,7 @@ interface Row {
   revision: number
 }
 
-/** The `alerts` table. Watchers see every change of an alert except its samples. */
+/** Stores alerts in the table `alerts`. Watchers are notified of every change of an alert except of its samples. */
 export class AlertStore {
   readonly #changes: Changes
   readonly #byId: Statement<[string], Row>
@@ -49,17 +49,17 @@ export class AlertStore {
     return row && recordOf(row)
   }
 
-  /** Alerts that may still grow, oldest first. */
+  /** Returns open alerts, which further findings may extend, oldest first. */
   open(nowMs: number): AlertRecord[] {
     return this.#recent.all(nowMs - quietMs).map(recordOf)
   }
 
-  /** Samples of flows from a guest's newest alerts. */
+  /** Returns the sampled flows of a guest's newest alerts. */
   samplesOf(guestUuid: string, alerts: number): FlowRow[] {
     return this.#ofGuest.all(guestUuid, alerts).flatMap(({ samples }) => JSON.parse(samples) as FlowRow[])
   }
 
-  /** @param id undefined: creates an alert. @param samples undefined: leaves them unchanged. @returns its id */
+  /** Changes an alert, or creates one if the id is undefined. @param samples undefined: unchanged. @returns the id */
   put(id: string | undefined, alert: AlertState, samples?: readonly FlowRow[]): string {
     const known = id ?? randomUUID()
     this.#changes.transaction(() => {
@@ -73,7 +73,7 @@ export class AlertStore {
     return known
   }
 
-  /** Removes alerts from before `beforeMs`, and the oldest ones beyond `keep`. */
+  /** Deletes alerts from before `beforeMs` (ms since 1970), and the oldest ones if more than `keep` are left. */
   prune(beforeMs: number, keep: number): void {
     const { db } = this.#changes
     const ids = db

@@ -9,15 +9,15 @@ export function worse(a: Severity, b: Severity): Severity {
 
 export type { OpenedFlow }
 
-/** The result of one evaluation of a guest. */
+/** One kind of abuse that an evaluation of a guest found. */
 export interface Finding {
   readonly type: AbuseType
   readonly severity: Severity
-  /** `*`: more than one target. */
+  /** Address of the target. `*`: more than one target. */
   readonly target: string
-  /** 0: more than one port, or no port. */
+  /** Port of the target. 0: more than one port, or no port. */
   readonly port: number
-  /** The counted figures as text. */
+  /** The figures that led to the finding, as text for users. */
   readonly detail: string
 }
 
@@ -30,24 +30,24 @@ export interface FlowRow {
   readonly outcome: Outcome
   readonly target: string
   readonly protocol: string
-  /** 0: the protocol has no ports. */
+  /** Port of the target. 0: the protocol has no ports. */
   readonly port: number
   readonly count: number
-  /** Bytes of an answered flow's replies; undefined: the host did not count them. */
+  /** Bytes of the replies in an answered flow. Undefined: the host did not count them. */
   readonly replyBytes?: number
 }
 
-/** Information from the first bytes of a guest's connections. */
+/** A use of mining or a proxy, recognized in the first bytes of a guest's connection. */
 export interface AbuseClaim {
   readonly atMs: number
   readonly kind: 'stratum' | 'pool' | 'proxy'
   readonly target: string
   readonly port: number
-  /** Protocol of a proxy: "socks5", "socks4", "connect". */
+  /** Protocol of a proxy: `socks5`, `socks4` or `connect`. */
   readonly way?: string
 }
 
-/** Increase of a guest's counters between two evaluations. */
+/** Increase of a guest's packet counters between two evaluations. */
 export interface CountRow extends PacketCounts {
   readonly atMs: number
   readonly seconds: number
@@ -61,9 +61,9 @@ export interface Evidence {
   readonly mail: readonly FlowRow[]
   readonly claims: readonly AbuseClaim[]
   readonly counts: readonly CountRow[]
-  /** True if port 25 was opened for the guest, so it may send more mail than others. */
+  /** True if the guest's own settings open port 25, so that it may send more mail than others. */
   readonly isMailServer: boolean
-  /** True if the guest's port 25 is closed, so its mail reaches nobody. Default: false. */
+  /** True if port 25 is closed for the guest, so that its mail reaches nobody. Default: false. */
   readonly isMailClosed?: boolean
 }
 
@@ -78,16 +78,16 @@ export interface WatchedGuest {
 
 /** Observes guests' packets on the host. */
 export interface AbuseSensor {
-  /** Starts counting and sampling; idempotent. Repairs parts that other programs removed. */
+  /** Starts counting and sampling, and repairs what other programs removed. Idempotent. */
   ensure(): Promise<void>
-  /** Removes everything that `ensure` created on the host, even if another process did; idempotent. */
+  /** Removes everything that `ensure` created on the host, also in an earlier process. Idempotent. */
   remove(): Promise<void>
   onReport(listener: (report: PacketReport) => void): void
-  /** Counts by uuid, since counting began; guests without any packet are missing. */
+  /** Returns all counts since counting began, by uuid. Guests that sent and received nothing are missing. */
   readCounts(guests: readonly WatchedGuest[]): Promise<ReadonlyMap<string, PacketCounts>>
-  /** Flows that one of the addresses opened. */
+  /** Returns the flows that these addresses opened. */
   readFlowsOf(addresses: readonly string[]): Promise<readonly OpenedFlow[]>
-  /** Flows of all guests that nobody answered. */
+  /** Returns the flows of all guests that nobody has answered. */
   readUnreplied(): Promise<readonly OpenedFlow[]>
   close(): Promise<void>
 }

@@ -1,6 +1,6 @@
 import { GuestEvidence } from './guest-evidence.js'
 
-/** Maximum number of rows of all guests. Beyond it, the guests with the most rows lose half of theirs. */
+/** Maximum number of rows of all guests. If it is exceeded, the guests with the most rows lose half of theirs. */
 const mostRows = 300_000
 
 /** Recent observations of all guests, by uuid. */
@@ -23,7 +23,7 @@ export class EvidenceStore {
     this.#byGuest.delete(uuid)
   }
 
-  /** Forgets old observations, and those of guests that no longer exist. */
+  /** Forgets old observations, and all observations of guests that no longer exist. */
   prune(nowMs: number, guests: readonly { readonly uuid: string }[]): void {
     this.#forgetRemoved(guests)
     let rows = 0
@@ -36,7 +36,7 @@ export class EvidenceStore {
     for (const evidence of this.#byGuest.values()) if (evidence.size > share) evidence.forget()
   }
 
-  /** Forgets data that arrived while a guest was being removed. */
+  /** Forgets guests that no longer exist. Observations may have arrived while a guest was being deleted. */
   #forgetRemoved(guests: readonly { readonly uuid: string }[]): void {
     if (this.#byGuest.size <= guests.length) return
     const known = new Set(guests.map(({ uuid }) => uuid))

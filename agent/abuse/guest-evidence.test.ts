@@ -17,8 +17,8 @@ const flow = (sourcePort: number, target: string): OpenedFlow => ({
 
 const startMs = 1_000_000_000
 
-describe('evidence', () => {
-  it('needs limited memory for a guest that opens flows endlessly', () => {
+describe('evidence about a guest', () => {
+  it('needs limited memory even if the guest opens flows endlessly', () => {
     const evidence = new GuestEvidence()
     for (let look = 0; look < 6; look++) {
       const flows = Array.from({ length: 16_000 }, (_, port) => flow(port, `198.18.0.${look}`))
@@ -29,13 +29,13 @@ describe('evidence', () => {
     expect(evidence.size).to.equal(6000)
   })
 
-  it('contains each flow once', () => {
+  it('contains a flow once, even if it is read twice', () => {
     const evidence = new GuestEvidence()
     for (const atMs of [startMs, startMs + 30_000]) evidence.addFlows([flow(1, '198.18.0.1')], atMs, () => 10_000)
     expect(evidence.size).to.equal(1)
   })
 
-  it('dates unanswered flows by their failure, even if they are read late', () => {
+  it('dates unanswered flows by the time of their failure, even if they are read later', () => {
     const evidence = new GuestEvidence()
     const flows = Array.from({ length: 240 }, (_, index) => ({
       ...flow(index, `198.18.0.${index}`),

@@ -4,7 +4,7 @@ import type { AbuseClaim, CountRow, Evidence, FlowRow } from './contract.js'
 import { isQuiet, noCounts, planGrowth, type PacketCounts } from './plan-counts.js'
 
 const mailPort = 25
-/** How long rows are stored, and their maximum number; each takes some hundred bytes per guest. */
+/** Times for which a guest's rows are stored, and their maximum numbers. A row takes some hundred bytes. */
 const kept = {
   rowsMs: 600_000,
   mailMs: 3_600_000,
@@ -12,12 +12,12 @@ const kept = {
   rows: 6000,
   mail: 4000,
   claims: 500,
-  /** Maximum number of flows that are remembered as noted, newest first. */
+  /** Maximum number of flows that are remembered as already noted. The newest are kept. */
   noted: 20_000,
 } as const
-/** An unchanged flow is noted again after this time: the kernel would have forgotten it if it had ended earlier. */
+/** Time after which an unchanged flow is noted again, because it still exists in the kernel's table. */
 const notedMs = 240_000
-/** A flow without an answer after this time counts as unanswered. */
+/** Time after which a flow without an answer counts as unanswered. */
 const patienceMs = 5000
 
 /** Recent observations of one guest. */
@@ -27,9 +27,9 @@ export class GuestEvidence {
   #claims: AbuseClaim[] = []
   #counts: CountRow[] = []
   #counted: { readonly atMs: number; readonly counts: PacketCounts } | undefined
-  /** When a flow's outcome was noted. */
+  /** Time in ms at which each flow's outcome was noted. */
   readonly #noted = new Map<string, number>()
-  /** Time when its flows were last read from the host's table. */
+  /** Time in ms since 1970 at which the guest's flows were last read from the host's table. */
   lookedAtMs = 0
 
   get size(): number {
@@ -41,7 +41,7 @@ export class GuestEvidence {
     return this.#noted.size
   }
 
-  /** Newest first. */
+  /** Returns the latest rows, newest first. */
   latest(count: number): FlowRow[] {
     return this.#rows.slice(-count).reverse()
   }
@@ -64,9 +64,9 @@ export class GuestEvidence {
   }
 
   /**
-   * Adds the outcome of flows from the host's table. Flows that still wait for an answer are not judged yet. An
-   * unanswered flow gets the time when its patience ended, however late it is read, so that slow failures do not appear
-   * as a burst.
+   * Adds the outcome of flows from the host's table. Flows that may still be answered are left out. An unanswered flow
+   * is dated by the time at which it began to count as unanswered, even if it is read later. Otherwise slow failures
+   * would appear as a burst.
    */
   addFlows(flows: readonly OpenedFlow[], atMs: number, ageMs: (flow: OpenedFlow) => number): void {
     for (const flow of flows) {
@@ -83,7 +83,7 @@ export class GuestEvidence {
     this.#rows.sort((a, b) => a.atMs - b.atMs)
   }
 
-  /** Drops entries that are too old or too many. */
+  /** Deletes entries that are too old, and the oldest ones if there are too many. */
   prune(nowMs: number): void {
     this.#rows = newest(this.#rows, nowMs - kept.rowsMs, kept.rows)
     this.#mail = newest(this.#mail, nowMs - kept.mailMs, kept.mail)
@@ -92,7 +92,7 @@ export class GuestEvidence {
     for (const [key, atMs] of this.#noted) if (atMs <= nowMs - notedMs) this.#noted.delete(key)
   }
 
-  /** Forgets everything except counters: earlier behaviour no longer counts. */
+  /** Forgets everything except counters, so that earlier behaviour no longer counts. */
   forget(): void {
     this.#rows = []
     this.#mail = []
@@ -112,7 +112,7 @@ export class GuestEvidence {
     }
   }
 
-  /** Flows are in the order of their notes, and the oldest is dropped first. */
+  /** Notes a flow. The flow that was noted longest ago is forgotten first. */
   #note(key: string, atMs: number): void {
     this.#noted.delete(key)
     this.#noted.set(key, atMs)

@@ -22,7 +22,7 @@ import { sumCounts, type CountedName } from './sum-counts.js'
 const acct = 'net/netfilter/nf_conntrack_acct'
 const reportSeconds = 5
 
-/** The host's sensor: an nft table, a listener for its samples, and the connection tracking table. */
+/** Observes guests by an nft table, a listener for its samples, and the kernel's connection tracking table. */
 export class HostSensor implements AbuseSensor {
   readonly #nft = new Nft()
   readonly #plan: WatchTablePlan
@@ -45,7 +45,7 @@ export class HostSensor implements AbuseSensor {
     this.#commands = planWatchTable(this.#plan)
   }
 
-  /** An existing table is replaced if its plan differs. The plan's hash is the name of an empty chain. */
+  /** Creates the table, and replaces one with a different plan. An empty chain has the plan's hash as its name. */
   async ensure(): Promise<void> {
     await this.#ensureCounting()
     await this.#ensureTable()
@@ -60,7 +60,7 @@ export class HostSensor implements AbuseSensor {
     await this.#log.ready
   }
 
-  /** Stops counting the bytes of connections, unless another agent of this network namespace needs it. */
+  /** Removes the table. Turns off byte counting of connections, unless another agent in this namespace needs it. */
   async remove(): Promise<void> {
     await this.#nft.apply(planWatchRemoval(this.#plan.table))
     await releaseSysctls((path) => path === acct)
@@ -87,7 +87,7 @@ export class HostSensor implements AbuseSensor {
     await this.#nft.close()
   }
 
-  /** Enables byte counters. Flows that are already open are not counted. */
+  /** Turns on byte counting of connections. It does not apply to connections that are already open. */
   async #ensureCounting(): Promise<void> {
     const has = findSysctl(acct)
     if (has === 0) await changeSysctl(acct, has, 1)

@@ -5,13 +5,13 @@ import { worse } from './contract.js'
 import { isOpen, type AlertState } from './plan-merge.js'
 import type { AlertRecord, AlertStore } from './alert-store.js'
 
-/** Kills within this time are written together, since a guest can cause any number of them. */
+/** Time in ms within which a guest's kills are written together, because it can cause any number of them. */
 const gatherMs = 60_000
 
-/** Processes that the kernel killed because a guest's memory ran out. */
+/** Report about processes that the kernel killed because a guest's memory ran out. */
 export interface MemoryKillReport {
   readonly kills: number
-  /** True if the guest ended because of it. */
+  /** True if the guest itself ended because of it. */
   readonly ended: boolean
 }
 
@@ -20,9 +20,9 @@ export interface MemoryAlertParts {
   readonly alerts: AlertStore
 }
 
-/** Raises alerts for guests whose memory ran out. Writes at most once per guest and minute, and once per end. */
+/** Raises alerts for guests whose memory ran out. Writes at most once a minute per guest, and when the guest ended. */
 export class MemoryAlerts {
-  /** Kills that are not written yet, and the time of the guest's last alert. */
+  /** For each guest, the kills that are not written yet, and the time of its last alert. */
   readonly #guests = new Map<string, { waiting: number; writtenMs: number }>()
   readonly #flushes = new Throttle(() => this.#flush(), { intervalMs: gatherMs })
 
@@ -48,7 +48,7 @@ export class MemoryAlerts {
     this.#flushes.close()
   }
 
-  /** Kills that cannot be written, for example on a full disk, wait for the next flush. */
+  /** Writes waiting kills. If that fails, for example on a full disk, they wait for the next flush. */
   #flush(): void {
     try {
       for (const [uuid, { waiting }] of this.#guests) if (waiting > 0) this.#flushGuest(uuid, waiting)
@@ -76,7 +76,7 @@ export class MemoryAlerts {
   }
 }
 
-/** @param before the open alert, which the kills are added to; undefined: a new alert is raised */
+/** Plans the alert after a report. @param before the open alert to add the kills to; undefined: a new alert */
 export function planMemoryAlert(
   before: AlertRecord | undefined,
   { kills, ended }: MemoryKillReport,

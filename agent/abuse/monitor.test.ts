@@ -16,7 +16,7 @@ import type { AlertRecord } from './alert-store.js'
 const source = '10.0.0.2'
 const startMs = 1_000_000_000
 const everyMs = 10_000
-/** Number of guests whose flows one evaluation reads. */
+/** Maximum number of guests whose flows one evaluation reads. */
 const suspectsAtOnce = 8
 const addresses = (prefix: string, count: number): string[] =>
   Array.from({ length: count }, (_, index) => `${prefix}.${index + 1}`)
@@ -38,7 +38,7 @@ describe('the abuse monitor', () => {
     for (const watch of opened.splice(0)) await watch.close()
   })
 
-  /** Evaluations only run on request. @param security section of agent.yaml */
+  /** Starts the watch, which evaluates only on request. @param security changes to this section of agent.yaml */
   async function start(security: object = {}): Promise<AbuseWatch> {
     const config = validateConfig(AgentConfigSchema, { security: { interval_seconds: 60, ...security } }, 'test')
     const context = { config, store, log: silentLog, deviceOf: (id: number) => `bt${id}`, now: () => nowMs }
@@ -53,7 +53,7 @@ describe('the abuse monitor', () => {
     return watch.alerts.list(-1)
   }
 
-  /** Connects to hosts at one port, some of which refuse, and makes the host count it. */
+  /** Simulates a guest that connects to these hosts at one port, where some of them refuse. */
   function ask(hosts: readonly string[], refused: readonly string[]): void {
     const sample =
       (kind: 'opened' | 'refused') =>
@@ -82,7 +82,7 @@ describe('the abuse monitor', () => {
 
   const [alive, dead] = [addresses('198.19.1', 200), addresses('198.19.2', 30)]
 
-  it('does not report a crawler with dead links if the host knows the other answers', async () => {
+  it('does not report a crawler with dead links if the host’s table shows that most targets answered', async () => {
     const watch = await start()
     expect(await look(watch)).to.deep.equal([])
     sensor.flows = alive.map(answeredFlow)
@@ -92,7 +92,7 @@ describe('the abuse monitor', () => {
     }
   })
 
-  it('does not report it before the answers on the host were read', async () => {
+  it('does not report a crawler before the answers were read from the host’s table', async () => {
     const watch = await start()
     for (let id = 1; id <= suspectsAtOnce; id++) addSuspect(`other-${id}`, id)
     const asked: string[] = []
@@ -116,7 +116,7 @@ describe('the abuse monitor', () => {
     sensor.report(Array.from({ length: 40 }, (_, port) => ({ ...opened, port: port + 1 })))
   }
 
-  it('reports a scan among equally many answered connections, once the host’s answers were read', async () => {
+  it('reports a scan among a few answered connections once the host’s table was read', async () => {
     const watch = await start()
     await look(watch)
     sensor.flows = alive.slice(0, 5).map(answeredFlow)
@@ -125,7 +125,7 @@ describe('the abuse monitor', () => {
     expect([alert?.type, alert?.severity, alert?.targetPort]).to.deep.equal(['horizontal_scan', 'medium', 443])
   })
 
-  it('removes the rules on the host when it is switched off, and stops no guest', async () => {
+  it('removes its rules from the host and cancels planned stops when it is switched off', async () => {
     const before = await start()
     await before.shutdown.set(true)
     const pending = {

@@ -15,13 +15,13 @@ import { noCounts } from './plan-counts.js'
 import type { AbuseShutdown } from './shutdown.js'
 import type { AlertRecord, AlertStore } from './alert-store.js'
 
-/** Maximum number of guests whose flows are read in one evaluation: each read walks the host's whole table. */
+/** Maximum number of guests whose flows one evaluation reads, because each read walks the host's whole table. */
 const suspectsAtOnce = 8
-/** Interval between two reads of all unanswered flows. */
+/** Interval in ms between two reads of all unanswered flows. */
 const unrepliedEveryMs = 60_000
-/** Seconds after which the kernel forgets a flow without an answer, by default: the flow's age follows from it. */
+/** The kernel's default timeout in seconds of a flow without an answer, from which the flow's age is computed. */
 const unansweredSeconds: Readonly<Record<string, number>> = { tcp: 120, udp: 30, icmp: 30 }
-/** Samples arrive within this time. */
+/** Time in ms within which samples arrive. */
 const sampledMs = 6000
 
 export interface MonitorParts {
@@ -36,10 +36,10 @@ export interface CheckSummary {
   readonly alerts: number
 }
 
-/** A check within this time after another one returns the same result. */
+/** Time in ms for which a check returns the result of the one before. */
 const checkEveryMs = 5000
 
-/** Watches guests for abuse: collects what the sensor sees, judges it, and writes alerts. */
+/** Watches guests for abuse: collects the sensor's observations, evaluates them, and writes alerts. */
 export class AbuseMonitor {
   readonly #evidence = new EvidenceStore()
   readonly #owners = new AddressOwners()
@@ -48,7 +48,7 @@ export class AbuseMonitor {
   #checked: { readonly atMs: number; readonly outcome: Promise<CheckSummary> } | undefined
   #unrepliedAtMs = 0
   #closed = false
-  /** Number of packets that were inspected, and that were lost. */
+  /** Number of sampled packets that were inspected, and of those that were lost. */
   readonly packets = { seen: 0, lost: 0 }
 
   constructor(private readonly parts: MonitorParts) {
@@ -71,12 +71,12 @@ export class AbuseMonitor {
     await this.#looking.settled()
   }
 
-  /** Judges all guests now. Failures are logged, since the next run comes soon. */
+  /** Evaluates all guests now. Failures are only logged, because the next evaluation follows soon. */
   look(): Promise<CheckSummary> {
     return this.#looking.run(() => this.#look())
   }
 
-  /** Judges now on request. A second call soon after returns the same result. */
+  /** Evaluates all guests on request. A second call soon after returns the same result. */
   async check(): Promise<CheckSummary> {
     const nowMs = this.parts.context.now()
     if (!this.#checked || nowMs - this.#checked.atMs >= checkEveryMs || nowMs < this.#checked.atMs)
@@ -84,7 +84,7 @@ export class AbuseMonitor {
     return this.#checked.outcome
   }
 
-  /** Recent flows of a guest, newest first. */
+  /** Returns recent flows of a guest, newest first. */
   latestRows(uuid: string, count: number): ReturnType<GuestEvidence['latest']> {
     return this.#evidence.find(uuid)?.latest(count) ?? []
   }
@@ -118,7 +118,7 @@ export class AbuseMonitor {
     return { guests: records.length, alerts }
   }
 
-  /** Ensures the sensor, since other programs may have flushed all rules of the host. */
+  /** Repairs the sensor, because other programs may have flushed all rules of the host. */
   async #ensureSensor(): Promise<void> {
     try {
       await this.parts.sensor.ensure()
@@ -127,7 +127,7 @@ export class AbuseMonitor {
     }
   }
 
-  /** Removes the sensor, since an earlier agent with the watch enabled may have run here. */
+  /** Removes the sensor, because an earlier agent may have run with the watch enabled. */
   async #removeSensor(): Promise<void> {
     try {
       await this.parts.sensor.remove()
@@ -161,7 +161,7 @@ export class AbuseMonitor {
     for (const { uuid } of records) this.#evidence.of(uuid).addCounts(counts.get(uuid) ?? noCounts, nowMs)
   }
 
-  /** Reads the outcome of suspects' flows from the host's table, starting with the guest that was read longest ago. */
+  /** Reads the outcome of suspects' flows from the host's table. Begins with the guest that was read longest ago. */
   async #lookUp(records: readonly GuestRecord[]): Promise<void> {
     const { context, sensor } = this.parts
     const nowMs = context.now()
@@ -180,14 +180,14 @@ export class AbuseMonitor {
     this.#addFlows(await sensor.readFlowsOf(addresses))
   }
 
-  /** Runs before suspects are read, since it adds some. It does not contain their answered flows. */
+  /** Reads all guests' unanswered flows, which may make guests suspects. So it must run before suspects are read. */
   async #lookUpUnreplied(nowMs: number): Promise<void> {
     if (nowMs - this.#unrepliedAtMs < unrepliedEveryMs && nowMs >= this.#unrepliedAtMs) return
     this.#unrepliedAtMs = nowMs
     this.#addFlows(await this.parts.sensor.readUnreplied())
   }
 
-  /** Only recent addresses: a guest may own thousands. */
+  /** Returns the guest's IPv4 address and first four IPv6 addresses, because a guest may have thousands. */
   #addressesOf({ ipv4, ipv6Addresses }: GuestRecord): string[] {
     return [ipv4, ...ipv6Addresses.slice(0, 4)]
   }
@@ -211,7 +211,7 @@ export class AbuseMonitor {
     return { ...evidence.view(nowMs, record.security.smtp === 'open'), isMailClosed }
   }
 
-  /** @returns the number of alerts that were created or found again */
+  /** Evaluates one guest and writes its findings. @returns the number of alerts that were created or extended */
   #judge(record: GuestRecord, open: readonly AlertRecord[], nowMs: number): number {
     const evidence = this.#evidence.find(record.uuid)
     if (!evidence || record.policy.abuse !== undefined) return 0
@@ -226,7 +226,7 @@ export class AbuseMonitor {
     return findings.length
   }
 
-  /** Writes a finding into the alert that it belongs to, or a new one. */
+  /** Extends the alert that a finding belongs to, or creates one. */
   #note(own: AlertRecord[], finding: Finding, { record, view }: { record: GuestRecord; view: Evidence }): void {
     const { alerts, context } = this.parts
     const { nowMs } = view
@@ -256,12 +256,12 @@ export class AbuseMonitor {
   #guestChanged(uuid: string, removed: boolean): void {
     const record = removed ? undefined : this.parts.context.store.find(uuid)
     if (!record) this.#evidence.delete(uuid)
-    // Earlier behaviour must not stop a guest again once it may run.
+    // Once a stopped guest may run again, its earlier behaviour must not stop it again.
     else if (record.policy.abuse !== undefined) this.#evidence.find(uuid)?.forget()
   }
 }
 
-/** The kernel reports how long a flow has left, and each packet restarts that time. */
+/** Computes the time since a flow's last packet from the time that the kernel will still remember it. */
 function ageMsOf({ protocol, leftSeconds }: OpenedFlow): number {
   return Math.max(0, (unansweredSeconds[protocol] ?? 600) - leftSeconds) * 1000
 }

@@ -1,22 +1,22 @@
-/** Packet counts of a guest; `amplified` counts bytes by UDP port. */
+/** Counts of a guest's packets. `amplified` contains bytes by UDP port. */
 export interface PacketCounts {
-  /** TCP connections that the guest opened, and those that were answered, refused, or reported as unreachable. */
+  /** TCP connections that the guest opened, and how many were accepted, refused, or reported as unreachable. */
   readonly opened: number
   readonly accepted: number
   readonly refused: number
   readonly unreachable: number
-  /** Connections to port 25. */
+  /** Connections that the guest opened to port 25. */
   readonly mail: number
   readonly sent: number
   readonly received: number
-  /** Packets dropped because the guest had too many connections. */
+  /** Packets that were dropped because the guest had too many connections. */
   readonly limited: number
-  /** Packets dropped because their source address was not the guest's. */
+  /** Packets that were dropped because their source address was not the guest's. */
   readonly forged: number
   readonly amplified: ReadonlyMap<number, ServiceTraffic>
 }
 
-/** Bytes of requests to a service of the guest, and of its answers. */
+/** Bytes of the requests to a guest's service, and of its answers. */
 export interface ServiceTraffic {
   readonly askedBytes: number
   readonly servedBytes: number
@@ -35,7 +35,7 @@ export const noCounts: PacketCounts = {
   amplified: new Map(),
 }
 
-/** Increase since `before`. A counter that is lower was reset in between. */
+/** Returns the increase since `before`. A counter that is lower than before was reset in between. */
 export function planGrowth(before: PacketCounts, now: PacketCounts): PacketCounts {
   const { amplified } = now
   const numbers = Object.entries(now).filter((entry): entry is [string, number] => typeof entry[1] === 'number')

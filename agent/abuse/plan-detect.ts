@@ -7,7 +7,7 @@ import { planMining, planProxies, planReflections, planSpam } from './plan-servi
 import type { Thresholds } from './thresholds.js'
 import { groupBy, rateOf, recentRows } from './windows.js'
 
-/** Maximum number of findings of one type in one evaluation: the worst ones. */
+/** Maximum number of findings of one type in one evaluation. Only the worst ones are reported. */
 const mostOfType = 3
 
 /** Finds abuse in the evidence, the worst first. */
@@ -31,7 +31,7 @@ function rankOf({ severity }: Finding): number {
   return severities.indexOf(severity)
 }
 
-/** Below this fraction of accepted connections, so many fail that their outcome is worth reading. */
+/** If a smaller fraction of a guest's connections is accepted, the guest is a suspect: so many fail. */
 const mostAccepted = 0.6
 
 function isFailing({ counts, nowMs }: Evidence): boolean {
@@ -39,13 +39,13 @@ function isFailing({ counts, nowMs }: Evidence): boolean {
   return rateOf(recent, (row) => row.accepted) < mostAccepted * rateOf(recent, (row) => row.opened)
 }
 
-/** Time for which a read of the host's table counts as recent. */
+/** Time in ms for which a read of the host's table counts as recent. */
 const lookedUpMs = 60_000
 
 /**
- * True if a finding waits until the host's table was read. If most connections are accepted, only that table tells a
- * scan from a crawler that meets dead links.
- * @param lookedAtMs when the guest's flows were last read; 0: never
+ * True if a finding must wait until the host's table was read. If most connections are accepted, only that table
+ * distinguishes a scan from a crawler that follows dead links.
+ * @param lookedAtMs time in ms since 1970 at which the guest's flows were last read; 0: never
  */
 export function isUnchecked({ type }: Finding, evidence: Evidence, lookedAtMs: number): boolean {
   const isScan = type === 'port_scan' || type === 'horizontal_scan'
@@ -53,8 +53,8 @@ export function isUnchecked({ type }: Finding, evidence: Evidence, lookedAtMs: n
 }
 
 /**
- * True if the guest's flows are worth reading from the host's table. Samples only show which flows were opened, not
- * their outcome. Here they are judged as if all had failed that could have.
+ * True if the guest's flows should be read from the host's table, because samples show which flows were opened, but not
+ * their outcome. This function assumes that all flows of unknown outcome failed.
  */
 export function isSuspect(evidence: Evidence, thresholds: Thresholds): boolean {
   const recent = recentRows(evidence.rows, evidence.nowMs, 120)

@@ -2,13 +2,13 @@ import type { Evidence, Finding, FlowRow } from './contract.js'
 import type { Thresholds } from './thresholds.js'
 import { largestShare, levelOf, portOf, rateOf, serviceOf, sum, recentRows } from './windows.js'
 
-/** A flood has one target, which gets at least this fraction of it. */
+/** Fraction of the traffic that one target must receive at least, so that it counts as a flood. */
 const oneTarget = 0.8
-/** If connections to one target use more ports than this fraction, they are a search for open ports. */
+/** If a target's connections use more ports than this fraction of their number, they are a search for open ports. */
 const manyPorts = 0.5
-/** Three evaluations, which are never exactly ten seconds apart. */
+/** Minimum duration in seconds: three evaluations, which are about ten seconds apart. */
 const lastingSeconds = 25
-/** Packets sent for one received. */
+/** Minimum number of packets sent for each packet received. */
 const packetRatio = 20
 
 export function planFloods(evidence: Evidence, { ddos: levels }: Thresholds): Finding[] {

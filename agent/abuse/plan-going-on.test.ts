@@ -21,16 +21,16 @@ function view(row: Partial<FlowRow>): Evidence {
 
 describe('a finding of a guest that is about to be stopped', () => {
   for (const [name, row, own, isIt] of [
-    ['is reported while it continues', {}, pending, true],
-    ['is not reported once it has ended', { atMs: nowMs - 16_000 }, pending, false],
+    ['is reported while the abuse continues', {}, pending, true],
+    ['is not reported once the abuse has ended', { atMs: nowMs - 16_000 }, pending, false],
     ['is not reported for traffic to another target', { target: '198.18.0.2' }, pending, false],
     [
-      'is not reported for traffic that began long ago and was recorded late',
+      'is not reported for traffic that was recorded long after it began',
       { outcome: 'unanswered' },
       pending,
       false,
     ],
-    ['is reported if it has no pending action', { atMs: 0 }, [{ type: 'port_scan', action: '' }], true],
+    ['is reported if no action is pending', { atMs: 0 }, [{ type: 'port_scan', action: '' }], true],
     [
       'is reported if the pending action concerns another finding',
       { atMs: 0 },
@@ -41,13 +41,13 @@ describe('a finding of a guest that is about to be stopped', () => {
     it(name, () => expect(isNews(own, finding, { view: view(row), lookMs: 10_000 })).to.equal(isIt))
 })
 
-describe('the description of a finding', () => {
+describe('lastSeenMs', () => {
   for (const [name, row, seenMs] of [
-    ['was seen at the last request of the guest', { outcome: 'opened' }, nowMs - 5000],
-    ['was seen when it was last refused', {}, nowMs - 5000],
-    ['was not seen if only its outcome is known', { outcome: 'unanswered' }, 0],
-    ['was not seen in the host’s table', { outcome: 'answered' }, 0],
-    ['was not seen at another target', { target: '198.18.0.2' }, 0],
+    ['returns the time of the last request of the guest', { outcome: 'opened' }, nowMs - 5000],
+    ['returns the time at which the guest was last refused', {}, nowMs - 5000],
+    ['returns 0 if it is only known that flows were unanswered', { outcome: 'unanswered' }, 0],
+    ['returns 0 if the flows are only known from the host’s table', { outcome: 'answered' }, 0],
+    ['returns 0 if only flows to another target were seen', { target: '198.18.0.2' }, 0],
   ] as const)
     it(name, () => expect(lastSeenMs(view(row), finding)).to.equal(seenMs))
 })

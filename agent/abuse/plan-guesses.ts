@@ -3,11 +3,12 @@ import type { Thresholds } from './thresholds.js'
 import { groupBy, levelOf, sum, recentRows } from './windows.js'
 
 /*
- * Password guessing: many short connections to a login port. A refused or unanswered connection is not a guess, and
- * longer answers than for a refused password mean a successful login. So only outcomes from the host's table count.
+ * Password guessing consists of many short connections to a login port. A refused or unanswered connection is not a
+ * guess, and a longer answer than to a wrong password means a successful login. So only answered flows from the host's
+ * table count, which include the bytes of the replies.
  */
 
-/** An SSH server has sent more by the time it refuses a password. Less is only a check whether it exists. */
+/** An SSH server sends more than this until it refuses a password. A shorter connection is not a login. */
 const sshGreetingBytes = 1000
 const sshPort = 22
 
@@ -18,7 +19,7 @@ export function planGuesses(evidence: Evidence, thresholds: Thresholds): Finding
     const byTarget = groupBy(ofPort, ({ target }) => target)
     const wide = judgeMany(port, byTarget.size, thresholds)
     if (wide) return [wide]
-    // An application's pool may open connections to its own database at any rate.
+    // An application may open connections to its own database at any rate.
     if (databases.includes(port) && !ports.includes(port)) return []
     return [...byTarget].flatMap(([target, guesses]) =>
       judgeOne({ target, port, guesses, nowMs: evidence.nowMs }, thresholds),
@@ -26,7 +27,7 @@ export function planGuesses(evidence: Evidence, thresholds: Thresholds): Finding
   })
 }
 
-/** True if enough logins were attempted for their outcome to be worth reading. */
+/** True if so many logins were attempted that their outcome should be read. */
 export function mayGuess(evidence: Evidence, thresholds: Thresholds): boolean {
   const { medium, high_targets: targets, database_ports: databases } = thresholds.brute_force
   const rows = loginsOf(evidence, thresholds).filter(({ outcome }) => outcome === 'opened')

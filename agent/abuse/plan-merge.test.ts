@@ -13,8 +13,8 @@ const finding = (severity: Severity, target = '198.18.0.1'): Finding => ({
 })
 
 /**
- * Evaluates one finding after another, `seconds` apart. @param burstSeconds time after which the guest itself was not
- * seen again
+ * Evaluates findings of these severities, `seconds` apart. @param burstSeconds time after which the guest itself was no
+ * longer seen
  */
 function looks(severities: readonly Severity[], seconds = 10, burstSeconds = Infinity): AlertState[] {
   let alert: AlertState | undefined
@@ -38,20 +38,20 @@ type Looks = readonly [
 
 describe('alerts', () => {
   for (const [name, given, shown, seconds, burst] of [
-    ['rise', ['medium', 'high'], ['medium', 'high'], 10],
-    ['do not fall', ['high', 'medium'], ['high', 'high'], 10],
+    ['rise to a higher severity', ['medium', 'high'], ['medium', 'high'], 10],
+    ['do not fall to a lower severity', ['high', 'medium'], ['high', 'high'], 10],
     ['become critical if the abuse continues', [c, c, c], ['high', 'high', 'critical'], 10],
-    ['become critical at the second of rare evaluations', [c, c], ['high', 'critical'], 60],
-    ['do not become critical by two evaluations of one burst', [c, c, c, c, c], Array(5).fill('high'), 10, 2],
-    ['do not become critical by a burst during an evaluation', [c, c, c, c, c], Array(5).fill('high'), 10, 12],
+    ['become critical at the second evaluation if evaluations are a minute apart', [c, c], ['high', 'critical'], 60],
+    ['do not become critical if several evaluations find one burst', [c, c, c, c, c], Array(5).fill('high'), 10, 2],
+    ['do not become critical by a burst that ends between evaluations', [c, c, c, c, c], Array(5).fill('high'), 10, 12],
     ['do not become critical by one critical finding', [c, 'high', 'high'], ['high', 'high', 'high'], 10],
     ['become critical with a less severe finding in between', [c, 'high', c], ['high', 'high', 'critical'], 10],
-    ['do not become critical by another burst much later', [c, c], ['high', 'high'], 300],
-    ['stay critical', [c, c, c, 'medium'], ['high', 'high', 'critical', 'critical'], 10],
+    ['do not become critical by a second burst much later', [c, c], ['high', 'high'], 300],
+    ['stay critical if later findings are less severe', [c, c, c, 'medium'], ['high', 'high', 'critical', 'critical'], 10],
   ] as readonly Looks[])
     it(name, () => expect(severitiesOf(looks(given, seconds, burst))).to.deep.equal(shown))
 
-  it('count how often they were found, from the first to the last time', () => {
+  it('contain the number of findings and the times of the first and the last one', () => {
     expect(looks(['medium', 'medium', 'medium']).at(-1)).to.include({
       count: 3,
       firstAtMs: 1000,
@@ -59,7 +59,7 @@ describe('alerts', () => {
     })
   })
 
-  it('become critical again only by later findings if they were stopped or ended', () => {
+  it('become critical again only by later findings after a stop or an end', () => {
     const [, , before] = looks([c, c, c])
     const place = ['198.18.0.1', 0] as const
     let alert = { ...before!, action: 'canceled', stopAtMs: 22_000 } as AlertState
@@ -73,12 +73,12 @@ describe('alerts', () => {
     }
   })
 
-  it('are extended until it was quiet for a quarter of an hour', () => {
+  it('stay open until nothing was found for a quarter of an hour', () => {
     const [alert] = looks(['medium'])
     expect([isOpen(alert!, 1000 + quietMs - 1), isOpen(alert!, 1000 + quietMs)]).to.deep.equal([true, false])
   })
 
-  it('are reported together from the sixth of one type on', () => {
+  it('share one alert from the sixth of one type on', () => {
     const open = Array.from({ length: 5 }, (_, index) => ({
       ...looks(['medium'])[0]!,
       targetIp: `198.18.0.${index}`,
@@ -88,7 +88,7 @@ describe('alerts', () => {
     expect(planAlertPlace(open, finding('medium', '198.18.0.4'))).to.deep.equal(['198.18.0.4', 0])
   })
 
-  it('list at most fifty targets', () => {
+  it('contain at most fifty samples', () => {
     const row = { outcome: 'refused', protocol: 'tcp', count: 1 } as const
     const rows = Array.from({ length: 120 }, (_, port) => ({
       ...row,

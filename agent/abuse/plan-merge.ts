@@ -16,21 +16,21 @@ export interface AlertState {
   readonly lastAtMs: number
   readonly count: number
   readonly action: AlertAction
-  /** Time of the planned stop; 0: the guest is not about to be stopped. */
+  /** Time of the planned stop in ms since 1970. 0: no stop is planned. */
   readonly stopAtMs: number
-  /** Time when it was last seen as critical; 0: never. */
+  /** Time in ms since 1970 at which the abuse was last seen as critical. 0: never. */
   readonly criticalAtMs: number
-  /** Behaviour that becomes critical if it continues; absent in alerts of older agents. */
+  /** Behaviour that becomes critical if it continues. Alerts of older agents have none. */
   readonly suspicion?: Suspicion
 }
 
-/** Period in which critical behaviour was seen repeatedly, to rule out an accident. ms since 1970. */
+/** Period in which critical behaviour was seen, in ms since 1970. It shows whether the behaviour continues. */
 export interface Suspicion {
   readonly sinceMs: number
   readonly lastMs: number
 }
 
-/** The guest that a finding concerns, in its present state. */
+/** The guest that a finding concerns, with its present name and address. */
 export interface AlertGuest {
   readonly guestUuid: string
   readonly guestId: number
@@ -38,21 +38,21 @@ export interface AlertGuest {
   readonly sourceIp: string
 }
 
-/** A finding within this time extends the same alert. */
+/** Time in ms after an alert's last finding within which another finding extends it. */
 export const quietMs = 15 * 60_000
-/** Behaviour that continues for this long is critical. A single burst, which is found again for minutes, is not. */
+/** Time in ms for which behaviour must continue to be critical. A single burst, which is found for minutes, is not. */
 const goesOnMs = 15_000
-/** After this pause, behaviour counts as new. */
+/** Pause in ms after which behaviour counts as new. */
 const pauseMs = 120_000
-/** Maximum number of simultaneous alerts of one type for a guest; further findings share one alert. */
+/** Maximum number of simultaneous alerts of one type for a guest. Further findings share one more alert. */
 const mostAtOnce = 5
 
-/** True if the alert may still grow. */
+/** True if the alert is open: further findings extend it. */
 export function isOpen({ lastAtMs }: Pick<AlertState, 'lastAtMs'>, nowMs: number): boolean {
   return lastAtMs > nowMs - quietMs
 }
 
-/** The target and port under which a finding is reported. */
+/** Returns the target and port under which a finding is reported. */
 export function planAlertPlace(
   open: readonly AlertState[],
   { type, target, port }: Finding,
@@ -66,7 +66,7 @@ interface AlertSighting {
   readonly guest: AlertGuest
   readonly place: readonly [target: string, port: number]
   readonly nowMs: number
-  /** See `lastSeenMs`. */
+  /** Result of `lastSeenMs`. */
   readonly seenAtMs: number
 }
 
@@ -78,7 +78,7 @@ const unknown: Pick<AlertState, 'firstAtMs' | 'count' | 'action' | 'stopAtMs' | 
   criticalAtMs: 0,
 }
 
-/** Plans the alert after a finding. @param before undefined: a new alert */
+/** Plans the alert after a finding. @param before the alert to extend; undefined: a new alert */
 export function planAlert(
   before: AlertState | undefined,
   finding: Finding,
@@ -104,7 +104,7 @@ export function planAlert(
 
 type Critical = Pick<AlertState, 'severity' | 'criticalAtMs' | 'suspicion'>
 
-/** Critical findings count as high until they have continued. */
+/** Decides whether a critical finding is critical. It counts as high until the behaviour has continued. */
 function judgeCritical(
   known: Pick<AlertState, 'criticalAtMs' | 'suspicion' | 'action' | 'stopAtMs'>,
   { severity }: Finding,
@@ -123,7 +123,7 @@ function judgeCritical(
   }
 }
 
-/** True if a suspicion still applies: it ended neither by itself nor by a stop. */
+/** True if a suspicion still applies: neither a pause nor a stop has ended it. */
 function isSame(
   { sinceMs, lastMs }: Suspicion,
   { action, stopAtMs }: Pick<AlertState, 'action' | 'stopAtMs'>,
@@ -136,7 +136,7 @@ function isSame(
 /** Maximum number of samples that an alert stores. */
 export const keptSamples = 50
 
-/** Rows that document an alert. */
+/** Returns the rows that an alert stores as evidence of a finding. */
 export function planSamples(rows: readonly FlowRow[], { target, port, type }: Finding): FlowRow[] {
   const about = rows.filter(
     (row) =>

@@ -3,11 +3,11 @@ import type { Thresholds } from './thresholds.js'
 import { distinct, isFailed, levelOf, portOf, serviceOf, recentRows } from './windows.js'
 
 /*
- * Scans are recognized by failed flows: refused or unanswered. A guest whose flows succeed is not scanning, however
- * many targets it contacts.
+ * Scans are recognized by failed flows, which were refused or not answered. A guest whose flows succeed is not
+ * scanning, even if it contacts many targets.
  */
 
-/** Scan of many ports of one target, of which at least this fraction failed. */
+/** Fraction of one target's ports that must fail at least, so that they count as a port scan. */
 const failedPorts = 0.5
 
 export function planPortScans(evidence: Evidence, { port_scan: levels }: Thresholds): Finding[] {
@@ -30,11 +30,11 @@ export function planPortScans(evidence: Evidence, { port_scan: levels }: Thresho
   })
 }
 
-/** Scan of many targets at one port, of which at least this fraction failed. Few ports account for most failures. */
+/** Fraction of the targets at one port that must fail at least, so that they count as a horizontal scan. */
 const failedTargets = 0.7
 const fewPorts = 3
 const mostOfAll = 0.6
-/** A peer-to-peer program contacts many peers that no longer exist. */
+/** Factor for ports of peer-to-peer programs, which contact many peers that no longer exist. */
 const peerFactor = 10
 
 export function planHorizontalScans(evidence: Evidence, { horizontal_scan: levels }: Thresholds): Finding[] {
@@ -72,7 +72,7 @@ function isAnswered({ outcome }: FlowRow): boolean {
 
 const targetOf = ({ target }: FlowRow): string => target
 
-/** Number of values that are not among the others. */
+/** Counts the values that are not among the others. */
 function countNew(values: ReadonlySet<string> | undefined, others: ReadonlySet<string>): number {
   return [...(values ?? [])].filter((value) => !others.has(value)).length
 }

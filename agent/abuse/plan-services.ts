@@ -2,7 +2,7 @@ import type { Evidence, Finding } from './contract.js'
 import type { Thresholds } from './thresholds.js'
 import { groupBy, levelOf, sum, recentRows } from './windows.js'
 
-/** Factor by which a guest with an open port 25 may send more. */
+/** Factor by which a guest may send more mail if its settings open port 25. */
 const mailServerFactor = 10
 
 export function planSpam(evidence: Evidence, { spam: levels }: Thresholds): Finding[] {
@@ -16,7 +16,7 @@ export function planSpam(evidence: Evidence, { spam: levels }: Thresholds): Find
   const targets = new Set(recent.map(({ target }) => target))
   const hourly = new Set(mail.map(({ target }) => target)).size
   const severity = levelOf(
-    // Every dropped packet counts, and mail that reaches nobody is not a reason to stop the sender.
+    // Mail that reaches nobody is not critical, because it is not a reason to stop the guest.
     [
       'critical',
       !evidence.isMailClosed && (flows >= levels.critical * factor || hourly >= levels.critical_targets * factor),
@@ -31,7 +31,7 @@ export function planSpam(evidence: Evidence, { spam: levels }: Thresholds): Find
   return [{ type: 'spam', severity, target, port: 25, detail }]
 }
 
-/** One finding for each pool; a port does not prove mining by itself. */
+/** Returns one finding for each mining pool. A port by itself does not prove mining. */
 export function planMining({ claims, nowMs }: Evidence): Finding[] {
   const told = recentRows(claims, nowMs, 60).filter(({ kind }) => kind !== 'proxy')
   const pools = new Map(told.map((claim) => [`${claim.target} ${claim.port}`, claim]))
@@ -58,11 +58,11 @@ export function planProxies({ claims, nowMs }: Evidence, { proxy: levels }: Thre
   })
 }
 
-/** Minimum window; longer if evaluations are rare. */
+/** Minimum length of the window in seconds. It is longer if evaluations are rare. */
 const windowSeconds = 20
 const megabit = 125_000
 
-/** Services whose answers are much larger than the requests, as in attacks with a victim's faked address. */
+/** Finds services whose answers are much larger than the requests: attackers send requests with a victim's address. */
 export function planReflections({ counts, nowMs }: Evidence, { reflection: levels }: Thresholds): Finding[] {
   const recent = recentRows(counts, nowMs, windowSeconds)
   const seconds = Math.max(

@@ -1,17 +1,17 @@
 import type { AlertState } from './plan-merge.js'
 
-/** Types of alerts that harm nobody else. They never stop a guest. */
+/** Types of alerts that never stop a guest, because the behaviour harms nobody else. */
 const neverStopped: ReadonlySet<string> = new Set(['mining', 'proxy', 'out_of_memory'])
 
-/** An alert that was not found again for this long is over. */
+/** Time in ms after an alert's last finding from which the abuse counts as ended. */
 const overMs = 30_000
-/** A guest is stopped only if it was seen within this time before the end of the grace period. */
+/** A guest is stopped only if its abuse was seen within this time in ms before the end of the grace period. */
 const endedMs = 20_000
 
 export interface ShutdownView {
   readonly nowMs: number
   readonly enabled: boolean
-  /** Longest time between two evaluations. */
+  /** Longest time in ms between two evaluations. */
   readonly lookMs: number
   /** True if the alert's guest exists, runs and may be stopped. */
   readonly isStoppable: (alert: AlertState) => boolean
@@ -20,8 +20,8 @@ export interface ShutdownView {
 export type ShutdownStep = 'begin' | 'stop' | 'cancel'
 
 /**
- * The next step for an alert. A critical alert is reported, then its guest has a grace period. It is stopped if it
- * continues to the end of that period.
+ * Returns the next step for an alert. A critical alert is reported first. If the abuse continues to the end of a grace
+ * period, the guest is stopped.
  */
 export function planShutdown(alert: AlertState, view: ShutdownView): ShutdownStep | undefined {
   const { nowMs, enabled, lookMs, isStoppable } = view
@@ -32,7 +32,7 @@ export function planShutdown(alert: AlertState, view: ShutdownView): ShutdownSte
     if (nowMs < alert.stopAtMs) return undefined
     return goesOn(endedMs) ? 'stop' : 'cancel'
   }
-  // The severity stays at its highest value. Findings after a stop or after the end must be critical by themselves.
+  // An alert's severity never falls. So after an earlier stop, a later finding must itself be critical.
   const isNew = alert.action === '' || alert.criticalAtMs > alert.stopAtMs
   return isDue && isNew && goesOn(overMs) ? 'begin' : undefined
 }

@@ -15,13 +15,13 @@ export interface ShutdownParts {
 }
 
 export interface SwitchedOff {
-  /** Guests by uuid that were about to be stopped. */
+  /** Uuids of guests whose planned stop was canceled. */
   readonly canceledStops: readonly string[]
-  /** Guests that may run again. */
+  /** Uuids of guests that may run again. */
   readonly clearedBlocks: readonly string[]
 }
 
-/** Stops guests with critical alerts, if that is enabled. All of it is in the journal, so a restart continues. */
+/** Stops guests with critical alerts, if that is enabled. Its state is in the journal, so it survives a restart. */
 export class AbuseShutdown {
   constructor(private readonly parts: ShutdownParts) {}
 
@@ -29,7 +29,7 @@ export class AbuseShutdown {
     return findSetting(this.parts.context.store.changes.db, settingKey) === '1'
   }
 
-  /** Disabling it reverts its effects: guests that it stopped may start, and planned stops are canceled. */
+  /** Enables or disables stops. Disabling lets stopped guests run again and cancels planned stops. */
   async set(enabled: boolean): Promise<SwitchedOff> {
     const { store } = this.parts.context
     const done = store.changes.transaction(() => {
@@ -40,7 +40,7 @@ export class AbuseShutdown {
     return done
   }
 
-  /** Performs the steps that are due for alerts. */
+  /** Performs the step that is due for each alert. */
   async look(): Promise<void> {
     const { alerts, context } = this.parts
     const { security } = context.config
@@ -61,8 +61,8 @@ export class AbuseShutdown {
   }
 
   /**
-   * Stores the block in the journal together with the alert. The guest is then disconnected and stopped, even after a
-   * crash.
+   * Suspends the guest: stores this in the journal together with the alert, so that the guest is disconnected and
+   * stopped even after a crash of the agent.
    */
   async #stop(alert: AlertRecord): Promise<void> {
     const { context, policy } = this.parts

@@ -8,12 +8,12 @@ import { noCounts, type ServiceTraffic, type PacketCounts } from './plan-counts.
 type AmplifierCounter = (typeof amplifierCounters)[number]
 type WatchedCounter = WatchCounter | AmplifierCounter
 
-/** Sets that are read: those of the watch table by family, and those of the rule tables. */
+/** Names of the sets to read: those of the watch table, for each family, and those of the rules. */
 export type CountedName = WatchedCounter | `${WatchedCounter}6` | 'sent' | 'received' | 'limited' | 'forged'
 
 type GuestCounter = CountedElement<CountedName>
 
-/** The counters of each guest that has any, under any of its names. */
+/** Sums the counters of each guest over its device, MAC and addresses. Guests without counters are missing. */
 export function sumCounts(
   guests: readonly WatchedGuest[],
   elements: readonly GuestCounter[],
@@ -44,13 +44,13 @@ function add(sums: Sums, { set, key, bytes, packets }: GuestCounter): void {
     sums[name] += packets
     return
   }
-  const port = key.readUInt16BE(key.length - 4) // each part of a key fills words of 32 bits
+  const port = key.readUInt16BE(key.length - 4) // each part of a key is padded to 32 bits
   const had = sums.amplified.get(port) ?? { askedBytes: 0, servedBytes: 0 }
   const field = name === 'asked' ? 'askedBytes' : 'servedBytes'
   sums.amplified.set(port, { ...had, [field]: had[field] + bytes })
 }
 
-/** The device, MAC or address that an element belongs to. */
+/** Returns the device, MAC or address to which an element belongs. */
 function ownerIn({ set, key }: GuestCounter): string {
   if (set === 'forged') return key.toString('latin1').replace(/\0.*$/s, '')
   if (set === 'sent' || set === 'limited') return macIn(key)

@@ -1,9 +1,9 @@
 import type { Severity } from '../../shared/abuse.js'
 import type { CountRow, FlowRow } from './contract.js'
 
-/* Functions on a guest's rows that several detectors use. */
+/* Functions that several detectors use on a guest's rows. */
 
-/** Rows of the last seconds. */
+/** Returns the rows of the last seconds. */
 export function recentRows<Row extends { readonly atMs: number }>(
   rows: readonly Row[],
   nowMs: number,
@@ -16,7 +16,7 @@ export function isFailed({ outcome }: FlowRow): boolean {
   return outcome === 'refused' || outcome === 'unanswered'
 }
 
-/** Replacement for Map.groupBy, which Node 20 does not have. */
+/** Groups rows by key, like Map.groupBy, which Node 20 does not have. */
 export function groupBy<Row, Key>(rows: readonly Row[], keyOf: (row: Row) => Key): Map<Key, Row[]> {
   const groups = new Map<Key, Row[]>()
   for (const row of rows) {
@@ -27,7 +27,7 @@ export function groupBy<Row, Key>(rows: readonly Row[], keyOf: (row: Row) => Key
   return groups
 }
 
-/** Distinct values of each key. */
+/** Returns the distinct values of each key. */
 export function distinct(
   rows: readonly FlowRow[],
   keyOf: (row: FlowRow) => string,
@@ -53,18 +53,18 @@ export function sum<Row>(rows: readonly Row[], valueOf: (row: Row) => number): n
   return rows.reduce((total, row) => total + valueOf(row), 0)
 }
 
-/** Average per second over the counted period. */
+/** Returns the average of a value per second over the counted period. */
 export function rateOf(counts: readonly CountRow[], valueOf: (row: CountRow) => number): number {
   const seconds = sum(counts, (row) => row.seconds)
   return seconds === 0 ? 0 : sum(counts, valueOf) / seconds
 }
 
-/** Returns the first level that applies; levels are ordered from the worst. */
+/** Returns the first severity whose condition holds. Pass the worst one first. */
 export function levelOf(...levels: readonly (readonly [Severity, boolean])[]): Severity | undefined {
   return levels.find(([, holds]) => holds)?.[0]
 }
 
-/** The share of the value that most rows have; 0 without rows. */
+/** Returns the fraction of rows that have the most frequent value; 0 without rows. */
 export function largestShare(
   rows: readonly FlowRow[],
   valueOf: (row: FlowRow) => string,

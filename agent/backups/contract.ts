@@ -1,6 +1,6 @@
 import type { BackupTarget } from '../../proto/gen/berth/agent/v1/backup.js'
 
-/** The backups of one guest at a target. */
+/** Storage of one guest's backups at a target. */
 export interface Repository {
   readonly target: BackupTarget
   /** The guest's uuid. */
@@ -9,19 +9,19 @@ export interface Repository {
 
 export interface FetchedBackup {
   readonly id: string
-  /** Directory that the backup is restored to. */
+  /** Directory into which the backup is restored. */
   readonly tree: string
-  /** Tree of an image on the same file system. Files that are equal in both share the image's data. */
+  /** Tree of an image on the same file system. Restored files that equal files of the image share their data. */
   readonly image?: string
-  /** Called before anything is written if the layout is unusable: large files then take their whole length. */
+  /** Called before anything is written if the layout is unusable, because large files then take their whole length. */
   readonly makeWholeRoom?: () => Promise<void>
 }
 
 /** Context of work that may take hours. */
 export interface WorkContext {
-  /** When aborted, the work may stop at any point; it is then repeated, or undone. */
+  /** Aborts the work, which may stop at any point. The caller then repeats or undoes it. */
   readonly signal: AbortSignal
-  /** Reports progress from 0 to 1, and the current stage for users. */
+  /** Reports the progress from 0 to 1, and the current stage as text for users. */
   report(fraction: number, stage?: string): void
 }
 
@@ -31,66 +31,67 @@ export interface BackupNote {
   readonly description: string
   /** True if a schedule created it. */
   readonly scheduled: boolean
-  /** Bytes that counted towards the size of the guest's disk; undefined: not recorded by older versions. */
+  /** Bytes that counted towards the size of the guest's disk. Undefined in backups of older versions. */
   readonly usedBytes?: number
-  /** Bytes that its large files save compared with their length; absent: none. */
+  /** Bytes that large files save compared with their length. Default: 0. */
   readonly savedBytes?: number
-  /** Bytes that a restore needs in addition while it moves and shares data; absent: not recorded by older versions. */
+  /** Bytes that a restore needs in addition while it moves and shares data. Undefined in backups of older versions. */
   readonly movedBytes?: number
-  /** Kind of the guest; absent: not recorded by older versions. */
+  /** Kind of the guest. Undefined in backups of older versions. */
   readonly virtualization?: 'lxc' | 'kvm'
   /** Template of the guest. Its image may contain some of the data. */
   readonly templateId?: string
-  /** Name servers that the host assigned to the guest. */
+  /** Name servers that the original host had set in the guest. */
   readonly resolvers?: readonly string[]
 }
 
-/** Space that a backup needs, and facts about the original that a restore needs. */
+/** Space that a backup takes when it is restored, and facts about the original guest that a restore needs. */
 export interface BackupSize extends Omit<BackupNote, 'createdBy' | 'description' | 'scheduled'> {
-  /** Apparent length of all files. */
+  /** Total length of all files, including holes. */
   readonly sizeBytes: number
   readonly fileCount: number
 }
 
 export interface StoredBackup extends BackupNote {
-  /** Id of the operation that created it. */
+  /** Id of the operation that created the backup. */
   readonly id: string
   readonly createdAtMs: number
 }
 
 export interface SentBackup {
-  /** Total length of all files in it. */
+  /** Total length of all files in the backup. */
   readonly sizeBytes: number
-  /** Bytes that the target had to store for it after deduplication; 0: the backup already existed. */
+  /** Bytes that the target had to store after deduplication. 0: the backup already existed. */
   readonly storedBytes: number
 }
 
 /**
- * Storage of backups at targets. Every method contacts the target and is idempotent. If the target fails, the error is
- * a BerthError with a code of its own (`plan-failure.ts`), and nothing is left on the host.
+ * Storage of backups at targets. Every method contacts the target and is idempotent. If the target fails, the method
+ * throws a BerthError whose code describes the cause (`plan-failure.ts`), and leaves nothing on the host.
  */
 export interface BackupRepositories {
-  /** Backs up a tree that nobody changes; does nothing if the id already exists. */
+  /** Backs up a tree, which must not change meanwhile. Does nothing if a backup with this id already exists. */
   send(at: Repository, sent: { id: string; tree: string; note: BackupNote }, watch: WorkContext): Promise<SentBackup>
   /**
-   * Checks that all data of the guest's backups exists, and that a sample of it reads as it was written.
+   * Checks that all data of the guest's backups exists, and reads a sample of it to compare it with its checksums.
+   * @param percent size of the sample
    * @throws {BerthError} `backup_damaged`
    */
   verify(at: Repository, percent: number, watch: WorkContext): Promise<void>
   /** @throws {BerthError} `backup_missing` */
   readSize(at: Repository, id: string, watch: WorkContext): Promise<BackupSize>
   /**
-   * Restores a backup into an empty directory and verifies all of it. Holes, shared and compressed data take as little
-   * space as in the original.
+   * Restores a backup into an empty directory and verifies all of it. Holes and shared and compressed data take as
+   * little space as in the original.
    * @throws {BerthError} `backup_missing`
    */
   fetch(at: Repository, fetched: FetchedBackup, watch: WorkContext): Promise<void>
-  /** Deletes a backup with all data that no other backup of the guest needs. Succeeds if it does not exist. */
+  /** Deletes a backup, and all data that no other backup of the guest needs. Succeeds if the backup does not exist. */
   forget(at: Repository, id: string, watch: WorkContext): Promise<void>
-  /** Lists backups, oldest first; empty if the guest has none. */
+  /** Lists the guest's backups, oldest first. */
   list(at: Repository, watch: WorkContext): Promise<StoredBackup[]>
   /** Writes a small test backup, reads it back and deletes it. */
   probe(target: BackupTarget, watch: WorkContext): Promise<void>
-  /** Removes leftovers of killed agents on the host; no other call may be running. */
+  /** Removes leftovers of killed agents from the host. Must not be called while another call runs. */
   sweep(): Promise<void>
 }

@@ -7,10 +7,10 @@ import { listLargeFiles, planExcludes, type LargeFile } from './large-files.js'
 import type { ResticSnapshot } from './plan-restic.js'
 import type { Restic } from './restic.js'
 
-/** Timeout of commands that move a guest's disk. */
+/** Timeout in ms of commands that transfer a guest's disk. */
 export const transferMs = 24 * 3_600_000
 
-/** File next to the tree, in the working directory and in the backup. It describes how the tree's files share data. */
+/** Name of the layout, a file next to the tree in the working directory and in the backup. */
 export const layoutName = 'layout'
 
 interface FetchContext extends Omit<FetchedBackup, 'id'> {
@@ -20,21 +20,21 @@ interface FetchContext extends Omit<FetchedBackup, 'id'> {
 }
 
 interface Layout {
-  /** Path of the layout. */
+  /** Path of the layout file, which describes holes and shared data of the tree's files. */
   readonly path: string
   readonly large: readonly LargeFile[]
 }
 
 /**
- * Large files are fetched one by one, so that each is reduced to the size of its original before the next one is
- * written.
+ * Restores a backup into a tree. Large files are fetched one by one: each is reduced to the space of its original
+ * before the next one is written.
  */
 export async function fetchTree(fetching: FetchContext): Promise<void> {
   const { restic, watch, snapshot, tree, image } = fetching
   const layout = await fetchLayout(fetching)
   if (!layout && (snapshot.backup.savedBytes ?? 0) > 0) await fetching.makeWholeRoom?.()
   const large = layout?.large ?? []
-  // Other files at the root of a snapshot would be written next to the tree, outside its size limit.
+  // All files outside the tree are excluded, because they would be written next to it, outside its size limit.
   const args = [
     'restore',
     snapshot.snapshotId,
@@ -60,7 +60,7 @@ async function fetchLarge(
   await applyToFetched(tree, { layout, offset }, watch.signal)
 }
 
-/** @returns undefined if the backup's version had no layouts, or the layout is too long or damaged */
+/** @returns undefined if the layout is missing, too long or damaged, or if the backup's version had no layouts */
 async function fetchLayout({ restic, snapshot }: FetchContext): Promise<Layout | undefined> {
   if (snapshot.backup.usedBytes === undefined) return undefined
   const text = await readBackedUp(restic, snapshot.snapshotId)
@@ -71,12 +71,12 @@ async function fetchLayout({ restic, snapshot }: FetchContext): Promise<Layout |
   return { path, large }
 }
 
-/** A tree can be restored without its layout, also from a target that has lost the layout. */
+/** Reads the layout. Returns undefined if the target has lost it, because the tree can be restored without it. */
 async function readBackedUp(restic: Restic, snapshotId: string): Promise<string | undefined> {
   try {
     const args = ['dump', '--no-lock', snapshotId, `/${layoutName}`]
     const { stdout } = await restic.run({ args, timeoutMs: transferMs, binaryBytes: mostLayoutBytes })
-    return stdout // a longer layout is cut within a field, which counts as damaged, or between files, which is harmless
+    return stdout // a longer layout is truncated: in a field, it counts as damaged; between files, this is harmless
   } catch (error) {
     if (error instanceof BerthError && unreadable.has(error.code)) return undefined
     throw error
@@ -85,7 +85,7 @@ async function readBackedUp(restic: Restic, snapshotId: string): Promise<string 
 
 const unreadable: ReadonlySet<string> = new Set(['backup_damaged', 'backup_missing', 'backup_target_failed'])
 
-/** A target that is only read from needs no space, so the full disk must be the host's. */
+/** Replaces "target full" by "host full": a restore only reads from the target, so the full disk must be the host's. */
 function blameHost(error: unknown): never {
   if (error instanceof BerthError && error.code === 'backup_target_full')
     throw new BerthError('exhausted', 'storage_full', 'not enough space for the backup')

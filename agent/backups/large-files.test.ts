@@ -56,30 +56,30 @@ describe('large files of a backup', () => {
     '',
   ].join('\0')
 
-  it('are found by their index in the layout, unless their name cannot be an argument', async () =>
+  it('are found with their index in the layout, except those whose name cannot be an argument', async () =>
     expect(await listLargeFiles(layout)).to.deep.equal([
       { index: 1, offset: layout.indexOf('F\0var/disk'), path: 'var/disk', sizeBytes: 1_000_000 },
       { index: 2, offset: layout.indexOf('F\0copy'), path: 'copy', sizeBytes: 1_000_000 },
     ]))
   for (const [what, damaged] of [
-    ['an unknown field', 'X\0Y\0'],
-    ['a range before any file', 'H\x000\x001\0'],
-    ['an end within a field', layout.slice(0, -2)],
-    ['an end within a range', layout.split('\0').slice(0, -2).join('\0') + '\0'],
-    ['too many attributes', `F\0f\x009\0M\x001\x000\x000\x001\x002\x0065537${'\0'.repeat(131_075)}`],
-    ['an impossible number of attributes', 'F\0f\x009\0M\x001\x000\x000\x001\x002\x001e99\0'],
+    ['with an unknown field', 'X\0Y\0'],
+    ['with a range before the first file', 'H\x000\x001\0'],
+    ['that ends within a field', layout.slice(0, -2)],
+    ['that ends within a range', layout.split('\0').slice(0, -2).join('\0') + '\0'],
+    ['with too many attributes', `F\0f\x009\0M\x001\x000\x000\x001\x002\x0065537${'\0'.repeat(131_075)}`],
+    ['with an impossible number of attributes', 'F\0f\x009\0M\x001\x000\x000\x001\x002\x001e99\0'],
   ] as const)
-    it(`are not read from a damaged layout, with ${what}`, async () =>
+    it(`are not read from a damaged layout ${what}`, async () =>
       expect(await listLargeFiles(damaged)).to.equal(undefined))
-  it('are found in a long layout while other work continues', async () => {
+  it('are found in a long layout without blocking other work', async () => {
     let turns = 0
     const count = setInterval(() => turns++, 0)
     expect(await listLargeFiles(layout + ['H', '0', '4096', ''].join('\0').repeat(200_000))).to.have.length(2)
     clearInterval(count)
     expect(turns).to.be.at.least(2)
   })
-  it('do not exist in an empty layout', async () => expect(await listLargeFiles('')).to.deep.equal([]))
-  it('are so few that the kernel takes their paths as arguments', async () => {
+  it('are not found in an empty layout', async () => expect(await listLargeFiles('')).to.deep.equal([]))
+  it('are limited in number so that the kernel accepts their paths as arguments', async () => {
     const folder = Array.from({ length: 16 }, () => '*'.repeat(250)).join('/')
     const files = Array.from({ length: 500 }, (_, index) =>
       ['F', `${folder}/${index}`, '1000000', 'M', '0', '0', '0', '1', '2', '0', 'H', '0', '900000', ''].join('\0'),
@@ -90,9 +90,9 @@ describe('large files of a backup', () => {
     expect(error).to.equal(undefined)
     expect(status).to.equal(0)
   })
-  it('are excluded by their exact names', () =>
+  it('are excluded by their exact names, with special characters escaped', () =>
     expect(planExcludes('volume', [{ path: 'a*[b]\\c' }]).at(-1)).to.equal('/volume/a\\*\\[b\\]\\\\c'))
-  it('are excluded together with everything outside the tree', () => {
+  it('are excluded together with every file outside the tree', () => {
     const patterns = planExcludes('volume', []).filter((word) => word !== '--exclude')
     const matches = (name: string): boolean =>
       patterns.some((pattern) => new RegExp(`^${pattern.replaceAll('?', '.').replaceAll('*', '.*')}$`).test(name))

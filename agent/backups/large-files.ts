@@ -1,24 +1,25 @@
 import { setImmediate } from 'node:timers/promises'
 import { mostLargeFiles, mostLargePathBytes } from '../host/disk/file-layout.js'
 
-/** A file that takes far less space than its length. restic would write its whole length. */
+/** A file that takes far less space than its length. A normal restore by restic would write its whole length. */
 export interface LargeFile {
-  /** Its index among the files of the layout. */
+  /** Index of the file among all files of the layout. */
   readonly index: number
-  /** Byte of the layout where it begins. */
+  /** Offset in bytes at which the file's description begins in the layout. */
   readonly offset: number
   readonly path: string
   readonly sizeBytes: number
 }
 
-/** Length that is read at once: other work must not wait for a whole layout. */
+/** Number of bytes that are parsed in one turn of the event loop, so that other work need not wait. */
 const bytesAtOnce = 256 * 1024
 
-/** Maximum number of attributes of a file, as in agent/host/perl/apply-layout.pl. */
+/** Maximum number of attributes of a file. Must equal the one in agent/host/perl/apply-layout.pl. */
 const mostAttributes = 65_536
 
 /**
- * @param layout text as agent/host/perl/read-layout.pl writes it, a character for each byte
+ * Lists the large files of a layout.
+ * @param layout output of agent/host/perl/read-layout.pl, one character per byte
  * @returns undefined if the layout is damaged
  */
 export async function listLargeFiles(layout: string): Promise<LargeFile[] | undefined> {
@@ -40,7 +41,7 @@ export async function listLargeFiles(layout: string): Promise<LargeFile[] | unde
   return fields.isWhole ? found.files : undefined
 }
 
-/** True if both positions are in different parts of the layout. */
+/** True if the positions are in different parts of the layout, so that other work gets its turn. */
 function crosses(start: number, end: number): boolean {
   return Math.floor(start / bytesAtOnce) < Math.floor(end / bytesAtOnce)
 }
@@ -49,7 +50,7 @@ class FoundFiles {
   readonly files: LargeFile[] = []
   #pathBytes = 0
 
-  /** Leaves out a file beyond the maximum number, or whose name cannot be an argument. */
+  /** Adds a file. Leaves it out if there are too many, or if its name cannot be an argument. */
   add(bytes: string, file: Omit<LargeFile, 'path'>): void {
     const path = decodeName(bytes)
     const pathBytes = this.#pathBytes + escapePattern(bytes).length
@@ -59,11 +60,11 @@ class FoundFiles {
   }
 }
 
-/** Fields that end with NUL. They are read one after the other, since a layout may have millions. */
+/** Reads fields that end with NUL one by one, because a layout may have millions of fields. */
 class Fields {
-  /** Position of the next field. */
+  /** Offset of the next field in the text. */
   at = 0
-  /** False once a field was missing. */
+  /** False if a field was missing. */
   isWhole = true
 
   constructor(private readonly text: string) {}
@@ -80,7 +81,7 @@ class Fields {
   }
 }
 
-/** Skips mode, user, group, both parts of the time, and the attributes after their number. */
+/** Skips a file's mode, user, group, both parts of the time, the number of attributes, and the attributes. */
 function skipDescription(fields: Fields): void {
   fields.skip(5)
   const count = Number(fields.next())
@@ -88,26 +89,26 @@ function skipDescription(fields: Fields): void {
   else fields.isWhole = false
 }
 
-/** Fields of each kind of range after its name. */
+/** Number of fields that follow the name of each kind of range. */
 const rangeLengths: Readonly<Record<string, number>> = { H: 2, C: 2, S: 4 }
 
-/** A name that is not valid UTF-8 cannot be passed as an argument. */
+/** Decodes a name. Returns undefined if it is not valid UTF-8, because it cannot be an argument then. */
 function decodeName(bytes: string): string | undefined {
   const text = Buffer.from(bytes, 'latin1').toString()
   return Buffer.from(text).toString('latin1') === bytes ? text : undefined
 }
 
 /**
- * Arguments of `restic restore` that leave out everything outside the tree, and these files in it. restic accepts
- * either `--include` or `--exclude`; Debian 12's cannot read them from a file.
- * @param tree its name in the snapshot
+ * Plans arguments of `restic restore` that exclude everything outside the tree, and these files in the tree. restic
+ * accepts either `--include` or `--exclude`, and in Debian 12 it cannot read them from a file.
+ * @param tree name of the tree in the snapshot
  */
 export function planExcludes(tree: string, files: readonly Pick<LargeFile, 'path'>[]): string[] {
   const patterns = [...besideTree(tree), ...files.map(({ path }) => `/${tree}/${escapePattern(path)}`)]
   return patterns.flatMap((pattern) => ['--exclude', pattern])
 }
 
-/** Patterns that match every name except the tree's: shorter, longer, or with a different letter in one position. */
+/** Returns patterns that together match every name except the tree's: shorter, longer, and differing in one letter. */
 function besideTree(tree: string): string[] {
   const letters = [...tree]
   const shorter = letters.slice(1).map((_letter, index) => `/${'?'.repeat(index + 1)}`)

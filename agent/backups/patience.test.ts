@@ -14,7 +14,7 @@ describe('patience with a target', () => {
     patience = new Patience(60_000, () => nowMs)
   })
 
-  it('ends after failures for a long time', () => {
+  it('ends after a minute of failures', () => {
     expect([0, 1000, 30_000, 59_999, 60_000].map((ms) => isOverAt(ms))).to.deep.equal([
       false,
       false,
@@ -23,18 +23,18 @@ describe('patience with a target', () => {
       true,
     ])
   })
-  it('is restored by a success', () => {
+  it('starts again after a success', () => {
     isOverAt(0)
     isOverAt(50_000)
     patience.reset()
     expect(isOverAt(70_000)).to.equal(false)
   })
-  it('is restored after a while without failures', () => {
+  it('starts again after a minute without failures', () => {
     isOverAt(0)
     expect(isOverAt(60_001)).to.equal(false)
   })
-  it('ends at once if a retry is useless', () => expect(isOverAt(0, 'write: no space left on device')).to.equal(true))
-  it('ignores other errors', () => {
+  it('ends at once after a failure for which a retry is useless', () => expect(isOverAt(0, 'write: no space left on device')).to.equal(true))
+  it('is not affected by lines that report no failure', () => {
     isOverAt(0)
     expect(isOverAt(60_000, 'scan finished')).to.equal(false)
   })

@@ -1,11 +1,11 @@
 import { readComplaint } from './plan-failure.js'
 
-/** Complaints that are further apart have different causes. */
+/** Failures that are further apart than this time in ms are unrelated. */
 const breakMs = 60_000
 
 /**
- * Limits how long a target may fail. restic itself retries for a quarter of an hour whatever the cause, and reports
- * each failure in a line.
+ * Limits how long a target may fail. restic itself retries for 15 minutes after any failure, and reports each failure
+ * in a line.
  */
 export class Patience {
   #sinceMs: number | undefined
@@ -16,12 +16,12 @@ export class Patience {
     private readonly now: () => number = () => performance.now(),
   ) {}
 
-  /** Call it when an operation succeeded. */
+  /** Starts again: must be called after each success. */
   reset(): void {
     this.#sinceMs = undefined
   }
 
-  /** @returns whether this line exhausts the patience */
+  /** Reads a line of restic's output. @returns whether the run should be ended */
   isOver(line: string): boolean {
     const complaint = readComplaint(line)
     if (!complaint) return false

@@ -1,7 +1,7 @@
 import { expect } from 'chai'
 import { isAbsent, planFailure, readComplaint } from './plan-failure.js'
 
-/* Messages of restic 0.14 and OpenSSH 9.2. */
+/* Error messages of restic 0.14 and OpenSSH 9.2. */
 const said: [string, string][] = [
   ['Fatal: wrong password or no key found', 'backup_password_wrong'],
   ['Host key verification failed.\nFatal: unable to start the sftp session, error: EOF', 'backup_target_refused'],
@@ -42,20 +42,20 @@ const said: [string, string][] = [
 
 describe('the output of restic', () => {
   for (const [text, code] of said)
-    it(`"${text.slice(0, 60)}" is ${code}`, () => {
+    it(`leads to the code ${code} if it is "${text.slice(0, 60)}"`, () => {
       const failed = planFailure(text)
       expect([failed.kind, failed.code]).to.deep.equal(['conflict', code])
       expect(isAbsent(failed)).to.equal(code === 'backup_missing')
     })
 
-  it('is read from earlier lines if the last one contains no reason', () => {
+  it('is searched in earlier lines if the last one contains no reason', () => {
     const last = 'Save(<data/a6>) returned error, retrying after 2s: Save: closed'
     expect(planFailure(last).code).to.equal('backup_target_failed')
     expect(planFailure(last, `read: connection reset by peer\n${last}`).code).to.equal('backup_target_unreachable')
     expect(planFailure('no space left on device', 'connection refused').code).to.equal('backup_target_full')
   })
 
-  it('is reported without paths and addresses', () => {
+  it('leads to a message without paths and addresses', () => {
     expect(planFailure('Fatal: create repository at s3:https://inside/x failed').message).not.to.include('inside')
   })
 

@@ -2,17 +2,17 @@ import { BerthError, conflict } from '../../shared/errors.js'
 
 interface Rule {
   /**
-   * Texts in the output of restic or ssh; any of them matches, ignoring case. S3 servers are recognized by their texts,
-   * not by their codes.
+   * Texts of which one must occur in the output of restic or ssh, in upper or lower case. For S3 servers, these are
+   * error messages and not codes.
    */
   readonly says: readonly string[]
   readonly code: string
   readonly message: string
-  /** True if a retry is useless; restic would retry for a quarter of an hour. */
+  /** True if a retry is useless. restic itself would retry for 15 minutes. */
   readonly final?: boolean
 }
 
-/** The first matching rule counts: those closest to the cause come first. */
+/** Rules, of which the first matching one counts. Those that name the cause come before those that name effects. */
 const rules: readonly Rule[] = [
   {
     says: ['out of memory', 'cannot allocate memory', 'failed to create new os thread'],
@@ -130,19 +130,19 @@ function findRule(said: string): Rule | undefined {
 }
 
 /**
- * Reason why a run of restic failed, for the user. The original output is only logged.
- * @param said standard error, or the last complaint in it
- * @param before other output, used if `said` does not match any rule
+ * Returns the reason for the failure of a restic run, as an error for the user. The output itself is only logged.
+ * @param said standard error, or the last reported failure in it
+ * @param before other output, used if no rule matches `said`
  */
 export function planFailure(said: string, before = ''): BerthError {
   const { code, message } = findRule(said) ?? findRule(before) ?? unknown
   return conflict(code, message)
 }
 
-/** A complaint that restic prints while it retries. */
+/** Matches a failure that restic reports while it retries. */
 const complaint = /returned error|retrying|error loading|failed for|unable to/i
 
-/** True if continuing is useless. Undefined: the line is not a complaint. */
+/** Parses a line of output. Returns undefined if it reports no failure. `final`: a retry is useless. */
 export function readComplaint(line: string): { readonly final: boolean } | undefined {
   const final = findRule(line)?.final ?? false
   return final || complaint.test(line) ? { final } : undefined

@@ -32,7 +32,7 @@ const s3 = {
 }
 
 describe('the command line of restic', () => {
-  it('for a folder', () => {
+  it('names a folder as repository', () => {
     const plan = planRepository(targetAt({ $case: 'local', value: { path: '/srv/kept' } }), guest, '/run/x')
     expect(plan).to.deep.equal({
       args: ['--repo', `/srv/kept/${guest}`],
@@ -41,7 +41,7 @@ describe('the command line of restic', () => {
     })
   })
 
-  it('for an SFTP server, whose own arguments are options of ssh', () => {
+  it('names an SFTP server as repository, with an ssh command that connects only to it', () => {
     const { args, env, files } = planRepository(targetAt({ $case: 'sftp', value: sftp }), guest, '/run/x')
     expect(args.slice(0, 3)).to.deep.equal(['--repo', `sftp:target:kept/here/${guest}`, '--option'])
     expect(args[3]).to.match(/^sftp\.command=ssh -F \/dev\/null .* -p 22 -l berth vault\.example\.com -s sftp$/)
@@ -55,7 +55,7 @@ describe('the command line of restic', () => {
     expect(planRepository(elsewhere, guest, '/run/x').files['known_hosts']).to.match(/^\[2001:db8::1\]:2222 /)
   })
 
-  it('for an S3 server', () => {
+  it('names an S3 server as repository', () => {
     const plan = planRepository(targetAt({ $case: 's3', value: s3 }), guest, '/run/x')
     expect(plan).to.deep.equal({
       args: [
@@ -76,7 +76,7 @@ describe('the command line of restic', () => {
     ])
   })
 
-  it('contains no secret', () => {
+  it('contains no secrets', () => {
     const places = [
       { $case: 'local', value: { path: '/srv/kept' } },
       { $case: 'sftp', value: sftp },
@@ -92,7 +92,7 @@ describe('the list of backups from restic', () => {
   const snapshotId = 'ab'.repeat(32)
   const row = (fields: object): object => ({ id: snapshotId, time: '2026-11-23T09:00:00.5Z', ...fields })
 
-  it('shows their owner and purpose, even with unexpected values', () => {
+  it('contains their creator and description, even if these contain special characters', () => {
     const note = { createdBy: 'api:a,b', description: 'ünï, "code"', scheduled: true }
     const tags = planTags(id, note)
     expect(tags.every((tag) => !tag.includes(','))).to.equal(true)
@@ -101,7 +101,7 @@ describe('the list of backups from restic', () => {
     ])
   })
 
-  it('omits foreign backups, and includes ours with unreadable notes', () => {
+  it('omits snapshots of other programs, and includes backups whose notes are unreadable', () => {
     const rows = [
       row({ tags: null }),
       row({ tags: ['other'] }),
@@ -133,5 +133,5 @@ describe('the list of backups from restic', () => {
     ['no JSON', undefined],
     ['null', undefined],
   ] as const)
-    it(`reads ${line}`, () => expect(parseResticMessage(line)).to.deep.equal(message))
+    it(`is accompanied by messages, which are parsed: ${line}`, () => expect(parseResticMessage(line)).to.deep.equal(message))
 })

@@ -1,25 +1,26 @@
 import type { BackupTarget, S3Place, SftpPlace } from '../../proto/gen/berth/agent/v1/backup.js'
 import type { BackupNote, StoredBackup } from './contract.js'
 
-/** Files that a run of restic needs, in its working directory. */
+/** Files that a run of restic needs in its working directory: content by name. */
 export type RunFiles = Readonly<Record<string, string>>
 
 /** Parameters that give restic access to a repository. Secrets are never arguments. */
 export interface ResticPlan {
   readonly args: readonly string[]
-  /** Environment of root's process, which nobody else can read. */
+  /** Environment of the process, which contains secrets. Only root can read it. */
   readonly env: Readonly<Record<string, string>>
   readonly files: RunFiles
 }
 
 const keyFile = 'key'
 const hostsFile = 'known_hosts'
-/** File in the working directory that receives ssh's error output. */
+/** Name of the file in the working directory that receives ssh's error output. */
 export const sshLog = 'ssh.log'
 const authorityFile = 'authority.pem'
 
 /**
- * @param name name of the repository at the target: a guest's uuid
+ * Plans the access to a repository.
+ * @param name name of the repository at the target, which is a guest's uuid
  * @param place absolute path of the working directory
  */
 export function planRepository(target: BackupTarget, name: string, place: string): ResticPlan {
@@ -69,7 +70,7 @@ function planS3(place: S3Place, { name, at, secret }: RunPlace): ResticPlan {
   }
 }
 
-/** Ignores the host's own ssh configuration, and connects only to the named server. */
+/** Returns the ssh command. It ignores the host's ssh configuration, and connects only to the server with this key. */
 function sshCommand({ host, port, user }: SftpPlace, place: string): string {
   const options = [
     'BatchMode=yes',
@@ -86,7 +87,7 @@ function sshCommand({ host, port, user }: SftpPlace, place: string): string {
     'ClearAllForwardings=yes',
   ]
   return [
-    // Errors go to a separate file: restic may end before it has shown all of ssh's standard error.
+    // ssh writes errors to a separate file, because restic may end before it has passed them on.
     'ssh',
     '-F',
     '/dev/null',
@@ -105,7 +106,7 @@ function sshCommand({ host, port, user }: SftpPlace, place: string): string {
   ].join(' ')
 }
 
-/** A line of known_hosts as in sshd(8). Hosts on other ports are written in another form. */
+/** Returns a line of known_hosts (sshd(8)). Hosts with another port than 22 have a form of their own. */
 function knownHost({ host, port, hostKey }: SftpPlace): string {
   const [type, blob] = hostKey.trim().split(/ +/)
   return `${port === 22 ? host : `[${host}]:${port}`} ${type} ${blob}\n`
@@ -117,7 +118,7 @@ function ending(text: string): string {
 
 const notePrefix = 'note:'
 
-/** Tags of a backup: its id, and its note. The note is encoded because a comma would split a tag. */
+/** Returns the tags of a backup: its id and its note. The note is encoded, because a comma would split a tag. */
 export function planTags(id: string, note: BackupNote): string[] {
   return [id, notePrefix + Buffer.from(JSON.stringify(note)).toString('base64url')]
 }
@@ -137,7 +138,7 @@ interface RawSnapshot {
 
 const idPattern = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/
 
-/** Snapshots that have an id of ours, oldest first. @throws if the text is not a list */
+/** Parses the snapshots that the agent created, oldest first. @throws if the text is not a list */
 export function parseSnapshots(text: string): ResticSnapshot[] {
   const list = JSON.parse(text) as unknown
   if (list === null) return []
@@ -185,7 +186,7 @@ export type ResticMessage =
   | { readonly kind: 'status'; readonly doneBytes: number; readonly totalBytes: number }
   | { readonly kind: 'summary'; readonly sizeBytes: number; readonly storedBytes: number }
 
-/** Returns undefined if the line contains nothing relevant. */
+/** Parses a line of `restic backup --json`. Returns undefined if it is neither a status nor a summary. */
 export function parseResticMessage(line: string): ResticMessage | undefined {
   const message = parseObject(line)
   const figure = (field: string): number => Math.max(0, Number(message?.[field]) || 0)

@@ -20,7 +20,7 @@ import { isAbsent } from './plan-failure.js'
 import { parseResticMessage, parseSnapshots, planTags, type ResticSnapshot } from './plan-restic.js'
 import { Restic, type ResticOptions } from './restic.js'
 
-/** Name of the repository that is used to check targets. */
+/** Name of the repository with which targets are tested. */
 const probeName = 'berth-check'
 
 export interface ResticRepositoriesOptions extends ResticOptions {
@@ -28,7 +28,7 @@ export interface ResticRepositoriesOptions extends ResticOptions {
   readonly parallel: number
 }
 
-/** A restic repository for each guest, in the target's folder: docs/design/backups.md. */
+/** Stores backups in a restic repository for each guest, in the target's folder (docs/design/backups.md). */
 export class ResticRepositories implements BackupRepositories {
   readonly #options: ResticRepositoriesOptions
   readonly #slots: Semaphore
@@ -53,7 +53,7 @@ export class ResticRepositories implements BackupRepositories {
     })
   }
 
-  /** A backup without a layout is still usable, but takes more space once it is restored. */
+  /** Writes the layout. A failure is only logged: a backup without it is usable, but takes more space once restored. */
   async #describe(tree: string, layout: string, { signal }: WorkContext): Promise<LayoutSpace | undefined> {
     try {
       return await readLayout(tree, layout, signal)
@@ -85,7 +85,7 @@ export class ResticRepositories implements BackupRepositories {
       const found = ((await findSnapshots(restic)) ?? []).filter(({ backup }) => backup.id === id)
       const snapshots = found.map(({ snapshotId }) => snapshotId)
       if (snapshots.length === 0) return
-      await restic.run({ args: ['unlock'] }) // removes locks of killed agents; locks of running ones stay
+      await restic.run({ args: ['unlock'] }) // removes locks of killed processes; locks of running ones stay
       await restic.run({ args: ['forget', ...snapshots, '--prune'], timeoutMs: transferMs })
     })
   }
@@ -126,7 +126,7 @@ export class ResticRepositories implements BackupRepositories {
   }
 }
 
-/** Fails if the folder is not mounted now, so that it is not created on the disk below. */
+/** Throws if a target's folder does not exist: its disk may not be mounted, so the folder must not be created. */
 async function checkFolder({ place }: BackupTarget): Promise<void> {
   if (place?.$case !== 'local') return
   const found = await stat(place.value.path).catch(() => undefined)
@@ -134,7 +134,7 @@ async function checkFolder({ place }: BackupTarget): Promise<void> {
     throw conflict('backup_target_unreachable', `the folder ${place.value.path} does not exist on this host`)
 }
 
-/** Returns undefined if there is no repository. */
+/** Returns undefined if the repository does not exist. */
 async function findSnapshots(restic: Restic): Promise<ResticSnapshot[] | undefined> {
   try {
     const { stdout } = await restic.run({ args: ['snapshots', '--json', '--no-lock'] })
@@ -171,7 +171,7 @@ interface BackupSource {
   readonly note: BackupNote
   readonly hasLayout: boolean
   readonly guest: string
-  /** Snapshot that files are compared with. Unchanged files are not read. */
+  /** Snapshot with which restic compares files, so that it does not read unchanged ones. */
   readonly parent: string | undefined
 }
 
@@ -212,7 +212,7 @@ function shareOf({ doneBytes, totalBytes }: { doneBytes: number; totalBytes: num
   return totalBytes > 0 ? doneBytes / totalBytes : 0
 }
 
-/** Always checks the structure, and reads a share of the data to compare it with its checksums. */
+/** Checks the structure of the repository, and compares a sample of its data with the checksums. */
 async function check(restic: Restic, percent: number): Promise<void> {
   const share = percent >= 100 ? ['--read-data'] : percent > 0 ? [`--read-data-subset=${percent}%`] : []
   await restic.run({ args: ['check', '--no-lock', ...share], timeoutMs: transferMs })

@@ -10,49 +10,49 @@ import { Patience } from './patience.js'
 import { isAbsent, planFailure } from './plan-failure.js'
 import { planRepository, sshLog } from './plan-restic.js'
 
-/** One command of restic. */
+/** A command of restic and its surroundings. */
 export interface ResticCommand {
   readonly args: readonly string[]
   /** Path of the tree that restic finds at `treeName` in its working directory. */
   readonly tree?: string
   readonly okCodes?: readonly number[]
   readonly timeoutMs?: number
-  /** @returns whether the line shows that data was transferred */
+  /** Called with each line of output. @returns whether the line shows that data was transferred */
   readonly onStdoutLine?: (line: string) => boolean
   readonly stdin?: Buffer
-  /** New file in a tree that receives the output. */
+  /** New file in a tree to which the output is written. */
   readonly into?: { readonly tree: string; readonly path: string; readonly sizeBytes: number }
-  /** True if the output is bytes rather than text. */
+  /** Maximum length of binary output. Undefined: the output is text. */
   readonly binaryBytes?: number
 }
 
 export interface ResticOptions {
-  /** Directory for working directories, which contain keys while a command runs. */
+  /** Directory in which each command gets a working directory, which contains keys. */
   readonly directory: string
-  /** How long a target may fail before the run is ended. */
+  /** Time in ms for which a target may fail before the run is ended. */
   readonly patienceMs: number
-  /** Memory limit of a run: a malicious target may send data without end. */
+  /** Memory limit of a run, because a malicious target may send data without end. */
   readonly memoryBytes: number
   readonly log: Logger
 }
 
-/** Timeout of commands that only query a target and transfer little data. */
+/** Timeout in ms of commands that transfer little data. */
 const askTimeoutMs = 180_000
 
 /**
- * Runs at low priority, so that guests do not suffer. If memory still runs out, restic is killed before any of them
+ * Prefix of commands that run with low priority. If memory runs out, the kernel kills them before any guest
  * (proc_pid_oom_score_adj(5)).
  */
 const modestly = ['choom', '-n', '1000', '--', 'nice', '-n', '10']
 
 interface At {
   readonly target: BackupTarget
-  /** Name of the repository: a guest's uuid. */
+  /** Name of the repository, which is a guest's uuid. */
   readonly name: string
   readonly watch: WorkContext
 }
 
-/** Runs restic with one repository, in a working directory of its own that is deleted afterwards. */
+/** Runs restic with one repository, in a separate working directory that is deleted afterwards. */
 export class Restic {
   private constructor(
     private readonly options: ResticOptions,
@@ -72,7 +72,7 @@ export class Restic {
     }
   }
 
-  /** @throws {BerthError} the reason why the target failed (`plan-failure.ts`); the signal's reason when aborted */
+  /** @throws {BerthError} the reason why the target failed (`plan-failure.ts`), or the signal's reason when aborted */
   async run(command: ResticCommand): Promise<RunResult> {
     const { signal } = this.at.watch
     signal.throwIfAborted()
@@ -109,7 +109,7 @@ export class Restic {
     return run(program, rest, settings)
   }
 
-  /** Path of a file in the working directory. */
+  /** Returns the path of a file in the working directory. */
   pathOf(name: string): string {
     return join(this.place, name)
   }
@@ -133,15 +133,15 @@ export class Restic {
     }
   }
 
-  /** The output contains names of places and files, so it is only logged. */
+  /** Returns the error for the user. Only logs the output of restic, because it contains names of hosts and files. */
   async #failureOf(error: unknown, complaint: string): Promise<unknown> {
     if (!(error instanceof CommandError)) return error
-    const ssh = await readFile(join(this.place, sshLog), 'utf8').catch(() => '') // if ssh was used
+    const ssh = await readFile(join(this.place, sshLog), 'utf8').catch(() => '') // exists only if ssh was used
     const { target, name: repository } = this.at
     const isSilent = error.code === null && complaint === ''
     const said = isSilent ? 'does not answer' : `${ssh}\n${complaint || error.stderr}`
     const failed = planFailure(said, error.stderr)
-    const level = isAbsent(failed) ? 'debug' : 'warn' // normal before a guest's first backup
+    const level = isAbsent(failed) ? 'debug' : 'warn' // a repository does not exist before a guest's first backup
     this.options.log[level]({ err: error, ssh, target: target.id, repository }, 'restic failed')
     return failed
   }

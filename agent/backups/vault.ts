@@ -1,11 +1,11 @@
 import type { BackupTarget } from '../../proto/gen/berth/agent/v1/backup.js'
 import { open, seal } from '../../shared/sealing.js'
 
-/** Encrypts targets for the journal. A sealed target is useless for another guest or check. */
+/** Encrypts targets for the journal. A sealed target can only be opened with the context it was sealed for. */
 export class TargetVault {
   constructor(private readonly key: Buffer) {}
 
-  /** @param context subject of the operation: a guest's uuid */
+  /** @param context subject of the operation, such as a guest's uuid */
   seal(context: string, target: BackupTarget): string {
     return seal(this.key, JSON.stringify(target), aboutOf(context))
   }

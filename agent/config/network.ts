@@ -8,32 +8,32 @@ export const networkSchema = Type.Object(
     bridge: Type.String({ default: 'berth0', pattern: '^[a-z][a-z0-9-]{0,14}$' }),
     /** Name of the nft table in each family. */
     table: Type.String({ default: 'berth', pattern: '^[a-z][a-z0-9_]{0,30}$' }),
-    /** Prefix of host-side guest interfaces; the guest's id follows. */
+    /** Prefix of guests' host-side interfaces. The guest's id follows it. */
     interface_prefix: Type.String({ default: 'bt', pattern: '^[a-z]{1,4}$' }),
-    /** Guests' private network; its first host address is the gateway's. */
+    /** Private network of guests. Its first host address is the gateway's. */
     subnet: Type.String({ default: '10.64.0.0/16', pattern: ipv4Cidr }),
-    /** Guests' private IPv6 network for a host that has an address but no prefix for them (NAT66). */
+    /** Private IPv6 network of guests, for NAT66 on hosts that have an IPv6 address but no prefix for guests. */
     subnet6: Type.String({ default: 'fd62:6572:7468::/64', pattern: '^[0-9a-f:]{2,39}/\\d{1,3}$' }),
     nat_ports: Type.Object(
       {
         start: Type.Integer({ minimum: 1024, maximum: 65535, default: 20000 }),
         end: Type.Integer({ minimum: 1024, maximum: 65535, default: 59999 }),
-        /** Maximum number of mapped ports of one guest; tcp and udp are counted separately. */
+        /** Maximum number of mapped ports of one guest. tcp and udp are counted separately. */
         per_guest: Type.Integer({ minimum: 1, maximum: 64512, default: 4000 }),
       },
       section,
     ),
     /**
-     * Interfaces on which IPv6 prefixes are found, and to which a pool without an interface belongs if the default
-     * route uses them; empty: those with hardware, including their bonds and VLANs.
+     * Interfaces on which IPv6 prefixes may be found, and which may be the default interface of pools. Empty: all
+     * interfaces with hardware, including bonds and VLANs of them.
      */
     uplinks: Type.Array(Type.String({ pattern: '^[A-Za-z0-9][A-Za-z0-9_.-]{0,14}$' }), {
       default: [],
       maxItems: 16,
     }),
     /**
-     * Addresses and CIDRs closed to guests, except port 53 of name servers there: clouds give hosts their user data
-     * and credentials at these. Link-local addresses are always closed.
+     * Addresses and CIDRs that guests cannot reach, except port 53 of their name servers. By default, these are the
+     * addresses at which clouds give hosts user data and credentials. Link-local addresses are always closed.
      */
     closed_destinations: Type.Array(Type.String({ pattern: '^[0-9a-fA-F.:]{2,45}(/\\d{1,3})?$' }), {
       default: [
@@ -47,7 +47,7 @@ export const networkSchema = Type.Object(
       ],
       maxItems: 256,
     }),
-    /** Name servers for guests; empty: the host's except loopback ones, otherwise 9.9.9.9 and 1.1.1.1. */
+    /** Name servers of guests. Empty: those of the host that guests can reach, otherwise 9.9.9.9 and 1.1.1.1. */
     resolvers: Type.Array(Type.String({ pattern: '^[0-9a-fA-F.:]{2,45}$' }), {
       default: [],
       maxItems: 3,

@@ -10,7 +10,7 @@ const ports = (...list: number[]) =>
     uniqueItems: true,
   })
 
-/** Levels from which a guest's behaviour is reported, and their severity; docs/abuse.md describes what is counted. */
+/** Thresholds from which a guest's behaviour is reported, by severity. docs/abuse.md describes the counted figures. */
 const thresholds = {
   port_scan: Type.Object({ medium: threshold(15), high: threshold(100), critical: threshold(1000) }, section),
   horizontal_scan: Type.Object(
@@ -135,15 +135,15 @@ const thresholds = {
 
 export const securitySchema = Type.Object(
   {
-    /** True: guests are watched for abuse. */
+    /** True if guests are watched for abuse. */
     enabled: Type.Boolean({ default: true }),
-    /** Seconds between two evaluations. */
+    /** Seconds between two evaluations of all guests. */
     interval_seconds: Type.Integer({ minimum: 1, maximum: 60, default: 10 }),
-    /** True: the first bytes of connections are inspected for mining and proxies. They are not stored. */
+    /** True if the first bytes of connections are inspected for mining and proxies. They are not stored. */
     payload: Type.Boolean({ default: true }),
-    /** True: guests may not connect to port 25 of others, unless their own setting allows it. */
+    /** True if guests may not connect to port 25 of others, unless their own settings allow it. */
     close_smtp: Type.Boolean({ default: true }),
-    /** Seconds between a critical alert and the stop that follows it. */
+    /** Seconds between a critical alert and the stop of its guest. */
     grace_seconds: Type.Integer({ minimum: 1, maximum: 3600, default: 60 }),
     /** Number of days for which alerts are stored, and their maximum number. */
     keep_days: Type.Integer({ minimum: 1, maximum: 3650, default: 90 }),

@@ -11,21 +11,21 @@ import type { EndRequest } from './contract.js'
 import { frameOf } from '../../shared/framing.js'
 
 /**
- * Part of the socket's name: each version of the protocol has its own process, next to older ones that still have
- * users.
+ * Version of the protocol, which is part of the socket's name. Each version has its own process, so that consoles of an
+ * older one can continue.
  */
 const protocolVersion = 4
 const startTimeoutMs = 10_000
 const retryMs = 20
 const errorFile = 'console.log'
 
-/** Connections to the process that holds a host's consoles. */
+/** Connects to the process that holds a host's consoles. */
 export interface ConsoleConnections {
   /** Starts the process if it is not running. @throws {BerthError} `agent_error` */
   connect(): Promise<Socket>
 }
 
-/** The console process. It outlives the agent, and ends by itself once nobody needs it. */
+/** Starts and connects to the console process. The process outlives the agent, and ends once it is unused. */
 export class ConsoleProcess implements ConsoleConnections {
   readonly #socket: string
   readonly #starting = new SingleFlight()
@@ -51,7 +51,7 @@ export class ConsoleProcess implements ConsoleConnections {
     const main = fileURLToPath(new URL(`main${extname(import.meta.url)}`, import.meta.url))
     await startDaemonProgram([process.execPath, ...process.execArgv, main, '--socket', this.#socket], {
       errorFile: join(this.runDir, errorFile),
-      // Same memory settings as the agent's own.
+      // These memory settings equal those of the agent.
       env: { NODE_ENV: 'production', NODE_OPTIONS: '--max-semi-space-size=1', MALLOC_ARENA_MAX: '1' },
     })
   }
@@ -70,21 +70,19 @@ function tryConnect(path: string): Promise<Socket | undefined> {
   })
 }
 
-/**
- * Lists sockets of processes of every version: those of an earlier version continue until their last console has ended.
- */
+/** Lists the sockets of console processes. Processes of an earlier version run until their last console has ended. */
 function listConsoleSockets(runDir: string): string[] {
   return listDirectory(runDir)
     .filter((file) => /^console-\d+\.sock$/.test(file))
     .map((file) => join(runDir, file))
 }
 
-/** Removes files that the processes left. */
+/** Removes the files that console processes have left. */
 export async function removeConsoleFiles(runDir: string): Promise<void> {
   for (const path of [join(runDir, errorFile), ...listConsoleSockets(runDir)]) await rm(path, { force: true })
 }
 
-/** Ends all running console processes, with their consoles. */
+/** Ends all console processes with all consoles. */
 export async function endConsoleProcesses(runDir: string): Promise<void> {
   await Promise.all(listConsoleSockets(runDir).map(endProcess))
 }

@@ -21,8 +21,8 @@ export interface AgentConsolesParts {
 const modes: readonly string[] = ['shell', 'serial', 'vnc'] satisfies ConsoleMode[]
 
 /**
- * Consoles of this host's guests. A separate process holds terminals. The agent itself forwards screens, because they
- * cannot be resumed.
+ * Opens consoles of this host's guests. A separate process holds terminals. The agent itself forwards screens, because
+ * screens cannot be resumed.
  */
 export class AgentConsoles {
   readonly #screens = new Holder((place, _size, listener) => {
@@ -62,7 +62,7 @@ export class AgentConsoles {
     return hold(await this.parts.connections.connect(), request, told)
   }
 
-  /** Adds the guest's end as the reason if the console ended with its guest. */
+  /** Changes the reason of an exit to the end of the guest, if the guest ended. */
   #explain({ uuid }: GuestRecord, response: ConsoleResponse): ConsoleResponse {
     if (response.$case !== 'exit' || response.value.reason !== 'ended') return response
     const now = this.parts.context.store.find(uuid)
@@ -83,7 +83,7 @@ function parseMode(text: string): ConsoleMode {
   throw invalidField('mode', 'mode: must be shell, serial or vnc')
 }
 
-/** Parses a size of 1 to 1000 each; default 80 by 24. */
+/** Checks a size, which must be from 1 to 1000 columns and rows. Default: 80 by 24. */
 export function parseSize(size: Size | undefined): Size {
   const { columns, rows } = size ?? { columns: 80, rows: 24 }
   if ([columns, rows].some((count) => !Number.isInteger(count) || count < 1 || count > 1000))
@@ -96,7 +96,7 @@ function checkText(field: string, text: string, maxLength: number): string {
   throw invalidField(field, `${field}: not a valid value`)
 }
 
-/** Opens a console in the process on the other end. */
+/** Opens a console in the process at the other end of the socket. */
 function hold(socket: Socket, request: HoldRequest, user: ConsoleUser): Promise<OpenConsole> {
   return new Promise((resolve, reject) => {
     const reader = new FrameReader()
@@ -123,10 +123,10 @@ function hold(socket: Socket, request: HoldRequest, user: ConsoleUser): Promise<
       try {
         reader.push(chunk, take)
       } catch {
-        socket.destroy() // a process of another version; `close` follows
+        socket.destroy() // the process has another version; the event `close` follows
       }
     })
-    socket.on('error', () => undefined) // `close` follows
+    socket.on('error', () => undefined) // the event `close` follows
     socket.on('close', () => {
       reject(new BerthError('internal', 'agent_error', 'the console process ended'))
       if (opened && !ended) user.send(lost)
@@ -141,7 +141,7 @@ const lost: ConsoleResponse = {
   value: { code: -1, reason: 'failed', detail: 'the console process ended' },
 }
 
-/** Error codes with which the process refuses a request. */
+/** Error codes with which the console process refuses a request, and their kinds. */
 const kinds: Readonly<Record<string, BerthError['kind']>> = {
   console_gone: 'not_found',
   too_many_consoles: 'exhausted',

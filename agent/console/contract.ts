@@ -13,18 +13,18 @@ export interface HoldRequest extends Holding {
   readonly guestUuid: string
   /** Identity of the user; only the same user may resume the console. */
   readonly principal: string
-  /** Id of a console to resume; empty: opens a new one. */
+  /** Id of the console to resume. Empty: opens a new one. */
   readonly resume: string
-  /** Offset up to which the client already has the output of the console that it resumes. */
+  /** Offset up to which the client already has the output of the resumed console. Null: the client has no output. */
   readonly received: number | null
   readonly size: Size
   readonly place: ConsolePlace
-  /** How long the console stays after its user has left, in ms; 0: it ends immediately. */
+  /** Time in ms for which the console stays after its user has left. 0: it ends immediately. */
   readonly keepMs: number
   readonly limits: ConsoleLimits
 }
 
-/** Ends the process that holds consoles, with all of them. */
+/** A request to end the process that holds consoles, with all consoles. */
 export interface EndRequest {
   readonly end: true
 }
@@ -32,7 +32,7 @@ export interface EndRequest {
 export interface ConsoleLimits {
   readonly guest: Room
   readonly host: Room
-  /** Maximum number of consoles of one unlimited caller on the host. */
+  /** Maximum number of consoles of one caller on the host, even if the caller is otherwise unlimited. */
   readonly perPrincipal: number
 }
 
@@ -45,13 +45,13 @@ export const consoleLimits: ConsoleLimits = {
 /** The user of a console, who receives the guest's output. */
 export interface ConsoleUser {
   send(response: ConsoleResponse): void
-  /** Called after the last `send`. */
+  /** Called once, after the last `send`. */
   end(): void
 }
 
 /** A console that is in use. */
 export interface OpenConsole {
   receive(request: ConsoleRequest): void
-  /** The user has left, and may return. */
+  /** Must be called when the user has left. The user may return later. */
   leave(): void
 }

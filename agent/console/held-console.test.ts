@@ -4,7 +4,7 @@ import type { Terminal, TerminalListener } from '../host/process/pty.js'
 import type { ConsoleResponse } from '../../shared/console-frames.js'
 import { HeldConsole } from './held-console.js'
 
-/** A console whose terminal is the test itself. It cannot be paused, like a serial port. */
+/** Returns a console whose terminal is controlled by the test. Like a serial port, it ignores pauses. */
 function makeConsole(keepMs = 60_000) {
   let listener: TerminalListener | undefined
   let typed = 0
@@ -39,7 +39,7 @@ function makeConsole(keepMs = 60_000) {
   }
 }
 
-/** A user who acknowledges output on request. */
+/** A user that acknowledges output when the test requests it. */
 class User {
   text = ''
   taken = 0
@@ -76,7 +76,7 @@ class User {
 describe('a held console', () => {
   const kib = 1024
 
-  it('buffers little input for a program that reads nothing, also after a reconnection', () => {
+  it('buffers at most 512 KiB of input for a program that reads nothing, even if users reconnect', () => {
     const { held, take, typed } = makeConsole()
     for (let round = 0; round < 10; round++) {
       const user = new User(held, round === 0 ? undefined : 0)
@@ -93,7 +93,7 @@ describe('a held console', () => {
     held.close()
   })
 
-  it('sends short output at once, and combines long output', () => {
+  it('sends short output at once, and delays long output that follows other output', () => {
     const { held, show } = makeConsole()
     const user = new User(held)
     show('x'.repeat(kib))
@@ -104,7 +104,7 @@ describe('a held console', () => {
     held.close()
   })
 
-  it('loses no output of a terminal that can be paused, even beyond the window', () => {
+  it('loses no output of a terminal that can be paused, even if the user does not acknowledge it', () => {
     const { held, show, isPaused } = makeConsole()
     const user = new User(held)
     const chunks = ['a'.repeat(16), 'b'.repeat(30 * kib), ...Array<string>(8).fill('c'.repeat(64 * kib))]
@@ -118,11 +118,11 @@ describe('a held console', () => {
     held.close()
   })
 
-  it('continues after repeated losses of unread output', () => {
+  it('continues to send output after output was lost several times', () => {
     const { held, show } = makeConsole()
     const user = new User(held)
     for (let round = 0; round < 5; round++) {
-      for (let n = 0; n < 100; n++) show('x'.repeat(32 * kib)) // 3.2 MB, and a window of 512 KiB
+      for (let n = 0; n < 100; n++) show('x'.repeat(32 * kib)) // 3.2 MB, more than the window of 512 KiB
       user.acknowledge()
       show(`round ${round}`)
       user.acknowledge()
@@ -132,16 +132,16 @@ describe('a held console', () => {
     held.close()
   })
 
-  it('does not count lost output as in flight to a user that acknowledges now and then', async () => {
+  it('does not count lost output as output that the user must acknowledge', async () => {
     const { held, show } = makeConsole()
     const user = new User(held)
-    show('x'.repeat(100 * kib)) // no reason yet to acknowledge
+    show('x'.repeat(100 * kib)) // too little for the user to acknowledge
     show('y'.repeat(1024 * kib))
     await waitFor(() => user.text.length > 400 * kib, { what: 'a window of output' })
     held.close()
   })
 
-  it('resumes where its user stopped, also after a loss', () => {
+  it('resumes at the offset up to which its user has the output, even after output was lost', () => {
     const { held, show } = makeConsole()
     const user = new User(held)
     for (let n = 0; n < 100; n++) show('x'.repeat(32 * kib))
@@ -156,7 +156,7 @@ describe('a held console', () => {
     held.close()
   })
 
-  it('reports how much of the replayed output was shown before', () => {
+  it('replays output to a user without any, and reports how much of it was shown before', () => {
     const { held, show } = makeConsole()
     const user = new User(held)
     show('one\n')
@@ -169,7 +169,7 @@ describe('a held console', () => {
     held.close()
   })
 
-  it('ends with its user if it must not be held', () => {
+  it('ends when its user leaves if its holding time is 0', () => {
     const { held } = makeConsole(0)
     new User(held).leave()
     expect(held.belongsTo({ guestUuid: 'g', principal: 'key:1' })).to.equal(false)

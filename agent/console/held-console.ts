@@ -4,21 +4,21 @@ import type { ConsoleRequest } from '../../shared/console-frames.js'
 import type { ConsoleUser, OpenConsole, Size } from './contract.js'
 import { OutputRing } from './output-ring.js'
 
-/** Output that may be in transit to the client. As much is retained, so that nothing is lost if a client resumes. */
+/** Maximum amount of unacknowledged output. As much output is retained, so that a client that resumes loses nothing. */
 const windowBytes = 512 * 1024
-/** Output replayed to a client that reconnects with an empty screen. */
+/** Amount of output that is replayed to a client that reconnects with an empty screen. */
 const replayBytes = 256 * 1024
-/** Size of the last chunk that a terminal emits before it is paused, which may exceed the full window. */
+/** Size of the last chunk that a terminal emits before it is paused, by which the window may be exceeded. */
 const chunkBytes = 64 * 1024
 const messageBytes = 32 * 1024
-/** Output that arrives faster than this is sent together, unless it is as little as typed characters. */
+/** Time in ms within which output is sent together, unless it is as little as typed characters (`littleBytes`). */
 const gatherMs = 2
 const littleBytes = 64
-/** Maximum input that may wait for a terminal. Input beyond it is dropped, as by a tty. */
+/** Maximum amount of input that may wait for a terminal. Further input is dropped, as by a tty. */
 const mostOwedBytes = 512 * 1024
-/** Amount of input that is accepted between two acknowledgements. */
+/** Amount of input after which an acknowledgement is sent. */
 const noteTakenBytes = 16 * 1024
-/** Duration in ms of the temporary size when a client joins without output: programs redraw their screen then. */
+/** Time in ms for which the terminal has a different size, so that programs redraw on a client's empty screen. */
 const redrawMs = 60
 
 export interface HeldConsoleOptions extends Holding {
@@ -28,28 +28,28 @@ export interface HeldConsoleOptions extends Holding {
   readonly keepMs: number
   readonly size: Size
   open(listener: TerminalListener): Terminal
-  /** Called once, when the console cannot be used any more. */
+  /** Called once, when the console has ended. */
   onGone(): void
 }
 
 /**
- * One console with its terminal. It sends no more than a window beyond the output that its user has acknowledged, and
- * pauses the terminal while a window is full. A user that left may return to it for a while.
+ * One console with its terminal. At most a window of output may be unacknowledged: while the window is full, it sends
+ * nothing and pauses the terminal. A user that has left may return for some time.
  */
 export class HeldConsole {
   readonly #terminal: Terminal
   readonly #output = new OutputRing(windowBytes + chunkBytes)
   #user: ConsoleUser | undefined
-  /** Offsets of the output: sent to the user, and received by it. */
+  /** Offsets up to which output was sent to the user, and up to which the user has acknowledged it. */
   #sent = 0
   #received = 0
-  /** Bytes that were overwritten before they were sent. Users' offsets do not include them. */
+  /** Number of bytes that were overwritten before they were sent. Offsets of users do not include them. */
   #lost = 0
   #paused = false
-  /** Input that still waits for the terminal, and the part of it that was typed before the present user joined. */
+  /** Bytes of input that wait for the terminal, and the part of them that earlier users have typed. */
   #owed = 0
   #owedBefore = 0
-  /** Input of the present user that was accepted, and acknowledged. */
+  /** Bytes of the present user's input that the terminal has taken, and that were acknowledged to the user. */
   #taken = 0
   #noted = 0
   #lastSentMs = 0
@@ -92,14 +92,14 @@ export class HeldConsole {
     return this.#user !== undefined
   }
 
-  /** True if this user may resume the console of this guest. */
+  /** True if the console can be resumed and belongs to this guest and this user. */
   belongsTo({ guestUuid, principal }: { guestUuid: string; principal: string }): boolean {
     return !this.#gone && guestUuid === this.options.guestUuid && principal === this.options.principal
   }
 
   /**
-   * Makes a user the present one, replacing any other.
-   * @param received offset of the output that the user already has; null: it has none
+   * Makes a user the present one, and dismisses any other.
+   * @param joining.received offset up to which the user already has the output; null: the user has none
    */
   join(user: ConsoleUser, joining?: { readonly received: number | null; readonly size: Size }): OpenConsole {
     this.#dismiss('taken_over')
@@ -143,7 +143,7 @@ export class HeldConsole {
     this.options.onGone()
   }
 
-  /** Offset at which the output continues. A client without output starts at the beginning of a line. */
+  /** Returns the offset at which the output continues. For a client without output, it is the beginning of a line. */
   #startFor(received: number | null): number {
     const { start, end } = this.#output
     const offset = received === null ? Infinity : received + this.#lost
@@ -159,7 +159,7 @@ export class HeldConsole {
     if (request.$case === 'close') this.close()
   }
 
-  /** Limits waiting input over all users: reconnecting users cannot fill more memory than one user. */
+  /** Writes input. The limit applies to all users together, so that reconnecting users do not fill the memory. */
   #type(value: Buffer): void {
     if (this.#owed + value.length > mostOwedBytes) return this.#note(value.length)
     this.#owed += value.length
@@ -171,7 +171,7 @@ export class HeldConsole {
     if (this.#exitCode === undefined) this.#terminal.resize(size.columns, size.rows)
   }
 
-  /** Makes programs redraw: they do so if their size changes, but not if it stays the same. */
+  /** Makes programs redraw, by a temporary change of the terminal's size. */
   #drawAgain(size: Size): void {
     this.#resize({ ...size, rows: size.rows > 1 ? size.rows - 1 : 2 })
     this.#redraw = setTimeout(() => this.#resize(size), redrawMs)
@@ -199,8 +199,8 @@ export class HeldConsole {
   }
 
   /**
-   * Sends small output after a pause at once, as for typed characters. In a flood, output is sent together with what
-   * follows.
+   * Sends output at once if it is little, such as typed characters, or if it follows a pause. Otherwise it waits a
+   * moment and sends all output together.
    */
   #sendSoon(): void {
     if (this.#gathering) return
@@ -223,13 +223,13 @@ export class HeldConsole {
       this.#dismiss('ended', this.#exitCode)
   }
 
-  /** Skips output that a terminal without flow control showed meanwhile: it is lost, and no client counts it. */
+  /** Skips output that was overwritten before it was sent, because a terminal without flow control cannot be paused. */
   #skipLost(): void {
     const lost = this.#output.start - this.#sent
     if (lost <= 0) return
     this.#lost += lost
     this.#sent += lost
-    this.#received += lost // none of it is under way
+    this.#received += lost // the user need not acknowledge lost output
   }
 
   #took(bytes: number): void {
@@ -251,7 +251,7 @@ export class HeldConsole {
     this.#send()
   }
 
-  /** Notifies the user that the console is no longer its own. */
+  /** Notifies the present user that the console has ended or was taken over. */
   #dismiss(reason: 'ended' | 'taken_over', code = -1): void {
     const user = this.#user
     this.#user = undefined

@@ -51,7 +51,7 @@ describe('the consoles of a host', () => {
     expect(refusalOf('b', 'u4')).to.equal('')
   })
 
-  it('are limited per user over all guests, so that slots remain for others', () => {
+  it('are limited per user over all guests, so that others can still open consoles', () => {
     openAll(['a', 'u1'], ['b', 'u1'], ['c', 'u1'], ['d', 'u1'])
     expect(refusalOf('e', 'u1')).to.include('of your consoles')
     expect(refusalOf('e', 'u2')).to.equal('')
@@ -65,28 +65,28 @@ describe('the consoles of a host', () => {
     expect(refusalOf('c', 'u2')).to.equal('')
   })
 
-  it('are also limited for an unlimited caller', () => {
+  it('are limited per host even for an unlimited caller', () => {
     openAll(...['a', 'b', 'c', 'd', 'e'].map((guest) => [guest, 'admin'] as const))
     expect(refusalOf('f', 'admin')).to.include('of your consoles are open on this host')
   })
 
-  it('are limited in total', () => {
+  it('are limited in total on the host', () => {
     openAll(['a', 'u1'], ['b', 'u1'], ['c', 'u2'], ['d', 'u2'], ['e', 'u3'], ['f', 'u3'])
     expect(refusalOf('g', 'u4')).to.include('on this host')
   })
 
   for (const [what, guest, user] of [
-    ['guest', 'a', 'u5'],
-    ['user', 'f', 'u1'],
+    ['the same guest', 'a', 'u5'],
+    ['the same user', 'f', 'u1'],
   ] as const)
-    it(`are replaced by the same ${what} if nobody uses them`, () => {
+    it(`make room for a new console of ${what} if nobody uses them`, () => {
       const [left] = openAll(['a', 'u1'], ['a', 'u2'], ['b', 'u2'], ['c', 'u3'], ['d', 'u3'], ['e', 'u4'])
       left!.leave()
       expect(refusalOf(guest, user)).to.equal('')
       expect(holder.size).to.equal(6)
     })
 
-  it('are not replaced by others', () => {
+  it('do not make room for a console of another guest and user', () => {
     const all = openAll(['a', 'u1'], ['b', 'u1'], ['c', 'u2'], ['d', 'u2'], ['e', 'u3'], ['f', 'u3'])
     for (const one of all) one.leave()
     expect(refusalOf('g', 'u4')).to.include('on this host')

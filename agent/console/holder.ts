@@ -8,7 +8,7 @@ import { HeldConsole } from './held-console.js'
 
 export type OpenTerminal = (place: ConsolePlace, size: Size, listener: TerminalListener) => Terminal
 
-/** All consoles that this process holds. */
+/** Opens, resumes and limits all consoles that this process holds. */
 export class Holder {
   readonly #consoles = new Map<string, HeldConsole>()
 
@@ -22,7 +22,7 @@ export class Holder {
     return this.#consoles.size
   }
 
-  /** @throws {BerthError} `console_gone` if it cannot be resumed, `too_many_consoles`, `agent_error` */
+  /** Opens or resumes a console. @throws {BerthError} `console_gone`, `too_many_consoles`, `agent_error` */
   open(request: HoldRequest, user: ConsoleUser): OpenConsole {
     if (request.resume === '') return this.#create(request).join(user)
     const held = this.#consoles.get(request.resume)
@@ -62,7 +62,7 @@ export class Holder {
     }
   }
 
-  /** Ends abandoned consoles if necessary, but only those of the same guest or user. */
+  /** Ends unused consoles if a limit is reached, but only those of the same guest or user. */
   #makeRoom(of: HoldRequest): void {
     for (let full = this.#findFull(of); full; full = this.#findFull(of)) {
       const unused = full.consoles.find(({ isUsed }) => !isUsed)
@@ -71,7 +71,7 @@ export class Holder {
     }
   }
 
-  /** The first limit that is reached, and the consoles that may give way. */
+  /** Finds a limit that is reached. Returns the consoles of which an unused one may be ended. */
   #findFull(request: HoldRequest): Full | undefined {
     const { guestUuid, principal, share, limits } = request
     const all = [...this.#consoles.values()]

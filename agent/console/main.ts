@@ -8,8 +8,8 @@ import { serveConsoles } from './serve.js'
 import { SocketTerminals } from './socket-terminal.js'
 
 /*
- * berth-console: holds the terminals of guests' consoles, separate from the agent, which may restart while people work
- * in them. The agent starts it to open a console. It ends by itself some time after the last console.
+ * berth-console holds the terminals of guests' consoles. It is separate from the agent, so that the agent can restart
+ * while consoles are in use. The agent starts it to open a console. It ends by itself some time after the last console.
  */
 
 const { values } = parseArgs({ options: { socket: { type: 'string' }, 'idle-ms': { type: 'string' } } })

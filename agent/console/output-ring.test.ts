@@ -13,7 +13,7 @@ function all(ring: OutputRing, from = ring.start): string {
 }
 
 describe('the output of a console', () => {
-  it('retains the newest bytes at their offsets', () => {
+  it('is retained up to the capacity, the newest bytes at their offsets', () => {
     const writes = fc.array(fc.string({ unit: 'binary-ascii', maxLength: 9000 }), { maxLength: 12 })
     fc.assert(
       fc.property(writes, fc.integer({ min: 1, max: 20_000 }), (texts, capacity) => {
@@ -27,7 +27,7 @@ describe('the output of a console', () => {
     )
   })
 
-  it('does not change chunks that were read', () => {
+  it('does not change in chunks that were already read', () => {
     const ring = new OutputRing(10)
     ring.push(Buffer.from('abcdefgh'))
     const read = ring.read(0, 8)
@@ -36,12 +36,12 @@ describe('the output of a console', () => {
   })
 
   for (const [name, text, offset, within, expected] of [
-    ['the beginning of the next line', 'ab\ncd\n', 0, 10, 3],
-    ['the requested offset, without a line end', 'abcd', 1, 10, 1],
-    ['the requested offset, if the next line is too far', 'abcdefgh\n', 0, 4, 0],
-    ['the next one across blocks', `${'x'.repeat(9000)}\nrest`, 100, 10_000, 9001],
+    ['at the beginning of the next line', 'ab\ncd\n', 0, 10, 3],
+    ['at the requested offset if it contains no line end', 'abcd', 1, 10, 1],
+    ['at the requested offset if the next line is too far away', 'abcdefgh\n', 0, 4, 0],
+    ['at the beginning of the next line in another block', `${'x'.repeat(9000)}\nrest`, 100, 10_000, 9001],
   ] as const)
-    it(`finds ${name}`, () => {
+    it(`continues ${name}`, () => {
       const ring = new OutputRing(100_000)
       ring.push(Buffer.from(text))
       expect(ring.findLine(offset, within)).to.equal(expected)

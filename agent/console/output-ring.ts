@@ -1,13 +1,13 @@
 const blockBytes = 8192
 
-/** The newest output of a console, by its offset in all output. Memory grows with the content, up to its limit. */
+/** Retains the newest output of a console. Offsets count all output since the beginning. */
 export class OutputRing {
   #blocks: Buffer[] = []
-  /** Offset of the first block. */
+  /** Offset of the first byte of the first block. */
   #base = 0
   #end = 0
 
-  /** @param capacityBytes minimum that is retained; memory may exceed it by one block */
+  /** @param capacityBytes number of bytes that are retained; memory may exceed it by one block */
   constructor(private readonly capacityBytes: number) {}
 
   /** Offset of the oldest retained byte. */
@@ -46,7 +46,7 @@ export class OutputRing {
     return parts.length === 1 ? parts[0]! : Buffer.concat(parts)
   }
 
-  /** The offset after the first line end among the next `within` bytes; without one, `offset` itself. */
+  /** Returns the offset after the first line end in the next `within` bytes, or `offset` if they contain none. */
   findLine(offset: number, within: number): number {
     return offset + this.read(offset, within).indexOf(0x0a) + 1
   }

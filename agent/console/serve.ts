@@ -7,11 +7,11 @@ import type { Holder } from './holder.js'
 
 export interface ServeListener {
   readonly onConnection: () => void
-  /** Called when the process is asked to end. */
+  /** Called when a client requests the end of the process. */
   readonly onEnd: () => void
 }
 
-/** Serves consoles on connections, one each: its first frame is a {@link HoldRequest} or an {@link EndRequest}. */
+/** Serves one console per connection. The first frame must be a {@link HoldRequest} or an {@link EndRequest}. */
 export function serveConsoles(holder: Holder, listener: ServeListener): Server {
   return createServer((socket) => {
     listener.onConnection()
@@ -41,7 +41,7 @@ function serveConsole(holder: Holder, socket: Socket, { onEnd }: ServeListener):
       refuse(socket, error)
     }
   })
-  socket.on('error', () => undefined) // the agent is gone, which `close` tells
+  socket.on('error', () => undefined) // the event `close` follows
   socket.on('close', () => open?.leave())
 }
 
@@ -49,7 +49,7 @@ function send(socket: Socket, message: ConsoleResponse): void {
   if (socket.writable) socket.write(responseFrame(message))
 }
 
-/** Refuses a request with the error's code. Other details are sent for the agent's log. */
+/** Refuses a request with an error's code, and sends details for the agent's log. */
 function refuse(socket: Socket, thrown: unknown): void {
   const error = toBerthError(thrown, thrown instanceof Error ? thrown.message : 'console')
   const cause = error.cause instanceof Error ? `: ${error.cause.message}` : ''

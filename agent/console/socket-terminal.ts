@@ -1,7 +1,7 @@
 import { connect, type Socket } from 'node:net'
 import { addInput, type Terminal, type TerminalListener } from '../host/process/pty.js'
 
-/** Time that the other side has to read input that was typed before its connection closed. */
+/** Time in ms that the other side has to read the last input before the connection is closed. */
 const lastReadMs = 1000
 
 interface SharedSocket {
@@ -29,8 +29,8 @@ export function openSocket(path: string, listener: TerminalListener): Terminal {
 }
 
 /**
- * Terminals on Unix sockets that accept only one connection, such as QEMU's serial ports. All users of a socket see the
- * same output, and the input of each is written. The output cannot be paused.
+ * Opens terminals on Unix sockets that accept only one connection, such as QEMU's serial ports. All users of a socket
+ * share the connection: each of them gets all output and may write input. The output cannot be paused.
  */
 export class SocketTerminals {
   readonly #open = new Map<string, SharedSocket>()
@@ -65,7 +65,7 @@ export class SocketTerminals {
   }
 
   #leave(path: string, shared: SharedSocket): void {
-    this.#forget(path, shared) // the next user gets a separate connection
+    this.#forget(path, shared) // so that the next user opens a new connection
     hangUp(shared.socket)
   }
 
@@ -74,7 +74,7 @@ export class SocketTerminals {
   }
 }
 
-/** Input of one user of a socket. */
+/** Buffers and writes the input of one user of a socket. */
 class SocketInput {
   readonly #waiting: Buffer[] = []
   #isWriting = false
@@ -103,8 +103,8 @@ class SocketInput {
 }
 
 /**
- * Ends a connection once the other side has read all data, or a timeout has passed. QEMU drops unread data of a
- * connection that is closed, and reads all data of one that was ended.
+ * Ends a connection, and closes it after a timeout. QEMU reads all data of a connection that was ended, but drops
+ * unread data when it is closed.
  */
 export function hangUp(socket: Socket): void {
   socket.removeAllListeners('data').resume().end()

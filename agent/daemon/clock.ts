@@ -7,26 +7,26 @@ const setting = 'clock'
 const keepEveryMs = 60_000
 
 export interface ClockOptions {
-  /** ms since 1970; default: the host's clock. */
+  /** Returns ms since 1970. Default: the host's clock. */
   readonly now?: () => number
-  /** ms since any moment; default: same as `now`, if that is given. */
+  /** Returns ms since any fixed moment. Default: `now` if it is set, otherwise the host's monotonic clock. */
   readonly monotonic?: () => number
 }
 
 /**
- * The agent's clock. After a restart of the agent it is trusted at once, unless it has jumped meanwhile. After a boot
- * the host may have lost the time, so the clock is trusted only once it has been stable.
+ * Opens the agent's clock. After a restart of the agent it is trusted at once, unless it has jumped meanwhile. After a
+ * boot the host may have lost the time, so the clock is trusted only once it has been stable.
  */
 export function openClock(db: Database, { now, monotonic = now }: ClockOptions): SteadyClock {
   const clock = now && monotonic ? new SteadyClock({ wall: now, monotonic }) : steadyClock
   const known = findSetting(db, setting)
-  // Without a mark, either no guest exists yet, or the previous agent was older than this clock.
+  // Without a mark in the journal, either no guest exists yet, or the previous agent was of an older version.
   if (known === undefined) clock.trust()
   else clock.resume(JSON.parse(known) as ClockMark, readBootId())
   return clock
 }
 
-/** Records the clock in the journal periodically, for the next agent. @returns a function that stops it */
+/** Records the clock in the journal periodically, for the next agent. @returns a function that stops the recording */
 export function keepClock(db: Database, clock: SteadyClock): () => void {
   const keep = (): void => {
     if (clock.isSettled()) putSetting(db, setting, JSON.stringify(clock.mark(readBootId())))

@@ -1,4 +1,4 @@
-/** Closes everything that was opened, in reverse order, even after failures. */
+/** Runs all added functions in reverse order, even after failures. */
 export class Closers {
   readonly #list: (() => unknown)[] = []
 
@@ -6,7 +6,7 @@ export class Closers {
     this.#list.push(close)
   }
 
-  /** @throws {AggregateError} with every failure */
+  /** @throws {AggregateError} that contains all failures */
   async run(): Promise<void> {
     const failures: unknown[] = []
     for (const close of this.#list.splice(0).reverse()) {

@@ -42,39 +42,39 @@ import { openHistory } from './history.js'
 import { readMetrics } from './metrics.js'
 
 /**
- * Number of days for which removed operations are remembered. The gateway may repeat a request within a day of its last
- * attempt (Idempotency-Key).
+ * Number of days for which removed operations are remembered, because the gateway may repeat a request within a day
+ * (Idempotency-Key).
  */
 const rememberedDays = 2
 const hourMs = 3_600_000
 
-/** Schedules have a resolution of one minute. */
+/** Interval in ms between checks of schedules, which have a resolution of one minute. */
 const scheduleLookMs = 10_000
 
 export interface DaemonOptions {
   config: AgentConfig
   log: Logger
   version: string
-  /** Default: opens the host that the agent runs on. */
+  /** Opens the host. Default: the host on which the agent runs. */
   openHost?: (config: AgentConfig, log: Logger, closers: Closers) => Promise<Host>
   /** Called at the start and end of every step; tests interrupt the agent there. */
   observer?: StepObserver
-  /** The host's clock, ms since 1970; for tests. */
+  /** Returns ms since 1970. For tests; default: the host's clock. */
   now?: () => number
-  /** ms since any moment, for tests; default: same as `now`, if that is given. */
+  /** Returns ms since any fixed moment. For tests; default: `now` if it is set, otherwise a monotonic clock. */
   monotonic?: () => number
 }
 
 export interface Daemon {
   readonly domain: Domain
   readonly tls: AgentTls
-  /** Ends the agent; guests keep running. */
+  /** Ends the agent. Guests continue to run. */
   close(): Promise<void>
 }
 
 /**
- * Starts the agent. The order is: the host (pool, network), operations that an earlier run left unfinished, guests that
- * should run, the server.
+ * Starts the agent in this order: the host (pool and network), operations that an earlier run left unfinished, guests
+ * that should run, and the server.
  */
 export async function startDaemon(options: DaemonOptions): Promise<Daemon> {
   checkInterfacePrefix(options.config.network)
@@ -124,7 +124,7 @@ async function open(options: DaemonOptions, closers: Closers): Promise<Omit<Daem
   return { domain, tls }
 }
 
-/** The network is ready before any guest starts, and unfinished operations end before new ones begin. */
+/** Makes the network ready before any guest starts, and finishes old operations before new ones begin. */
 async function recover(host: Host, domain: Domain, config: AgentConfig): Promise<void> {
   const { abuse, context, engine, images, policy, reconciler, snapshots, backups } = domain
   await images.sweep()
@@ -135,7 +135,7 @@ async function recover(host: Host, domain: Domain, config: AgentConfig): Promise
   reconciler.listen()
   engine.recover()
   if (!engine.busy(swapSubject)) await ensureSwap(host.swap, context.log)
-  await policy.look() // so that guests that expired meanwhile are not started
+  await policy.look() // before guests start, because some may have expired
   await reconciler.pass()
   reconciler.start(config.reconcile_interval_seconds * 1000)
   policy.start(config.traffic.interval_seconds * 1000)
@@ -144,14 +144,14 @@ async function recover(host: Host, domain: Domain, config: AgentConfig): Promise
   for (const templateId of config.images.prefetch) prefetch(domain, templateId)
 }
 
-/** Running guests stay on their processors. */
+/** Reads the processors of running guests, so that these guests stay on them. */
 async function adoptProcessors({ machines, store }: Pick<GuestContext, 'machines' | 'store'>): Promise<void> {
   for (const driver of machines.drivers) machines.processors.adopt(await driver.readProcessors(), store.list())
 }
 
 /**
- * Tasks that keep the journal from growing without bound; the reconciler empties the trash. Work that failed at the
- * start for a temporary reason, such as a missing network, is retried.
+ * Returns periodic tasks. They limit the size of the journal, and retry work that failed at the start for a temporary
+ * reason, such as a missing network.
  */
 function upkeepOf(host: Host, domain: Domain, config: AgentConfig): PeriodicTaskTable {
   const { abuse, context, engine, changes } = domain
@@ -166,7 +166,7 @@ function upkeepOf(host: Host, domain: Domain, config: AgentConfig): PeriodicTask
   }
 }
 
-/** Retries images whose last build failed. */
+/** Builds a template's image again if its last build failed. */
 function prefetchAgain(domain: Domain, templateId: string): void {
   const template = domain.images.find(templateId)
   if (!template || template.failure === '' || domain.engine.busy(imageSubject(template))) return

@@ -5,7 +5,7 @@ import type { Domain } from './domain.js'
 import type { Host } from './host.js'
 
 /**
- * Describes the host's present state: its drivers' capabilities and its range of ports may change while the agent runs.
+ * Describes the host's present state, because drivers' capabilities and the range of ports change while the agent runs.
  */
 export class HostDescriber {
   private constructor(

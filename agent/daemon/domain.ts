@@ -41,7 +41,7 @@ import { TrafficKeeper } from '../traffic/keeper.js'
 import type { Closers } from './closers.js'
 import type { Host } from './host.js'
 
-/** The journal and everything that works on it. */
+/** The journal and all parts of the agent that work on it. */
 export interface Domain {
   readonly abuse: AbuseWatch
   readonly changes: Changes
@@ -56,7 +56,7 @@ export interface Domain {
   readonly imageAdmin: ImageAdmin
   readonly reconciler: Reconciler
   readonly sampler: GuestSampler
-  /** Scheduled runs. */
+  /** Runs of scheduled snapshots and backups. */
   readonly snapshots: ScheduledRuns
   readonly backups: ScheduledRuns
 }
@@ -65,9 +65,9 @@ export interface DomainOptions {
   config: AgentConfig
   log: Logger
   observer?: StepObserver
-  /** ms since 1970; default: the host's clock. */
+  /** Returns ms since 1970. Default: the host's clock. */
   now?: () => number
-  /** ms since any moment; default: same as `now`, if that is given. */
+  /** Returns ms since any fixed moment. Default: `now` if it is set, otherwise the host's monotonic clock. */
   monotonic?: () => number
 }
 
@@ -135,7 +135,7 @@ export async function openDomain(host: Host, options: DomainOptions, closers: Cl
     engine,
     onObserved: (observed) => sampler.observed(observed),
     repairStorage: (limitBytes) => {
-      // In the background: a guest may have filled its disk with subvolumes, each of which is deleted separately.
+      // Runs in the background, because a guest may have created many subvolumes, which are deleted one by one.
       void host.volumes.sweep().catch((err: unknown) => log.warn({ err }, 'sweep the trash'))
       return host.volumes.ensureLimits(limitBytes, (uuid, set) =>
         context.store.mutex.run(uuid, async () => {

@@ -18,7 +18,7 @@ export interface HistorySources {
   readonly feed: MetricsFeed
 }
 
-/** History of samples that are taken anyway, in the state directory. */
+/** Opens the history of usage in the state directory. It stores samples that the agent takes for other purposes. */
 export function openHistory({ host, domain, config, feed }: HistorySources): UsageHistory {
   const { store, now, log } = domain.context
   return new UsageHistory({

@@ -42,10 +42,10 @@ const gib = 1024 * mib
 /** The parts of the journal that the network needs. */
 export type NetworkParts = Pick<AddressBookOptions, 'db' | 'assignInside'>
 
-/** The part of volumes that the host's domain needs; see agent/storage/volumes.ts. */
+/** The methods of `Volumes` (agent/storage/volumes.ts) that the domain needs. */
 export type HostVolumes = GuestVolumes & Pick<Volumes, 'sweep' | 'ensureLimits'>
 
-/** A host prepared for guests. No part of it knows the journal. */
+/** A host that is prepared for guests. No part of it uses the journal. */
 export interface Host {
   readonly volumes: HostVolumes
   readonly images: ImagePool
@@ -56,12 +56,12 @@ export interface Host {
   readonly swap: HostSwap
   readonly consoles: ConsoleConnections
   readonly cpuCores: number
-  /** Processors that guests may use now, in ascending order. */
+  /** Returns the numbers of the processors that guests may use now, in ascending order. */
   readCpus(): readonly number[]
   readonly ramTotalMb: number
-  /** Capacity of the storage pool. Starts no process. */
+  /** Reads the capacity of the storage pool. Starts no process. */
   readCapacity(): Promise<PoolCapacity>
-  /** Warnings for the operator about host settings that weaken the separation of guests. */
+  /** Returns warnings for the operator about host settings that weaken the isolation of guests. */
   describeWeaknesses(): readonly string[]
   readonly openNetwork: (parts: NetworkParts) => Network
   readonly openSensor: () => AbuseSensor
@@ -72,7 +72,7 @@ export interface Host {
   readonly resolvers: readonly string[]
 }
 
-/** A real Linux host, with its trash. */
+/** A real Linux host, which has a trash for deleted volumes. */
 export interface LinuxHost extends Host {
   readonly trash: Trash
 }
@@ -147,7 +147,7 @@ function openImages(config: AgentConfig, pool: Pool, trash: Trash): PoolImages {
 }
 
 /**
- * Checks the prefix, since packets at interfaces named like guests' are dropped unless they come through the bridge.
+ * Checks the interface prefix: on interfaces whose name has it, packets that bypass the bridge are dropped.
  * @throws {BerthError} `invalid_field` if the bridge or a hardware interface has such a name
  */
 export function checkInterfacePrefix({ interface_prefix: prefix, bridge }: AgentConfig['network']): void {

@@ -19,12 +19,13 @@ import {
   type KernelUser,
 } from './plan-kernel-record.js'
 
-/** One record for all agents of a machine, whatever their network namespaces, since they share its kernel. */
+/** Record of all agents on a machine, even those in other network namespaces, because they share the kernel. */
 const kernelRecordFile = '/var/lib/.berth-kernel-settings.json'
 
 /**
- * Records the host's own values: first those of limits that `ensureHostLimits` is about to raise, later those of
- * settings that the network changes. Settings of the bridge are not recorded, as they are deleted with it.
+ * Records original values of kernel settings: first those of limits that `ensureHostLimits` is about to raise, later
+ * those of settings that the network changes. Settings of the bridge are not recorded, because they are deleted with
+ * it.
  */
 export async function recordKernelSettings(stateDir: string, bridge: string, file = kernelRecordFile): Promise<void> {
   const netns = readNetworkNamespace()
@@ -45,7 +46,7 @@ export async function recordKernelSettings(stateDir: string, bridge: string, fil
   })
 }
 
-/** Restored values stay in the record until all are written, so that a crash does not lose them. */
+/** Restores unused settings. Their values stay in the record until all are restored, so that a crash loses none. */
 async function release(file: string, user: KernelUser, isUnused: (path: string) => boolean): Promise<string[]> {
   const { record, restore } = planRelease(await readRecord(file), user, { isThere: existsSync, isUnused })
   if (restore.length === 0) return []
@@ -55,19 +56,19 @@ async function release(file: string, user: KernelUser, isUnused: (path: string) 
   return done
 }
 
-/** @returns false if the value differs from the one that an agent set, or did not change */
+/** Restores one value, unless another program has changed it. @returns whether it was restored */
 async function putBack({ path, before, value }: SysctlChange): Promise<boolean> {
   if (findSysctl(path) !== value || before === value) return false
   try {
     await writeSysctl(path, before)
   } catch (error) {
-    if (isGone(error)) return false // its interface was deleted meanwhile
+    if (isGone(error)) return false // the interface of the setting was deleted
     throw error
   }
   return true
 }
 
-/** Restores values that are still as agents set them, unless another agent needs them. */
+/** Restores all values that are still as agents set them, except those that another agent needs. */
 export async function restoreKernelSettings(stateDir: string, log: Logger, file = kernelRecordFile): Promise<void> {
   const user = { stateDir, netns: readNetworkNamespace() }
   const { record, restore } = planLeave(await readRecord(file), user, existsSync)
@@ -87,12 +88,12 @@ async function update(file: string, change: (record: KernelRecord) => KernelReco
   if (JSON.stringify(next) !== JSON.stringify(record)) await writeRecord(file, next)
 }
 
-/** One value per line: scripts/lib/purge.sh reads it too. */
+/** Writes one value per line, because scripts/lib/purge.sh also reads the file. */
 function writeRecord(file: string, record: KernelRecord): Promise<void> {
   return writeFileAtomic(file, `${JSON.stringify(record, null, 2)}\n`, 0o644)
 }
 
-/** An unreadable record counts as missing: it must not prevent the agent's start. */
+/** Reads the record. An unreadable one counts as missing, because it must not prevent the agent's start. */
 async function readRecord(file: string): Promise<KernelRecord> {
   const boot = (await readFile('/proc/sys/kernel/random/boot_id', 'utf8')).trim()
   try {

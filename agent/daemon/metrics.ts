@@ -8,7 +8,7 @@ import type { Domain } from './domain.js'
 
 const gib = 1024 ** 3
 
-/** Converts a sample to the protocol, and adds the agent's own figures. */
+/** Converts a sample of the host to the protocol's message, and adds figures about the agent. */
 export async function readMetrics(
   sample: HostSample,
   domain: Domain,

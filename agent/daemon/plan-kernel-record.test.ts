@@ -12,7 +12,7 @@ import {
 const forwarding = 'net/ipv6/conf/all/forwarding'
 const acceptRa = 'net/ipv6/conf/eth0/accept_ra'
 const pidMax = 'kernel/pid_max'
-/** Two network namespaces. */
+/** Inode numbers of two network namespaces. */
 const [host, guest] = [4_026_531_840, 4_026_532_000]
 
 describe('record of kernel settings', () => {
@@ -22,7 +22,7 @@ describe('record of kernel settings', () => {
   const key = `${host}:${forwarding}`
   const everywhere = (): boolean => true
 
-  it('records limits that are about to be raised, and nothing else', () => {
+  it('is made only for limits that are about to be raised', () => {
     const has = new Map(planHostLimits(new Map()).map(({ path, value }) => [path, value]))
     expect(planHostLimits(has)).to.deep.equal([])
     expect([...has.keys()]).to.not.include(forwarding)
@@ -30,19 +30,19 @@ describe('record of kernel settings', () => {
     expect(planHostLimits(has)).to.deep.equal([{ path: 'kernel/pid_max', before: 32_768, value: 4_194_304 }])
   })
 
-  it('records an agent once, with its present namespace', () => {
+  it('contains each agent once, with its present network namespace', () => {
     const there = planUser(none, { stateDir: '/a', netns: guest })
     expect(planUser(there, { stateDir: '/a', netns: host }).users).to.deep.equal({ '/a': host })
   })
 
-  it('keeps the first value while agents change theirs, and adopts a foreign change', () => {
+  it('keeps the first value while agents change it, and replaces it if another program has changed it', () => {
     const again = planSettingChange(changed, host, { path: forwarding, before: 1, value: 2 })
     expect(again).to.deep.include({ before: { [key]: 0 }, set: { [key]: 2 } })
     const others = planSettingChange(changed, host, { path: forwarding, before: 3, value: 1 })
     expect(others).to.deep.include({ before: { [key]: 3 }, set: { [key]: 1 } })
   })
 
-  it('stores network settings per namespace, and kernel settings once', () => {
+  it('contains network settings for each namespace, and other settings once', () => {
     const both = [host, guest].reduce(
       (record, netns) => planSettingChange(record, netns, { path: pidMax, before: netns === host ? 7 : 8, value: 8 }),
       planSettingChange(changed, guest, { path: forwarding, before: 5, value: 1 }),
@@ -50,7 +50,7 @@ describe('record of kernel settings', () => {
     expect(both.before).to.deep.equal({ [key]: 0, [`${guest}:${forwarding}`]: 5, [pidMax]: 7 })
   })
 
-  it('drops values after a boot but keeps the agents, without their namespaces', () => {
+  it('loses its values at a boot, and keeps the agents without their namespaces', () => {
     const record = planUser(changed, { stateDir: '/a', netns: host })
     expect(planBoot(record, 'b')).to.equal(record)
     expect(planBoot(record, 'c')).to.deep.equal({ boot: 'c', users: { '/a': 0 }, before: {}, set: {} })
@@ -61,13 +61,13 @@ describe('record of kernel settings', () => {
     const unused = { isThere: everywhere, isUnused: (path: string) => path === forwarding }
     const record = planUser(planSettingChange(changed, host, { path: acceptRa, before: 1, value: 2 }), a)
 
-    it('restores settings that are no longer needed, and keeps the rest', () => {
+    it('restores settings that are no longer needed, and keeps the others', () => {
       const left = planRelease(record, a, unused)
       expect(left.restore).to.deep.equal([forwards])
       expect(left.record.before).to.deep.equal({ [`${host}:${acceptRa}`]: 1 })
     })
 
-    it('does not restore what another agent of its network may need', () => {
+    it('does not restore settings that another agent in its network namespace may need', () => {
       const shared = planUser(record, { stateDir: '/b', netns: host })
       expect(planRelease(shared, a, unused)).to.deep.equal({ record: shared, restore: [] })
       const elsewhere = planUser(record, { stateDir: '/b', netns: guest })
@@ -89,21 +89,21 @@ describe('record of kernel settings', () => {
     ]
     const kernels = [{ path: pidMax, before: 7, value: 8 }]
 
-    it('restores everything for the only agent, the last first', () =>
+    it('restores all settings for the only agent, the last change first', () =>
       expect(planLeave(record, a, everywhere)).to.deep.equal({
         record: undefined,
         restore: [...kernels, ...networks],
       }))
 
-    it('restores nothing where nothing was recorded', () =>
+    it('restores nothing if nothing was recorded', () =>
       expect(planLeave(none, a, everywhere).restore).to.deep.equal([]))
 
     for (const [what, netns, restore] of [
-      ['in the same namespace: nothing', host, []],
-      ['in another namespace: the settings of its own namespace', guest, networks],
-      ['that has not started since the boot: nothing', 0, []],
+      ['restores nothing if another agent has the same namespace', host, []],
+      ['restores network settings of its namespace if another agent has another one', guest, networks],
+      ['restores nothing if another agent has not started since the boot', 0, []],
     ] as const)
-      it(`restores, with another agent ${what}`, () => {
+      it(what, () => {
         const left = planLeave(planUser(record, { stateDir: '/b', netns }), a, everywhere)
         expect(left.restore).to.deep.equal(restore)
         expect(left.record?.users).to.deep.equal({ '/b': netns })
@@ -111,13 +111,13 @@ describe('record of kernel settings', () => {
         expect(left.record?.before).to.deep.equal(kept)
       })
 
-    it('leaves the host’s own settings unchanged for the last agent of another namespace', () => {
+    it('does not restore settings of another network namespace for the last agent', () => {
       const there = planUser(none, { stateDir: '/b', netns: guest })
       const { restore } = planLeave(planSettingChange(there, guest, forwards), a, () => false)
       expect(restore).to.deep.equal([])
     })
 
-    it('counts no agent whose state directory is gone', () =>
+    it('ignores other agents whose state directory no longer exists', () =>
       expect(planLeave(planUser(record, { stateDir: '/b', netns: host }), a, () => false).record).to.equal(undefined))
   })
 })

@@ -1,31 +1,31 @@
 import { planSysctls } from '../drivers/drivers.js'
 import type { SysctlChange } from '../host/kernel/sysctl-change.js'
 
-/** Kernel settings that the agents of this machine changed, so that the last agent to leave can restore them. */
+/** Kernel settings that the agents of this machine have changed, so that the last removed agent can restore them. */
 export interface KernelRecord {
-  /** The kernel's boot id: a boot resets the values. */
+  /** The kernel's boot id, because a boot resets the values. */
   readonly boot: string
-  /** Agents that need the settings: network namespace by state directory; 0: from an earlier boot. */
+  /** Network namespaces of the agents that need the settings, by state directory. 0: unknown since a boot. */
   readonly users: Readonly<Record<string, number>>
-  /** Original values by key, in the order of their first change. */
+  /** Original values by key (see `keyOf`), in the order of their first change. */
   readonly before: Readonly<Record<string, number>>
-  /** Values that agents wrote, by the same keys. */
+  /** Values that agents have written, by the same keys. */
   readonly set: Readonly<Record<string, number>>
 }
 
 /** An agent and its network namespace. */
 export interface KernelUser {
   readonly stateDir: string
-  /** Inode number of the namespace, unique at any one time. */
+  /** Inode number of the network namespace. */
   readonly netns: number
 }
 
-/** Key of a setting (a path below /proc/sys) in the record; network settings belong to a namespace. */
+/** Returns the key of a setting: its path below /proc/sys, for network settings with the namespace as prefix. */
 function keyOf(path: string, netns: number): string {
   return path.startsWith('net/') ? `${netns}:${path}` : path
 }
 
-/** Adds a change to the record. A value that an agent wrote is not recorded as an original one. */
+/** Adds a change to the record. A value that an agent has written is not recorded as an original value. */
 export function planSettingChange(
   record: KernelRecord,
   netns: number,
@@ -40,7 +40,7 @@ export function planSettingChange(
   }
 }
 
-/** After a boot, keeps only the agents: namespaces have other numbers now. */
+/** Returns the record after a boot, with the agents but without values and namespaces, which the boot has changed. */
 export function planBoot(record: KernelRecord, boot: string): KernelRecord {
   if (record.boot === boot) return record
   return {
@@ -56,7 +56,7 @@ export function planUser(record: KernelRecord, { stateDir, netns }: KernelUser):
   return { ...record, users: { ...record.users, [stateDir]: netns } }
 }
 
-/** Changes to the host's limits; all of them if the present values are unknown. */
+/** Plans the changes to the host's limits. If present values are unknown, it plans all of them. */
 export function planHostLimits(has: ReadonlyMap<string, number>): SysctlChange[] {
   const dotted = new Map([...has].map(([path, value]) => [path.replaceAll('/', '.'), value]))
   return planSysctls(dotted).map(({ name, value }) => {
@@ -66,16 +66,16 @@ export function planHostLimits(has: ReadonlyMap<string, number>): SysctlChange[]
 }
 
 interface Leave {
-  /** The remaining record; undefined: no agent is left. */
+  /** The remaining record. Undefined: no agent is left. */
   readonly record: KernelRecord | undefined
-  /** Changes to undo, last first, unless another program changed the value since. */
+  /** Changes to undo, the last one first. Callers skip those whose value another program has changed. */
   readonly restore: readonly SysctlChange[]
 }
 
 /**
- * Plans what a leaving agent restores: its network namespace's settings if it is the last agent there, and the others
- * if it is the last of all. The last change is restored first, because interfaces accept router advertisements only
- * while the host does not forward, or with accept_ra = 2.
+ * Plans the settings that a removed agent restores: those of its network namespace if it is the last agent there, and
+ * all others if it is the last one on the machine. The last change is undone first: while the host forwards, interfaces
+ * accept router advertisements only with accept_ra = 2.
  * @param isThere whether another agent's state directory still exists
  */
 export function planLeave(
@@ -99,15 +99,15 @@ export function planLeave(
 }
 
 interface Release {
-  /** The remaining record. */
+  /** The record without the restored settings. */
   readonly record: KernelRecord
-  /** Same as in `Leave`. */
+  /** Changes to undo, the last one first. */
   readonly restore: readonly SysctlChange[]
 }
 
 /**
- * Plans what an agent that stays restores: settings of its network that it no longer needs. It must be the only agent
- * in that network, since the record does not say which settings another one needs.
+ * Plans the settings that an agent restores while it stays: those of its network namespace that it no longer needs. It
+ * must be the only agent there, because the record does not show which settings another one needs.
  */
 export function planRelease(
   record: KernelRecord,

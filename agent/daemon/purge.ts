@@ -15,18 +15,17 @@ import { removeSwap } from '../swap/remove.js'
 import { restoreKernelSettings } from './kernel-record.js'
 
 /**
- * Removes everything that an agent with this configuration ever created: guests, rules, bridge, pool, swap file,
- * journal. Needs no journal, and also works on the leftovers of a crash. A failure does not stop the rest, but rules,
- * pool and files stay as long as guests might.
+ * Removes everything that an agent with this configuration has created: guests, rules, bridge, pool, swap file and
+ * journal. It needs no journal, so it also works after a crash. After a failure it continues, but it leaves rules, pool
+ * and files if a guest may still exist.
  * @throws {BerthError} `already_running` while the agent runs
- * @throws {AggregateError} with every failure
+ * @throws {AggregateError} that contains all failures
  */
 export async function purge(config: AgentConfig, log: Logger): Promise<void> {
   const unlock = lockState(join(config.state_dir, 'lock.db'))
   const failures: unknown[] = []
   try {
-    // Without the bridge guests have no network, since the remaining rules drop everything that does not pass through
-    // it.
+    // Without the bridge, guests have no network: the remaining rules drop packets that do not pass through it.
     await attempt(failures, 'bridge', () => removeBridge(config.network.bridge))
     await attempt(failures, 'addresses', () => removeHostAddresses(config.network, log))
     await attempt(failures, 'rates', () => removeRates(config))
@@ -44,7 +43,7 @@ export async function purge(config: AgentConfig, log: Logger): Promise<void> {
   throw new AggregateError(failures, failures.map(describeError).join('; '))
 }
 
-/** @returns whether it succeeded */
+/** Runs one part and collects its failure. @returns whether it succeeded */
 async function attempt(failures: unknown[], what: string, work: () => Promise<void>): Promise<boolean> {
   try {
     await work()
@@ -88,7 +87,7 @@ async function removeFiles(config: AgentConfig): Promise<void> {
   for (const directory of [config.run_dir, config.state_dir]) await rmdir(directory).catch(ignoreFilled)
 }
 
-/** Files of the agent in its state directory, which may contain the operator's own. */
+/** Files that the agent creates in its state directory. Others in it may belong to the operator. */
 const made = [
   'identity',
   'secret.key',

@@ -6,7 +6,7 @@ import type { GuestStore } from '../guests/record/guest-store.js'
 import type { Database } from '../state/database.js'
 import { findSetting, putSetting } from '../state/settings-table.js'
 
-/** Refuses to replace a lost key: a new key cannot open existing logins, and would hide the loss. */
+/** Reads or creates the key. Refuses to replace a lost one: a new key could not decrypt existing logins. */
 export async function openSecret(path: string, store: GuestStore): Promise<Buffer> {
   if (store.hasLogins() && !existsSync(path))
     throw new BerthError(
@@ -19,7 +19,7 @@ export async function openSecret(path: string, store: GuestStore): Promise<Buffe
   return key
 }
 
-/** A damaged key can look like a valid one, so the journal contains the digest of its key. */
+/** Compares the key with its digest in the journal, because a damaged key can look like a valid one. */
 function checkSameSecret(db: Database, path: string, key: Buffer): void {
   const setting = 'secret_digest'
   const digest = createHash('sha256').update(key).digest('hex')

@@ -3,19 +3,18 @@ import { Pkcs10CertificateRequestGenerator } from '@peculiar/x509'
 import { createPrivateKey, createPublicKey, generateKeyPairSync, webcrypto } from 'node:crypto'
 
 /*
- * The libraries are needed once in several weeks. So this module is loaded only when needed, which saves 5 MB of
- * memory.
+ * This module is loaded only when a certificate is requested, once in several weeks: its libraries take 5 MB of memory.
  */
 
 const algorithm = { name: 'ECDSA', namedCurve: 'P-256', hash: 'SHA-256' }
 
-/** Creates a private key, PKCS #8 in PEM. */
+/** Creates a private key in PEM (PKCS #8). */
 export function createPrivateKeyPem(): string {
   const { privateKey } = generateKeyPairSync('ec', { namedCurve: 'P-256' })
   return privateKey.export({ type: 'pkcs8', format: 'pem' }).toString()
 }
 
-/** Creates a PKCS #10 request in PEM that proves possession of the key; the gateway decides the names. */
+/** Creates a request in PEM (PKCS #10) that proves possession of the key. The gateway chooses the names. */
 export async function createCsrPem(privateKeyPem: string): Promise<string> {
   const key = createPrivateKey(privateKeyPem)
   const request = await Pkcs10CertificateRequestGenerator.create(

@@ -7,8 +7,8 @@ import { writeFileAtomic } from '../../shared/files.js'
 import { readCertificateIdentity } from '../../shared/identity.js'
 
 /*
- * The agent's identity is one file, so that its parts change together in one rename: private key (PKCS #8), certificate
- * and the authority's certificate, in PEM.
+ * The agent's identity consists of private key (PKCS #8), certificate and CA certificate, in PEM. They are in one file,
+ * so that one rename changes all of them.
  */
 
 export interface AgentIdentity {
@@ -17,15 +17,15 @@ export interface AgentIdentity {
   readonly certificatePem: string
   readonly caPem: string
   readonly serial: string
-  /** ms since 1970. */
+  /** Time in ms since 1970 at which the certificate expires. */
   readonly notAfterMs: number
 }
 
 export interface IdentityPaths {
   readonly identity: string
-  /** Key of a renewal in progress. */
+  /** File with the key of a renewal in progress. */
   readonly pendingKey: string
-  /** Serial numbers of gateway certificates to refuse, one per line; written by the operator. */
+  /** File in which the operator lists serial numbers of revoked gateway certificates, one per line. */
   readonly revoked: string
 }
 
@@ -38,7 +38,7 @@ export function identityPaths(identityDir: string): IdentityPaths {
 }
 
 /**
- * The identity in `identityDir`; undefined before this host has joined.
+ * Reads the identity in `identityDir`; undefined if this host has not joined yet.
  * @throws {BerthError} `bad_identity` if the file is damaged
  */
 export function findIdentity(identityDir: string): AgentIdentity | undefined {
@@ -93,7 +93,7 @@ export function parseIdentity(pem: string): AgentIdentity {
   }
 }
 
-/** @throws {BerthError} `bad_identity` if the parts do not belong together; then nothing is written */
+/** Writes nothing if the parts do not belong together. @throws {BerthError} `bad_identity` in that case */
 export async function writeIdentity(
   identityDir: string,
   parts: { privateKeyPem: string; certificatePem: string; caPem: string },
@@ -106,7 +106,7 @@ export async function writeIdentity(
   return identity
 }
 
-/** Serial numbers in the revocation file, upper case; empty if there is no file. */
+/** Reads the serial numbers in the revocation file, in upper case. Empty if the file does not exist. */
 export function readRevoked(identityDir: string): ReadonlySet<string> {
   let text = ''
   try {

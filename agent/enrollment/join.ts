@@ -26,15 +26,15 @@ const timeouts = { connectMs: timeoutMs, headersMs: timeoutMs, bodyMs: timeoutMs
 const maxAnswerBytes = 64 * 1024
 const joinName = identityDnsName({ role: 'join' })
 
-/** Returns the token from the command line; `-` reads it from the stream, so that process lists do not show it. */
+/** Returns the token from the command line. If it is `-`, reads the stream: process lists would show an argument. */
 export async function readJoinToken(argument: string, input: Readable): Promise<string> {
   return argument === '-' ? (await text(input)).trim() : argument
 }
 
 /**
- * Joins a gateway (`berth-agent join -`): creates a key, gets a certificate for it, and stores both at once. An
+ * Joins a gateway (`berth-agent join -`): creates a key, gets a certificate for it, and stores both together. An
  * existing identity is replaced only after the gateway has answered.
- * @param port at which the agent listens; the gateway connects to it if it knows no address of this host
+ * @param port port on which the agent listens; the gateway uses it if it knows no address of this host
  * @throws {BerthError} `join_token_invalid`, `gateway_untrusted`, `gateway_unreachable`, or the gateway's refusal
  */
 export async function joinGateway(token: string, identityDir: string, port?: number): Promise<AgentIdentity> {
@@ -49,11 +49,11 @@ export async function joinGateway(token: string, identityDir: string, port?: num
   const answer = await sendRequest(content, caPem, JSON.stringify(request))
   if (answer.host_id !== content.hostId)
     throw new BerthError('internal', 'gateway_untrusted', 'the gateway returned the identity of another host')
-  // Stores the authority that matched the fingerprint, not one from the answer.
+  // Stores the CA certificate that matched the fingerprint, and not the one from the answer.
   return writeIdentity(identityDir, { privateKeyPem, certificatePem: answer.certificate, caPem })
 }
 
-/** Gets the gateway's CA certificate and checks it against the token. Sends nothing secret. */
+/** Gets the gateway's CA certificate and compares it with the fingerprint in the token. Sends nothing secret. */
 async function fetchAuthority(content: JoinTokenContent): Promise<string> {
   const socket = await openTls(content, { rejectUnauthorized: false })
   try {
@@ -89,7 +89,7 @@ function openTls(content: JoinTokenContent, options: ConnectionOptions): Promise
   })
 }
 
-/** Sends the request over fully checked TLS: chain to the pinned authority, role, validity. */
+/** Sends the request over TLS and checks the gateway's certificate: its chain to this CA, its role and its validity. */
 async function sendRequest(content: JoinTokenContent, caPem: string, body: string): Promise<JoinAnswer> {
   const client = new OutboundClient({
     timeouts,

@@ -6,13 +6,13 @@ import { steadyClock } from '../../shared/steady-clock.js'
 import { getIdentity, identityPaths, writeIdentity, type AgentIdentity } from './identity.js'
 
 /*
- * Renewal of the certificate, driven by the gateway over its connection: request, then certificate. The key of an
- * unfinished renewal stays on disk, so that either step can be repeated after a crash.
+ * The gateway renews the agent's certificate over its connection: it gets a request, and then installs the certificate.
+ * The key of an unfinished renewal stays on disk, so that each step can be repeated after a crash.
  */
 
-/** Creates a request for the next certificate. Uses the same key until a certificate for it is installed. */
+/** Creates a request for the next certificate. Uses the same key until a certificate for this key is installed. */
 export async function createSigningRequest(identityDir: string): Promise<string> {
-  // Loaded once in several weeks, so that an idle agent does not keep several MB in memory.
+  // Loaded only here, because the module takes several MB of memory and is needed once in several weeks.
   const { createCsrPem, createPrivateKeyPem } = await import('./csr.js')
   const path = identityPaths(identityDir).pendingKey
   const pending = await findPendingKey(path)
@@ -24,7 +24,7 @@ export async function createSigningRequest(identityDir: string): Promise<string>
 
 /**
  * Replaces the certificate with the one for the last request.
- * @throws {BerthError} `bad_certificate` unless it is for that key, this host and from the same authority
+ * @throws {BerthError} `bad_certificate` unless it is for the pending key and this host, and from the same CA
  */
 export async function installCertificate(identityDir: string, certificatePem: string): Promise<AgentIdentity> {
   const current = getIdentity(identityDir)
@@ -57,7 +57,7 @@ function parseCertificate(pem: string): X509Certificate {
   }
 }
 
-/** A damaged key is ignored: no certificate has been installed for it. */
+/** Reads the pending key. Ignores a damaged one, because no certificate was installed for it. */
 async function findPendingKey(path: string): Promise<string | undefined> {
   try {
     const pem = await readFile(path, 'utf8')
