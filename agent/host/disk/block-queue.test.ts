@@ -10,10 +10,10 @@ describe('parseScheduler', () => {
     ['none', 'none'],
     ['', undefined],
   ] as const)
-    it(JSON.stringify(text), () => expect(parseScheduler(text)).to.equal(scheduler))
+    it(`returns ${scheduler} for ${JSON.stringify(text)}`, () => expect(parseScheduler(text)).to.equal(scheduler))
 })
 
-describe('disks below a device', () => {
+describe('disks of a device', () => {
   const scratch = scratchDirectory('btest-block-queue')
   const devices = `${scratch.path}/dev`
   const make = (name: string, numbers: string, below: readonly string[] = []): string => {
@@ -41,10 +41,10 @@ describe('disks below a device', () => {
   after(() => scratch.wipe())
 
   for (const [what, numbers, disks] of [
-    ['a disk', '8:16', ['8:16']],
-    ['a partition', '8:2', ['8:0']],
-    ['LUKS on RAID on a partition and a disk', '253:0', ['8:0', '8:16']],
-    ['a missing device', '1:1', []],
+    ['are the disk itself', '8:16', ['8:16']],
+    ['are the disk that contains a partition', '8:2', ['8:0']],
+    ['are all disks below LUKS on RAID', '253:0', ['8:0', '8:16']],
+    ['are none for a missing device', '1:1', []],
   ] as const)
     it(what, () => expect(listDisks(numbers, devices).map((disk) => disk.numbers)).to.have.members([...disks]))
 
@@ -52,7 +52,7 @@ describe('disks below a device', () => {
     expect(listDisks('7:1', devices)[0]?.backingFile).to.equal('/var/lib/x.img')
   })
 
-  it('may have a scheduler that cannot be set, without an error', () => {
+  it('keep their scheduler without an error if it cannot be set', () => {
     expect(setScheduler({ path: `${scratch.path}/nowhere` }, 'bfq')).to.equal(false)
     expect(setScheduler({ path: '/proc/self' }, 'bfq')).to.equal(false)
     expect(readFileSync(`${scratch.path}/sdb/queue/scheduler`, 'utf8')).to.contain('[none]')

@@ -4,23 +4,23 @@ import { isGone, listDirectory, readKernelFile } from '../process/proc.js'
 
 /** A whole disk and its I/O scheduler. */
 export interface Disk {
-  /** Path in sysfs. */
+  /** Path of the disk in sysfs. */
   readonly path: string
-  /** `major:minor` */
+  /** Device number as `major:minor`. */
   readonly numbers: string
-  /** Undefined for a device without a queue. */
+  /** Name of the I/O scheduler. Undefined for a device without a queue. */
   readonly scheduler?: string
   /** File behind an attached loop device. */
   readonly backingFile?: string
 }
 
-/** The disk of a device, or the disks below a combined device (LVM, LUKS, RAID). */
+/** Lists the disk of a device, or the disks below a combined device (LVM, LUKS, RAID). */
 export function listDisks(numbers: string, devices = '/sys/dev/block'): Disk[] {
   const path = findPath(`${devices}/${numbers}`)
   return path === undefined ? [] : listBelow(path).map(readDisk)
 }
 
-/** Returns undefined if the device no longer exists, even if it was just listed. */
+/** Resolves a link in sysfs. Returns undefined if the device was removed meanwhile. */
 function findPath(link: string): string | undefined {
   try {
     return realpathSync(link)
@@ -47,20 +47,20 @@ export function readDisk(path: string): Disk {
   }
 }
 
-/** The active scheduler: `mq-deadline` in `none [mq-deadline] kyber bfq`. */
+/** Returns the active scheduler, such as `mq-deadline` from `none [mq-deadline] kyber bfq`. */
 export function parseScheduler(text: string): string | undefined {
   return /\[(.+)\]/.exec(text)?.[1] ?? text.trim().split(/\s+/).find(Boolean)
 }
 
 /**
- * Sets the scheduler. The kernel loads its module if needed, although it did not list the scheduler before.
- * @returns whether the disk has the scheduler now
+ * Sets the scheduler. The kernel loads its module if necessary, even if it does not list the scheduler yet.
+ * @returns whether the disk now has the scheduler
  */
 export function setScheduler({ path }: Pick<Disk, 'path'>, scheduler: string): boolean {
   try {
     writeFileSync(`${path}/queue/scheduler`, scheduler)
   } catch {
-    // The scheduler may be missing, or sysfs may be read-only in a container. The value read below decides.
+    // The scheduler may be missing, or sysfs may be read-only in a container: the value is read again below.
   }
   return readDisk(path).scheduler === scheduler
 }

@@ -1,7 +1,7 @@
 import { basename, dirname } from 'node:path'
 import { runPerl } from '../process/process.js'
 
-/* Requests of linux/btrfs.h that Debian 12's btrfs-progs cannot make, or only at ten times the cost. */
+/* ioctl requests of linux/btrfs.h that btrfs-progs in Debian 12 cannot make, or only ten times slower. */
 
 async function request(name: string, ...args: (string | bigint | number)[]): Promise<string> {
   const { stdout } = await runPerl('btrfs-volumes', [name, ...args.map(String)])
@@ -9,20 +9,20 @@ async function request(name: string, ...args: (string | bigint | number)[]): Pro
 }
 
 /**
- * Removes a subvolume from the tree at once. Commit and freeing of space follow later. After a power loss it may
- * reappear.
+ * Removes a subvolume from the directory tree. The kernel commits this and frees the space later, so the subvolume may
+ * reappear after a power loss.
  * @throws {CommandError} "Directory not empty" if it contains other subvolumes
  */
 export async function deleteSubvolume(path: string): Promise<void> {
   await request('destroy', dirname(path), basename(path))
 }
 
-/** Like `deleteSubvolume` for several in one directory, in order. Stops at the first failure. */
+/** Like `deleteSubvolume`, for several subvolumes of one directory, in order. Stops at the first failure. */
 export async function deleteSubvolumes(directory: string, names: readonly string[]): Promise<void> {
   await request('destroy', directory, ...names)
 }
 
-/** Commits the transaction, after which the kernel starts to free deleted subvolumes. Dirty files are not written out. */
+/** Commits the transaction, so that the kernel starts to free deleted subvolumes. Does not write dirty files. */
 export async function commitTransaction(path: string): Promise<void> {
   await request('commit', path)
 }
@@ -31,17 +31,16 @@ export async function enableSimpleQuotas(path: string): Promise<void> {
   await runPerl('enable-simple-quota', [path])
 }
 
-/** A quota group that limits several subvolumes together; simple quotas only. */
+/** A quota group that limits several subvolumes together. Requires simple quotas. */
 export interface BoundedGroup {
-  /** The kernel's number of the group: the level is in the upper 16 bits. */
+  /** Number of the group. The upper 16 bits contain its level. */
   readonly id: bigint
-  /** 0: unlimited; undefined: unchanged. */
+  /** Limit of the group. 0: unlimited; undefined: unchanged. */
   readonly limitBytes?: number
 }
 
 /**
- * Takes a snapshot, creates the group, and makes the snapshot a member from its first moment. All is on the disk when
- * this returns.
+ * Creates the group, and takes a snapshot that is a member from the beginning. Returns once both are on the disk.
  * @throws {CommandError} also if the name already exists in `directory`
  */
 export async function snapshotSubvolume(
@@ -55,7 +54,7 @@ export async function snapshotSubvolume(
 }
 
 /**
- * Creates the group, and an empty subvolume that is a member from its first moment.
+ * Creates the group, and an empty subvolume that is a member from the beginning.
  * @throws {CommandError} also if the name already exists in `directory`
  */
 export async function createSubvolumeInGroup(
@@ -65,16 +64,14 @@ export async function createSubvolumeInGroup(
   await request('create', directory, name, group?.id ?? '', group?.limitBytes ?? '')
 }
 
-/**
- * Creates the group with its limit, and makes the subvolume a member, including the space it already uses. Idempotent.
- */
+/** Creates the group with its limit, and makes the subvolume a member: its used space then counts. Idempotent. */
 export async function joinGroup(path: string, { id, limitBytes }: BoundedGroup): Promise<void> {
   await request('join', path, id, limitBytes ?? '')
 }
 
 /**
- * Limits the space that the subvolume references (classic quotas) or owns (simple quotas). Works on a full one, too. 0:
- * removes the limit.
+ * Limits the space that the subvolume references (classic quotas) or owns (simple quotas), even if it is full.
+ * @param bytes 0: removes the limit
  */
 export async function setLimit(path: string, bytes: number): Promise<void> {
   await request('bound', path, bytes)
@@ -84,17 +81,17 @@ export async function readSubvolumeId(path: string): Promise<number> {
   return Number(await request('id', path))
 }
 
-/** Removes the groups that have no members. @param path any directory of the filesystem */
+/** Removes those of the groups that have no members. @param path any directory of the filesystem */
 export async function removeEmptyGroups(path: string, ids: readonly bigint[]): Promise<void> {
   await request('ungroup', path, ...ids)
 }
 
-/** `done`: `next` is already the older one, as after an exchange; `nothing`: `next` does not exist. */
+/** `done`: the exchange was already made, because `next` is older; `nothing`: `next` does not exist. */
 export type ExchangeResult = 'exchanged' | 'done' | 'nothing'
 
 /**
- * Exchanges the names of two subvolumes of one directory atomically if `next` is the newer one; it is on the disk when
- * this returns. Without a `current` it renames `next`.
+ * Exchanges the names of two subvolumes of one directory atomically, if `next` is the newer one. If `current` does not
+ * exist, it renames `next`. Returns once the change is on the disk.
  */
 export async function exchangeSubvolumes(
   directory: string,

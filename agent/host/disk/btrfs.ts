@@ -4,8 +4,8 @@ import { exists } from './mount.js'
 import { run } from '../process/process.js'
 
 /*
- * Interface to btrfs(8) and its sysfs tree, from which figures are read without a process (kernel:
- * Documentation/ABI/testing/sysfs-fs-btrfs; qgroups since 5.9).
+ * Runs btrfs(8), and reads figures from sysfs, which needs no process (kernel documentation:
+ * ABI/testing/sysfs-fs-btrfs; sysfs contains qgroups since Linux 5.9).
  */
 
 const sysfs = '/sys/fs/btrfs'
@@ -14,11 +14,11 @@ export type QuotaMode = 'classic' | 'simple' | 'off'
 
 export interface Subvolume {
   readonly id: number
-  /** Relative to the top of the filesystem. */
+  /** Path relative to the top of the filesystem. */
   readonly path: string
 }
 
-/** Formats without force: mkfs.btrfs refuses a device that seems to be in use. */
+/** Creates a filesystem. mkfs.btrfs refuses a device that seems to contain data, because it runs without --force. */
 export async function format(path: string, label: string): Promise<void> {
   await run('mkfs.btrfs', ['--quiet', '--label', label, path], { timeoutMs: 600_000 })
 }
@@ -27,14 +27,14 @@ export async function createSubvolume(path: string): Promise<void> {
   await run('btrfs', ['--quiet', 'subvolume', 'create', path])
 }
 
-/** Forced, since btrfs(8) refuses otherwise when a guest has marked its subvolume as received. */
+/** Changes the property `ro`. Uses `-f`, because a guest may have marked its subvolume as received. */
 export async function setReadOnly(path: string, readOnly: boolean): Promise<void> {
   await run('btrfs', ['property', 'set', '-f', '-t', 'subvol', path, 'ro', String(readOnly)])
 }
 
 /**
- * Files created in the directory from now on are written in place: otherwise the disk of a virtual machine would become
- * fragmented. Snapshots keep the attribute.
+ * Turns off copy-on-write for files that are later created in the directory, because disks of virtual machines would
+ * become fragmented. Snapshots keep the attribute.
  */
 export async function disableCopyOnWrite(directory: string): Promise<void> {
   await run('chattr', ['+C', directory])
@@ -45,9 +45,7 @@ export async function syncFilesystem(path: string): Promise<void> {
   await run('btrfs', ['filesystem', 'sync', path], { timeoutMs: 600_000 })
 }
 
-/**
- * Lists the subvolumes directly inside the subvolume of `path`. Deeper ones, whose names guests choose, are left out.
- */
+/** Lists the subvolumes directly inside the subvolume of `path`. Leaves out deeper ones, whose names guests choose. */
 export async function listSubvolumes(path: string): Promise<Subvolume[]> {
   const { stdout } = await run('btrfs', ['subvolume', 'list', '-o', path], {
     maxOutputBytes: 64 * 1024 * 1024,
@@ -63,13 +61,13 @@ export function parseSubvolumes(text: string): Subvolume[] {
 }
 
 export interface StaleQgroups {
-  /** True if the kernel is still cleaning up deleted subvolumes; their qgroups cannot be removed before. */
+  /** True if the kernel is still cleaning up deleted subvolumes. Their qgroups cannot be removed before it ends. */
   readonly unfinished: boolean
-  /** Messages about qgroups that could not be removed; empty: all were removed. */
+  /** Messages about qgroups that could not be removed. Empty: all were removed. */
   readonly errors: string
 }
 
-/** Ids of deleted subvolumes that the kernel is still freeing. */
+/** Lists the ids of deleted subvolumes that the kernel is still freeing. */
 export async function listDeletedSubvolumes(path: string): Promise<number[]> {
   const { stdout } = await run('btrfs', ['subvolume', 'list', '-d', path], {
     maxOutputBytes: 64 * 1024 * 1024,
@@ -77,12 +75,12 @@ export async function listDeletedSubvolumes(path: string): Promise<number[]> {
   return [...stdout.matchAll(/^ID (\d+) /gm)].map(([, id]) => Number(id))
 }
 
-/** Removes qgroups of deleted subvolumes: kernels before 6.11 leave all of them, later ones leave some. */
+/** Removes qgroups of deleted subvolumes. Linux before 6.11 leaves all of them, later versions leave some. */
 export async function clearStaleQgroups(path: string): Promise<StaleQgroups> {
   const deleted = await listDeletedSubvolumes(path)
   const clear = ['--quiet', 'qgroup', 'clear-stale', path]
   const options = { maxOutputBytes: 64 * 1024 * 1024, okCodes: [0, 1] }
-  const { stderr } = await run('btrfs', clear, options) // only contains the last failure
+  const { stderr } = await run('btrfs', clear, options) // stderr contains only the last failure
   return { unfinished: deleted.length > 0, errors: stderr }
 }
 
@@ -91,18 +89,18 @@ export async function enableClassicQuotas(path: string): Promise<void> {
 }
 
 export async function startRescan(path: string): Promise<void> {
-  await run('btrfs', ['quota', 'rescan', path], { okCodes: [0, 1] }) // 1: already running
+  await run('btrfs', ['quota', 'rescan', path], { okCodes: [0, 1] }) // 1: a rescan is already running
 }
 
 export async function kernelHasSimpleQuota(): Promise<boolean> {
   return exists(`${sysfs}/features/simple_quota`)
 }
 
-/** A mounted btrfs as shown in sysfs. */
+/** Reads a mounted btrfs filesystem from sysfs. */
 export class BtrfsView {
   private constructor(readonly fsid: string) {}
 
-  /** @param device any device of the filesystem, e.g. the source of its mount */
+  /** @param device any device of the filesystem, such as the source of its mount */
   static async find(device: string): Promise<BtrfsView | undefined> {
     const name = basename(device)
     for (const fsid of await readdir(sysfs))
@@ -119,8 +117,8 @@ export class BtrfsView {
   }
 
   /**
-   * Bytes that count towards the group's limit now: `referencedBytes`, plus data that is not on the disk yet. The
-   * kernel writes it within about 30 s.
+   * Returns the bytes that count towards the group's limit now: `referencedBytes`, plus data that the kernel will write
+   * to the disk within about 30 s.
    */
   async countedBytes(group: string): Promise<number | undefined> {
     const reserved = Number((await this.#read(`qgroups/${group.replace('/', '_')}/rsv_data`)) ?? 0)
@@ -128,7 +126,7 @@ export class BtrfsView {
     return referenced === undefined ? undefined : referenced + reserved
   }
 
-  /** Kernels before 6.7 have only classic quotas and no `mode`. */
+  /** Returns the mode of quotas. Linux before 6.7 has only classic quotas and no file `mode`. */
   async quotaMode(): Promise<QuotaMode> {
     if (!(await exists(`${sysfs}/${this.fsid}/qgroups/0_5`))) return 'off'
     return (await this.#read('qgroups/mode')) === 'squota' ? 'simple' : 'classic'
@@ -139,34 +137,34 @@ export class BtrfsView {
   }
 
   /**
-   * Without this setting, a kernel drops large subtrees without accounting, and quotas are not enforced until a rescan
-   * (linux 6.2, commit "btrfs: qgroup: introduce BTRFS_QGROUP_RUNTIME_FLAG_NO_ACCOUNTING").
+   * Makes the kernel account for every dropped subtree. By default it drops large ones without accounting, and then
+   * does not enforce quotas until a rescan (Linux 6.2, BTRFS_QGROUP_RUNTIME_FLAG_NO_ACCOUNTING).
    */
   async accountEverySubtree(): Promise<void> {
     const file = `${sysfs}/${this.fsid}/qgroups/drop_subtree_threshold`
     if (await exists(file)) await writeFile(file, '8')
   }
 
-  /** Numbers of quota groups at a level: `190/5` is listed as `5`. */
+  /** Lists the numbers of the quota groups at a level. The number of `190/5` is 5. */
   async listGroups(level: number): Promise<bigint[]> {
     const names = await readdir(`${sysfs}/${this.fsid}/qgroups`)
     return names.flatMap((name) => (name.startsWith(`${level}_`) ? BigInt(name.split('_')[1]!) : []))
   }
 
   /**
-   * Bytes that count towards the group's limit; undefined if the group does not exist (any more).
+   * Returns the bytes that count towards the group's limit; undefined if the group does not exist.
    * @param group `0/ID` of a subvolume
    */
   referencedBytes(group: string): Promise<number | undefined> {
     return this.#readGroup(group, 'referenced')
   }
 
-  /** Bytes that only this group references, as of the last commit; for classic quotas. */
+  /** Returns the bytes that only this group references, as of the last commit. For classic quotas. */
   exclusiveBytes(group: string): Promise<number | undefined> {
     return this.#readGroup(group, 'exclusive')
   }
 
-  /** 0: unlimited; undefined if the group does not exist (any more). */
+  /** Returns the group's limit. 0: unlimited; undefined if the group does not exist. */
   async limitBytes(group: string): Promise<number | undefined> {
     const [flags, limit] = await Promise.all(
       ['limit_flags', 'max_referenced'].map((name) => this.#read(`qgroups/${group.replace('/', '_')}/${name}`)),
@@ -184,7 +182,7 @@ export class BtrfsView {
     try {
       return (await readFile(`${sysfs}/${this.fsid}/${name}`, 'utf8')).trimEnd()
     } catch {
-      return undefined // unknown to this kernel, or just removed
+      return undefined // this kernel does not have the file, or the group was removed
     }
   }
 }

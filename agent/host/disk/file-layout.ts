@@ -1,39 +1,39 @@
 import { runPerl, type RunOptions, type RunResult } from '../process/process.js'
 
-/** Timeout; moving data takes as long as reading and writing it. */
+/** Timeout in ms of programs that read or write a whole tree. */
 const longestMs = 24 * 3_600_000
 
-/** The largest layout that is read. Written layouts stay well below it. */
+/** Maximum length of a layout that is read. Layouts that the agent writes are much shorter. */
 export const mostLayoutBytes = 64 * 1024 ** 2
 
-/** Maximum number of large files, which are fetched one by one: each needs a run of restic. */
+/** Maximum number of large files, because each of them needs its own run of restic. */
 export const mostLargeFiles = 500
 
-/** Maximum length of their escaped paths: they are arguments, which the kernel limits to about 2 MiB (execve(2)). */
+/** Maximum length of all large files' paths. They are arguments, which are limited to about 2 MiB (execve(2)). */
 export const mostLargePathBytes = 512 * 1024
 
 export interface LayoutBounds {
-  /** Memory for the description of the tree: some 2 million extents. */
+  /** Maximum memory for the description of the tree, which is sufficient for about 2 million extents. */
   readonly memoryBytes: number
-  /** The longest layout that is written. */
+  /** Maximum length of a layout that is written. */
   readonly writtenBytes: number
 }
 
 const usualBounds: LayoutBounds = { memoryBytes: 256 * 1024 ** 2, writtenBytes: 48 * 1024 ** 2 }
 
-/** Space that a restore needs, compared with the length of the files. */
+/** Facts from which the space for a restore is computed. */
 export interface LayoutSpace {
-  /** Bytes that large files, which are restored one by one, save together. */
+  /** Bytes by which the space of all large files is smaller than their length. */
   readonly savedBytes: number
-  /** Bytes needed in addition while data is moved and shared. */
+  /** Bytes that are needed in addition while data is moved and shared. */
   readonly movedBytes: number
 }
 
 /**
- * Records which data the files of a tree share, where they have holes, and which data is compressed. Files beyond the
- * bounds are left out. A file with large holes is then recorded without its ranges.
- * @param tree on btrfs; nothing may write to it
- * @param file path of the new layout; its format is described in perl/read-layout.pl
+ * Records which data the files of a tree share, where they have holes, and which data is compressed. Files that exceed
+ * the bounds are left out, or recorded without their ranges if they have large holes.
+ * @param tree tree on btrfs, which must not change meanwhile
+ * @param file path of the new layout, whose format perl/read-layout.pl describes
  * @throws {CommandError}
  */
 export async function readLayout(
@@ -49,18 +49,18 @@ export async function readLayout(
 }
 
 export interface LayoutSource {
-  /** Path of a file that `readLayout` wrote; undefined: zeros become holes, and equal files share their data. */
+  /** Path of a file that `readLayout` wrote. Undefined: zeros become holes, and equal files share their data. */
   readonly layout: string | undefined
-  /** Root of a tree on the same file system. Files that are equal in both share its data. */
+  /** Root of an image's tree on the same file system. Files that equal files of the image share their data. */
   readonly image: string | undefined
   /** Indexes of files in the layout that `applyToFetched` has already handled. */
   readonly apart: readonly number[]
 }
 
 /**
- * Reduces the files of a tree to the space that they take in the layout. The kernel compares data before it shares it,
- * so the content of the files never changes. Their times stay as well.
- * @param tree no program may run in it
+ * Reduces the files of a tree to the space that the layout describes. The kernel compares data before it shares them,
+ * so the content of files never changes. Their times do not change either.
+ * @param tree tree that no program uses
  * @throws {CommandError}
  */
 export async function applyLayout(tree: string, source: LayoutSource, signal: AbortSignal): Promise<void> {
@@ -70,8 +70,9 @@ export async function applyLayout(tree: string, source: LayoutSource, signal: Ab
 }
 
 /**
- * Does the same for one large file that was fetched separately. Also sets owner, mode, attributes and times.
- * @param offset byte of the layout where the file begins
+ * Does the same as `applyLayout` for one large file that was fetched separately. Also sets owner, mode, attributes and
+ * times.
+ * @param offset offset in bytes at which the file's description begins in the layout
  */
 export async function applyToFetched(
   tree: string,
@@ -82,7 +83,7 @@ export async function applyToFetched(
 }
 
 /**
- * Runs a program and writes its output to a new file of a tree, with holes in place of zeros.
+ * Runs a program and writes its output to a new file of a tree, with holes instead of zeros.
  * @throws {CommandError} also if the output has the wrong length
  */
 export function runIntoFile(

@@ -13,8 +13,8 @@ export interface Mount {
 }
 
 /**
- * Parses /proc/pid/mountinfo. If several entries have the same target, the last one is on top. Source:
- * proc_pid_mountinfo(5): optional fields end with a single `-`, blanks in names are octal escapes
+ * Parses /proc/pid/mountinfo (proc_pid_mountinfo(5)). If several mounts have the same target, the last one is on top.
+ * Optional fields end with a single `-`, and blanks in names are octal escapes.
  */
 export function parseMountInfo(text: string): Mount[] {
   return text
@@ -33,7 +33,7 @@ export function parseMountInfo(text: string): Mount[] {
     })
 }
 
-/** Decodes octal escapes, by which the kernel writes blanks in file names. */
+/** Decodes octal escapes, which the kernel writes for blanks in file names. */
 export function unescapeOctal(field: string): string {
   return field.replace(/\\([0-7]{3})/g, (_, octal: string) => String.fromCharCode(parseInt(octal, 8)))
 }
@@ -42,12 +42,12 @@ export async function readMounts(): Promise<Mount[]> {
   return parseMountInfo(await readFile('/proc/self/mountinfo', 'utf8'))
 }
 
-/** The mount that is visible at exactly `target`. */
+/** Finds the topmost mount whose mount point is `target`. */
 export async function findMount(target: string): Promise<Mount | undefined> {
   return (await readMounts()).findLast((mount) => mount.target === target)
 }
 
-/** Mounts; with `-o loop` on a file the kernel detaches the loop device at the unmount (mount(8), autoclear). */
+/** Mounts a filesystem. With `-o loop`, the kernel detaches the loop device at the unmount (autoclear in mount(8)). */
 export async function mount(
   source: string,
   target: string,
@@ -56,7 +56,7 @@ export async function mount(
   await run('mount', ['-t', options.type, '-o', options.options.join(','), '--', source, target])
 }
 
-/** Unmounts. Retries while the mount is busy, because ended guests and killed commands release it with a delay. */
+/** Unmounts. Retries while the mount is busy, because guests and commands release it some time after their end. */
 export async function unmount(target: string): Promise<void> {
   for (const endMs = performance.now() + busyMs; ; await delay(50)) {
     try {
@@ -69,13 +69,13 @@ export async function unmount(target: string): Promise<void> {
   }
 }
 
-/** Names of filesystems, partition tables etc. recognized on a device or file; `[]` if there are none. */
+/** Returns the types of filesystems, partition tables and similar data that wipefs(8) finds on a device or file. */
 export async function readSignatures(path: string): Promise<string[]> {
   const { stdout } = await run('wipefs', ['--noheadings', '--output', 'TYPE', '--', path])
   return [...new Set(stdout.split('\n').map((line) => line.trim()))].filter((type) => type !== '')
 }
 
-/** True if the path exists; also true for a dangling link. */
+/** True if the path exists, even as a dangling link. */
 export async function exists(path: string): Promise<boolean> {
   return lstat(path).then(
     () => true,

@@ -5,10 +5,10 @@ import { parseSwaps } from './swap.js'
 describe('parseSwaps', () => {
   const head = 'Filename\t\t\t\tType\t\tSize\t\tUsed\t\tPriority\n'
   for (const [name, text, areas] of [
-    ['none', head, []],
-    ['nothing at all', '', []],
+    ['returns nothing if there are no swap areas', head, []],
+    ['returns nothing for an empty text', '', []],
     [
-      'a partition and a file, sizes in KiB',
+      'reads a partition and a file, with sizes in KiB',
       `${head}/dev/sda2                               partition\t1048572\t\t12\t\t-2\n/swapfile                               file\t\t65536\t\t0\t\t-3\n`,
       [
         { path: '/dev/sda2', sizeBytes: 1048572 * 1024, usedBytes: 12 * 1024 },
@@ -16,7 +16,7 @@ describe('parseSwaps', () => {
       ],
     ],
     [
-      'a name with a blank',
+      'decodes a blank in a name',
       `${head}/a\\040b\\040(deleted) file 4 0 -2\n`,
       [{ path: '/a b (deleted)', sizeBytes: 4096, usedBytes: 0 }],
     ],
@@ -30,7 +30,7 @@ describe('parseMemory', () => {
     expect(parseMemory(text)).to.deep.equal({ totalBytes: 4096, availableBytes: 3072 })
   })
 
-  it('requires every figure', () => {
+  it('throws if a figure is missing', () => {
     expect(() => parseMemory('MemTotal: 4 kB\n')).to.throw('MemAvailable')
   })
 })

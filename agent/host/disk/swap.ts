@@ -10,13 +10,13 @@ export interface SwapArea {
   readonly usedBytes: number
 }
 
-/** Swapped pages return one by one, from a slow disk at some MB a second. */
+/** Timeout in ms of swapoff(8), which reads swapped pages one by one: a slow disk delivers a few MB per second. */
 const patienceMs = 60 * 60_000
 const allocateMs = 30 * 60_000
 
 /**
- * Parses the text of /proc/swaps. A file that was deleted while in use appears as `NAME (deleted)`.
- * Source: proc_swaps(5); sizes are KiB, without the header's page; blanks in names are octal escapes
+ * Parses /proc/swaps (proc_swaps(5)). A file that was deleted while in use appears as `NAME (deleted)`. Sizes are in
+ * KiB and do not include the header's page. Blanks in names are octal escapes.
  */
 export function parseSwaps(text: string): SwapArea[] {
   return text
@@ -34,7 +34,7 @@ export async function readSwaps(): Promise<SwapArea[]> {
 }
 
 /**
- * Allocates a file's blocks, all of them or none.
+ * Allocates all blocks of a file. If that fails, it allocates none.
  * @throws {CommandError} "No space left on device"
  */
 export async function allocate(path: string, bytes: number, signal: AbortSignal): Promise<void> {
@@ -44,25 +44,25 @@ export async function allocate(path: string, bytes: number, signal: AbortSignal)
   } catch (error) {
     const isUnable = error instanceof CommandError && /not supported/i.test(error.stderr)
     if (!isUnable) throw error
-    // Writes block by block if the file system does not support the call.
+    // The file system does not support the system call, so fallocate writes each block.
     await run('fallocate', ['--posix', '--length', String(bytes), '--', path], options)
   }
 }
 
-/** Makes later writes happen in place and uncompressed (btrfs, chattr(1)). Only works on an empty file. */
+/** Turns off copy-on-write and compression of an empty file on btrfs (chattr(1)). */
 export async function forbidCopyOnWrite(path: string): Promise<void> {
   await run('chattr', ['+C', '--', path])
 }
 
-/** @param label at most 16 characters */
+/** Formats a swap file. @param label at most 16 characters */
 export async function formatSwap(path: string, label: string): Promise<void> {
   await run('mkswap', ['--quiet', '--label', label, '--', path])
 }
 
-/** linux/swap.h, union swap_header: after the boot block, three numbers and the uuid. */
+/** Position and length in bytes of the label in a swap file (union swap_header in linux/swap.h). */
 const labelAt = { position: 1052, length: 16 }
 
-/** The label of a swap file; empty: it has none, or is not a swap file. @throws if the file cannot be read */
+/** Reads the label of a swap file; empty if it has none or is not a swap file. @throws if it cannot be read */
 export async function readSwapLabel(path: string): Promise<string> {
   const file = await open(path, constants.O_RDONLY | constants.O_NOFOLLOW)
   try {
@@ -73,13 +73,13 @@ export async function readSwapLabel(path: string): Promise<string> {
   }
 }
 
-/** @throws {CommandError} "Invalid argument" if the file system does not support swap files */
+/** Activates a swap file. @throws {CommandError} "Invalid argument" if the file system does not support swap files */
 export async function swapOn(path: string): Promise<void> {
   await run('swapon', ['--', path])
 }
 
 /**
- * Returns once the whole content has been read back. If killed before, the file stays in use unchanged (swapoff(2)).
+ * Deactivates a swap file. Returns once its whole content is in memory. If it is killed before, the file stays in use.
  */
 export async function swapOff(path: string, signal?: AbortSignal): Promise<void> {
   await run('swapoff', ['--', path], { timeoutMs: patienceMs, ...(signal && { signal }) })

@@ -4,9 +4,9 @@ import { runPerl, type RunOptions, type RunResult } from '../process/process.js'
 export const treeName = 'volume'
 
 /**
- * Runs a program that sees a tree at `treeName` in its working directory. No other process sees it there.
+ * Runs a program that sees a tree as `treeName` in its working directory. Other processes do not see the tree there.
  * @param place the working directory
- * @throws {CommandError} as `run`
+ * @throws {CommandError} like `run`
  */
 export function runBesideTree(
   { place, tree }: { readonly place: string; readonly tree: string },

@@ -3,12 +3,12 @@ import { accessSync, constants, existsSync } from 'node:fs'
 /** Optional features of a virtual machine. */
 export interface FirmwareWish {
   readonly firmware: 'bios' | 'uefi'
-  /** Secure Boot with Microsoft's keys in the firmware's variables; only with UEFI. */
+  /** True for Secure Boot, which requires UEFI. The firmware's variables then contain Microsoft's keys. */
   readonly secureBoot: boolean
   readonly tpm: boolean
 }
 
-/** Files of Debian's package ovmf: the program, and the initial variables. */
+/** Firmware in Debian's package ovmf: the program, and the initial variables. */
 const usual = { code: '/usr/share/OVMF/OVMF_CODE_4M.fd', vars: '/usr/share/OVMF/OVMF_VARS_4M.fd' }
 const checking = {
   code: '/usr/share/OVMF/OVMF_CODE_4M.secboot.fd',
@@ -16,7 +16,7 @@ const checking = {
 }
 export const tpmProgram = '/usr/bin/swtpm'
 
-/** Returns undefined for QEMU's own BIOS, which has no variables. */
+/** Returns the files of a firmware. Undefined for QEMU's own BIOS, which has no variables. */
 export function firmwareFiles({
   firmware,
   secureBoot,
@@ -25,7 +25,7 @@ export function firmwareFiles({
   return secureBoot ? checking : usual
 }
 
-/** Reason why this host cannot run such a virtual machine; undefined: it can. */
+/** Returns the reason why this host cannot run such a virtual machine, or undefined if it can. */
 export function findFirmwareHindrance(wish: FirmwareWish): string | undefined {
   const files = firmwareFiles(wish)
   const missing = files && [files.code, files.vars].find((path) => !existsSync(path))

@@ -9,15 +9,15 @@ export function hasGuestDevice(device: GuestDevice): boolean {
 }
 
 /**
- * Creates the device nodes for guests, named like the devices. Everyone may open them, as udev sets it for the host's
- * own nodes. Without udev, only the host's root could open those, and no guest user maps to root.
+ * Creates device nodes for guests, with the names of the devices. Everyone may open them. The host's own nodes have
+ * these permissions only with udev. Without it only the host's root may open them, and no guest user is mapped to root.
  */
 export async function ensureDeviceNodes(directory: string): Promise<void> {
   await mkdir(directory, { recursive: true, mode: 0o711 })
   for (const device of guestDevices) {
     const path = join(directory, device)
     if (isDevice(path)) continue
-    await rm(`${path}.new`, { force: true }) // left by a killed agent
+    await rm(`${path}.new`, { force: true }) // a killed agent may have left it
     await run('mknod', ['--mode=666', `${path}.new`, 'c', ...deviceNodes[device].numbers.split(':')])
     await rename(`${path}.new`, path)
   }

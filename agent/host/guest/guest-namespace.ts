@@ -1,19 +1,19 @@
 import { createHash } from 'node:crypto'
 import { readKernelFile } from '../process/proc.js'
 
-/** Limits for all users of a guest together. */
+/** Limits that apply to all users of a guest together. */
 export interface NamespaceBounds {
-  /** Files of /proc/sys/user and their values; files that the kernel lacks are skipped. */
+  /** Values for files of /proc/sys/user. Files that do not exist in this kernel are skipped. */
   readonly counts: Readonly<Record<string, number>>
-  /** Values by number of the resource (linux/resource.h), for resources that are counted by namespace. */
+  /** Limits of resources that the kernel counts by user namespace, by number of the resource (linux/resource.h). */
   readonly resources: Readonly<Record<number, number>>
 }
 
 /**
- * Arguments of perl/start-guest.pl after the log file. It starts a container whose user namespace has these limits. If
- * its process already has this filter from an earlier start, it adds no second one. Filters cannot be removed, and the
- * kernel would refuse the hundredth of a guest that keeps rebooting.
- * @param filter seccomp program for the container and its monitor, bytes of struct sock_filter
+ * Returns the arguments of perl/start-guest.pl after the log file. The program starts a container whose user namespace
+ * has these limits. If its process already has the filter from an earlier start, it does not add it again: filters
+ * cannot be removed, and a guest that keeps rebooting would reach the kernel's limit.
+ * @param filter seccomp program for the container and its monitor, as bytes of struct sock_filter
  */
 export function namespaceArguments(bounds: NamespaceBounds, filter: Buffer): string[] {
   const limits = [...Object.entries(bounds.counts), ...Object.entries(bounds.resources)]
@@ -21,16 +21,16 @@ export function namespaceArguments(bounds: NamespaceBounds, filter: Buffer): str
 }
 
 /**
- * Identifies filter and bounds. A guest's monitor has the value of its start in its environment, which only root can
- * change.
+ * Returns a hash that identifies bounds and filter. A guest's monitor has the hash of its start in its environment,
+ * which only root can change.
  */
 export function confinementOf(bounds: NamespaceBounds, filter: Buffer): string {
   return createHash('sha256').update(JSON.stringify(bounds)).update(filter).digest('hex').slice(0, 16)
 }
 
 /**
- * @returns the value that the monitor was started with; undefined if it has ended, or was started by a version without
- * it
+ * Reads the result of `confinementOf` with which a monitor was started. Undefined if the monitor has ended, or was
+ * started by a version that did not set it.
  */
 export function readConfinement(monitorPid: number): string | undefined {
   const variables = (readKernelFile(`/proc/${monitorPid}/environ`) ?? '').split('\0')

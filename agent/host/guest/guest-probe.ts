@@ -4,20 +4,20 @@ import { parseListeners, type ListeningSocket } from '../net/listening-ports.js'
 
 export type ConnectOutcome = 'open' | 'refused' | 'silent'
 
-/** Facts about a guest that the host can find out without asking anything inside the guest. */
+/** Finds facts about a guest without running anything inside it. */
 export interface GuestProbe {
   /**
-   * TCP sockets that wait for connections in the network of a process.
+   * Lists the TCP sockets that wait for connections in the network namespace of a process.
    * @returns undefined if the process has ended
    */
   listListeners(pid: number): Promise<readonly ListeningSocket[] | undefined>
-  /** Tries a TCP connection from the host, and closes it at once. `silent`: no answer within two seconds. */
+  /** Opens a TCP connection from the host and closes it at once. Returns `silent` if nothing answers in two seconds. */
   connect(address: string, port: number): Promise<ConnectOutcome>
 }
 
 export const hostProbe: GuestProbe = { listListeners, connect: tryConnection }
 
-/** Limit for reading a guest's list of sockets, which can have any length. */
+/** Maximum number of bytes to read of a guest's list of sockets, which can have any length. */
 const maxBytes = 1024 * 1024
 const connectMs = 2000
 
@@ -28,10 +28,11 @@ async function listListeners(pid: number): Promise<readonly ListeningSocket[] | 
 }
 
 /**
- * The kernel lists listening sockets before all others, so reading ends at the first other one. Source: tcp_seq_start
+ * Reads the beginning of /proc/net/tcp. The kernel lists listening sockets before all others (tcp_seq_start), so
+ * reading ends at the first other one.
  */
 async function readBeginning(path: string): Promise<string | undefined> {
-  const file = await open(path).catch(() => undefined) // the process ended, or has no IPv6
+  const file = await open(path).catch(() => undefined) // the process has ended, or has no IPv6
   if (!file) return undefined
   try {
     let text = ''
@@ -43,7 +44,7 @@ async function readBeginning(path: string): Promise<string | undefined> {
     }
     return text
   } catch {
-    return undefined // it ended meanwhile
+    return undefined // the process ended meanwhile
   } finally {
     await file.close()
   }

@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import { expect } from 'chai'
 import { changeRoot, listExisting } from './guest-root.js'
 
-describe('the files of a guest', () => {
+describe('files of a guest', () => {
   let scratch: string
   let root: string
 
@@ -32,7 +32,7 @@ describe('the files of a guest', () => {
       expect(readdirSync(join(root, name))).to.deep.equal(['full'])
     })
 
-  it('lose only leftovers of an interrupted change', async () => {
+  it('are kept by a change, except leftovers of interrupted changes', async () => {
     for (const end of ['.berth', '.berth-0123456789abcdef', '.berth-own', '-']) {
       writeFileSync(join(root, `etc/shadow${end}`), '')
     }
@@ -40,7 +40,7 @@ describe('the files of a guest', () => {
     expect(readdirSync(join(root, 'etc')).sort()).to.deep.equal(['shadow', 'shadow-', 'shadow.berth-own'])
   })
 
-  it('stay the same after a failed change', async () => {
+  it('stay unchanged if the change fails', async () => {
     mkdirSync(join(root, 'etc/hosts'))
     const failed = changeRoot(root, [{ kind: 'file', path: 'etc/hosts', mode: 0o644, content: 'text' }])
     expect(
@@ -52,7 +52,7 @@ describe('the files of a guest', () => {
     expect(readdirSync(join(root, 'etc')).sort()).to.deep.equal(['hosts', 'shadow'])
   })
 
-  it('are listed only if their path contains no link', async () => {
+  it('are listed only if they are regular files and their path contains no link', async () => {
     const outside = join(scratch, 'outside')
     mkdirSync(join(outside, 'ssh'), { recursive: true })
     for (const path of [join(outside, 'ssh/key'), join(root, 'etc/key')]) writeFileSync(path, '')

@@ -1,15 +1,15 @@
 import { runPerl } from '../process/process.js'
 
-/** A change in a guest's root. Paths are relative to it and contain no links. */
+/** A change of a file in a guest's root directory. Paths are relative to it and must not contain links. */
 export type RootChange =
   | { readonly kind: 'directory'; readonly path: string; readonly mode: number }
   | { readonly kind: 'file'; readonly path: string; readonly mode: number; readonly content: string }
-  /** Replaces a file if it exists. */
+  /** Replaces a file, but only if it exists. */
   | { readonly kind: 'existing'; readonly path: string; readonly mode: number; readonly content: string }
   | { readonly kind: 'remove'; readonly path: string }
-  /** Replaces a file only if it has the old content, or adds it. */
+  /** Replaces a file if it has the old content, and adds it if it is missing. */
   | { readonly kind: 'unchanged'; readonly path: string; readonly old: string; readonly content: string }
-  /** Replaces the lines that begin with a word by one line. `content` is used if the file does not exist. */
+  /** Replaces all lines that begin with a word by one line. If the file is missing, adds it with `content`. */
   | {
       readonly kind: 'line'
       readonly path: string
@@ -17,29 +17,29 @@ export type RootChange =
       readonly line: string
       readonly content: string
     }
-  /** Root's password as a crypt(5) hash; `*`: no password works. */
+  /** Sets root's password to a crypt(5) hash. `*`: no password works. */
   | { readonly kind: 'password'; readonly hash: string }
-  /** The only key in root's authorized_keys, in root's home as /etc/passwd of the guest names it; empty: no key. */
+  /** Replaces root's authorized_keys, in the home directory that the guest's /etc/passwd names. Empty: no key. */
   | { readonly kind: 'key'; readonly content: string }
 
 /**
- * Applies the changes in order; they are on the disk when this returns. It ignores mounts, so it must not be used in a
+ * Applies the changes in order, and returns once they are on the disk. It ignores mounts, so it must not be used in a
  * guest's mount namespace.
- * @param root the directory of a guest's root filesystem
+ * @param root directory of a guest's root filesystem
  * @throws {CommandError} at the first change that the guest's files prevent
  */
 export async function changeRoot(root: string, changes: readonly RootChange[]): Promise<void> {
   await runPerl('change-root', [root, ...changes.flatMap(argumentsOf)])
 }
 
-/** The password field of root and the text of its `authorized_keys`; empty if they are missing or not plain files. */
+/** Reads root's password field and `authorized_keys`. Either is empty if the file is missing or not a regular file. */
 export async function readRootLogin(root: string): Promise<{ shadowField: string; authorizedKeys: string }> {
   const { stdout } = await runPerl('read-login', [root])
   const end = stdout.indexOf('\n')
   return { shadowField: stdout.slice(0, end), authorizedKeys: stdout.slice(end + 1) }
 }
 
-/** @returns the paths that are regular files of the root itself, reached without links */
+/** @returns those of the paths that are regular files in the root filesystem and contain no links */
 export async function listExisting(root: string, paths: readonly string[]): Promise<string[]> {
   const { stdout } = await runPerl('list-existing', [root, ...paths])
   return stdout.split('\n').filter((path) => path !== '')

@@ -11,29 +11,27 @@ import {
   type TerminalSize,
 } from '../process/pty.js'
 
-/** A guest's /dev/pts as it was first mounted, held open by a process of the host. */
+/** A guest's original mount of /dev/pts, which a process of the host keeps open. */
 export interface TerminalDirectory {
   readonly path: string
-  /** Device number of its file system: stat(2). */
+  /** Device number of the mounted file system (stat(2)). */
   readonly device: number
 }
 
-/** A program that gets the master of a new terminal of a guest as file 3, and the command that runs on the terminal. */
+/** A program that gets the master of a guest's new terminal as file 3, and runs a command on the terminal. */
 export interface GuestTerminal extends TerminalCommand {
-  /** Absent if no process of the host holds them open. */
+  /** The guest's terminals. Undefined if no process of the host keeps them open. */
   readonly terminals: TerminalDirectory | undefined
-  /** Command for a terminal of the host, in case the guest's own are not available. */
+  /** Command to run on a terminal of the host if the guest has no terminals available. */
   readonly otherwise: TerminalCommand
 }
 
-/** linux/magic.h */
+/** Type of the devpts file system (linux/magic.h). */
 const devptsType = 0x1cd1
-/** asm-generic/fcntl.h */
+/** Flag of open(2) (asm-generic/fcntl.h). */
 const O_PATH = 0o10000000
 
-/**
- * @param monitorPid pid of lxc's monitor, which keeps a guest's terminals open. @returns undefined if it has none open
- */
+/** Finds the /dev/pts that lxc's monitor keeps open. @returns undefined if it keeps none open */
 export function findTerminals(monitorPid: number): TerminalDirectory | undefined {
   const files = listDirectory(`/proc/${monitorPid}/fd`).map((file) => `/proc/${monitorPid}/fd/${file}`)
   return files.map(asTerminals).find((one) => one !== undefined)
@@ -44,14 +42,14 @@ function asTerminals(path: string): TerminalDirectory | undefined {
     const stat = statSync(path)
     return stat.isDirectory() && statfsSync(path).type === devptsType ? { path, device: stat.dev } : undefined
   } catch {
-    return undefined // closed meanwhile
+    return undefined // the file was closed meanwhile
   }
 }
 
 /**
- * Opens a new terminal. A guest can mount anything over `ptmx`, for example a link to a file of the host, so it is
- * checked before it is opened.
- * @returns its master; undefined if the guest has used up its terminals, or has something else at that path
+ * Opens a new terminal. A guest can mount anything over `ptmx`, such as a link to a file of the host, so it is checked
+ * before it is opened.
+ * @returns the master; undefined if the guest has used up its terminals, or has mounted something else over `ptmx`
  */
 export function makeTerminal({ path, device }: TerminalDirectory): number | undefined {
   const open: number[] = []
@@ -68,20 +66,20 @@ export function makeTerminal({ path, device }: TerminalDirectory): number | unde
   }
 }
 
-/** Asks only the kernel, not a file system that a guest has mounted. */
+/** Returns the id of a file's mount. Reads it from /proc, because a guest may have mounted a hostile file system. */
 function mountOf(fd: number): string {
   return /^mnt_id:\t(\d+)$/m.exec(readFileSync(`/proc/self/fdinfo/${fd}`, 'utf8'))?.[1] ?? ''
 }
 
 /**
- * Runs a program on a new terminal of a guest without a relay, so that a key passes one process less.
- * @throws {Error} if no ptys or processes are left
+ * Runs a program on a new terminal of a guest, without a process that relays input and output.
+ * @throws {Error} if no terminals or processes are available
  */
 export function openGuestPty(place: GuestTerminal, size: TerminalSize, listener: TerminalListener): Terminal {
   const fd = place.terminals && makeTerminal(place.terminals)
   if (fd === undefined) return openPty(place.otherwise, size, listener)
   try {
-    setPtySize(fd, size) // its other side is not open yet
+    setPtySize(fd, size) // before the program opens the other side
     return showOn(fd, start(place, fd), listener)
   } catch (error) {
     closeSync(fd)
@@ -92,12 +90,12 @@ export function openGuestPty(place: GuestTerminal, size: TerminalSize, listener:
 function start({ program, args, env }: TerminalCommand, fd: number): ChildProcess {
   const stdio = ['pipe', 'ignore', 'pipe', fd] as const
   const child = spawn(program, args, { env, cwd: '/', detached: true, stdio: [...stdio] })
-  child.on('error', () => undefined) // it has no pid
+  child.on('error', () => undefined) // the missing pid shows the failure
   if (child.pid === undefined) throw new Error(`${program} was not started`)
   return child
 }
 
-/** The program keeps the terminal open too, until its file 0 is closed: perl/guest-terminal.pl. */
+/** Shows the terminal. The program (perl/guest-terminal.pl) also keeps it open until its file 0 is closed. */
 function showOn(fd: number, child: ChildProcess, listener: TerminalListener): Pty {
   const [sizes, errors] = [child.stdin!, child.stderr!]
   const setSize = ({ columns, rows }: TerminalSize): void =>

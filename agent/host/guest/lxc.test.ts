@@ -6,10 +6,10 @@ describe('parseLxcLog', () => {
     `lxc-start bt-1 20261121102402.664 ERROR    start - ../src/lxc/start.c:lxc_spawn:1788 - ${reason}\n`
 
   for (const [name, text, expected] of [
-    ['empty', '', ''],
-    ['reasons in order, each once', line('a') + line('b') + line('a'), 'a; b'],
-    ['without other levels and noise', `x\n${line('a').replace('ERROR', 'WARN ')}`, ''],
-    ['at most four', ['a', 'b', 'c', 'd', 'e'].map(line).join(''), 'a; b; c; d'],
+    ['returns nothing for an empty log', '', ''],
+    ['returns the reasons in order, each once', line('a') + line('b') + line('a'), 'a; b'],
+    ['omits other levels and other text', `x\n${line('a').replace('ERROR', 'WARN ')}`, ''],
+    ['returns at most four reasons', ['a', 'b', 'c', 'd', 'e'].map(line).join(''), 'a; b; c; d'],
   ] as const)
     it(name, () => expect(parseLxcLog(text)).to.equal(expected))
 })

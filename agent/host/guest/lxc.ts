@@ -5,7 +5,7 @@ import { listDirectory, readKernelFile } from '../process/proc.js'
 import type { TerminalCommand } from '../process/pty.js'
 import { hostEnvironment, runPerl, type RunOptions, type RunResult } from '../process/process.js'
 
-/** A container's name and the parent of its directory. */
+/** A container's name and the directory that contains its own directory. */
 export interface LxcContainer {
   readonly lxcPath: string
   readonly name: string
@@ -14,17 +14,17 @@ export interface LxcContainer {
 export const lxcStartProgram = '/usr/bin/lxc-start'
 
 /**
- * A PATH without newuidmap(1). If lxc finds it, it requires ranges in /etc/subuid even for root, and uses two processes
- * at every start (lxc_map_ids() in conf.c).
+ * Environment of lxc-start, with a PATH that does not contain newuidmap(1). If lxc finds that program, it requires
+ * ranges in /etc/subuid even for root, and starts two more processes (lxc_map_ids() in conf.c).
  */
 const startEnvironment = { ...hostEnvironment, PATH: '/usr/sbin:/sbin' }
 
 const target = ({ lxcPath, name }: LxcContainer): string[] => ['-P', lxcPath, '-n', name]
 
 /**
- * Returns once the container's first process runs; its monitor is a daemon.
- * @param namespace arguments for its namespace: `namespaceArguments`
- * @throws {CommandError} lxc's reasons are in `logFile`
+ * Starts a container. Returns once its first process runs. Its monitor is a daemon.
+ * @param namespace result of `namespaceArguments`
+ * @throws {CommandError} if it fails; lxc writes the reasons to `logFile`
  */
 export async function lxcStart(
   { lxcPath, name }: LxcContainer,
@@ -32,34 +32,34 @@ export async function lxcStart(
 ): Promise<void> {
   await runPerl('start-guest', [lxcPath, name, logFile, ...namespace], {
     survives: true,
-    // The guest's first process inherits the umask. An init that does not set one (BusyBox's, OpenRC's) would start
-    // services whose files nobody else can read.
+    // The guest's first process inherits the umask. An init system that does not set one, such as those of BusyBox and
+    // OpenRC, would otherwise start services whose files nobody else can read.
     ownUmask: true,
     env: startEnvironment,
   })
 }
 
 /**
- * True if an lxc process holds the container's command socket. lxc creates it before anything else, so this also
- * detects an orphaned lxc-start that will create processes later.
+ * True if an lxc process holds the container's command socket. lxc creates the socket first, so this also detects an
+ * orphaned lxc-start that has not created any process yet.
  */
 export function hasCommandSocket({ lxcPath, name }: LxcContainer): boolean {
   return (readKernelFile('/proc/net/unix') ?? '').includes(` @${lxcPath}/${name}/command\n`)
 }
 
-/** lxc creates a lock file for each container that it ever started, and removes none. */
+/** Returns the directory of lock files. lxc creates one for each container that it starts, and never removes it. */
 const lockDirectoryOf = (lxcPath: string): string => `/run/lxc/lock${lxcPath}`
 
 export function listLocks(lxcPath: string): string[] {
   return listDirectory(lockDirectoryOf(lxcPath)).flatMap((file) => /^\.(.+)$/.exec(file)?.[1] ?? [])
 }
 
-/** Removes the lock of a deleted container. */
+/** Removes the lock file of a deleted container. */
 export function removeLock({ lxcPath, name }: LxcContainer): void {
   rmSync(`${lockDirectoryOf(lxcPath)}/.${name}`, { force: true })
 }
 
-/** Removes all locks of containers in this path, and the directories that are empty then. */
+/** Removes the lock files of all containers in this path, and the directories that are empty afterwards. */
 export function removeLocks(lxcPath: string): void {
   rmSync(lockDirectoryOf(lxcPath), { recursive: true, force: true })
   const parts = lxcPath.split('/').filter(Boolean)
@@ -72,13 +72,13 @@ function removeEmpty(directory: string): boolean {
     rmdirSync(directory)
     return true
   } catch {
-    return false // filled meanwhile, or missing
+    return false // the directory is not empty, or does not exist
   }
 }
 
 /**
  * Runs a program of the container in its namespaces, groups and confinement, without a terminal. The program also gets
- * the starter's filter, as root in the container can take over any process there.
+ * the filter of the container's start, because root in the container can take over any process there.
  * @throws {CommandError} also if lxc cannot attach
  */
 export function lxcAttach(
@@ -91,8 +91,8 @@ export function lxcAttach(
 }
 
 /**
- * The login shell of root in a container; the first argument makes it lead a session. The text is the same for all
- * guests, and runs in the guest, so only the guest itself reads its /etc/passwd.
+ * Script that starts root's login shell in a container. It runs in the guest, so that only the guest itself reads its
+ * /etc/passwd. The first argument makes the shell lead a session.
  */
 const shellScript = `cd "$HOME" 2>/dev/null || cd /
 while IFS=: read -r name _ _ _ _ _ shell; do [ "$name" = root ] && break; done </etc/passwd
@@ -110,7 +110,7 @@ export interface ShellOptions {
 }
 
 /**
- * A shell in the container, in its namespaces, groups and confinement, on a terminal of the container. If the container
+ * Plans a shell in the container's namespaces, groups and confinement, on a terminal of the container. If the container
  * has used up its terminals, lxc-attach relays input and output.
  */
 export function lxcShell(container: LxcContainer, { filter, terminals, root }: ShellOptions): GuestTerminal {
@@ -128,12 +128,12 @@ export function lxcShell(container: LxcContainer, { filter, terminals, root }: S
   }
 }
 
-/** Command line for the container's /dev/console, on the terminal that runs it. No key ends it. */
+/** Plans a command that shows the container's /dev/console on its own terminal. No key ends it. */
 export function lxcConsole(container: LxcContainer): TerminalCommand {
   return onTerminal('', ['/usr/bin/lxc-console', ...target(container), '-t', '0', '-e', '-1'])
 }
 
-/** @param filter in hex; empty: no filter */
+/** @param filter seccomp program in hex; empty: no filter */
 function onTerminal(filter: string, command: readonly string[]): TerminalCommand {
   return {
     program: '/usr/bin/perl',
@@ -142,7 +142,7 @@ function onTerminal(filter: string, command: readonly string[]): TerminalCommand
   }
 }
 
-/** The last lines that lxc logged, without time stamps and repeated causes. */
+/** Returns the errors that lxc has logged, without time stamps and repetitions. */
 export function parseLxcLog(text: string): string {
   const lines = text.split('\n').flatMap((line) => {
     const match = /^\S+ \S+ \S+ ERROR +(\S+) - [^ ]+:(\w+):\d+ - (.*)$/.exec(line)

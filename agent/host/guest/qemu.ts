@@ -10,40 +10,37 @@ export const qemuProgram = '/usr/bin/qemu-system-x86_64'
 const imageProgram = '/usr/bin/qemu-img'
 const tunDevice = '/dev/net/tun'
 
-/** A file that is opened for QEMU. */
+/** A file that the launcher opens for QEMU. */
 export interface OpenedFile {
   readonly name: string
   readonly path: string
-  /** `direct`: read and written, bypassing the page cache. */
+  /** `direct`: for reading and writing without the page cache. */
   readonly access: 'direct' | 'write' | 'read'
 }
 
-/**
- * Parameters of a start of QEMU. The launcher opens the files. In the arguments, the name of a file stands for its
- * descriptor.
- */
+/** Parameters of a start of QEMU. The launcher opens the files and passes their descriptors to QEMU. */
 export interface QemuLaunchOrder {
   readonly lock: string
-  /** Groups to run in. A process in the first one means that the virtual machine is running. */
+  /** cgroups in which QEMU runs. A process in the first one means that the virtual machine is running. */
   readonly groups: readonly string[]
   readonly sockets: Readonly<Record<string, string>>
   readonly files: readonly OpenedFile[]
-  /** Directory of the TPM's state, owned by the user; undefined: no TPM. */
+  /** Directory of the TPM's state, which belongs to the user `userId`. Undefined: no TPM. */
   readonly tpm?: string
   readonly tap: Tap
   readonly userId: number
-  /** Group of /dev/kvm; undefined: kvm is not used. */
+  /** Group id of /dev/kvm. Undefined: KVM is not used. */
   readonly groupId?: number
   readonly work: string
   readonly log: string
-  /** `%{NAME}` stands for a descriptor. */
+  /** Command line of QEMU. The launcher replaces `%{NAME}` by the descriptor of the file with that name. */
   readonly command: readonly string[]
 }
 
 /**
- * Starts QEMU as an orphaned process, or finds it already running.
- * @returns its pid
- * @throws {CommandError} naming the file that could not be opened
+ * Starts QEMU as a process that outlives the agent, or finds that it is already running.
+ * @returns the pid of QEMU
+ * @throws {CommandError} that names the file that could not be opened
  */
 export async function launchMachine(order: QemuLaunchOrder): Promise<number> {
   const { tap, groups, files } = order
@@ -67,7 +64,7 @@ export async function launchMachine(order: QemuLaunchOrder): Promise<number> {
   return Number(stdout.trim())
 }
 
-/** Reason why virtual machines cannot run here; undefined: they can. */
+/** Returns the reason why this host cannot run virtual machines, or undefined if it can. */
 export function findQemuHindrance(): string | undefined {
   const needed = { [qemuProgram]: 'qemu-system-x86', [imageProgram]: 'qemu-utils' }
   const missing = Object.entries(needed).find(([program]) => !isExecutable(program))
@@ -76,8 +73,9 @@ export function findQemuHindrance(): string | undefined {
 }
 
 /**
- * A guest of a few instructions instead of the firmware. It enters protected mode and returns from an interrupt, which
- * fails on a badly emulated processor. Then it ends QEMU with 33 by the port of isa-debug-exit.
+ * Firmware image of a few instructions that tests an accelerator. It enters protected mode and returns from an
+ * interrupt, which fails on a badly emulated processor. Then it ends QEMU with exit code 33 through the port of
+ * isa-debug-exit.
  *
  *     cli; lgdt cs:[gdt]; mov eax, cr0; or al, 1; mov cr0, eax; jmp 8:protected
  *     protected: mov ax, 16; mov ds, ax; mov ss, ax; mov esp, 0x7000; pushf; push cs; push returned; iret
@@ -88,21 +86,21 @@ const probe = {
     'fa2e660f011650ff0f20c06683c8010f22c066ea1affffff080066b810008ed88ed0bc007000009c0e682fffffffcfb010e6f4f4ebfd66' +
     '900000000000000000ffff0000009bcf00ffff00000093cf00170038ffffff',
   at: 0xff00,
-  /** A jump back to the start, at the reset vector of processors. */
+  /** Jump to the first instruction. It is at the reset vector, where processors begin. */
   reset: 'e90dff',
   resetAt: 0xfff0,
   bytes: 65_536,
   exitCode: 33,
 } as const
 
-/** Time beyond its timeout for a process that is stuck in the kernel, where no signal ends it. */
+/** Time in ms after the timeout to wait for a process that is stuck in the kernel, where no signal ends it. */
 const graceMs = 2000
-/** Reason of a probe that did not end. No other is started then, as it would hang as well. */
+/** Reason of a probe that did not end. After it no further probe is started, because it would also hang. */
 let stuck: string | undefined
 
 /**
- * Runs the probe with an accelerator, because one that can be opened may still hang.
- * @returns undefined if the probe succeeded in time, otherwise the reason of the failure
+ * Runs the probe with an accelerator, because an accelerator that can be opened may still hang.
+ * @returns undefined if the probe succeeded in time, otherwise the reason for the failure
  */
 export async function probeAccelerator(kind: 'kvm' | 'tcg', timeoutMs: number): Promise<string | undefined> {
   if (stuck !== undefined) return stuck

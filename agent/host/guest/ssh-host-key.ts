@@ -6,9 +6,9 @@ import { run } from '../process/process.js'
 export const hostKeyTypes = ['ed25519', 'ecdsa', 'rsa'] as const
 export type HostKeyType = (typeof hostKeyTypes)[number]
 
-/** A new host key for an SSH server, as ssh-keygen(1) writes it. @throws {CommandError} */
+/** Creates a host key for an SSH server, in the format of ssh-keygen(1). @throws {CommandError} */
 export async function makeHostKey(type: HostKeyType): Promise<{ privateKey: string; publicKey: string }> {
-  const directory = await mkdtemp(join(tmpdir(), 'berth-key-')) // mode 0700
+  const directory = await mkdtemp(join(tmpdir(), 'berth-key-')) // has mode 0700
   try {
     const path = join(directory, 'key')
     await run('ssh-keygen', ['-q', '-t', type, '-N', '', '-C', '', '-f', path])

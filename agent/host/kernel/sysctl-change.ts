@@ -8,11 +8,11 @@ export interface SysctlChange {
   readonly value: number
 }
 
-/** Records the host's original settings. */
+/** Records original values of kernel settings, and restores them. */
 export interface SysctlKeeper {
-  /** Called before each change. */
+  /** Called before each change, to record the original value. */
   readonly note: (change: SysctlChange) => Promise<void>
-  /** Restores noted settings that are no longer needed. @returns their paths */
+  /** Restores recorded settings that are no longer needed. @returns their paths */
   readonly putBack: (isUnused: (path: string) => boolean) => Promise<string[]>
 }
 
@@ -23,15 +23,15 @@ export function keepSysctls(by: SysctlKeeper): void {
   keeper = by
 }
 
-/** Writes a setting, after its former value was noted. */
+/** Writes a setting after its previous value was recorded. */
 export async function changeSysctl(path: string, before: number | undefined, value: number): Promise<void> {
   if (before !== undefined) await keeper.note({ path, before, value })
   await writeSysctl(path, value)
 }
 
 /**
- * Restores settings that nothing needs any more. Exceptions are settings that another program changed since, or that
- * another agent in this network namespace may need.
+ * Restores settings that this agent no longer needs. Leaves those that another program has changed since, and those
+ * that another agent in this network namespace may need.
  * @returns paths of the restored settings
  */
 export function releaseSysctls(isUnused: (path: string) => boolean): Promise<string[]> {

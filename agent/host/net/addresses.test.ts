@@ -5,7 +5,7 @@ const head = 'Iface\tDestination\tGateway \tFlags\tRefCnt\tUse\tMetric\tMask\t\t
 const zero = '0'.repeat(32)
 
 describe('default routes', () => {
-  it('of IPv4: the lowest metric among active routes', () => {
+  it('of IPv4 are the active ones, the lowest metric first', () => {
     const text = `${head}wlan0\t00000000\t010200C0\t0003\t0\t0\t600\t00000000\t0\t0\t0
 eth0\t00000000\t010200C0\t0003\t0\t0\t100\t00000000\t0\t0\t0
 eth1\t00000000\t010200C0\t0002\t0\t0\t0\t00000000\t0\t0\t0
@@ -18,7 +18,7 @@ eth2\t00000000\t00000000\t0001\t0\t0\t0\t00FFFFFF\t0\t0\t0
     expect(parseDefaultRoutes(head)).to.deep.equal([])
   })
 
-  it('of IPv6: never the reject route of the loopback', () => {
+  it('of IPv6 do not include the reject route of the loopback', () => {
     const lo = `${zero} 00 ${zero} 00 ${zero} ffffffff 00000001 00000000 00200200       lo\n`
     const route = `${zero} 00 ${zero} 00 fd000000000000000000000000000001 00000400 00000002 00000000 00000003     eth0\n`
     expect(parseDefaultRoutes6(lo + route)).to.deep.equal([

@@ -4,7 +4,7 @@ import { isVirtual } from './interfaces.js'
 import { findIpv6Addresses } from './ipv6-addresses.js'
 import { readKernelFile } from '../process/proc.js'
 
-/** Addresses at which clients reach the host; empty if there is none. */
+/** Addresses at which clients reach the host. Empty if it has none. */
 export interface PublicAddresses {
   readonly ipv4: string
   readonly ipv4Interface: string
@@ -13,8 +13,8 @@ export interface PublicAddresses {
 }
 
 /**
- * The first address of the interface with the default route, for each protocol; interfaces with hardware are preferred.
- * Starts no process. Source: /proc/net/route and /proc/net/ipv6_route of the agent's network namespace
+ * Returns the first address of the interface with the default route, for each protocol. Prefers interfaces with
+ * hardware. Reads /proc/net/route and /proc/net/ipv6_route of the agent's network namespace, without a process.
  */
 export function readPublicAddresses(): PublicAddresses {
   const [own, all] = [readDefaultRoutes((device) => !isVirtual(device)), readDefaultRoutes()]
@@ -37,9 +37,7 @@ export interface InterfaceIpv4 {
   readonly prefixLength: number
 }
 
-/**
- * Lists all addresses of the host, including loopback. An interface's first address is the one that it was set up with.
- */
+/** Lists all IPv4 addresses of the host, including loopback. Each interface's oldest address comes first. */
 export function listIpv4Addresses(): InterfaceIpv4[] {
   return Object.entries(networkInterfaces()).flatMap(([name, addresses = []]) =>
     addresses.flatMap(({ family, address, cidr }) =>
@@ -48,7 +46,7 @@ export function listIpv4Addresses(): InterfaceIpv4[] {
   )
 }
 
-/** Canonical addresses of all interfaces except the loopback; for IPv6 only global ones. */
+/** Lists the canonical addresses of all interfaces except the loopback; for IPv6 only global ones. */
 export function listHostAddresses(family: 'ipv4' | 'ipv6'): string[] {
   if (family === 'ipv6') {
     const global = (findIpv6Addresses() ?? []).filter(({ scope }) => scope === 'global')
@@ -67,11 +65,11 @@ const routeReject = 0x200
 /** A default route of the host. */
 export interface DefaultRoute {
   readonly interface: string
-  /** Empty: a link without a gateway. */
+  /** Address of the gateway. Empty: the link has none. */
   readonly gateway: string
 }
 
-/** The host's default route for each protocol; undefined: none. */
+/** The host's default route for each protocol. Undefined: none. */
 export interface DefaultRoutes {
   readonly ipv4: DefaultRoute | undefined
   readonly ipv6: DefaultRoute | undefined
@@ -79,19 +77,19 @@ export interface DefaultRoutes {
 
 /**
  * Reads the default routes. Starts no process.
- * @param isMeant which interfaces count; default: all
+ * @param isMeant true for interfaces whose routes count; default: all interfaces
  */
 export function readDefaultRoutes(isMeant: (device: string) => boolean = () => true): DefaultRoutes {
   const choose = (routes: readonly DefaultRoute[]): DefaultRoute | undefined =>
     routes.find((route) => isMeant(route.interface))
   return {
     ipv4: choose(parseDefaultRoutes(readKernelFile('/proc/net/route') ?? '')),
-    // The file is missing if the kernel has IPv6 switched off.
+    // The file does not exist if IPv6 is switched off in the kernel.
     ipv6: choose(parseDefaultRoutes6(readKernelFile('/proc/net/ipv6_route') ?? '')),
   }
 }
 
-/** Parses /proc/net/route: IPv4 default routes, lowest metric first. */
+/** Parses /proc/net/route. @returns the IPv4 default routes, the lowest metric first */
 export function parseDefaultRoutes(text: string): DefaultRoute[] {
   const routes = text
     .split('\n')
@@ -109,9 +107,9 @@ export function parseDefaultRoutes(text: string): DefaultRoute[] {
     })
 }
 
-/** Parses /proc/net/ipv6_route, whose rows end in metric, reference count, use, flags, interface. */
+/** Parses the default routes in /proc/net/ipv6_route. Rows end in metric, reference count, use, flags, interface. */
 export function parseDefaultRoutes6(text: string): DefaultRoute[] {
-  const toAll = `${'0'.repeat(32)} 00 ` // every guest has rows of its own
+  const toAll = `${'0'.repeat(32)} 00 ` // only default routes are parsed, because each guest adds rows
   const rows = text.split('\n').filter((line) => line.startsWith(toAll))
   return rows
     .map((line) => line.trim().split(/\s+/))
@@ -126,7 +124,7 @@ export function parseDefaultRoutes6(text: string): DefaultRoute[] {
     }))
 }
 
-/** Bytes of an address as the kernel prints it; IPv4 is in the machine's byte order, little-endian. */
+/** Parses the bytes of an address that the kernel prints in hex. IPv4 addresses are in little-endian order. */
 function bytesOf(hex: string): number[] {
   return hex.match(/../g)!.map((byte) => parseInt(byte, 16))
 }

@@ -3,7 +3,7 @@ import { run } from '../process/process.js'
 /**
  * Announces an address to the segment by gratuitous ARP requests, so that routers forget its former owner (RFC 5944,
  * 4.6). Each request takes a second.
- * @param count number of requests; Linux ignores one for an entry that it created less than a second ago
+ * @param count number of requests; Linux ignores a request if its own entry is less than a second old
  * @throws {CommandError} for example on an interface without ARP
  */
 export async function announceIpv4(device: string, address: string, signal: AbortSignal, count = 1): Promise<void> {
@@ -11,9 +11,9 @@ export async function announceIpv4(device: string, address: string, signal: Abor
 }
 
 /**
- * Finds out which other machine has an address that may also be the host's own (RFC 5227, 2.1.1). Takes a second or two
- * if none has it.
- * @returns the MAC that answered first; '' if none did
+ * Finds the other machine that has an address which may also be the host's own (RFC 5227, 2.1.1). If none has it, this
+ * takes about two seconds.
+ * @returns the MAC that answered first; '' if none answered
  * @throws {CommandError} for example on an interface without ARP
  */
 export async function findIpv4Owner(device: string, address: string, signal: AbortSignal): Promise<string> {

@@ -12,14 +12,14 @@ import {
 import { CommandError } from '../process/process.js'
 
 /*
- * The kernel's connection tracking table. Flows outlive the rules that created them: packets of old flows would reach
- * the next owner of an address or port. conntrack(8) walks the whole table for each address and direction; this finds
- * all flows in one walk.
+ * Deletes flows from the kernel's connection tracking table. Flows outlive the rules that created them, so their
+ * packets would reach the next owner of an address or port. conntrack(8) walks the whole table for each address and
+ * direction, whereas this module walks it once.
  */
 
-/** Matches flows to forget; all given conditions must hold. */
+/** Matches flows to delete. All given conditions must hold. */
 export interface FlowFilter {
-  /** An address, and its place in the flow. */
+  /** Address that the flow must contain, in the place `is`. */
   readonly address: string
   readonly is: FlowPlace
   readonly protocol?: 'tcp' | 'udp'
@@ -29,7 +29,7 @@ export interface FlowFilter {
   readonly ports?: readonly [first: number, last: number]
 }
 
-/** The flow's opener, the address that it connected to, the answering address, and the destination of the answers. */
+/** Opener of a flow, address that it connected to, address that answers, and address to which answers are sent. */
 export type FlowPlace = 'opener' | 'asked' | 'answerer' | 'answered'
 
 /* linux/netfilter/nfnetlink_conntrack.h */
@@ -37,7 +37,7 @@ const [newFlow, getFlows, deleteFlow] = [0, 1, 2].map((message) => (1 << 8) | me
 const [tupleOriginal, tupleReply, idOf, zoneOf] = [1, 2, 12, 18]
 const [tupleIp, tupleProtocol] = [1, 2]
 const [protocolNumber, destinationPort] = [1, 3]
-/** Attributes of source and destination, by address family. */
+/** Netlink attributes of source and destination, by address family. */
 const ends = { 2: [1, 2], 10: [3, 4] } as const
 type Family = keyof typeof ends
 const noSuchFlow = 2
@@ -45,16 +45,16 @@ const protocolNumbers = { tcp: 6, udp: 17 } as const
 
 interface Flow {
   readonly family: Family
-  /** Addresses as bytes, in latin1. */
+  /** Addresses as bytes in a latin1 string. */
   readonly places: Readonly<Record<FlowPlace, string>>
   readonly protocol: number
   readonly askedPort: number
-  /** The attributes by which the kernel identifies the flow. */
+  /** Netlink attributes by which the kernel identifies the flow. */
   readonly name: Buffer
 }
 
 /**
- * Deletes flows from the table; later packets open new ones.
+ * Deletes the matching flows. Later packets open new ones.
  * @throws {CommandError} if a flow could not be deleted
  */
 export async function forgetFlows(filters: readonly FlowFilter[]): Promise<void> {
@@ -75,14 +75,14 @@ export async function forgetFlows(filters: readonly FlowFilter[]): Promise<void>
   await deleteFlows(stale)
 }
 
-/** A flow with canonical addresses. */
+/** A flow of the table, with canonical addresses. */
 export interface TrackedFlow extends Readonly<Record<FlowPlace, string>> {
-  /** Undefined: another protocol. */
+  /** Undefined for any other protocol. */
   readonly protocol: 'tcp' | 'udp' | undefined
   readonly askedPort: number
 }
 
-/** Flows with an address in the IPv4 range, or with one of the others. */
+/** Reads the flows that contain an address of the IPv4 range or one of the other addresses. */
 export async function readTrackedFlows(
   { first, last }: { readonly first: string; readonly last: string },
   others: readonly string[],
@@ -123,7 +123,7 @@ async function deleteFlows(flows: readonly Flow[]): Promise<void> {
     family,
     attributes: name,
   }))
-  // A flow that ended by itself meanwhile is not a failure.
+  // It is not a failure if a flow has ended meanwhile.
   failOn(await askNetfilter(requests), noSuchFlow)
 }
 
@@ -169,7 +169,7 @@ function matches({ protocol, places, askedPort }: Flow, filter: FlowFilter): boo
   )
 }
 
-/** 4 or 16 bytes in network order. */
+/** Returns the 4 or 16 bytes of an address in network order. */
 function bytesOf(address: string): Buffer {
   const { first, family } = parseAddress(address)!
   return Buffer.from(first.toString(16).padStart(family === 'ipv4' ? 8 : 32, '0'), 'hex')

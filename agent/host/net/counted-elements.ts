@@ -15,7 +15,7 @@ const [listTable, listSet, listElements] = [1, 2, 3]
 const [elementKey, elementExpression, dataValue, expressionData] = [1, 7, 1, 2]
 const [counterBytes, counterPackets] = [1, 2]
 
-/** A dump may be incomplete if the set changed meanwhile. It is repeated up to this number of times. */
+/** Maximum number of attempts. A dump is repeated if the set changed meanwhile, because it may be incomplete. */
 const attempts = 3
 
 export interface CountedElement<Name extends string> {
@@ -30,11 +30,11 @@ export interface CountedElement<Name extends string> {
 export interface CountingSet<Name extends string> {
   readonly table: string
   readonly set: Name
-  /** Default: inet. */
+  /** nft family of the table. Default: inet. */
   readonly family?: keyof typeof familyNumbers
 }
 
-/** Reads the counters of elements in sets of an inet table. Missing sets yield nothing. */
+/** Reads the counters of elements in sets of an inet table. Ignores missing sets. */
 export function readCountedElements<Name extends string>(
   table: string,
   sets: readonly Name[],
@@ -43,7 +43,7 @@ export function readCountedElements<Name extends string>(
 }
 
 /**
- * Reads the counters of sets of several tables at once. The sets must have different names; missing ones yield nothing.
+ * Reads the counters of elements in sets of several tables. The sets must have different names. Ignores missing sets.
  */
 export async function readCountingSets<Name extends string>(
   sets: readonly CountingSet<Name>[],

@@ -1,31 +1,31 @@
 import { runPerl } from '../process/process.js'
 
-/** A tracked flow from its opener's point of view. */
+/** A tracked flow. `source` is its opener. */
 export interface OpenedFlow {
-  /** "tcp", "udp", "icmp", or its number. */
+  /** `tcp`, `udp`, `icmp`, or the number of another protocol. */
   readonly protocol: string
   readonly source: string
   readonly target: string
-  /** 0: the protocol has no ports. */
+  /** Port of the opener. 0: the protocol has no ports. */
   readonly sourcePort: number
   readonly targetPort: number
-  /** conntrack(8)'s name of the state for TCP; otherwise `REPLIED` or `UNREPLIED`. */
+  /** For TCP the state's name in conntrack(8), otherwise `REPLIED` or `UNREPLIED`. */
   readonly state: string
-  /** True if nobody answered. */
+  /** True if nobody has answered. */
   readonly unreplied: boolean
   /** Seconds until the kernel forgets the flow. */
   readonly leftSeconds: number
-  /** Bytes; 0 if the kernel does not count them. */
+  /** Bytes that the opener has sent. 0 if the kernel does not count them. */
   readonly bytes: number
   readonly replyBytes: number
 }
 
-/** Flows that one of the addresses opened, with one walk of the kernel's table for each of them. */
+/** Reads the flows that these addresses opened. Walks the kernel's whole table once for each address. */
 export async function readFlowsOf(addresses: readonly string[]): Promise<OpenedFlow[]> {
   return addresses.length === 0 ? [] : read(addresses)
 }
 
-/** Unanswered flows of all guests and the host. */
+/** Reads the unanswered flows of all guests and of the host. */
 export async function readUnreplied(): Promise<OpenedFlow[]> {
   return (await read(['unreplied'])).filter(({ unreplied }) => unreplied)
 }
@@ -37,7 +37,7 @@ async function read(args: readonly string[]): Promise<OpenedFlow[]> {
 
 const protocols: Readonly<Record<string, string>> = { 1: 'icmp', 6: 'tcp', 17: 'udp', 58: 'icmp' }
 
-/** linux/netfilter/nf_conntrack_tcp.h */
+/** Names of TCP states by number (linux/netfilter/nf_conntrack_tcp.h). */
 const tcpStates = [
   'NONE',
   'SYN_SENT',
@@ -52,7 +52,7 @@ const tcpStates = [
 ]
 const opening: ReadonlySet<string> = new Set(['SYN_SENT', 'SYN_SENT2'])
 
-/** A line of read-flows.pl. */
+/** Parses a line of the output of read-flows.pl. */
 export function parseFlow(line: string): OpenedFlow | undefined {
   const [protocol = '', source = '', target = '', sourcePort, targetPort, told = '', left, bytes, replyBytes] =
     line.split(' ')

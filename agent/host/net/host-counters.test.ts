@@ -2,7 +2,7 @@ import { expect } from 'chai'
 import { readHostCounters, sumDisks } from './host-counters.js'
 
 describe('counters of the host', () => {
-  it('are the sum of whole disks, in sectors of 512 bytes', () => {
+  it('sum whole disks without partitions, in sectors of 512 bytes', () => {
     const text = [
       '   7       0 loop0 13688 109 4523760 16045 180733 89819 16020424 200230 0 37572 230468',
       ' 254       0 vda 10 20 2 84279 30 40 4 166986 0 51320 264238',
@@ -16,7 +16,7 @@ describe('counters of the host', () => {
     })
   })
 
-  it('of this machine only increase', () => {
+  it('never decrease on this machine', () => {
     const [first, second] = [readHostCounters(), readHostCounters()]
     for (const name of ['cpuUsec', 'rxBytes', 'txBytes', 'readBytes', 'writeBytes'] as const) {
       expect(first[name], name).to.be.at.least(0)

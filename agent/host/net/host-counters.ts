@@ -3,14 +3,14 @@ import { existsSync } from 'node:fs'
 import { isVirtual } from './interfaces.js'
 import { listDirectory, parseNetDev, readKernelFile } from '../process/proc.js'
 
-/** Resources that the host has used since its boot; undefined: could not be read. */
+/** Resources that the host has used since its boot. A figure that could not be read is undefined. */
 export interface HostCounters {
-  /** Processor time of all processors together. */
+  /** Processor time of all processors together, in microseconds. */
   readonly cpuUsec: number | undefined
-  /** Traffic of the interfaces with hardware. */
+  /** Bytes that the interfaces with hardware have received. */
   readonly rxBytes: number | undefined
   readonly txBytes: number | undefined
-  /** Traffic of the disks. */
+  /** Bytes that were read from the disks. */
   readonly readBytes: number | undefined
   readonly writeBytes: number | undefined
 }
@@ -19,7 +19,7 @@ export function readHostCounters(): HostCounters {
   return { cpuUsec: readBusyUsec(), ...readUplinkBytes(), ...readDiskBytes() }
 }
 
-/** `cpus()` is empty if the kernel's file cannot be read. */
+/** Reads the busy time of all processors. `cpus()` is empty if the kernel's file cannot be read. */
 function readBusyUsec(): number | undefined {
   const all = cpus()
   if (all.length === 0) return undefined
@@ -31,7 +31,7 @@ function readUplinkBytes(): Pick<HostCounters, 'rxBytes' | 'txBytes'> {
   if (text === undefined) return { rxBytes: undefined, txBytes: undefined }
   let [rxBytes, txBytes] = [0, 0]
   for (const [name, bytes] of parseNetDev(text)) {
-    if (!existsSync(`/sys/class/net/${name}/device`) || isVirtual(name)) continue // bonds would count twice
+    if (!existsSync(`/sys/class/net/${name}/device`) || isVirtual(name)) continue // a bond would count its interfaces again
     rxBytes += bytes.rxBytes
     txBytes += bytes.txBytes
   }
@@ -46,7 +46,7 @@ function readDiskBytes(): Pick<HostCounters, 'readBytes' | 'writeBytes'> {
 
 const sectorBytes = 512
 
-/** Source: Documentation/admin-guide/iostats.rst. Sectors are 512 bytes, whatever the disk's are. */
+/** Sums /proc/diskstats (kernel documentation: admin-guide/iostats.rst). Its sectors always have 512 bytes. */
 export function sumDisks(text: string, disks: ReadonlySet<string>): { readBytes: number; writeBytes: number } {
   let [read, written] = [0, 0]
   for (const line of text.split('\n')) {

@@ -3,11 +3,11 @@ import { join } from 'node:path'
 import { expect } from 'chai'
 import { isVirtual } from './interfaces.js'
 
-describe('interfaces of other programs', () => {
+describe('isVirtual', () => {
   const directory = mkdtempSync('/tmp/btest-net-')
   after(() => rmSync(directory, { recursive: true }))
 
-  /** Creates an interface as it appears below /sys/class/net. */
+  /** Creates the files of an interface below /sys/class/net. */
   function make(name: string, type: string, entries: readonly string[]): void {
     for (const entry of ['', ...entries]) mkdirSync(join(directory, name, entry), { recursive: true })
     writeFileSync(join(directory, name, 'uevent'), `${type && `DEVTYPE=${type}\n`}INTERFACE=${name}\nIFINDEX=2\n`)
@@ -32,7 +32,7 @@ describe('interfaces of other programs', () => {
     ...['eth0', 'wlan0', 'bond0', 'bond0.7'].map((name) => [name, false] as const),
     ...['bond1', 'bond2', 'veth0', 'br0', 'br0.7', 'wg0', 'mac0', 'gone0'].map((name) => [name, true] as const),
   ])
-    it(`${name}: ${expected}`, () => expect(isVirtual(name, directory)).to.equal(expected))
+    it(`is ${expected} for ${name}`, () => expect(isVirtual(name, directory)).to.equal(expected))
 
-  it('include the loopback of this host', () => expect(isVirtual('lo')).to.equal(true))
+  it('is true for the loopback of this host', () => expect(isVirtual('lo')).to.equal(true))
 })

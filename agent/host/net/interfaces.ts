@@ -1,18 +1,18 @@
 import { existsSync } from 'node:fs'
 import { listDirectory, readKernelFile } from '../process/proc.js'
 
-/* Interfaces of the network namespace, read from the kernel without a process. */
+/* Reads interfaces of the agent's network namespace from sysfs, without a process. */
 
 const interfaceUp = 1
 
-/** Names of all interfaces. */
+/** Reads the names of all interfaces. */
 export function readInterfaces(): ReadonlySet<string> {
   const names = new Set(listDirectory('/sys/class/net'))
-  names.delete('bonding_masters') // a file of the bonding module
+  names.delete('bonding_masters') // a file of the bonding module, not an interface
   return names
 }
 
-/** Names of a bridge's ports; empty if it has none or is missing. */
+/** Reads the names of a bridge's ports. Empty if the bridge does not exist. */
 export function readPorts(bridge: string): ReadonlySet<string> {
   return new Set(listDirectory(`/sys/class/net/${bridge}/brif`))
 }
@@ -21,21 +21,21 @@ export function isBridgePort(name: string): boolean {
   return existsSync(`/sys/class/net/${name}/brport`)
 }
 
-/** Flags of an interface; undefined: it is missing. */
+/** Reads the flags of an interface; undefined if it does not exist. */
 export function readFlags(name: string): string | undefined {
   return readAttribute(name, 'flags')
 }
 
-/** Index of an interface in this network namespace; undefined: it is missing. */
+/** Reads the index of an interface in this network namespace; undefined if it does not exist. */
 export function readIndex(name: string): number | undefined {
   const text = readAttribute(name, 'ifindex')
   return text === undefined ? undefined : Number(text)
 }
 
 /**
- * True if an interface has no hardware of the host or its hypervisor: any program can create a veth, a bridge or a
- * tunnel. For a bond or a VLAN, the interfaces below it count.
- * @param directory default: the kernel's
+ * True if an interface has no hardware or hypervisor device: any program can create such an interface, for example a
+ * veth, a bridge or a tunnel. For a bond or a VLAN, the interfaces below it decide.
+ * @param directory directory of interfaces in sysfs
  */
 export function isVirtual(name: string, directory = '/sys/class/net'): boolean {
   const at = `${directory}/${name}`
@@ -54,7 +54,7 @@ function readAttribute(name: string, attribute: string): string | undefined {
   }
 }
 
-/** @param flags as `readFlags` returns them */
+/** True if an interface is up. @param flags result of `readFlags` */
 export function isUp(flags: string): boolean {
   return (Number(flags) & interfaceUp) !== 0
 }

@@ -2,18 +2,18 @@ import { CommandError } from '../process/process.js'
 import { ToolPipe } from '../process/pipe.js'
 
 /**
- * Output that marks the end of an answer: the loopback interface. It has index 1 in every network namespace, and no
- * other command of the agent prints it.
+ * Matches the output of the command that marks the end of an answer: the loopback interface. It has index 1 in every
+ * network namespace, and no other command of the agent prints it.
  */
 const markerOutput = /\[\{"ifindex":1,"ifname":"lo",.*\}\]\n$/
 const allowed = /^[A-Za-z0-9 _.:/@-]+$/
 const notThere = /does not exist|Cannot find device/
-/** Messages about a missing address, route, neighbour or interface. */
+/** Matches messages about a missing address, route, neighbour or interface. */
 const gone = /Cannot assign requested address|No such (?:process|file or directory|device)|Cannot find device/
-/** ip caches the index of a name: only a new process sees another interface of that name. */
+/** Matches the message about an outdated index. ip caches indexes by name, so a new process must be started. */
 const staleIndex = /No such device/
 
-/** True if ip failed because the interface, address or entry no longer exists, or because it cached a deleted one. */
+/** True if ip failed because an interface, address or entry does not exist, or because it has cached a deleted one. */
 export function isGoneForIp(error: unknown): boolean {
   return error instanceof CommandError && gone.test(error.stderr)
 }
@@ -23,7 +23,7 @@ export class Ip {
   readonly #pipe = new ToolPipe({
     program: 'ip',
     args: ['-json', '-details', '-force', '-batch', '-'],
-    // Uses this instead of `link show`, after which ip shows no addresses for the rest of the batch.
+    // `link show` cannot be the marker: after it, ip shows no addresses for the rest of the batch.
     marker: 'address show dev lo',
     beforeMarker: (stdout) => {
       const at = stdout.search(markerOutput)
@@ -33,7 +33,7 @@ export class Ip {
   })
 
   /**
-   * Runs commands one after another; ip has no transactions.
+   * Runs commands one after another. ip has no transactions, so earlier commands stay in force after a failure.
    * @throws {CommandError} at the first failure, with ip's message
    */
   async run(commands: readonly string[]): Promise<void> {
@@ -43,7 +43,7 @@ export class Ip {
     }
   }
 
-  /** Runs removals one after another. Missing entries are not a failure. @throws {CommandError} */
+  /** Runs removals one after another. It is not a failure if an entry does not exist. @throws {CommandError} */
   async remove(commands: readonly string[]): Promise<void> {
     for (const command of commands) {
       const { stderr } = await this.#send(command)
@@ -51,7 +51,7 @@ export class Ip {
     }
   }
 
-  /** The interface with its addresses, as `ip -json -details address show` prints it; undefined: it is missing. */
+  /** Returns `ip -json -details address show` of an interface; undefined if the interface does not exist. */
   async findInterface(name: string): Promise<unknown> {
     let { stdout, stderr } = await this.#send(`address show dev ${name}`)
     if (staleIndex.test(stderr)) {
@@ -64,7 +64,7 @@ export class Ip {
   }
 
   /**
-   * Rows of a `show` command; empty for a missing interface.
+   * Returns the rows of a `show` command; empty if the interface does not exist.
    * @throws {CommandError} with ip's message
    */
   async list(command: string): Promise<unknown[]> {
@@ -78,7 +78,7 @@ export class Ip {
     return this.#pipe.close()
   }
 
-  /** `ip neighbour` ends the whole batch if the kernel refuses (ipneigh.c). Its last output is the answer then. */
+  /** Sends a command. If the kernel refuses `ip neighbour`, ip ends (ipneigh.c), and its last output is the answer. */
   async #send(command: string): ReturnType<ToolPipe['send']> {
     if (!allowed.test(command)) throw new CommandError('ip', 1, '', 'the planned text contains a forbidden character')
     try {

@@ -1,7 +1,7 @@
 import { expect } from 'chai'
 import { parseIfInet6 } from './ipv6-addresses.js'
 
-describe('IPv6 addresses of interfaces', () => {
+describe('parseIfInet6', () => {
   const text = `fe8000000000000000fc00fffe000001 04 40 20 80     eth0
 00000000000000000000000000000001 01 80 10 80       lo
 20010db8000000000000000000000002 04 40 00 82     eth0
@@ -9,7 +9,7 @@ describe('IPv6 addresses of interfaces', () => {
 `
   const plain = { temporary: false, deprecated: false, tentative: false }
 
-  it('have their scope and flags', () => {
+  it('returns addresses with their scope and flags', () => {
     expect(parseIfInet6(text)).to.deep.equal([
       {
         interface: 'eth0',
@@ -44,5 +44,5 @@ describe('IPv6 addresses of interfaces', () => {
     ])
   })
 
-  it('of an empty file are an empty list', () => expect(parseIfInet6('')).to.deep.equal([]))
+  it('returns an empty list for an empty file', () => expect(parseIfInet6('')).to.deep.equal([]))
 })

@@ -7,7 +7,7 @@ import { parseListeningPorts, readListeningPorts } from './listening-ports.js'
 const head = '  sl  local_address rem_address   st tx_queue rx_queue\n'
 
 describe('listening ports', () => {
-  it('are those of listening sockets', () => {
+  it('are parsed from the rows of listening sockets only', () => {
     const text = `${head}   0: 0100007F:1F90 00000000:0000 0A 00000000:00000000
    1: 00000000:0016 00000000:0000 0A 00000000:00000000
    2: 0100007F:C350 0100007F:1F90 01 00000000:00000000
@@ -17,7 +17,7 @@ describe('listening ports', () => {
     expect(parseListeningPorts('', 'tcp')).to.deep.equal([])
   })
 
-  it('are read from the host', async () => {
+  it('of this host include those of a TCP and a UDP socket', async () => {
     const server = createServer()
     const socket = createSocket('udp6')
     await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
@@ -30,7 +30,7 @@ describe('listening ports', () => {
     socket.close()
   })
 
-  it('of TCP match the kernel’s list of all connections, in either family', async () => {
+  it('of TCP are the same as in the kernel’s list of all connections', async () => {
     const servers = ['127.0.0.1', '::1', '::'].map((address) => createServer().listen(0, address))
     await Promise.all(servers.map((server) => once(server, 'listening')))
     const portOf = (server: Server): number => (server.address() as { port: number }).port

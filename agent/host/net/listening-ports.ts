@@ -4,9 +4,9 @@ import { CommandError, runBriefPerl } from '../process/process.js'
 type Protocol = 'tcp' | 'udp'
 
 /**
- * Ports that the host's own programs listen on, at any address: `tcp:22`, `udp:53`. A mapping of such a port would
- * divert their traffic.
- * @param protocols the protocols to read
+ * Reads the ports on which the host's own programs listen, at any address. Their traffic must not be diverted by a
+ * mapping.
+ * @returns ports in the form `tcp:22`
  */
 export async function readListeningPorts(protocols: readonly Protocol[] = ['tcp', 'udp']): Promise<Set<string>> {
   const lists = await Promise.all(
@@ -18,14 +18,14 @@ export async function readListeningPorts(protocols: readonly Protocol[] = ['tcp'
   return new Set(lists.flat())
 }
 
-/** Source: sock_diag(7), with `inet_diag_req_v2` and `inet_diag_msg`. */
+/** Reads the ports by sock_diag(7), with `inet_diag_req_v2` and `inet_diag_msg`. */
 async function readTcpPorts(): Promise<number[]> {
   try {
     const { stdout } = await runBriefPerl('listening-sockets')
     return stdout.split('\n').filter(Boolean).map(Number)
   } catch (cause) {
     if (!(cause instanceof CommandError)) throw cause
-    return readProcPorts('tcp') // the kernel lacks the module
+    return readProcPorts('tcp') // the kernel does not have the module
   }
 }
 
@@ -37,29 +37,29 @@ async function readProcPorts(protocol: Protocol): Promise<number[]> {
 }
 
 function emptyWhenMissing(cause: NodeJS.ErrnoException): string {
-  if (cause.code === 'ENOENT') return '' // IPv6 is switched off
+  if (cause.code === 'ENOENT') return '' // IPv6 is switched off in the kernel
   throw cause
 }
 
-/** States of a listening socket; a bound datagram socket is in state "close". */
+/** State of a listening socket, in hex. A bound UDP socket has the state CLOSE. */
 const waiting = { tcp: '0A', udp: '07' } as const
 
-/** A waiting socket, as the kernel lists it. */
+/** A socket that waits for connections. */
 export interface ListeningSocket {
   readonly port: number
-  /** True if connections from other machines reach it, because it does not listen only on the loopback. */
+  /** True if connections from other machines reach the socket. False: it listens only on the loopback. */
   readonly isReachable: boolean
 }
 
 /**
- * Parses local ports from /proc/net/{tcp,udp}{,6}. Source: proc_net(5); columns: slot, local address:port in hex,
- * remote, state
+ * Parses the ports of listening sockets in /proc/net/{tcp,udp}{,6} (proc_net(5)). Columns are slot, local address:port
+ * in hex, remote address:port, and state.
  */
 export function parseListeningPorts(text: string, protocol: Protocol): number[] {
   return parseListeners(text, protocol).map(({ port }) => port)
 }
 
-/** Like `parseListeningPorts`, and evaluates the sockets' addresses. */
+/** Like `parseListeningPorts`, but also evaluates the sockets' addresses. */
 export function parseListeners(text: string, protocol: Protocol): ListeningSocket[] {
   const rows = text
     .split('\n')
@@ -72,8 +72,8 @@ export function parseListeners(text: string, protocol: Protocol): ListeningSocke
 }
 
 /**
- * True if the address is in 127.0.0.0/8, also in its IPv6 form, or ::1. Words of 32 bits are in the byte order of the
- * machine.
+ * True if the address is in 127.0.0.0/8, in the IPv6 form of it, or ::1. The kernel prints words of 32 bits in the byte
+ * order of the machine.
  */
 function isLoopback(hex: string): boolean {
   return /^(?:0{16}FFFF0000|0{16}0000FFFF)?(?:[0-9A-F]{6}7F|7F[0-9A-F]{6})$|^0{24}(?:01000000|00000001)$/.test(hex)

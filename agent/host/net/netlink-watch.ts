@@ -3,25 +3,25 @@ import { perlProgram } from '../process/perl-program.js'
 import { isToolPid } from '../process/pipe.js'
 import { start } from '../process/process.js'
 
-/** Pause before the process is started again; each failure to listen doubles it. */
+/** Pause in ms before the process is started again. Each failure to listen doubles it. */
 const restartMs = { first: 1000, longest: 60_000 }
 
 /**
- * The changed part: `tables` the agent's nft table, `others` another program's, `rates` tc's settings, `links` the
- * bridge, guests' interfaces and addresses.
+ * Kind of change. `tables`: the agent's nft tables; `others`: nft tables of other programs; `rates`: settings of tc;
+ * `links`: the bridge, guests' interfaces, and addresses.
  */
 export type NetlinkTopic = 'tables' | 'others' | 'rates' | 'links'
 
 export interface NetlinkNames {
   readonly table: string
   readonly bridge: string
-  /** Prefix of guests' interfaces; a number follows. */
+  /** Prefix of guests' interfaces. A number follows it. */
   readonly interface_prefix: string
 }
 
 /**
- * Reports changes of the network that were not made by this agent's tools. All topics are reported when the watch
- * starts or restarts, and when notifications were lost.
+ * Reports changes of the network that other programs than this agent's tools have made. When the watch starts or
+ * restarts, and when notifications were lost, it reports all topics.
  */
 export class NetlinkWatch {
   readonly #listeners: Readonly<Record<NetlinkTopic, Set<() => void>>> = {
@@ -35,7 +35,7 @@ export class NetlinkWatch {
   #restartMs = restartMs.first
   #closed = false
 
-  /** @param onEnd called with the reason when the watch ended; it is restarted after a while */
+  /** @param onEnd called with the reason when the watch has ended; it starts again after a pause */
   constructor(
     private readonly names: NetlinkNames,
     private readonly onEnd: (reason: string) => void = () => undefined,

@@ -1,7 +1,7 @@
 import { statSync } from 'node:fs'
 import { CommandError, run } from '../process/process.js'
 
-/** Inode number of this process's network namespace: unique at any one time (namespaces(7)). */
+/** Returns the inode number of this process's network namespace, which identifies it (namespaces(7)). */
 export function readNetworkNamespace(): number {
   return statSync('/proc/self/ns/net').ino
 }
@@ -9,14 +9,13 @@ export function readNetworkNamespace(): number {
 export interface NetworkCommands {
   /** Commands for ip's batch mode. */
   readonly lines: readonly string[]
-  /** Messages that are not failures. */
+  /** Matches messages that are not failures. */
   readonly harmless: RegExp
 }
 
 /**
- * Runs the host's ip(8) in the network namespace of a process, but in none of its other namespaces, so files are the
- * host's.
- * @returns its output
+ * Runs the host's ip(8) in the network namespace of a process. The other namespaces, and so all files, are the host's.
+ * @returns the output of ip
  * @throws {CommandError} with ip's message
  */
 export async function runInNetwork(

@@ -4,14 +4,14 @@ import { CommandError, run } from '../process/process.js'
 export type NftFamily = 'ip' | 'ip6' | 'inet' | 'bridge'
 
 /*
- * Runs nft(8) in interactive mode, where one line is one atomic transaction. nft reads and writes with a system call
- * per byte or word, so long input and output use a separate process. User text never gets here. The pattern is the last
- * guard against an injected command or line (`include`, `;` in a name, a line break).
+ * Runs nft(8) in interactive mode, where each line is an atomic transaction. There nft needs a system call per byte of
+ * input and per word of output, so long input and output use a separate process. Commands contain no text of users. The
+ * patterns are the last protection against an injected command or line (`include`, `;` in a name, a line break).
  */
 const allowed = /^[A-Za-z0-9 _.,:;{}@/"*!&=<>-]*$/
 const refused = /\binclude\b|\bdefine\b/
 
-/** Maximum input in characters; reading more takes longer than starting a process. */
+/** Maximum length of a line in characters. Reading a longer one takes longer than starting a process. */
 const maxPiped = 8192
 const maxOutputBytes = 256 * 1024 * 1024
 
@@ -23,8 +23,8 @@ export class Nft {
   readonly #lasting: boolean
 
   /**
-   * @param options `lasting`: keeps the process, since tables that it owns (`flags owner`) end with it. `onLost`:
-   * called if it ended by itself
+   * @param options `lasting`: the process is kept, because tables that it owns (`flags owner`) end with it. `onLost`:
+   * called if the process has ended by itself
    */
   constructor({ lasting = false, onLost }: { lasting?: boolean; onLost?: () => void } = {}) {
     this.#lasting = lasting
@@ -42,8 +42,8 @@ export class Nft {
   }
 
   /**
-   * Applies commands as one transaction; does nothing for an empty list.
-   * @throws {CommandError} with nft's message; code null if it died and the outcome is unknown
+   * Applies commands as one transaction. Does nothing for an empty list.
+   * @throws {CommandError} with nft's message; its code is null if nft was killed, so that the outcome is unknown
    */
   async apply(commands: readonly string[]): Promise<void> {
     if (commands.length === 0) return
@@ -58,25 +58,25 @@ export class Nft {
   }
 
   /**
-   * A table as nft prints it, numeric, with its elements' counters.
-   * @returns undefined if there is no such table
+   * Returns a table as nft prints it in numeric form, with the counters of elements.
+   * @returns undefined if the table does not exist
    */
   async readTable(family: NftFamily, table: string): Promise<string | undefined> {
     return listed(await once(['list', 'table', family, table]))
   }
 
-  /** A set or a chain, given as `set inet TABLE NAME`; undefined if it is missing. */
+  /** Returns a set or chain as nft prints it; undefined if it does not exist. @param part like `set inet TABLE NAME` */
   async readPart(part: string): Promise<string | undefined> {
     check(part)
     return listed(await this.#pipe.send(`list ${part}`))
   }
 
-  /** All chains of all tables, without rules. */
+  /** Returns all chains of all tables, without rules. */
   async readChains(): Promise<string> {
     return listed(await once(['list', 'chains'])) ?? ''
   }
 
-  /** Ends the process; rules stay in force. */
+  /** Ends the process. The rules stay in force. */
   close(): Promise<void> {
     return this.#pipe.close()
   }
@@ -92,7 +92,7 @@ function check(text: string): void {
     throw new CommandError('nft', 1, '', 'the planned text contains a forbidden character')
 }
 
-/** Returns undefined if the listed object is missing. */
+/** Returns the output of a `list` command; undefined if the listed object does not exist. */
 function listed({ stdout, stderr }: PipeOutput): string | undefined {
   const problems = withoutWarnings(stderr)
   if (problems.includes('No such file or directory')) return undefined
@@ -100,12 +100,12 @@ function listed({ stdout, stderr }: PipeOutput): string | undefined {
   return stdout
 }
 
-/** nft prints a warning whenever it lists a table that iptables-nft created. */
+/** Removes the warnings that nft prints when it lists a table of iptables-nft. */
 function withoutWarnings(stderr: string): string {
   return stderr.replace(/^# Warning: .*\n?/gm, '')
 }
 
-/** Returns nft's messages without the line that nft repeats below each. */
+/** Returns an error with nft's messages, without the command that nft repeats below each message. */
 function failure(stderr: string): CommandError {
   const messages = stderr.split('\n').filter((line) => /error:/i.test(line))
   return new CommandError('nft', 1, messages.slice(0, 3).join('; ') || stderr.slice(0, 500), 'refused')

@@ -2,7 +2,7 @@ import { expect } from 'chai'
 import { parseFlow } from './flows-of.js'
 import { parseSample } from './packet-log.js'
 
-describe('log lines of the abuse monitor', () => {
+describe('lines of the abuse sensor', () => {
   const base = { guest: '10.0.0.2', target: '198.18.0.1', count: 3 }
   for (const [line, sample] of [
     ['o 10.0.0.2 198.18.0.1 tcp 80 3', { ...base, kind: 'opened', protocol: 'tcp', port: 80 }],
@@ -12,7 +12,7 @@ describe('log lines of the abuse monitor', () => {
     ['x 10.0.0.2 198.18.0.1 1080 socks5 3', { ...base, kind: 'proxy', port: 1080, way: 'socks5' }],
     ['? 10.0.0.2', undefined],
   ] as const)
-    it(`reads ${line}`, () => {
+    it(`are parsed as samples: ${line}`, () => {
       const [word = '', ...rest] = line.split(' ')
       expect(parseSample(word, rest)).to.deep.equal(sample)
     })
@@ -23,9 +23,9 @@ describe('log lines of the abuse monitor', () => {
     ['17 10.0.0.2 198.18.0.1 4000 53 unreplied 27 28 0', 'UNREPLIED', true],
     ['58 fd00::2 fd00::1 0 0 replied 27 28 28', 'REPLIED', false],
   ] as const)
-    it(`reads ${line}`, () => expect(parseFlow(line)).to.include({ state, unreplied }))
+    it(`are parsed as flows: ${line}`, () => expect(parseFlow(line)).to.include({ state, unreplied }))
 
-  it('omits lines without a flow', () => {
+  it('are ignored if they contain no flow', () => {
     for (const line of ['', 'more 7']) expect(parseFlow(line)).to.equal(undefined)
   })
 })

@@ -2,21 +2,21 @@ import { createInterface } from 'node:readline'
 import { perlProgram } from '../process/perl-program.js'
 import { start } from '../process/process.js'
 
-/** Pause before the process is started again; each failure to listen doubles it. */
+/** Pause in ms before the process is started again. Each failure to listen doubles it. */
 const restartMs = { first: 1000, longest: 60_000 }
 
-/** Samples of one guest's packets; `count` of them since the last report. */
+/** Equal samples of one guest's packets. `count` is their number since the last report. */
 export type PacketSample =
   | {
       readonly kind: 'opened' | 'refused'
       readonly guest: string
       readonly target: string
       readonly protocol: string
-      /** 0: the protocol has no ports. */
+      /** Port of the target. 0: the protocol has no ports. */
       readonly port: number
       readonly count: number
     }
-  /** The guest sent a request as miners do to their pool, or looked up a pool's name. */
+  /** The guest has sent a request of a mining protocol (stratum), or looked up the name of a mining pool (pool). */
   | {
       readonly kind: 'stratum' | 'pool'
       readonly guest: string
@@ -24,7 +24,7 @@ export type PacketSample =
       readonly port: number
       readonly count: number
     }
-  /** The guest agreed to act as a proxy for a client. */
+  /** The guest has answered a client as a proxy. */
   | {
       readonly kind: 'proxy'
       readonly guest: string
@@ -36,23 +36,23 @@ export type PacketSample =
 
 export interface PacketReport {
   readonly samples: readonly PacketSample[]
-  /** Number of packets that were inspected, and that were dropped because there were too many. */
+  /** Number of sampled packets that were inspected, and of those that were lost because there were too many. */
   readonly seen: number
   readonly lost: number
 }
 
 export interface PacketLogOptions {
-  /** Number of the log (NFLOG), see `log group` in nft(8). */
+  /** Number of the nflog group (`log group` in nft(8)). */
   readonly group: number
   readonly everySeconds: number
-  /** Domains of mining pools. */
+  /** Domain names of mining pools. */
   readonly pools: readonly string[]
   readonly onReport: (report: PacketReport) => void
-  /** Called with the reason when the listener ended; it is restarted after a while. */
+  /** Called with the reason when the listener has ended. It starts again after a pause. */
   readonly onEnd?: (reason: string) => void
 }
 
-/** Listens to samples of packets, in a separate process that ends with the agent. */
+/** Receives samples of packets, in a separate process that ends with the agent. */
 export class PacketLog {
   #child: ReturnType<typeof start> | undefined
   #restart: NodeJS.Timeout | undefined
@@ -60,7 +60,7 @@ export class PacketLog {
   #closed = false
   #samples: PacketSample[] = []
   #ready: () => void = () => undefined
-  /** Resolves once it listens, or the first attempt has failed. */
+  /** Resolves once the process listens, or once the first attempt has failed. */
   readonly ready = new Promise<void>((done) => (this.#ready = done))
 
   constructor(private readonly options: PacketLogOptions) {
@@ -110,7 +110,7 @@ export class PacketLog {
   }
 }
 
-/** A line of packet-log.pl. */
+/** Parses a line of the output of packet-log.pl. */
 export function parseSample(word: string, rest: readonly string[]): PacketSample | undefined {
   const [guest = '', target = '', third = '', fourth = '', fifth = ''] = rest
   const kind = kinds[word]

@@ -8,9 +8,9 @@ export interface Tap {
 }
 
 /**
- * Recreates the tap of a running QEMU after it was deleted. QEMU and its guest do not notice: QEMU's open descriptor
- * gets the new tap.
- * @param procs file of the guest's group that lists its processes
+ * Recreates the tap of a running QEMU after it was deleted. QEMU's open descriptor gets the new tap, so QEMU and its
+ * guest do not notice.
+ * @param procs file of the guest's cgroup that lists its processes
  * @throws {CommandError} for example if the process has ended
  */
 export async function attachTap(pid: number, procs: string, tap: Tap): Promise<void> {

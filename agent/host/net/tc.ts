@@ -1,22 +1,22 @@
 import { CommandError } from '../process/process.js'
 import { ToolPipe, type PipeOutput } from '../process/pipe.js'
 
-/** Last guard: planned commands need no other characters. */
+/** The characters that planned commands contain. Commands with other characters are refused. */
 const allowed = /^[A-Za-z0-9 :._-]+$/
-/** tc caches the index of a name: only a new process sees another interface of that name. */
+/** Matches messages about an outdated index. tc caches indexes by name, so a new process must be started. */
 const staleIndex = /No such device|Cannot find device/
 
-/** The fields of `tc -json qdisc show` that are used. */
+/** The fields of `tc -json qdisc show` that the agent uses. */
 export interface Qdisc {
   readonly kind: string
   readonly handle: string
   readonly dev: string
   readonly root?: boolean
-  /** Class or hook that it is attached to; absent at the root. */
+  /** Class or hook to which the qdisc is attached. Undefined for a root qdisc. */
   readonly parent?: string
 }
 
-/** After a query of one device's qdiscs, a batch lists only that device's (iproute2 6.1). Hence another marker. */
+/** Matches the output of the command that marks the end of an answer, which is tc's usage text. */
 const markerOutput = /Usage: tc chain [^\n]*\n[^\n]*BLOCK_INDEX[^\n]*\n$/
 
 /** Runs tc(8) in batch mode with JSON output, except for classes, which it prints as text. */
@@ -24,7 +24,7 @@ export class Tc {
   readonly #pipe = new ToolPipe({
     program: 'tc',
     args: ['-json', '-force', '-batch', '-'],
-    // This command does not query the kernel, whereas `qdisc show` of any device walks those of all devices.
+    // `qdisc show` cannot be the marker: it walks all devices, or lists only the last queried one (iproute2 6.1).
     marker: 'chain help',
     markerOn: 'stderr',
     beforeMarker: (stderr) => {
@@ -35,25 +35,25 @@ export class Tc {
   })
 
   /**
-   * Runs commands one after another; tc has no transactions, and a failure does not stop the next command.
+   * Runs all commands one after another, even if one of them fails. tc has no transactions.
    * @throws {CommandError} with tc's message
    */
   async run(commands: readonly string[]): Promise<void> {
     if (commands.length > 0) await this.#send(commands)
   }
 
-  /** Classes and ingress filters of existing devices, in the order in which tc prints them. */
+  /** Returns the classes of existing devices and the ingress filters of one of them, as tc prints them. */
   async readClasses(devices: readonly string[], filtersOf: string): Promise<string> {
     const queries = devices.map((device) => `class show dev ${device}`)
     return (await this.#send([...queries, `filter show dev ${filtersOf} ingress`])).stdout
   }
 
-  /** Qdiscs of all devices. */
+  /** Lists the qdiscs of all devices. */
   async listQdiscs(): Promise<Qdisc[]> {
     return JSON.parse((await this.#send(['qdisc show'])).stdout) as Qdisc[]
   }
 
-  /** Ends the process; settings stay in force. */
+  /** Ends the process. The settings stay in force. */
   close(): Promise<void> {
     return this.#pipe.close()
   }
