@@ -7,14 +7,14 @@ const mount = (path: string, type: string, options: string): string =>
   `30 24 0:26 / ${path} rw,relatime shared:4 - ${type} ${type} ${options}`
 
 describe('parseCgroupLayout', () => {
-  it('reads v2', () => {
+  it('recognizes version 2', () => {
     const layout = parseCgroupLayout(mount('/sys/fs/cgroup', 'cgroup2', 'rw,nsdelegate'))
     expect(layout.version).to.equal(2)
     expect(layout.hierarchies).to.deep.equal(['/sys/fs/cgroup'])
     expect(layout.controllers.get('memory')).to.equal('/sys/fs/cgroup')
   })
 
-  it('reads hybrid as v1; controllers may share a hierarchy', () => {
+  it('treats a hybrid host as version 1, and accepts several controllers in one hierarchy', () => {
     const layout = parseCgroupLayout(
       [
         mount('/sys/fs/cgroup', 'tmpfs', 'rw'),
@@ -31,11 +31,11 @@ describe('parseCgroupLayout', () => {
   })
 
   for (const [what, left] of [
-    ['cgroup_no_v1=memory', ['cpu', 'pids']],
-    ['a kernel without memory in v1', ['cpu,cpuacct', 'freezer']],
-    ['cgroup_no_v1=all with systemd’s own', ['name=systemd']],
+    ['with cgroup_no_v1=memory', ['cpu', 'pids']],
+    ['if the kernel has no v1 memory controller', ['cpu,cpuacct', 'freezer']],
+    ['with cgroup_no_v1=all and systemd’s own hierarchy', ['name=systemd']],
   ] as const)
-    it(`reads v2 with remaining v1 hierarchies in which guests have groups: ${what}`, () => {
+    it(`recognizes version 2, and lists remaining v1 hierarchies, ${what}`, () => {
       const layout = parseCgroupLayout(
         [
           ...left.map((name) => mount(`/sys/fs/cgroup/${name}`, 'cgroup', `rw,${name}`)),
@@ -51,7 +51,7 @@ describe('parseCgroupLayout', () => {
       ])
     })
 
-  it('ignores v1 hierarchies mounted elsewhere, as in a guest', () => {
+  it('ignores v1 hierarchies that are not mounted below /sys/fs/cgroup', () => {
     expect(() => parseCgroupLayout(mount('/mnt/x', 'cgroup', 'rw,memory'))).to.throw('no cgroup hierarchy')
   })
 })
@@ -60,7 +60,7 @@ describe('a cgroup tree deeper than the longest path', function () {
   const layout = readCgroupLayout()
   const top = `${layout.controllers.get('pids') ?? ''}/btest-cgroup-tree`
   const levels = 2000
-  // Names of 200 characters, so that a path of twenty is too long; descends relatively, as a guest would.
+  // Each name has 200 characters, so the path of twenty groups is too long. Python descends by relative paths.
   const nest = `
 import os, sys
 os.makedirs(sys.argv[1], exist_ok=True)
@@ -77,7 +77,7 @@ with open("cgroup.procs", "w") as procs:
   before(cleanUp)
   after(cleanUp)
 
-  it('is read, within limits on request, and removed', async () => {
+  it('can be read, within limits on request, and can be removed', async () => {
     const child = spawn('sleep', ['60'], { stdio: 'ignore' })
     const ended = new Promise((resolve) => child.once('exit', resolve))
     try {

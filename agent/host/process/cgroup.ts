@@ -3,17 +3,17 @@ import { setImmediate as nextTurn } from 'node:timers/promises'
 import { isGone, parsePids, readKernelFile } from './proc.js'
 
 /**
- * Locations of this host's cgroup controllers. A hybrid host (v1 controllers, an empty v2 tree at `unified`) counts as
- * v1, because limits are set there.
+ * Locations of this host's cgroup controllers. A hybrid host has v1 controllers and an empty v2 tree at `unified`. It
+ * counts as version 1, because limits are set in v1.
  */
 export interface CgroupLayout {
-  /** The version of the memory controller. A v2 host may have v1 hierarchies as well. */
+  /** Version of the memory controller. A host of version 2 may also have v1 hierarchies. */
   readonly version: 1 | 2
-  /** Mount points of all hierarchies, v1 and v2; each contains every guest's group. */
+  /** Mount points of all v1 and v2 hierarchies. Each of them contains a group for every guest. */
   readonly hierarchies: readonly string[]
-  /** Mount point of the v2 tree; a v1 host may have none. */
+  /** Mount point of the v2 tree. A host of version 1 may have none. */
   readonly unified?: string
-  /** Mount point by controller; on v2 the same for all. */
+  /** Mount point of each controller. In version 2 all of them are equal. */
   readonly controllers: ReadonlyMap<string, string>
 }
 
@@ -41,7 +41,7 @@ export function parseCgroupLayout(mountinfo: string): CgroupLayout {
 }
 
 function parseCgroupMount(line: string): { path: string; v2: boolean; options: string[] } | undefined {
-  // Fields of proc_pid_mountinfo(5); the file system type is after the "-".
+  // The line has the format of proc_pid_mountinfo(5), with the file system type after the `-`.
   const [before, after] = line.split(' - ')
   const [, , , root, path] = (before ?? '').split(' ')
   const [type, , options] = (after ?? '').split(' ')
@@ -55,18 +55,18 @@ export function readCgroupLayout(): CgroupLayout {
   return parseCgroupLayout(readKernelFile('/proc/self/mountinfo') ?? '')
 }
 
-/** Processes directly in the group; empty if the group does not exist. */
+/** Reads the pids of the processes directly in the group; empty if the group does not exist. */
 export function readGroupPids(group: string): number[] {
   return parsePids(readKernelFile(`${group}/cgroup.procs`) ?? '')
 }
 
-/** Limits for reading a tree that a guest may have made arbitrarily large. */
+/** Limits for reading a tree, which a guest can make arbitrarily large. */
 export interface TreeBounds {
   readonly groups: number
   readonly pids: number
 }
 
-/** Processes of the group and all groups below it, within the bounds. */
+/** Reads the pids of processes in the group and all groups below it, within the bounds. */
 export function readTreePids(
   group: string,
   { groups, pids: most }: TreeBounds = { groups: Infinity, pids: Infinity },
@@ -82,12 +82,13 @@ export function readTreePids(
   return pids.slice(0, most)
 }
 
-/** Leaves room below PATH_MAX (4096) for a name (255) and a file. */
+/** Length from which a path is shortened. With a name (255) and a file it is still below PATH_MAX (4096). */
 const longPath = 2048
 
 /**
- * Walks a tree, visiting each group before and after those below it. A guest may nest groups deeper than a path or the
- * call stack can be. So paths start again at a descriptor at intervals. A path is valid until the next one is taken.
+ * Walks a tree and visits each group before and after the groups below it. A guest may nest groups deeper than the
+ * limits of paths and of the call stack. So a long path is replaced by a path relative to an open descriptor. A path is
+ * valid until the next one is yielded.
  */
 function* walkGroups(top: string): Generator<{ path: string; visit: 'enter' | 'leave' }> {
   const above: { path: string; at: string; fd: number | undefined; names: string[] }[] = []
@@ -114,7 +115,7 @@ function* walkGroups(top: string): Generator<{ path: string; visit: 'enter' | 'l
   }
 }
 
-/** Returns undefined if the group does not exist. */
+/** Opens a group. Returns undefined if the group does not exist. */
 function openGroup(path: string): number | undefined {
   try {
     return openSync(path, 'r')
@@ -135,12 +136,12 @@ export function listSubgroups(group: string): string[] {
   }
 }
 
-/** Number of groups removed, at some 20 µs each, before the event loop gets a turn. */
+/** Number of groups that are removed in one turn of the event loop. Each takes about 20 µs. */
 const removedInTurn = 100
 
 /**
- * Removes an empty tree of groups, deepest first. Does nothing if it does not exist. Fails with EBUSY if it has
- * processes.
+ * Removes a tree of groups, the deepest ones first. Does nothing if it does not exist. @throws EBUSY if it contains
+ * processes
  */
 export async function removeGroupTree(group: string): Promise<void> {
   let visits = 0
@@ -163,13 +164,13 @@ export function writeGroupFile(group: string, file: string, value: string): void
   writeFileSync(`${group}/${file}`, value)
 }
 
-/** A number in a group's file; undefined for `max` and if the file is missing. */
+/** Reads a number from a file of a group; undefined for `max` and for a missing file. */
 export function readGroupNumber(group: string, file: string): number | undefined {
   const text = readKernelFile(`${group}/${file}`)?.trim()
   return text === undefined || !/^\d+$/.test(text) ? undefined : Number(text)
 }
 
-/** One value of a flat keyed file (memory.stat, cpu.stat). */
+/** Reads the value of a key in a file with one key per line, such as memory.stat and cpu.stat. */
 export function readGroupKey(group: string, file: string, key: string): number | undefined {
   const match = new RegExp(`^${key} (\\d+)$`, 'm').exec(readKernelFile(`${group}/${file}`) ?? '')
   return match ? Number(match[1]) : undefined

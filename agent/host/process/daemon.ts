@@ -1,9 +1,9 @@
 import { hostEnvironment, runPerl } from './process.js'
 
 /**
- * Starts a program that outlives the agent, and returns once it is running.
- * @param errorFile receives its standard error; replaced at each start
- * @param env in addition to a PATH and the locale
+ * Starts a program that outlives the agent. Returns once it is running.
+ * @param errorFile file that receives the standard error; each start replaces it
+ * @param env environment, in addition to a PATH and the locale
  */
 export async function startDaemonProgram(
   command: readonly string[],

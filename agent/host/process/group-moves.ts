@@ -3,9 +3,9 @@ import { readGroupPids, type CgroupLayout } from './cgroup.js'
 import { readKernelFile } from './proc.js'
 
 /**
- * After a pause, the first move of a process into a group waits until every processor has been through the scheduler, 5
- * to 20 ms. Another move within about that time does not wait (kernel/rcu/sync.c, below cgroup_attach_lock()). So a
- * caller that is about to start a guest can trigger the wait in parallel with other work.
+ * Triggers a wait of the kernel in advance. The first move of a process into a cgroup takes 5 to 20 ms, because every
+ * processor must pass the scheduler. Another move soon after does not wait (kernel/rcu/sync.c, cgroup_attach_lock()).
+ * So a caller that is about to start a guest can let the wait run in parallel with other work.
  */
 export class GroupMoves {
   readonly #own: string | undefined
@@ -16,21 +16,21 @@ export class GroupMoves {
   }
 
   /**
-   * Moves the agent into its present group. Returns at once and never fails. One move runs at a time, because each
-   * takes a thread.
+   * Moves the agent into the group in which it already is. Returns at once and never fails. Only one move runs at a
+   * time, because each blocks a thread.
    */
   prepare(): void {
     if (this.#own === undefined || this.#isMoving) return
     this.#isMoving = true
     void writeFile(`${this.#own}/cgroup.procs`, `${process.pid}`)
-      .catch(() => undefined) // then the next move waits, as without this call
+      .catch(() => undefined) // without this move, the next one just waits
       .then(() => (this.#isMoving = false))
   }
 }
 
 /**
- * Finds a group that certainly contains the process: for a process in its own namespace, the kernel's path may belong
- * to another tree.
+ * Finds a group of the process. It checks that the group contains the process, because the path that the kernel shows
+ * may be relative to the root of a cgroup namespace.
  */
 export function findOwnGroup({ controllers, unified }: CgroupLayout, pid: number): string | undefined {
   const text = readKernelFile(`/proc/${pid}/cgroup`) ?? ''

@@ -2,7 +2,7 @@ import { run } from './process.js'
 
 /** True if systemd is shutting down or rebooting the machine. */
 export async function isMachineStopping(): Promise<boolean> {
-  // Its exit code is 1 in every state but "running": systemctl(1).
+  // The exit code is 1 in every state except `running` (systemctl(1)).
   const { stdout } = await run('systemctl', ['is-system-running'], { okCodes: [0, 1] })
   return stdout.trim() === 'stopping'
 }

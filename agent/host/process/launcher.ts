@@ -3,21 +3,21 @@ import type { Socket } from 'node:net'
 import { perlProgram } from './perl-program.js'
 import { findLiveProcess } from './proc.js'
 
-/** Starts a program or a Perl program with arguments. */
+/** An order to start a program, or a Perl program, with arguments. */
 interface ProcessOrder {
   readonly kind: 'program' | 'perl'
-  /** A path, also for a Perl program. */
+  /** Name or path of the program. For a Perl program, the path of its file. */
   readonly program: string
   readonly args: readonly string[]
   readonly env: Readonly<Record<string, string>>
   readonly stdin: string | Buffer
   /** True if the process is not killed with the agent. */
   readonly survives: boolean
-  /** True if it gets the umask of services (022) instead of the agent's. */
+  /** True if the process gets the umask of services (022) instead of the agent's. */
   readonly ownUmask: boolean
 }
 
-/** A Perl program that the launcher runs in its own process, which it blocks meanwhile. */
+/** An order to run a Perl program in the launcher's own process, which cannot do anything else meanwhile. */
 interface BriefOrder {
   readonly kind: 'brief'
   readonly program: string
@@ -28,12 +28,12 @@ export type LaunchOrder = ProcessOrder | BriefOrder
 export interface LaunchListener {
   readonly onStart: (pid: number) => void
   readonly onOutput: (stream: 'stdout' | 'stderr', chunk: Buffer) => void
-  /** Called once the process has ended and both outputs are closed. After `kill` they may still be open. */
+  /** Called once the process has ended and both outputs are closed. After a kill, outputs may still be open. */
   readonly onEnd: (end: LaunchEnd) => void
 }
 
 export interface LaunchEnd {
-  /** Null if it was killed by a signal, or the launcher ended first and the code is unknown. */
+  /** Exit code. Null if a signal killed the process, or if the code is unknown because the launcher has ended. */
   readonly code: number | null
   readonly signal: number
 }
@@ -51,9 +51,9 @@ const surviving = 1
 const ownUmask = 2
 
 /**
- * A small process that starts the agent's commands. Forking the agent itself would copy the page tables of all its
- * memory, which blocks it for some 5 ms (see perl/launcher.pl). The launcher is started at its first use and ends with
- * the agent.
+ * A small process that starts the agent's commands (perl/launcher.pl). A fork of the agent itself would copy the page
+ * tables of all its memory, which blocks it for about 5 ms. The launcher is started at its first use and ends with the
+ * agent.
  */
 export class Launcher {
   #process: ChildProcess | undefined
@@ -89,7 +89,7 @@ export class Launcher {
     const child = spawn('/usr/bin/setpriv', args, { cwd: '/', env: {}, stdio: ['pipe', 'pipe', 'inherit'] })
     this.#received = Buffer.alloc(0)
     child.stdout.on('data', (chunk: Buffer) => this.#receive(chunk))
-    child.stdin.on('error', () => undefined) // EPIPE: the launcher ended, which 'close' reports
+    child.stdin.on('error', () => undefined) // EPIPE: the launcher has ended, and the event `close` follows
     const gone = (): void => {
       if (this.#process === child) this.#lost()
     }
@@ -98,8 +98,8 @@ export class Launcher {
   }
 
   /**
-   * The launcher has ended: the kernel kills the processes that it started, and their outcome is unknown. Surviving
-   * processes are awaited.
+   * Handles the end of the launcher. The kernel then kills the processes that the launcher started, and their outcome
+   * is unknown. Processes that survive it are awaited.
    */
   #lost(): void {
     this.#process = undefined
@@ -144,7 +144,7 @@ export class Launcher {
     launched?.listener.onEnd(end)
   }
 
-  /** Keeps the agent's process alive for launched commands, not for the idle launcher. */
+  /** Makes the launcher keep the agent's event loop alive only while commands run. */
   #hold(child: ChildProcess): void {
     const parts = [child, child.stdin as Socket | null, child.stdout as Socket | null]
     for (const part of parts)

@@ -1,13 +1,14 @@
 import { closeSync, constants, openSync, readSync } from 'node:fs'
 
-/** Records are shorter than this (CONSOLE_EXT_LOG_MAX, kernel/printk/internal.h). */
+/** Buffer for a record, which is always shorter (CONSOLE_EXT_LOG_MAX in kernel/printk/internal.h). */
 const record = Buffer.allocUnsafe(16 * 1024)
-/** In practice the kernel does not reuse a pid within this time. */
+/** Time in ms for which kills are remembered. In practice the kernel does not reuse a pid within it. */
 const rememberedMs = 60_000
 
 /**
- * The process that a record of /dev/kmsg reports as killed by the kernel because memory ran out; undefined: no kill.
- * Source: Documentation/ABI/testing/dev-kmsg, mm/oom_kill.c. Programs cannot write records of the kernel's facility, 0.
+ * Parses a record of /dev/kmsg (kernel: ABI/testing/dev-kmsg, mm/oom_kill.c). Only records with the facility 0 count,
+ * because programs cannot write them.
+ * @returns the pid of a process that the kernel killed because memory ran out; undefined for other records
  */
 export function parseMemoryKill(text: string): number | undefined {
   const found =
@@ -18,26 +19,26 @@ export function parseMemoryKill(text: string): number | undefined {
 }
 
 /**
- * Processes that the kernel killed because a group's or the host's memory ran out. The kernel's log is the only source:
- * once a guest's last process has ended, its cgroups and their counters no longer exist.
+ * Finds out whether the kernel killed a process because the memory of a cgroup or the host ran out. It reads the
+ * kernel's log: once a guest's last process has ended, its cgroups and their counters no longer exist.
  */
 export class MemoryKills {
-  /** Time when each kill was read, by pid. */
+  /** Time at which each kill was read, by pid. */
   readonly #killed = new Map<number, number>()
   readonly #file: number | undefined
 
   constructor(path = '/dev/kmsg') {
     this.#file = open(path)
-    this.#read() // older records concern no process that this agent watches
+    this.#read() // skips older records: they concern no process that this agent watches
     this.#killed.clear()
   }
 
-  /** True if the kernel's log can be read, which takes CAP_SYSLOG. */
+  /** True if the kernel's log can be read, which requires CAP_SYSLOG. */
   get isAvailable(): boolean {
     return this.#file !== undefined
   }
 
-  /** @param pid pid of a process that has ended */
+  /** True if the kernel killed the process. @param pid pid of a process that has ended */
   wasKilled(pid: number): boolean {
     this.#read()
     const oldestMs = performance.now() - rememberedMs
@@ -49,7 +50,7 @@ export class MemoryKills {
     if (this.#file !== undefined) closeSync(this.#file)
   }
 
-  /** Reads the new records; the size of the kernel's ring limits their number. */
+  /** Reads the new records. Their number is limited by the size of the kernel's ring buffer. */
   #read(): void {
     for (let text = this.#next(); text !== undefined; text = this.#next()) {
       const pid = parseMemoryKill(text)
@@ -57,13 +58,13 @@ export class MemoryKills {
     }
   }
 
-  /** The next record; undefined: no more records. */
+  /** Reads the next record; undefined if there is none. */
   #next(): string | undefined {
     if (this.#file === undefined) return undefined
     try {
       return record.toString('latin1', 0, readSync(this.#file, record))
     } catch (error) {
-      // EPIPE: the oldest records were overwritten; reading continues with the rest.
+      // EPIPE: the oldest records were overwritten, and reading continues with the next one.
       return (error as NodeJS.ErrnoException).code === 'EPIPE' ? '' : undefined
     }
   }
@@ -73,6 +74,6 @@ function open(path: string): number | undefined {
   try {
     return openSync(path, constants.O_RDONLY | constants.O_NONBLOCK)
   } catch {
-    return undefined // not permitted, or missing in a container
+    return undefined // the file may be forbidden, or missing in a container
   }
 }

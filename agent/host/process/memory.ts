@@ -7,9 +7,8 @@ export interface Memory {
 }
 
 /**
- * Parses the text of /proc/meminfo.
+ * Parses /proc/meminfo (proc_meminfo(5)), in which "kB" means KiB.
  * @throws {Error} if a figure is missing
- * Source: proc_meminfo(5); its "kB" are KiB
  */
 export function parseMemory(text: string): Memory {
   return { totalBytes: readBytes(text, 'MemTotal'), availableBytes: readBytes(text, 'MemAvailable') }

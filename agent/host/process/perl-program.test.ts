@@ -14,7 +14,7 @@ const functionsOf = (name: string): string[] =>
   [...textOf(name).matchAll(/^\s*sub (\w+)/gm)].map(([, defined = '']) => defined)
 
 describe('Perl programs', () => {
-  it('state their arguments and system calls', () => {
+  it('describe their arguments and system calls in a comment', () => {
     for (const name of names.filter((name) => name !== 'common')) {
       const [head = ''] = textOf(name).split(/^[^#]/m)
       expect(head, name).to.match(/^# System calls: /m)
@@ -22,7 +22,7 @@ describe('Perl programs', () => {
     }
   })
 
-  it('define no function that a file they load defines', () => {
+  it('define no function that a file which they load also defines', () => {
     const taken = shared.flatMap(functionsOf)
     expect(new Set(taken).size).to.equal(taken.length)
     for (const name of names.filter((name) => !shared.includes(name) && name !== 'launcher'))
@@ -32,7 +32,7 @@ describe('Perl programs', () => {
       ).to.deep.equal([])
   })
 
-  it('define numbers of system calls only in common.pl', () => {
+  it('contain numbers of system calls only in common.pl', () => {
     for (const name of names.filter((name) => name !== 'common'))
       expect(textOf(name), name).not.to.match(/\bsyscall\b(?!\w)\s*\(|aarch64/)
   })

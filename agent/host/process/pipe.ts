@@ -2,25 +2,25 @@ import { Mutex } from '../../../shared/async/mutex.js'
 import { CommandError, start } from './process.js'
 
 /*
- * A long-lived tool that reads commands from its standard input. A command costs a tenth of starting a process and does
- * not block the agent. After each command a marker without effect is sent, whose output shows that everything before it
- * is done.
+ * Runs a long-lived tool that reads commands from its standard input. A command takes a tenth of the time of a process
+ * start and does not block the agent. After each command, a marker is sent: a command without effect, whose output
+ * shows that the tool has executed everything before it.
  */
 
 export interface PipeTool {
   readonly program: string
   readonly args: readonly string[]
   readonly marker: string
-  /** Stream of the marker's output; default stdout. */
+  /** Stream on which the marker's output appears. Default: stdout. */
   readonly markerOn?: 'stdout' | 'stderr'
-  /** @returns the output before the marker's; undefined while the marker's is pending */
+  /** @returns the output that precedes the marker's output; undefined as long as the latter has not arrived */
   readonly beforeMarker: (output: string) => string | undefined
   /**
-   * Number of commands after which the process is replaced, since these tools leak memory. Infinity: keeps the process,
-   * even while it is unused.
+   * Number of commands after which the process is replaced, because these tools leak memory. Infinity: the process is
+   * kept even while it is unused.
    */
   readonly recycleAfter: number
-  /** Called if the tool ended by itself. */
+  /** Called if the tool has ended by itself. */
   readonly onLost?: () => void
 }
 
@@ -30,19 +30,19 @@ export interface PipeOutput {
 }
 
 const timeoutMs = 60_000
-/** An unused tool is ended after this time: it holds 20 MiB, and starting it again costs a few milliseconds. */
+/** Time in ms after which an unused tool is ended. It takes 20 MiB, and a start takes a few milliseconds. */
 const idleMs = 10_000
-/** Maximum retained output by stream: nft repeats a failed line, which may be megabytes, on stderr. */
+/** Maximum output to store, by stream. On stderr, nft repeats a failed line, which may have megabytes. */
 const maxUnmarked = { stdout: Infinity, stderr: 64 * 1024 }
 /**
- * ip and tc print this if interfaces were added or removed during a listing, including the marker's. It is not a
- * failure: the next listing is complete.
+ * Matches the message that ip and tc print if interfaces were added or removed during a listing. It is not a failure,
+ * because the next listing is complete.
  */
 const interrupted = /^Dump was interrupted and may be inconsistent\.\n/gm
 
-/** Time of a tool's last use, by pid. Its effects may be noticed after it ended. */
+/** Time of the last use of tools, by pid. A watch may report a tool's changes after the tool has ended. */
 const toolPids = new Map<number, number>()
-/** A little longer than a tool may run. Later, its pid may belong to another program. */
+/** Time in ms for which a pid is remembered: a little longer than a tool may run. */
 const pidKeptMs = timeoutMs + 5_000
 
 export function noteToolPid(pid: number): void {
@@ -67,8 +67,8 @@ export class ToolPipe {
   constructor(private readonly tool: PipeTool) {}
 
   /**
-   * Sends one line; calls run one after another.
-   * @throws {CommandError} with code null if the tool ended or hung; whether the line took effect is then unknown
+   * Sends one line. Calls run one after another.
+   * @throws {CommandError} with code null if the tool ended or hung, so that the effect of the line is unknown
    */
   send(line: string): Promise<PipeOutput> {
     return this.#mutex.run(() => this.#exchange(line))
@@ -92,7 +92,7 @@ export class ToolPipe {
     this.#used = 1
     child.stdout.setEncoding('utf8')
     child.stderr.setEncoding('utf8')
-    child.stdin.on('error', () => undefined) // EPIPE: it ended; its 'close' rejects pending lines
+    child.stdin.on('error', () => undefined) // EPIPE: the tool has ended, and the event `close` rejects pending lines
     const gone = (): void => {
       if (this.#child !== child) return
       this.#child = undefined
@@ -130,7 +130,7 @@ function exchange(child: Child, tool: PipeTool, line: string): Promise<PipeOutpu
     const onOutput = (on: 'stdout' | 'stderr', chunk: string): void => {
       if (on === markerOn || output[on].length < maxUnmarked[on]) output[on] += chunk
       const before = on === markerOn ? tool.beforeMarker(output[on]) : undefined
-      // Earlier output on the other stream is read within this turn of the event loop.
+      // Output on the other stream from before the marker is read in this turn of the event loop.
       if (before !== undefined)
         setImmediate(() => settle(() => resolve(withoutNotes({ ...output, [markerOn]: before }))))
     }

@@ -6,9 +6,9 @@ import { findProcess, findProgram, parseHandledSignals, parseNetDev, parseProces
 describe('parseProcessStat', () => {
   const rest = '7 9 9 0 -1 4194560 1 0 0 0 0 0 0 0 20 0 1 0 4242 1 1'
   for (const [name, text, expected] of [
-    ['plain', `12 (init) S ${rest}`, { pid: 12, command: 'init', state: 'S', parentPid: 7, startTime: 4242 }],
+    ['reads pid, command, state, parent and start time', `12 (init) S ${rest}`, { pid: 12, command: 'init', state: 'S', parentPid: 7, startTime: 4242 }],
     [
-      'a name that looks like the rest',
+      'reads a name that looks like the other fields',
       `12 (a) R 1 (b) Z ${rest}`,
       { pid: 12, command: 'a) R 1 (b', state: 'Z', parentPid: 7, startTime: 4242 },
     ],
@@ -17,7 +17,7 @@ describe('parseProcessStat', () => {
 })
 
 describe('parseNetDev', () => {
-  it('reads names without a space before the first number', () => {
+  it('reads a name that is followed by a number without a space', () => {
     const text = ['Inter-|', ' face |', '  bt17:100 1 0 0 0 0 0 0 200 2 0 0 0 0 0 0', ''].join('\n')
     expect([...parseNetDev(text)]).to.deep.equal([['bt17', { rxBytes: 100, txBytes: 200 }]])
   })
@@ -25,10 +25,10 @@ describe('parseNetDev', () => {
 
 describe('parseHandledSignals', () => {
   for (const [name, blocked, caught, expected] of [
-    ['systemd takes them by signalfd', '7be3c0fe28014a03', '00000000000004ec', 0x7be3c0fe28014eefn],
-    ['a shell catches', '0000000000000000', '0000000020010002', 0x20010002n],
-    ['a shell that forks blocks all', 'fffffffe7ffbfeff', '0000000020010002', 0x20010002n],
-    ['nothing yet', '0000000000000000', '0000000000000000', 0n],
+    ['returns blocked signals, which systemd receives by signalfd', '7be3c0fe28014a03', '00000000000004ec', 0x7be3c0fe28014eefn],
+    ['returns the signals that a shell catches', '0000000000000000', '0000000020010002', 0x20010002n],
+    ['ignores blocked signals of a shell that forks, which blocks all of them', 'fffffffe7ffbfeff', '0000000020010002', 0x20010002n],
+    ['returns nothing for a process that handles no signals', '0000000000000000', '0000000000000000', 0n],
   ] as const)
     it(name, () => {
       const status = `Name:\tinit\nSigBlk:\t${blocked}\nSigIgn:\t0000000000000000\nSigCgt:\t${caught}\n`
@@ -37,8 +37,8 @@ describe('parseHandledSignals', () => {
 })
 
 describe('findProgram', () => {
-  it('distinguishes programs; a zombie process has none', async () => {
-    // sleep(1) does not reap the child that the shell leaves to it.
+  it('returns different values for different programs, and undefined for a zombie process', async () => {
+    // sleep(1) replaces the shell and does not reap the shell's child, which stays a zombie.
     const parent = spawn('sh', ['-c', 'true & exec sleep 1000'], { stdio: 'ignore' })
     try {
       const ended = (): number | undefined => readChildren(parent.pid ?? 0)[0]

@@ -1,17 +1,18 @@
 import { closeSync, openSync, readSync, readlinkSync, readdirSync, statSync } from 'node:fs'
 
 /*
- * Reads the host's /proc. Reads are synchronous on purpose: procfs answers from memory in some 10 µs, and the thread
- * pool costs several times that. A process that no longer exists yields `undefined` or an empty result.
+ * Reads the host's /proc. Reads are synchronous on purpose: procfs answers from memory in about 10 µs, and the thread
+ * pool would take several times as long. For a process that no longer exists, functions return `undefined` or an empty
+ * result.
  */
 
 export interface ProcessStat {
   readonly pid: number
   readonly command: string
-  /** A letter of proc_pid_stat(5): R running, D uninterruptible, Z zombie … */
+  /** State as a letter, for example R (running), D (uninterruptible) and Z (zombie) (proc_pid_stat(5)). */
   readonly state: string
   readonly parentPid: number
-  /** Clock ticks after boot (field 22); differs for a reused pid. */
+  /** Time of the start in clock ticks after boot (field 22). It distinguishes processes with the same pid. */
   readonly startTime: number
 }
 
@@ -23,12 +24,12 @@ export function isGone(error: unknown): boolean {
 }
 
 /**
- * Buffer that all reads share. `readFileSync` allocates one for each read, and queries a size that these files do not
- * report.
+ * Buffer that all reads share. `readFileSync` would allocate a buffer for each read, and query the size, which these
+ * files do not report.
  */
 const scratch = Buffer.allocUnsafeSlow(64 * 1024)
 
-/** Content of a kernel file; `undefined` if it or its process no longer exists. */
+/** Reads a kernel file; `undefined` if the file or its process no longer exists. */
 export function readKernelFile(path: string): string | undefined {
   try {
     return readAll(path)
@@ -52,7 +53,7 @@ function readAll(path: string): string {
   }
 }
 
-/** The command may contain spaces and parentheses, so fields are counted after the last `)`. */
+/** Parses /proc/pid/stat. The command may contain spaces and `)`, so fields are counted after the last `)`. */
 export function parseProcessStat(text: string): ProcessStat {
   const open = text.indexOf('(')
   const close = text.lastIndexOf(')')
@@ -71,14 +72,15 @@ export function findProcess(pid: number): ProcessStat | undefined {
   return text === undefined ? undefined : parseProcessStat(text)
 }
 
-/** A live process; zombies count as dead, as PID 1 may reap them late. */
+/** Finds a live process. Zombies count as dead, because PID 1 may reap them late. */
 export function findLiveProcess(pid: number): ProcessStat | undefined {
   const stat = findProcess(pid)
   return stat && stat.state !== 'Z' && stat.state !== 'X' ? stat : undefined
 }
 
 /**
- * True if a process with that pid exists, dead or alive. This is one system call, much cheaper than reading its state.
+ * True if a process with that pid exists, even as a zombie. This is one system call, much faster than reading its
+ * state.
  */
 export function isThere(pid: number): boolean {
   try {
@@ -88,17 +90,17 @@ export function isThere(pid: number): boolean {
   }
 }
 
-/** True if this same process is still alive. */
+/** True if the process with this pid and start time is still alive. */
 export function isSameProcess(pid: number, startTime: number): boolean {
   return findLiveProcess(pid)?.startTime === startTime
 }
 
-/** Identifies the host's current boot. */
+/** Reads the id of the current boot. */
 export function readBootId(): string {
   return (readKernelFile('/proc/sys/kernel/random/boot_id') ?? '').trim()
 }
 
-/** Children of all the process's threads (CONFIG_PROC_CHILDREN). */
+/** Reads the pids of the children of all threads of a process (requires CONFIG_PROC_CHILDREN). */
 export function readChildren(pid: number): number[] {
   return listDirectory(`/proc/${pid}/task`).flatMap((thread) =>
     parsePids(readKernelFile(`/proc/${pid}/task/${thread}/children`) ?? ''),
@@ -112,8 +114,9 @@ export function parsePids(text: string): number[] {
 const sigSegvBit = 1n << 10n
 
 /**
- * Signals that the process catches, or blocks in order to receive them by signalfd or sigwait; bit 0 is signal 1. libc
- * blocks all signals around a fork: while SIGSEGV is blocked, blocked signals do not count.
+ * Parses the signals that a process handles: those that it catches, and those that it blocks to receive them by
+ * signalfd or sigwait. Bit 0 is signal 1. Blocked signals are ignored while SIGSEGV is blocked, because libc blocks all
+ * signals around a fork.
  */
 export function parseHandledSignals(status: string): bigint {
   const mask = (name: string): bigint =>
@@ -130,23 +133,23 @@ export function findNamespace(pid: number, kind: 'pid' | 'net'): string | undefi
   try {
     return readlinkSync(`/proc/${pid}/ns/${kind}`)
   } catch {
-    return undefined // gone, or a zombie, which has no such file
+    return undefined // the process has ended, or is a zombie, which does not have the file
   }
 }
 
-/** The program's file by inode, since its path depends on the root from which it is seen. */
+/** Identifies the program of a process by device and inode, because its path depends on the process's root. */
 export function findProgram(pid: number): string | undefined {
   try {
     const { dev, ino } = statSync(`/proc/${pid}/exe`)
     return `${dev}:${ino}`
   } catch {
-    return undefined // ended or ending; EACCES if it ends right now
+    return undefined // the process has ended; EACCES: it is just ending
   }
 }
 
 /**
- * Sends SIGKILL to exactly this process. Check and signal are two calls, but reusing the pid in between would need the
- * kernel to wrap through the whole pid range within microseconds.
+ * Sends SIGKILL if the process with this pid still has this start time. Check and signal are two system calls, but the
+ * kernel does not reuse a pid within microseconds.
  */
 export function killExactly(pid: number, startTime: number): void {
   signalExactly(pid, startTime, 9)
@@ -166,7 +169,7 @@ export interface InterfaceBytes {
   readonly txBytes: number
 }
 
-/** Counters of every interface, parsed from /proc/net/dev. */
+/** Parses the counters of every interface in /proc/net/dev. */
 export function parseNetDev(text: string): Map<string, InterfaceBytes> {
   const interfaces = new Map<string, InterfaceBytes>()
   for (const line of text.split('\n').slice(2)) {

@@ -21,7 +21,7 @@ const directory = mkdtempSync(join(tmpdir(), 'btest-perl-'))
 after(() => rmSync(directory, { recursive: true }))
 let written = 0
 
-/** Code that uses agent/host/perl/common.pl. */
+/** Returns Perl code that loads agent/host/perl/common.pl. */
 const load = (code: string): string => `require '${perlProgram('common')}'; ${code}`
 
 /** Writes a Perl program. @returns its path without `.pl` */
@@ -32,7 +32,7 @@ const perl = (code: string): string => {
 }
 
 describe('run', () => {
-  it('returns exit code and both outputs, and passes input', async () => {
+  it('passes input to the command, and returns its exit code and both outputs', async () => {
     const result = await run('sh', ['-c', 'cat; echo err >&2; exit 3'], { stdin: 'in\n', okCodes: [3] })
     expect(result).to.deep.equal({ code: 3, stdout: 'in\n', stderr: 'err\n' })
   })
@@ -48,33 +48,33 @@ describe('run', () => {
   })
 
   for (const [name, work, code, text] of [
-    ['another exit code', () => run('sh', ['-c', 'echo why >&2; exit 2']), 2, /exit code 2: why/],
-    ['a signal', () => run('sh', ['-c', 'kill -TERM $$']), null, /killed by signal 15/],
-    ['no such program', () => run('berth-no-such-program', []), 127, /No such file or directory/],
-    ['no end', () => run('sleep', ['20'], { timeoutMs: 50 }), null, /no end after 50 ms/],
+    ['if the exit code is not accepted', () => run('sh', ['-c', 'echo why >&2; exit 2']), 2, /exit code 2: why/],
+    ['if a signal kills the command', () => run('sh', ['-c', 'kill -TERM $$']), null, /killed by signal 15/],
+    ['if the program does not exist', () => run('berth-no-such-program', []), 127, /No such file or directory/],
+    ['if the command exceeds the timeout', () => run('sleep', ['20'], { timeoutMs: 50 }), null, /no end after 50 ms/],
     [
-      'a child that does not end',
+      'if a child of the command exceeds the timeout',
       () => run('sh', ['-c', 'sleep 20 & sleep 20'], { timeoutMs: 50 }),
       null,
       /no end after 50 ms/,
     ],
-    ['too much output', () => run('yes', []), null, /too much output/],
-    ['an abort', () => run('sleep', ['20'], { signal: AbortSignal.timeout(30) }), null, /aborted/],
-    ['an abort before', () => run('sleep', ['20'], { signal: AbortSignal.abort() }), null, /aborted/],
+    ['if the output is too long', () => run('yes', []), null, /too much output/],
+    ['if it is aborted', () => run('sleep', ['20'], { signal: AbortSignal.timeout(30) }), null, /aborted/],
+    ['if it was aborted before the start', () => run('sleep', ['20'], { signal: AbortSignal.abort() }), null, /aborted/],
   ] as const)
-    it(`fails with ${name}`, async () => {
+    it(`fails ${name}`, async () => {
       const error = await failureOf(work())
       expect(error.code).to.equal(code)
       expect(error.message).to.match(text)
     })
 
-  it('separates concurrent commands', async () => {
+  it('returns to each of many concurrent commands its own output', async () => {
     const numbers = Array.from({ length: 60 }, (_, at) => String(at))
     const results = await Promise.all(numbers.map((at) => run('sh', ['-c', 'sleep 0.02; echo $0', at])))
     expect(results.map(({ stdout }) => stdout.trim())).to.deep.equal(numbers)
   })
 
-  it('handles large output without delay or loss', async () => {
+  it('reads large output completely, without delaying other commands', async () => {
     const bytes = 64 * 1024 * 1024
     const small = Array.from({ length: 40 }, (_, at) => run('sh', ['-c', `sleep 0.0${at % 10}; echo ${at}`]))
     const pattern = 'BEGIN { for (i = 0; i < 8388608; i++) printf "%07d\\n", i }'
@@ -84,7 +84,7 @@ describe('run', () => {
     expect((await Promise.all(small)).map(({ stdout }) => Number(stdout))).to.deep.equal([...small.keys()])
   })
 
-  it('reports every line, also when the stored output is full', async () => {
+  it('reports every line, even if the stored output has reached its limit', async () => {
     let lines = 0
     const options = { maxOutputBytes: 100, onStderrLine: () => void lines++ }
     await run('sh', ['-c', 'seq 1 5000 >&2'], options)
@@ -99,13 +99,13 @@ describe('the launcher', () => {
     Number(spawnSync('pgrep', ['-f', `^sleep ${mark}`], { encoding: 'utf8' }).stdout)
   const endSleep = (mark: string): void => {
     const pid = findSleep(mark)
-    expect(pid, 'it runs').to.be.above(0) // 0 would be this process's own group
+    expect(pid, 'it runs').to.be.above(0) // kill(0) would end this process's own group
     process.kill(pid)
   }
   const bothBegin = (...marks: string[]): Promise<unknown> =>
     waitFor(() => marks.every(findSleep), { what: 'both commands' })
 
-  it('ends its commands when it is killed, waits for survivors, and is replaced for the next command', async () => {
+  it('is started again after a kill, which also ends its commands except surviving ones', async () => {
     await run('true', [])
     const killed = failureOf(run('sleep', ['31.17']))
     let survives = true
@@ -120,7 +120,7 @@ describe('the launcher', () => {
     expect((await run('echo', ['again'])).stdout).to.equal('again\n')
   })
 
-  it('dies with its agent, with all commands that need not survive', async () => {
+  it('ends with its agent, together with all commands except surviving ones', async () => {
     const agent = `import { run } from '${moduleUrl('agent/host/process/process.ts')}'
       run('sleep', ['32.18']); run('sleep', ['32.018'], { survives: true }); setInterval(() => {}, 1000)`
     const child = spawn(process.execPath, nodeEval(agent))
@@ -133,14 +133,14 @@ describe('the launcher', () => {
     endSleep('32.018')
   })
 
-  it('continues with other commands when one cannot be started', async () => {
+  it('continues to run other commands if one cannot be started', async () => {
     let pid = 0
     const other = failureOf(run('sleep', ['33.19'], { onStart: (started) => (pid = started) }))
     await waitFor(() => pid, { what: 'the command to begin' })
     const limit = (...of: string[]): string =>
       execFileSync('prlimit', ['--pid', String(findLauncher()), ...of], { encoding: 'utf8' }).trim()
     const before = limit('--nofile', '--noheadings', '--output', 'SOFT')
-    limit('--nofile=5:') // it always has that many open descriptors
+    limit('--nofile=5:') // the launcher always has that many open descriptors
     const refused = await failureOf(run('true', []))
     limit(`--nofile=${before}:`)
     expect(refused.message).to.match(/pipe: Too many open files/)
@@ -156,29 +156,29 @@ describe('runPerl', () => {
   })
 
   for (const [name, code, stderr] of [
-    ['a program that dies, with its text only', 'die "why\\n"', /^why\n$/],
-    ['a program that dies in a function of another file', load('ask("it", "capset", 0, 0)'), /^it: Bad address\n$/],
-    ['a program that is not Perl', '}', /^Unmatched right curly bracket at .*program-\d+\.pl line 1/],
-    ['an unknown system call', load('call("fork")'), /^fork: not in the table of system calls\n$/],
-    ['an empty filter', load('confine("")'), /^seccomp: no filter\n$/],
+    ['with only the text of a program that dies', 'die "why\\n"', /^why\n$/],
+    ['with the text of a program that dies in a loaded function', load('ask("it", "capset", 0, 0)'), /^it: Bad address\n$/],
+    ['if the program is not Perl', '}', /^Unmatched right curly bracket at .*program-\d+\.pl line 1/],
+    ['if the system call is unknown', load('call("fork")'), /^fork: not in the table of system calls\n$/],
+    ['if the seccomp filter is empty', load('confine("")'), /^seccomp: no filter\n$/],
   ] as const)
-    it(`fails for ${name}`, async () => {
+    it(`fails ${name}`, async () => {
       const error = await failureOf(runPerl(perl(code), []))
       expect(error.code).to.equal(1)
       expect(error.stderr).to.match(stderr)
     })
 
-  it('fails for a program that does not exist', async () => {
+  it('fails if the program does not exist', async () => {
     const error = await failureOf(runPerl(join(directory, 'missing'), []))
     expect([error.code, error.stderr]).to.deep.equal([1, `${directory}/missing.pl: No such file or directory\n`])
   })
 
-  it('does not report an undefined last value or an old error as a failure', async () => {
+  it('succeeds if the last value is undefined, or if the program has caught an error', async () => {
     const code = 'eval { die "handled" }; $! = 2; print "done"; undef'
     expect((await runPerl(perl(code), [])).stdout).to.equal('done')
   })
 
-  it('lets the kernel write into arguments of a system call', async () => {
+  it('lets the kernel write to variables that are arguments of a system call', async () => {
     const code = load('my $old = "\\0" x 16; call("prlimit64", 0, 7, 0, $old); print unpack("Q", $old) > 0')
     expect((await runPerl(perl(code), [])).stdout).to.equal('1')
   })
@@ -187,12 +187,12 @@ describe('runPerl', () => {
     expect((await runPerl(perl('print "said"; exit 3'), [], { okCodes: [3] })).stdout).to.equal('said')
   })
 
-  it('reads its input to the end', async () => {
+  it('passes the whole input to the program', async () => {
     const program = perl('local $/; print length <STDIN>')
     expect((await runPerl(program, [], { stdin: 'x'.repeat(200_000) })).stdout).to.equal('200000')
   })
 
-  it('has no descriptors of other commands open', async () => {
+  it('passes no descriptors of other commands to the program', async () => {
     const reader = run('sh', ['-c', 'cat >/dev/null; echo end'], { stdin: 'x' })
     const stop = new AbortController()
     const sleeper = failureOf(runPerl(perl('sleep 1 while 1'), [], { signal: stop.signal }))
@@ -203,12 +203,12 @@ describe('runPerl', () => {
 })
 
 describe('runBriefPerl', () => {
-  it('returns printed text, each time', async () => {
+  it('returns the printed text at each of several runs', async () => {
     const program = perl('use strict; my $n = 6; sub twice { 2 * shift } print twice($n), "\\n"')
     for (let i = 0; i < 3; i++) expect((await runBriefPerl(program)).stdout).to.equal('12\n')
   })
 
-  it('fails with the text of a program that dies, and later commands work', async () => {
+  it('fails with the text of a program that dies, without affecting later commands', async () => {
     const error = await failureOf(runBriefPerl(perl('print "half"; die "why\\n"')))
     expect([error.code, error.stderr]).to.deep.equal([1, 'why\n'])
     expect((await failureOf(runBriefPerl(perl('}')))).stderr).to.match(/^Unmatched right curly/)
@@ -216,7 +216,7 @@ describe('runBriefPerl', () => {
     expect((await run('echo', ['on'])).stdout).to.equal('on\n')
   })
 
-  it('separates functions of the launcher from those of the program', async () => {
+  it('lets a program define a function that the launcher also has', async () => {
     expect((await runBriefPerl(perl('sub answer { 1 } print answer()'))).stdout).to.equal('1')
     expect((await run('echo', ['on'])).stdout).to.equal('on\n')
   })

@@ -3,32 +3,32 @@ import { Launcher, type LaunchEnd, type LaunchOrder } from './launcher.js'
 import { perlProgram } from './perl-program.js'
 
 /*
- * Starts processes; with launcher.ts the only module of the agent that does. Arguments are arrays, without a shell. A
- * child dies with the agent (PR_SET_PDEATHSIG), so that a command of a killed agent never races one of its successor.
- * Only processes that must outlive the agent are started with `survives`.
+ * Starts processes. Only this module and launcher.ts do so. Arguments are arrays, and no shell parses them. A child is
+ * killed with the agent (PR_SET_PDEATHSIG), so that commands of a killed agent do not interfere with those of the next
+ * one. Processes that must outlive the agent are started with `survives`.
  */
 
 export interface RunOptions {
   stdin?: string | Buffer
-  /** Timeout, default 60 s; the command then gets SIGKILL. */
+  /** Timeout in ms after which the command gets SIGKILL. Default: 60 s. */
   timeoutMs?: number
   signal?: AbortSignal
-  /** True if it is not killed with the agent: for a command that leaves a daemon behind (lxc-start). */
+  /** True if the command is not killed with the agent. For commands that start a daemon, such as lxc-start. */
   survives?: boolean
-  /** Exit codes that are not failures; default [0]. */
+  /** Exit codes that are not failures. Default: [0]. */
   okCodes?: readonly number[]
-  /** Uses the umask of services, 022, instead of the agent's, which protects secrets. */
+  /** True if the command gets the umask of services (022). The agent's own umask is stricter, to protect secrets. */
   ownUmask?: boolean
-  /** Complete environment; default a PATH and the C locale. */
+  /** Complete environment of the command. Default: a PATH and the C locale. */
   env?: Record<string, string>
   /** Called with the pid once the command has started. */
   onStart?: (pid: number) => void
-  /** Called with each complete line of that output, for progress. Only the beginning of such an output is retained. */
+  /** Called with each complete line of this output. If it is set, only the beginning of the output is stored. */
   onStderrLine?: (line: string) => void
   onStdoutLine?: (line: string) => void
-  /** Maximum output per stream in bytes; default 1 MiB. A command that writes more is killed and fails. */
+  /** Maximum output per stream in bytes; default: 1 MiB. A command that writes more is killed and fails. */
   maxOutputBytes?: number
-  /** Encoding of the output; `latin1` keeps bytes as they are. */
+  /** Encoding of the output. `latin1` keeps bytes unchanged. */
   encoding?: 'utf8' | 'latin1'
 }
 
@@ -57,27 +57,27 @@ export const hostEnvironment: Readonly<Record<string, string>> = {
 
 /**
  * Runs a program until it ends.
- * @throws {CommandError} on an exit code not in `okCodes`, a signal, a timeout or too much output
+ * @throws {CommandError} if the exit code is not in `okCodes`, and after a signal, a timeout or too much output
  */
 export function run(program: string, args: readonly string[], options: RunOptions = {}): Promise<RunResult> {
   return launch({ kind: 'program', program, args, ...settingsOf(options) }, options)
 }
 
 /**
- * Runs a Perl program in a separate process, for system calls that neither Node nor a tool can make. `die` fails the
- * command. The arguments do not appear in ps, unless the program passes them on to another one.
- * @param name as for `perlProgram`
- * @throws {CommandError} as `run`
+ * Runs a Perl program in a separate process, for system calls that neither Node nor a tool can make. If the program
+ * dies, the command fails. Its arguments do not appear in ps(1), unless it passes them on to another program.
+ * @param name like for `perlProgram`
+ * @throws {CommandError} like `run`
  */
 export function runPerl(name: string, args: readonly string[], options: RunOptions = {}): Promise<RunResult> {
   return launch({ kind: 'perl', program: perlProgram(name), args, ...settingsOf(options) }, options)
 }
 
 /**
- * Runs a Perl program in the launcher's own process, which takes a third of the time. The program must never wait. It
- * has no arguments and no standard input, and may only print.
- * @param name as for `perlProgram`
- * @throws {CommandError} if it dies
+ * Runs a Perl program in the launcher's own process, which takes a third of the time. The program must never wait,
+ * because the launcher does nothing else meanwhile. It has no arguments and no standard input.
+ * @param name like for `perlProgram`
+ * @throws {CommandError} if the program dies
  */
 export function runBriefPerl(name: string): Promise<RunResult> {
   return launch({ kind: 'brief', program: perlProgram(name) }, {})
@@ -124,7 +124,7 @@ async function launch(order: LaunchOrder, options: RunOptions): Promise<RunResul
   throw new CommandError(order.kind === 'program' ? order.program : 'perl', code, stderr, reason)
 }
 
-/** A command's output, with a size limit. */
+/** Collects a command's output up to a limit. */
 class Output {
   readonly #chunks = { stdout: [] as Buffer[], stderr: [] as Buffer[] }
   readonly #sizes = { stdout: 0, stderr: 0 }
@@ -134,14 +134,14 @@ class Output {
     private readonly options: Pick<RunOptions, 'maxOutputBytes' | 'encoding' | 'onStderrLine' | 'onStdoutLine'>,
   ) {}
 
-  /** @returns false if the limit was exceeded, which is a failure unless the output's lines are followed */
+  /** @returns false if the limit is exceeded and no listener receives the lines, so that the command must fail */
   take(stream: 'stdout' | 'stderr', chunk: Buffer): boolean {
     const { maxOutputBytes = 1024 * 1024, onStderrLine, onStdoutLine } = this.options
     this.#sizes[stream] += chunk.length
     const follow = stream === 'stderr' ? onStderrLine : onStdoutLine
     if (follow) this.#follow(stream, chunk, follow)
     if (this.#sizes[stream] > maxOutputBytes) return follow !== undefined
-    this.#chunks[stream].push(Buffer.from(chunk)) // copies, since the chunk is part of a larger buffer
+    this.#chunks[stream].push(Buffer.from(chunk)) // copied, because the chunk is part of a larger buffer
     return true
   }
 
@@ -161,11 +161,12 @@ class Output {
 }
 
 /**
- * A HOME that does not exist. Otherwise nft would write its commands to `.nft.history` there and read it at each start.
+ * A HOME that is not a directory, so that nft does not write its commands to `.nft.history` and read them at each
+ * start.
  */
 const noHome = '/dev/null'
 
-/** Starts a long-lived child with pipes, for modules that feed nft, ip and tc line by line. It dies with the agent. */
+/** Starts a long-lived child with pipes, such as nft, ip and tc in batch mode. It is killed with the agent. */
 export function start(program: string, args: readonly string[]): ChildProcessWithoutNullStreams {
   return spawn('setpriv', ['--pdeathsig', 'KILL', '--', program, ...args], {
     env: { ...hostEnvironment, HOME: noHome },

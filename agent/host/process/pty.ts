@@ -4,21 +4,21 @@ import * as nodePty from 'node-pty'
 
 export interface TerminalListener {
   readonly onData: (chunk: Buffer) => void
-  /** Called once. @param code -1: not known */
+  /** Called once, when the terminal has ended. @param code exit code; -1: unknown */
   readonly onExit: (code: number) => void
-  /** Called when the other side has accepted input. @param bytes number since the last call */
+  /** Called when the other side has accepted input. @param bytes number of bytes since the last call */
   readonly onTaken: (bytes: number) => void
 }
 
 /** The other side of a console: a program on a pty, or a socket. */
 export interface Terminal {
-  /** Input waits in memory until it is accepted; the caller limits it by means of `onTaken`. */
+  /** Writes input. It waits in memory until the other side accepts it: the caller limits it by `onTaken`. */
   write(bytes: Buffer): void
   resize(columns: number, rows: number): void
-  /** While paused, programs that write to the terminal block. */
+  /** Pauses the output. Programs that write to the terminal then block. */
   pause(): void
   resume(): void
-  /** Hangs up. `onExit` is still called. */
+  /** Hangs up. `onExit` is called afterwards. */
   close(): void
 }
 
@@ -35,10 +35,10 @@ export interface TerminalSize {
 }
 
 const joinedBytes = 4096
-/** Pause before input is retried on a full terminal. */
+/** Pause in ms before input is written again to a full terminal. */
 const fullRetryMs = 10
 
-/** node-pty 1.1.0's internal interface, which its type lacks: forkpty(3), and TIOCSWINSZ on its descriptor. */
+/** Internal interface of node-pty 1.1.0, which its types omit: forkpty(3), and TIOCSWINSZ on a descriptor. */
 interface NativePty {
   fork(
     ...forked: [
@@ -55,10 +55,10 @@ const { native } = nodePty as unknown as { readonly native: NativePty }
 const sameUser = -1
 
 /**
- * Runs a program on a pty of its own. node-pty leaves the descriptors of all terminals open in programs that it starts,
- * so the program must close descriptors above 2. Only its native part is used. The rest discards output that nobody has
- * read 200 ms after the end, and writes in threads, where a descriptor may belong to another terminal by then.
- * @throws {Error} if no ptys or processes are left
+ * Runs a program on a new pty. It must close descriptors above 2, because node-pty passes the descriptors of all
+ * terminals to programs. Only the native part of node-pty is used. Its JavaScript part discards output that is unread
+ * 200 ms after the end, and writes in threads, when the descriptor may already belong to another terminal.
+ * @throws {Error} if no ptys or processes are available
  */
 export function openPty(
   { program, args, env }: TerminalCommand,
@@ -76,25 +76,27 @@ export function openPty(
 }
 
 /**
- * @param fd master of a terminal. Waits for a program that uses the other side. @throws {Error} if it is not a terminal
+ * Sets the size of a terminal. May wait for a program that uses the other side.
+ * @param fd descriptor of the master
+ * @throws {Error} if it is not a terminal
  */
 export function setPtySize(fd: number, { columns, rows }: TerminalSize): void {
   native.resize(fd, columns, rows)
 }
 
-/** How long a terminal stays open after its program's end, for output of the program's children. */
+/** Time in ms for which a terminal stays open after its program has ended, for output of the program's children. */
 const lastOutputMs = 200
 
-/** Time that a program has to end after its terminal was closed. */
+/** Time in ms that a program has to end after its terminal was closed. */
 const hangupMs = 1000
 
 export interface StartedPty {
-  /** Master of the terminal. The new owner closes it. */
+  /** Descriptor of the terminal's master, which `Pty` closes. */
   readonly fd: number
   /** Pid of the program, which leads a process group. */
   readonly pid: number
   setSize(size: TerminalSize): void
-  /** Called once the master is closed here. */
+  /** Called once `Pty` has closed the master. */
   letGo?(): void
 }
 
@@ -116,7 +118,7 @@ export class Pty implements Terminal {
       this.#heard = true
       listener.onData(chunk)
     })
-    this.#output.on('error', () => undefined) // EIO: nobody has the terminal open any more
+    this.#output.on('error', () => undefined) // EIO: no process has the terminal open any more
     this.#output.on('close', () => {
       started.letGo?.()
       this.#settle()
@@ -132,7 +134,7 @@ export class Pty implements Terminal {
     try {
       this.started.setSize({ columns, rows })
     } catch {
-      // EIO means that the terminal has ended, which `onExit` reports.
+      // EIO: the terminal has ended, which `onExit` reports.
     }
   }
 
@@ -144,7 +146,7 @@ export class Pty implements Terminal {
     this.#output.resume()
   }
 
-  /** Hangs up: the kernel sends SIGHUP to the program, which is killed if that does not end it. */
+  /** Hangs up: the kernel sends SIGHUP to the program. If this does not end the program, it is killed. */
   close(): void {
     this.#output.destroy()
     setTimeout(() => {
@@ -152,7 +154,7 @@ export class Pty implements Terminal {
     }, hangupMs).unref()
   }
 
-  /** The program has ended. Its output may still be unread, and its children may have the terminal open. */
+  /** Must be called when the program has ended. Output may still be unread, and children may use the terminal. */
   ended(code: number): void {
     this.#code = code
     if (this.#output.closed) return this.#settle()
@@ -170,7 +172,7 @@ export class Pty implements Terminal {
   }
 }
 
-/** Also kills the program's children that stayed in its group. Does nothing if the group no longer exists. */
+/** Kills the program and those of its children that are in its process group. Does nothing if none exist. */
 function killGroup(pid: number): void {
   try {
     process.kill(-pid, 'SIGKILL')
@@ -179,7 +181,7 @@ function killGroup(pid: number): void {
   }
 }
 
-/** Appends to waiting input. Small pieces are joined, which takes less memory. */
+/** Appends bytes to waiting input. Joins small pieces, which takes less memory. */
 export function addInput(waiting: Buffer[], bytes: Buffer): void {
   const last = waiting.at(-1)
   if (last && last.length + bytes.length <= joinedBytes) waiting[waiting.length - 1] = Buffer.concat([last, bytes])
@@ -187,8 +189,8 @@ export function addInput(waiting: Buffer[], bytes: Buffer): void {
 }
 
 /**
- * Input of a terminal. It waits while the terminal is full: input that a guest does not read costs the host only
- * memory.
+ * Writes input to a terminal. While the terminal is full, input waits in memory, so that a guest that reads nothing
+ * blocks nobody.
  */
 class PtyInput {
   #waiting: Buffer[] = []
@@ -197,7 +199,7 @@ class PtyInput {
 
   constructor(
     private readonly fd: number,
-    /** Owner of the descriptor. */
+    /** Stream that owns the descriptor. */
     private readonly owner: { readonly destroyed: boolean },
     private readonly onTaken: (bytes: number) => void,
   ) {}
@@ -224,13 +226,13 @@ class PtyInput {
     }
   }
 
-  /** @returns number of bytes that the terminal accepted; undefined: none now, or never again */
+  /** @returns the number of bytes that the terminal accepted; undefined if it is full or has ended */
   #put(bytes: Buffer): number | undefined {
     if (this.#closed || this.owner.destroyed) return void this.close()
     try {
-      return writeSync(this.fd, bytes) // does not block: the descriptor is non-blocking
+      return writeSync(this.fd, bytes) // does not wait, because the descriptor is non-blocking
     } catch (error) {
-      // After a permanent error the terminal has ended, which `onExit` reports.
+      // Any other error means that the terminal has ended, which `onExit` reports.
       if ((error as NodeJS.ErrnoException).code !== 'EAGAIN') return void this.close()
       this.#retry = setTimeout(() => {
         this.#retry = undefined

@@ -1,21 +1,21 @@
 import { runPerl, type RunOptions, type RunResult } from './process.js'
 
 export interface SandboxOrder {
-  /** An unused user id. The directory belongs to this user afterwards. */
+  /** An unused user id with which the program runs, and to which the directory is given. */
   readonly userId: number
-  /** File for the standard input, also available as /dev/stdin. */
+  /** File that is the standard input, and also available as /dev/stdin. */
   readonly input: string
   readonly directory: string
-  /** Name of a new file in the directory for the standard output. */
+  /** Name of a new file in the directory that receives the standard output. */
   readonly output?: string
-  /** The largest file that may be written. */
+  /** Maximum size of a file that the program may write. */
   readonly mostBytes: number
 }
 
 /**
- * Runs a program on an untrusted file in a sandbox: it sees nothing of the host except the system's programs, and
- * cannot change anything else.
- * @throws {CommandError} as `run`
+ * Runs a program on an untrusted file in a sandbox. The program sees only the file, the directory and the system's
+ * programs, and can change only the directory.
+ * @throws {CommandError} like `run`
  */
 export function runInSandbox(
   { userId, input, directory, output = '', mostBytes }: SandboxOrder,
