@@ -1,15 +1,15 @@
-# Gives the files of a tree the layout that `read-layout` has written down, so that they take no more room than the
-# files that it was read from. Arguments: the tree, a layout or an empty argument, the tree of an image or an empty one,
-# then numbers of files of the layout that were fetched apart; or `only` and the byte of the layout at which the only file
-# to change begins.
+# Changes the files of a tree to a layout that read-layout.pl has written, so that they take no more space than the
+# files from which it was read. Arguments: the tree, a layout or an empty argument, an image's tree or an empty argument,
+# then the indexes of files in the layout that were fetched separately. To change only one such file, the further
+# arguments are `only` and the offset of the file in the layout.
 #
-# Every change is a request to deduplicate (FIDEDUPERANGE): the kernel compares before it exchanges extents, so a layout
-# that is wrong changes no data. Times stay. Files that are equal in the image take their data from there. Without a
-# layout, zeros become holes, and files of one size are compared.
+# Every change is a request to deduplicate (FIDEDUPERANGE). The kernel compares data before it exchanges extents, so even
+# a wrong layout changes no content. Times do not change either. Files that equal files of the image share their data.
+# Without a layout, zeros become holes, and files of the same size are compared.
 #
 # System calls: ioctl with FIDEDUPERANGE, FS_IOC_GETFLAGS and FS_IOC_SETFLAGS, open with O_TMPFILE, openat2 (safe in a
-# guest's tree), fgetxattr, fsetxattr, utimensat with nanoseconds, prlimit64. Node has none of them, and a tool would have
-# to be started for each range.
+# guest's tree), fgetxattr, fsetxattr, utimensat with nanoseconds, prlimit64. Node has none of them, and tools would need
+# a process for each range.
 use strict;
 use warnings;
 use Fcntl qw(:DEFAULT :mode);
@@ -23,14 +23,14 @@ my ($at_once, $copied_at_once, $window, $block, $smallest) = (16 << 20, 1 << 20,
 my ($ranges_at_once, $most_holes, $most_attributes, $memory) = (65536, 32 << 20, 65536, 256 << 20);
 my $top = open_top($tree);
 
-# Opens a plain file beneath the tree without following links; undefined: none exists.
+# Opens a regular file in the tree without following links. @returns undef if it does not exist
 sub open_plain {
   my ($path) = @_;
   my $handle = open_beneath($top, $path, path_only() | O_NOFOLLOW) or return undef;
   return S_ISREG((stat $handle)[2]) ? reopen($handle) : undef;
 }
 
-# @returns whether the whole range now shares the source's extents
+# Makes a range of the target share the source's extents. @returns whether all of it now does
 sub share {
   my ($source, $from, $target, $to, $length) = @_;
   while ($length > 0) {
@@ -47,7 +47,7 @@ sub share {
 
 sub flags_of { my $flags = pack('L', 0); ioctl($_[0], $get_flags, $flags) ? unpack('L', $flags) : 0 }
 
-# An empty file without a name that can share data with `like`.
+# Creates an empty file without a name that can share data with the file `like`.
 sub make_like {
   my ($like, $size, $is_compressed) = @_;
   sysopen(my $file, $tree, 020200000 | O_RDWR, 0600) or die "temporary file: $!\n"; # O_TMPFILE
@@ -78,7 +78,7 @@ sub copy {
   }
 }
 
-# Iterates over holes and compressed data of the layout, and the file's own data between all ranges.
+# Iterates over the holes and compressed ranges of the layout, and over the file's own data between all ranges.
 sub own_ranges {
   my ($size, $ranges) = @_;
   my ($at, $end, $next) = (0, 0);
@@ -97,7 +97,7 @@ sub own_ranges {
   };
 }
 
-# Ranges are packed: arrays would take ten times the memory.
+# Packs a range into a string, because arrays would take ten times the memory.
 sub pack_range { my ($kind, $offset, $length, $from, $at) = @_; pack('a Q2 Q N/a*', $kind, $offset, $length, $at // 0, $from // '') }
 
 sub next_range {
@@ -108,8 +108,8 @@ sub next_range {
   return ($kind, $offset, $length, $from, $from_at);
 }
 
-# Moves a file's own data to new extents, since an old extent stays allocated as long as any part of it is in use. Works
-# part by part, so that a large file does not need twice its space.
+# Moves a file's own data to new extents, because an old extent stays allocated as long as any part of it is in use.
+# Works in parts, so that a large file does not need twice its space.
 sub reshape {
   my ($path, $size, $ranges, $is_compressed) = @_;
   my $file = open_plain($path) or return;
@@ -122,7 +122,7 @@ sub reshape {
   }
 }
 
-# The next ranges, with so much data and so many of them at most.
+# Returns the next ranges. Their number and their total length are limited.
 sub take_window {
   my ($next, $rest) = @_;
   my ($left, @part) = ($window);
@@ -147,8 +147,8 @@ sub take_shared {
   }
 }
 
-# Calls `act` with each file of the layout: its index, path, size, ranges, whether any is compressed, and what is known of
-# it besides. Only one file is in memory. `from`: byte at which the first of these files begins.
+# Calls `act` for each file of the layout, with its index, path, size, ranges, whether any range is compressed, and its
+# further description. Only one file is in memory at a time. `from`: offset at which the first file begins.
 sub each_in_layout {
   my ($act, $from) = @_;
   open(my $in, '<:raw', $layout) or die "layout: $!\n";
@@ -175,8 +175,8 @@ sub each_in_layout {
   $end->();
 }
 
-# A tree may have any number of names, so their memory is bounded: files beyond it share nothing. A name takes 160 bytes
-# more than its length.
+# Reserves memory for a name, which takes 160 bytes more than its length. A tree may have any number of names, so their
+# memory is limited. Files beyond the limit share nothing.
 sub take_room {
   my ($bytes) = @_;
   return 0 if $memory < $bytes + 160;
@@ -211,12 +211,12 @@ sub take_from_image {
   });
 }
 
-# @returns packed ranges of zeros, of at least a block
+# @returns packed ranges of zeros that are at least a block long
 sub find_zeros {
   my ($path) = @_;
   my $file = open_plain($path) or return '';
   my ($offset, $start, $zero, $holes) = (0, undef, "\0" x $block, '');
-  my $end = sub { # a file of many holes keeps those after the first ones
+  my $end = sub { # stores a range, unless the file already has the maximum number of them
     $holes .= pack_range('H', $start, $_[0] - $start) if defined $start && length $holes < $most_holes;
     $start = undef;
   };
@@ -231,7 +231,7 @@ sub find_zeros {
   return $holes;
 }
 
-# Makes holes, and shares data with the first file of the same size.
+# Without a layout: makes holes, and shares each file's data with the first file of the same size.
 sub apply_guessed {
   my %first;
   each_file($tree, $smallest, sub {
@@ -257,7 +257,7 @@ sub describe {
   call('utimensat', fileno $file, 0, $times, 0) == 0 or die "$path: $!\n";
 }
 
-# A file that was fetched separately has its holes already.
+# A file that was fetched separately already has its holes.
 sub has_only_holes {
   my ($ranges) = @_;
   for (my $at = 0; $at < length $$ranges;) { return 0 if (next_range($ranges, \$at))[0] ne 'H' }

@@ -1,9 +1,9 @@
-# Sends requests to the kernel's packet filter over netlink(7). No arguments. Standard input: strings, each after its length
-# (32 bits, big-endian): a pattern, then the requests. Each request is sent once the previous one has been answered. Prints
-# the answers that match the pattern, and all errors and acknowledgements.
+# Sends requests to the kernel's packet filter by netlink(7). No arguments. Standard input: a pattern and then the
+# requests, each after its length (32 bits, big-endian). A request is sent once the previous one was answered. Prints the
+# answers that match the pattern, and all errors and acknowledgements.
 #
-# System calls: socket with AF_NETLINK, send, recv. Node has no netlink sockets; nft(8) takes three times as long to dump
-# counters.
+# System calls: socket with AF_NETLINK, send, recv. Node has no netlink sockets, and nft(8) takes three times as long to
+# list counters.
 use strict;
 my ($pattern, @requests) = unpack('(N/a*)*', do { local $/; binmode STDIN; <STDIN> });
 my $kernel = pack('S S L L', 16, 0, 0, 0);

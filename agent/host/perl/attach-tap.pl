@@ -1,10 +1,10 @@
-# Attaches a new tap to a running QEMU after its tap was deleted. QEMU does not notice: its descriptor outlives the
-# interface, and can be attached to another one.
-# Arguments: PID PROCS DEVICE BRIDGE MAC. PROCS: a file that lists the process while it is the machine's.
-# The tap has the name DEVICE with an `n` until it is complete. Source: drivers/net/tun.c of Linux
+# Attaches a new tap to a running QEMU after its tap was deleted. QEMU's descriptor outlives the interface and can be
+# attached to another one, so QEMU does not notice (drivers/net/tun.c of Linux).
+# Arguments: PID PROCS DEVICE BRIDGE MAC. PROCS is a file that lists PID as long as it is the virtual machine's process.
+# Until the tap is complete, its name is DEVICE with an additional `n`.
 #
-# System calls: pidfd_open and pidfd_getfd (a copy of QEMU's descriptor), ioctl with TUNSETIFF, TUNGETIFF and
-# TUNSETVNETHDRSZ on it. No tool can do either for another process's descriptor.
+# System calls: pidfd_open and pidfd_getfd (to copy QEMU's descriptor), ioctl with TUNSETIFF, TUNGETIFF and
+# TUNSETVNETHDRSZ. No tool can use the descriptor of another process.
 use strict;
 use Fcntl qw(:DEFAULT);
 require(__FILE__ =~ s{[^/]+\z}{common.pl}r);
@@ -12,7 +12,7 @@ require(__FILE__ =~ s{[^/]+\z}{common.pl}r);
 my ($pid, $procs, $device, $bridge, $mac) = @ARGV;
 my ($iff_tap, $iff_no_pi, $iff_vnet_hdr) = (0x0002, 0x1000, 0x4000);
 my ($tunsetiff, $tungetiff, $tunsetvnethdrsz) = (0x400454ca, 0x800454d2, 0x400454d8);
-# Size for every virtio device on PCI Express: virtio 1.0, 5.1.6
+# Size of the header for every virtio device on PCI Express (virtio 1.0, section 5.1.6).
 my $header_bytes = 12;
 my $unfinished = "${device}n";
 
@@ -35,7 +35,7 @@ die "its tap is $name\n" unless $name eq $unfinished;
 my $size = pack('i', $header_bytes);
 ioctl($tap, $tunsetvnethdrsz, $size) or die "header of $name: $!\n";
 run_ip('link', 'set', 'dev', $name, 'address', $mac);
-# One request to the kernel: only a complete interface has the name.
+# One request to the kernel sets all of this, so that only a complete interface has the name.
 run_ip('link', 'set', 'dev', $name, 'name', $device, 'master', $bridge, 'up');
 print "attached\n";
 
@@ -46,7 +46,7 @@ sub find_tap {
   return undef;
 }
 
-# @returns the name of the tap's interface; undef: the interface was deleted
+# @returns the name of the tap's interface; undef if the interface was deleted
 sub attached {
   my $request = "\0" x 40;
   return ioctl($tap, $tungetiff, $request) ? unpack('Z16', $request) : undef;

@@ -1,9 +1,8 @@
-# Runs a program in a directory in which `volume` is another directory, in a mount namespace of its own. The program then
-# finds it at the same relative path wherever it is. Arguments: the working directory, the other directory, then the program
-# with its arguments.
+# Runs a program that sees another directory as `volume` in its working directory. Only the program's own mount namespace
+# contains this mount. Arguments: the working directory, the other directory, then the program with its arguments.
 #
-# System calls: unshare, mount_setattr, open_tree, move_mount between fork and exec, which Node cannot do. mount(8) and
-# unshare(1) would be three more processes.
+# System calls: unshare, mount_setattr, open_tree and move_mount between fork and exec, which Node cannot do. mount(8) and
+# unshare(1) would need three more processes.
 use strict;
 require(__FILE__ =~ s{[^/]+\z}{common.pl}r);
 

@@ -1,9 +1,9 @@
 # Makes a request about subvolumes and quota groups of btrfs (linux/btrfs.h). Arguments: `snapshot`, `create`, `join`,
-# `bound`, `id`, `ungroup`, `destroy`, `exchange` or `commit`, then the arguments of the function below. An empty argument
-# counts as absent. Structures are packed as on all 64-bit machines.
+# `bound`, `id`, `ungroup`, `destroy`, `exchange` or `commit`, then the arguments of the function below that it calls. An
+# empty argument counts as missing. Structures have the layout of 64-bit machines.
 #
-# System calls: ioctl with the BTRFS_IOC_ requests named below, which btrfs(8) of Debian 12 lacks or needs ten times as long
-# for, and renameat2 with RENAME_EXCHANGE, which neither Node nor mv(1) has.
+# System calls: ioctl with the BTRFS_IOC_ requests named below, which btrfs(8) of Debian 12 either does not offer or runs
+# ten times slower, and renameat2 with RENAME_EXCHANGE, which neither Node nor mv(1) has.
 use strict;
 use warnings;
 use Errno;
@@ -11,8 +11,9 @@ use Fcntl qw(O_RDONLY O_DIRECTORY O_NOFOLLOW LOCK_EX LOCK_UN);
 use IO::Handle;
 require(__FILE__ =~ s{[^/]+\z}{common.pl}r);
 
-# BTRFS_IOC_QGROUP_CREATE; with bytes BTRFS_IOC_QGROUP_LIMIT and BTRFS_QGROUP_LIMIT_MAX_RFER, where -1 means unlimited. The
-# sweep of empty groups may delete an existing group between the two requests: then it is created again.
+# Creates a group by BTRFS_IOC_QGROUP_CREATE. If bytes are given, sets its limit by BTRFS_IOC_QGROUP_LIMIT with
+# BTRFS_QGROUP_LIMIT_MAX_RFER, where -1 means unlimited. If the group existed but a sweep of empty groups deletes it between
+# the two requests, it is created again.
 sub ensure_group {
   my ($in, $group, $bytes) = @_;
   my $create = pack('QQ', 1, $group);
@@ -29,7 +30,7 @@ sub set_bound {
   return ioctl($in, 0x8030942B, $limit);
 }
 
-# BTRFS_IOC_INO_LOOKUP of a subvolume's root directory: the id of the subvolume; a newer one has a larger id.
+# Returns the id of a subvolume, by BTRFS_IOC_INO_LOOKUP of its root directory. A newer subvolume has a larger id.
 sub subvolume_id {
   my ($directory) = @_;
   my $arguments = pack('Q Q Z4080', 0, 256, '');
@@ -43,8 +44,8 @@ sub open_directory {
   return $directory;
 }
 
-# BTRFS_IOC_SNAP_CREATE_V2 with BTRFS_SUBVOL_RDONLY and, into a group, BTRFS_SUBVOL_QGROUP_INHERIT: btrfs(8) can
-# only do so afterwards.
+# Takes a snapshot by BTRFS_IOC_SNAP_CREATE_V2, read-only by BTRFS_SUBVOL_RDONLY, and as a member of a group by
+# BTRFS_SUBVOL_QGROUP_INHERIT. btrfs(8) can add it to a group only afterwards.
 sub snapshot {
   my ($source, $directory, $name, $read_only, $group, $bytes) = @_;
   my $from = open_directory($source) or die "$source: $!\n";
@@ -57,8 +58,8 @@ sub snapshot {
   ioctl($to, 0x50009417, $arguments) or die "$!\n";
 }
 
-# Requests about a volume's groups use the directory that contains it. If they used the volume, they would count for it, and
-# a full volume would answer EDQUOT.
+# Returns the volume's id and the directory that contains it. Requests about groups use that directory: requests on the
+# volume itself count towards its limit, so a full volume would answer EDQUOT.
 sub open_volume {
   my ($path) = @_;
   my $volume = open_directory($path) or die "$path: $!\n";
@@ -66,7 +67,7 @@ sub open_volume {
   return (subvolume_id($volume), $above);
 }
 
-# BTRFS_IOC_SUBVOL_CREATE_V2 with, into a group, BTRFS_SUBVOL_QGROUP_INHERIT
+# Creates a subvolume by BTRFS_IOC_SUBVOL_CREATE_V2, as a member of a group by BTRFS_SUBVOL_QGROUP_INHERIT.
 sub create {
   my ($directory, $name, $group, $bytes) = @_;
   my $to = open_directory($directory) or die "$directory: $!\n";
@@ -77,7 +78,7 @@ sub create {
   ioctl($to, 0x50009418, $arguments) or die "$!\n";
 }
 
-# BTRFS_IOC_QGROUP_ASSIGN
+# Makes a volume a member of a group, by BTRFS_IOC_QGROUP_ASSIGN.
 sub join_group {
   my ($path, $group, $bytes) = @_;
   my ($id, $above) = open_volume($path);
@@ -88,14 +89,14 @@ sub join_group {
 
 sub print_id { my ($id) = open_volume($_[0]); print $id }
 
-# Sets the limit of the volume's own group, which has the volume's number.
+# Sets the limit of the volume's own group, whose number is the volume's id.
 sub bound_volume {
   my ($path, $bytes) = @_;
   my ($id, $above) = open_volume($path);
   set_bound($above, $id, $bytes) or die "bound: $!\n";
 }
 
-# BTRFS_IOC_QGROUP_CREATE also removes groups. A group that has members stays.
+# Removes groups by BTRFS_IOC_QGROUP_CREATE. Groups that have members stay.
 sub remove_groups {
   my ($path, @groups) = @_;
   my $in = open_directory($path) or die "$path: $!\n";
@@ -105,7 +106,8 @@ sub remove_groups {
   }
 }
 
-# BTRFS_IOC_SNAP_DESTROY takes 0.2 ms; btrfs(8), which reads half of /proc and /sys first, 15.
+# Deletes subvolumes by BTRFS_IOC_SNAP_DESTROY, which takes 0.2 ms. btrfs(8) takes 15 ms, because it first reads many
+# files of /proc and /sys.
 sub destroy {
   my ($path, @names) = @_;
   my $in = open_directory($path) or die "$path: $!\n";
@@ -123,8 +125,8 @@ sub find_id {
   die "$name: $!\n";
 }
 
-# Exchanges the names of two subvolumes if `next` is the newer one. The lock excludes the last command of a killed agent,
-# which may still be running: it would exchange them back. The fsync of their directory commits the transaction.
+# Exchanges the names of two subvolumes if `next` is the newer one. The lock excludes a command of a killed agent that may
+# still be running: two exchanges would cancel each other out. The fsync of the directory commits the transaction.
 sub exchange {
   my ($path, $current, $next) = @_;
   chdir $path or die "$path: $!\n";
@@ -139,8 +141,8 @@ sub exchange {
   print $due ? 'exchanged' : $next_id ? 'done' : 'nothing';
 }
 
-# BTRFS_IOC_START_SYNC and BTRFS_IOC_WAIT_SYNC: commits the transaction without writing out the guests' dirty files. The
-# kernel's cleaner starts on deleted subvolumes after a commit; the new time of the directory makes sure that there is one.
+# Commits the transaction by BTRFS_IOC_START_SYNC and BTRFS_IOC_WAIT_SYNC, without writing guests' dirty files. The kernel
+# frees deleted subvolumes after a commit. The new time of the directory ensures that there is something to commit.
 sub commit {
   my ($path) = @_;
   my $in = open_directory($path) or die "$path: $!\n";

@@ -1,14 +1,14 @@
-# Changes files in a guest's root. Arguments: the root, then the changes: `directory PATH MODE`, `file PATH MODE CONTENT`,
-# `existing PATH MODE CONTENT` only if the file exists, `unchanged PATH OLD CONTENT` only if its content is the old one or
-# it does not exist, `remove PATH`, `password HASH`, `key CONTENT` for root's authorized keys, where empty means no key, and
-# `line PATH FIRST LINE CONTENT`, which replaces the lines of a file that begin with a word; the content is that of a new
-# file.
+# Changes files in a guest's root. Arguments: the root, then any of these changes:
+# `directory PATH MODE`, `file PATH MODE CONTENT`, `remove PATH`, `password HASH`; `existing PATH MODE CONTENT`, only if the
+# file exists; `unchanged PATH OLD CONTENT`, only if the file has the old content or does not exist; `key CONTENT`, which
+# sets root's authorized keys (empty: no key); `line PATH FIRST LINE CONTENT`, which replaces all lines that begin with the
+# word FIRST by LINE. If that file does not exist, it gets CONTENT.
 #
-# Existing files are never opened for writing: a new file takes their place. Only plain files of limited size are read,
-# and their type is checked before they are opened.
+# Existing files are replaced by new ones and never opened for writing. Only regular files of limited size are read, and
+# their type is checked before they are opened.
 #
-# System calls: openat2 (open_beneath and open_in_root of common.pl), which lets no link, mount or `..` lead out of the root;
-# Node and the tools follow them. ioctl with FS_IOC_GETFLAGS and FS_IOC_SETFLAGS, so that no other process is needed.
+# System calls: openat2 (open_beneath and open_in_root of common.pl), so that no link, mount or `..` leads out of the root.
+# Node and the tools follow them. ioctl with FS_IOC_GETFLAGS and FS_IOC_SETFLAGS, which would otherwise need processes.
 use strict;
 use Fcntl qw(:DEFAULT :mode);
 use IO::Handle;
@@ -23,7 +23,7 @@ sub beneath {
   return open_beneath($top, $path, $flags) // die "$path: $!\n";
 }
 
-# Finds root's home as the guest does, so it follows links.
+# Opens root's home. Follows links inside the root, as processes of the guest do.
 sub open_home {
   my ($path) = @_;
   return open_in_root($top, $path, O_RDONLY | O_DIRECTORY);
@@ -42,7 +42,7 @@ sub replace {
   write_beside($target, @_);
 }
 
-# The new file has a random name until it takes its place, so that no file of the guest can be in the way.
+# Writes a new file under a random name, so that no file of the guest has that name, and then renames it.
 sub write_beside {
   my ($target, $path, $content, $mode, $uid, $gid) = @_;
   remove_stale($target);
@@ -55,7 +55,7 @@ sub write_beside {
     rename($new, $target) or die "$path: $!\n";
     1;
   } or do { my $why = $@; unlink $new; die $why };
-  $file->sync or die "$path: $!\n"; # last, so that its new name is on the disk as well
+  $file->sync or die "$path: $!\n"; # after the rename, so that the new name is on the disk, too
 }
 
 sub random_hex {
@@ -64,7 +64,7 @@ sub random_hex {
   return unpack('H*', $bytes);
 }
 
-# Removes files that a killed run of this program left behind; those of older versions have no random name.
+# Removes files that killed runs of this program have left. Those of older versions have no random name.
 sub remove_stale {
   my ($directory, $name) = $_[0] =~ m{^(.+)/([^/]+)$};
   opendir(my $names, "$directory/.") or return;
@@ -80,7 +80,7 @@ sub make_directory {
   beneath($path, O_RDONLY | O_DIRECTORY);
 }
 
-# @returns its text, mode, user and group; nothing if it does not exist
+# Reads a regular file. @returns its text, mode, user and group; nothing if it does not exist
 sub read_plain {
   my ($path) = @_;
   my $old = open_beneath($top, $path, path_only());
@@ -112,7 +112,7 @@ sub set_line {
 
 sub exists_here { my ($target) = @_; return scalar lstat $target }
 
-# Renames an obstacle at this path instead of deleting it.
+# Renames whatever is at this path, instead of deleting it.
 sub move_aside {
   my ($target) = @_;
   unlock($target);
@@ -125,7 +125,7 @@ sub move_aside {
   die "too many old files\n";
 }
 
-# FS_IOC_GETFLAGS, FS_IOC_SETFLAGS: neither immutable nor append-only.
+# Removes the flags "immutable" and "append-only" of a file, by FS_IOC_GETFLAGS and FS_IOC_SETFLAGS.
 sub unlock_handle {
   my ($handle) = @_;
   my $flags = pack('L', 0);
@@ -137,12 +137,12 @@ sub unlock_handle {
 sub unlock {
   my ($target) = @_;
   my $mode = (lstat $target)[2] // 0;
-  return unless S_ISREG($mode) || S_ISDIR($mode); # opening a device can have effects
+  return unless S_ISREG($mode) || S_ISDIR($mode); # opening a device could have side effects
   sysopen(my $old, $target, O_RDONLY | O_NOFOLLOW | O_NONBLOCK) or return;
   unlock_handle($old);
 }
 
-# A directory that only root may write to, as sshd requires (StrictModes of sshd_config(5)).
+# Opens or creates a directory that only root may write to, as sshd requires (StrictModes of sshd_config(5)).
 sub own_directory {
   my ($above, $name, $mode) = @_;
   my $target = '/proc/self/fd/' . fileno($above) . "/$name";
@@ -168,7 +168,7 @@ sub find_home {
 sub make_home {
   my $home = find_home();
   my $handle = open_home($home);
-  if (!$handle) { # it is missing, a file or a link that leads nowhere
+  if (!$handle) { # the home is missing, is a file, or is a dangling link
     $home = 'root';
     open(my $above, '<&', $top) or die "root: $!\n";
     return own_directory($above, $home, 0700);

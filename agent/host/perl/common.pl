@@ -1,19 +1,19 @@
-# Functions that the programs in this directory share. A program loads them from its own directory:
+# Functions that the programs in this directory share. A program loads them with this line:
 #
 #   require(__FILE__ =~ s{[^/]+\z}{common.pl}r);
 #
-# The launcher has loaded it already, so a program that the launcher runs does not read it again. Programs are not to
-# define functions with these names.
+# The launcher has already loaded this file, so programs that it runs do not read the file again. Programs must not define
+# functions with the same names.
 #
-# Every program names at its head the system calls for which it exists. Node has no function for arbitrary system calls or
-# ioctls, and most of these act on the process that makes them: they must be made between fork and exec.
+# Every program lists at its beginning the system calls for which it exists. Node cannot make arbitrary system calls or
+# ioctls. Besides, most of these affect the calling process and must be made between fork and exec.
 package main;
 use strict;
 use warnings;
 use Fcntl qw(:DEFAULT :mode);
 use POSIX ();
 
-# asm/unistd.h: numbers on x86_64, then on machines that use asm-generic/unistd.h; one number where all have the same.
+# Numbers of system calls: on x86_64, then on machines that use asm-generic/unistd.h. One number applies to all machines.
 my %numbers = (
   capset => [126, 91],
   clone => [56, 220],
@@ -52,14 +52,14 @@ sub number_of {
   return $number->[ $column // die "$name: the system call's number on $machine is not known\n" ];
 }
 
-# call(NAME, ARGUMENTS): makes a system call. The kernel can write into arguments that are strings: those must be variables.
+# call(NAME, ARGUMENTS) makes a system call. String arguments must be variables, because the kernel can write into them.
 # @returns -1 on failure, with the reason in $!
 sub call {
   my $name = shift;
   return syscall(number_of($name), @_);
 }
 
-# ask(WHAT, NAME, ARGUMENTS): the same with copies of the arguments, which may be constants; dies with "WHAT: reason".
+# ask(WHAT, NAME, ARGUMENTS) makes a system call with copies of the arguments. On failure it dies with "WHAT: reason".
 sub ask {
   my ($what, $name, @arguments) = @_;
   my $answer = call($name, @arguments);
@@ -67,20 +67,20 @@ sub ask {
   return $answer;
 }
 
-# prctl(2) with PR_SET_PDEATHSIG: the kernel kills this process when its parent ends. A change of user revokes it.
+# Makes the kernel kill this process when its parent ends (PR_SET_PDEATHSIG of prctl(2)). A change of user revokes this.
 sub end_with_parent {
   call('prctl', 1, POSIX::SIGKILL(), 0, 0, 0);
 }
 
-# Limits memory to 512 MiB (RLIMIT_DATA): for programs that read trees of guests, since a guest decides how much memory
-# they need. Such programs limit themselves below it; this is the limit for what they overlook.
+# Limits the memory of this process to 512 MiB (RLIMIT_DATA). For programs that read trees of guests, which could make them
+# use any amount of memory. Such programs have lower limits of their own, and this one applies in addition.
 sub bound_memory {
   my $most = 512 << 20;
   ask('memory limit', 'prlimit64', 0, 2, pack('Q2', $most, $most), 0);
 }
 
-# confine(HEX): gives the process and all its children a seccomp filter that cannot be removed.
-# HEX: bytes of struct sock_filter. prctl(2) with PR_SET_SECCOMP and SECCOMP_MODE_FILTER
+# confine(HEX) gives the process and all its children a seccomp filter that cannot be removed (PR_SET_SECCOMP of prctl(2)).
+# HEX contains the bytes of struct sock_filter.
 sub confine {
   my ($hex) = @_;
   my $filter = pack('H*', $hex);
@@ -89,25 +89,25 @@ sub confine {
 }
 
 sub path_only { 010000000 } # O_PATH
-sub close_on_exec { 02000000 } # O_CLOEXEC, which Fcntl of Perl 5.36 lacks
+sub close_on_exec { 02000000 } # O_CLOEXEC, which Fcntl of Perl 5.36 does not have
 
-# Opens the root of a guest, or another tree.
+# Opens the root directory of a guest or of another tree.
 sub open_top {
   my ($path) = @_;
   sysopen(my $top, $path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW) or die "$path: $!\n";
   return $top;
 }
 
-# A guest decides what is in its tree, and may change it meanwhile. With openat2(2) the kernel guarantees that no link,
-# mount or `..` leads out of the tree. This one refuses links: RESOLVE_NO_XDEV, RESOLVE_NO_MAGICLINKS,
-# RESOLVE_NO_SYMLINKS, RESOLVE_BENEATH.
+# Opens a path in a guest's tree, which the guest may change at any time. openat2(2) guarantees that no link, mount or `..`
+# leads out of the tree. This function refuses all links (RESOLVE_NO_XDEV, RESOLVE_NO_MAGICLINKS, RESOLVE_NO_SYMLINKS,
+# RESOLVE_BENEATH).
 # @returns undef on failure, with the reason in $!
 sub open_beneath {
   my ($top, $path, $flags) = @_;
   return open_resolving($top, $path, $flags, 0x0f);
 }
 
-# The same, but follows links as a process in the guest does: RESOLVE_NO_XDEV, RESOLVE_NO_MAGICLINKS, RESOLVE_IN_ROOT.
+# Like open_beneath, but follows links inside the tree (RESOLVE_NO_XDEV, RESOLVE_NO_MAGICLINKS, RESOLVE_IN_ROOT).
 sub open_in_root {
   my ($top, $path, $flags) = @_;
   return open_resolving($top, $path, $flags, 0x13);
@@ -122,7 +122,7 @@ sub open_resolving {
   return $handle;
 }
 
-# Opens what a handle with O_PATH names, for reading. The caller checks its type first: opening a device can have effects.
+# Opens the file of a handle with O_PATH for reading. Callers check its type first: opening a device has side effects.
 sub reopen {
   my ($handle) = @_;
   open(my $plain, '<:raw', '/proc/self/fd/' . fileno $handle) or return undef;

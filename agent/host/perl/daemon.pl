@@ -1,7 +1,7 @@
-# Starts a program that outlives the agent: in a session of its own, without files of the agent. Arguments: a file for its
-# standard error, then the program with its arguments.
+# Starts a program that outlives the agent, in a separate session and without descriptors of the agent. Arguments: a file
+# for the standard error, then the program with its arguments.
 #
-# System calls: setsid between fork and exec. Node can do this only by forking the agent itself, which blocks it.
+# System calls: setsid between fork and exec. Node can do this only by a fork of the agent itself, which blocks the agent.
 use strict;
 use POSIX ();
 

@@ -1,7 +1,7 @@
-# Runs a program and writes its output to a new file beneath a tree, with holes instead of zeros. Arguments: the tree,
-# the file's path in it, its size, then the program. The times of the file's directory do not change.
+# Runs a program and writes its output to a new file in a tree, with holes instead of zeros. Arguments: the tree, the
+# file's path in it, its size, then the program. The times of the file's directory do not change.
 #
-# System calls: openat2 (safe in a guest's tree), statx and utimensat, whose times have nanoseconds; Node's are rounded.
+# System calls: openat2 (safe in a guest's tree), statx and utimensat, whose times have nanoseconds. Node rounds times.
 use strict;
 use warnings;
 use Fcntl qw(:DEFAULT);
@@ -16,7 +16,7 @@ my $opened = open_beneath(open_top($tree), $directory, O_RDONLY | O_DIRECTORY) /
 my $fd = fileno $opened;
 my ($stat, $empty) = ("\0" x 256, '');
 call('statx', $fd, $empty, 0x1000, 0x7ff, $stat) == 0 or die "$directory: $!\n"; # AT_EMPTY_PATH
-my $times = pack('q4', unpack('x64 q L', $stat), unpack('x112 q L', $stat)); # access, change of content
+my $times = pack('q4', unpack('x64 q L', $stat), unpack('x112 q L', $stat)); # access time, modification time
 sysopen(my $file, "/proc/self/fd/$fd/$name", O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, 0600) or die "$path: $!\n";
 
 call('utimensat', $fd, 0, $times, 0) == 0 or die "$directory: $!\n";

@@ -1,6 +1,6 @@
-# Prints the crypt(5) hash of the password on standard input. Argument: the salt with the method, like `$6$SALT$`.
+# Prints the crypt(5) hash of the password on standard input. Argument: the method and the salt, like `$6$SALT$`.
 #
-# System calls: none, but crypt(3), which Node lacks. Programs that have it are in packages that not every host has.
+# System calls: none. It uses crypt(3), which Node does not have. Programs with crypt(3) are in optional packages.
 use strict;
 
 my ($salt) = @ARGV;

@@ -1,9 +1,9 @@
 # Runs a program on an untrusted file: as an otherwise unused user, without capabilities and network, with resource
-# limits, in an empty root (isolate.pl) and its own process namespace. Arguments: the user's id, the file, a directory that
-# becomes the user's, the name of a file in it for the standard output or an empty argument, the largest file that may be
-# written, then the program with its arguments. The file is the standard input, and may be opened again as /dev/stdin.
+# limits, in an empty root (isolate.pl) and a separate process namespace. Arguments: the user's id, the file, a directory
+# that is given to the user, the name of a file in it for the standard output or an empty argument, the maximum size of
+# written files, then the program with its arguments. The file is the standard input, and also available as /dev/stdin.
 #
-# System calls: unshare, prctl and those of isolate.pl, between fork and exec. No sandbox tool is on every Debian.
+# System calls: unshare, prctl and those of isolate.pl, between fork and exec. No sandbox tool is on every Debian host.
 use strict;
 use Fcntl;
 use POSIX ();
@@ -26,7 +26,7 @@ ask('unshare', 'unshare', $new_net | $new_ipc | $new_uts);
 own_processes();
 my $child = fork // die "fork: $!\n";
 if (!$child) {
-  end_with_parent(); # the agent can kill the parent
+  end_with_parent(); # the agent kills only the parent
   eval {
     enter_empty_root(['write', $directory, '/work'], ['read', $input, '/dev/stdin']);
     chdir '/work' or die "$directory: $!\n";

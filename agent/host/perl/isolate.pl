@@ -1,15 +1,15 @@
-# Functions for programs that process data from guests; they load it as they load common.pl, which it loads itself.
+# Functions for programs that process data from guests. Programs load this file like common.pl, which it loads itself.
 #
-# - enter_empty_root(ENTRIES) gives the process mounts of its own: an empty root with the system's programs, read-only, and
-#   the entries. There is no /proc and nothing else of the host. Each entry is [KIND, SOURCE, TARGET]. KIND is `read` or
-#   `write` for files and directories, `device` for device nodes, `tree` for a mount that was opened before, whose
-#   descriptor is the source. Without a target it is the source.
-# - own_mounts() before it gives the same mounts to processes that are forked in between.
+# - enter_empty_root(ENTRIES) gives the process a separate mount namespace. Its root contains only the system's programs,
+#   read-only, and the entries, and has no /proc. Each entry is [KIND, SOURCE, TARGET]. KIND is `read` or `write` for
+#   files and directories, `device` for device nodes, and `tree` for a mount that was opened before, whose descriptor is
+#   SOURCE. The default of TARGET is SOURCE.
+# - own_mounts() creates the mount namespace earlier, so that processes that are forked in between share it.
 # - keep_only(DESCRIPTORS) closes all other descriptors at exec.
-# - own_processes() before a fork makes the new process the first one of a new process namespace.
+# - own_processes() makes the next forked process the first one of a new process namespace.
 #
-# System calls: unshare, open_tree, mount_setattr, move_mount, mount, pivot_root, umount2, close_range. They act on the
-# process that makes them, between fork and exec.
+# System calls: unshare, open_tree, mount_setattr, move_mount, mount, pivot_root, umount2, close_range. They affect the
+# calling process and must be made between fork and exec.
 package main;
 use strict;
 use POSIX ();
@@ -19,7 +19,7 @@ sub own_processes {
   ask('process namespace', 'unshare', 0x20000000);
 }
 
-# mount_setattr(2): 1 read-only, 2 nosuid, 4 nodev, 8 noexec.
+# Sets attributes of a mount by mount_setattr(2): 1 is read-only, 2 nosuid, 4 nodev, 8 noexec.
 sub isolate_set {
   my ($fd, $path, $flags, $set, $propagation) = @_;
   my $attributes = pack('Q4', $set, 0, $propagation, 0);
@@ -42,16 +42,16 @@ my ($here_fd, $all_mounts, $own_mounts) = (-100, 0x8000, 0);
 
 sub own_mounts {
   ask('mounts', 'unshare', 0x00020000);
-  isolate_set($here_fd, '/', $all_mounts, 0, 1 << 18); # private
+  isolate_set($here_fd, '/', $all_mounts, 0, 1 << 18); # makes all mounts private
   $own_mounts = 1;
 }
 
-# Applies to all processes in this mount namespace.
+# Changes the root of all processes in this mount namespace.
 sub enter_empty_root {
   my @entries = @_;
   my ($here, $empty_path, $no_follow, $place) = ($here_fd, 0x1000, 0x100, '/mnt');
   own_mounts() unless $own_mounts;
-  my $usual_umask = umask 022; # every user may pass /dev
+  my $usual_umask = umask 022; # so that every user may enter /dev
   my @mounts;
   for my $entry (system_entries(), @entries) {
     my ($kind, $source, $target) = @$entry;
@@ -77,7 +77,7 @@ sub enter_empty_root {
   isolate_set($here, '/', 0, 1, 0);
 }
 
-# Directories of programs and libraries in Debian, with and without a merged /usr.
+# Returns the directories of programs and libraries in Debian, with and without a merged /usr.
 sub system_entries {
   my @directories = grep { -d "/$_" && !-l "/$_" } qw(usr bin sbin lib lib32 lib64 libx32);
   my @devices = map { ['device', "/dev/$_"] } grep { -e "/dev/$_" } qw(null zero urandom);

@@ -1,21 +1,21 @@
-# Starts a virtual machine and ends once its process runs QEMU; prints its pid. Files that QEMU may not open itself are opened
-# here as root and passed on as descriptors. Then the process enters an empty root (isolate.pl) and gives up all rights of
+# Starts a virtual machine, and ends once its process runs QEMU. Prints the pid. Opens files as root that QEMU itself may
+# not open, and passes their descriptors. The process then enters an empty root (isolate.pl) and gives up all rights of
 # root.
-# Arguments, each `key=value`, until `--`: then QEMU's, in which %{NAME} is replaced by the number of a descriptor.
-#   lock=PATH               held until QEMU runs, so that no two are started
-#   busy=GROUP              a group whose processes mean that the machine runs: then only the pid is printed
-#   group=PATH              a group to enter
-#   listen=NAME:PATH        a listening Unix socket, only for root
-#   direct=NAME:PATH        a file to read and write past the page cache
-#   write=NAME:PATH         a file to read and write
-#   read=NAME:PATH          a file to read
-#   tpm=NAME:DIRECTORY      the state of a TPM, whose program is started at the other end of a socket
+# Arguments, each as `key=value`, up to `--`. The command line of QEMU follows, in which %{NAME} stands for a descriptor.
+#   lock=PATH               file to lock until QEMU runs, so that it is not started twice
+#   busy=GROUP              cgroup: if it contains a process, the machine runs already, and only its pid is printed
+#   group=PATH              cgroup to enter
+#   listen=NAME:PATH        Unix socket on which QEMU listens; only root can connect
+#   direct=NAME:PATH        file to read and write without the page cache
+#   write=NAME:PATH         file to read and write
+#   read=NAME:PATH          file to read
+#   tpm=NAME:DIRECTORY      state of a TPM; swtpm is started at the other end of a socket
 #   tap=NAME:DEVICE:BRIDGE:MAC
 #   uid=NUMBER  groups=NUMBERS  cwd=PATH  log=PATH
 #
 # System calls: ioctl with TUNSETIFF and those of interfaces; unshare, prctl, setgroups, setresgid, setresuid, capset,
-# prlimit64 and those of isolate.pl, in this order between fork and exec with open descriptors. Node can do none of it;
-# ip(8), setpriv(1) and prlimit(1) would be three more programs to load.
+# prlimit64 and those of isolate.pl, in this order between fork and exec with open descriptors. Node cannot make them, and
+# ip(8), setpriv(1) and prlimit(1) would be three more programs to run.
 use strict;
 use Fcntl qw(:DEFAULT :flock);
 use POSIX ();
@@ -47,19 +47,19 @@ flock($lock, LOCK_EX) or die "$one{lock}: $!\n";
 if (open(my $procs, '<', "$one{busy}/cgroup.procs")) {
   while (my $pid = <$procs>) {
     chomp $pid;
-    if (command_of($pid) ne 'swtpm') { print "$pid\n"; exit 0 } # a swtpm that lost its QEMU is about to end
+    if (command_of($pid) ne 'swtpm') { print "$pid\n"; exit 0 } # a swtpm without QEMU is about to end
   }
 }
 
 sub command_of {
-  open(my $comm, '<', "/proc/$_[0]/comm") or return 'swtpm'; # it has ended
+  open(my $comm, '<', "/proc/$_[0]/comm") or return 'swtpm'; # the process has ended
   my $name = <$comm> // '';
   chomp $name;
   return $name;
 }
 
 my %fd;
-$^F = 10_000; # the kernel's flag to close on exec is set for higher ones only
+$^F = 10_000; # only descriptors above this number are closed at exec
 
 sub keep {
   my ($name, $handle) = @_;
@@ -80,11 +80,11 @@ sub open_file {
   my ($flags, $given) = @_;
   my ($name, $path) = split /:/, $given, 2;
   sysopen(my $file, $path, $flags | O_NOFOLLOW | O_NONBLOCK) or die "$path: $!\n";
-  die "$path: not a plain file\n" unless -f $file; # a device could be the host's disk
+  die "$path: not a plain file\n" unless -f $file; # a device could be a disk of the host
   keep($name, $file);
 }
 
-# Packets pass only once the interface has its address, is on its bridge, and is up.
+# Sets the interface's address, puts it on its bridge, and then sets it up, so that packets pass only afterwards.
 sub connect_port {
   my ($device, $bridge, $mac) = @_;
   local $^F = 2;
@@ -100,7 +100,7 @@ sub connect_port {
   $request->($set_flags, $device, pack('S', unpack('S', $request->($get_flags, $device, '')) | $iff_up));
 }
 
-# Not persistent: the kernel deletes it when the last process that has it open ends, like a container's interface.
+# Opens a tap that is not persistent: like a container's interface, it disappears when the last process using it ends.
 sub open_tap {
   my ($name, $device, $bridge, $mac) = split /:/, $_[0], 4;
   sysopen(my $tap, '/dev/net/tun', O_RDWR) or die "/dev/net/tun: $!\n";
@@ -110,13 +110,13 @@ sub open_tap {
   connect_port($device, $bridge, $mac);
 }
 
-# Runs in the guest's groups and namespaces, as its user; ends once QEMU has closed its end of the socket.
+# Starts swtpm in the guest's cgroups and namespaces, as its user. It ends once QEMU has closed its end of the socket.
 sub start_tpm {
   my ($name, $directory) = split /:/, $_[0], 2;
   local $^F = 2;
   socketpair(my $ours, my $its, $af_unix, $stream, 0) or die "socketpair: $!\n";
-  # The process in between is needed because a process can create only one process namespace for its children, and that
-  # is QEMU's.
+  # An additional process is forked, because a process can create only one process namespace for its children, and the
+  # main process creates that of QEMU.
   my $between = fork // die "fork: $!\n";
   if (!$between) {
     eval {
@@ -125,7 +125,7 @@ sub start_tpm {
       POSIX::_exit(0) if $pid;
       separate();
       enter_empty_root(['write', $directory]);
-      chdir $directory or die "$directory: $!\n"; # the user has no access to the directories above
+      chdir $directory or die "$directory: $!\n"; # as root, because the user cannot enter the directories above
       keep_open($its);
       keep_only(fileno $its);
       give_up('/usr/bin/swtpm', 'socket', '--tpm2', '--tpmstate', 'dir=.,mode=0600', '--terminate',
@@ -138,12 +138,12 @@ sub start_tpm {
   keep($name, $ours);
 }
 
-# Applies to the programs that are started afterwards.
+# Keeps a descriptor open in programs that are started afterwards.
 sub keep_open {
   fcntl($_[0], F_SETFD, 0) or die "fcntl: $!\n";
 }
 
-start_tpm($_) for @{ $many{tpm} }; # first, so that it has none of the descriptors that are opened next
+start_tpm($_) for @{ $many{tpm} }; # first, so that it does not inherit the descriptors that are opened next
 listen_at($_) for @{ $many{listen} };
 open_file(O_RDWR | O_DIRECT, $_) for @{ $many{direct} };
 open_file(O_RDWR, $_) for @{ $many{write} };
@@ -185,14 +185,15 @@ sub separate {
 
 sub become {
   separate();
-  # The directory keeps its path: QEMU creates a socket there and writes screenshots.
+  # The directory keeps its path, because QEMU creates a socket and writes screenshots in it.
   enter_empty_root(['write', $one{cwd}], $one{groups} ? ['device', '/dev/kvm'] : ());
   chdir $one{cwd} or die "$one{cwd}: $!\n";
   keep_only(map { fileno $_ } values %fd);
   give_up(@ARGV);
 }
 
-# Does what prlimit(1) and setpriv(1) do. The kernel removes all other capabilities when root becomes another user.
+# Sets limits and gives up all rights, like prlimit(1) and setpriv(1), and runs a program. The kernel removes all further
+# capabilities when root becomes another user.
 sub give_up {
   my ($program, @arguments) = @_;
   limit($_->[0], $_->[1]) for [$rlimit_core, 0], [$rlimit_files, $most_files];

@@ -1,16 +1,16 @@
-# Starts the agent's commands. No arguments; it ends when its standard input does.
+# Starts the agent's commands. No arguments. Ends when its standard input is closed.
 #
-# Frames, numbers as 32 bits big-endian, text with its length before it:
+# Input and output consist of frames. Numbers have 32 bits, big-endian. Each text follows its length.
 #   in    id kind fields…   R run: flags, standard input, environment (name=value lines), program, arguments
-#                           P the same with the path of a perl program, which a fork runs without exec
-#                           B only the path of a perl program that never waits: it runs here, without a fork
+#                           P like R for the path of a Perl program, which a fork runs without exec
+#                           B path of a Perl program that never waits; it runs in this process, without a fork
 #                           K kill
 #   out   id kind text      S started: pid, O output, E error output, X ended: "code signal", C both outputs closed
 #
-# System calls: fork, which takes a fraction of a millisecond here, as a perl process has 8 MiB. A fork of the agent would
-# copy the page tables of all its memory and block its event loop. Also close_range, signalfd4, and prctl with
-# PR_SET_PDEATHSIG between fork and exec, which Node lacks. perl-base is on every Debian.
-package Launcher; # programs run in main
+# System calls: fork, which takes less than a millisecond here, because a Perl process has only 8 MiB. A fork of the agent
+# would copy the page tables of all its memory and block its event loop. Also close_range, signalfd4, and prctl with
+# PR_SET_PDEATHSIG between fork and exec, which Node does not have. Every Debian host has perl-base.
+package Launcher; # Perl programs run in the package main
 use strict;
 use Errno;
 use IO::Handle;
@@ -18,9 +18,9 @@ use POSIX ();
 
 { package main; require(__FILE__ =~ s{[^/]+\z}{common.pl}r) }
 
-$0 = 'berth-launcher'; # for ps
+$0 = 'berth-launcher'; # the name in ps(1)
 
-# The agent may have inherited descriptors of the shell that started it. No command should get them.
+# Closes descriptors that the agent may have inherited from a shell, so that no command gets them.
 main::call('close_range', 3, 0xffffffff, 0);
 
 my $surviving = 1;
@@ -29,8 +29,8 @@ my $launcher = $$;
 my (%children, %id_of_pid, %reading, %writing);
 
 $SIG{PIPE} = 'IGNORE';
-# Ends of children are read from a signalfd(2). Perl runs a handler only after the next system call: a signal that arrived just
-# before select would wait until something else happens. The flags are SFD_NONBLOCK and SFD_CLOEXEC.
+# Reports of ended children are read from a signalfd(2). A signal handler is not sufficient: Perl runs it only after the
+# next system call, so a signal just before select would not be handled. The flags are SFD_NONBLOCK and SFD_CLOEXEC.
 my $ends = POSIX::SigSet->new(POSIX::SIGCHLD());
 POSIX::sigprocmask(POSIX::SIG_BLOCK(), $ends) or die "sigprocmask: $!";
 my $ends_mask = pack('Q', 1 << (POSIX::SIGCHLD() - 1));
@@ -69,7 +69,7 @@ sub become {
   POSIX::_exit(127);
 }
 
-# `do` says why a file cannot be read only in $!, which the program may change.
+# Runs a Perl program. Checks that it is readable, because `do` reports a failure to read only in $!.
 sub run_file {
   my ($path) = @_;
   -r $path or die "$path: $!\n";
@@ -148,7 +148,7 @@ sub feed {
   delete $writing{$_[0]} if !defined $written || !length $entry->[1];
 }
 
-# Processes that the child started may hold its outputs open for ever.
+# Kills a child and forgets its outputs, which processes that it started may keep open for ever.
 sub abandon {
   my $child = $children{$_[0]} // return;
   kill 'KILL', $child->{pid} if $child->{pid};

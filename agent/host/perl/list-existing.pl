@@ -1,7 +1,7 @@
-# Prints which of the paths are plain files in a guest's root, one per line. Arguments: the root, then paths in it.
+# Prints those of the paths that are regular files in a guest's root, one per line. Arguments: the root, then the paths.
 #
-# System calls: openat2 (open_beneath of common.pl), which lets no link, mount or `..` lead out of the root; Node and the tools
-# follow them. No file is opened for reading.
+# System calls: openat2 (open_beneath of common.pl), so that no link, mount or `..` leads out of the root. Node and the
+# tools follow them. No file is opened for reading.
 use strict;
 use Fcntl qw(:DEFAULT :mode);
 require(__FILE__ =~ s{[^/]+\z}{common.pl}r);

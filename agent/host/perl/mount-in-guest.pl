@@ -1,10 +1,10 @@
 #!/usr/bin/perl
-# Mounts a directory of the host on /mnt of a container that is about to start, with the container's own ids and without
-# devices. The container itself has no access to the directory's path. Argument: the directory. lxc runs a copy of this
-# program as root on the host, with LXC_PID.
+# Mounts a directory of the host on /mnt of a container that is about to start, with the container's user ids and without
+# device nodes. The container itself cannot access the directory's path. Argument: the directory. lxc runs a copy of this
+# program as root on the host, with LXC_PID in the environment.
 #
-# System calls: open_tree, mount_setattr with MOUNT_ATTR_IDMAP, setns, move_mount of the same descriptor in the other
-# namespace, which mount(8) and nsenter(1) cannot combine.
+# System calls: open_tree, mount_setattr with MOUNT_ATTR_IDMAP, setns, and move_mount of the same descriptor in the
+# container's namespace. mount(8) and nsenter(1) cannot pass a descriptor on.
 use strict;
 use Fcntl;
 require(__FILE__ =~ s{[^/]+\z}{common.pl}r);

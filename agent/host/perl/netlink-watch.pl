@@ -1,20 +1,20 @@
-# Prints notices of the kernel about changes of the network, until it is killed. Arguments: the nft table, the bridge, the
-# prefix of guests' interfaces. Each line names what was changed, and the process that changed it if the kernel names it (the
-# port of its netlink socket):
+# Prints the kernel's notifications about changes of the network, until it is killed. Arguments: the nft table, the bridge,
+# the prefix of guests' interfaces. Each line contains the kind of change and the port of the netlink socket that made it,
+# which usually is the pid of the process:
 #
-#   ready          from now on notices are printed
-#   tables PID     the nft table, in whatever family
-#   others PID     another nft table
-#   rates PID      a qdisc, class or filter of any interface
-#   links 0        the bridge, an interface of a guest or one that shapes what it sends, or an address of any interface
-#   lost           notices were lost
+#   ready          notifications are printed from now on
+#   tables PID     the nft table has changed, in any family
+#   others PID     another nft table has changed
+#   rates PID      a qdisc, class or filter of any interface has changed
+#   links 0        the bridge, a guest's interface or IFB, or an address of any interface has changed
+#   lost           notifications were lost
 #
-# System calls: socket with AF_NETLINK, recv. Node has no netlink sockets. `nft monitor` keeps a copy of every table, where
-# this process takes 6 MiB.
+# System calls: socket with AF_NETLINK, recv. Node has no netlink sockets. `nft monitor` would keep a copy of every table,
+# whereas this process takes 6 MiB.
 use strict;
 use Errno;
 
-$0 = 'berth-netlink-watch'; # for ps
+$0 = 'berth-netlink-watch'; # the name in ps(1)
 $| = 1;
 
 my ($table, $bridge, $prefix) = @ARGV;
@@ -35,7 +35,7 @@ sub subscribe {
 
 sub report { print "$_[0]\n" unless $told{$_[0]}++ }
 
-# The value of an attribute of the message in $_ that is found between two offsets.
+# Returns the value of an attribute between two offsets of the message in $_.
 sub attribute {
   my ($at, $end, $wanted) = @_;
   while ($at + 4 <= $end) {
@@ -47,7 +47,7 @@ sub attribute {
   return '';
 }
 
-# Each message names its table; the last one of a transaction names the process.
+# Handles an nft message. Each message contains its table, and the last one of a transaction also the process.
 sub take_nft {
   my ($type, $at, $end) = @_;
   if (($type & 255) != $new_generation) {

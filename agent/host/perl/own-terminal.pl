@@ -1,20 +1,20 @@
-# Runs a program on a terminal of the host, so that it gets no descriptor of the starter and the terminal changes no byte.
-# Arguments: a filter as confine() takes it, or an empty argument, then the program with its arguments.
+# Runs a program on a terminal of the host that changes no byte of input and output. The program gets no descriptors of
+# the starter. Arguments: a filter in the form of confine() or an empty argument, then the program with its arguments.
 #
 # System calls: ioctl with TCGETS and TCSETS (POSIX::Termios) while the program starts, and a seccomp filter between fork
-# and exec. Node has neither.
+# and exec. Node has neither of them.
 use strict;
 use POSIX ();
 require(__FILE__ =~ s{[^/]+\z}{common.pl}r);
 
 my ($filter, @program) = @ARGV;
 
-# Descriptors of the starter may be terminals of other guests.
+# Closes all other descriptors of the starter, which may be terminals of other guests.
 opendir(my $fds, '/proc/self/fd') or die "$!\n";
 POSIX::close($_) for grep { $_ > 2 } readdir $fds;
 umask 022;
-# The guest's own terminal echoes and ends lines; this one changes nothing. lxc's programs make it end lines as well
-# (lxc_setup_tios() in terminal.c). A process of its own undoes that as soon as they have.
+# Makes the terminal change nothing, because the guest's own terminal already echoes and ends lines. lxc's programs change
+# the host's terminal, too (lxc_setup_tios() in terminal.c). A separate process reverts that change as soon as it is made.
 sub set_plain {
   my $terminal = POSIX::Termios->new;
   defined $terminal->getattr(0) or return 1;

@@ -1,13 +1,13 @@
-# Prints reports on samples of guests' packets (NFLOG), until it is killed. Arguments: the number of the log, seconds between
-# reports, the domains of mining pools, separated by commas. Equal events become one line with their number:
+# Prints reports about samples of guests' packets (NFLOG), until it is killed. Arguments: the nflog group, the seconds
+# between reports, the domains of mining pools, separated by commas. Equal events share a line, which ends in their number:
 #
-#   ready                            from now on packets are counted
-#   o GUEST TARGET PROTOCOL PORT N   it opened flows; PORT 0 where the protocol has none
-#   r GUEST TARGET PROTOCOL PORT N   the target refused
-#   s GUEST TARGET PORT N            sent a request of the protocol between miners and pools
-#   n GUEST TARGET PORT N            a TLS handshake with a mining pool
-#   x GUEST CLIENT PORT KIND N       agreed to be a proxy: socks5, socks4, connect; PORT is the guest's
-#   end SEEN LOST                    number of packets in this report, and of those that were lost
+#   ready                            packets are counted from now on
+#   o GUEST TARGET PROTOCOL PORT N   the guest opened flows; PORT is 0 if the protocol has none
+#   r GUEST TARGET PROTOCOL PORT N   the target refused flows
+#   s GUEST TARGET PORT N            the guest sent a request of a mining protocol
+#   n GUEST TARGET PORT N            the guest sent a TLS handshake to a mining pool
+#   x GUEST CLIENT PORT KIND N       the guest answered as a proxy (socks5, socks4, connect) at its own PORT
+#   end SEEN LOST                    numbers of inspected and of lost packets in this report
 #
 # The content of packets does not leave this process.
 #
@@ -17,7 +17,7 @@ use strict;
 use Errno;
 use Socket qw(inet_ntop AF_INET AF_INET6);
 
-$0 = 'berth-packet-log'; # for ps
+$0 = 'berth-packet-log'; # the name in ps(1)
 $| = 1;
 
 my ($group, $every, $pools) = @ARGV;
@@ -30,7 +30,7 @@ socket(my $socket, 16, 3, 12) or die "socket: $!\n";
 setsockopt($socket, 1, 33, pack('l', 4 << 20)); # SO_RCVBUFFORCE
 bind($socket, $kernel) or die "bind: $!\n";
 
-# linux/netfilter/nfnetlink_log.h
+# Packs an attribute of a request (linux/netfilter/nfnetlink_log.h).
 sub attribute {
   my ($type, $value) = @_;
   return pack('S S a*', 4 + length $value, $type, $value) . "\0" x (-length($value) & 3);
@@ -44,10 +44,10 @@ sub configure {
   my $error = -unpack('x16 l', $answer);
   if ($error) { $! = $error; die "log $group: $!\n" }
 }
-configure(attribute(1, pack('C', 1)));              # bind
-configure(attribute(2, pack('N C C', 640, 2, 0)));  # copy packets
-configure(attribute(4, pack('N', 100)));            # hand over after a second
-configure(attribute(5, pack('N', 100)));            # or this many
+configure(attribute(1, pack('C', 1)));              # binds to the group
+configure(attribute(2, pack('N C C', 640, 2, 0)));  # copies up to 640 bytes of packets
+configure(attribute(4, pack('N', 100)));            # delivers packets after one second
+configure(attribute(5, pack('N', 100)));            # delivers packets when 100 have arrived
 print "ready\n";
 
 sub count {
@@ -55,7 +55,7 @@ sub count {
   if (exists $counted{$what} || keys %counted < $most) { $counted{$what}++ } else { $lost++ }
 }
 
-# Addresses, protocol and what comes after the header of an IP packet.
+# Returns the addresses, the protocol and the payload of an IP packet.
 sub parse {
   my ($packet) = @_;
   my $version = ord($packet) >> 4;
@@ -86,7 +86,7 @@ sub take_refusal {
   count(join ' ', 'r', inet_ntop($family, $target), inet_ntop($family, $source), 'tcp', unpack('n', $rest));
 }
 
-# An ICMP error quotes the packet that it is about, as it was sent by the guest.
+# Handles an ICMP error, which quotes the packet of the guest that caused it.
 sub take_error {
   my ($outer, undef, $guest, undef, $rest) = parse($_[0]) or return;
   return if length $rest < 8;
@@ -115,7 +115,7 @@ sub take_payload {
   elsif ($data =~ m{^HTTP/1\.\d 200 Connection established}i) { count("x $guest $other $sport connect") }
 }
 
-# The name in a ClientHello (RFC 8446 4.1.2, RFC 6066 3); empty: none that is whole.
+# Returns the server name in a ClientHello (RFC 8446 4.1.2, RFC 6066 3); empty if it is missing or truncated.
 sub server_name {
   my ($data) = @_;
   my $at = 9 + 34; # record, handshake, version and random
@@ -138,7 +138,7 @@ sub server_name {
 
 my %take = (o => \&take_opening, r => \&take_refusal, e => \&take_error, p => \&take_payload);
 
-# The payload (9) and the prefix (10) of a logged packet.
+# Handles a logged packet. Attribute 9 is its payload and attribute 10 its prefix.
 sub take_packet {
   my ($message, $at, $end) = @_;
   my ($payload, $prefix) = ('', '');

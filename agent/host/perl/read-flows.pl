@@ -1,14 +1,14 @@
-# Prints flows of the connection tracking table. Arguments: `unreplied` for all that got no answer, or the addresses that
-# opened the flows. A flow is a line:
+# Prints flows of the connection tracking table. Arguments: `unreplied` for all flows that nobody has answered, or the
+# addresses that opened the flows. Each flow is a line:
 #
 #   PROTOCOL SOURCE TARGET SPORT DPORT STATE LEFT BYTES REPLY_BYTES
 #
-# PROTOCOL is a number; STATE is unreplied, replied, or of TCP its number (linux/netfilter/nf_conntrack_tcp.h) after
-# `t`; LEFT the seconds until it is forgotten. At most 20,000 are printed for each source or family, and the number of the
-# others after `more`.
+# PROTOCOL is a number. STATE is `unreplied`, `replied`, or for TCP `t` and the state's number
+# (linux/netfilter/nf_conntrack_tcp.h). LEFT is the number of seconds until the kernel forgets the flow. At most 20,000
+# flows are printed for each address or family. The number of all others follows in a line `more NUMBER`.
 #
-# System calls: socket with AF_NETLINK, send, recv (nfnetlink_conntrack). Node has no netlink sockets; conntrack(8) cannot let
-# the kernel filter by address, so it reads the whole table, and Debian does not install it.
+# System calls: socket with AF_NETLINK, send, recv (nfnetlink_conntrack). Node has no netlink sockets. conntrack(8) cannot
+# make the kernel filter by address, so it would read the whole table, and it is an optional package of Debian.
 use strict;
 use Socket qw(inet_ntop inet_pton AF_INET AF_INET6);
 
@@ -18,7 +18,7 @@ socket(my $socket, 16, 3, 12) or die "socket: $!\n";
 setsockopt($socket, 1, 33, pack('l', 4 << 20)); # SO_RCVBUFFORCE
 bind($socket, $kernel) or die "bind: $!\n";
 
-# linux/netfilter/nfnetlink_conntrack.h
+# Numbers of attributes (linux/netfilter/nfnetlink_conntrack.h).
 my ($tuple_original, $status, $protocol_info, $timeout, $counters, $counters_reply) = (1, 3, 4, 7, 9, 10);
 my ($filter, $status_mask) = (25, 26);
 
@@ -88,13 +88,13 @@ sub dump_flows {
   print "more $left_out\n" if $left_out;
 }
 
-# A kernel that does not know the filter by status (before 5.15) sends all: the reader looks at the state too.
+# Linux before 5.15 does not support the filter by status and sends all flows, so the agent also checks the state.
 if ($ARGV[0] eq 'unreplied') {
   my $asked = attribute($status, pack('N', 0)) . attribute($status_mask, pack('N', $seen_reply));
   dump_flows($_, $asked) for AF_INET, AF_INET6;
   exit;
 }
-# CTA_FILTER: the flags say which parts of the tuple count: only the source address.
+# The flags in CTA_FILTER make the kernel compare only the source address.
 for my $address (@ARGV) {
   my $family = $address =~ /:/ ? AF_INET6 : AF_INET;
   my $packed = inet_pton($family, $address) // die "no address\n";

@@ -1,23 +1,23 @@
-# Writes down how the files of a tree share their data, where they have holes and what is compressed, from the maps of
-# their extents. No data is read. Nobody may change the tree meanwhile. Arguments: the tree, the file to write, bytes of
-# memory for extents and names, the most bytes to write, the most large files, the most bytes of their escaped paths.
+# Writes a layout: which data the files of a tree share, where they have holes, and which data is compressed. It reads
+# only the maps of extents, and no data. The tree must not change meanwhile. Arguments: the tree, the file to write, bytes
+# of memory for extents and names, then maximum values: bytes to write, number of large files, bytes of their escaped paths.
 #
-# System calls: ioctl with FS_IOC_FIEMAP, statx for times with nanoseconds, fgetxattr, flistxattr, prlimit64. Node has none of
-# them; filefrag(8) and getfattr(1) would be processes for each file.
+# System calls: ioctl with FS_IOC_FIEMAP, statx for times with nanoseconds, fgetxattr, flistxattr, prlimit64. Node has none
+# of them, and filefrag(8) and getfattr(1) would need processes for each file.
 #
-# Prints how many bytes less than their length the large files take, and how many bytes more than at the end a restore
-# takes while it moves and shares data.
+# Prints two numbers: the bytes by which the space of the large files is smaller than their length, and the bytes that a
+# restore needs in addition while it moves and shares data.
 #
-# The layout is a list of fields that end with NUL: `F PATH SIZE` begins a file. `M MODE USER GROUP SECONDS NANOSECONDS
-# COUNT` and so many names and values of attributes, in hex, follow for a large file, which takes far less room than its
-# length: it is restored from them. Then come ranges: `H OFFSET LENGTH`
-# a hole, `C OFFSET LENGTH` compressed data, `S OFFSET LENGTH PATH OFFSET` data that another file has as well. The rest
-# of the file is data of its own. A file without such ranges is left out. Large files come first.
+# The layout is a list of fields that end with NUL. `F PATH SIZE` begins a file. For a large file, which takes much less
+# space than its length, `M MODE USER GROUP SECONDS NANOSECONDS COUNT` follows, and then COUNT names and values of
+# attributes, in hex. Then follow ranges: `H OFFSET LENGTH` is a hole, `C OFFSET LENGTH` compressed data, and
+# `S OFFSET LENGTH PATH OFFSET` data that another file also has. The rest of the file is its own data. Files without such
+# ranges are left out. Large files come first.
 #
-# A guest may have any number of files and extents. So the memory for them, the extents of a file and the bytes that are
-# written are bounded. A file beyond a bound is left out, and takes more room once it is restored. Files with large holes
-# have memory of their own, as they would take the most; such a file beyond a bound is written down without its ranges:
-# it is restored with holes in place of its zeros.
+# A guest may have any number of files and extents. So the memory for them, the extents of a file and the bytes to write
+# are limited. A file beyond a limit is left out, and takes more space once it is restored. Files with large holes have a
+# separate limit, because they would take the most space. Beyond it, such a file is written without its ranges, and is
+# restored with holes instead of zeros.
 use strict;
 use warnings;
 use Fcntl qw(:DEFAULT :mode);
@@ -28,12 +28,12 @@ bound_memory();
 my ($tree, $output, $memory, $most_bytes, $most_large, $most_path_bytes) = @ARGV;
 my ($fiemap, $sync, $block, $smallest, $small_holes) = (0xC020660B, 0x1, 4096, 4096, 65536);
 my ($is_last, $is_unclear, $is_encoded, $is_inline) = (0x1, 0x6, 0x8, 0x380);
-# Data is moved in parts of 256 MiB, and the kernel frees old extents, of up to 128 MiB, as a whole.
+# Data is moved in parts of 256 MiB, and the kernel frees old extents, of up to 128 MiB, only as a whole.
 my ($at_once, $least_saved, $most_moved) = (512, 128 << 20, 384 << 20);
-# Memory in bytes, and what a file, an extent and a name take of it, as measured.
+# Memory in bytes, and the measured amounts that a file, an extent and a name take.
 my ($most_extents, %room) = (1 << 20, usual => $memory, sparse => $memory / 4);
 my ($cost_of_file, $cost_of_extent, $cost_of_name) = (320, 160, 160);
-my ($extent, $range, $no_source) = ('Q3 L', 'a Q> Q L Q', ~0 & 0xffffffff); # packed, as arrays take ten times as much
+my ($extent, $range, $no_source) = ('Q3 L', 'a Q> Q L Q', ~0 & 0xffffffff); # packed: arrays take ten times the memory
 my ($extent_size, $range_size) = (28, 29);
 my (@files, %ranges, %saved_without, %seen, @plain, %encoded);
 
@@ -44,7 +44,7 @@ sub take_room {
   return 1;
 }
 
-# @returns them packed; nothing where there are more than `most`
+# @returns the packed extents of a file; nothing if it has more than `most`
 sub read_extents {
   my ($file, $most) = @_;
   my ($start, $extents) = (0, '');
@@ -90,7 +90,7 @@ sub add_holes {
   $add->(size_of($index), 0, 0);
 }
 
-# @returns whether it is known with all its extents
+# Stores a file. @returns whether all its extents are stored
 sub note_file {
   my ($path, $size, $links, $kind) = @_;
   my $cost = $cost_of_file + length $path;
@@ -109,7 +109,7 @@ sub note_file {
   return 1;
 }
 
-# A file with large holes whose extents are not known.
+# Stores a file with large holes, but without its extents.
 sub note_without_extents {
   my ($path, $size, $saved) = @_;
   take_room('usual', $cost_of_file + length $path) or return;
@@ -117,7 +117,7 @@ sub note_without_extents {
   ($ranges{$#files}, $saved_without{$#files}) = ('', $saved);
 }
 
-# The last block of a file can be shared with the last one of another only.
+# Adds a shared range. The last block of a file can only be shared with the last block of another file.
 sub add_shared {
   my ($index, $offset, $length, $source, $at) = @_;
   my $rest = size_of($index) - $offset;
@@ -130,7 +130,7 @@ sub add_shared {
   add_range($index, 'S', $offset, $length, $source, $at) if $length > 0;
 }
 
-# Parts of compressed data cannot be placed: the first file that has all of it is its owner.
+# Stores a compressed extent. It can only be shared as a whole, so its owner is the first file that has all of it.
 sub note_encoded {
   my ($index, $logical, $physical, $length) = @_;
   my ($source, $at, $same) = unpack('L Q2', $encoded{$physical} // '');
@@ -142,7 +142,7 @@ sub note_encoded {
   }
 }
 
-# Sorted by their address on the disk: if two extents overlap, the earlier one owns the common part.
+# Finds shared extents in the order of their addresses on the disk. If two overlap, the earlier one owns the common part.
 sub note_shared {
   my ($owner, $start, $end, $at) = (undef, 0, 0, 0);
   @plain = sort @plain;
@@ -187,7 +187,7 @@ sub read_attributes {
   } split /\0/, substr($names, 0, $length > 0 ? $length : 0);
 }
 
-# @returns how much of it is holes, how much it shares, and the number of its ranges other than holes
+# @returns the bytes of a file that are holes, the bytes that it shares, and the number of its ranges except holes
 sub sum_up {
   my ($index) = @_;
   my ($holes, $shared, $others) = ($saved_without{$index} // 0, 0, 0);
@@ -200,7 +200,8 @@ sub sum_up {
   return ($holes, $shared, $others);
 }
 
-# Fields of a file that is restored separately. Files with several names are not, as restic restores their names.
+# Returns the fields of a file that is restored separately. Files with several names are not, because restic restores
+# their names.
 sub describe_large {
   my ($index) = @_;
   sysopen(my $handle, "$tree/" . path_of($index), O_RDONLY | O_NOFOLLOW | O_NONBLOCK) or return;
@@ -214,7 +215,7 @@ sub describe_large {
 sub larger { $_[0] > $_[1] ? $_[0] : $_[1] }
 sub smaller { $_[0] < $_[1] ? $_[0] : $_[1] }
 
-# @returns the text of a file; undefined where it is longer than `most`
+# @returns the layout's text for a file; undef if it is longer than `most`
 sub write_fields {
   my ($index, $most, @large) = @_;
   my $text = join("\0", 'F', path_of($index), size_of($index), @large, '');
@@ -228,7 +229,7 @@ sub write_fields {
   return $text;
 }
 
-# Large files are arguments of restic: their number and length are bounded, and their names are UTF-8.
+# True if the path can be an argument of restic: their number and length are limited, and they must be UTF-8.
 sub can_be_argument {
   my ($path) = @_;
   return 0 if $most_large <= 0 || length_of_pattern($path) > $most_path_bytes;
@@ -245,13 +246,13 @@ sub print_out {
   print $out $text or die "$output: $!\n";
 }
 
-# @returns false for a file that restic restores with the others
+# Writes a large file. @returns false if restic must restore the file together with the others
 sub write_large {
   my ($out, $index, $holes, $shared, $others) = @_;
   return 0 unless can_be_argument(path_of($index));
   my @about = describe_large($index) or return 0;
   my $text = write_fields($index, $left, @about);
-  if (!defined $text && $holes >= $least_saved) { # without it the file takes more room than it must
+  if (!defined $text && $holes >= $least_saved) { # without an entry, the file would take too much space
     ($ranges{$index}, $shared, $others) = ('', 0, 0);
     $text = write_fields($index, $left, @about);
   }
@@ -261,7 +262,7 @@ sub write_large {
   $most_path_bytes -= length_of_pattern(path_of($index));
   my $own = size_of($index) - $holes - $shared;
   $saved += $holes + $shared;
-  # An extent stays as a whole until its shared parts are shared; without them, it is freed part by part.
+  # An extent stays allocated until all its shared parts are shared. Without shared parts, it is freed in parts.
   $moved_apart = larger($moved_apart, $shared ? $own + $shared : $others ? smaller($own, $most_moved) : 0);
   return 1;
 }

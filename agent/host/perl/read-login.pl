@@ -1,8 +1,8 @@
-# Reads root's login from a guest's root. Argument: the root. Prints the password field on a line of its own, then the lines
-# of the key files. Only plain files of limited size are read; their type is checked before they are opened.
+# Reads root's login from a guest's root. Argument: the root. Prints a line with the password field, then the lines of the
+# key files. Only regular files of limited size are read, and their type is checked before they are opened.
 #
-# System calls: openat2 (open_in_root of common.pl), which follows links, but only inside the root. Node and the tools follow
-# them out of it.
+# System calls: openat2 (open_in_root of common.pl), which follows links only inside the root. Node and the tools would
+# also follow them out of it.
 use strict;
 use Fcntl qw(:DEFAULT :mode);
 require(__FILE__ =~ s{[^/]+\z}{common.pl}r);

@@ -1,6 +1,6 @@
-# Runs a program with a seccomp filter. Arguments: the filter as confine() takes it, then the program with its arguments.
+# Runs a program with a seccomp filter. Arguments: the filter in the form of confine(), then the program with its arguments.
 #
-# System calls: prctl with PR_SET_SECCOMP between fork and exec. Node cannot set a filter, and no tool of Debian can.
+# System calls: prctl with PR_SET_SECCOMP between fork and exec. Neither Node nor a tool of Debian can set a filter.
 use strict;
 require(__FILE__ =~ s{[^/]+\z}{common.pl}r);
 

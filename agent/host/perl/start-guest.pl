@@ -1,20 +1,20 @@
-# Starts a guest: runs lxc-start with a user namespace that is made here. Arguments: lxc's path, the container's name, a log
-# file, a mark that identifies filter and limits, the filter as confine() takes it, then the limits of the namespace:
-# `NAME=VALUE` for a file of /proc/sys/user, `NUMBER=VALUE` for a resource of prlimit(2). A process that has the mark in its
-# environment has the filter from an earlier start.
+# Starts a guest: runs lxc-start with a user namespace that this program creates. Arguments: lxc's path, the container's
+# name, a log file, a hash that identifies filter and limits, the filter in the form of confine(), then the limits of the
+# namespace: `NAME=VALUE` for a file of /proc/sys/user, `NUMBER=VALUE` for a resource of prlimit(2). A process that has the
+# hash in its environment already has the filter from an earlier start.
 #
-# System calls: clone with CLONE_NEWUSER, prlimit64 and a seccomp filter between fork and exec. Node cannot make them;
-# unshare(1) cannot make one namespace below another with a map written from the one between.
+# System calls: clone with CLONE_NEWUSER, prlimit64 and a seccomp filter between fork and exec. Node cannot make them, and
+# unshare(1) cannot create a namespace inside another one whose processes write its map.
 #
-# The kernel counts namespaces, inotify and fanotify objects, queued signals and message queues by user and user
-# namespace, and again for the creator in each namespace above (ucounts). A limit in the guest's own namespace would
-# hold for each of its 65,536 users separately, and its root could raise it. So the guest's namespace has an otherwise
-# empty parent: there everything that its users create counts as the creator's, and nobody can change the limit. At the
-# host's root above, resources are unlimited, since that is one count for all guests.
+# The kernel counts namespaces, inotify and fanotify objects, queued signals and message queues for each user of a user
+# namespace, and also for the namespace's creator in each namespace above (ucounts). A limit in the guest's own namespace
+# would apply to each of its 65,536 users separately, and its root could raise it. So the guest's namespace is inside
+# another one that contains nothing else. There, all objects of the guest count for one user, and the guest cannot change
+# the limit. In the host's namespace, resources are unlimited, because all guests share one count.
 #
-# Only a process in the parent may write the map of a namespace, hence two processes. The first enters the parent and
-# ends once the second one, which makes the guest's namespace, has its map. The second waits until lxc-start, which has
-# the namespace open by then, ends. If a process dies, a pipe closes and the start fails.
+# Only a process in the outer namespace may write the map of the inner one, so there are two processes. The first one
+# enters the outer namespace, and ends once the second one has the map of the inner namespace. The second one waits until
+# lxc-start, which has opened the namespace, ends. If a process dies, a pipe closes and the start fails.
 use strict;
 use POSIX ();
 require(__FILE__ =~ s{[^/]+\z}{common.pl}r);
@@ -39,13 +39,13 @@ sub take {
   return <$file>;
 }
 
-# A fork in a user namespace of its own (CLONE_NEWUSER); its parent must write the map.
+# Forks a process in a new user namespace (CLONE_NEWUSER). Its parent must write the map.
 sub separate {
   return ask('user namespace', 'clone', 0x10000000 | POSIX::SIGCHLD(), 0, 0, 0, 0);
 }
 
 my ($base) = take("$lxc_path/$name/config") =~ /^lxc\.idmap = u 0 (\d+) 65536$/m or die "$name: no lxc.idmap\n";
-$^F = 255; # passed on to lxc-start
+$^F = 255; # the next pipe stays open in lxc-start
 pipe(my $held, my $holding) or die "pipe: $!\n";
 $^F = 2;
 pipe(my $made, my $making) && pipe(my $mapped, my $map) or die "pipe: $!\n";
@@ -54,7 +54,7 @@ my %usual;
 for my $resource (keys %resources) {
   my $old = pack('Q2', 0, 0);
   my $raised = call('prlimit64', 0, 0 + $resource, $endless, $old) == 0;
-  $usual{$resource} = $old if $raised; # needs CAP_SYS_RESOURCE
+  $usual{$resource} = $old if $raised; # raising a limit requires CAP_SYS_RESOURCE
 }
 my $outer = separate();
 if (!$outer) {

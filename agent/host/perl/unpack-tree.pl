@@ -1,18 +1,18 @@
-# Unpacks an untrusted archive. Arguments: the archive, the target (an empty directory), the first of 65,536 unused host user
-# ids, then the program that unpacks standard input, which is also /archive, into its working directory.
+# Unpacks an untrusted archive. Arguments: the archive, the target (an empty directory), the first of 65,536 unused user ids
+# of the host, then the program that unpacks its standard input, which is also /archive, into its working directory.
 #
-# The program runs as root of a user namespace of those ids, without a network, in an empty root (isolate.pl). The target is
-# mounted idmapped on /target, so that files of root in the archive belong to root on the disk. Everything else is read-only.
-# All processes that it starts end with it.
+# The program runs as root of a user namespace with those ids, without a network, in an empty root (isolate.pl). The target
+# is mounted idmapped on /target, so that files of root in the archive belong to root on the disk. Everything else is
+# read-only. When the program ends, all processes that it has started end.
 #
-# System calls: unshare, open_tree, mount_setattr with MOUNT_ATTR_IDMAP, prctl and those of isolate.pl, between fork and exec.
-# mount(8) of Debian 12 cannot make idmapped mounts.
+# System calls: unshare, open_tree, mount_setattr with MOUNT_ATTR_IDMAP, prctl and those of isolate.pl, between fork and
+# exec. mount(8) of Debian 12 cannot create idmapped mounts.
 use strict;
 use POSIX ();
 require(__FILE__ =~ s{[^/]+\z}{isolate.pl}r);
 
 my ($archive, $target, $base, @program) = @ARGV;
-my ($new_user, $new_others) = (0x10000000, 0x68000000); # others: pid, net, ipc
+my ($new_user, $new_others) = (0x10000000, 0x68000000); # CLONE_NEWUSER; CLONE_NEWPID, _NEWNET and _NEWIPC
 my ($here, $empty_path) = (-100, 0x1000);
 my ($no_dev, $idmap) = (4, 0x00100000);
 my $place = '/target';
@@ -43,7 +43,7 @@ if (!$child) {
   sysread($mapped, my $ready, 1) or POSIX::_exit(1);
   $( = 0, $) = '0 0', $< = 0, $> = 0;
   die "user: $!\n" if "$< $>" ne '0 0';
-  end_with_parent(); # after the change of user, which revokes it
+  end_with_parent(); # after the change of user, because that would revoke it
   chdir $place or die "$place: $!\n";
   umask 0;
   exec { $program[0] } @program or print(STDERR "$program[0]: $!\n"), POSIX::_exit(127);
