@@ -10,15 +10,15 @@ import { readAgentConfig } from './read-config.js'
 
 const defaultConfig = '/etc/berth/agent.yaml'
 
-/** Each command loads its own modules, because a daemon keeps all loaded modules in memory. */
+/** Each command loads only its own modules, because a daemon keeps all loaded modules in memory. */
 const program = new Command('berth-agent')
   .description('Berth’s agent: runs the guests of one host')
   .version(version)
   .showHelpAfterError()
 
 command('serve', 'run the agent').action(({ config }: Options) => {
-  const loading = import('./daemon/daemon.js') // loads while the configuration is read
-  loading.catch(() => undefined) // reported where it is awaited
+  const loading = import('./daemon/daemon.js') // the module loads while the configuration is read
+  loading.catch(() => undefined) // a failure is reported where `loading` is awaited
   return main(config, async (parsed) => serve(parsed, await loading))
 })
 command('check-config', 'check the configuration and print it with defaults').action(({ config }: Options) =>
@@ -71,7 +71,7 @@ function command(name: string, description: string): Command {
     .option('-c, --config <file>', 'configuration file', defaultConfig)
 }
 
-/** Runs one command; an error is one line on stderr and exit code 1, or 2 for a bad configuration. */
+/** Runs one command. An error becomes a line on stderr and exit code 1, or 2 if the configuration is invalid. */
 async function main(configPath: string, run: (config: AgentConfig) => Promise<void>): Promise<void> {
   try {
     await run(await readAgentConfig(configPath))

@@ -7,7 +7,8 @@ import type { AgentConfig } from './config.js'
 type Answer = { readonly config: AgentConfig } | { readonly problem: string }
 
 /**
- * Reads and checks the agent's configuration in a thread, whose libraries would otherwise cost a daemon 6 MB.
+ * Reads and checks the agent's configuration in a thread, so that its libraries do not take 6 MB of the daemon's
+ * memory.
  * @throws {ConfigError}
  */
 export async function readAgentConfig(path: string): Promise<AgentConfig> {

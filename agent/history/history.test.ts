@@ -14,11 +14,11 @@ const begin = Date.UTC(2026, 10, 23, 10)
 
 type Listener = (change: { kind: string; key: string; removed: boolean }) => void
 
-/** Guests, a clock and counters that the test controls; the files are real. */
+/** Fake guests, clock and counters that the test controls, with real files. */
 class Lab {
   readonly directory = mkdtempSync(join(tmpdir(), 'btest-history-'))
   readonly guests = new Set(['a', 'b'])
-  /** Running guests. */
+  /** Uuids of the guests that run. */
   readonly running = new Set(['a'])
   nowMs = begin
   full = false
@@ -55,7 +55,7 @@ class Lab {
     })
   }
 
-  /** A tenth of a processor, counted in steps of 10 ms like the kernel's. */
+  /** Returns counters of a guest that uses a tenth of a processor, in steps of 10 ms like the kernel's. */
   #reading(): Reading {
     const cpuUsec = Math.floor((this.nowMs - begin) / 100) * 10_000
     const io = { rxBytes: 0, txBytes: 0, readBytes: 0, writeBytes: 0 }
@@ -91,7 +91,7 @@ describe('the usage history', () => {
   })
   afterEach(() => rmSync(lab.directory, { recursive: true }))
 
-  it('shows each minute at once, and writes several together', async () => {
+  it('shows each minute at once, and writes five minutes together', async () => {
     await lab.minutes(4)
     expect(lab.cpu('a')).to.deep.equal([10, 10, 10, 10])
     expect(lab.files()).to.deep.equal([])
@@ -121,13 +121,13 @@ describe('the usage history', () => {
     expect(lab.cpu('a')).to.deep.equal([10, 10, 10, NaN, NaN, NaN, NaN, 10, 10])
   })
 
-  it('loses unwritten figures in a kill, without a replacement', async () => {
+  it('has a gap for the minutes that were not written when the agent was killed', async () => {
     await lab.minutes(7)
     lab.history = lab.open()
     expect(lab.cpu('a')).to.deep.equal([10, 10, 10, 10, 10, NaN, NaN])
   })
 
-  it('contains hours and days, in files that do not grow', async () => {
+  it('contains hours and days, in files of a fixed size', async () => {
     await lab.minutes(60 * 50)
     expect(lab.cpu('a', 'month')).to.deep.equal([...Array<number>(50).fill(10), NaN])
     expect(lab.cpu('a', 'year')).to.deep.equal([10, 10, 10])
@@ -135,7 +135,7 @@ describe('the usage history', () => {
     expect(statSync(join(lab.directory, 'a')).size).to.be.at.most(seriesBytes)
   })
 
-  it('contains the hours that an earlier agent did not write', async () => {
+  it('contains hours that ended while no agent was running', async () => {
     await lab.minutes(58)
     await lab.history.close()
     lab.nowMs += 180 * minuteMs
@@ -145,7 +145,7 @@ describe('the usage history', () => {
     expect(lab.cpu('a', 'month')).to.deep.equal([10, NaN, NaN, 10, 10])
   })
 
-  it('waits for a full disk, together with other files', async () => {
+  it('keeps up to 120 minutes in memory while the disk is full, and writes them later', async () => {
     lab.full = true
     await lab.minutes(130)
     expect(lab.files()).to.deep.equal([])
@@ -156,20 +156,20 @@ describe('the usage history', () => {
     expect(lab.cpu('a')).to.have.length(120)
   })
 
-  it('is deleted with its guest, also during a write', async () => {
+  it('is deleted with its guest, and is not written afterwards', async () => {
     await lab.minutes(5)
     lab.delete('a')
     expect(lab.files()).to.deep.equal(['b', 'host'])
     await lab.minutes(5)
     expect(lab.files()).to.deep.equal(['b', 'host'])
-    lab.guests.delete('b') // without a notification
+    lab.guests.delete('b') // deleted while no agent was running
     lab.history = lab.open()
     lab.history.start()
     expect(existsSync(join(lab.directory, 'b'))).to.equal(false)
     await lab.history.close()
   })
 
-  it('counts whole minutes when a timer fires shortly before the minute ends', async () => {
+  it('records whole minutes even if the timer fires shortly before a minute ends', async () => {
     await lab.minutes(2)
     for (let minute = 0; minute < 3; minute++) {
       lab.nowMs += minuteMs - 1
@@ -183,7 +183,7 @@ describe('the usage history', () => {
     ])
   })
 
-  it('leaves a gap, not zeros, if two readings are too close to compare', async () => {
+  it('has a gap instead of zeros if two readings are too close to each other', async () => {
     await lab.minutes(2)
     lab.nowMs += minuteMs - 2
     lab.history.look()
@@ -193,7 +193,7 @@ describe('the usage history', () => {
     expect(lab.cpu('a')).to.deep.equal([10, 10, NaN, 10])
   })
 
-  it('skips no minute after a clock was set back, and writes none twice', async () => {
+  it('writes no minute twice after the clock was set back', async () => {
     await lab.minutes(2)
     lab.nowMs -= 5 * minuteMs
     await lab.minutes(6)

@@ -20,7 +20,7 @@ import {
 } from './plan-series.js'
 import { hostSeries, type SeriesFiles } from './series-files.js'
 
-/** The last reading of a guest's or the host's counters, and figures that are not counters. */
+/** The last reading of a guest's or the host's counters, and its disk usage. */
 export interface HistorySample {
   readonly reading: Reading | undefined
   readonly diskBytes: number | undefined
@@ -32,32 +32,32 @@ export interface HistoryParts {
   readonly sampleGuest: (uuid: string) => HistorySample
   readonly sampleHost: () => HistorySample
   readonly hostProcessors: number
-  /** How long minutes are collected before they are written; a crash loses this much. */
+  /** Time in ms for which minutes are collected before they are written. A crash loses this much. */
   readonly writeEveryMs: number
   readonly log: Logger
   readonly now: () => number
 }
 
-/** Read access to the history. */
+/** The methods that read the history. */
 export type HistoryReader = Pick<UsageHistory, 'readGuest' | 'readHost'>
 
 const minuteMs = 60_000
-/** Maximum number of minutes of a series that wait while the disk is full. */
+/** Maximum number of minutes of a series that wait in memory while the disk is full. */
 const mostPending = 120
-/** Number of series that are read or written before other work gets its turn. */
+/** Number of series that are read or written in one turn of the event loop. */
 const seriesInTurn = 5
 
 /**
- * Usage over time of each guest and of the host. A minute costs a subtraction of counters that are sampled anyway.
- * Minutes are written together; hours and days are written once an hour.
+ * Records the usage of each guest and of the host over time, from counters that are sampled for other purposes. Several
+ * minutes are written together. Hours and days are written once an hour.
  */
 export class UsageHistory {
   readonly #before = new Map<string, Reading>()
   readonly #pending = new Map<string, Point[]>()
-  /** The hour up to which each series is rolled up. */
+  /** Number of the hour up to which hours and days of each series are aggregated. */
   readonly #rolled = new Map<string, number>()
   readonly #unlisten: () => void
-  /** The last minute that was recorded. */
+  /** Number of the last recorded minute. */
   #recorded = 0
   #writtenAtMs: number
   #timer: NodeJS.Timeout | undefined
@@ -71,7 +71,7 @@ export class UsageHistory {
     })
   }
 
-  /** Starts with the next minute, and deletes the series of guests that no longer exist. */
+  /** Begins to record with the next minute, and deletes the series of guests that no longer exist. */
   start(): void {
     for (const key of this.parts.files.keys()) if (key !== hostSeries && !this.parts.store.find(key)) this.#forget(key)
     this.look()
@@ -87,7 +87,7 @@ export class UsageHistory {
     this.#timer.unref()
   }
 
-  /** Writes the collected minutes. */
+  /** Stops recording, and writes the collected minutes. */
   async close(): Promise<void> {
     this.#closed = true
     clearTimeout(this.#timer)
@@ -96,7 +96,7 @@ export class UsageHistory {
     await this.#write(this.parts.now())
   }
 
-  /** Takes the readings that the first minute is calculated from. */
+  /** Takes the readings with which the first minute begins. */
   look(): void {
     const { store, sampleGuest, sampleHost } = this.parts
     this.#note(hostSeries, sampleHost())
@@ -110,7 +110,7 @@ export class UsageHistory {
     return before
   }
 
-  /** Called at the end of a minute. Failures are logged: the history then has a gap, and nothing else fails. */
+  /** Records a minute at its end. Failures are only logged, and leave a gap in the history. */
   tick(): Promise<void> {
     if (this.#closed) return this.#recording.settled()
     return this.#recording.run(() => this.#record().catch((err: unknown) => this.parts.log.warn({ err }, 'record use')))
@@ -137,7 +137,7 @@ export class UsageHistory {
     const { store, sampleGuest, sampleHost, hostProcessors, writeEveryMs } = this.parts
     const nowMs = this.parts.now()
     const index = indexAt(tiers.day, nowMs) - 1
-    // Timers may fire slightly early. Two readings would then be only milliseconds apart.
+    // A timer may fire slightly early, which would make two readings only milliseconds apart.
     if (index === this.#recorded) return
     this.#recorded = index
     this.#gather(hostSeries, index, sampleHost(), hostProcessors)
@@ -164,12 +164,12 @@ export class UsageHistory {
     const failures: unknown[] = []
     for (const [count, [key, points]] of [...this.#pending].entries()) {
       if (count % seriesInTurn === 0) await nextTurn()
-      if (key !== hostSeries && !this.parts.store.find(key)) continue // deleted meanwhile
+      if (key !== hostSeries && !this.parts.store.find(key)) continue // the guest was deleted meanwhile
       try {
         this.#writeSeries(key, points, nowMs)
         this.#pending.delete(key)
       } catch (err) {
-        failures.push(err) // the disk is full: written with the next minutes
+        failures.push(err) // for example on a full disk: these minutes are written with the next ones
       }
     }
     if (failures.length > 0)
@@ -184,7 +184,7 @@ export class UsageHistory {
     this.#rolled.set(key, indexAt(tiers.month, nowMs))
   }
 
-  /** Rolls up hours and days that have ended. After a start, all of them are checked. */
+  /** Aggregates hours and days that have ended. After a start, it checks all of them. */
   #rollUp(key: string, nowMs: number): SeriesWrite[] {
     const rolledMs = (this.#rolled.get(key) ?? 0) * tiers.month.stepSeconds * 1000
     const series = this.parts.files.read(key)

@@ -22,41 +22,41 @@ const idle = { ...gauges, ...rates, cpuPercent: 0 }
 
 describe('planFigures', () => {
   for (const [name, before, now, expected] of [
-    ['idle', base, later({}), idle],
-    ['half of two processors', base, later({ cpuUsec: 60_000_000 }), { ...idle, cpuPercent: 50 }],
-    ['at most all processors', base, later({ cpuUsec: 9e9 }), { ...idle, cpuPercent: 100 }],
+    ['returns zeros for an idle guest', base, later({}), idle],
+    ['returns 50 % for half of two processors', base, later({ cpuUsec: 60_000_000 }), { ...idle, cpuPercent: 50 }],
+    ['returns at most 100 % of all processors', base, later({ cpuUsec: 9e9 }), { ...idle, cpuPercent: 100 }],
     [
-      'bytes per second',
+      'returns rates in bytes per second',
       base,
       later({ rxBytes: 6000, writeBytes: 60 }),
       { ...idle, rxBytesPerSec: 100, writeBytesPerSec: 1 },
     ],
     [
-      'divided by the time between readings',
+      'divides by the time between the readings',
       base,
       later({ atMs: 11_000, txBytes: 100 }),
       { ...idle, txBytesPerSec: 10 },
     ],
-    ['no rates for a first reading', undefined, later({}), gauges],
-    ['no rates after a restart of the guest', base, later({ life: '2', rxBytes: 9 }), gauges],
-    ['no rates for the same reading', base, base, gauges],
-    ['no rates for readings that are too close', base, { ...base, atMs: 1001 }, gauges],
-    ['no rates for readings that are too far apart', base, later({ atMs: 200_000 }), gauges],
-    ['no rates after a clock went back', later({}), base, gauges],
+    ['returns no rates for a first reading', undefined, later({}), gauges],
+    ['returns no rates after a restart of the guest', base, later({ life: '2', rxBytes: 9 }), gauges],
+    ['returns no rates for the same reading', base, base, gauges],
+    ['returns no rates for readings that are too close to each other', base, { ...base, atMs: 1001 }, gauges],
+    ['returns no rates for readings that are too far apart', base, later({ atMs: 200_000 }), gauges],
+    ['returns no rates after the clock was set back', later({}), base, gauges],
     [
-      'a counter that decreased',
+      'returns no rate for a counter that decreased',
       later({ rxBytes: 50, atMs: 1000 }),
       later({ rxBytes: 10 }),
       { ...idle, rxBytesPerSec: undefined },
     ],
-    ['without disk counters', base, later({ readBytes: undefined }), { ...idle, readBytesPerSec: undefined }],
+    ['returns no rate for a missing disk counter', base, later({ readBytes: undefined }), { ...idle, readBytesPerSec: undefined }],
     [
-      'without network and processor counters',
+      'returns no rates for missing network and processor counters',
       base,
       later({ rxBytes: undefined, txBytes: undefined, cpuUsec: undefined }),
       { ...gauges, readBytesPerSec: 0, writeBytesPerSec: 0 },
     ],
-    ['a stopped guest', base, undefined, { diskBytes: 7 }],
+    ['returns only the disk of a stopped guest', base, undefined, { diskBytes: 7 }],
   ] as const)
     it(name, () => {
       const figures = known(planFigures(before, now, { processors: 2, diskBytes: 7 }))

@@ -1,12 +1,12 @@
 import { figuresOf, type Figures } from './plan-series.js'
 
-/** Counters that only grow, and the run that they belong to. Another `life` starts at 0 again. */
+/** A reading of counters. They only grow during one `life`, and another life starts at 0. */
 export interface Reading {
   readonly atMs: number
-  /** Names the guest's present run, or the host's. */
+  /** Identifies the present run of the guest or the host. */
   readonly life: string
   readonly memoryBytes: number
-  /** Counters are undefined if they could not be read. */
+  /** Processor time in microseconds. This and all other counters are undefined if they could not be read. */
   readonly cpuUsec: number | undefined
   readonly rxBytes: number | undefined
   readonly txBytes: number | undefined
@@ -14,13 +14,13 @@ export interface Reading {
   readonly writeBytes: number | undefined
 }
 
-/** Readings closer together or further apart do not represent a minute, since kernel counters advance in steps. */
+/** Limits in ms of the time between two readings. Others do not represent a minute: counters advance in steps. */
 const [shortestMs, longestMs] = [1000, 120_000]
 
 /**
- * Usage between two readings.
+ * Computes the usage between two readings.
  * @param of.processors number of processors of the guest or the host
- * @param of.diskBytes undefined: not known
+ * @param of.diskBytes undefined: unknown
  */
 export function planFigures(
   before: Reading | undefined,

@@ -26,7 +26,7 @@ function seriesOf(points: Partial<Record<Range, readonly Point[]>>): Buffer {
   return series
 }
 
-/** Minutes before `endMs`; the last minute has the first value. */
+/** Returns the minutes before `endMs`. The last minute has the first value. */
 function minutesBefore(endMs: number, values: readonly number[]): Point[] {
   const end = indexAt(tiers.day, endMs)
   return values.map((cpuPercent, at) => ({
@@ -44,7 +44,7 @@ describe('a usage series', () => {
     for (const { offset } of Object.values(tiers)) expect(offset % 32).to.equal(0)
   })
 
-  it('stores every figure, and missing ones', () => {
+  it('stores every figure, and which ones are unknown', () => {
     const figures = figuresOf({ cpuPercent: 12.5, memoryBytes: 1 << 20, txBytesPerSec: 0 })
     const series = seriesOf({ day: [{ index: 7, figures }] })
     expect(findPoint(series, tiers.day, 7)).to.deep.equal(figures)
@@ -52,7 +52,7 @@ describe('a usage series', () => {
     expect(findPoint(series, tiers.day, 0), 'an empty file').to.equal(undefined)
   })
 
-  it('overwrites the oldest, and never grows', () => {
+  it('overwrites the oldest records, so that its file never grows', () => {
     const old = minutesBefore(noon, [1])
     const points = [...old, { index: old[0]!.index + 1440, figures: figuresOf({ cpuPercent: 2 }) }]
     const writes = planWrites(tiers.day, points)
@@ -61,7 +61,7 @@ describe('a usage series', () => {
       expect(offset + bytes.length).to.be.at.most(seriesBytes)
   })
 
-  it('writes neighbours at once, and wraps at the end of the ring', () => {
+  it('writes adjacent records together, and continues at the beginning of the ring after its end', () => {
     const start = 1440 * 20_000 - 2
     const points = [0, 1, 2, 3].map((at) => ({ index: start + at, figures: figuresOf({}) }))
     expect(planWrites(tiers.day, points).map(({ offset, bytes }) => [offset, bytes.length])).to.deep.equal([
@@ -70,7 +70,7 @@ describe('a usage series', () => {
     ])
   })
 
-  it('averages the known values', () => {
+  it('averages only the known values', () => {
     const all = [{ cpuPercent: 10 }, { cpuPercent: 20, memoryBytes: 4 }, {}].map(figuresOf)
     const mean = meanOf(all)
     expect([mean.cpuPercent, mean.memoryBytes]).to.deep.equal([15, 4])
@@ -79,19 +79,19 @@ describe('a usage series', () => {
 })
 
 describe('planHistory', () => {
-  it('is empty without values', () => {
+  it('returns nothing for a series without values', () => {
     for (const range of ['day', 'month', 'year'] as const)
       expect(planHistory(seriesOf({}), range, noon)).to.deep.include({ startMs: 0, steps: [] })
   })
 
-  it('begins with the first known value, and shows gaps as gaps', () => {
+  it('begins with the first known value, and contains gaps', () => {
     const day = [...minutesBefore(noon - 3 * minuteMs, [1, 2]), ...minutesBefore(noon - minuteMs, [4])]
     const { startMs, stepSeconds, steps } = planHistory(seriesOf({ day }), 'day', noon + 5000)
     expect([startMs, stepSeconds]).to.deep.equal([noon - 5 * minuteMs, 60])
     expect(cpuOf(steps)).to.deep.equal([1, 2, null, 4, null])
   })
 
-  it('omits older values for a day', () => {
+  it('omits values older than a day from the range of a day', () => {
     const day = minutesBefore(noon - 24 * hourMs, [9])
     expect(planHistory(seriesOf({ day }), 'day', noon).steps).to.deep.equal([])
     const still = planHistory(seriesOf({ day: minutesBefore(noon - 24 * hourMs + minuteMs, [9]) }), 'day', noon)
@@ -99,7 +99,7 @@ describe('planHistory', () => {
     expect(still.steps).to.have.length(1440)
   })
 
-  it('shows the current step for months and years, and an ended one that is not written yet', () => {
+  it('contains, for months and years, the present step and ended ones that are not written yet', () => {
     const day = [...minutesBefore(noon, [10, 20]), ...minutesBefore(noon + minuteMs, [40])]
     const nowMs = noon + 90_000
     const series = seriesOf({ day })
@@ -110,7 +110,7 @@ describe('planHistory', () => {
     expect([year.startMs, cpuOf(year.steps)]).to.deep.equal([noon - 12 * hourMs, [27.5]])
   })
 
-  it('shows nothing of the future after a clock went back', () => {
+  it('omits values that are in the future after the clock was set back', () => {
     const series = seriesOf({ day: minutesBefore(noon, [1, 2]) })
     expect(planHistory(series, 'day', noon - hourMs).steps).to.deep.equal([])
   })
@@ -119,7 +119,7 @@ describe('planHistory', () => {
 describe('planRollUp', () => {
   const hour = indexAt(tiers.month, noon)
 
-  it('aggregates minutes to hours once they are over', () => {
+  it('aggregates minutes to hours once the hours have ended', () => {
     const day = [
       ...minutesBefore(noon - hourMs, [1, 3]),
       ...minutesBefore(noon, [5]),
@@ -137,14 +137,14 @@ describe('planRollUp', () => {
     expect(planRollUp(seriesOf({ day }), 'month', { from: hour - 1, end: hour })).to.deep.equal([])
   })
 
-  it('does not rewrite existing hours from minutes that may be overwritten', () => {
+  it('does not change existing hours, because some of their minutes may be overwritten', () => {
     const month = [{ index: hour - 1, figures: figuresOf({ cpuPercent: 50 }) }]
     expect(
       planRollUp(seriesOf({ day: minutesBefore(noon, [1]), month }), 'month', { from: 0, end: hour }),
     ).to.deep.equal([])
   })
 
-  it('aggregates hours to days, as far back as hours reach, without unknown ones', () => {
+  it('aggregates hours to days as far back as hours exist, and omits unknown days', () => {
     const today = indexAt(tiers.year, noon)
     const month = [-24 * 20, -24, -23, 1].map((at) => ({
       index: today * 24 + at,

@@ -1,7 +1,7 @@
 /*
- * The format of one guest's usage, or the host's: three rings in one file of a fixed size. A record contains the number
- * of its step since 1970 and seven figures. A new record overwrites the oldest. 32 bytes divide a page, so no record is
- * written partially.
+ * The series of a guest or the host is a file of a fixed size with three rings: minutes, hours and days. A record
+ * contains the number of its step since 1970 and seven figures. A new record overwrites the oldest one. Records have 32
+ * bytes, so that none crosses a page and is written partially.
  */
 
 /** Order of the figures in a record. */
@@ -11,14 +11,14 @@ export const figureNames = [
 ] as const
 export type FigureName = (typeof figureNames)[number]
 
-/** Usage in one step of time; NaN: not known. */
+/** Usage in one step of time. NaN: unknown. */
 export type Figures = Readonly<Record<FigureName, number>>
 
 export interface Tier {
   readonly stepSeconds: number
-  /** Number of records. */
+  /** Number of records in the ring. */
   readonly size: number
-  /** Offset of its ring in the file. */
+  /** Offset of the ring in the file, in bytes. */
   readonly offset: number
 }
 
@@ -27,7 +27,7 @@ const sizes = { day: 1440, month: 744, year: 366 } as const
 
 export type Range = keyof typeof sizes
 
-/** A day of minutes, a month of hours, a year of days (in UTC). */
+/** The rings: minutes of a day, hours of a month, and days of a year (in UTC). */
 export const tiers: Readonly<Record<Range, Tier>> = {
   day: { stepSeconds: 60, size: sizes.day, offset: 0 },
   month: { stepSeconds: 3600, size: sizes.month, offset: sizes.day * recordBytes },
@@ -36,14 +36,14 @@ export const tiers: Readonly<Record<Range, Tier>> = {
 
 export const seriesBytes = (sizes.day + sizes.month + sizes.year) * recordBytes
 
-/** One step of a tier. */
+/** The figures of one step of time. */
 export interface Point {
-  /** Number of the step since 1970. */
+  /** Number of the step since 1970, in steps of its tier. */
   readonly index: number
   readonly figures: Figures
 }
 
-/** Bytes and where they belong in the file. */
+/** Bytes to write, and their offset in the file. */
 export interface SeriesWrite {
   readonly offset: number
   readonly bytes: Buffer
@@ -57,7 +57,7 @@ export function indexAt({ stepSeconds }: Tier, ms: number): number {
   return Math.floor(ms / 1000 / stepSeconds)
 }
 
-/** Plans the writes of records; adjacent records share one write. @param points in chronological order */
+/** Plans the writes of records. Adjacent records share one write. @param points in chronological order */
 export function planWrites(tier: Tier, points: readonly Point[]): SeriesWrite[] {
   const writes: { offset: number; parts: Buffer[] }[] = []
   for (const point of points) {
@@ -76,13 +76,13 @@ function encode({ index, figures }: Point): Buffer {
   return record
 }
 
-/** Offset of a step in the file; undefined if the file does not contain it. */
+/** Finds the offset of a step in the file; undefined if the file does not contain the step. */
 function findOffset(series: Buffer, tier: Tier, index: number): number | undefined {
   const offset = tier.offset + (index % tier.size) * recordBytes
   return index > 0 && series.readUInt32LE(offset) === index ? offset : undefined
 }
 
-/** The figures of a step in the file; undefined if the file does not contain it. */
+/** Finds the figures of a step in the file; undefined if the file does not contain the step. */
 export function findPoint(series: Buffer, tier: Tier, index: number): Figures | undefined {
   const offset = findOffset(series, tier, index)
   return offset === undefined ? undefined : figuresAt((at) => series.readFloatLE(offset + 4 + at * 4))
@@ -92,28 +92,28 @@ function figuresAt(valueAt: (at: number) => number): Figures {
   return Object.fromEntries(figureNames.map((name, at) => [name, valueAt(at)])) as Record<FigureName, number>
 }
 
-/** Each figure's mean over the steps that know it. */
+/** Returns the mean of each figure over the steps in which it is known. */
 export function meanOf(all: readonly Figures[]): Figures {
   return figuresAt((at) => {
     const known = all.map((figures) => figures[figureNames[at]!]).filter((value) => !Number.isNaN(value))
-    return known.reduce((sum, value) => sum + value, 0) / known.length // NaN if there are none
+    return known.reduce((sum, value) => sum + value, 0) / known.length // NaN if it is unknown in all steps
   })
 }
 
 type Coarse = Exclude<Range, 'day'>
 
-/** Rings that are aggregated from the finer one. */
+/** The rings that are aggregated from a finer one. */
 export const coarse = ['month', 'year'] as const satisfies readonly Coarse[]
 
-/** The next finer ring, from which this one is aggregated. */
+/** The finer ring from which each ring is aggregated. */
 const finer = { month: 'day', year: 'month' } as const
 
-/** Number of steps of the next finer ring in one step of this one. */
+/** Returns the number of steps of the finer ring in one step of this ring. */
 function partsOf(range: Coarse): number {
   return tiers[range].stepSeconds / tiers[finer[range]].stepSeconds
 }
 
-/** Aggregates a step from the next finer ring. */
+/** Aggregates a step from the steps of the finer ring. */
 function rollUp(series: Buffer, range: Coarse, index: number): Figures | undefined {
   const [fine, parts] = [tiers[finer[range]], partsOf(range)]
   const known: Figures[] = []
@@ -125,9 +125,9 @@ function rollUp(series: Buffer, range: Coarse, index: number): Figures | undefin
 }
 
 /**
- * Plans hours or days that are missing in their ring, as far back as the finer ring reaches. These include steps that
- * ended while no agent ran. A day is aggregated from hours, so hours must be added first.
- * @param steps.from earlier steps are known to exist
+ * Plans the hours or days that are missing in their ring, as far back as the finer ring reaches. They may have ended
+ * while no agent was running. Days are aggregated from hours, so hours must be added first.
+ * @param steps.from first step to check; earlier ones are known to exist
  * @param steps.end first step that is not checked
  */
 export function planRollUp(series: Buffer, range: Coarse, { from, end }: { from: number; end: number }): Point[] {
@@ -141,22 +141,22 @@ export function planRollUp(series: Buffer, range: Coarse, { from, end }: { from:
   return points
 }
 
-/** Applies writes to a copy of the file. */
+/** Applies writes to a copy of the file in memory. */
 export function applyWrites(series: Buffer, writes: readonly SeriesWrite[]): void {
   for (const { offset, bytes } of writes) bytes.copy(series, offset)
 }
 
 export interface History {
-  /** Start of the first step; 0: no data. */
+  /** Start of the first step in ms since 1970. 0: no data. */
   readonly startMs: number
   readonly stepSeconds: number
-  /** One entry for each step, without gaps, oldest first. */
+  /** One entry for each step, oldest first. A step without data has an entry, too. */
   readonly steps: readonly Figures[]
 }
 
 const unknown = figuresOf({})
 
-/** The history from the first known step to the present one. For minutes it ends with the last complete one. */
+/** Returns the history from the first known step to the present one; for minutes, to the last complete one. */
 export function planHistory(series: Buffer, range: Range, nowMs: number): History {
   const tier = tiers[range]
   const end = indexAt(tier, nowMs) + (range === 'day' ? 0 : 1)
@@ -172,8 +172,8 @@ export function planHistory(series: Buffer, range: Range, nowMs: number): Histor
 }
 
 /**
- * Adds ended steps that are not written yet, and the present hour and day so far, to a copy of the file. They replace
- * the oldest steps, which are out of range by then.
+ * Adds to a copy of the file the ended steps that are not written yet, and the present hour and day so far. They
+ * replace the oldest steps, which no longer belong to the range.
  */
 export function completeSeries(series: Buffer, nowMs: number): void {
   for (const range of coarse) {

@@ -3,11 +3,11 @@ import { join } from 'node:path'
 import { seriesBytes, type SeriesWrite } from './plan-series.js'
 
 /*
- * A file of a fixed size for each guest and the host. Calls are synchronous: they end in the page cache after some 10
- * µs, and the thread pool would cost several times that.
+ * Reads and writes the series files of guests and the host. Calls are synchronous: the page cache serves them in about
+ * 10 µs, and the thread pool would take several times as long.
  */
 
-/** Key of the host's own series; a guest's key is its uuid. */
+/** Key of the host's own series. The key of a guest's series is its uuid. */
 export const hostSeries = 'host'
 
 export class SeriesFiles {
@@ -15,7 +15,7 @@ export class SeriesFiles {
     mkdirSync(directory, { recursive: true, mode: 0o700 })
   }
 
-  /** The content of the file; zeros, which are not records, if it does not exist. */
+  /** Reads a file. If it does not exist, returns zeros, which count as no records. */
   read(key: string): Buffer {
     const series = Buffer.alloc(seriesBytes)
     const found = this.#find(key)

@@ -6,14 +6,14 @@ import { CommandError } from '../host/process/process.js'
 import { askedAbout, planAdaptation, type TreeFacts } from './plan-adapt.js'
 
 /**
- * Largest files that are read. A changed configuration is passed to a program as an argument, whose length the kernel
- * limits.
+ * Maximum sizes of files that are read. A changed configuration is passed to a program as an argument, whose length is
+ * limited by the kernel.
  */
 const largest = { accounts: 1024 ** 2, configuration: 64 * 1024 } as const
 const mostKeys = 32
 
 /**
- * Adapts a root filesystem from elsewhere to guests of this host. No program may run in it. Links in it are detected
+ * Adapts a foreign root filesystem to guests of this host. No program may use it meanwhile. Links in it are detected
  * and never followed.
  * @throws {BerthError} `image_invalid` if it is not a Linux root filesystem
  */
@@ -46,7 +46,7 @@ async function those(
   return found
 }
 
-/** Returns '' if the file does not exist, is not a plain text file, or is too large. */
+/** Reads a text file. Returns '' if it does not exist, is not a regular text file, or is too large. */
 async function readPlain(root: string, path: string, maxBytes: number): Promise<string> {
   if (!(await isKind(root, path, 'file'))) return ''
   const { size } = await lstat(join(root, path))
@@ -54,7 +54,7 @@ async function readPlain(root: string, path: string, maxBytes: number): Promise<
   return text.includes('\0') ? '' : text
 }
 
-/** True if the path exists and only directories, no links, lead to it. */
+/** True if the path exists as this kind, and no link leads to it. */
 async function isKind(root: string, path: string, kind: 'file' | 'directory'): Promise<boolean> {
   let at = root
   const names = path.split('/')

@@ -9,7 +9,7 @@ export interface ImageAdminParts {
   readonly engine: OperationEngine
 }
 
-/** Changes to images of this host that are immediate instead of running as an operation. */
+/** Changes images of this host immediately, without an operation. */
 export class ImageAdmin {
   readonly #images: Images
   readonly #engine: OperationEngine
@@ -20,9 +20,10 @@ export class ImageAdmin {
   }
 
   /**
-   * Cancels a download that is queued or running. When this resolves, nothing of it is left.
-   * @returns the id of its operation
-   * @throws {BerthError} `not_found`; `image_in_use` if a guest waits for the image; `invalid_state` without a download
+   * Cancels a queued or running download, and removes what was downloaded.
+   * @returns the id of the download's operation
+   * @throws {BerthError} `not_found`; `image_in_use` if a guest waits for the image; `invalid_state` if there is no
+   * download
    */
   async cancel(id: string): Promise<string> {
     const template = this.#images.get(id)
@@ -35,7 +36,7 @@ export class ImageAdmin {
   }
 
   /**
-   * Deletes an image. Its template stays, and guests made from it are not affected.
+   * Deletes an image. Its template stays, and guests that were created from it are not affected.
    * @returns whether the image existed
    * @throws {BerthError} `not_found`, `task_running`, `image_in_use`
    */
@@ -46,13 +47,13 @@ export class ImageAdmin {
     return true
   }
 
-  /** @throws {BerthError} `not_found` */
+  /** Sets whether guests may be created from a template. @throws {BerthError} `not_found` */
   setEnabled(id: string, enabled: boolean): void {
     this.#images.get(id)
     this.#images.store.update(id, { enabled })
   }
 
-  /** Adding the same image again changes nothing. @throws {BerthError} `name_conflict`, `resource_exhausted` */
+  /** Adds a custom template, unless it already exists. @throws {BerthError} `name_conflict`, `resource_exhausted` */
   addCustom(entry: CatalogEntry): void {
     const { store } = this.#images
     const known = store.findEntry(entry.id)
@@ -65,13 +66,13 @@ export class ImageAdmin {
   }
 
   /**
-   * Removes a custom template with its image. Guests made from it are not affected. @throws {BerthError} `not_found`,
-   * `invalid_state`, `task_running`, `image_in_use`
+   * Removes a custom template and its image. Guests that were created from it are not affected.
+   * @throws {BerthError} `not_found`, `invalid_state`, `task_running`, `image_in_use`
    */
   async removeCustom(id: string): Promise<void> {
     if (!this.#images.get(id).custom) throw conflict('invalid_state', 'only custom images can be removed')
     this.#checkIdle(id)
-    this.#images.store.forget(id) // from now on unavailable; the next start removes leftovers of a crash
+    this.#images.store.forget(id) // first, so that the next start removes the files if the agent crashes here
     await this.#images.removeFiles(id)
   }
 

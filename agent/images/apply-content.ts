@@ -2,7 +2,7 @@ import { chmod, mkdir, readdir, rm, symlink, writeFile } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import type { ContentStep } from './content.js'
 
-/** Applies the steps to a tree that we built from signed packages, in a folder that only root can enter. */
+/** Applies the steps to a tree. It must be built from signed packages, in a directory that only root can enter. */
 export async function applyContent(root: string, steps: readonly ContentStep[]): Promise<void> {
   for (const step of steps) await applyStep(root, step)
 }
@@ -25,7 +25,7 @@ async function applyStep(root: string, step: ContentStep): Promise<void> {
   }
 }
 
-/** Creates a directory that everyone can read, whatever the agent's umask. An existing one stays unchanged. */
+/** Creates a directory with mode 0755, regardless of the agent's umask. An existing one stays unchanged. */
 async function ensureDirectory(path: string): Promise<void> {
   const made = await mkdir(path, { recursive: true })
   if (made !== undefined) await chmod(made, 0o755)

@@ -4,7 +4,7 @@ import { recipes } from './catalog.js'
 
 describe('image bootstrap', () => {
   for (const entry of recipes)
-    it(`${entry.id}: leaves no process behind, and trusts only Debian's keys`, () => {
+    it(`of ${entry.id} kills all its processes at its end, and trusts only Debian's keys`, () => {
       const command = planBootstrap(entry, '/pool/x', [`deb http://m/debian ${entry.suite} main`])
       expect(command).to.include.members(['--pid', '--fork', '--kill-child', '--mount'])
       expect(command).to.include('--keyring=/usr/share/keyrings/debian-archive-keyring.gpg')
@@ -36,5 +36,5 @@ describe('image bootstrap', () => {
     ["E: The repository 'http://m bookworm Release' is not signed.", 'signature'],
     ['E: Sub-process returned an error code', 'other'],
   ] as const)
-    it(`reports the failure: ${stderr}`, () => expect(parseFailure(stderr)).to.equal(kind))
+    it(`reports the failure as "${kind}": ${stderr}`, () => expect(parseFailure(stderr)).to.equal(kind))
 })

@@ -4,8 +4,8 @@ import type { Recipe } from './catalog.js'
 import type { SourceLines } from './mirror.js'
 
 /**
- * The command that fills `target`. It runs in namespaces of its own whose first process dies with unshare(1), so that
- * killing the started process ends all of mmdebstrap, apt and dpkg.
+ * Plans the command that installs Debian in `target`. It runs in a separate process namespace whose first process dies
+ * with unshare(1). So a kill of the started process also ends mmdebstrap, apt and dpkg.
  */
 export function planBootstrap(entry: Recipe, target: string, sources: SourceLines): string[] {
   return [
@@ -22,9 +22,9 @@ export function planBootstrap(entry: Recipe, target: string, sources: SourceLine
     `--architectures=${entry.arch}`,
     `--include=${packagesOf(entry).join(',')}`,
     ...hooksOf(entry),
-    // Trusts only Debian's signatures, not the other keys that the host's own apt trusts.
+    // Trusts only Debian's keys, and not the further keys that the host's own apt trusts.
     '--keyring=/usr/share/keyrings/debian-archive-keyring.gpg',
-    '--dpkgopt=force-unsafe-io', // after a power loss, the whole tree is deleted anyway
+    '--dpkgopt=force-unsafe-io', // safe, because an unfinished tree is deleted after a power loss
     entry.suite,
     target,
     ...sources,
@@ -36,7 +36,7 @@ function packagesOf({ virtualization }: Recipe): readonly string[] {
   return [...packages, ...diskPackages, ...(virtualization === 'rescue' ? rescuePackages : [])]
 }
 
-/** Files that the kernel's package reads when it is installed. Hooks run in a shell, and get the tree as $1. */
+/** Returns hooks that write files which the kernel's package reads. Hooks run in a shell with the tree as $1. */
 function hooksOf({ virtualization }: Recipe): string[] {
   if (virtualization === 'lxc') return []
   return planInitramfs().flatMap(({ directory, name, lines }) => [
@@ -45,7 +45,7 @@ function hooksOf({ virtualization }: Recipe): string[] {
   ])
 }
 
-/** In order: the fraction of the total time that has passed when the line appears. */
+/** Output lines in their order, and the fraction of the total time that has passed when each appears. */
 const stages: readonly (readonly [pattern: RegExp, fraction: number, stage: string])[] = [
   [/^I: running apt-get update/, 0.02, 'reading package lists'],
   [/^I: downloading packages/, 0.12, 'downloading packages'],
@@ -55,13 +55,13 @@ const stages: readonly (readonly [pattern: RegExp, fraction: number, stage: stri
   [/^I: cleaning package lists/, 0.95, 'cleaning up'],
 ]
 
-/** Progress from a line of mmdebstrap's standard error; undefined if the line does not show any. */
+/** Parses the progress from a line of mmdebstrap's standard error; undefined if the line shows no progress. */
 export function parseProgress(line: string): { fraction: number; stage: string } | undefined {
   const found = stages.find(([pattern]) => pattern.test(line))
   return found && { fraction: found[1], stage: found[2] }
 }
 
-/** Reason why mmdebstrap failed, from its standard error. */
+/** Parses the reason why mmdebstrap failed from its standard error. */
 export function parseFailure(stderr: string): 'full' | 'network' | 'signature' | 'other' {
   if (/No space left on device|Disk quota exceeded/.test(stderr)) return 'full'
   if (/NO_PUBKEY|is not signed|not valid yet|expired|BADSIG/.test(stderr)) return 'signature'

@@ -17,17 +17,17 @@ import { writeDisk } from './disks/write-disk.js'
 const modulesOf = (tree: string): string => join(tree, 'usr/lib/grub/i386-pc')
 
 /**
- * Builds the disk of a virtual machine from Debian's packages, with a boot loader, without a loop device or a mount.
- * The result is complete and read-only, or does not exist.
- * @throws {BerthError} as `buildImage`; `unsupported` on a host that is not amd64
+ * Builds the disk of a virtual machine from Debian's packages, with a boot loader. It needs neither a loop device nor a
+ * mount. On failure no image exists.
+ * @throws {BerthError} like `buildImage`, and `unsupported` on a host that is not amd64
  */
 export async function buildDisk(parts: BuildParts, recipe: Recipe, making: BuildContext): Promise<void> {
   if (recipe.arch !== 'amd64') throw new BerthError('invalid', 'unsupported', 'disks are only built for amd64')
   making.report(0, 'asking the mirror')
   const sources = await findSources(recipe, parts.mirror, making.signal)
   await makeImage(parts, recipe.id, making, async (work) => {
-    // Builds outside the published folder, which only gets the disk. The folder of a failed build is removed with its
-    // image's.
+    // The build runs in another directory, because only the disk is published. After a failure, that directory is
+    // removed together with the image's.
     const place = join(scratchOf(work), 'build')
     const tree = join(place, 'tree')
     try {
@@ -63,8 +63,8 @@ async function findKernel(tree: string): Promise<string> {
 }
 
 /**
- * Builds GRUB's core with the tree's own programs, whose modules have the same version. @returns its path outside the
- * tree
+ * Builds GRUB's core with the tree's own programs, so that program and modules have the same version.
+ * @returns the path of the core outside the tree
  */
 async function makeCore(tree: string, rootUuid: string): Promise<string> {
   const early = 'boot/grub/early.cfg'

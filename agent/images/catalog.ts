@@ -3,21 +3,21 @@ import type { FirmwareWish } from '../host/guest/firmware.js'
 
 /** Source of an image. */
 export type ImageSource =
-  /** Built on this host from packages of a Debian mirror; `suite` is the mirror's name for the release. */
+  /** Image that this host builds from packages of a Debian mirror. `suite` is Debian's name of the release. */
   | { readonly kind: 'built'; readonly suite: string }
-  /** The newest version on the configured image server, by the server's names. */
+  /** Newest version of an image on the configured image server. All names are the server's. */
   | {
       readonly kind: 'simplestreams'
       readonly distro: string
       readonly release: string
       readonly variant: string
-      /** Kind of file, e.g. `root.tar.xz`. */
+      /** The server's name of the kind of file, for example `root.tar.xz`. */
       readonly fileType: string
     }
-  /** A file at any URL, with its SHA-256 in hexadecimal. */
+  /** File at any URL. `sha256` is hexadecimal. */
   | { readonly kind: 'url'; readonly url: string; readonly sha256: string }
 
-/** `iso`: a CD; `rescue`: a rescue system for virtual machines. Guests are created from the other types. */
+/** `iso`: a CD; `rescue`: a rescue system for virtual machines. Guests are created only from the other types. */
 export type ImageType = 'lxc' | 'kvm' | 'iso' | 'rescue'
 
 /** A template for guests, and the source of its image. */
@@ -25,7 +25,7 @@ export interface CatalogEntry {
   readonly id: string
   readonly name: string
   readonly distro: string
-  /** Name of the release, as shown to users. */
+  /** Name of the release that users see. */
   readonly release: string
   /** Debian's name of the architecture. */
   readonly arch: string
@@ -33,7 +33,7 @@ export interface CatalogEntry {
   readonly description: string
   readonly virtualization: ImageType
   readonly os: 'linux' | 'windows'
-  /** Firmware that a virtual machine needs; absent: a plain one. */
+  /** Firmware that a virtual machine needs. Default: a BIOS. */
   readonly machine?: FirmwareWish
   readonly source: ImageSource
 }
@@ -43,10 +43,10 @@ const debianArchitectures: Readonly<Record<string, string>> = {
   arm64: 'arm64',
   ppc64: 'ppc64el',
 }
-/** Architecture of this host in Debian's naming. */
+/** Debian's name of this host's architecture. */
 export const hostArch = debianArchitectures[arch()] ?? arch()
 
-/** An offer of an image server: our id and name, then the server's names of distribution and release. */
+/** An image of the server: Berth's id and name, then the server's names of distribution and release. */
 type CatalogLine = readonly [id: string, name: string, distro: string, release: string]
 
 const offered: readonly CatalogLine[] = [
@@ -68,10 +68,10 @@ const debianOffered: readonly CatalogLine[] = [
   ['debian-13', 'Debian 13', 'debian', 'trixie'],
 ]
 
-/** Templates that guests of each kind boot in rescue mode by default. */
+/** Ids of the templates that guests of each kind boot in rescue mode by default. */
 export const usualRescue: Readonly<Record<'lxc' | 'kvm', string>> = { lxc: 'debian-12', kvm: 'rescue-kvm' }
 
-/** All templates that this version knows, for every driver. */
+/** All templates of this version, for every driver. */
 export const catalog: readonly CatalogEntry[] = [
   ...debianOffered.map(built),
   ...offered.map(container),
@@ -92,12 +92,12 @@ export interface Recipe {
   readonly virtualization: ImageType
 }
 
-/** Returns undefined if the image is not built on this host. */
+/** Returns the recipe of a template; undefined if its image is not built on this host. */
 export function findRecipe({ id, arch, source, virtualization }: CatalogEntry): Recipe | undefined {
   return source.kind === 'built' ? { id, arch, suite: source.suite, virtualization } : undefined
 }
 
-/** Recipes of containers that are built here, used to test builds. */
+/** Recipes of all containers that are built on the host. Tests of builds use them. */
 export const recipes: readonly Recipe[] = catalog
   .filter(({ virtualization }) => virtualization === 'lxc')
   .flatMap((entry) => findRecipe(entry) ?? [])
@@ -129,7 +129,7 @@ function container(from: CatalogLine): CatalogEntry {
   }
 }
 
-/** Template of a virtual machine with the same system. */
+/** Returns the template of a virtual machine with the same system as a container. */
 function builtDisk(from: CatalogLine): CatalogEntry {
   const [id, name, , suite] = from
   return {
@@ -142,7 +142,7 @@ function builtDisk(from: CatalogLine): CatalogEntry {
   }
 }
 
-/** Id of the virtual machine template with the same system as a container's template. */
+/** Returns the id of the virtual machine template with the same system as a container's template. */
 export function diskIdOf(id: string): string {
   return `${id}-kvm`
 }
@@ -158,7 +158,7 @@ function rescueDisk(): CatalogEntry {
   }
 }
 
-/** Template of a disk that configures itself with cloud-init. */
+/** Returns the template of a disk that cloud-init configures. */
 function cloudImage(from: CatalogLine): CatalogEntry {
   const [id, name, distro, release] = from
   return {

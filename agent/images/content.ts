@@ -1,11 +1,11 @@
 import type { Recipe } from './catalog.js'
 
 /*
- * Steps that turn a plain Debian into an image. They remove everything that belongs to the building machine, leave
- * everything that must be unique to each guest to its first boot, and mask units that cannot work in a container.
+ * Plans the steps that turn a plain Debian into an image. They remove data of the building machine, leave everything
+ * that must be unique to the first boot of each guest, and mask units that cannot work in a container.
  */
 
-/** One change to the tree. Paths are relative to its root. A change is idempotent. */
+/** One idempotent change of the tree. Paths are relative to its root. */
 export type ContentStep =
   | { readonly op: 'write'; readonly path: string; readonly text: string; readonly mode: number }
   | { readonly op: 'link'; readonly path: string; readonly target: string }
@@ -29,8 +29,8 @@ export const packages: readonly string[] = [
 ]
 
 /**
- * Cannot work, or have nothing to do, in an unprivileged container: kernel filesystems and modules, devices,
- * file system maintenance, the audit socket.
+ * Units to mask, because they cannot work or are useless in an unprivileged container: kernel filesystems and modules,
+ * devices, file system maintenance, the audit socket.
  */
 const maskedUnits: readonly string[] = [
   'dev-hugepages.mount',
@@ -61,7 +61,7 @@ const maskedUnits: readonly string[] = [
   'systemd-networkd-wait-online.service',
 ]
 
-/** These timers would wake every guest of a host at the same hours. `systemctl enable` enables them again. */
+/** Timers to disable, because they would wake all guests at the same time. `systemctl enable` enables them. */
 const disabledUnits: readonly string[] = [
   'timers.target.wants/apt-daily.timer',
   'timers.target.wants/apt-daily-upgrade.timer',
@@ -69,7 +69,7 @@ const disabledUnits: readonly string[] = [
   'getty.target.wants/getty@tty1.service',
 ]
 
-/** Each guest creates its own keys: two guests with the same host key could impersonate each other. */
+/** Types of SSH host keys to remove. Each guest creates its own: equal keys would permit impersonation. */
 const hostKeyTypes = ['rsa', 'ecdsa', 'ed25519']
 
 export function planContent(entry: Recipe): ContentStep[] {
@@ -89,7 +89,7 @@ export function planContent(entry: Recipe): ContentStep[] {
 
 export function planIdentity(): ContentStep[] {
   return [
-    // Empty instead of absent: systemd creates one and stores it, without the presets of a first boot (machine-id(5)).
+    // An empty file makes systemd create an id. A missing one would also apply presets of a first boot (machine-id(5)).
     file('etc/machine-id', ''),
     { op: 'remove', path: 'var/lib/dbus/machine-id' },
     { op: 'remove', path: 'etc/hostname' },
@@ -109,9 +109,7 @@ export function planSsh(): ContentStep[] {
   ]
 }
 
-/**
- * There is no RSA key: creating one costs more than the rest of a boot, and every client since 2014 works without it.
- */
+/** Contains no RSA key: creating one takes longer than the rest of a boot, and clients since 2014 do not need it. */
 const sshdConfig = `PermitRootLogin yes
 PasswordAuthentication yes
 HostKey /etc/ssh/ssh_host_ed25519_key
@@ -119,8 +117,8 @@ HostKey /etc/ssh/ssh_host_ecdsa_key
 `
 
 /**
- * The key file is complete or absent, because it is created under another name. An empty file, which a power loss can
- * leave, counts as absent.
+ * Returns a shell command that creates a host key, unless it exists. The key is created under another name, so that it
+ * is never incomplete. An empty file, which a power loss can leave, is replaced.
  */
 const makeKey = (type: string): string =>
   `k=/etc/ssh/ssh_host_${type}_key; test -s $k || { rm -f $k.new $k.new.pub; ` +
@@ -144,14 +142,14 @@ function planUnits(): ContentStep[] {
     { op: 'remove', path: 'etc/systemd/system/multi-user.target.wants/e2scrub_reap.service' },
     link('etc/systemd/system/default.target', '/lib/systemd/system/multi-user.target'),
     file('etc/systemd/journald.conf.d/10-guest.conf', '[Journal]\nSystemMaxUse=32M\nRuntimeMaxUse=8M\n'),
-    // logind takes a tenth of a boot's CPU time. D-Bus starts it when `loginctl` or `shutdown` needs it
-    // (docs/design/guest-image.md).
+    // logind would take a tenth of the CPU time of a boot. Instead, D-Bus starts it when `loginctl` or `shutdown` needs
+    // it (docs/design/guest-image.md).
     link('etc/systemd/system/multi-user.target.wants/systemd-logind.service', '/dev/null'),
     file('etc/systemd/system/systemd-logind.service.d/10-guest.conf', logindConfig),
   ]
 }
 
-/** Its sandbox needs mounts that AppArmor denies to guests. Without this, each caller would wait 25 s for D-Bus. */
+/** Turns off logind's sandbox, whose mounts AppArmor denies to guests: each caller would wait 25 s for D-Bus. */
 const logindConfig = `[Service]
 PrivateTmp=no
 ProtectSystem=no
@@ -163,7 +161,7 @@ ProtectHostname=no
 RestrictNamespaces=no
 `
 
-/** Debian's own servers, whatever mirror the image was built from. */
+/** Plans the package sources: always Debian's own servers, even if the image was built from another mirror. */
 export function planApt({ suite }: Recipe): ContentStep[] {
   const source = (uri: string, suites: string): string =>
     `Types: deb\nURIs: ${uri}\nSuites: ${suites}\nComponents: main\n` +
@@ -182,8 +180,8 @@ export function planApt({ suite }: Recipe): ContentStep[] {
 }
 
 /**
- * These files must come last: being newer than /usr, they spare each first boot ldconfig, sysusers and catalogs
- * (systemd-update-done(8)).
+ * Plans files that must be written last. Because they are newer than /usr, a first boot does not run ldconfig, sysusers
+ * and catalogs (systemd-update-done(8)).
  */
 export function planUpToDate(): ContentStep[] {
   return ['etc/.updated', 'var/.updated'].flatMap((path) => [{ op: 'remove', path }, file(path, '')] as const)

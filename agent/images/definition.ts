@@ -13,7 +13,7 @@ export function imageSubject({ id, name }: { id: string; name: string }): Subjec
   return { kind: 'image', id, name, number: 0 }
 }
 
-/** Creates an image ahead of its first use, as a separate operation that the agent itself starts. */
+/** Defines the operation that the agent itself starts to create an image before its first use. */
 export function imageBuildDefinition(images: Images): OperationDefinition<ImageMakeInput> {
   return { action: 'image_build', steps: [makeStep(images)] }
 }
@@ -23,7 +23,7 @@ interface Parts {
   readonly readDisk: () => Promise<PoolCapacity>
 }
 
-/** The same operation on a user's request. The image shows it as soon as it is queued. */
+/** Defines the operation that creates an image on a user's request. It is visible once it is queued. */
 export function imageDownloadKind({ images, readDisk }: Parts): OperationKind<'imageDownload', ImageMakeInput> {
   return {
     action: 'image_download',
@@ -48,7 +48,7 @@ export function imageDownloadKind({ images, readDisk }: Parts): OperationKind<'i
   }
 }
 
-/** @throws {BerthError} `not_found`, `unsupported`, `image_present`, `task_running` */
+/** @throws {BerthError} `not_found`, `unsupported`, `image_present`, `task_running` if the image cannot be created */
 function checkMakeable(images: Images, id: string): void {
   const template = images.get(id)
   if (template.unsupported !== '') throw unsupportedHere(template)

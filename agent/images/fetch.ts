@@ -10,15 +10,15 @@ import { findUploaded, takeUploaded } from './sources/uploaded.js'
 import { findStreamItem } from './sources/simplestreams.js'
 
 export interface FetchParts extends DownloadParts {
-  /** Directory of files during their download. They are untrusted and temporary. */
+  /** Directory of downloaded files, which are untrusted and temporary. */
   readonly directory: string
-  /** Directory that administrators copy files to; absent: uploads are disabled. */
+  /** Directory to which administrators copy image files. Undefined: uploads are disabled. */
   readonly uploads?: string
   /** URL of the image server. */
   readonly server: string
   /** Maximum size of a download in bytes. */
   readonly maxBytes: number
-  /** Returns the free bytes of the place that images are unpacked to. */
+  /** Returns the free bytes where images are unpacked. */
   readonly readFreeBytes: () => Promise<number>
 }
 
@@ -27,22 +27,22 @@ type RemoteSource = Exclude<ImageSource, { kind: 'built' }>
 interface RemoteFile {
   readonly url: string
   readonly sha256: string
-  /** Size in bytes; 0: not known. */
+  /** Size in bytes. 0: unknown. */
   readonly sizeBytes: number
 }
 
-/** Maximum size of an image server's list; that of images.linuxcontainers.org has about 5 MB. */
+/** Maximum size in bytes of an image server's list. The list of images.linuxcontainers.org has about 5 MB. */
 const maxListBytes = 64 * 1024 ** 2
-/** xz compresses a root filesystem to about a fifth. */
+/** Assumed ratio of an unpacked root filesystem's size to the size of its xz archive. */
 const unpackedRatio = 5
 
-/** Fractions of the total progress before and after the download; the rest is unpacking. */
+/** Fractions of the total progress at the beginning and at the end of the download. Unpacking follows. */
 const downloadShare = { from: 0.02, to: 0.75 } as const
 
 /**
  * Downloads an image's file and checks it. Continues an earlier attempt.
- * @returns its path; the caller removes it
- * @throws {BerthError} as `download` and `findStreamItem`; `storage_full` if the unpacked content would not fit
+ * @returns the path of the file, which the caller must remove
+ * @throws {BerthError} like `download` and `findStreamItem`; `storage_full` if the unpacked content would not fit
  */
 export async function fetchImage(
   { id, arch }: Pick<CatalogEntry, 'id' | 'arch'>,
@@ -68,12 +68,12 @@ export async function fetchImage(
   return file
 }
 
-/** Removes an unfinished download and its notes. */
+/** Removes the files of an unfinished download. */
 export async function discardFetched(parts: Pick<FetchParts, 'directory'>, id: string): Promise<void> {
   for (const file of [fileOf(parts, id), listOf(parts, id)]) await discardDownload(file)
 }
 
-/** Removes files that no image's download will continue. */
+/** Removes the files of downloads that will not be continued. */
 export async function sweepFetched(
   parts: Pick<FetchParts, 'directory'>,
   isWanted: (id: string) => boolean,
@@ -93,7 +93,7 @@ async function find(
   const base = parts.server.replace(/\/+$/, '')
   const order = { url: `${base}/streams/v1/images.json`, sha256: '', maxBytes: maxListBytes }
   const file = listOf(parts, id)
-  await discardDownload(file) // a resumed list could mix two versions
+  await discardDownload(file) // a resumed download could mix two versions of the list
   try {
     await download({ ...order, file }, parts, () => undefined, signal)
     return findStreamItem(await readFile(file, 'utf8'), base, { ...source, arch })

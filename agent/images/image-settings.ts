@@ -4,7 +4,7 @@ import type { TargetPolicy } from '../../shared/outbound-targets.js'
 
 const gib = 1024 ** 3
 const idRange = 65_536
-/** The last range of user ids within the kernel's 32 bits, without the id that means nobody. */
+/** First id of the last usable range. User ids have 32 bits, and the last one is invalid. */
 const lastBase = 2 ** 32 - 2 * idRange
 
 export function targetPolicy(config: AgentConfig['images']): TargetPolicy {
@@ -15,14 +15,14 @@ export function targetPolicy(config: AgentConfig['images']): TargetPolicy {
   }
 }
 
-/** Settings of downloads. */
+/** Returns the settings of downloads. */
 export function fetchSettings(config: AgentConfig['images']): Pick<FetchParts, 'policy' | 'server' | 'maxBytes'> {
   return { policy: targetPolicy(config), server: config.server, maxBytes: config.max_download_gb * gib }
 }
 
 /**
- * The first of 65,536 user ids that guests do not use. They follow the ids of guests, or precede them if too few ids
- * follow. In that case the base is far above the host's own ids.
+ * Returns the first of 65,536 user ids that guests do not use. They follow the ids of guests, or precede them if too
+ * few ids follow. In that case they are still far above the host's own ids.
  */
 export function planFreeUserIds({ idmap_base: base, idmap_slots: slots }: AgentConfig['lxc']): number {
   const behind = base + slots * idRange

@@ -8,35 +8,35 @@ import type { DownloadProgress } from './sources/transfer.js'
 export interface TemplateRecord extends Omit<CatalogEntry, 'source'>, DownloadProgress {
   readonly source: CatalogEntry['source']['kind']
   readonly custom: boolean
-  /** URL of a custom image; otherwise empty. */
+  /** URL of a custom image. Empty for other images. */
   readonly url: string
   readonly sha256: string
-  /** True if the image is on this host; otherwise its first use creates it. */
+  /** True if the image is on this host. Otherwise its first use creates it. */
   readonly available: boolean
-  /** Size in bytes; 0 if not available. */
+  /** Size of the image in bytes. 0 if it is not available. */
   readonly sizeBytes: number
-  /** True if no guest may be created from it. */
+  /** True if no guest may be created from the template. */
   readonly disabled: boolean
   /** True if the image is being created, or an operation to create it is queued. */
   readonly downloading: boolean
-  /** Progress of its creation in per cent. */
+  /** Progress of the image's creation in per cent. */
   readonly progress: number
-  /** Reason why this host cannot use it; empty if it can. */
+  /** Reason why this host cannot use the template. Empty if it can. */
   readonly unsupported: string
-  /** Error code of the last attempt; empty if it succeeded. */
+  /** Error code of the last attempt to create the image. Empty if it succeeded. */
   readonly failure: string
   readonly revision: number
 }
 
-/** The changeable state of a template's image. */
+/** The state of a template's image, which may change. */
 export interface ImageState {
-  /** Size in bytes; 0 if there is no image. */
+  /** Size of the image in bytes. 0 if it does not exist. */
   readonly sizeBytes: number
   readonly builtAtMs: number
   readonly enabled: boolean
-  /** True if an operation to create it is queued or running. */
+  /** True if an operation to create the image is queued or running. */
   readonly ordered: boolean
-  /** True during its creation, by an operation or because a guest needs it. */
+  /** True while the image is being created, by an operation or because a guest needs it. */
   readonly making: boolean
   readonly failure: string
 }
@@ -55,19 +55,19 @@ interface Row {
   ordered: number
   making: number
   failure: string
-  /** JSON of a custom image's `CatalogEntry`; null: the template is from the catalogue. */
+  /** `CatalogEntry` of a custom image as JSON. Null: the template is from the catalogue. */
   definition: string | null
 }
 
 const untouched: ImageState = { sizeBytes: 0, builtAtMs: 0, enabled: true, ordered: false, making: false, failure: '' }
 const noProgress: Progress = { progress: 0, receivedBytes: 0, totalBytes: 0, bytesPerSec: 0 }
 
-/** Minimum interval between two written reports: each is a synced commit and an event to every watcher. */
+/** Minimum interval in ms between two writes of progress. Each is a synced commit and an event to every watcher. */
 const progressEveryMs = 500
 
 /**
- * The `images` table has a row for every template of the catalogue and every custom one. `built_at_ms` is 0 if there is
- * no image. The row then stays, so that watchers are notified of deleted images too.
+ * The table `images`, with a row for every template of the catalogue and every custom template. `built_at_ms` is 0 if
+ * there is no image. The row of a deleted image stays, so that watchers are notified.
  */
 export class ImageStore {
   readonly #changes: Changes
@@ -76,11 +76,11 @@ export class ImageStore {
   readonly #custom: Statement<[], Row>
   readonly #write: Statement<[Record<string, unknown>]>
   readonly #progress = new Map<string, Progress>()
-  /** Progress as last reported, and the throttled writers for it. */
+  /** Last reported progress of each image, and the throttles of its writes. */
   readonly #newest = new Map<string, Progress>()
   readonly #writes = new Map<string, Throttle>()
 
-  /** @param unsupported returns the reason why this host cannot use a template; empty if it can */
+  /** @param unsupported returns the reason why this host cannot use a template, or '' if it can */
   constructor(changes: Changes, unsupported: (entry: CatalogEntry) => string = () => '') {
     this.#changes = changes
     this.#unsupported = unsupported
@@ -118,7 +118,7 @@ export class ImageStore {
     return row ? stateOf(row) : untouched
   }
 
-  /** Changes nothing if the row already has these values. May join the caller's transaction. */
+  /** Changes the state of an image, unless it already has these values. May join the caller's transaction. */
   update(id: string, change: Partial<ImageState>): void {
     const row = this.#byId.get(id)
     const state = { ...(row ? stateOf(row) : untouched), ...change }
@@ -127,7 +127,7 @@ export class ImageStore {
     this.#put(id, state, row?.definition ?? null)
   }
 
-  /** Reports the progress of an image that is being created. It is stored in memory and written only at intervals. */
+  /** Stores the progress of an image that is being created in memory, and writes it at intervals. */
   report(id: string, progress: Progress): void {
     this.#newest.set(id, progress)
     const writes =
@@ -136,7 +136,7 @@ export class ImageStore {
     writes.request()
   }
 
-  /** Writes the progress. It is only informative, so a failed write is ignored. */
+  /** Writes the progress. Ignores a failure, because progress is only informative. */
   #show(id: string): void {
     this.#progress.set(id, this.#newest.get(id) ?? noProgress)
     try {
@@ -153,7 +153,7 @@ export class ImageStore {
     this.#newest.delete(id)
   }
 
-  /** May join the caller's transaction. */
+  /** Adds a custom template. May join the caller's transaction. */
   addCustom(entry: CatalogEntry): void {
     this.#put(entry.id, this.state(entry.id), JSON.stringify(entry))
   }
@@ -166,7 +166,7 @@ export class ImageStore {
     })
   }
 
-  /** Updates the rows to the catalogue of this version. */
+  /** Adds and removes rows so that they match the catalogue of this version. */
   matchCatalog(): void {
     const known = new Set(this.#ids())
     const rows = this.#changes.db.prepare<[], Row>('SELECT * FROM images').all()

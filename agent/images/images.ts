@@ -15,18 +15,18 @@ export interface ImagesParts {
   readonly pool: ImagePool
   readonly changes: Changes
   readonly log: Logger
-  /** True if this host has a driver for such guests; default: only for containers. */
+  /** True if this host has a driver for this kind of guest. Default: only for containers. */
   readonly canRun?: (virtualization: 'lxc' | 'kvm') => boolean
-  /** True if an unfinished operation needs the image for a guest; default: none does. */
+  /** True if an unfinished operation needs the image for a guest. Default: false. */
   readonly isUsed?: (templateId: string) => boolean
-  /** True if an unfinished operation creates the image; default: none does. */
+  /** True if an unfinished operation creates the image. Default: false. */
   readonly isOrdered?: (templateId: string) => boolean
 }
 
-/** Maximum number of images created in parallel: each uses a connection, the disk and a processor. */
+/** Maximum number of images that are created in parallel. Each uses a connection, the disk and a processor. */
 const atOnce = 4
 
-/** Templates and their images on this host. */
+/** Manages templates and their images on this host. */
 export class Images {
   readonly store: ImageStore
   readonly #parts: ImagesParts
@@ -48,20 +48,20 @@ export class Images {
     return this.store.find(id)
   }
 
-  /** @throws {BerthError} `not_found` */
+  /** Returns a template. @throws {BerthError} `not_found` */
   get(id: string): TemplateRecord {
     const template = this.find(id)
     if (!template) throw notFound('image')
     return template
   }
 
-  /** Resolves a template id: a container's name may also stand for the disk of the same system. */
+  /** Resolves a template id. A container template's id may also stand for the virtual machine with the same system. */
   idFor(id: string, virtualization: ImageType): string {
     const isOther = virtualization === 'kvm' && this.find(id)?.virtualization === 'lxc'
     return isOther && this.find(diskIdOf(id)) ? diskIdOf(id) : id
   }
 
-  /** Operating system of the template. */
+  /** Returns the operating system of a template. Default: linux. */
   osOf(id: string): 'linux' | 'windows' {
     return this.find(id)?.os ?? 'linux'
   }
@@ -72,7 +72,7 @@ export class Images {
   }
 
   /**
-   * Checks whether a new guest may be created from it.
+   * Checks whether a guest may be created from a template.
    * @throws {BerthError} `invalid_field`, `unsupported`, `image_disabled`
    */
   checkUsable(id: string, virtualization: ImageType): void {
@@ -80,8 +80,8 @@ export class Images {
   }
 
   /**
-   * Checks whether it may be booted temporarily instead of a guest's disk.
-   * @throws as `checkUsable`, with the field `image`
+   * Checks whether a template may be booted temporarily instead of a guest's disk.
+   * @throws {BerthError} like `checkUsable`, with the field `image`
    */
   checkBootable(id: string, types: readonly ImageType[]): void {
     this.#check('image', id, types)
@@ -103,9 +103,9 @@ export class Images {
   }
 
   /**
-   * Creates the image if it does not exist. Calls for one template share one attempt, which ends when all callers have
-   * aborted.
-   * @throws {BerthError} `template_unknown`, `unsupported`, and the errors of its creation
+   * Creates an image if it does not exist. Calls for one template share one attempt, which is aborted once all callers
+   * have aborted.
+   * @throws {BerthError} `template_unknown`, `unsupported`, and the errors of the image's creation
    */
   async ensure(id: string, report: Report, signal: AbortSignal): Promise<void> {
     const entry = this.store.findEntry(id)
@@ -122,8 +122,8 @@ export class Images {
   }
 
   /**
-   * Removes the leftovers of a failed or canceled attempt. A complete image is removed too, unless a guest is about to
-   * be created from it. If others wait for the image, nothing is removed.
+   * Removes the leftovers of a failed or canceled attempt, and also a complete image. Removes nothing if other callers
+   * wait for the image, or if a guest is about to be created from it.
    */
   async takeBack(id: string): Promise<void> {
     if (this.#builds.has(id) || this.isUsed(id)) return
@@ -131,7 +131,7 @@ export class Images {
     if (await this.#parts.pool.has(id)) await this.remove(id)
   }
 
-  /** Removes the image but not its template. A caller that needs the image meanwhile waits, and creates it again. */
+  /** Removes an image, but not its template. A caller that needs the image waits, and then creates it again. */
   async remove(id: string): Promise<void> {
     this.store.update(id, { sizeBytes: 0, builtAtMs: 0 })
     await this.removeFiles(id)
@@ -142,7 +142,7 @@ export class Images {
     return this.#removals.run(id, () => this.#parts.pool.remove(id))
   }
 
-  /** Call it at start, before any image is created. Removes unfinished work, and updates the journal from the pool. */
+  /** Removes unfinished work, and updates the journal from the pool. Must be called before any image is created. */
   async sweep(): Promise<void> {
     const { isOrdered = () => false, pool } = this.#parts
     this.store.matchCatalog()
@@ -180,7 +180,7 @@ export class Images {
   }
 
   async #make(entry: CatalogEntry, report: Report, signal: AbortSignal): Promise<void> {
-    if (this.has(entry.id)) return // created by the previous build, which ended after the caller's check
+    if (this.has(entry.id)) return // the previous build created the image after the caller's check
     this.store.update(entry.id, { making: true, failure: '' })
     report(0, 'waiting for other images')
     const begin = performance.now()

@@ -4,15 +4,14 @@ import { makeImage, type BuildContext, type PublishParts } from './publish.js'
 import { unpackArchive } from './sources/unpack.js'
 
 export interface InstallParts extends PublishParts {
-  /** First of 65,536 unused host user ids. */
+  /** First of 65,536 unused user ids of the host. */
   readonly hostIdBase: number
-  /** Returns the maximum size of an image in bytes, according to the pool's free space. */
+  /** Returns the maximum size of an image in bytes, which depends on the pool's free space. */
   readonly readBound: () => Promise<number>
 }
 
 /**
- * Unpacks an archive of a root filesystem and publishes it as an image. The image is complete and read-only, or does
- * not exist.
+ * Unpacks an archive of a root filesystem and publishes it as a read-only image. On failure no image exists.
  * @throws {BerthError} `image_invalid`, `image_too_large`, `storage_full`; the signal's reason when aborted
  */
 export async function installArchive(
@@ -25,7 +24,7 @@ export async function installArchive(
   await makeImage(parts, id, making, async (work) => {
     await setLimit(work, bound)
     await unpackArchive({ archive, target: work, hostIdBase: parts.hostIdBase }, making.signal)
-    await setLimit(work, 0) // clones would contain it
+    await setLimit(work, 0) // guests' clones of the image would inherit the limit
     await adaptTree(work)
   })
 }

@@ -5,14 +5,14 @@ import type { Recipe } from './catalog.js'
 const timeoutMs = 20_000
 const timeouts = { connectMs: timeoutMs, headersMs: timeoutMs, bodyMs: timeoutMs }
 
-/** APT source lines to build from. */
+/** Lines of APT's sources.list from which an image is built. */
 export type SourceLines = readonly string[]
 
 /**
- * Finds the sources of a release: the mirror's main archive, and updates and security updates from the mirror or
- * Debian's own server, if they exist.
- * @param mirror URL of a Debian archive, e.g. http://deb.debian.org/debian
- * @throws {BerthError} `mirror_unreachable`, or `release_missing` if the mirror responds but lacks the release
+ * Finds the sources of a release: the mirror's main archive, and its updates and security updates if they exist.
+ * Security updates may come from Debian's own server.
+ * @param mirror URL of a Debian archive, for example http://deb.debian.org/debian
+ * @throws {BerthError} `mirror_unreachable`, or `release_missing` if the mirror answers but does not have the release
  */
 export async function findSources(entry: Recipe, mirror: string, signal: AbortSignal): Promise<SourceLines> {
   const base = mirror.replace(/\/+$/, '')

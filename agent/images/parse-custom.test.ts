@@ -32,20 +32,20 @@ function parse(fields: Partial<AddCustomImageRequest>) {
 
 describe('the machine profile of an added image', () => {
   for (const [what, fields, expected] of [
-    ['a plain image', {}, undefined],
-    ['UEFI for Windows', { os: 'windows' }, { firmware: 'uefi', secureBoot: false, tpm: false }],
-    ['a BIOS for Windows on request', { os: 'windows', firmware: 'bios' }, undefined],
+    ['absent by default', {}, undefined],
+    ['UEFI for Windows by default', { os: 'windows' }, { firmware: 'uefi', secureBoot: false, tpm: false }],
+    ['absent for Windows if a BIOS is requested', { os: 'windows', firmware: 'bios' }, undefined],
     [
-      'all requested features',
+      'UEFI with secure boot and a TPM on request',
       { firmware: 'uefi', secureBoot: true, tpm: true },
       { firmware: 'uefi', secureBoot: true, tpm: true },
     ],
-    ['a TPM with a BIOS', { tpm: true }, { firmware: 'bios', secureBoot: false, tpm: true }],
-    ['refused: secure boot of a BIOS', { secureBoot: true }, 'secure_boot'],
-    ['refused: an unknown firmware', { firmware: 'coreboot' }, 'firmware'],
-    ['refused: UEFI of a container', { virtualization: 'lxc', firmware: 'uefi' }, 'firmware'],
-    ['refused: a TPM of a CD', { virtualization: 'iso', tpm: true }, 'tpm'],
-    ['none: of a CD', { virtualization: 'iso' }, undefined],
+    ['a BIOS with a TPM on request', { tpm: true }, { firmware: 'bios', secureBoot: false, tpm: true }],
+    ['refused for secure boot with a BIOS', { secureBoot: true }, 'secure_boot'],
+    ['refused for an unknown firmware', { firmware: 'coreboot' }, 'firmware'],
+    ['refused for UEFI of a container', { virtualization: 'lxc', firmware: 'uefi' }, 'firmware'],
+    ['refused for a TPM of a CD', { virtualization: 'iso', tpm: true }, 'tpm'],
+    ['absent for a CD', { virtualization: 'iso' }, undefined],
   ] as const)
     it(`is ${what}`, () => expect(parse(fields)).to.deep.equal(expected))
 })

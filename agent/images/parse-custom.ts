@@ -14,9 +14,9 @@ import type { CatalogEntry, ImageType } from './catalog.js'
 import { parseTargetUrl, type TargetPolicy } from '../../shared/outbound-targets.js'
 
 /**
- * Parses an image that an administrator adds. The gateway checked the same rules; only the host decides which targets
- * it may contact.
- * @throws {BerthError} `invalid_field` naming the field
+ * Parses an image that an administrator adds. The gateway has already checked the same rules, except which targets this
+ * host may contact.
+ * @throws {BerthError} `invalid_field` that names the field
  */
 export function parseCustom(request: AddCustomImageRequest, policy: TargetPolicy): CatalogEntry {
   const { id, name, description, distro, release, variant, url, sha256 } = request
@@ -55,7 +55,7 @@ function parseOs(text: string, virtualization: ImageType): 'linux' | 'windows' {
   return os
 }
 
-/** Windows uses UEFI by default. @throws {BerthError} `invalid_field` */
+/** Parses the machine profile. The default for Windows is UEFI. @throws {BerthError} `invalid_field` */
 function parseMachine(
   { firmware: asked, secureBoot, tpm }: AddCustomImageRequest,
   { virtualization, os }: Pick<CatalogEntry, 'virtualization' | 'os'>,

@@ -4,46 +4,46 @@ import { planAdaptation, type TreeFacts } from './plan-adapt.js'
 const nothing: TreeFacts = { directories: new Set(), files: new Set(), hostKeys: [], sshdConfig: '' }
 const included = 'Include /etc/ssh/sshd_config.d/*.conf\nPermitRootLogin no\n'
 
-/** Paths that the plan changes. */
+/** Returns the paths that the plan changes. */
 const paths = (facts: Partial<TreeFacts>): string[] =>
   planAdaptation({ ...nothing, ...facts }).flatMap((change) => ('path' in change ? [change.path] : []))
 
-describe('adaptations of a foreign root file system', () => {
+describe('adaptation of a foreign root file system', () => {
   for (const [name, facts, expected] of [
-    ['an empty file system', {}, ['root']],
+    ['without files', {}, ['root']],
     [
-      'systemd',
+      'with systemd',
       { directories: new Set(['etc/systemd']) },
       ['etc/systemd/network', 'etc/systemd/network/00-berth.network', 'root'],
     ],
     [
-      'NetworkManager',
+      'with NetworkManager',
       { directories: new Set(['etc/NetworkManager']) },
       ['etc/NetworkManager/conf.d', 'etc/NetworkManager/conf.d/00-berth.conf', 'root'],
     ],
-    ['ifupdown', { directories: new Set(['etc/network']) }, ['etc/network/interfaces', 'root']],
-    ['wicked', { directories: new Set(['etc/sysconfig/network']) }, ['etc/sysconfig/network/ifcfg-eth0', 'root']],
-    ['a machine-id', { files: new Set(['etc/machine-id']) }, ['etc/machine-id', 'root']],
+    ['with ifupdown', { directories: new Set(['etc/network']) }, ['etc/network/interfaces', 'root']],
+    ['with wicked', { directories: new Set(['etc/sysconfig/network']) }, ['etc/sysconfig/network/ifcfg-eth0', 'root']],
+    ['with a machine-id', { files: new Set(['etc/machine-id']) }, ['etc/machine-id', 'root']],
     [
-      'host keys and another init',
+      'with host keys and another init system',
       { directories: new Set(['etc/ssh']), hostKeys: ['ssh_host_rsa_key', 'ssh_host_rsa_key.pub'] },
       ['etc/ssh/ssh_host_rsa_key', 'etc/ssh/ssh_host_rsa_key.pub', 'root'],
     ],
     [
-      'sshd that reads further files',
+      'with an sshd that reads further files',
       { directories: new Set(['etc/ssh', 'etc/ssh/sshd_config.d']), sshdConfig: included },
       ['etc/ssh/sshd_config.d/00-berth.conf', 'root'],
     ],
     [
-      'sshd that does not',
+      'with an sshd that does not read further files',
       { directories: new Set(['etc/ssh', 'etc/ssh/sshd_config.d']), sshdConfig: 'PermitRootLogin no\n' },
       ['etc/ssh/sshd_config', 'root'],
     ],
-    ['keys of ssh without sshd', { directories: new Set(['etc/ssh']) }, ['root']],
+    ['with etc/ssh but without sshd', { directories: new Set(['etc/ssh']) }, ['root']],
   ] as const)
-    it(`${name}: ${expected.join(', ')}`, () => expect(paths(facts)).to.deep.equal(expected))
+    it(`${name} changes ${expected.join(', ')}`, () => expect(paths(facts)).to.deep.equal(expected))
 
-  it('let sshd’s own unit create host keys with systemd', () => {
+  it('with systemd makes sshd’s unit create host keys', () => {
     const facts = { directories: new Set(['etc/ssh', 'etc/systemd']), hostKeys: ['ssh_host_rsa_key'] }
     expect(paths(facts)).to.include.members([
       'etc/systemd/system/ssh.service.d/00-berth.conf',
@@ -51,13 +51,13 @@ describe('adaptations of a foreign root file system', () => {
     ])
   })
 
-  it('put Berth’s lines first for sshd, and keep the rest', () => {
+  it('puts Berth’s lines for sshd first, and keeps all others', () => {
     const sshdConfig = 'PermitRootLogin no\nPort 2222\n'
     const [change] = planAdaptation({ ...nothing, directories: new Set(['etc/ssh']), sshdConfig })
     expect(change).to.have.property('content', `PermitRootLogin yes\nPasswordAuthentication yes\n${sshdConfig}`)
   })
 
-  it('make private keys private, and nothing executable or setuid', () => {
+  it('gives private keys mode 0600, and makes no file executable or setuid', () => {
     const all = planAdaptation({
       directories: new Set(['etc/ssh', 'etc/systemd', 'etc/network', 'etc/NetworkManager']),
       files: new Set(['etc/machine-id']),

@@ -1,13 +1,13 @@
 import type { RootChange } from '../host/guest/guest-root.js'
 
-/** Facts about a foreign root filesystem that decide which files Berth adapts. */
+/** Facts about a foreign root filesystem that determine which files Berth adapts. */
 export interface TreeFacts {
-  /** Existing directories among those in `askedAbout`, reached without links. */
+  /** Those directories of `askedAbout` that exist and are reached without links. */
   readonly directories: ReadonlySet<string>
   readonly files: ReadonlySet<string>
   /** Names of the host keys in etc/ssh. */
   readonly hostKeys: readonly string[]
-  /** Content of etc/ssh/sshd_config; empty: the file does not exist. */
+  /** Content of etc/ssh/sshd_config. Empty: the file does not exist. */
   readonly sshdConfig: string
 }
 
@@ -24,10 +24,10 @@ export const askedAbout = {
   files: ['etc/machine-id', 'var/lib/dbus/machine-id'],
 } as const
 
-/** These lines come before those of the distribution, because sshd uses the first value it finds (sshd_config(5)). */
+/** Lines that precede those of the distribution, because sshd uses the first value it finds (sshd_config(5)). */
 const sshdConfig = 'PermitRootLogin yes\nPasswordAuthentication yes\n'
 
-/** The host sets up eth0 before the guest's first process runs. A DHCP client would remove its address. */
+/** Makes network services ignore eth0, which the host configures. A DHCP client would remove its address. */
 const unmanaged = {
   networkd: '[Match]\nName=eth0\n\n[Link]\nUnmanaged=yes\n',
   networkManager: '[keyfile]\nunmanaged-devices=interface-name:eth0\n',
@@ -63,8 +63,8 @@ function planNetwork({ directories }: TreeFacts): RootChange[] {
 }
 
 /**
- * Resets values that are unique to each guest: an empty id is created again (machine-id(5)), and so is an empty key
- * (ssh-keygen(1), -A).
+ * Plans the reset of values that must be unique to each guest. Guests create an empty machine-id again (machine-id(5)),
+ * and also empty host keys (ssh-keygen(1), -A).
  */
 function planIdentity({ directories, files, hostKeys }: TreeFacts): RootChange[] {
   const units = ['ssh', 'sshd'].flatMap((unit) => [

@@ -15,23 +15,23 @@ import { discardFetched, fetchImage, sweepFetched, type FetchParts } from './fet
 /** Creates and stores images. */
 export interface ImagePool {
   has(id: string): Promise<boolean>
-  /** Size in bytes. */
+  /** Reads the size of an image in bytes. */
   readSize(id: string): Promise<number>
-  /** Creates a complete image. If a download is aborted, the received part stays for the next attempt. */
+  /** Creates an image. If its download is aborted, the received part stays for the next attempt. */
   make(entry: CatalogEntry, making: BuildContext): Promise<void>
-  /** Removes the image. Guests made from it are not affected. */
+  /** Removes the image. Guests that were created from it are not affected. */
   remove(id: string): Promise<void>
   /** Removes an unfinished download. */
   discardFetched(id: string): Promise<void>
-  /** Removes leftovers of unfinished images. No image may be in creation. */
+  /** Removes leftovers of unfinished images. Must not be called while an image is being created. */
   sweep(kept: SweepRules): Promise<void>
 }
 
-/** Items that a sweep leaves. */
+/** Rules for the files that a sweep must keep. */
 export interface SweepRules {
-  /** True if the image's download will be continued. */
+  /** True if the download of the image will be continued. */
   readonly isWanted: (id: string) => boolean
-  /** True if the template is in the catalogue, or custom. */
+  /** True if the template exists, in the catalogue or as a custom one. */
   readonly isKnown: (id: string) => boolean
 }
 
@@ -40,7 +40,7 @@ export interface PoolImagesParts extends InstallParts {
   readonly fetch: FetchParts
 }
 
-/** Images as read-only subvolumes of the storage pool. */
+/** Stores images as read-only subvolumes of the storage pool. */
 export class PoolImages implements ImagePool {
   constructor(private readonly parts: PoolImagesParts) {}
 
@@ -79,7 +79,7 @@ export class PoolImages implements ImagePool {
   }
 }
 
-/** Creates an image from a downloaded file. The file is deleted afterwards, unless the download was aborted. */
+/** Downloads a file and creates an image from it. Then deletes the file, unless the download was aborted. */
 export async function makeFetched(
   entry: CatalogEntry,
   parts: FetchParts,

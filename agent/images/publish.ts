@@ -8,7 +8,7 @@ import type { Pool } from '../storage/pool.js'
 import type { Trash } from '../storage/trash.js'
 import type { DownloadProgress } from './sources/transfer.js'
 
-/** @param fraction 0 to 1 @param transfer progress of a download, while one runs */
+/** Reports progress. @param fraction from 0 to 1 @param transfer progress of the running download, if any */
 export type Report = (fraction: number, stage: string, transfer?: DownloadProgress) => void
 
 /** Context of the creation of one image. */
@@ -23,9 +23,9 @@ export interface PublishParts {
 }
 
 /**
- * Fills an image and publishes it. The image is complete and read-only, or does not exist.
- * @param fill gets an empty subvolume
- * @throws {BerthError} the errors of `fill`, `storage_full`; the signal's reason when aborted
+ * Creates an image and publishes it, complete and read-only. On failure no image exists.
+ * @param fill writes the content into an empty subvolume
+ * @throws {BerthError} `storage_full`, or the errors of `fill`; the signal's reason when aborted
  */
 export async function makeImage(
   parts: PublishParts,
@@ -49,8 +49,8 @@ export async function makeImage(
 }
 
 /**
- * Syncs the whole image and makes it read-only before it gets its name. A read-only subvolume can still be renamed
- * within its folder.
+ * Syncs the whole image, makes it read-only and then renames it to its final name. A read-only subvolume can still be
+ * renamed within its directory.
  */
 export async function publishImage(pool: Pool, work: string, id: string): Promise<void> {
   if (!(await lstat(work)).isDirectory()) throw new Error(`${work} is not a directory`)
@@ -65,7 +65,7 @@ async function discardWork({ trash }: PublishParts, work: string): Promise<void>
   if (await exists(work)) await trash.discard(work)
 }
 
-/** Removes leftovers of images whose agent died during their creation. No image may be in creation. */
+/** Removes leftovers of agents that died while they created images. Must not be called while an image is created. */
 export async function sweepWork(parts: PublishParts): Promise<void> {
   const left = (await readdir(parts.pool.images)).filter((name) => name.startsWith('.'))
   for (const name of left.filter((name) => !name.endsWith(scratchSuffix)))
@@ -75,5 +75,5 @@ export async function sweepWork(parts: PublishParts): Promise<void> {
 }
 
 const scratchSuffix = '.tmp'
-/** Path next to the subvolume, for temporary files. */
+/** Returns the path of a directory for temporary files, next to the subvolume. */
 export const scratchOf = (work: string): string => `${work}${scratchSuffix}`

@@ -1,8 +1,8 @@
 import type { Report } from './publish.js'
 
 /**
- * A single flight that can be aborted: several callers wait for one build of an image. Each caller may stop waiting by
- * its signal. The build is aborted once the last one has stopped.
+ * A single flight that can be aborted: several callers wait for one build of an image. A caller stops waiting by its
+ * signal. Once the last caller has stopped, the build is aborted.
  */
 export class SharedBuild {
   readonly #abort = new AbortController()
@@ -15,14 +15,14 @@ export class SharedBuild {
       this.#last = progress
       for (const report of this.#reports) report(...progress)
     }, this.#abort.signal)
-    this.#result.catch(() => undefined) // join() reports it to the callers that still wait
+    this.#result.catch(() => undefined) // `join` reports a failure to the callers that still wait
   }
 
   get abandoned(): boolean {
     return this.#abort.signal.aborted
   }
 
-  /** Resolves when the build has ended, whatever its outcome. */
+  /** Resolves when the build has ended, even if it failed. */
   async settled(): Promise<void> {
     await this.#result.catch(() => undefined)
   }

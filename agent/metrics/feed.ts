@@ -1,6 +1,6 @@
 import type { HostMetrics } from '../../proto/gen/berth/agent/v1/host.js'
 
-/** The host's latest sample, and each new one. */
+/** Provides the host's latest sample, and passes each new one to listeners. */
 export class MetricsFeed {
   latest: HostMetrics | undefined
   readonly #listeners = new Set<(metrics: HostMetrics) => void>()

@@ -31,8 +31,8 @@ function samplerOf(
   } as unknown as GuestContext)
 }
 
-describe('guest sampler', () => {
-  it('yields between two guests', async () => {
+describe('GuestSampler', () => {
+  it('yields to other work between two guests', async () => {
     const order: string[] = []
     const usage = (machine: { uuid: string }): Promise<typeof sample> => {
       order.push(machine.uuid)
@@ -45,7 +45,7 @@ describe('guest sampler', () => {
     expect(order).to.deep.equal(['a', 'other', 'b', 'other', 'c', 'other'])
   })
 
-  it('reads all disks once a minute, but sooner for a new guest without a figure', async () => {
+  it('reads all disks once a minute, and earlier if a new guest has no figure', async () => {
     const disks: Disks = new Map([['a', 1]])
     let [nowMs, reads] = [100_000, 0]
     const diskUsage = (): Promise<Disks> => {

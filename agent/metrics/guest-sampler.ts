@@ -6,11 +6,11 @@ import type { GuestContext } from '../guests/context.js'
 import type { GuestRecord } from '../guests/record/record.js'
 import { nextLoad, type Load } from './load-average.js'
 
-/** A guest's present usage. */
+/** The present usage of a guest. */
 export interface GuestUsage {
-  /** Usage of all its processors together, 0 to 100. */
+  /** Usage of all its processors together in percent, from 0 to 100. */
   cpuPercent: number
-  /** Processor time since its start. */
+  /** Processor time since the guest's start, in microseconds. */
   cpuUsec: number
   memoryBytes: number
   diskBytes: number
@@ -20,7 +20,7 @@ export interface GuestUsage {
   sampledAtMs: number
 }
 
-/** Disk usage is read separately, because stopped guests have it too. */
+/** Usage of a running guest. Disk usage is read separately, because stopped guests also have it. */
 type ProcessUsage = Omit<GuestUsage, 'diskBytes'>
 
 interface GuestSample {
@@ -40,18 +40,18 @@ const none: ProcessUsage = {
 }
 
 const diskIntervalMs = 60_000
-/** Minimum interval of reads for a running guest without a figure: each read of a new disk starts a process. */
+/** Minimum interval in ms of reads for new guests, because each read of a new disk starts a process. */
 const newDiskIntervalMs = 5000
-/** Maximum age of a fresh disk figure. */
+/** Maximum age in ms of a disk figure that counts as fresh. */
 const freshDiskMs = 2000
 
-/** Samples every running guest at an interval; reads are answered from memory. */
+/** Samples every running guest at an interval, and answers reads from memory. */
 export class GuestSampler {
   readonly #last = new Map<string, GuestSample>()
   #pids = new Map<string, number>()
   #disk = new Map<string, number>()
   #diskAtMs = 0
-  /** Disks that were read individually since the last complete sample, by uuid. */
+  /** Disk figures that were read for single guests since all disks were last read, by uuid. */
   #fresh = new Map<string, { readonly atMs: number; readonly read: Promise<number | undefined> }>()
   #timer: NodeJS.Timeout | undefined
   readonly #sampling = new Coalescer(() => this.#sampleAll())
@@ -69,12 +69,12 @@ export class GuestSampler {
     clearInterval(this.#timer)
   }
 
-  /** Called when the kernel killed processes of a guest because its memory ran out. */
+  /** Registers a listener that is called when the kernel has killed processes of a guest because memory ran out. */
   onMemoryKills(listener: (uuid: string, kills: number) => void): void {
     this.#onMemoryKills = listener
   }
 
-  /** Updates the list of running guests after a comparison; new ones are sampled at once. */
+  /** Updates the list of running guests after a comparison, and samples new ones at once. */
   observed(observed: readonly ObservedGuest[]): void {
     const running = observed.flatMap((o) => (o.state === 'running' && o.pid ? [[o.uuid, o.pid] as const] : []))
     this.#pids = new Map(running)
@@ -86,7 +86,7 @@ export class GuestSampler {
     return { ...(this.#last.get(uuid)?.usage ?? none), diskBytes: this.diskBytes(uuid) ?? 0 }
   }
 
-  /** Like `usage`, with a disk figure that is at most a few seconds old. */
+  /** Like `usage`, but with a disk figure that is at most two seconds old. */
   async freshUsage(record: GuestRecord): Promise<GuestUsage> {
     const nowMs = performance.now()
     let fresh = this.#fresh.get(record.uuid)
@@ -106,17 +106,17 @@ export class GuestSampler {
       return inside ?? (await this.context.volumes.usage([uuid])).get(uuid)
     } catch (error) {
       this.context.log.debug({ guest: uuid, reason: describeError(error) }, 'disk not read')
-      return undefined // the last figure is used
+      return undefined // the caller uses the last figure
     }
   }
 
-  /** The last sample of a running guest; undefined: not sampled yet, or not running. */
+  /** Returns the last sample of a guest; undefined if it is not running or not sampled yet. */
   sampled(uuid: string): { pid: number; sample: UsageSample; atMs: number } | undefined {
     const last = this.#last.get(uuid)
     return last && { pid: last.pid, sample: last.sample, atMs: last.usage.sampledAtMs }
   }
 
-  /** Bytes on the disk, also of a stopped guest; undefined: not known. */
+  /** Returns the bytes that a running or stopped guest uses on the disk; undefined if they are unknown. */
   diskBytes(uuid: string): number | undefined {
     const countedBytes = this.#disk.get(uuid)
     const extraBytes = this.context.store.find(uuid)?.extraBytes ?? 0
@@ -124,7 +124,7 @@ export class GuestSampler {
     return this.#last.get(uuid)?.sample.diskBytes ?? ownBytes
   }
 
-  /** Resolves after a sample of all guests that starts after this call. Failures are logged. */
+  /** Samples all guests. Resolves after a sampling that began after this call. Failures are logged. */
   sample(): Promise<void> {
     return this.#sampling.run()
   }
@@ -138,7 +138,7 @@ export class GuestSampler {
     for (const [uuid, pid] of this.#pids) {
       const record = this.context.store.find(uuid)
       if (record) await this.#sampleGuest(record, pid)
-      // A driver reads kernel files synchronously; requests must not wait for all guests together.
+      // Drivers read kernel files synchronously, so other requests get a turn between two guests.
       await nextTurn()
     }
   }
@@ -159,10 +159,10 @@ export class GuestSampler {
       const usage = usageOf(record, sample, last?.pid === pid ? last : undefined, this.context.now())
       this.#last.set(record.uuid, { pid, sample, usage })
       const kills = (sample.memoryKills ?? 0) - (last?.pid === pid ? (last.sample.memoryKills ?? 0) : 0)
-      // Without an earlier sample by this agent, the time of the kills is unknown.
+      // Without an earlier sample, the kills may be older than this agent.
       if (last?.pid === pid && kills > 0) this.#onMemoryKills(record.uuid, kills)
     } catch (error) {
-      // The guest may just have ended; the next comparison will show that.
+      // The guest may just have ended, which the next comparison will show.
       this.context.log.debug({ guest: record.uuid, reason: describeError(error) }, 'no measurement yet')
     }
   }

@@ -16,10 +16,10 @@ export interface DescriptionParts extends DriversDescription {
 
 const gib = 1024 ** 3
 
-/** Excludes the host's id, which changes if the host joins again. */
+/** Description of the host without its id, which changes if the host joins again. */
 export type FixedDescription = Omit<HostDescription, 'hostId'>
 
-/** Properties and capabilities of the host. */
+/** Describes the properties and capabilities of the host. */
 export function describeHost(parts: DescriptionParts): FixedDescription {
   return {
     version: parts.version,

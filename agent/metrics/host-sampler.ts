@@ -31,8 +31,8 @@ export interface HostSamplerOptions {
 }
 
 /**
- * Reads only cheap figures: from systeminformation the calls that start no process (`mem`), the processors' times, and
- * statfs for the pool.
+ * Samples the host, without starting processes: memory by systeminformation's `mem`, the times of processors, and the
+ * pool by statfs.
  */
 export class HostSampler {
   #timer: NodeJS.Timeout | undefined
@@ -63,7 +63,7 @@ export class HostSampler {
   async #read(): Promise<HostSample> {
     const [memory, pool] = await Promise.all([mem(), this.options.poolCapacity()])
     const own = process.cpuUsage()
-    const lagMs = this.#loop.mean / 1e6 - loopResolutionMs // it measures the time between two timers
+    const lagMs = this.#loop.mean / 1e6 - loopResolutionMs // the mean is the time between two timers
     this.#loop.reset()
     const [load1 = 0, load5 = 0, load15 = 0] = loadavg()
     return {
@@ -80,12 +80,12 @@ export class HostSampler {
   }
 }
 
-/** Replaces systeminformation's `currentLoad`, which starts a shell each time and blocks the whole agent meanwhile. */
+/** Computes processor usage. systeminformation's `currentLoad` would start a shell, which blocks the agent. */
 class ProcessorLoad {
   #last = readTimes()
   #percent = 0
 
-  /** Processor usage in percent since the last reading; the last value if no time has passed. */
+  /** Returns the usage in percent since the last reading, or the last value if no time has passed. */
   read(): number {
     const now = readTimes()
     const [busy, all] = [now.busy - this.#last.busy, now.all - this.#last.all]

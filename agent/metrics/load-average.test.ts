@@ -2,7 +2,7 @@ import { expect } from 'chai'
 import { nextLoad, type Load } from './load-average.js'
 
 describe('nextLoad', () => {
-  it('approaches a steady number of tasks, the short average first', () => {
+  it('approaches a constant number of tasks, and the short average does so fastest', () => {
     let load: Load = [0, 0, 0]
     for (let i = 0; i < 12; i++) load = nextLoad(load, 2, 5_000)
     expect(load[0]).to.be.closeTo(2 * (1 - Math.exp(-1)), 1e-9)
@@ -10,7 +10,7 @@ describe('nextLoad', () => {
     expect(load[1]).to.be.greaterThan(load[2])
   })
 
-  it('does not depend on the number of steps', () => {
+  it('does not depend on the number of steps in the same time', () => {
     const once = nextLoad([1, 1, 1], 3, 60_000)
     const twice = nextLoad(nextLoad([1, 1, 1], 3, 30_000), 3, 30_000)
     for (const i of [0, 1, 2] as const) expect(once[i]).to.be.closeTo(twice[i], 1e-9)

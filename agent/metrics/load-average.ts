@@ -2,8 +2,8 @@
 export type Load = readonly [number, number, number]
 
 /**
- * Exponentially damped, as the kernel's: old · e^(-Δt/T) + n · (1 - e^(-Δt/T)).
- * Source: kernel/sched/loadavg.c
+ * Computes the next load averages like the kernel (kernel/sched/loadavg.c), with exponential damping: old · e^(-Δt/T) +
+ * n · (1 - e^(-Δt/T)).
  */
 export function nextLoad(load: Load, runnable: number, elapsedMs: number): Load {
   const damp = (old: number, minutes: number): number => {

@@ -1,6 +1,6 @@
-/** One part of the library. All of it would take 3 MB of the daemon's memory. */
+/** The only part of the library that the agent loads. The whole library would take 3 MB of memory. */
 declare module 'systeminformation/lib/memory.js' {
   import type { Systeminformation } from 'systeminformation'
-  /** Bytes. */
+  /** Returns figures in bytes. */
   export function mem(): Promise<Systeminformation.MemData>
 }

@@ -11,7 +11,7 @@ export interface BackupServiceParts {
   readonly log: Logger
 }
 
-/** Timeout of a list of backups. */
+/** Timeout in ms of listing backups at a target. */
 const listTimeoutMs = 60_000
 
 export function createBackupService({ backups, log }: BackupServiceParts): BackupServiceServer {

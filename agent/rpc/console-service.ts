@@ -13,15 +13,15 @@ export interface ConsoleServiceParts {
   readonly log: Logger
 }
 
-/** Serves connections with one console each. */
+/** Serves one console per connection. */
 export interface ConsoleService {
   /** @param check throws once the peer is no longer the gateway */
   serve(socket: Socket, check: () => void): void
-  /** Ends all connections within `withinMs`; terminals stay for a while. */
+  /** Ends all connections within `withinMs`. Their terminals stay for some time. */
   close(withinMs: number): void
 }
 
-/** Largest input in one message. */
+/** Maximum size of the input in one message. */
 const maxInputBytes = 64 * 1024
 
 export function createConsoleService(parts: ConsoleServiceParts): ConsoleService {
@@ -40,11 +40,11 @@ export function createConsoleService(parts: ConsoleServiceParts): ConsoleService
   }
 }
 
-/** One connection: its first message opens a console, the others are passed to it. */
+/** One connection. Its first message opens a console, and all others are passed to the console. */
 class ServedConsole {
   readonly #framed: FramedSocket
   #open: OpenConsole | undefined
-  /** Messages that arrived before the console was open. */
+  /** Messages that arrived before the console was open; undefined afterwards. */
   #early: ConsoleRequest[] | undefined
   #isGone = false
 
@@ -61,7 +61,7 @@ class ServedConsole {
     })
   }
 
-  /** Reports why it ends. @param withinMs time that the gateway has to receive the reason */
+  /** Ends the connection with a reason. @param withinMs time in ms that the gateway has to receive the reason */
   fail(error: unknown, withinMs?: number): void {
     const known = toBerthError(error, 'console')
     if (known.kind === 'internal') this.parts.log.error({ err: error }, 'console')
@@ -104,20 +104,20 @@ class ServedConsole {
     this.#begin(message.value, this.#early).catch((error: unknown) => this.fail(error))
   }
 
-  /** @param early messages that arrived with the first one */
+  /** Opens the console. @param early messages that arrived together with the first one */
   async #begin(start: ConsoleStart, early: readonly ConsoleRequest[]): Promise<void> {
     const open = await this.parts.consoles.open(start, {
       send: (response) => this.#show(response),
       end: () => this.#framed.end(),
     })
-    if (this.#isGone) return open.leave() // while it was being opened
+    if (this.#isGone) return open.leave() // the connection ended while the console was being opened
     this.#open = open
     for (const message of early) open.receive(checkMessage(message))
     this.#framed.resume()
   }
 }
 
-/** @throws {BerthError} `invalid_field` */
+/** Checks a message after the first one. @throws {BerthError} `invalid_field` */
 function checkMessage(message: ConsoleRequest): ConsoleRequest {
   if (message.$case === 'start') throw invalidField('start', 'start: must be sent only once')
   if (message.$case === 'data' && message.value.length > maxInputBytes)

@@ -10,14 +10,14 @@ import type { GuestRecord, PortMapping } from '../guests/record/record.js'
 import type { BackupSchedule } from '../guests/record/snapshots-and-backups.js'
 import type { GuestUsage } from '../metrics/guest-sampler.js'
 
-/** Login port of each operating system. */
+/** Port of the usual login service (SSH or RDP) of each operating system. */
 const loginPorts = { linux: 22, windows: 3389 } as const
 
 export function encodeGuest(record: GuestRecord): Guest {
   const { spec, portMappings } = record
   const policyReason = policyReasonOf(record)
   return {
-    ...shownOf(record), // fields with the same name and form in the protocol
+    ...shownOf(record), // fields that have the same name and form in the protocol
     virtualization: spec.virtualization,
     templateId: spec.templateId,
     limits: spec.limits,
@@ -45,14 +45,14 @@ function shownSchedule({ target: _sealed, ...shown }: BackupSchedule): WireBacku
   return shown.intervalHours === 0 ? undefined : shown
 }
 
-/** The record without secrets and other fields that stay on the host. */
+/** Returns the record without secrets and other fields that the gateway must not get. */
 function shownOf(record: GuestRecord) {
   const { login: _login, firewall: _firewall, snapshotSpace: _space, ...others } = record
   const { fetchedBytes: _fetched, extraBytes: _extra, nextExtraBytes: _next, ...shown } = others
   return shown
 }
 
-/** In the protocol, the end of a single port is 0. */
+/** Encodes a mapping. In the protocol, the last port of a single port is 0. */
 export function encodeMapping(mapping: PortMapping): WireMapping {
   const single = mapping.hostPort === mapping.hostPortEnd
   return single ? { ...mapping, hostPortEnd: 0, containerPortEnd: 0 } : mapping

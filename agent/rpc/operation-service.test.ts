@@ -9,14 +9,14 @@ const request = SubmitOperationRequest.fromPartial({
 })
 
 describe('a submitted operation', () => {
-  it('is accepted with its caller', () => expect(parseOrder(request)).to.deep.equal(request))
+  it('is accepted with the caller that requested it', () => expect(parseOrder(request)).to.deep.equal(request))
 
   for (const [name, change, refusal] of [
-    ['an id that is not a UUID', { operationId: '1' }, { code: 'invalid_field', field: 'operation_id' }],
-    ['two lines of requester', { requestedBy: 'a\nb' }, { code: 'invalid_field', field: 'requested_by' }],
-    ['no order, or one of a newer gateway', { order: undefined }, { code: 'unsupported' }],
+    ['if its id is not a UUID', { operationId: '1' }, { code: 'invalid_field', field: 'operation_id' }],
+    ['if the name of its caller contains a line break', { requestedBy: 'a\nb' }, { code: 'invalid_field', field: 'requested_by' }],
+    ['if it has no order that this agent knows', { order: undefined }, { code: 'unsupported' }],
   ] as const)
-    it(`is refused with ${name}`, () =>
+    it(`is refused ${name}`, () =>
       expect(() => parseOrder({ ...request, ...change }))
         .to.throw()
         .that.includes(refusal))

@@ -42,7 +42,7 @@ export function createOperationService({
   }
 }
 
-/** @throws {BerthError} `invalid_field`; `unsupported` without an order, or for one of a newer gateway */
+/** @throws {BerthError} `invalid_field`, or `unsupported` if the request has no order that this agent knows */
 export function parseOrder({ operationId, requestedBy, order }: SubmitOperationRequest): Order {
   const ordered = {
     operationId: parseUuid('operation_id', operationId),

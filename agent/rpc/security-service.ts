@@ -40,7 +40,7 @@ function hostLogs(abuse: AbuseWatch): SecurityLog[] {
   return abuse.readHostLogs().map(({ uuid, row }) => encodeRow(row, uuid, abuse.addressOf(uuid, row.target)))
 }
 
-/** @throws {BerthError} `not_found` */
+/** Returns the recorded and present connections of a guest. @throws {BerthError} `not_found` */
 async function guestLogs(abuse: AbuseWatch, uuid: string): Promise<SecurityLog[]> {
   const { rows, flows } = await abuse.readLogs(uuid)
   return [
@@ -70,7 +70,7 @@ function encodeFlow({ atMs, flow }: TimedFlow, guestUuid: string): SecurityLog {
 
 const states = { opened: 'OPENED', refused: 'REFUSED', unanswered: 'UNREPLIED', answered: 'REPLIED' } as const
 
-/** The source port is not recorded. */
+/** Encodes a recorded row. Its source port is 0, because source ports are not recorded. */
 function encodeRow({ target, port, protocol, outcome, atMs }: FlowRow, guestUuid: string, source: string): SecurityLog {
   const state = states[outcome]
   return { srcIp: source, dstIp: target, srcPort: 0, dstPort: port, protocol, state, atMs, guestUuid }

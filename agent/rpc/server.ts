@@ -43,7 +43,7 @@ const limits = {
 
 type ConnectionInjector = ReturnType<Server['createConnectionInjector']>
 
-/** Time that calls in progress have to finish. */
+/** Time in ms that calls in progress have to finish. */
 const graceMs = 1000
 
 export interface ServeOptions {
@@ -52,7 +52,7 @@ export interface ServeOptions {
   readonly tls: AgentTls
 }
 
-/** @returns a function that stops the server; calls in progress get `graceMs` to finish */
+/** Starts the server. @returns a function that stops it; calls in progress then have `graceMs` to finish */
 export async function serve(
   { listen, identityDir, tls }: ServeOptions,
   services: AgentServices,
@@ -79,14 +79,15 @@ export async function serve(
 
 export interface BoundServer {
   readonly port: number
-  /** Accepts no more connections, and ends those without a proven identity. */
+  /** Stops accepting connections, and ends those whose peer has not proven its identity. */
   close(): void
 }
 
 /**
- * Serves on a separate listener: gRPC shows a connection only after its TLS handshake, and consoles do not use gRPC.
- * When the host joins another gateway, the former gateway's connections end after `graceMs`.
- * @param listen host:port; port 0 picks one
+ * Accepts TLS connections and passes them to gRPC or to consoles, which do not use gRPC. gRPC cannot listen itself,
+ * because it reports a connection only after its TLS handshake. When the host joins another gateway, connections of the
+ * former one end after `graceMs`.
+ * @param listen address and port as `host:port`; port 0: any free port
  */
 export async function bind(
   server: Server,
@@ -120,15 +121,15 @@ export async function bind(
 }
 
 /**
- * Ends an injector and its connections. After the grace period grpc-js (1.14.7) destroys all connections of an
- * injector, including those that arrived meanwhile, so new connections need another injector.
+ * Ends an injector and its connections. New connections need another injector: after the grace period, grpc-js (1.14.7)
+ * destroys all connections of an injector, including new ones.
  */
 function retire(injector: ConnectionInjector): void {
   injector.drain(graceMs)
   setTimeout(() => injector.destroy(), graceMs).unref()
 }
 
-/** Checks the peer as gRPC does for each call, but not for every key that is typed. */
+/** Serves a console. Checks the peer like gRPC does for each call, but not for each message. */
 function serveConsole(socket: TLSSocket, tls: AgentTls, consoles: ConsoleService | undefined): void {
   const certificate = socket.getPeerCertificate()
   const check = (): void => {

@@ -8,19 +8,19 @@ import { ConnectionGuard } from '../../shared/connection-guard.js'
 import { createPeerCheck } from '../../shared/identity.js'
 import { getIdentity, identityPaths, readRevoked, type AgentIdentity } from '../enrollment/identity.js'
 
-/** How long the content of the revocation file is cached. */
+/** Time in ms for which the content of the revocation file is cached. */
 const revokedFreshMs = 1000
-/** A `join` next to a running agent is noticed within this time. */
+/** Time in ms within which a running agent notices that `berth-agent join` has replaced its identity. */
 const rejoinNoticedMs = 2000
 /**
- * Limits on connections without a proven identity. After a restart, a gateway's connections for all of a host's
- * consoles return at once.
+ * Limits of connections whose peer has not proven its identity. They are high, because a gateway connects for all
+ * consoles of a host at once after a restart.
  */
 const strangers = { unproven: 384, unprovenPerSource: 256, proveWithinMs: 5000 }
 
 /**
- * Checks the gateway's role on every call. As part of the credentials, no handler can forget the check. The listener
- * provides TLS itself, see `bind`.
+ * Credentials that check the gateway's role on every call, so that no handler can forget the check. The listener itself
+ * provides TLS (see `bind`).
  */
 class GatewayOnlyCredentials extends ServerCredentials {
   constructor(private readonly interceptors: ServerInterceptor[]) {
@@ -36,32 +36,32 @@ class GatewayOnlyCredentials extends ServerCredentials {
   }
 }
 
-// Level 2 refuses SHA-1 and short keys anywhere in the chain (SSL_CTX_set_security_level(3)).
+// Security level 2 refuses SHA-1 and short keys in the whole chain (SSL_CTX_set_security_level(3)).
 const tlsRules = { minVersion: 'TLSv1.3', ciphers: 'DEFAULT@SECLEVEL=2' } as const
 
 export interface AgentTls {
   readonly credentials: ServerCredentials
-  /** TLS 1.3 for new connections, with client certificates checked against the private CA. */
+  /** Returns options for new connections: TLS 1.3, with client certificates that are checked against the private CA. */
   options(): TlsOptions
-  /** Called when `options` returns something else. */
+  /** Registers a listener that is called when the result of `options` has changed. */
   onReplaced(listener: () => void): void
-  /** @throws {BerthError} `bad_certificate` unless the certificate is the gateway's, also once it no longer is */
+  /** @throws {BerthError} `bad_certificate` unless the certificate is at this moment the gateway's */
   checkPeer(certificate: PeerCertificate | undefined): void
-  /** Watches connections on which the gateway has made no call yet. */
+  /** Limits connections on which the gateway has not made a call yet. */
   readonly guard: ConnectionGuard
-  /** The identity in use. */
+  /** Returns the identity in use. */
   identity(): AgentIdentity
-  /** Reads the identity again, for new connections. Call it after a certificate was installed. */
+  /** Reads the identity again, for new connections. Must be called after a certificate was installed. */
   reload(): AgentIdentity
   /**
-   * Registers a listener, called when the host joined as another host, or another gateway. Existing connections then
-   * belong to the former one.
+   * Registers a listener that is called when the host has joined another gateway, or with another host id. Existing
+   * connections then belong to the former gateway.
    */
   onMoved(listener: (identity: AgentIdentity) => void): void
 }
 
 /**
- * @param identityDir directory to which `join` wrote the identity: `<state_dir>/identity`
+ * @param identityDir directory with the identity that `join` has written: `<state_dir>/identity`
  * @throws {BerthError} `not_joined`, or `bad_identity` if the file is damaged
  */
 export function createServerCredentials(identityDir: string): AgentTls {
@@ -97,7 +97,7 @@ function hasMoved(before: AgentIdentity, after: AgentIdentity): boolean {
   return before.hostId !== after.hostId || before.caPem !== after.caPem
 }
 
-/** Adopts the identity of a `berth-agent join` next to a running agent, without a restart. */
+/** Makes a running agent use the identity that `berth-agent join` has written, without a restart. */
 function onIdentityReplaced(identityDir: string, reload: () => AgentIdentity): void {
   const { identity } = identityPaths(identityDir)
   watchFile(identity, { interval: rejoinNoticedMs, persistent: false }, (now) => {
@@ -105,7 +105,7 @@ function onIdentityReplaced(identityDir: string, reload: () => AgentIdentity): v
     try {
       reload()
     } catch (error) {
-      // The present identity stays in use until a valid one exists.
+      // The present identity stays in use until the file contains a valid one.
       if (!(error instanceof BerthError)) throw error
     }
   })
@@ -114,8 +114,8 @@ function onIdentityReplaced(identityDir: string, reload: () => AgentIdentity): v
 type PeerCheck = ReturnType<typeof createPeerCheck>
 
 /**
- * Server interceptor, used by the credentials: a peer that is not the gateway gets UNAUTHENTICATED, also during a
- * stream once it no longer is the gateway.
+ * Server interceptor of the credentials. A peer that is not the gateway gets UNAUTHENTICATED, even during a stream if
+ * its certificate is no longer valid.
  */
 function gatewayOnly(check: AgentTls['checkPeer'], guard: ConnectionGuard): ServerInterceptor {
   return (_method, call) => {

@@ -3,7 +3,7 @@ import type { Logger } from 'pino'
 import { BerthError, toBerthError } from '../../shared/errors.js'
 import { toServiceError } from '../../shared/grpc-errors.js'
 
-/** Wraps a function as a gRPC handler: its errors become a status, and internal ones are logged too. */
+/** Wraps a function as a gRPC handler. Its errors become a gRPC status, and internal errors are also logged. */
 export function unary<Request, Response>(
   log: Logger,
   name: string,

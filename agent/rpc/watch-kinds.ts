@@ -12,21 +12,21 @@ import { encodeAlert } from './security-service.js'
 
 export type WatchEvent = NonNullable<WatchResponse['event']>
 
-/** An entity as sent to watchers, and its revision. */
+/** An entity in the form that watchers get, and its revision. */
 export interface WatchedEntity {
   readonly revision: number
   readonly event: WatchEvent
 }
 
-/** How entities of one kind are read and sent. */
+/** Functions that read entities of one kind for watchers. */
 export interface WatchKind {
-  /** Entities that changed after a revision; -1: all. */
+  /** Lists the entities that have changed after a revision. -1: all entities. */
   list(sinceRevision: number): WatchedEntity[]
-  /** The entity in its present state; undefined if it no longer exists. */
+  /** Returns an entity in its present state; undefined if it no longer exists. */
   find(key: string): WatchedEntity | undefined
 }
 
-/** In the order in which a watcher that starts over gets entities of the same revision. */
+/** All kinds, in the order in which a new watcher gets entities of the same revision. */
 export type WatchKinds = { readonly [Kind in ChangeKind]: WatchKind }
 
 export interface WatchStores {
@@ -36,7 +36,7 @@ export interface WatchStores {
   readonly alerts: AlertStore
 }
 
-/** Every kind that watchers are notified of. A kind is declared here and in the gateway's table. */
+/** Returns every kind of entity that watchers get. Each kind must also be in the gateway's table. */
 export function watchKinds({ guests, operations, images, alerts }: WatchStores): WatchKinds {
   return {
     template: kind({
@@ -62,7 +62,7 @@ export function watchKinds({ guests, operations, images, alerts }: WatchStores):
   }
 }
 
-/** The newest operations and all unfinished ones. No guest can push out the operations of others. */
+/** Returns the newest operations and all unfinished ones. Many operations of one guest do not displace others. */
 function listed(all: readonly OperationRecord[]): readonly OperationRecord[] {
   const newest = new Set(fairlyNewest(all, ({ subject }) => `${subject.kind} ${subject.id}`, listedOperations))
   return all.filter((record) => newest.has(record) || record.finishedAtMs === 0)

@@ -7,12 +7,12 @@ import type { WatchEvent, WatchKinds } from './watch-kinds.js'
 
 type Call = ServerWritableStream<WatchRequest, WatchResponse>
 
-/** The data that a watch reads and sends. */
+/** Sources of the data that a watch sends. */
 export interface WatchSource {
   readonly changes: Changes
   readonly kinds: WatchKinds
   describe(): HostDescription
-  /** Called with an error that ended a watch on this side. */
+  /** Called with an error because of which this agent ended a watch. */
   failed(error: unknown): void
   readonly metrics: {
     readonly latest: HostMetrics | undefined
@@ -21,7 +21,7 @@ export interface WatchSource {
   }
 }
 
-/** @returns the service, and a function that ends all watches, which would otherwise delay a server's shutdown */
+/** @returns the service, and a function that ends all watches, which would otherwise delay the server's shutdown */
 export function createWatchService(source: WatchSource): { service: WatchServiceServer; close: () => void } {
   const open = new Set<WatchStream>()
   const service: WatchServiceServer = {
@@ -35,8 +35,8 @@ export function createWatchService(source: WatchSource): { service: WatchService
 }
 
 /**
- * One watcher. While it is slow, several changes of one entity collapse into the last one. So memory is limited by the
- * number of entities, and sent data is current.
+ * The stream to one watcher. While the watcher is slow, several changes of an entity become one. So the memory is
+ * limited by the number of entities, and sent data is up to date.
  */
 class WatchStream {
   readonly #pending = new Map<string, Change>()
@@ -65,7 +65,7 @@ class WatchStream {
     this.#guarded(() => this.#catchUp())
   }
 
-  /** Ends the watch if a change cannot be sent: the watcher then reconnects and starts over. */
+  /** Runs `work`. If it fails, ends the watch, so that the watcher reconnects and starts again. */
   #guarded(work: () => void): void {
     try {
       work()
@@ -87,7 +87,7 @@ class WatchStream {
     this.#pending.clear()
   }
 
-  /** Synchronous, so that no change is missed between reading the journal and listening. */
+  /** Sends past changes and begins to listen. It is synchronous, so that no change is missed in between. */
   #catchUp(): void {
     const { changes } = this.source
     const { epoch, revision } = this.call.request
@@ -112,7 +112,7 @@ class WatchStream {
 
   #queue(change: Change): void {
     const key = `${change.kind}:${change.key}`
-    this.#pending.delete(key) // the map stays ordered by revision
+    this.#pending.delete(key) // so that the new entry is last and the map stays ordered by revision
     this.#pending.set(key, change)
     if (this.#scheduled) return
     this.#scheduled = true

@@ -14,7 +14,7 @@ describe('changes', () => {
 
   const remove = (key: string): number => changes.transaction(() => changes.record('guest', key, true))
 
-  it('are numbered without gaps, with number and epoch', () => {
+  it('are numbered without gaps, also after the journal is opened again', () => {
     const first = changes.transaction(() => changes.record('guest', 'a'))
     const second = changes.transaction(() => changes.record('operation', 'b'))
     expect([first, second]).to.deep.equal([1, 2])
@@ -38,7 +38,7 @@ describe('changes', () => {
     expect(heard.map(({ key }) => key)).to.deep.equal(['after'])
   })
 
-  it('reach listeners only after the commit, in order', () => {
+  it('are reported to listeners after the commit, in their order', () => {
     const seen: string[] = []
     changes.onChange(({ key }) => seen.push(`${key} ${db.inTransaction ? 'open' : 'committed'}`))
     changes.transaction(() => {
@@ -49,7 +49,7 @@ describe('changes', () => {
     expect(seen).to.deep.equal(['a committed', 'b committed'])
   })
 
-  it('have the same order for all while a listener writes', () => {
+  it('are reported to all listeners in the same order, even if a listener writes', () => {
     changes.onChange(({ key }) => {
       if (key === 'a') changes.transaction(() => changes.record('guest', 'c'))
     })
@@ -74,7 +74,7 @@ describe('changes', () => {
     expect(errors).to.have.length(1)
   })
 
-  it('are not sent to removed listeners', () => {
+  it('are not reported to removed listeners', () => {
     const heard: Change[] = []
     const stop = changes.onChange((change) => heard.push(change))
     stop()
@@ -88,7 +88,7 @@ describe('changes', () => {
     expect(() => db.transaction(() => remove('a'))()).to.throw('a transaction without Changes is already open')
   })
 
-  it('include a bounded number of removals, and report lost ones to late readers', () => {
+  it('include a limited number of removals, and show readers if older ones were forgotten', () => {
     changes = new Changes(db, { keptRemovals: 10 })
     for (let n = 1; n <= 12; n++) remove(`g${n}`)
     expect(changes.removedSince(2)?.map(({ key }) => key)).to.deep.equal(names(3, 12))

@@ -5,7 +5,7 @@ import type { Database } from './database.js'
 
 type WatchEvent = NonNullable<WatchResponse['event']>
 
-/** Kinds of entities that watchers are notified of: events with their own revision. */
+/** Kinds of entities of which watchers are notified. Their events contain a revision. */
 export type ChangeKind = Extract<WatchEvent, { value: { revision: number } }>['$case']
 
 /** A committed change of one entity. */
@@ -17,18 +17,18 @@ export interface Change {
 }
 
 export interface ChangesOptions {
-  /** Minimum number of removals that are remembered for watchers that resume; default 20,000. */
+  /** Minimum number of removals that are remembered for watchers that resume. Default: 20,000. */
   keptRemovals?: number
-  /** Called if a listener threw after the commit; default: emits a process warning. */
+  /** Called if a listener throws after the commit. Default: emits a process warning. */
   onListenerError?: (error: unknown) => void
 }
 
 /**
- * Numbers every visible change and notifies watchers after the commit. All writes to the journal's visible tables use
- * `transaction` and call `record` once per changed row, whose revision they store in the row.
+ * Numbers every visible change and notifies listeners after the commit. All writes to tables that watchers see must use
+ * `transaction`, call `record` once per changed row, and store the returned revision in the row.
  */
 export class Changes {
-  /** Identifies this journal: revisions of another journal mean nothing here. */
+  /** Identifies this journal. Revisions of a journal with another epoch must not be compared. */
   readonly epoch: string
   #revision: number
   #open = false
@@ -67,8 +67,8 @@ export class Changes {
   }
 
   /**
-   * Runs `work` in one transaction and notifies listeners after the commit. Nested calls join it: an error must end the
-   * outermost one too.
+   * Runs `work` in one transaction and notifies listeners after the commit. Nested calls join the transaction, so their
+   * errors must not be caught inside it.
    */
   transaction<T>(work: () => T): T {
     if (this.#open) return work()
@@ -78,7 +78,7 @@ export class Changes {
     return result
   }
 
-  /** @returns the revision to store in the changed row */
+  /** Records a change. @returns the revision to store in the changed row */
   record(kind: ChangeKind, key: string, removed = false): number {
     if (!this.#open) throw new Error('record() outside of a transaction')
     this.#revision += 1
@@ -89,12 +89,12 @@ export class Changes {
   }
 
   onChange(listener: (change: Change) => void): () => void {
-    const own = (change: Change): void => listener(change) // the same function may listen twice
+    const own = (change: Change): void => listener(change) // so that the same function can be registered twice
     this.#listeners.add(own)
     return () => void this.#listeners.delete(own)
   }
 
-  /** Removals after `revision`; undefined if some are forgotten, so that a watcher must start over. */
+  /** Returns the removals after a revision; undefined if some were forgotten, so that the watcher must start again. */
   removedSince(revision: number): Change[] | undefined {
     const forgotten = Number(this.#meta('removals_forgotten') ?? 0)
     if (revision < forgotten || revision > this.#revision) return undefined
@@ -106,7 +106,7 @@ export class Changes {
     return rows.map((row) => ({ ...row, removed: true }))
   }
 
-  /** True if the removal is remembered. */
+  /** True if the entity was removed and the removal is still remembered. */
   wasRemoved(kind: ChangeKind, key: string): boolean {
     return this.#findRemoved.get(kind, key) !== undefined
   }
@@ -133,7 +133,7 @@ export class Changes {
     }
   }
 
-  /** Notifies every listener in order, even if one writes meanwhile. */
+  /** Notifies all listeners of changes in their order, even if a listener writes. */
   #tell(): void {
     if (this.#telling) return
     this.#telling = true
@@ -145,7 +145,7 @@ export class Changes {
     }
   }
 
-  /** The change is committed: an error of a listener must not reach its writer. */
+  /** Notifies one listener. Its error must not reach the writer, because the change is already committed. */
   #tellOne(listener: (change: Change) => void, change: Change): void {
     try {
       listener(change)
@@ -157,7 +157,7 @@ export class Changes {
   #remember(change: Change): void {
     this.#insertRemoved.run(change.revision, change.kind, change.key)
     this.#removals += 1
-    // Forgets many at once, so that the cost of a removal does not depend on the number of remembered ones.
+    // Forgets many removals together, so that the cost of one does not depend on the number of remembered ones.
     if (this.#removals > this.#keptRemovals + Math.max(1, this.#keptRemovals / 10)) this.#forget()
   }
 

@@ -21,7 +21,7 @@ describe('journal database', () => {
   })
   afterEach(() => rmSync(directory, { recursive: true }))
 
-  it('writes ahead and syncs every commit', () => {
+  it('uses WAL and syncs every commit', () => {
     const db = openDatabase(path)
     expect(db.pragma('journal_mode', { simple: true })).to.equal('wal')
     expect(db.pragma('synchronous', { simple: true })).to.equal(full)
@@ -59,7 +59,7 @@ describe('journal database', () => {
     db.close()
   })
 
-  it('migrates the guests of an older journal, with its former columns', () => {
+  it('migrates the guests of an older journal, including columns that no longer exist', () => {
     const old = openDatabase(path, { version: 8 })
     const limits = { vcpuMilli: 500 }
     const firewall = {
@@ -89,7 +89,7 @@ describe('journal database', () => {
     store.changes.db.close()
   })
 
-  it('migrates the operations of an older journal, started and removed ones', () => {
+  it('migrates the started and the removed operations of an older journal', () => {
     const old = openDatabase(path, { version: 7 })
     const columns = 'id, action, guest_uuid, guest_id, guest_name, request_hash, input, status, requested_by'
     const add = old.prepare(

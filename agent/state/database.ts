@@ -4,9 +4,9 @@ import { dirname } from 'node:path'
 import { BerthError } from '../../shared/errors.js'
 
 /*
- * One synchronous connection: a transaction is a plain function that nothing interleaves with. WAL with
- * synchronous=FULL: committed data survives power loss (sqlite.org/pragma.html#pragma_synchronous; better-sqlite3
- * builds default to NORMAL in WAL).
+ * The journal has one synchronous connection, so a transaction is a plain function during which nothing else runs. With
+ * WAL and synchronous=FULL, committed data survives a power loss (sqlite.org/pragma.html#pragma_synchronous). The
+ * default of better-sqlite3 in WAL mode is only NORMAL.
  */
 
 const migrations: readonly string[] = [
@@ -71,14 +71,14 @@ const migrations: readonly string[] = [
      kind TEXT NOT NULL,
      key TEXT NOT NULL
    ) STRICT;`,
-  // A later version may have other steps: the index by itself could resume the wrong one.
+  // A later version may have other steps, so an index without a name could resume the wrong step.
   `ALTER TABLE operations ADD COLUMN step_name TEXT NOT NULL DEFAULT '';
    CREATE INDEX operations_finished ON operations (finished_at_ms) WHERE finished_at_ms > 0;`,
   `ALTER TABLE guests ADD COLUMN has_password INTEGER NOT NULL DEFAULT 0;`,
-  // Guests are initialized when they are created. Guests that an unreleased version left for their first start stay
-  // uninitialized.
+  // Guests are initialized when they are created. Guests of an unreleased version, which initialized them at their
+  // first start, stay uninitialized.
   `ALTER TABLE guests DROP COLUMN initialized;`,
-  // Mappings overlap by range and by address, which UNIQUE cannot express: network/ports.ts checks it.
+  // UNIQUE cannot express that mappings overlap by range and by address, so network/ports.ts checks this.
   `ALTER TABLE guests ADD COLUMN firewall TEXT;          -- JSON; null: switched off
    ALTER TABLE guests ADD COLUMN traffic TEXT;           -- JSON; null: unlimited
    ALTER TABLE guests ADD COLUMN expires_at_ms INTEGER NOT NULL DEFAULT 0;
@@ -146,7 +146,7 @@ const migrations: readonly string[] = [
      removed_at_ms INTEGER NOT NULL
    ) STRICT, WITHOUT ROWID;
    CREATE INDEX removed_operations_age ON removed_operations (removed_at_ms);`,
-  // Some operations have no guest as their subject. Those were builds of images.
+  // Operations without a guest were builds of images.
   `ALTER TABLE operations ADD COLUMN subject_kind TEXT NOT NULL DEFAULT 'guest';
    ALTER TABLE operations RENAME COLUMN guest_uuid TO subject_id;
    ALTER TABLE operations RENAME COLUMN guest_id TO subject_number;
@@ -161,7 +161,7 @@ const migrations: readonly string[] = [
        'name', json_extract(record, '$.guestName'),
        'number', json_extract(record, '$.guestId')
      )), '$.guestUuid', '$.guestName', '$.guestId');`,
-  // Fields that no SQL query uses become one document. Missing fields have their default, see guests/record.
+  // Fields that no SQL query uses become one JSON document. guests/record gives missing fields their defaults.
   `UPDATE guests SET spec = json_set(spec,
      '$.hasPassword', json(iif(has_password = 1, 'true', 'false')),
      '$.expiresAtMs', expires_at_ms,
@@ -200,8 +200,8 @@ export type { Database } from 'better-sqlite3'
 
 /**
  * Opens the journal, and creates or migrates it.
- * @param options.version version to migrate to, unless the file has a later one; for tests of migrations
- * @throws {BerthError} `journal_damaged`; also if a newer version of this program wrote the file
+ * @param options.version version to which an older file is migrated; for tests of migrations
+ * @throws {BerthError} `journal_damaged`, also for a file of a newer version of this program
  */
 export function openDatabase(path: string, { version = migrations.length } = {}): Database.Database {
   if (path === ':memory:') return prepare(new Database(path), version)
@@ -218,7 +218,7 @@ export function openDatabase(path: string, { version = migrations.length } = {})
 }
 
 /**
- * Refuses to start with an empty journal if the secret of an earlier one exists, since all guests would be forgotten.
+ * Refuses an empty journal if the secret of an earlier one exists, because all guests would be forgotten.
  * @throws {BerthError} `journal_missing`
  */
 export function checkJournalPresent(path: string, secretPath: string): void {
@@ -226,7 +226,7 @@ export function checkJournalPresent(path: string, secretPath: string): void {
   throw new BerthError('internal', 'journal_missing', damagedJournal(path, 'is missing or empty'))
 }
 
-/** Error message: the fault of the journal, and the command to run. */
+/** Returns the message of an error: the fault of the journal, and the command to run. */
 function damagedJournal(path: string, what: string): string {
   const directory = dirname(path)
   return (
@@ -240,7 +240,7 @@ function hasContent(path: string): boolean {
 }
 
 /**
- * Reads all pages, since an error that appears hours later would interrupt an operation.
+ * Reads all pages, because an error that is found only later would interrupt an operation.
  * @throws if a page is damaged
  */
 function checkPages(db: Database.Database): void {
@@ -265,7 +265,8 @@ function prepare(db: Database.Database, version: number): Database.Database {
 }
 
 /**
- * Creates the file with mode 0600. SQLite gives its other files the same mode, so only root can read data about guests.
+ * Creates the file with mode 0600, so that only root can read data about guests. SQLite gives its further files the
+ * same mode.
  */
 function keepPrivate(path: string): void {
   closeSync(openSync(path, 'a', 0o600))

@@ -3,9 +3,9 @@ import { truncateSync } from 'node:fs'
 import { BerthError } from '../../shared/errors.js'
 
 /**
- * Locks the state directory for one agent, by SQLite's exclusive lock, which the kernel releases however the process
- * ends.
- * @returns a function that releases it
+ * Locks the state directory for one agent, by SQLite's exclusive lock. The kernel releases it when the process ends,
+ * even if it is killed.
+ * @returns a function that releases the lock
  * @throws {BerthError} `already_running`
  */
 export function lockState(path: string): () => void {
@@ -16,7 +16,7 @@ export function lockState(path: string): () => void {
   } catch (cause) {
     db.close()
     if (isTorn(cause)) {
-      truncateSync(path) // the file has no content
+      truncateSync(path) // the file serves only as a lock and has no content
       return lockState(path)
     }
     throw new BerthError('conflict', 'already_running', `another berth-agent holds ${path}`, { cause })
@@ -24,7 +24,7 @@ export function lockState(path: string): () => void {
   return () => void db.close()
 }
 
-/** True if SQLite reports that the file is not a database, for example after a power cut. */
+/** True if SQLite reports that the file is not a database, for example after a power loss. */
 function isTorn(error: unknown): boolean {
   return error instanceof Database.SqliteError && ['SQLITE_NOTADB', 'SQLITE_CORRUPT'].includes(error.code)
 }

@@ -1,49 +1,49 @@
 import type { Memory } from '../host/process/memory.js'
 import type { PoolCapacity } from '../storage/pool.js'
 
-/** The swap file has one of two names: an active file cannot be renamed, so its successor is created next to it. */
+/** Number of a swap file's name. There are two names, because a new file is created next to the active one. */
 export type SwapSlot = 0 | 1
 
 export interface SwapFile {
   readonly slot: SwapSlot
   readonly path: string
-  /** Size that it was created with. */
+  /** Size with which the file was created. */
   readonly sizeBytes: number
-  /** True if the kernel uses it. */
+  /** True if the kernel uses the file. */
   readonly active: boolean
-  /** True if it is used after a boot, too. */
+  /** True if a boot activates the file. */
   readonly kept: boolean
   readonly usedBytes: number
 }
 
 export interface SwapState {
-  /** The agent's own files, at most two. */
+  /** The agent's own swap files, at most two. */
   readonly files: readonly SwapFile[]
-  /** Size and usage of all swap that the kernel uses, including other programs' swap. */
+  /** Size and usage of all swap that the kernel uses, including swap that the agent did not create. */
   readonly totalBytes: number
   readonly usedBytes: number
 }
 
-/** The agent's part of the host's swap. Every method is idempotent. */
+/** The swap files of the agent on the host. Every method is idempotent. */
 export interface HostSwap {
   read(): Promise<SwapState>
-  /** Capacity of the file system that contains swap files. */
+  /** Reads the capacity of the file system for swap files. */
   readRoom(): Promise<PoolCapacity>
   readMemory(): Promise<Memory>
   /**
-   * Creates the file completely or not at all. A file of that size stays. A file of another size is removed, and must
-   * not be in use.
+   * Creates a file, unless it exists with this size. Replaces a file of another size, which must not be in use. On
+   * failure no file exists.
    * @throws {BerthError} `storage_full`
    */
   make(slot: SwapSlot, sizeBytes: number, signal: AbortSignal): Promise<void>
   /**
-   * Activates the file. @throws {BerthError} `swap_unsupported` if the file system or the host does not support swap
+   * Activates a file. @throws {BerthError} `swap_unsupported` if the file system or the host does not support swap
    * files
    */
   use(slot: SwapSlot): Promise<void>
   release(slot: SwapSlot, signal: AbortSignal): Promise<void>
-  /** Sets whether a boot activates the file. */
+  /** Sets whether a boot activates a file. */
   keep(slot: SwapSlot, kept: boolean): Promise<void>
-  /** Removes the file and leftovers of its creation. It must not be in use. */
+  /** Removes a file and leftovers of its creation. It must not be in use. */
   remove(slot: SwapSlot): Promise<void>
 }

@@ -10,16 +10,16 @@ import { swapSteps } from './steps.js'
 
 const mib = 1024 ** 2
 
-/** A host has one swap subject. */
+/** Subject of all swap operations of the host. */
 export const swapSubject: Subject = { kind: 'swap', id: 'host', name: '', number: 0 }
 
 export interface SwapKindParts {
   readonly swap: HostSwap
-  /** True if a change is pending or running. */
+  /** True if a swap operation is pending or running. */
   readonly busy: () => boolean
 }
 
-/** Each change is planned from the host's present state, so only one may run at a time. */
+/** Defines the swap operation. Each change is planned from the host's present state, so only one may run at a time. */
 export function swapKind({ swap, busy }: SwapKindParts): OperationKind<'changeSwap', SwapChange | null> {
   let ended = 0
   return {
@@ -39,13 +39,13 @@ export function swapKind({ swap, busy }: SwapKindParts): OperationKind<'changeSw
       return { subject: swapSubject, input: change, hashOf: wish, reserve }
     },
     steps: swapSteps(swap),
-    settle: () => void ended++, // the state changed since the plan was made
+    settle: () => void ended++, // makes plans of other requests outdated
   }
 }
 
 /**
- * Returns a refusal instead of throwing it, so that a repeated request still gets its recorded answer. It is thrown
- * when the request is accepted.
+ * Plans a change. Returns a refusal instead of throwing it, so that a repeated request still gets its recorded answer.
+ * The caller throws it when it reserves the operation.
  */
 async function plan(swap: HostSwap, wish: SwapWish): Promise<SwapChange | BerthError> {
   try {
@@ -56,7 +56,7 @@ async function plan(swap: HostSwap, wish: SwapWish): Promise<SwapChange | BerthE
   }
 }
 
-/** @throws {BerthError} `invalid_field` */
+/** Parses a requested change. @throws {BerthError} `invalid_field` */
 function parseWish({ action: word, sizeMb }: ChangeSwapOrder): SwapWish {
   const action = oneOf('action', word, swapActions)
   const isSized = action === 'create' || action === 'resize'

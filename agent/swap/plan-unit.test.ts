@@ -10,16 +10,16 @@ describe('units of swap files', () => {
     ['/.hidden/a b', '\\x2ehidden-a\\x20b.swap'],
     ['/ä%', '\\xc3\\xa4\\x25.swap'],
   ] as const)
-    it(`${path} is ${name}, like in systemd`, function () {
+    it(`have the same name as in systemd: ${name} for ${path}`, function () {
       expect(unitNameOf(path)).to.equal(name)
       const { stdout, error } = spawnSync('systemd-escape', ['--path', '--suffix=swap', path], {
         encoding: 'utf8',
       })
-      if (error) return this.skip() // the name is checked above; a host without systemd has nothing to compare with
+      if (error) return this.skip() // the host has no systemd to compare with
       expect(stdout.trim()).to.equal(name)
     })
 
-  it('has a unit that swap.target wants, without specifiers of systemd', () => {
+  it('are linked to swap.target, and escape `%` in the path', () => {
     expect(unitFilesOf('/units', '/a/b')).to.deep.equal({
       unit: '/units/a-b.swap',
       link: '/units/swap.target.wants/a-b.swap',

@@ -1,9 +1,9 @@
 import { basename } from 'node:path/posix'
 
 /**
- * The name that systemd requires for the unit of a swap file.
- * @param path absolute and normalized
- * Source: systemd.unit(5), "String escaping for inclusion in unit names"
+ * Returns the name that systemd requires for the unit of a swap file ("String escaping for inclusion in unit names" in
+ * systemd.unit(5)).
+ * @param path absolute and normalized path of the swap file
  */
 export function unitNameOf(path: string): string {
   const escaped = [...Buffer.from(path.replace(/^\/+/, ''))].map((byte, index) => escapeByte(byte, index === 0))
@@ -17,7 +17,7 @@ function escapeByte(byte: number, isFirst: boolean): string {
   return isPlain ? character : `\\x${byte.toString(16).padStart(2, '0')}`
 }
 
-/** systemd starts the unit after the mount that contains the file (systemd.swap(5)); `%` begins a specifier. */
+/** Returns the text of a unit, with `%` escaped. systemd starts it after the file's mount (systemd.swap(5)). */
 export function unitTextOf(path: string): string {
   return [
     '# Made by berth-agent, which removes it again.',
@@ -33,7 +33,7 @@ export function unitTextOf(path: string): string {
   ].join('\n')
 }
 
-/** Paths of the unit, and of the link that makes a boot start it. */
+/** Returns the path of the unit, and the path and target of the link that makes a boot start it. */
 export function unitFilesOf(directory: string, path: string): { unit: string; link: string; target: string } {
   const name = unitNameOf(path)
   return {

@@ -23,33 +23,33 @@ function codeOf(work: () => unknown): string {
   }
 }
 
-describe('planChange', () => {
+describe('planSwapChange', () => {
   const cases: [string, SwapAction, number, SwapFile[], SwapChange | 'invalid_state'][] = [
-    ['creates the first', 'create', 64, [], { from: null, to: setting(0, 64, true) }],
-    ['creates the first by a resize', 'resize', 64, [], { from: null, to: setting(0, 64, true) }],
-    ['nothing to enable', 'enable', 0, [], 'invalid_state'],
-    ['nothing to disable', 'disable', 0, [], 'invalid_state'],
-    ['does not create a second one', 'create', 64, [file(0, 64)], 'invalid_state'],
-    ['does not create a second one next to an inactive one', 'create', 64, [file(0, 64, 'idle')], 'invalid_state'],
-    ['moves', 'resize', 128, [file(0, 64)], { from: setting(0, 64, true), to: setting(1, 128, true) }],
-    ['moves back', 'resize', 64, [file(1, 128)], { from: setting(1, 128, true), to: setting(0, 64, true) }],
-    ['keeps the size', 'resize', 64, [file(0, 64)], { from: setting(0, 64, true), to: setting(0, 64, true) }],
+    ['creates a first file', 'create', 64, [], { from: null, to: setting(0, 64, true) }],
+    ['creates a first file for a resize', 'resize', 64, [], { from: null, to: setting(0, 64, true) }],
+    ['refuses to enable if there is no file', 'enable', 0, [], 'invalid_state'],
+    ['refuses to disable if there is no file', 'disable', 0, [], 'invalid_state'],
+    ['refuses to create a second file', 'create', 64, [file(0, 64)], 'invalid_state'],
+    ['refuses to create a second file if the first one is inactive', 'create', 64, [file(0, 64, 'idle')], 'invalid_state'],
+    ['resizes to a file in the other slot', 'resize', 128, [file(0, 64)], { from: setting(0, 64, true), to: setting(1, 128, true) }],
+    ['resizes back to the first slot', 'resize', 64, [file(1, 128)], { from: setting(1, 128, true), to: setting(0, 64, true) }],
+    ['keeps the file if it already has the size', 'resize', 64, [file(0, 64)], { from: setting(0, 64, true), to: setting(0, 64, true) }],
     [
-      'stays inactive',
+      'keeps an inactive file inactive when it is resized',
       ...(['resize', 128, [file(0, 64, 'idle')]] as const),
       { from: setting(0, 64, false), to: setting(1, 128, false) },
     ],
-    ['enables', 'enable', 0, [file(1, 64, 'idle')], { from: setting(1, 64, false), to: setting(1, 64, true) }],
-    ['stays enabled', 'enable', 0, [file(1, 64)], { from: setting(1, 64, true), to: setting(1, 64, true) }],
-    ['nothing to delete', 'delete', 0, [], 'invalid_state'],
+    ['enables an inactive file', 'enable', 0, [file(1, 64, 'idle')], { from: setting(1, 64, false), to: setting(1, 64, true) }],
+    ['keeps an enabled file enabled', 'enable', 0, [file(1, 64)], { from: setting(1, 64, true), to: setting(1, 64, true) }],
+    ['refuses to delete if there is no file', 'delete', 0, [], 'invalid_state'],
     [
-      'deletes',
+      'deletes a file',
       'delete',
       0,
       [file(1, 64)],
       { from: setting(1, 64, true), to: { ...setting(1, 64, false), removed: true } },
     ],
-    ['disables', 'disable', 0, [file(0, 64)], { from: setting(0, 64, true), to: setting(0, 64, false) }],
+    ['disables an active file', 'disable', 0, [file(0, 64)], { from: setting(0, 64, true), to: setting(0, 64, false) }],
   ].map((row) => row as [string, SwapAction, number, SwapFile[], SwapChange | 'invalid_state'])
   for (const [name, action, mb, files, expected] of cases)
     it(name, () => {
@@ -61,12 +61,12 @@ describe('planChange', () => {
 
 describe('currentOf', () => {
   for (const [name, files, slot] of [
-    ['none', [], undefined],
-    ['the active one', [file(0, 128, 'idle'), file(1, 64, 'active')], 1],
-    ['active before recorded', [file(0, 128, 'kept'), file(1, 64, 'active')], 1],
-    ['the recorded one of two active ones', [file(0, 64, 'both'), file(1, 128, 'active')], 0],
-    ['the one that a boot activates', [file(0, 128, 'idle'), file(1, 64, 'kept')], 1],
-    ['the larger of equal ones', [file(0, 64), file(1, 128)], 1],
+    ['returns nothing if there are no files', [], undefined],
+    ['returns the active file', [file(0, 128, 'idle'), file(1, 64, 'active')], 1],
+    ['prefers the active file to one that a boot would activate', [file(0, 128, 'kept'), file(1, 64, 'active')], 1],
+    ['returns the one of two active files that a boot would activate', [file(0, 64, 'both'), file(1, 128, 'active')], 0],
+    ['returns the file that a boot would activate if none is active', [file(0, 128, 'idle'), file(1, 64, 'kept')], 1],
+    ['returns the larger one of two equal files', [file(0, 64), file(1, 128)], 1],
   ] as const)
     it(name, () => expect(currentOf({ files })?.slot).to.equal(slot))
 })
@@ -74,12 +74,12 @@ describe('currentOf', () => {
 describe('checkRelease', () => {
   const memory = (availableMb: number) => ({ totalBytes: 4 * gib, availableBytes: availableMb * mib })
   for (const [name, usedMb, otherFreeMb, availableMb, code] of [
-    ['empty swap', 0, 0, 0, 'ok'],
-    ['fits into memory', 700, 0, 1000, 'ok'],
-    ['does not fit because of the reserve', 900, 0, 1000, 'memory_in_use'],
-    ['fits into other swap', 900, 900, 0, 'ok'],
-    ['fits into memory and other swap', 1200, 500, 1000, 'ok'],
-    ['does not fit', 1600, 500, 1000, 'memory_in_use'],
+    ['accepts if the swap is empty', 0, 0, 0, 'ok'],
+    ['accepts if the content fits into memory', 700, 0, 1000, 'ok'],
+    ['refuses if the content would fit only into the reserved memory', 900, 0, 1000, 'memory_in_use'],
+    ['accepts if the content fits into other swap', 900, 900, 0, 'ok'],
+    ['accepts if the content fits into memory and other swap together', 1200, 500, 1000, 'ok'],
+    ['refuses if the content does not fit into memory and other swap', 1600, 500, 1000, 'memory_in_use'],
   ] as const)
     it(name, () => {
       const use = { usedBytes: usedMb * mib, otherFreeBytes: otherFreeMb * mib }
@@ -89,9 +89,9 @@ describe('checkRelease', () => {
 
 describe('checkSpace', () => {
   for (const [name, freeMb, mb, code] of [
-    ['fits', 10_000, 8900, 'ok'],
-    ['leaves a reserve', 10_000, 9100, 'resource_exhausted'],
-    ['full', 0, 64, 'resource_exhausted'],
+    ['accepts a file that leaves the reserve free', 10_000, 8900, 'ok'],
+    ['refuses a file that would use the reserve', 10_000, 9100, 'resource_exhausted'],
+    ['refuses a file on a full disk', 0, 64, 'resource_exhausted'],
   ] as const)
     it(name, () => {
       const totalBytes = 50 * gib

@@ -7,7 +7,7 @@ import type { SwapSlot, SwapFile, SwapState } from './contract.js'
 
 export interface SwapWish {
   readonly action: SwapAction
-  /** Size for create and resize; otherwise 0. */
+  /** Size in bytes for `create` and `resize`. 0 for other actions. */
   readonly sizeBytes: number
 }
 
@@ -16,26 +16,26 @@ export interface SwapSetting {
   readonly slot: SwapSlot
   readonly sizeBytes: number
   readonly enabled: boolean
-  /** The file is deleted at the end. */
+  /** True if the file is deleted at the end of the change. */
   readonly removed?: true
 }
 
 export interface SwapChange {
-  /** Null: there was no swap. */
+  /** State before the change. Null: there was no file. */
   readonly from: SwapSetting | null
   readonly to: SwapSetting
 }
 
 /**
- * The current file: the active one, otherwise the one that a boot would activate, otherwise any. Between equals, the
- * larger one.
+ * Returns the current file: the active one, otherwise the one that a boot would activate, otherwise any file. Of two
+ * equal files, it returns the larger one.
  */
 export function currentOf({ files }: Pick<SwapState, 'files'>): SwapFile | undefined {
   const rank = (file: SwapFile): number => (file.active ? 2 : 0) + (file.kept ? 1 : 0)
   return [...files].sort((a, b) => rank(b) - rank(a) || b.sizeBytes - a.sizeBytes)[0]
 }
 
-/** Plans a change. A file of another size uses the other slot. @throws {BerthError} `invalid_state` */
+/** Plans a change. If the size changes, the new file uses the other slot. @throws {BerthError} `invalid_state` */
 export function planSwapChange({ action, sizeBytes }: SwapWish, state: Pick<SwapState, 'files'>): SwapChange {
   const current = currentOf(state)
   if (!current) return { from: null, to: planFirst(action, sizeBytes) }
@@ -63,13 +63,13 @@ export function otherOf(slot: SwapSlot): SwapSlot {
   return slot === 0 ? 1 : 0
 }
 
-/** Memory reserved for the kernel and for demand that arises meanwhile. */
+/** Fraction of the memory that must stay free for the kernel and for new demand. */
 const reserveShare = 0.05
 const mostReserved = 512 * 1024 ** 2
 
 /**
- * Checks that the content of a swap file fits into memory and the other swap. Otherwise the kernel would kill processes
- * to deactivate it.
+ * Checks that the content of a swap file fits into memory and other swap. Otherwise the kernel would kill processes
+ * when the file is deactivated.
  * @throws {BerthError} `memory_in_use`
  */
 export function checkRelease(
@@ -84,7 +84,7 @@ export function checkRelease(
 }
 
 /**
- * Checks that the host's file system has space for another swap file, and for other files that grow there.
+ * Checks that the file system has space for another swap file and a reserve for other files.
  * @throws {BerthError} `resource_exhausted` with the field `size_mb`
  */
 export function checkSpace({ totalBytes, usedBytes }: PoolCapacity, sizeBytes: number): void {

@@ -3,7 +3,7 @@ import { dirname } from 'node:path'
 import type { AgentConfig } from '../config.js'
 import { ignoreFilled, SwapFiles } from './swap-files.js'
 
-/** Removes all swap that an agent with this configuration created. Other swap of the host stays. */
+/** Removes all swap files that an agent with this configuration has created. Other swap of the host stays. */
 export async function removeSwap(config: Pick<AgentConfig, 'state_dir' | 'swap'>): Promise<void> {
   const swap = new SwapFiles(config)
   for (const slot of [0, 1] as const) {
@@ -11,5 +11,5 @@ export async function removeSwap(config: Pick<AgentConfig, 'state_dir' | 'swap'>
     await swap.keep(slot, false)
     await swap.remove(slot)
   }
-  await rmdir(dirname(swap.pathOf(0))).catch(ignoreFilled) // it may contain files of the operator
+  await rmdir(dirname(swap.pathOf(0))).catch(ignoreFilled) // the directory may contain files of the operator
 }

@@ -2,13 +2,13 @@ import type { Step } from '../operations/types.js'
 import type { HostSwap, SwapSlot } from './contract.js'
 import { checkRelease, otherOf, type SwapChange, type SwapSetting } from './plan.js'
 
-/** Step of an accepted change; `null` only if it was refused. */
+/** Step of a change. Its input is null only if the change was refused. */
 type SwapStep = Step<SwapChange | null>
 
 interface Change extends SwapChange {
-  /** The file that is replaced. */
+  /** The file that is replaced. Undefined: none. */
   readonly left: SwapSetting | undefined
-  /** The file to create. */
+  /** The file to create. Undefined: none. */
   readonly made: SwapSetting | undefined
 }
 
@@ -20,8 +20,8 @@ function changeOf({ input }: { input: SwapChange | null }): Change {
 }
 
 /**
- * The new swap is created and active before the old one is removed. Until `clean`, the old one still exists for an
- * undo.
+ * Returns the steps of a change. The new file is created and activated before the old one is deactivated. The old one
+ * exists until the step `clean`, so that an undo can use it.
  */
 export function swapSteps(swap: HostSwap): SwapStep[] {
   return [makeStep(swap), useStep(swap), keepStep(swap), releaseStep(swap), cleanStep(swap)]
@@ -34,7 +34,7 @@ function makeStep(swap: HostSwap): SwapStep {
     run: async (step) => {
       const { made } = changeOf(step)
       if (!made) return
-      if (!step.repeated) await discard(swap, made.slot, step.signal) // leftovers of an earlier change
+      if (!step.repeated) await discard(swap, made.slot, step.signal) // removes leftovers of an earlier change
       await swap.make(made.slot, made.sizeBytes, step.signal)
     },
     undo: async (step) => {
@@ -58,7 +58,7 @@ function useStep(swap: HostSwap): SwapStep {
   }
 }
 
-/** Until the old file's unit is removed, a boot activates both. */
+/** Makes a boot activate the new file. A boot before the old file's unit is removed activates both files. */
 function keepStep(swap: HostSwap): SwapStep {
   return {
     name: 'keep',
@@ -102,19 +102,19 @@ function cleanStep(swap: HostSwap): SwapStep {
     },
     undo: async (step) => {
       const { from } = changeOf(step)
-      if (from) await swap.make(from.slot, from.sizeBytes, step.signal) // it may already be removed
+      if (from) await swap.make(from.slot, from.sizeBytes, step.signal) // the old file may already be removed
     },
   }
 }
 
-/** Deactivates and deletes a file, and removes it from the boot. @throws {BerthError} `memory_in_use` */
+/** Deactivates and deletes a file and its unit. @throws {BerthError} `memory_in_use` */
 export async function discard(swap: HostSwap, slot: SwapSlot, signal: AbortSignal): Promise<void> {
   await release(swap, slot, signal)
   await swap.keep(slot, false)
   await swap.remove(slot)
 }
 
-/** @throws {BerthError} `memory_in_use` */
+/** Deactivates a file. @throws {BerthError} `memory_in_use` */
 async function release(swap: HostSwap, slot: SwapSlot, signal: AbortSignal): Promise<void> {
   const { files, totalBytes, usedBytes: usedInAll } = await swap.read()
   const file = files.find((one) => one.slot === slot)

@@ -34,17 +34,17 @@ import { storageError } from '../storage/errors.js'
 import type { HostSwap, SwapSlot, SwapFile, SwapState } from './contract.js'
 import { unitFilesOf, unitTextOf } from './plan-unit.js'
 
-/** More than the page that the kernel reserves for itself, so that the whole requested size is usable. */
+/** Bytes in addition to the requested size: more than the page that the kernel uses for the header. */
 const headerBytes = 64 * 1024
-/** statfs(2) */
+/** Type of btrfs in statfs(2). */
 const btrfsMagic = 0x9123683e
 
-/** Distinguishes the agent's files from others. */
+/** Label that distinguishes the agent's swap files from others. */
 const label = 'berth-swap'
 
 const slots: readonly SwapSlot[] = [0, 1]
 
-/** Swap files with a systemd unit each, which activates them at boot. */
+/** Manages swap files. Each of them has a systemd unit, which activates it at boot. */
 export class SwapFiles implements HostSwap {
   readonly #file: string
   readonly #units: string
@@ -85,7 +85,7 @@ export class SwapFiles implements HostSwap {
 
   readMemory = readMemory
 
-  /** The longest existing part of the path to the files. */
+  /** Returns the longest part of the files' path that exists. */
   async #readAncestor(): Promise<string> {
     let directory = dirname(this.#file)
     while (!(await exists(directory))) directory = dirname(directory)
@@ -111,14 +111,14 @@ export class SwapFiles implements HostSwap {
   }
 
   /**
-   * Creates the directory. On btrfs it is a subvolume, since one with an active swap file cannot be snapshotted
-   * (btrfs(5)). @returns whether it is btrfs
+   * Creates the directory. On btrfs it is a separate subvolume, because a subvolume with an active swap file cannot be
+   * snapshotted (btrfs(5)). @returns whether the file system is btrfs
    */
   async #prepareDirectory(): Promise<boolean> {
     const directory = dirname(this.#file)
     await mkdir(dirname(directory), { recursive: true, mode: 0o711 })
     const isBtrfs = (await statfs(await this.#readAncestor())).type === btrfsMagic
-    if (await exists(directory)) return isBtrfs // it may belong to the operator, so its mode stays
+    if (await exists(directory)) return isBtrfs // it may belong to the operator, so its mode is not changed
     await (isBtrfs ? createSubvolume(directory) : mkdir(directory))
     await chmod(directory, 0o700)
     return isBtrfs
@@ -140,7 +140,7 @@ export class SwapFiles implements HostSwap {
     if ((await isOwn(path)) && (await this.#findArea(slot, await readSwaps()))) await swapOff(path, signal)
   }
 
-  /** The kernel lists swap files by their real path, without links. */
+  /** Finds a file among the areas that the kernel uses, which it lists by their real path without links. */
   async #findArea(slot: SwapSlot, areas: readonly SwapArea[]): Promise<SwapArea | undefined> {
     const real = await realpath(this.pathOf(slot)).catch(absent)
     return areas.find(({ path }) => path === real)
@@ -170,7 +170,7 @@ export class SwapFiles implements HostSwap {
   }
 }
 
-/** True if the file is the agent's. Files of other programs are not touched. */
+/** True if the agent created the file. Files of other programs must not be changed. */
 async function isOwn(path: string): Promise<boolean> {
   if (!(await lstat(path).catch(absent))?.isFile()) return false
   return (await readSwapLabel(path).catch(absent)) === label
@@ -195,7 +195,7 @@ async function makeSwapFile(
 
 const unfinished = (path: string): string => `${path}.new`
 
-/** Ignores that a directory cannot be removed because it contains other files, or does not exist. */
+/** Throws the error, unless it means that a directory contains other files or does not exist. */
 export function ignoreFilled(error: unknown): void {
   if (!['ENOTEMPTY', 'ENOENT', 'EEXIST', 'EBUSY'].includes((error as NodeJS.ErrnoException).code ?? '')) throw error
 }

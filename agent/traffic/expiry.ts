@@ -1,16 +1,16 @@
 import type { SteadyClock } from '../../shared/steady-clock.js'
 import type { GuestPolicy, GuestRecord } from '../guests/record/record.js'
 
-/** A clock that knows how wrong it may be. While it may be wrong, nothing changes because of the time. */
+/** A clock that knows how wrong it may be. While it may be wrong, no policy changes because of the time. */
 export type UncertainClock = Pick<SteadyClock, 'earliest' | 'latest' | 'isSettled'>
 
-/** True if the guest's suspension ends now. */
+/** True if the guest's suspension has certainly ended. */
 export function isLiftDue({ suspension }: GuestRecord, clock: UncertainClock): boolean {
   const untilMs = suspension?.untilMs ?? 0
   return untilMs > 0 && clock.isSettled() && clock.earliest() >= untilMs
 }
 
-/** The guest's policy after a check of its expiry and its quota. */
+/** Returns the guest's policy after a check of its expiry and its quota. */
 export function policyOf(record: GuestRecord, overQuota: boolean, clock: UncertainClock): GuestPolicy {
   const { stoppedForExpiryMs, expiredForMs: _former, ...policy } = record.policy
   const expired = isExpired(record, clock)
@@ -24,11 +24,11 @@ export function policyOf(record: GuestRecord, overQuota: boolean, clock: Uncerta
   }
 }
 
-/** Both the start and the end of an expiry must be certain. */
+/** True if the guest has expired. Neither expiry nor its end takes effect while the clock may be wrong. */
 function isExpired({ expiresAtMs, policy }: GuestRecord, clock: UncertainClock): boolean {
   if (expiresAtMs === 0) return false
   const isUnchanged = (policy.expiredForMs ?? expiresAtMs) === expiresAtMs
-  // A host that lost the time while it was off must not start expired guests.
+  // A host that has lost the time while it was off must not start expired guests.
   if (policy.expired && isUnchanged && !clock.isSettled()) return true
   if (policy.expired) return clock.latest() >= expiresAtMs
   return clock.isSettled() && clock.earliest() >= expiresAtMs

@@ -13,10 +13,10 @@ import { periodEndMs, periodStart, utcOffsetMinutes } from './period.js'
 import { isUsedUp, noBytes, planCount, type CountLook, type TrafficCount } from './plan-count.js'
 import { TrafficStore } from './traffic-store.js'
 
-/** A guest that did not stop gets another stop after this time. */
+/** Time in ms after which the stop of a guest that still runs is requested again. */
 const stopAgainMs = 60_000
 
-/** Number of ticks that skip the counters while no guest has a quota. */
+/** Number of ticks after which counters are read if no guest has a quota. */
 const uncountedTicks = 2
 
 export interface KeeperParts {
@@ -30,14 +30,14 @@ export interface KeeperParts {
   readonly stop: (uuid: string, requestedBy: string) => void
   /** Queues a start of the guest. */
   readonly start: (uuid: string) => void
-  /** Identifies the host's current boot, in which counters began at 0. */
+  /** Id of the host's current boot. Counters begin at 0 in each boot. */
   readonly bootId: string
 }
 
 /**
- * Counts guests' traffic and enforces quota and expiry. The host's counters continue while no agent runs. Their growth
- * since the last reading is added in one transaction with their values. So a killed agent loses nothing, and a power
- * loss loses at most the traffic since the last reading.
+ * Counts guests' traffic and enforces quota and expiry. The host's counters continue while no agent runs. Their
+ * increase since the last reading is stored in one transaction with their values. So a kill of the agent loses no
+ * traffic, and a power loss only the traffic since the last reading.
  */
 export class TrafficKeeper implements PolicyKeeper {
   readonly #counts: TrafficStore
@@ -45,7 +45,7 @@ export class TrafficKeeper implements PolicyKeeper {
   readonly #stopped = new Map<string, number>()
   #timer: NodeJS.Timeout | undefined
   readonly #counting = new SingleFlight<string[]>()
-  /** Ticks since the counters were read. */
+  /** Number of ticks since the counters were read. */
   #ticks = 0
   readonly #judging = new KeyedSingleFlight<string>()
   /** Guests that were running at the last reading, or when an earlier agent ended. */
@@ -61,7 +61,7 @@ export class TrafficKeeper implements PolicyKeeper {
     this.#timer = setInterval(() => void this.#tick(), intervalMs)
   }
 
-  /** Stops the timer and counts a last time. */
+  /** Stops the timer and counts for the last time. */
   async close(): Promise<void> {
     clearInterval(this.#timer)
     await this.#counting.settled()
@@ -69,14 +69,15 @@ export class TrafficKeeper implements PolicyKeeper {
   }
 
   /**
-   * Counts traffic and judges guests whose state changed because of it or because of the clock. Failures are logged,
-   * since the next run comes soon. A guest in a long turn does not delay the counting of the others.
+   * Counts traffic, and judges guests whose state changes because of their traffic or the clock. Failures are only
+   * logged, because the next run follows soon. A guest that is busy for a long time does not delay the counting of
+   * others.
    */
   look(): Promise<void> {
     return this.#look(() => this.#countAll())
   }
 
-  /** Skips reading counters while no guest has a quota; expiry is checked anyway. */
+  /** Checks expiry. While no guest has a quota, it reads counters only at some ticks. */
   #tick(): Promise<void> {
     if (this.#ticks >= uncountedTicks || this.parts.context.store.list().some(hasQuota)) return this.look()
     this.#ticks++
@@ -88,8 +89,8 @@ export class TrafficKeeper implements PolicyKeeper {
   }
 
   /**
-   * Counts once more, since a count in progress may have read older counters. Affected guests are judged after the next
-   * reading.
+   * Counts traffic now. A count in progress is not sufficient, because it may have read older counters. Affected guests
+   * are judged after the next reading.
    */
   async count(): Promise<void> {
     await this.#counting.settled()
@@ -104,7 +105,7 @@ export class TrafficKeeper implements PolicyKeeper {
     return { rxBytes, txBytes, periodStart: start, resetsAtMs, utcOffsetMinutes: offset }
   }
 
-  /** Restarts in the current period, even if a wrong clock left a later one. */
+  /** Sets a guest's count to 0 in the present period, even if a wrong clock had started a later one. */
   resetUse(uuid: string): void {
     const { store } = this.parts.context
     store.changes.transaction(() => {
@@ -129,8 +130,8 @@ export class TrafficKeeper implements PolicyKeeper {
         if (isLiftDue(before, this.parts.clock)) this.#lift(store.get(uuid))
       })
       const record = store.get(uuid)
-      // Cuts the guest off before stopping it, because stopping takes time. If the host refuses, its next comparison
-      // tries again.
+      // Disconnects the guest before it is stopped, because the stop takes time. If the host refuses, its next
+      // comparison tries again.
       const wanted = networkOf(record, context.config)
       await this.#guard(`network of guest ${uuid}`, () => context.network.attach(wanted, ['rules', 'rates']))
       await this.#guard(`stop guest ${uuid}`, () => this.#stopBlocked(record))
@@ -138,7 +139,7 @@ export class TrafficKeeper implements PolicyKeeper {
     })
   }
 
-  /** @returns guests to judge */
+  /** Counts the traffic of all guests. @returns uuids of the guests to judge */
   async #countAll(): Promise<string[]> {
     this.#ticks = 0
     return this.#countIn(await this.#readCounters())
@@ -167,7 +168,7 @@ export class TrafficKeeper implements PolicyKeeper {
     }
   }
 
-  /** @returns undefined if counters cannot be read: expiry and periods do not wait for them */
+  /** Returns undefined if counters cannot be read, because expiry and periods must be checked anyway. */
   async #readCounters(): Promise<ReadonlyMap<string, ByteCounters> | undefined> {
     const { network, log } = this.parts.context
     try {
@@ -178,7 +179,7 @@ export class TrafficKeeper implements PolicyKeeper {
     }
   }
 
-  /** @returns guests whose policy changed, that must be stopped, or whose suspension ends now */
+  /** @returns uuids of guests whose policy changes, that must be stopped, or whose suspension has ended */
   #count(look: Look): string[] {
     const counts = this.#counts.list()
     const records = this.parts.context.store.list()
@@ -205,7 +206,7 @@ export class TrafficKeeper implements PolicyKeeper {
     return traffic.resetDay || this.parts.context.config.traffic.reset_day
   }
 
-  /** Reads the clock once, and computes the period once per reset day. */
+  /** Reads the clock once, so that all guests get the same periods, and computes a period once per reset day. */
   #lookAt(counters: ReadonlyMap<string, ByteCounters> | undefined): Look {
     const nowMs = this.parts.context.now()
     const starts = new Map<number, string>()
@@ -219,14 +220,14 @@ export class TrafficKeeper implements PolicyKeeper {
     return { nowMs, counted, of: (uuid) => ({ startOf, epoch, counters: counters?.get(uuid) }) }
   }
 
-  /** Joins the caller's transaction. */
+  /** Ends a guest's suspension, in the caller's transaction. */
   #lift(record: GuestRecord): void {
     const { store, log } = this.parts.context
     store.update(record.uuid, planUnsuspend(record))
     log.info({ guest: record.uuid }, 'suspension ended')
   }
 
-  /** Requests a stop, which the journal treats as the owner's wish: a guest that is unblocked later is not started. */
+  /** Requests a stop like a user would, so that the guest is not started when it may run again. */
   #stopBlocked(record: GuestRecord): void {
     if (!this.#mustStop(record)) return
     this.#stopped.set(record.uuid, performance.now())
@@ -234,7 +235,7 @@ export class TrafficKeeper implements PolicyKeeper {
     this.parts.stop(record.uuid, record.policy.abuse === undefined ? 'system' : securityUser)
   }
 
-  /** Starts a guest that was stopped for an expiry which is in the future according to the present clock. */
+  /** Starts a guest that was stopped because of a wrong clock: its expiry is still in the future. */
   #startAgain(before: GuestRecord, { uuid, policy, wanted }: GuestRecord): void {
     const wasWrong = before.policy.expired && !policy.expired && before.policy.stoppedForExpiryMs === before.expiresAtMs
     if (!wasWrong || wanted !== 'stopped' || policyReasonOf(this.parts.context.store.get(uuid)) !== '') return
@@ -246,7 +247,7 @@ export class TrafficKeeper implements PolicyKeeper {
     return policyOf(record, isUsedUp(record.traffic, count), this.parts.clock)
   }
 
-  /** True if the guest runs although it may not, and no operation will change that. */
+  /** True if the guest runs although it may not, is not busy, and no stop was requested a short time ago. */
   #mustStop(record: GuestRecord): boolean {
     const { uuid, status, wanted } = record
     const runs = wanted === 'running' || status === 'running'
@@ -257,19 +258,19 @@ export class TrafficKeeper implements PolicyKeeper {
   }
 }
 
-/** One reading of clock and counters. */
+/** One reading of the clock and of counters. */
 interface Look {
   readonly nowMs: number
   readonly counted: boolean
   readonly of: (uuid: string) => CountLook
 }
 
-/** Guests that are not stopped. Packets sent to a stopped guest pass the host's rules but reach nobody. */
+/** Returns the uuids of guests that are not stopped. Packets to a stopped guest are counted, but reach nobody. */
 function onOf(records: readonly GuestRecord[]): ReadonlySet<string> {
   return new Set(records.filter(({ status }) => status !== 'stopped').map(({ uuid }) => uuid))
 }
 
-/** Broken guests and those being deleted are not judged. */
+/** True if the guest is judged. Broken guests and guests that are being deleted are not. */
 function isJudged({ status }: GuestRecord): boolean {
   return status !== 'deleting' && status !== 'error'
 }

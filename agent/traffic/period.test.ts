@@ -12,14 +12,14 @@ describe('a traffic period', () => {
     ['2026-10-31 23:59:59', 1, 'UTC', '2026-10-01', '2026-11-01 00:00:00'],
     ['2026-11-14 23:59:59', 15, 'UTC', '2026-10-15', '2026-11-15 00:00:00'],
     ['2026-11-15 00:00:00', 15, 'UTC', '2026-11-15', '2026-12-15 00:00:00'],
-    // Across the end of a year, in both directions.
+    // The next periods cross the end of a year, in both directions.
     ['2026-01-05 00:00:00', 6, 'UTC', '2025-12-06', '2026-01-06 00:00:00'],
     ['2026-12-28 10:00:00', 28, 'UTC', '2026-12-28', '2027-01-28 00:00:00'],
-    // February with 28 and 29 days.
+    // The next periods begin or end in a February of 28 or 29 days.
     ['2028-02-29 23:59:59', 1, 'UTC', '2028-02-01', '2028-03-01 00:00:00'],
     ['2028-02-29 23:59:59', 28, 'UTC', '2028-02-28', '2028-03-28 00:00:00'],
     ['2027-02-28 00:00:00', 28, 'UTC', '2027-02-28', '2027-03-28 00:00:00'],
-    // Days 29 to 31 are the last day of shorter months.
+    // In shorter months, the reset days 29 to 31 are the last day.
     ['2027-02-27 23:59:59', 29, 'UTC', '2027-01-29', '2027-02-28 00:00:00'],
     ['2027-02-28 00:00:00', 29, 'UTC', '2027-02-28', '2027-03-29 00:00:00'],
     ['2027-03-15 00:00:00', 30, 'UTC', '2027-02-28', '2027-03-30 00:00:00'],
@@ -27,14 +27,14 @@ describe('a traffic period', () => {
     ['2027-04-29 23:59:59', 31, 'UTC', '2027-03-31', '2027-04-30 00:00:00'],
     ['2027-04-30 00:00:00', 31, 'UTC', '2027-04-30', '2027-05-31 00:00:00'],
     ['2027-01-30 12:00:00', 31, 'UTC', '2026-12-31', '2027-01-31 00:00:00'],
-    // Daylight saving begins or ends within the month: periods still end at local midnight.
+    // Daylight saving time begins or ends within the next months. Periods still end at local midnight.
     ['2026-03-29 03:30:00', 1, 'Europe/Berlin', '2026-03-01', '2026-04-01 00:00:00'],
     ['2026-10-25 02:30:00', 25, 'Europe/Berlin', '2026-10-25', '2026-11-25 00:00:00'],
-    // West and east of UTC the month begins at other instants.
+    // In zones west and east of UTC, the month begins at other instants.
     ['2026-11-30 23:59:59', 1, 'America/New_York', '2026-11-01', '2026-12-01 00:00:00'],
     ['2026-12-01 00:00:00', 1, 'Pacific/Kiritimati', '2026-12-01', '2027-01-01 00:00:00'],
   ] as const)
-    it(`${now} ${zone}, day ${resetDay}: ${start} to ${end}`, () => {
+    it(`lasts from ${start} to ${end} if it is ${now} in ${zone} and the reset day is ${resetDay}`, () => {
       const time = createTimeFormat(zone)
       expect(periodStart(at(now, zone), resetDay, time)).to.equal(start)
       expect(time.format(periodEndMs(start, resetDay, time))).to.equal(end)
@@ -49,21 +49,21 @@ describe('a traffic period', () => {
     ['America/St_Johns', '2026-12-01', -210],
     ['Pacific/Kiritimati', '2026-12-01', 840],
   ] as const)
-    it(`${zone} on ${at} is ${minutes} minutes east of UTC`, () => {
+    it(`is computed with an offset of ${minutes} minutes from UTC in ${zone} on ${at}`, () => {
       const time = createTimeFormat(zone)
       expect(utcOffsetMinutes(time.parseField('at', `${at} 00:00:00`), time)).to.equal(minutes)
     })
 
-  it('ends where the day begins at a midnight that the clock skips', () => {
-    // Havana goes forward from 00:00 to 01:00 on 8 March 2026.
+  it('ends at the first instant of the day if the clock skips midnight', () => {
+    // In Havana, clocks go forward from 00:00 to 01:00 on 8 March 2026.
     const time = createTimeFormat('America/Havana')
     const end = periodEndMs('2026-02-08', 8, time)
     expect(periodStart(end, 8, time)).to.equal('2026-03-08')
     expect(periodStart(end - 1, 8, time)).to.equal('2026-02-08')
   })
 
-  it('ends once at a midnight that occurs twice', () => {
-    // Havana goes back from 01:00 to 00:00 on 1 November 2026.
+  it('ends at the first midnight if midnight occurs twice', () => {
+    // In Havana, clocks go back from 01:00 to 00:00 on 1 November 2026.
     const time = createTimeFormat('America/Havana')
     const end = periodEndMs('2026-10-01', 1, time)
     expect(periodStart(end - 1, 1, time)).to.equal('2026-10-01')
@@ -73,7 +73,7 @@ describe('a traffic period', () => {
 
 const startAt = (nowMs: number, day: number): string => periodStart(nowMs, day, utc)
 
-describe('advance a period', () => {
+describe('advancePeriod', () => {
   const advance = (counted: [start: string, left?: string] | undefined, now: string, resetDay: number) => {
     const [periodStart = '', periodLeft = ''] = counted ?? []
     const nowMs = at(`${now} 23:59:59`)
@@ -81,39 +81,39 @@ describe('advance a period', () => {
   }
 
   for (const [name, counted, now, resetDay, periodStart, periodLeft, reset] of [
-    ['nothing counted yet', undefined, '2026-11-21', 1, '2026-11-01', '', true],
-    ['the same month', ['2026-11-01'], '2026-11-21', 1, '2026-11-01', '', false],
-    ['its last second', ['2026-11-01'], '2026-11-30', 1, '2026-11-01', '', false],
-    ['a new month', ['2026-11-01'], '2026-12-01', 1, '2026-12-01', '', true],
-    ['months later', ['2026-11-01'], '2027-04-15', 1, '2027-04-01', '', true],
-    ['a later reset day', ['2026-11-01'], '2026-11-21', 25, '2026-10-25', '', false],
-    ['at that reset day', ['2026-10-25'], '2026-11-25', 25, '2026-11-25', '', true],
-    ['an earlier reset day that has passed', ['2026-10-25'], '2026-11-21', 5, '2026-11-05', '', false],
-    ['at the next earlier reset day', ['2026-11-05'], '2026-12-05', 5, '2026-12-05', '', true],
-    ['another reset day after a missed month', ['2026-11-01'], '2026-12-20', 15, '2026-12-15', '', true],
-    ['another reset day before it first occurs', ['2026-11-01'], '2026-12-02', 15, '2026-11-15', '', true],
-    ['the last day of a short month', ['2027-01-31'], '2027-02-28', 31, '2027-02-28', '', true],
-    ['the month after a short one', ['2027-02-28'], '2027-03-30', 31, '2027-02-28', '', false],
-    ['the last day after a short month', ['2027-02-28'], '2027-03-31', 31, '2027-03-31', '', true],
-    ['an earlier reset day after a short month', ['2027-02-28'], '2027-03-10', 5, '2027-03-05', '', false],
-    ['a later reset day in a short month', ['2027-02-05'], '2027-02-28', 31, '2027-02-28', '', false],
-    // The clock is set back by a month, and forward again.
-    ['back by a month', ['2026-12-01'], '2026-11-21', 1, '2026-12-01', '', false],
-    ['and forward', ['2026-12-01'], '2026-12-03', 1, '2026-12-01', '', false],
-    ['another reset day while the clock is back', ['2026-11-01'], '2026-10-02', 25, '2026-11-01', '', false],
+    ['begins the present period if nothing was counted yet', undefined, '2026-11-21', 1, '2026-11-01', '', true],
+    ['keeps the period in the same month', ['2026-11-01'], '2026-11-21', 1, '2026-11-01', '', false],
+    ['keeps the period in its last second', ['2026-11-01'], '2026-11-30', 1, '2026-11-01', '', false],
+    ['begins a period in a new month', ['2026-11-01'], '2026-12-01', 1, '2026-12-01', '', true],
+    ['begins the present period after several months', ['2026-11-01'], '2027-04-15', 1, '2027-04-01', '', true],
+    ['moves the start of the period to a later reset day', ['2026-11-01'], '2026-11-21', 25, '2026-10-25', '', false],
+    ['begins a period at that later reset day', ['2026-10-25'], '2026-11-25', 25, '2026-11-25', '', true],
+    ['moves the start of the period to an earlier reset day that has passed', ['2026-10-25'], '2026-11-21', 5, '2026-11-05', '', false],
+    ['begins a period at the next occurrence of that reset day', ['2026-11-05'], '2026-12-05', 5, '2026-12-05', '', true],
+    ['begins a period for another reset day after a missed month', ['2026-11-01'], '2026-12-20', 15, '2026-12-15', '', true],
+    ['begins a period for another reset day that comes later in the month', ['2026-11-01'], '2026-12-02', 15, '2026-11-15', '', true],
+    ['begins a period on the last day of a short month', ['2027-01-31'], '2027-02-28', 31, '2027-02-28', '', true],
+    ['keeps the period until the reset day after a short month', ['2027-02-28'], '2027-03-30', 31, '2027-02-28', '', false],
+    ['begins a period on day 31 after a short month', ['2027-02-28'], '2027-03-31', 31, '2027-03-31', '', true],
+    ['moves the start to an earlier reset day after a short month', ['2027-02-28'], '2027-03-10', 5, '2027-03-05', '', false],
+    ['moves the start to a later reset day in a short month', ['2027-02-05'], '2027-02-28', 31, '2027-02-28', '', false],
+    // The clock is set back by a month, and then forward again.
+    ['keeps the period if the clock is set back by a month', ['2026-12-01'], '2026-11-21', 1, '2026-12-01', '', false],
+    ['keeps the period when the clock is forward again', ['2026-12-01'], '2026-12-03', 1, '2026-12-01', '', false],
+    ['keeps the period if the reset day changes while the clock is set back', ['2026-11-01'], '2026-10-02', 25, '2026-11-01', '', false],
     // A clock that was years ahead is corrected. Months advance as usual, even while the clock is wrong.
-    ['years back', ['2031-01-01'], '2026-11-21', 1, '2026-11-01', '2031-01-01', false],
-    ['two months back', ['2027-01-01'], '2026-11-21', 1, '2026-11-01', '2027-01-01', false],
-    ['over a year’s end', ['2027-02-01'], '2026-12-21', 1, '2026-12-01', '2027-02-01', false],
-    ['years back, to another reset day', ['2031-01-01'], '2026-11-21', 25, '2026-10-25', '2031-01-01', false],
-    ['the same month again', ['2026-11-01', '2031-01-01'], '2026-11-30', 1, '2026-11-01', '2031-01-01', false],
-    ['the next month after the correction', ['2026-11-01', '2031-01-01'], '2026-12-01', 1, '2026-12-01', '', true],
-    // A clock that was reset and corrected restarts no count.
-    ['back to 1971', ['2026-11-01'], '1971-01-02', 1, '1971-01-01', '2026-11-01', false],
-    ['from 1999 to 1971', ['1999-01-01', '2026-11-01'], '1971-01-02', 1, '1971-01-01', '2026-11-01', false],
-    ['from 1971 back', ['1971-01-01', '2026-11-01'], '2026-11-21', 1, '2026-11-01', '', false],
-    ['from 1971 back, with another reset day', ['1971-01-01', '2026-11-01'], '2026-11-21', 25, '2026-10-25', '', false],
-    ['from 1971 to the month after', ['1971-01-01', '2026-11-01'], '2026-12-01', 1, '2026-12-01', '', true],
+    ['returns to the present period without a reset if the clock was years ahead', ['2031-01-01'], '2026-11-21', 1, '2026-11-01', '2031-01-01', false],
+    ['returns to the present period without a reset if the clock was two months ahead', ['2027-01-01'], '2026-11-21', 1, '2026-11-01', '2027-01-01', false],
+    ['returns to the present period without a reset across the end of a year', ['2027-02-01'], '2026-12-21', 1, '2026-12-01', '2027-02-01', false],
+    ['returns to the present period of another reset day without a reset', ['2031-01-01'], '2026-11-21', 25, '2026-10-25', '2031-01-01', false],
+    ['keeps the period in the same month after the correction', ['2026-11-01', '2031-01-01'], '2026-11-30', 1, '2026-11-01', '2031-01-01', false],
+    ['begins a period in the next month after the correction', ['2026-11-01', '2031-01-01'], '2026-12-01', 1, '2026-12-01', '', true],
+    // A clock that is reset to 1971 and then corrected resets no count.
+    ['uses a period in 1971 without a reset', ['2026-11-01'], '1971-01-02', 1, '1971-01-01', '2026-11-01', false],
+    ['uses a period in 1971 without a reset after one in 1999', ['1999-01-01', '2026-11-01'], '1971-01-02', 1, '1971-01-01', '2026-11-01', false],
+    ['returns from 1971 to the left period without a reset', ['1971-01-01', '2026-11-01'], '2026-11-21', 1, '2026-11-01', '', false],
+    ['returns from 1971 without a reset if the reset day has changed', ['1971-01-01', '2026-11-01'], '2026-11-21', 25, '2026-10-25', '', false],
+    ['begins a period if it returns from 1971 in the month after the left one', ['1971-01-01', '2026-11-01'], '2026-12-01', 1, '2026-12-01', '', true],
   ] as const)
     it(name, () =>
       expect(advance(counted as [string] | undefined, now, resetDay)).to.deep.equal({ periodStart, periodLeft, reset }),
@@ -121,25 +121,25 @@ describe('advance a period', () => {
 
   for (const [name, days, end, wanted] of [
     [
-      'swings across the end of a month resets once',
+      'changes back and forth at the end of a month',
       ['2026-11-30', '2026-12-01', '2026-11-30', '2026-12-01', '1999-01-01', '2026-12-31', '2026-11-30'],
       '2026-12-01',
       1,
     ],
     [
-      'is in 1971 at each boot resets once a month',
+      'is in 1971 after each boot',
       ['1971-06-01', '2026-11-30', '1971-06-01', '2026-12-01', '1971-06-01', '2026-12-02', '2026-12-31'],
       '2026-12-01',
       1,
     ],
     [
-      'was years ahead resets at that time and each month afterwards',
+      'was years ahead and is corrected',
       ['2031-01-05', '2026-11-30', '2026-12-01', '2026-12-31', '2027-01-01'],
       '2027-01-01',
       3,
     ],
   ] as const)
-    it(`a clock that ${name}`, () => {
+    it(`resets ${wanted} times in all for a clock that ${name}`, () => {
       let counted = { periodStart: '2026-11-01', periodLeft: '' }
       let resets = 0
       for (const day of days) {

@@ -1,23 +1,23 @@
 import type { TimeFormat } from '../../shared/time.js'
 
 /*
- * Traffic periods. A period is named by its first day, YYYY-MM-DD in the host's time zone. The first day is the reset
- * day, 1 to 31, or the last day in shorter months.
+ * Computes traffic periods. A period is identified by its first day, YYYY-MM-DD in the host's time zone. The first day
+ * is the reset day, 1 to 31, or the last day of a shorter month.
  */
 
-/** The period that a count belongs to. */
+/** The period to which a count belongs. */
 export interface CountedPeriod {
   readonly periodStart: string
-  /** The period that counting left when the clock was set far back; empty: there was none. */
+  /** The period that was left when the clock was set back far. Empty: none. */
   readonly periodLeft: string
 }
 
-/** A count's next period, and whether counting restarts with it. */
+/** The period to which a count advances, and whether counting starts again. */
 export interface Advance extends CountedPeriod {
   readonly reset: boolean
 }
 
-/** First day of the period that contains `nowMs`. */
+/** Returns the first day of the period that contains `nowMs`. */
 export function periodStart(nowMs: number, resetDay: number, time: TimeFormat): string {
   const today = time.format(nowMs).slice(0, 10)
   const [year, month] = parseDate(today)
@@ -25,31 +25,31 @@ export function periodStart(nowMs: number, resetDay: number, time: TimeFormat): 
   return start <= today ? start : resetDate(year, month - 1, resetDay)
 }
 
-/** First day of the following period. A period that began on another reset day keeps its own day. */
+/** Returns the first day of the following period. A period that began on another reset day keeps that day. */
 export function nextPeriodStart(start: string, resetDay: number): string {
   const [year, month] = parseDate(start)
   return resetDate(year, month + 1, resetDayOf(start, resetDay))
 }
 
-/** End of the period: the first instant of the next one's first day. */
+/** Returns the end of the period: the first instant of the next period's first day. */
 export function periodEndMs(start: string, resetDay: number, time: TimeFormat): number {
   const end = time.parse(`${nextPeriodStart(start, resetDay)} 00:00:00`)
   if (end === undefined) throw new Error(`no such day: ${start}`)
   return end
 }
 
-/** Offset of the zone at that time, east of UTC. */
+/** Returns the offset of the time zone at that time, in minutes. East of UTC it is positive. */
 export function utcOffsetMinutes(ms: number, time: TimeFormat): number {
   return Math.round((Date.parse(`${time.format(ms).replace(' ', 'T')}Z`) - ms) / 60_000)
 }
 
 /**
- * Advances a count's period to the present clock and reset day. Each period restarts counting once. If the clock goes
- * back by a month, the period stays, and counting restarts only after it. If it goes back further, it was wrong before
- * or is wrong now. The new period is then used without a restart, so that its months advance, and returning to the
- * period that was left does not restart either. Another reset day moves the period without restarting.
- * @param counted as stored; undefined: nothing was counted yet
- * @param startOf returns the first day of the present period by reset day
+ * Advances a count's period to the present clock and reset day. Each new period resets the count once. If the clock
+ * goes back by a month, the period stays until its end. If the clock goes back further, it was wrong before or is wrong
+ * now: the period of the present clock is used without a reset, and a return to the left period does not reset either.
+ * A change of the reset day moves the period without a reset.
+ * @param counted the stored period; undefined: nothing was counted yet
+ * @param startOf returns the first day of the present period for a reset day
  */
 export function advancePeriod(
   counted: CountedPeriod | undefined,
@@ -70,7 +70,8 @@ export function advancePeriod(
 }
 
 /**
- * The reset day that a period began with: the present reset day if it yields that first day, otherwise the day itself.
+ * Returns the reset day with which a period began: the present one if it leads to that first day, otherwise the day
+ * itself.
  */
 function resetDayOf(start: string, resetDay: number): number {
   const [year, month, day] = parseDate(start)
@@ -84,7 +85,7 @@ function parseDate(text: string): DateParts {
   return [year, month, day]
 }
 
-/** The reset day in that month, or the month's last day if it is shorter. Month may be 0 or 13. */
+/** Returns the date of the reset day in a month, or the month's last day if it is shorter. Month may be 0 or 13. */
 function resetDate(year: number, month: number, resetDay: number): string {
   const lastDay = new Date(Date.UTC(year, month, 0)).getUTCDate()
   return new Date(Date.UTC(year, month - 1, Math.min(resetDay, lastDay))).toISOString().slice(0, 10)

@@ -4,30 +4,30 @@ import { advancePeriod, type CountedPeriod } from './period.js'
 
 /** A guest's traffic as stored in the journal. */
 export interface TrafficCount extends CountedPeriod {
-  /** Bytes of this period. */
+  /** Bytes that the guest has received in this period. */
   readonly rxBytes: number
   readonly txBytes: number
-  /** Last read values of the host's counters, and the boot that they belong to. Each boot starts at 0. */
+  /** Boot to which the last read counters belong. Counters begin at 0 in each boot. */
   readonly counterEpoch: string
   readonly counterRx: number
   readonly counterTx: number
 }
 
-/** One reading of a guest's counters, and the periods at that time. */
+/** One reading of a guest's counters, and the periods at the time of the reading. */
 export interface CountLook {
   readonly epoch: string
-  /** Undefined: the counters could not be read. */
+  /** The guest's counters. Undefined: they could not be read. */
   readonly counters: ByteCounters | undefined
   /**
-   * The guest was not running, as far as is known. Received bytes then reached nobody and do not count, unless it sent
-   * something.
+   * True if the guest was probably not running since the last reading. Received bytes then do not count, unless the
+   * guest has sent something.
    */
   readonly off?: boolean
-  /** Returns the first day of the present period by reset day. */
+  /** Returns the first day of the present period for a reset day. */
   readonly startOf: (resetDay: number) => string
 }
 
-/** Updates the count from the host's counters. Traffic since the last reading belongs to the present period. */
+/** Updates a count from the host's counters. Traffic since the last reading counts in the present period. */
 export function planCount(have: TrafficCount | undefined, resetDay: number, look: CountLook): TrafficCount {
   const { reset, ...period } = advancePeriod(have, resetDay, look.startOf)
   const { rxBytes, txBytes } = have && !reset ? have : noBytes
@@ -46,7 +46,7 @@ type Counters = Pick<TrafficCount, 'counterEpoch' | 'counterRx' | 'counterTx'>
 
 const noCounters = { counterRx: 0, counterTx: 0 }
 
-/** The counters as read, or unchanged if they could not be read. */
+/** Returns the counters of this reading, or the previous ones if they could not be read. */
 function planCounters(have: TrafficCount | undefined, { epoch, counters }: CountLook): Counters {
   if (counters) return { counterEpoch: epoch, counterRx: counters.rxBytes, counterTx: counters.txBytes }
   return have ?? { counterEpoch: epoch, ...noCounters }
@@ -54,14 +54,14 @@ function planCounters(have: TrafficCount | undefined, { epoch, counters }: Count
 
 export const noBytes: ByteCounters = { rxBytes: 0, txBytes: 0 }
 
-/** Increase since `last`. A lower value means that the counter was reset. */
+/** Returns the increase since `last`. A lower value means that the counter was reset. */
 function since(now: number, last: number): number {
   return now >= last ? now - last : now
 }
 
 const gigabyte = 1e9
 
-/** True if the period's quota, or that of one direction, is reached. */
+/** True if the total quota of the period, or in split mode the quota of one direction, is reached. */
 export function isUsedUp({ mode, monthlyGb, inGb, outGb }: TrafficLimit, use: ByteCounters): boolean {
   const reached = (bytes: number, gb: number): boolean => gb > 0 && bytes >= gb * gigabyte
   if (mode === 'total') return reached(use.rxBytes + use.txBytes, monthlyGb)

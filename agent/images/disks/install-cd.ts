@@ -5,15 +5,15 @@ import { BerthError } from '../../../shared/errors.js'
 import type { InstallParts } from '../install.js'
 import { makeImage, type BuildContext } from '../publish.js'
 
-/** Path of the CD's file in an image's folder. */
+/** Path of the CD's file in an image's directory. */
 export const cdOf = (image: string): string => join(image, 'cd.iso')
 
-/** Offset of the name in a CD's first volume descriptor: sector 16, after one byte of its type. */
+/** Offset in bytes of the name in a CD's first volume descriptor: in sector 16, after one byte. */
 const nameAt = 32_769
 const names = ['CD001', 'BEA01']
 
 /**
- * Makes an image of a CD from an untrusted file. Only its descriptor is checked, since only guests read the content.
+ * Creates the image of a CD from an untrusted file. Checks only its descriptor, because only guests read the content.
  * @throws {BerthError} `image_invalid`, `image_too_large`, `storage_full`; the signal's reason when aborted
  */
 export async function installCd(
@@ -24,12 +24,12 @@ export async function installCd(
   making.report(0.75, 'copying')
   await checkCd(archive, await parts.readBound())
   await makeImage(parts, id, making, async (work) => {
-    await copyFile(archive, cdOf(work), constants.COPYFILE_FICLONE) // no copy of the data: both files are in the pool
+    await copyFile(archive, cdOf(work), constants.COPYFILE_FICLONE) // shares the data, because both files are in the pool
     await chmod(cdOf(work), 0o600)
   })
 }
 
-/** @throws {BerthError} `image_invalid`, `image_too_large` */
+/** Checks that the file is a CD. @throws {BerthError} `image_invalid`, `image_too_large` */
 export async function checkCd(file: string, mostBytes: number): Promise<void> {
   const handle = await open(file)
   try {

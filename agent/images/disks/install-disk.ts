@@ -14,7 +14,7 @@ export const diskName = 'disk.raw'
 const unpackedName = 'unpacked'
 const timeoutMs = 60 * 60_000
 
-/** File next to the disk that states which virtual hardware its system needs. */
+/** Name of the file next to the disk that describes the virtual hardware which its system needs. */
 const systemName = 'system.json'
 
 interface DiskOrder extends Pick<CatalogEntry, 'id' | 'os' | 'machine'> {
@@ -29,9 +29,8 @@ interface Place {
 }
 
 /**
- * Makes an image of a virtual machine's disk from an untrusted file: qcow2 or raw, compressed or not. The image is
- * complete and read-only, or does not exist. Programs that parse disk formats run as nobody, on a file whose header was
- * checked before.
+ * Creates the image of a virtual machine's disk from an untrusted file: qcow2 or raw, compressed or not. On failure no
+ * image exists. Programs that parse disk formats run as nobody, on a file whose header was checked before.
  * @throws {BerthError} `image_invalid`, `image_too_large`, `storage_full`; the signal's reason when aborted
  */
 export async function installDisk(
@@ -54,12 +53,12 @@ export async function installDisk(
   })
 }
 
-/** Writes the description of the disk's system. Guests' volumes get a copy, which is read at their start. */
+/** Writes the description of the disk's system. Volumes of guests get a copy, which is read at each start. */
 async function describeSystem(work: string, system: Pick<DiskOrder, 'os'> & Partial<FirmwareWish>): Promise<void> {
   await writeFile(join(work, systemName), `${JSON.stringify(system)}\n`, { mode: 0o600 })
 }
 
-/** Maximum number of layers around a disk: a compressed archive, or an archive with a compressed disk. */
+/** Maximum number of layers around a disk, such as in a compressed archive. */
 const mostLayers = 2
 
 async function takeDisk(archive: string, place: Place): Promise<void> {
@@ -76,7 +75,7 @@ async function takeDisk(archive: string, place: Place): Promise<void> {
 
 type Layer = Extract<DiskFormat, { kind: 'compressed' | 'archive' }>
 
-/** @returns the unpacked file, in the place's directory */
+/** Unpacks one layer. @returns the path of the unpacked file, in the directory of `place` */
 async function unpackLayer(
   file: string,
   layer: Layer,
@@ -88,7 +87,7 @@ async function unpackLayer(
   return join(place.work, output)
 }
 
-/** Rejects an archive with several files, as the disk would have to be guessed. */
+/** Rejects an archive with several files, because it is unclear which one is the disk. */
 async function checkFiles(file: string, list: readonly string[] | undefined, place: Place): Promise<void> {
   if (list === undefined) return
   const { stdout } = await sandboxed(place, { input: file, mostBytes: 0 }, list)
@@ -107,7 +106,7 @@ async function readFormat(file: string, mostBytes: number): Promise<DiskFormat> 
   }
 }
 
-/** Passes the format explicitly: if qemu-img detected it itself, a file could make it read other files. */
+/** Converts a disk. Passes its format: if qemu-img detected it, a file could make qemu-img read other files. */
 async function convert(
   file: string,
   format: Extract<DiskFormat, { kind: 'qcow2' | 'raw' }>,
@@ -144,7 +143,7 @@ async function sandboxed(
 function conversionError(cause: CommandError): BerthError {
   if (/No space left|Disk quota/.test(cause.stderr))
     return new BerthError('exhausted', 'storage_full', 'the pool is full', { cause })
-  // 153: SIGXFSZ
+  // Exit code 153 means SIGXFSZ.
   if (/File too large|exit code 153/.test(`${cause.stderr} ${cause.message}`))
     return new BerthError('exhausted', 'image_too_large', 'not enough space for the content of the image', {
       cause,
@@ -154,7 +153,7 @@ function conversionError(cause: CommandError): BerthError {
   })
 }
 
-/** Transfers the file from nobody to root; only root can open it then. */
+/** Changes the owner of the files from nobody to root, so that only root can open them. */
 async function takeOver(work: string): Promise<void> {
   await chown(work, 0, 0)
   const disk = join(work, diskName)

@@ -4,7 +4,7 @@ import { parseHeader } from './parse-header.js'
 
 const gib = 1024 ** 3
 
-/** A qcow2 header of a disk of 1 GiB, with the changes of a case. */
+/** Returns the qcow2 header of a disk of 1 GiB, with a change. */
 function qcow2(change: (header: Buffer) => void = () => undefined, bytes = 4096): Buffer {
   const header = Buffer.alloc(bytes)
   header.write('514649fb', 0, 'hex')
@@ -34,7 +34,7 @@ function refusal(bytes: Buffer): string {
 }
 
 describe('parseHeader', () => {
-  it('accepts qcow2 of version 3 and 2, and raw disks', () => {
+  it('recognizes qcow2 of versions 2 and 3, and raw disks', () => {
     expect(parseHeader(qcow2(), gib)).to.deep.equal({ kind: 'qcow2', virtualBytes: gib })
     expect(
       parseHeader(
@@ -58,12 +58,12 @@ describe('parseHeader', () => {
     ['425a6839', 'bzip2'],
     ['04224d18', 'lz4'],
   ] as const)
-    it(`unpacks ${program}`, () => {
+    it(`recognizes files compressed with ${program}`, () => {
       const found = parseHeader(bootSector(magic), gib)
       expect(found.kind === 'compressed' && found.command[0]).to.equal(`/usr/bin/${program}`)
     })
 
-  it('reads archives of a disk: zip, and exports of virtual machines', () => {
+  it('recognizes archives with a disk: zip, and exports of virtual machines', () => {
     const tar = Buffer.alloc(4096)
     tar.write('ustar', 257)
     for (const [bytes, program] of [
@@ -76,12 +76,12 @@ describe('parseHeader', () => {
   })
 
   for (const [name, bytes, said] of [
-    ['a backing file', qcow2((h) => h.writeBigUInt64BE(512n, 8)), 'backing file'],
-    ['only the length of a backing file', qcow2((h) => h.writeUInt32BE(11, 16)), 'backing file'],
-    ['an external data file', qcow2((h) => h.writeBigUInt64BE(0b100n, 72)), 'another file'],
-    ['the name of a data file', qcow2((h) => h.writeUInt32BE(0x44415441, 104)), 'another file'],
+    ['a qcow2 with a backing file', qcow2((h) => h.writeBigUInt64BE(512n, 8)), 'backing file'],
+    ['a qcow2 with only the length of a backing file', qcow2((h) => h.writeUInt32BE(11, 16)), 'backing file'],
+    ['a qcow2 with an external data file', qcow2((h) => h.writeBigUInt64BE(0b100n, 72)), 'another file'],
+    ['a qcow2 with the name of a data file', qcow2((h) => h.writeUInt32BE(0x44415441, 104)), 'another file'],
     [
-      'such a name behind other extensions',
+      'a qcow2 with the name of a data file after other extensions',
       qcow2((h) => {
         h.writeUInt32BE(0x6803f857, 104)
         h.writeUInt32BE(48, 108)
@@ -89,28 +89,28 @@ describe('parseHeader', () => {
       }),
       'another file',
     ],
-    ['unknown features', qcow2((h) => h.writeBigUInt64BE(1n << 40n, 72)), 'unknown'],
-    ['encryption', qcow2((h) => h.writeUInt32BE(2, 32)), 'encrypted'],
-    ['version 4', qcow2((h) => h.writeUInt32BE(4, 4)), 'version 4'],
-    ['huge clusters', qcow2((h) => h.writeUInt32BE(63, 20)), 'clusters'],
-    ['a huge header', qcow2((h) => h.writeUInt32BE(2 ** 31, 100)), 'header'],
-    ['half a header', qcow2(undefined, 200).subarray(0, 90), 'cut off'],
-    ['a disk of 2^60 bytes', qcow2((h) => h.writeBigUInt64BE(1n << 60n, 24)), 'image_too_large'],
-    ['a disk of 2^64-1 bytes', qcow2((h) => h.writeBigUInt64BE(2n ** 64n - 1n, 24)), 'image_too_large'],
-    ['no disk', qcow2((h) => h.writeBigUInt64BE(0n, 24)), '0 bytes'],
+    ['a qcow2 with unknown features', qcow2((h) => h.writeBigUInt64BE(1n << 40n, 72)), 'unknown'],
+    ['an encrypted qcow2', qcow2((h) => h.writeUInt32BE(2, 32)), 'encrypted'],
+    ['a qcow2 of version 4', qcow2((h) => h.writeUInt32BE(4, 4)), 'version 4'],
+    ['a qcow2 with too large clusters', qcow2((h) => h.writeUInt32BE(63, 20)), 'clusters'],
+    ['a qcow2 with a too large header', qcow2((h) => h.writeUInt32BE(2 ** 31, 100)), 'header'],
+    ['a truncated qcow2 header', qcow2(undefined, 200).subarray(0, 90), 'cut off'],
+    ['a qcow2 disk of 2^60 bytes', qcow2((h) => h.writeBigUInt64BE(1n << 60n, 24)), 'image_too_large'],
+    ['a qcow2 disk of 2^64-1 bytes', qcow2((h) => h.writeBigUInt64BE(2n ** 64n - 1n, 24)), 'image_too_large'],
+    ['a qcow2 disk of 0 bytes', qcow2((h) => h.writeBigUInt64BE(0n, 24)), '0 bytes'],
     ['VMDK with a boot sector', bootSector('4b444d56'), 'VMDK'],
-    ["VMDK's text", bootSector(Buffer.from('# Disk DescriptorFile').toString('hex')), 'VMDK'],
+    ['a VMDK descriptor', bootSector(Buffer.from('# Disk DescriptorFile').toString('hex')), 'VMDK'],
     ['VHDX', bootSector('7668647866696c65'), 'VHDX'],
     ['VHD', bootSector('636f6e6563746978'), 'VHD'],
     ['QED', bootSector('514544000000'), 'QED'],
     ['LUKS', bootSector('4c554b53babe'), 'LUKS'],
-    ['text', Buffer.from('<html>'), 'boot sector'],
-    ['nothing', Buffer.alloc(0), 'boot sector'],
-    ['zeros', Buffer.alloc(4096), 'boot sector'],
+    ['an HTML text', Buffer.from('<html>'), 'boot sector'],
+    ['an empty file', Buffer.alloc(0), 'boot sector'],
+    ['a file of zeros', Buffer.alloc(4096), 'boot sector'],
   ] as const)
     it(`refuses ${name}`, () => expect(refusal(bytes)).to.contain(said))
 
-  it('reads only the given bytes, whatever the header claims', () => {
+  it('reads only the given bytes, even if the header contains larger lengths', () => {
     const endless = qcow2((h) => {
       h.writeUInt32BE(0x6803f857, 104)
       h.writeUInt32BE(0xffffffff, 108)

@@ -1,16 +1,16 @@
 import { BerthError } from '../../../shared/errors.js'
 
-/** Number of bytes of a file that `parseHeader` needs. */
+/** Number of bytes at the beginning of a file that `parseHeader` needs. */
 export const headerBytes = 4096
 
 export type DiskFormat =
   | { readonly kind: 'qcow2'; readonly virtualBytes: number }
   | { readonly kind: 'raw' }
   | { readonly kind: 'compressed'; readonly command: readonly string[] }
-  /** An archive; `list` prints its file names, and `extract` writes the disk. */
+  /** Archive with a disk. `list` prints the names of its files, and `extract` writes the disk. */
   | { readonly kind: 'archive'; readonly list?: readonly string[]; readonly extract: readonly string[] }
 
-/** First bytes of compressed files, and the program that unpacks them. */
+/** First bytes of compressed files in hex, and the program that unpacks them. */
 const compressions: readonly (readonly [magic: string, command: readonly string[]])[] = [
   ['fd377a585a00', ['/usr/bin/xz', '--decompress', '--stdout']],
   ['28b52ffd', ['/usr/bin/zstd', '--decompress', '--stdout', '--quiet']],
@@ -19,7 +19,7 @@ const compressions: readonly (readonly [magic: string, command: readonly string[
   ['04224d18', ['/usr/bin/lz4', '--decompress', '--stdout']],
 ]
 
-/** Formats that may refer to other files, or that nobody needs. */
+/** Formats that are refused, because they may refer to other files or are not needed. */
 const others: readonly (readonly [magic: string, name: string])[] = [
   ['4b444d56', 'VMDK'],
   ['23204469736b2044', 'VMDK'],
@@ -31,10 +31,9 @@ const others: readonly (readonly [magic: string, name: string])[] = [
 ]
 
 /**
- * Recognizes an untrusted file by its first bytes, before any program that parses disk formats gets it. If a qcow2
- * header named another file (a backing file or an external data file), the host would read that file as part of the
- * image.
- * Source: docs/interop/qcow2.txt of QEMU
+ * Recognizes an untrusted file by its first bytes, before any program that parses disk formats gets it. Refuses a qcow2
+ * header (docs/interop/qcow2.txt of QEMU) that names another file, such as a backing file or an external data file: the
+ * host would read that file as part of the image.
  * @throws {BerthError} `image_invalid`
  */
 export function parseHeader(bytes: Buffer, mostBytes: number): DiskFormat {
@@ -60,7 +59,7 @@ const zip: DiskFormat = {
   extract: ['/usr/bin/unzip', '-p', '/dev/stdin'],
 }
 
-/** LXD and Incus export a virtual machine's image as an archive with this file. */
+/** Format of a tar archive. LXD and Incus export a virtual machine's image as an archive with `rootfs.img`. */
 const tar: DiskFormat = {
   kind: 'archive',
   extract: [
@@ -76,8 +75,8 @@ const tar: DiskFormat = {
 }
 
 /**
- * Incompatible features that are safe: dirty, corrupt, compression type and extended L2 entries do not refer to other
- * files.
+ * Incompatible features that are accepted, because they do not refer to other files: dirty, corrupt, compression type
+ * and extended L2 entries.
  */
 const harmlessFeatures = 0b11011n
 const dataFileFeature = 0b100n
@@ -104,7 +103,7 @@ function checkVersion3(bytes: Buffer): void {
   checkExtensions(bytes, length)
 }
 
-/** Each extension has a type, a length and as many bytes, padded to a multiple of eight. Type 0 ends the list. */
+/** Checks header extensions. Each has a type, a length and data, padded to 8 bytes. Type 0 ends the list. */
 function checkExtensions(bytes: Buffer, from: number): void {
   for (let at = from; at + 8 <= bytes.length;) {
     const type = bytes.readUInt32BE(at)

@@ -2,8 +2,8 @@ import type { Recipe } from '../catalog.js'
 import { file, link, planApt, planIdentity, planSsh, planUpToDate, type ContentStep } from '../content.js'
 
 /*
- * Content that turns a plain Debian into the disk of a virtual machine: a kernel and a boot loader, cloud-init, a guest
- * agent, a serial console. docs/kvm.md describes its use.
+ * Plans the content that turns a plain Debian into the disk of a virtual machine: a kernel and a boot loader,
+ * cloud-init, a guest agent and a serial console. docs/kvm.md describes their use.
  */
 
 export const diskPackages: readonly string[] = [
@@ -20,7 +20,7 @@ export const diskPackages: readonly string[] = [
   'systemd-resolved',
 ]
 
-/** Tools to repair disks that no longer boot. */
+/** Packages with tools to repair disks that no longer boot. */
 export const rescuePackages: readonly string[] = [
   'btrfs-progs',
   'cryptsetup-bin',
@@ -35,14 +35,14 @@ export const rescuePackages: readonly string[] = [
   'xfsprogs',
 ]
 
-/** UUID of the root partition, by which the boot loader finds it. */
 export interface DiskFacts {
-  readonly rootUuid: string
-  /** The kernel's version, as in its file names. */
+/** UUID of the root partition, by which the boot loader finds it. */
+readonly rootUuid: string
+/** Version of the kernel in its file names. */
   readonly kernel: string
 }
 
-/** Modules of a smaller initramfs: a third of what initramfs-tools would include by default. */
+/** Plans the configuration of an initramfs with only the needed modules, which is a third of the default size. */
 export function planInitramfs(): { directory: string; name: string; lines: string[] }[] {
   return [
     { directory: 'etc/initramfs-tools/conf.d', name: 'berth', lines: ['MODULES=list', 'COMPRESS=zstd', 'FSTYPE=ext4'] },
@@ -52,7 +52,7 @@ export function planInitramfs(): { directory: string; name: string; lines: strin
 
 const maskedUnits = ['systemd-networkd-wait-online.service', 'getty-static.service', 'e2scrub_reap.service']
 
-/** These timers would wake every guest of a host at the same hours. `systemctl enable` enables them again. */
+/** Timers to disable, because they would wake all guests at the same time. `systemctl enable` enables them. */
 const disabledTimers = ['apt-daily', 'apt-daily-upgrade', 'dpkg-db-backup', 'e2scrub_all', 'fstrim']
 
 const wants = 'etc/systemd/system'
@@ -88,9 +88,9 @@ function planUnits(): ContentStep[] {
 }
 
 /**
- * Modules that a customer's cloud-config may use; those for other clouds and other distributions would slow down each
- * boot. A unit of ours creates the host keys, completely or not at all. A reset soon after cloud-init created them left
- * files of 0 bytes, and sshd failed permanently.
+ * Configures cloud-init with the modules that a customer's cloud-config may use. Modules for other clouds and
+ * distributions would slow down each boot. A separate unit creates the host keys: if cloud-init created them, a reset
+ * soon afterwards could leave files of 0 bytes, with which sshd fails permanently.
  */
 const cloudConfig = `datasource_list: [ NoCloud, None ]
 datasource: { NoCloud: { fs_label: cidata } }
@@ -114,7 +114,7 @@ const hotAddRules = `SUBSYSTEM=="memory", ACTION=="add", DEVPATH=="/devices/syst
 SUBSYSTEM=="cpu", ACTION=="add", TEST=="online", ATTR{online}=="0", ATTR{online}="1"
 `
 
-/** The first menu is ours. Each kernel update replaces it with one of its own. */
+/** Plans the boot loader's first menu. Each kernel update replaces it. */
 function planBoot({ rootUuid, kernel }: DiskFacts): ContentStep[] {
   return [
     file('etc/fstab', `UUID=${rootUuid} / ext4 rw,discard,errors=remount-ro 0 1\n`),
@@ -145,7 +145,7 @@ GRUB_SERIAL_COMMAND="serial --unit=0 --speed=115200"
 GRUB_DISABLE_OS_PROBER=true
 `
 
-/** Commands that the boot loader's core runs before it reads its menu. */
+/** Returns the commands that the boot loader's core runs before it reads its menu. */
 export function planCore(rootUuid: string): string {
   return `search.fs_uuid ${rootUuid} root\nset prefix=($root)/boot/grub\nconfigfile $prefix/grub.cfg\n`
 }

@@ -3,10 +3,10 @@ import { BerthError } from '../../../shared/errors.js'
 import { run } from '../../host/process/process.js'
 
 export interface DiskParts {
-  /** Path of the disk that is created. */
+  /** Path of the disk to create. */
   readonly disk: string
   readonly tree: string
-  /** Path of GRUB's core image, for its partition. */
+  /** Path of GRUB's core image, which gets its own partition. */
   readonly core: string
   /** Path of GRUB's first sector. */
   readonly boot: string
@@ -15,14 +15,14 @@ export interface DiskParts {
 
 const sectorBytes = 512
 const mib = 1024 ** 2
-/** Size of the disk. A guest's own disk is larger, and its partition grows at its first boot. */
+/** Size of the disk in MiB. A guest's own disk is larger, and the partition grows at its first boot. */
 const diskMib = 1024
-/** First sectors: GRUB's core begins at the first MiB, the root file system at the second. */
+/** First sectors of the partitions: GRUB's core begins at 1 MiB, and the root file system at 2 MiB. */
 const partitions = { core: 2048, root: 4096 } as const
 
 /**
- * Writes a disk with a GUID partition table, GRUB for a BIOS and the tree as its last partition, which growpart
- * enlarges. Needs neither a loop device nor a mount, because mke2fs writes at an offset.
+ * Writes a disk with a GUID partition table, GRUB for a BIOS, and the tree as its last partition, which growpart can
+ * enlarge. It needs neither a loop device nor a mount, because mke2fs can write at an offset.
  * @throws {CommandError}
  */
 export async function writeDisk(parts: DiskParts): Promise<void> {
@@ -49,7 +49,7 @@ function planPartitions(): string {
 
 async function makeRoot({ disk, tree, rootUuid }: DiskParts): Promise<void> {
   const offset = partitions.root * sectorBytes
-  const tableMib = 1 // the second table, at the disk's end
+  const tableMib = 1 // space for the second partition table at the disk's end
   const kib = (diskMib - tableMib) * 1024 - offset / 1024
   const extended = `offset=${offset},assume_storage_prezeroed=1`
   const args = ['-q', '-t', 'ext4', '-U', rootUuid, '-L', 'root', '-d', tree, '-E', extended, '-m', '1']
@@ -57,19 +57,20 @@ async function makeRoot({ disk, tree, rootUuid }: DiskParts): Promise<void> {
 }
 
 /**
- * Does what grub-install does on a disk that the kernel knows: the first sector points to the core's first sector,
- * which points to the rest. Offsets in them: kernel_sector in boot.S, the block list in diskboot.S of GRUB.
+ * Installs GRUB like grub-install, which needs a disk that the kernel knows. The disk's first sector points to the
+ * core's first sector, which points to the rest of the core. The offsets in them are those of kernel_sector in boot.S
+ * and of the block list in diskboot.S.
  */
 async function installGrub({ disk, core, boot }: DiskParts): Promise<void> {
   const [sector, image] = [await readFile(boot), await readFile(core)]
   if (image.length > (partitions.root - partitions.core) * sectorBytes)
     throw new BerthError('internal', 'image_build_failed', "GRUB's core is too large")
   sector.writeBigUInt64LE(BigInt(partitions.core), 0x5c)
-  sector.writeUInt16BE(0x9090, 0x66) // use the disk that the BIOS booted from
+  sector.writeUInt16BE(0x9090, 0x66) // makes GRUB use the disk from which the BIOS booted
   image.writeBigUInt64LE(BigInt(partitions.core + 1), 0x1f4)
   const file: FileHandle = await open(disk, 'r+')
   try {
-    await file.write(sector, 0, 440, 0) // the rest belongs to the partition table
+    await file.write(sector, 0, 440, 0) // the rest of the sector belongs to the partition table
     await file.write(image, 0, image.length, partitions.core * sectorBytes)
     await file.sync()
   } finally {

@@ -3,17 +3,17 @@ import { chmod, chown, lstat, readdir, rename, rm, rmdir } from 'node:fs/promise
 import { join } from 'node:path'
 
 /*
- * An unpacked archive may contain another container format around the root filesystem. No program runs in the tree
- * meanwhile, and lstat(2) and rename(2) follow no links.
+ * Finds the root filesystem in an unpacked archive that has a container format around it. This is safe, because no
+ * program uses the tree meanwhile, and lstat(2) and rename(2) follow no links.
  */
 
-/** A name that does not occur in an archive. */
+/** Returns a random name that no archive contains. */
 const temporaryName = (): string => `.berth-${randomBytes(8).toString('hex')}`
 
 /**
- * LXD and Incus export an image as one archive with `metadata.yaml` and `rootfs/`, and templates for files that Berth
- * writes itself. The root filesystem replaces everything else. Source: documentation.ubuntu.com/lxd, image format
- * (unified)
+ * Replaces the content of a tree by its `rootfs/`, if the tree is an export of LXD or Incus
+ * (documentation.ubuntu.com/lxd, unified image format). Such an export also contains `metadata.yaml` and templates for
+ * files that Berth writes itself.
  */
 export async function unwrapExport(tree: string): Promise<void> {
   const rootfs = join(tree, 'rootfs')
@@ -30,7 +30,7 @@ export async function unwrapExport(tree: string): Promise<void> {
   await rmdir(inner)
 }
 
-/** @returns the path of the only file in the tree, which is renamed so that no file in it can replace it */
+/** Renames the only file in the tree to a random name. @returns its path; undefined if the tree is not one file */
 export async function takeOnlyFile(tree: string): Promise<string | undefined> {
   const [name, ...others] = await readdir(tree)
   if (name === undefined || others.length > 0 || (await kindOf(join(tree, name))) !== 'file') return undefined

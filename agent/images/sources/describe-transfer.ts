@@ -1,6 +1,6 @@
 import type { DownloadProgress } from './transfer.js'
 
-/** Progress of a download as text: `downloading: 12.5 of 98.0 MB, 3.1 MB/s`. */
+/** Returns the progress of a download as text, like `downloading: 12.5 of 98.0 MB, 3.1 MB/s`. */
 export function describeTransfer({ receivedBytes, totalBytes, bytesPerSec }: DownloadProgress): string {
   const of = totalBytes > 0 ? ` of ${megabytes(totalBytes)}` : ''
   const speed = bytesPerSec > 0 ? `, ${megabytes(bytesPerSec)} MB/s` : ''

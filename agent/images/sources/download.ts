@@ -11,22 +11,21 @@ import { noteOf, Transfer, type DownloadOrder, type Report } from './transfer.js
 
 export interface DownloadParts {
   readonly policy: TargetPolicy
-  /** Default: the host's resolver. */
+  /** Resolves names. Default: the host's resolver. */
   readonly lookup?: typeof systemLookup
-  /** Addresses of this host, read before each connection; default: those of its interfaces. */
+  /** Returns this host's addresses before each connection. Default: those of its interfaces. */
   readonly readOwn?: () => readonly string[]
-  /** Pause before the first retry; each failure in a row doubles it. */
+  /** Pause in ms before the first retry. Each further failure in a row doubles it. */
   readonly pauseMs?: number
-  /** Period in which at least 64 KiB must arrive; default: one minute. */
+  /** Period in ms in which at least 64 KiB must arrive. Default: one minute. */
   readonly patienceMs?: number
 }
 
 const timeouts = { connectMs: 20_000, headersMs: 30_000, bodyMs: 30_000 }
 
 /**
- * Downloads a file, resumes after a broken connection and after a restart, and checks it. When this returns, the file
- * is complete and has the checksum.
- * @returns its SHA-256 in hexadecimal
+ * Downloads a file and checks its checksum. Resumes after a broken connection, and after a restart of the agent.
+ * @returns the SHA-256 of the file in hexadecimal
  * @throws {BerthError} `invalid_field` (a forbidden target in the URL or a redirect), `download_failed`,
  * `download_too_large`, `checksum_mismatch`, `storage_full`; the signal's reason when aborted
  */
@@ -42,7 +41,7 @@ export async function download(
     const resumed = await transfer.complete()
     return await verified(order, async () => {
       if (!resumed) return false
-      await discardDownload(order.file) // the earlier part may belong to another version
+      await discardDownload(order.file) // the part of an earlier download may belong to another version
       await transfer.complete()
       return true
     })
@@ -51,7 +50,7 @@ export async function download(
   }
 }
 
-/** Removes a complete or partial file and its note. */
+/** Removes a completely or partially downloaded file, and its note. */
 export async function discardDownload(file: string): Promise<void> {
   await rm(file, { force: true })
   await rm(noteOf(file), { force: true })
@@ -65,7 +64,7 @@ async function verified(order: DownloadOrder, again: () => Promise<boolean>): Pr
   throw new BerthError('unavailable', 'checksum_mismatch', `the SHA-256 is ${found}, not ${order.sha256}`)
 }
 
-/** SHA-256 of the file in hexadecimal. */
+/** Returns the SHA-256 of a file in hexadecimal. */
 export async function hashFile(file: string): Promise<string> {
   const hash = createHash('sha256')
   await pipeline(createReadStream(file, { highWaterMark: 1 << 20 }), hash)

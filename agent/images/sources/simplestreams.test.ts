@@ -22,7 +22,7 @@ const codeOf = (text: string): string => {
 }
 
 describe('lists of a simplestreams server', () => {
-  it('give the newest version that has the file', () => {
+  it('contain a newest version with the file, which is returned', () => {
     const versions = {
       '20260101_13:00': { items: { 'root.tar.xz': item('images/a/1.tar.xz') } },
       '20260103_13:00': { items: { 'lxd.tar.xz': item('images/a/lxd.tar.xz', { ftype: 'lxd.tar.xz' }) } },
@@ -37,22 +37,22 @@ describe('lists of a simplestreams server', () => {
   })
 
   for (const [name, text, code] of [
-    ['no JSON', '<html>', 'image_server_invalid'],
-    ['no products', '{}', 'image_server_invalid'],
-    ['another shape', list([] as never).replace('[]', '7'), 'image_server_invalid'],
-    ['another release', list({}, 'alpine:3.19:amd64:default'), 'release_missing'],
-    ['no version', list({}), 'release_missing'],
-    ['a name of every object', JSON.stringify({ products: { constructor: { versions: {} } } }), 'release_missing'],
-    ['no checksum', list({ 1: { items: { a: item('a', { sha256: undefined }) } } }), 'image_server_invalid'],
-    ['a short checksum', list({ 1: { items: { a: item('a', { sha256: 'ab' }) } } }), 'image_server_invalid'],
-    ['a path above', list({ 1: { items: { a: item('../../a') } } }), 'image_server_invalid'],
-    ['an absolute path', list({ 1: { items: { a: item('/a') } } }), 'image_server_invalid'],
-    ['another server', list({ 1: { items: { a: item('https://evil.example/a') } } }), 'image_server_invalid'],
+    ['if they are not JSON', '<html>', 'image_server_invalid'],
+    ['without products', '{}', 'image_server_invalid'],
+    ['of another shape', list([] as never).replace('[]', '7'), 'image_server_invalid'],
+    ['with only another release', list({}, 'alpine:3.19:amd64:default'), 'release_missing'],
+    ['without a version', list({}), 'release_missing'],
+    ['with a product whose name is a property of every object', JSON.stringify({ products: { constructor: { versions: {} } } }), 'release_missing'],
+    ['without a checksum', list({ 1: { items: { a: item('a', { sha256: undefined }) } } }), 'image_server_invalid'],
+    ['with a too short checksum', list({ 1: { items: { a: item('a', { sha256: 'ab' }) } } }), 'image_server_invalid'],
+    ['with a path above the base', list({ 1: { items: { a: item('../../a') } } }), 'image_server_invalid'],
+    ['with an absolute path', list({ 1: { items: { a: item('/a') } } }), 'image_server_invalid'],
+    ['with a URL of another server', list({ 1: { items: { a: item('https://evil.example/a') } } }), 'image_server_invalid'],
     [
-      'another server, without a scheme',
+      'with a URL of another server without a scheme',
       list({ 1: { items: { a: item('//evil.example/a') } } }),
       'image_server_invalid',
     ],
   ] as const)
-    it(`are refused: ${name}`, () => expect(codeOf(text)).to.equal(code))
+    it(`are refused ${name}`, () => expect(codeOf(text)).to.equal(code))
 })

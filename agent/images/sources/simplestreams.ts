@@ -7,17 +7,17 @@ export interface StreamItem {
   readonly url: string
   readonly sha256: string
   readonly sizeBytes: number
-  /** The server's name of the version; later versions sort after earlier ones. */
+  /** The server's name of the version. Names of later versions sort after those of earlier ones. */
   readonly version: string
 }
 
 export interface StreamQuery {
-  /** Names as in `debian:bookworm:amd64:default`. */
+  /** Distribution of an image, whose full name is like `debian:bookworm:amd64:default`. */
   readonly distro: string
   readonly release: string
   readonly arch: string
   readonly variant: string
-  /** Kind of file, e.g. `root.tar.xz` or `disk-kvm.img`. */
+  /** Kind of file, for example `root.tar.xz` or `disk-kvm.img`. */
   readonly fileType: string
 }
 
@@ -38,10 +38,9 @@ const ProductsSchema = Type.Object({
 const isProducts = new Ajv2020().compile<Static<typeof ProductsSchema>>(ProductsSchema)
 
 /**
- * Finds the newest version of an image in the text of a server's `streams/v1/images.json`.
- * @param base URL of the server; all files are on it, whatever the text contains
+ * Finds the newest version of an image in a server's `streams/v1/images.json`, in Ubuntu's simplestreams format.
+ * @param base URL of the server, to which all files must belong
  * @throws {BerthError} `image_server_invalid`, or `release_missing`
- * Source: Ubuntu's simplestreams as used by images.linuxcontainers.org
  */
 export function findStreamItem(text: string, base: string, query: StreamQuery): StreamItem {
   const { products } = parseProducts(text)
@@ -72,7 +71,7 @@ function parseProducts(text: string): Static<typeof ProductsSchema> {
   return value
 }
 
-/** Paths are relative: one that leads to another server, or above the base, is refused. */
+/** Returns the URL of a relative path. Refuses a path that leads to another server or above the base. */
 function resolveOn(base: string, path: string): string {
   const root = `${base.replace(/\/+$/, '')}/`
   const url = new URL(path, root).href

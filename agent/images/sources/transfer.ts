@@ -12,25 +12,25 @@ import { rangeSize, rangeStart, totalOf, validatorOf } from './range-answer.js'
 
 export interface DownloadOrder {
   readonly url: string
-  /** Hexadecimal; empty: not known. */
+  /** Expected SHA-256 in hexadecimal. Empty: unknown. */
   readonly sha256: string
   readonly maxBytes: number
-  /** Path of the file. Data of an earlier attempt at the same URL is continued. */
+  /** Path of the file. If it contains data of an earlier attempt at the same URL, the download continues it. */
   readonly file: string
 }
 
 export interface DownloadProgress {
   readonly receivedBytes: number
-  /** Total size in bytes; 0: the server does not report it. */
+  /** Total size in bytes. 0: the server does not report it. */
   readonly totalBytes: number
   readonly bytesPerSec: number
 }
 
 export type Report = (progress: DownloadProgress) => void
 
-/** Maximum number of failures in a row without `leastBytes` of progress. */
+/** Maximum number of failures in a row that each transferred less than `leastBytes`. */
 const mostFailures = 5
-/** A server that sends less than this within the allowed time counts as one that sends nothing. */
+/** A server that sends fewer bytes within the allowed time counts as one that sends nothing. */
 const leastBytes = 64 * 1024
 
 interface TransferParts {
@@ -43,15 +43,15 @@ interface TransferParts {
   readonly signal: AbortSignal
 }
 
-/** Identifies the version of the file that the bytes belong to. */
+/** Note next to a partial file. It identifies the version of the file to which the bytes belong. */
 interface Note {
   readonly url: string
   readonly validator: string
-  /** Boot id of the host. The file is not synced, so after a reboot it may have holes. */
+  /** Boot id of the host. The partial file is not synced, so it may have holes after a reboot. */
   readonly bootId: string
 }
 
-/** Transfers one file, and continues after broken connections. */
+/** Downloads one file, and continues after broken connections. */
 export class Transfer {
   #beganMs = 0
   #beganAt = 0
@@ -61,7 +61,7 @@ export class Transfer {
     private readonly parts: TransferParts,
   ) {}
 
-  /** @returns whether the file contains bytes of an earlier download */
+  /** Downloads the rest of the file. @returns whether the file contains bytes of an earlier download */
   async complete(): Promise<boolean> {
     const before = await sizeOf(this.order.file)
     const resumed = before > 0
@@ -108,18 +108,18 @@ export class Transfer {
     if (total > 0 && size !== total) throw new Error(`the connection ended after ${size} of ${total} bytes`)
   }
 
-  /** Without a validator the server cannot tell whether it is still the same file. */
+  /** Reads a note with a validator. Without a validator, the server could not detect another version of the file. */
   async #usableNote(): Promise<Note | undefined> {
     try {
       const note = JSON.parse(await readFile(noteOf(this.order.file), 'utf8')) as Note
       const isUsable = note.url === this.order.url && note.validator !== '' && note.bootId === readBootId()
       return isUsable ? note : undefined
     } catch {
-      return undefined // missing, or truncated by a crash
+      return undefined // the note is missing, or was truncated by a crash
     }
   }
 
-  /** Follows redirects. Each target is checked like the first URL. */
+  /** Sends a request and follows redirects. Each target is checked like the first URL. */
   #ask(range: { from: number; validator: string } | undefined): Promise<OutboundAnswer> {
     const { client, signal } = this.parts
     const headers = {
@@ -130,7 +130,7 @@ export class Transfer {
     return client.follow(this.#checked(this.order.url), { signal, headers }, (url) => this.#checked(url))
   }
 
-  /** An address in the URL is checked without a name lookup. */
+  /** Checks a URL. An address in it is checked here, and a name when it is resolved. */
   #checked(url: string): URL {
     return parseTargetUrl(url, this.parts.policy, this.parts.readOwn())
   }
@@ -157,7 +157,7 @@ export class Transfer {
       },
     })
     const sink = createWriteStream(file, { flags: start > 0 ? 'a' : 'w' })
-    const closed = new Promise<void>((resolve) => sink.once('close', resolve)) // a write may outlast an abort
+    const closed = new Promise<void>((resolve) => sink.once('close', resolve)) // a write may end after an abort
     const pace = new Pace(() => receivedBytes, patienceMs)
     const signal = AbortSignal.any([this.parts.signal, pace.signal])
     try {
@@ -204,10 +204,10 @@ async function sizeOf(file: string): Promise<number> {
   )
 }
 
-/** Note of the version of the file that the downloaded bytes belong to. */
+/** Returns the path of the note that identifies the version of a partially downloaded file. */
 export const noteOf = (file: string): string => `${file}.json`
 
-/** Aborts its signal if less than `leastBytes` arrive within a period. */
+/** Aborts its signal if fewer than `leastBytes` arrive within a period. */
 class Pace {
   readonly #abort = new AbortController()
   readonly #timer: NodeJS.Timeout

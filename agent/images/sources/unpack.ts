@@ -5,10 +5,10 @@ import { takeOnlyFile, unwrapExport } from './container-export.js'
 
 const timeoutMs = 30 * 60_000
 
-/** Memory limit of each program. xz -9 and zstd need a tenth of it, but a header may request 4 GiB. */
+/** Memory limit of each program in bytes. xz -9 and zstd need a tenth of it, but a file's header may request 4 GiB. */
 const memoryBytes = 1024 ** 3
 
-/** First bytes of each format that tar can unpack, and the option for it. */
+/** First bytes in hex of each format that tar can unpack, and tar's option for it. */
 const compressions: readonly (readonly [magic: string, option: string])[] = [
   ['04224d18', '--use-compress-program=lz4'],
   ['fd377a585a00', '--xz'],
@@ -21,16 +21,16 @@ export interface UnpackOrder {
   readonly archive: string
   /** An empty subvolume with a size limit. */
   readonly target: string
-  /** First of 65,536 unused host user ids. */
+  /** First of 65,536 unused user ids of the host. */
   readonly hostIdBase: number
 }
 
 /**
  * Unpacks an untrusted root filesystem with GNU tar or unzip in a user namespace, so that nothing outside `target`
- * changes. Owners, modes, ACLs and file capabilities are preserved. `/dev` is left out, since the host fills it. From
- * an export of LXD or Incus only the root filesystem stays.
- * @throws {BerthError} `image_invalid`, `image_too_large` (larger than the limit of `target`); the signal's reason when
- * aborted
+ * changes. Preserves owners, modes, ACLs and file capabilities. Leaves out `/dev`, which the host fills. From an export
+ * of LXD or Incus, only the root filesystem is kept.
+ * @throws {BerthError} `image_invalid`, or `image_too_large` if the content exceeds the limit of `target`; the signal's
+ * reason when aborted
  */
 export async function unpackArchive(order: UnpackOrder, signal: AbortSignal): Promise<void> {
   if (await unpackOnce(order, signal)) {
@@ -40,13 +40,13 @@ export async function unpackArchive(order: UnpackOrder, signal: AbortSignal): Pr
   await unwrapExport(order.target)
 }
 
-/** Unpacks an archive that is the only file in a zip archive, the usual form of build artifacts. */
+/** Unpacks an archive that is the only file in a zip archive, as build artifacts usually are. */
 async function unpackInner(order: UnpackOrder, signal: AbortSignal): Promise<void> {
   if (await unpackOnce(order, signal)) throw invalidArchive('it is a zip archive inside a zip archive')
   await rm(order.archive, { force: true })
 }
 
-/** @returns whether the archive was a zip archive */
+/** Unpacks an archive once. @returns whether it was a zip archive */
 async function unpackOnce(order: UnpackOrder, signal: AbortSignal): Promise<boolean> {
   const magic = await readMagic(order.archive)
   const isZip = magic.startsWith(zipMagic)
@@ -76,14 +76,14 @@ const zipMagic = '504b0304'
 const bounded = ['prlimit', `--data=${memoryBytes}`]
 
 /**
- * unzip needs the file's path, since it reads the directory at the end of the file. Owners and special modes are
- * preserved if the archive contains them.
+ * Returns the command of unzip. It preserves owners and special modes if the archive contains them. unzip needs the
+ * path of the file, because it reads the directory at its end.
  */
 function planUnzip(): string[] {
   return [...bounded, 'unzip', '-q', '-o', '-X', '-K', '/archive', '-x', ...deviceFiles]
 }
 
-/** The host fills /dev; only the host may create devices. */
+/** Patterns of files in /dev, which are left out: the host fills /dev, and only the host may create devices. */
 const deviceFiles = ['dev', './dev', 'rootfs/dev', './rootfs/dev'].map((directory) => `${directory}/?*`)
 
 function planTar(compression: string): string[] {

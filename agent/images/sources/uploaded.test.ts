@@ -26,19 +26,19 @@ describe('uploaded files on the host', () => {
       (error: { code: string }) => error.code,
     )
 
-  it('are named without a path', () => {
+  it('are named by URLs that contain no path', () => {
     expect(findUploaded('upload:disk.qcow2')).to.equal('disk.qcow2')
     for (const url of ['upload:../x', 'upload:.x', 'upload:', 'upload:a/b', 'https://x/upload:a'])
       expect(findUploaded(url), url).to.equal(undefined)
   })
 
   for (const [what, url, fields, expected] of [
-    ['accepted with the right checksum and size', 'upload:disk.qcow2', {}, 'a disk'],
-    ['rejected: another checksum', 'upload:disk.qcow2', { sha256: 'ab'.repeat(32) }, 'checksum_mismatch'],
-    ['rejected: too large', 'upload:disk.qcow2', { maxBytes: 3 }, 'download_too_large'],
-    ['rejected: missing', 'upload:none', {}, 'upload_missing'],
-    ['rejected: a link', 'upload:link', {}, 'upload_missing'],
-    ['rejected: a path', 'upload:../etc/passwd', {}, 'upload_missing'],
+    ['accepted if checksum and size are right', 'upload:disk.qcow2', {}, 'a disk'],
+    ['rejected if the checksum differs', 'upload:disk.qcow2', { sha256: 'ab'.repeat(32) }, 'checksum_mismatch'],
+    ['rejected if they are too large', 'upload:disk.qcow2', { maxBytes: 3 }, 'download_too_large'],
+    ['rejected if they do not exist', 'upload:none', {}, 'upload_missing'],
+    ['rejected if they are links', 'upload:link', {}, 'upload_missing'],
+    ['rejected if the name is a path', 'upload:../etc/passwd', {}, 'upload_missing'],
   ] as const)
     it(`are ${what}`, async () => expect(await take(url, fields)).to.equal(expected))
 })

@@ -9,17 +9,17 @@ export interface UploadedOrder {
   readonly url: string
   readonly sha256: string
   readonly maxBytes: number
-  /** Path of the copy. */
+  /** Path of the copy to create. */
   readonly file: string
 }
 
-/** Name of a file that an administrator copies to the host, from its URL; undefined: the URL is not an upload. */
+/** Returns the file name in an `upload:` URL; undefined for other URLs. */
 export function findUploaded(url: string): string | undefined {
   return new RegExp(uploadPattern).exec(url)?.[1]
 }
 
 /**
- * Copies a file from the directory that administrators copy files to, and checks it.
+ * Copies a file from the directory to which administrators copy image files, and checks it.
  * @throws {BerthError} `upload_missing`, `download_too_large`, `checksum_mismatch`; the signal's reason when aborted
  */
 export async function takeUploaded(
