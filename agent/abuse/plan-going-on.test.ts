@@ -24,12 +24,7 @@ describe('a finding of a guest that is about to be stopped', () => {
     ['is reported while the abuse continues', {}, pending, true],
     ['is not reported once the abuse has ended', { atMs: nowMs - 16_000 }, pending, false],
     ['is not reported for traffic to another target', { target: '198.18.0.2' }, pending, false],
-    [
-      'is not reported for traffic that was recorded long after it began',
-      { outcome: 'unanswered' },
-      pending,
-      false,
-    ],
+    ['is not reported for traffic that was recorded long after it began', { outcome: 'unanswered' }, pending, false],
     ['is reported if no action is pending', { atMs: 0 }, [{ type: 'port_scan', action: '' }], true],
     [
       'is reported if the pending action concerns another finding',

@@ -47,7 +47,12 @@ describe('alerts', () => {
     ['do not become critical by one critical finding', [c, 'high', 'high'], ['high', 'high', 'high'], 10],
     ['become critical with a less severe finding in between', [c, 'high', c], ['high', 'high', 'critical'], 10],
     ['do not become critical by a second burst much later', [c, c], ['high', 'high'], 300],
-    ['stay critical if later findings are less severe', [c, c, c, 'medium'], ['high', 'high', 'critical', 'critical'], 10],
+    [
+      'stay critical if later findings are less severe',
+      [c, c, c, 'medium'],
+      ['high', 'high', 'critical', 'critical'],
+      10,
+    ],
   ] as readonly Looks[])
     it(name, () => expect(severitiesOf(looks(given, seconds, burst))).to.deep.equal(shown))
 

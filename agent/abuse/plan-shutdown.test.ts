@@ -35,10 +35,20 @@ describe('stops for abuse', () => {
     ['are not executed before the end of the grace period', { ...pending, stopAtMs: nowMs + 1 }, {}, undefined],
     ['are executed at the end of the grace period', pending, {}, 'stop'],
     ['are canceled if the abuse has ended before', { ...pending, lastAtMs: nowMs - 31_000 }, {}, 'cancel'],
-    ['are executed if the last of rare evaluations found abuse', { ...pending, lastAtMs: nowMs - 100_000 }, { lookMs: 60_000 }, 'stop'],
+    [
+      'are executed if the last of rare evaluations found abuse',
+      { ...pending, lastAtMs: nowMs - 100_000 },
+      { lookMs: 60_000 },
+      'stop',
+    ],
     ['are canceled once they are switched off', { ...pending, stopAtMs: nowMs + 1 }, { enabled: false }, 'cancel'],
     ['are canceled for a guest that has become exempt', pending, { isStoppable: () => false }, 'cancel'],
-    ['begin again if abuse is found after a canceled stop', { ...critical, action: 'canceled', stopAtMs: nowMs - 6000 }, {}, 'begin'],
+    [
+      'begin again if abuse is found after a canceled stop',
+      { ...critical, action: 'canceled', stopAtMs: nowMs - 6000 },
+      {},
+      'begin',
+    ],
     [
       'do not begin if no finding was critical since the stop was lifted',
       { ...critical, action: 'lifted', stopAtMs: nowMs - 60_000, criticalAtMs: nowMs - 120_000 },

@@ -33,7 +33,8 @@ describe('patience with a target', () => {
     isOverAt(0)
     expect(isOverAt(60_001)).to.equal(false)
   })
-  it('ends at once after a failure for which a retry is useless', () => expect(isOverAt(0, 'write: no space left on device')).to.equal(true))
+  it('ends at once after a failure for which a retry is useless', () =>
+    expect(isOverAt(0, 'write: no space left on device')).to.equal(true))
   it('is not affected by lines that report no failure', () => {
     isOverAt(0)
     expect(isOverAt(60_000, 'scan finished')).to.equal(false)

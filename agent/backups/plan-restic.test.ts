@@ -133,5 +133,6 @@ describe('the list of backups from restic', () => {
     ['no JSON', undefined],
     ['null', undefined],
   ] as const)
-    it(`is accompanied by messages, which are parsed: ${line}`, () => expect(parseResticMessage(line)).to.deep.equal(message))
+    it(`is accompanied by messages, which are parsed: ${line}`, () =>
+      expect(parseResticMessage(line)).to.deep.equal(message))
 })

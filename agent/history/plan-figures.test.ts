@@ -49,7 +49,12 @@ describe('planFigures', () => {
       later({ rxBytes: 10 }),
       { ...idle, rxBytesPerSec: undefined },
     ],
-    ['returns no rate for a missing disk counter', base, later({ readBytes: undefined }), { ...idle, readBytesPerSec: undefined }],
+    [
+      'returns no rate for a missing disk counter',
+      base,
+      later({ readBytes: undefined }),
+      { ...idle, readBytesPerSec: undefined },
+    ],
     [
       'returns no rates for missing network and processor counters',
       base,

@@ -4,7 +4,12 @@ import { planFreeUserIds } from './image-settings.js'
 describe('planFreeUserIds', () => {
   for (const [name, base, slots, expected] of [
     ['returns the ids after those of guests', 1_000_000, 30_000, 1_000_000 + 30_000 * 65_536],
-    ['returns the ids before those of guests if too few ids follow', 4_294_000_000 - 65_536, 65_000, 4_294_000_000 - 2 * 65_536],
+    [
+      'returns the ids before those of guests if too few ids follow',
+      4_294_000_000 - 65_536,
+      65_000,
+      4_294_000_000 - 2 * 65_536,
+    ],
     ['returns ids above the host’s own', 65_536, 65_000, 65_536 * 65_001],
   ] as const)
     it(name, () => expect(planFreeUserIds({ idmap_base: base, idmap_slots: slots } as never)).to.equal(expected))

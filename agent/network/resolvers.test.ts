@@ -19,7 +19,11 @@ describe('chooseResolvers', () => {
       ['192.0.2.1', '192.0.2.2', '192.0.2.3'],
     ],
     ["returns a cloud's own link-local IPv4 resolver", 'nameserver 169.254.169.254', ['169.254.169.254']],
-    ['returns public resolvers if resolv.conf names none', '# nothing\nnameserver example.org\n', ['9.9.9.9', '1.1.1.1']],
+    [
+      'returns public resolvers if resolv.conf names none',
+      '# nothing\nnameserver example.org\n',
+      ['9.9.9.9', '1.1.1.1'],
+    ],
   ] as const)
     it(name, () => expect(chooseResolvers([text])).to.deep.equal(servers))
 

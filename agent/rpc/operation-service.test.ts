@@ -13,7 +13,11 @@ describe('a submitted operation', () => {
 
   for (const [name, change, refusal] of [
     ['if its id is not a UUID', { operationId: '1' }, { code: 'invalid_field', field: 'operation_id' }],
-    ['if the name of its caller contains a line break', { requestedBy: 'a\nb' }, { code: 'invalid_field', field: 'requested_by' }],
+    [
+      'if the name of its caller contains a line break',
+      { requestedBy: 'a\nb' },
+      { code: 'invalid_field', field: 'requested_by' },
+    ],
     ['if it has no order that this agent knows', { order: undefined }, { code: 'unsupported' }],
   ] as const)
     it(`is refused ${name}`, () =>

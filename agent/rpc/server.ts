@@ -79,7 +79,7 @@ export async function serve(
 
 export interface BoundServer {
   readonly port: number
-  /** Stops accepting connections, and ends those whose peer has not proven its identity. */
+  /** Stops accepting connections, and ends those without a proven identity. */
   close(): void
 }
 

@@ -13,8 +13,8 @@ const revokedFreshMs = 1000
 /** Time in ms within which a running agent notices that `berth-agent join` has replaced its identity. */
 const rejoinNoticedMs = 2000
 /**
- * Limits of connections whose peer has not proven its identity. They are high, because a gateway connects for all
- * consoles of a host at once after a restart.
+ * Limits of connections without a proven identity. They are high, because a gateway connects for all consoles of a host
+ * at once after a restart.
  */
 const strangers = { unproven: 384, unprovenPerSource: 256, proveWithinMs: 5000 }
 
@@ -47,7 +47,7 @@ export interface AgentTls {
   onReplaced(listener: () => void): void
   /** @throws {BerthError} `bad_certificate` unless the certificate is at this moment the gateway's */
   checkPeer(certificate: PeerCertificate | undefined): void
-  /** Limits connections on which the gateway has not made a call yet. */
+  /** Limits connections without a call of the gateway. */
   readonly guard: ConnectionGuard
   /** Returns the identity in use. */
   identity(): AgentIdentity

@@ -25,34 +25,64 @@ function codeOf(work: () => unknown): string {
 
 describe('planSwapChange', () => {
   const cases: [string, SwapAction, number, SwapFile[], SwapChange | 'invalid_state'][] = [
-    ['creates a first file', 'create', 64, [], { from: null, to: setting(0, 64, true) }],
-    ['creates a first file for a resize', 'resize', 64, [], { from: null, to: setting(0, 64, true) }],
-    ['refuses to enable if there is no file', 'enable', 0, [], 'invalid_state'],
-    ['refuses to disable if there is no file', 'disable', 0, [], 'invalid_state'],
-    ['refuses to create a second file', 'create', 64, [file(0, 64)], 'invalid_state'],
-    ['refuses to create a second file if the first one is inactive', 'create', 64, [file(0, 64, 'idle')], 'invalid_state'],
-    ['resizes to a file in the other slot', 'resize', 128, [file(0, 64)], { from: setting(0, 64, true), to: setting(1, 128, true) }],
-    ['resizes back to the first slot', 'resize', 64, [file(1, 128)], { from: setting(1, 128, true), to: setting(0, 64, true) }],
-    ['keeps the file if it already has the size', 'resize', 64, [file(0, 64)], { from: setting(0, 64, true), to: setting(0, 64, true) }],
+    ['create a first file', 'create', 64, [], { from: null, to: setting(0, 64, true) }],
+    ['create a first file for a resize', 'resize', 64, [], { from: null, to: setting(0, 64, true) }],
+    ['enable a missing file', 'enable', 0, [], 'invalid_state'],
+    ['disable a missing file', 'disable', 0, [], 'invalid_state'],
+    ['create a second file', 'create', 64, [file(0, 64)], 'invalid_state'],
+    ['create a second file next to an inactive one', 'create', 64, [file(0, 64, 'idle')], 'invalid_state'],
     [
-      'keeps an inactive file inactive when it is resized',
+      'resize in the other slot',
+      'resize',
+      128,
+      [file(0, 64)],
+      { from: setting(0, 64, true), to: setting(1, 128, true) },
+    ],
+    [
+      'resize back in the first slot',
+      'resize',
+      64,
+      [file(1, 128)],
+      { from: setting(1, 128, true), to: setting(0, 64, true) },
+    ],
+    [
+      'keep a file of the same size',
+      'resize',
+      64,
+      [file(0, 64)],
+      { from: setting(0, 64, true), to: setting(0, 64, true) },
+    ],
+    [
+      'keep a resized inactive file inactive',
       ...(['resize', 128, [file(0, 64, 'idle')]] as const),
       { from: setting(0, 64, false), to: setting(1, 128, false) },
     ],
-    ['enables an inactive file', 'enable', 0, [file(1, 64, 'idle')], { from: setting(1, 64, false), to: setting(1, 64, true) }],
-    ['keeps an enabled file enabled', 'enable', 0, [file(1, 64)], { from: setting(1, 64, true), to: setting(1, 64, true) }],
-    ['refuses to delete if there is no file', 'delete', 0, [], 'invalid_state'],
     [
-      'deletes a file',
+      'enable an inactive file',
+      'enable',
+      0,
+      [file(1, 64, 'idle')],
+      { from: setting(1, 64, false), to: setting(1, 64, true) },
+    ],
+    [
+      'keep an enabled file enabled',
+      'enable',
+      0,
+      [file(1, 64)],
+      { from: setting(1, 64, true), to: setting(1, 64, true) },
+    ],
+    ['delete a missing file', 'delete', 0, [], 'invalid_state'],
+    [
+      'delete a file',
       'delete',
       0,
       [file(1, 64)],
       { from: setting(1, 64, true), to: { ...setting(1, 64, false), removed: true } },
     ],
-    ['disables an active file', 'disable', 0, [file(0, 64)], { from: setting(0, 64, true), to: setting(0, 64, false) }],
+    ['disable an active file', 'disable', 0, [file(0, 64)], { from: setting(0, 64, true), to: setting(0, 64, false) }],
   ].map((row) => row as [string, SwapAction, number, SwapFile[], SwapChange | 'invalid_state'])
   for (const [name, action, mb, files, expected] of cases)
-    it(name, () => {
+    it(`${expected === 'invalid_state' ? 'refuses' : 'plans'} to ${name}`, () => {
       const plan = (): SwapChange => planSwapChange({ action, sizeBytes: mb * mib }, { files })
       if (expected === 'invalid_state') expect(codeOf(plan)).to.equal(expected)
       else expect(plan()).to.deep.equal(expected)
@@ -64,7 +94,11 @@ describe('currentOf', () => {
     ['returns nothing if there are no files', [], undefined],
     ['returns the active file', [file(0, 128, 'idle'), file(1, 64, 'active')], 1],
     ['prefers the active file to one that a boot would activate', [file(0, 128, 'kept'), file(1, 64, 'active')], 1],
-    ['returns the one of two active files that a boot would activate', [file(0, 64, 'both'), file(1, 128, 'active')], 0],
+    [
+      'returns the one of two active files that a boot would activate',
+      [file(0, 64, 'both'), file(1, 128, 'active')],
+      0,
+    ],
     ['returns the file that a boot would activate if none is active', [file(0, 128, 'idle'), file(1, 64, 'kept')], 1],
     ['returns the larger one of two equal files', [file(0, 64), file(1, 128)], 1],
   ] as const)

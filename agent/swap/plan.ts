@@ -27,8 +27,8 @@ export interface SwapChange {
 }
 
 /**
- * Returns the current file: the active one, otherwise the one that a boot would activate, otherwise any file. Of two
- * equal files, it returns the larger one.
+ * Returns the current file: the active one, otherwise the one that a boot would activate, otherwise any file. If two
+ * files are equal in this respect, it returns the larger one.
  */
 export function currentOf({ files }: Pick<SwapState, 'files'>): SwapFile | undefined {
   const rank = (file: SwapFile): number => (file.active ? 2 : 0) + (file.kept ? 1 : 0)

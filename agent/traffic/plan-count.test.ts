@@ -33,7 +33,12 @@ describe('planCount', () => {
       {},
       { ...have, rxBytes: 0, txBytes: 0, counterRx: 0, counterTx: 0 },
     ],
-    ['adds the increase since the last reading', have, { counters: counters(705, 300) }, { ...have, rxBytes: 1005, counterRx: 705 }],
+    [
+      'adds the increase since the last reading',
+      have,
+      { counters: counters(705, 300) },
+      { ...have, rxBytes: 1005, counterRx: 705 },
+    ],
     ['adds nothing if the counters are unchanged', have, { counters: counters(700, 300) }, have],
     ['changes nothing if there are no counters', have, {}, have],
     [
@@ -86,7 +91,13 @@ describe('isUsedUp', () => {
     ['is true above the quota', { monthlyGb: 2 }, 5 * gb, 0, true],
     ['ignores quotas of single directions in total mode', { inGb: 1, outGb: 1 }, 5 * gb, 5 * gb, false],
     ['is false in split mode below both quotas', { mode: 'split', inGb: 2, outGb: 1 }, 2 * gb - 1, gb - 1, false],
-    ['is true in split mode if received traffic reaches its quota', { mode: 'split', inGb: 2, outGb: 1 }, 2 * gb, 0, true],
+    [
+      'is true in split mode if received traffic reaches its quota',
+      { mode: 'split', inGb: 2, outGb: 1 },
+      2 * gb,
+      0,
+      true,
+    ],
     ['is true in split mode if sent traffic reaches its quota', { mode: 'split', inGb: 2, outGb: 1 }, 0, gb, true],
     ['is false in split mode for received traffic without a quota', { mode: 'split', outGb: 1 }, 1e15, 0, false],
     ['ignores the total quota in split mode', { mode: 'split', monthlyGb: 1 }, 5 * gb, 5 * gb, false],

@@ -44,7 +44,7 @@ describe('disks of a device', () => {
     ['are the disk itself', '8:16', ['8:16']],
     ['are the disk that contains a partition', '8:2', ['8:0']],
     ['are all disks below LUKS on RAID', '253:0', ['8:0', '8:16']],
-    ['are none for a missing device', '1:1', []],
+    ['do not exist for a missing device', '1:1', []],
   ] as const)
     it(what, () => expect(listDisks(numbers, devices).map((disk) => disk.numbers)).to.have.members([...disks]))
 

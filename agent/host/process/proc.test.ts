@@ -6,7 +6,11 @@ import { findProcess, findProgram, parseHandledSignals, parseNetDev, parseProces
 describe('parseProcessStat', () => {
   const rest = '7 9 9 0 -1 4194560 1 0 0 0 0 0 0 0 20 0 1 0 4242 1 1'
   for (const [name, text, expected] of [
-    ['reads pid, command, state, parent and start time', `12 (init) S ${rest}`, { pid: 12, command: 'init', state: 'S', parentPid: 7, startTime: 4242 }],
+    [
+      'reads pid, command, state, parent and start time',
+      `12 (init) S ${rest}`,
+      { pid: 12, command: 'init', state: 'S', parentPid: 7, startTime: 4242 },
+    ],
     [
       'reads a name that looks like the other fields',
       `12 (a) R 1 (b) Z ${rest}`,
@@ -25,9 +29,19 @@ describe('parseNetDev', () => {
 
 describe('parseHandledSignals', () => {
   for (const [name, blocked, caught, expected] of [
-    ['returns blocked signals, which systemd receives by signalfd', '7be3c0fe28014a03', '00000000000004ec', 0x7be3c0fe28014eefn],
+    [
+      'returns blocked signals, which systemd receives by signalfd',
+      '7be3c0fe28014a03',
+      '00000000000004ec',
+      0x7be3c0fe28014eefn,
+    ],
     ['returns the signals that a shell catches', '0000000000000000', '0000000020010002', 0x20010002n],
-    ['ignores blocked signals of a shell that forks, which blocks all of them', 'fffffffe7ffbfeff', '0000000020010002', 0x20010002n],
+    [
+      'ignores blocked signals of a shell that forks, which blocks all of them',
+      'fffffffe7ffbfeff',
+      '0000000020010002',
+      0x20010002n,
+    ],
     ['returns nothing for a process that handles no signals', '0000000000000000', '0000000000000000', 0n],
   ] as const)
     it(name, () => {

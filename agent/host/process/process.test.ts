@@ -60,7 +60,12 @@ describe('run', () => {
     ],
     ['if the output is too long', () => run('yes', []), null, /too much output/],
     ['if it is aborted', () => run('sleep', ['20'], { signal: AbortSignal.timeout(30) }), null, /aborted/],
-    ['if it was aborted before the start', () => run('sleep', ['20'], { signal: AbortSignal.abort() }), null, /aborted/],
+    [
+      'if it was aborted before the start',
+      () => run('sleep', ['20'], { signal: AbortSignal.abort() }),
+      null,
+      /aborted/,
+    ],
   ] as const)
     it(`fails ${name}`, async () => {
       const error = await failureOf(work())
@@ -157,7 +162,11 @@ describe('runPerl', () => {
 
   for (const [name, code, stderr] of [
     ['with only the text of a program that dies', 'die "why\\n"', /^why\n$/],
-    ['with the text of a program that dies in a loaded function', load('ask("it", "capset", 0, 0)'), /^it: Bad address\n$/],
+    [
+      'with the text of a program that dies in a loaded function',
+      load('ask("it", "capset", 0, 0)'),
+      /^it: Bad address\n$/,
+    ],
     ['if the program is not Perl', '}', /^Unmatched right curly bracket at .*program-\d+\.pl line 1/],
     ['if the system call is unknown', load('call("fork")'), /^fork: not in the table of system calls\n$/],
     ['if the seccomp filter is empty', load('confine("")'), /^seccomp: no filter\n$/],

@@ -36,9 +36,9 @@ export const rescuePackages: readonly string[] = [
 ]
 
 export interface DiskFacts {
-/** UUID of the root partition, by which the boot loader finds it. */
-readonly rootUuid: string
-/** Version of the kernel in its file names. */
+  /** UUID of the root partition, by which the boot loader finds it. */
+  readonly rootUuid: string
+  /** Version of the kernel in its file names. */
   readonly kernel: string
 }
 

@@ -42,12 +42,20 @@ describe('lists of a simplestreams server', () => {
     ['of another shape', list([] as never).replace('[]', '7'), 'image_server_invalid'],
     ['with only another release', list({}, 'alpine:3.19:amd64:default'), 'release_missing'],
     ['without a version', list({}), 'release_missing'],
-    ['with a product whose name is a property of every object', JSON.stringify({ products: { constructor: { versions: {} } } }), 'release_missing'],
+    [
+      'with a product whose name is a property of every object',
+      JSON.stringify({ products: { constructor: { versions: {} } } }),
+      'release_missing',
+    ],
     ['without a checksum', list({ 1: { items: { a: item('a', { sha256: undefined }) } } }), 'image_server_invalid'],
     ['with a too short checksum', list({ 1: { items: { a: item('a', { sha256: 'ab' }) } } }), 'image_server_invalid'],
     ['with a path above the base', list({ 1: { items: { a: item('../../a') } } }), 'image_server_invalid'],
     ['with an absolute path', list({ 1: { items: { a: item('/a') } } }), 'image_server_invalid'],
-    ['with a URL of another server', list({ 1: { items: { a: item('https://evil.example/a') } } }), 'image_server_invalid'],
+    [
+      'with a URL of another server',
+      list({ 1: { items: { a: item('https://evil.example/a') } } }),
+      'image_server_invalid',
+    ],
     [
       'with a URL of another server without a scheme',
       list({ 1: { items: { a: item('//evil.example/a') } } }),

@@ -99,7 +99,7 @@ describe('allocation of guest addresses', () => {
     })
 
     it('never assigns an address that a port mapping uses', () => {
-    replacePool(db, poolOf(2))
+      replacePool(db, poolOf(2))
       name('203.0.113.1')
       const wanted = { count: 0, addresses: ['203.0.113.1'] }
       expect(codeOf(() => allocatePublicIpv4s(db, wanted))).to.equal('address_in_use')
@@ -114,7 +114,7 @@ describe('allocation of guest addresses', () => {
       ["another guest's address", ['203.0.113.1'], 'address_in_use'],
     ] as const)
       it(`refuses ${name}`, () => {
-      replacePool(db, poolOf(2))
+        replacePool(db, poolOf(2))
         give(4, ['203.0.113.1'])
         expect(codeOf(() => allocatePublicIpv4s(db, { count: 0, addresses }))).to.equal(code)
       })
@@ -155,12 +155,12 @@ describe('allocation of guest addresses', () => {
       ['any address if the host has no prefix', { count: 1, sources: [] }, 'resource_exhausted'],
     ] as const)
       it(`refuses ${name}`, () => {
-      give(6, ['2001:db8::5'])
+        give(6, ['2001:db8::5'])
         expect(codeOf(() => allocateIpv6s(db, request(['2001:db8::/64'], change)))).to.equal(code)
       })
 
     it('never assigns an address that a port mapping uses', () => {
-    name('2001:db8::1')
+      name('2001:db8::1')
       const of = request(['2001:db8::/126'])
       expect(codeOf(() => allocateIpv6s(db, { ...of, addresses: ['2001:db8::1'] }))).to.equal('address_in_use')
       expect(allocateIpv6s(db, { ...of, count: 2 }).sort()).to.deep.equal(['2001:db8::2', '2001:db8::3'])

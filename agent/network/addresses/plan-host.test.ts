@@ -27,8 +27,20 @@ describe('planHostIpv4, for public addresses on the host', () => {
     ['adds a missing address', [at('203.0.113.1')], [], [add('203.0.113.1')], ['203.0.113.1']],
     ['leaves an existing address', [at('203.0.113.1')], [ours('203.0.113.1')], [], []],
     ['leaves an address that another program added', [at('203.0.113.1')], [foreign('203.0.113.1')], [], []],
-    ['leaves an address that another program added to another interface', [at('203.0.113.1')], [foreign('203.0.113.1', 'lo')], [], []],
-    ['removes only its own unneeded addresses', [], [ours('203.0.113.1'), foreign('203.0.113.2')], [del('203.0.113.1')], []],
+    [
+      'leaves an address that another program added to another interface',
+      [at('203.0.113.1')],
+      [foreign('203.0.113.1', 'lo')],
+      [],
+      [],
+    ],
+    [
+      'removes only its own unneeded addresses',
+      [],
+      [ours('203.0.113.1'), foreign('203.0.113.2')],
+      [del('203.0.113.1')],
+      [],
+    ],
     [
       'moves an address to another interface',
       [at('203.0.113.1', 'eth1')],
@@ -78,10 +90,10 @@ describe('planHostIpv6, for IPv6 addresses of guests', () => {
     ['removes all entries of a removed address', [], right, [noProxy, noRoute, noNeighbour]],
     ['removes the proxy entry of an address that is now routed', [guest], right, [noProxy]],
     [
-    'moves a proxy entry to another interface',
-    [{ ...guest, proxyOn: 'eth1' }],
-    right,
-    [noProxy, proxy.replace('eth0', 'eth1')],
+      'moves a proxy entry to another interface',
+      [{ ...guest, proxyOn: 'eth1' }],
+      right,
+      [noProxy, proxy.replace('eth0', 'eth1')],
     ],
     [
       'replaces a neighbour whose MAC differs',

@@ -33,8 +33,18 @@ const set = (prefix: string, prefixLen: number, device = 'eth0'): Ipv6Prefix => 
 
 describe('planIpv6', () => {
   for (const [name, of, sources, reason] of [
-    ['finds no source if the kernel has no IPv6', facts([], { addresses: undefined }), [], 'the kernel of the host has no IPv6'],
-    ['finds no source if the host has only a link-local address', facts([lo, link]), [], 'the host has no global IPv6 address'],
+    [
+      'finds no source if the kernel has no IPv6',
+      facts([], { addresses: undefined }),
+      [],
+      'the kernel of the host has no IPv6',
+    ],
+    [
+      'finds no source if the host has only a link-local address',
+      facts([lo, link]),
+      [],
+      'the host has no global IPv6 address',
+    ],
     [
       'finds no source if the host has no default route',
       facts([own64], { defaultRoute: undefined }),
@@ -130,7 +140,12 @@ describe('planIpv6', () => {
       ['missing 2001:db8:8::/48', 'routed 2001:db8:9::/48'],
       'IPv6 prefixes are configured for eth7, which does not exist',
     ],
-    ['routes a set prefix that is larger than the segment', facts([own64], { configured: [set('2001:db8::', 32)] }), ['routed 2001:db8::/32'], ''],
+    [
+      'routes a set prefix that is larger than the segment',
+      facts([own64], { configured: [set('2001:db8::', 32)] }),
+      ['routed 2001:db8::/32'],
+      '',
+    ],
   ] as const)
     it(name, () => {
       const plan = planIpv6(of)

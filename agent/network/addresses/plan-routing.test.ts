@@ -32,15 +32,17 @@ function outcome(work: () => void): string {
   return 'allowed'
 }
 
+const may = (outcome: string): string => (outcome === 'allowed' ? 'may' : 'must not')
+
 describe('a change of the IPv4 pool', () => {
   for (const [name, items, assigned, mapped, expected] of [
-    ['may add an address', ['203.0.113.1', '203.0.113.2'], ['203.0.113.1'], [], 'allowed'],
-    ['may remove an unused address', ['203.0.113.1'], ['203.0.113.1'], [], 'allowed'],
-    ['may empty a pool that no guest uses', [], [], ['203.0.113.9'], 'allowed'],
-    ['must not remove a guest’s address', ['203.0.113.2'], ['203.0.113.1'], [], '203.0.113.1 is assigned to a container'],
-    ['must not add an address that a mapping uses', ['203.0.113.2'], [], ['203.0.113.2'], '203.0.113.2 is used as host_ip'],
+    ['add an address', ['203.0.113.1', '203.0.113.2'], ['203.0.113.1'], [], 'allowed'],
+    ['remove an unused address', ['203.0.113.1'], ['203.0.113.1'], [], 'allowed'],
+    ['empty a pool that no guest uses', [], [], ['203.0.113.9'], 'allowed'],
+    ['remove a guest’s address', ['203.0.113.2'], ['203.0.113.1'], [], '203.0.113.1 is assigned to a container'],
+    ['add an address of a mapping', ['203.0.113.2'], [], ['203.0.113.2'], '203.0.113.2 is used as host_ip'],
   ] as [string, string[], string[], string[], string][])
-    it(name, () => {
+    it(`${may(expected)} ${name}`, () => {
       const used = { assigned, mapped: new Set(mapped) }
       expect(outcome(() => checkPoolChange(items.map(item), used))).to.contain(expected)
     })
@@ -51,25 +53,26 @@ describe('a change of IPv6 prefixes', () => {
   const nat = source('nat66', 'fd62::/64')
   const half = source('routed', '2001:db8:1::/80')
   for (const [name, before, after, assigned, expected] of [
-    ['may add a prefix', [found], [found, routed], ['2001:db8:1::5'], 'allowed'],
-    ['may replace a prefix of which no guest has an address', [found], [routed], [], 'allowed'],
-    ['must not replace a found prefix of which a guest has an address', [found], [routed], ['2001:db8:1::5'], 'address_in_use: 2001:db8:1::5'],
-    ['may set a prefix equal to the found one', [found], [{ ...found }], ['2001:db8:1::5'], 'allowed'],
-    ['may return from a set prefix to a found one that contains the guest’s address', [half], [found], ['2001:db8:1::5'], 'allowed'],
-    ['may reduce a prefix to a part that contains the guest’s address', [found], [half], ['2001:db8:1::5'], 'allowed'],
-    ['must not reduce a prefix to a part without the guest’s address', [found], [half], ['2001:db8:1:0:5::5'], 'address_in_use'],
-    ['must not remove a prefix of which a guest has an address', [routed], [], ['2001:db8:2::5'], 'address_in_use'],
-    ['may set a first prefix while guests use NAT66', [nat], [routed], ['fd62::5'], 'allowed'],
-    ['may ignore an address that belonged to no prefix before', [routed], [], ['2001:db8:9::5'], 'allowed'],
+    ['add a prefix', [found], [found, routed], ['2001:db8:1::5'], 'allowed'],
+    ['replace an unused prefix', [found], [routed], [], 'allowed'],
+    ['replace a found prefix in use', [found], [routed], ['2001:db8:1::5'], 'address_in_use: 2001:db8:1::5'],
+    ['set the found prefix itself', [found], [{ ...found }], ['2001:db8:1::5'], 'allowed'],
+    ['return to a found prefix with the address', [half], [found], ['2001:db8:1::5'], 'allowed'],
+    ['keep only a part with the address', [found], [half], ['2001:db8:1::5'], 'allowed'],
+    ['keep only a part without the address', [found], [half], ['2001:db8:1:0:5::5'], 'address_in_use'],
+    ['remove a prefix in use', [routed], [], ['2001:db8:2::5'], 'address_in_use'],
+    ['set a first prefix while guests use NAT66', [nat], [routed], ['fd62::5'], 'allowed'],
+    ['ignore an address that had no prefix', [routed], [], ['2001:db8:9::5'], 'allowed'],
   ] as [string, Ipv6Source[], Ipv6Source[], string[], string][])
-    it(name, () => expect(outcome(() => checkSourcesChange({ before, after }, assigned))).to.contain(expected))
+    it(`${may(expected)} ${name}`, () =>
+      expect(outcome(() => checkSourcesChange({ before, after }, assigned))).to.contain(expected))
 
   for (const [name, more, expected] of [
-    ['may name an unused address as host and router', { address: '2001:db8:1::1', gateway: 'fe80::1' }, 'allowed'],
-    ['must not name a guest’s address as the host’s', { address: '2001:db8:1::5' }, 'address_in_use: 2001:db8:1::5'],
-    ['must not name a guest’s address as the router', { gateway: '2001:db8:1::5' }, 'address_in_use: 2001:db8:1::5'],
+    ['name an unused address', { address: '2001:db8:1::1', gateway: 'fe80::1' }, 'allowed'],
+    ['name a guest’s address as the host’s', { address: '2001:db8:1::5' }, 'address_in_use: 2001:db8:1::5'],
+    ['name a guest’s address as the router', { gateway: '2001:db8:1::5' }, 'address_in_use: 2001:db8:1::5'],
   ] as const)
-    it(name, () => {
+    it(`${may(expected)} ${name}`, () => {
       const prefixes = [prefixOf('2001:db8:1::', 64, more)]
       expect(outcome(() => checkNamedAddresses(prefixes, ['2001:db8:1::5']))).to.contain(expected)
     })
@@ -77,12 +80,17 @@ describe('a change of IPv6 prefixes', () => {
 
 describe('a change of the range of host ports', () => {
   for (const [name, mapped, expected] of [
-    ['is allowed if no port is mapped', [], 'allowed'],
-    ['is allowed if both ends of the range are mapped', [span(30_000), span(30_990, 30_999)], 'allowed'],
-    ['is refused if a port below the range is mapped', [span(29_999)], 'port_conflict: tcp port 29999: used by a mapping'],
-    ['is refused if a port above the range is mapped', [span(31_000)], 'port_conflict'],
-    ['is refused if a mapped range begins below', [span(29_990, 30_005)], 'port_conflict: tcp ports 29990-30005: used by a mapping'],
-    ['is refused if a mapped range ends above', [span(30_990, 31_000)], 'port_conflict'],
+    ['if no port is mapped', [], 'allowed'],
+    ['if both ends are mapped', [span(30_000), span(30_990, 30_999)], 'allowed'],
+    ['if a port below is mapped', [span(29_999)], 'port_conflict: tcp port 29999: used by a mapping'],
+    ['if a port above is mapped', [span(31_000)], 'port_conflict'],
+    [
+      'if a mapped range begins below',
+      [span(29_990, 30_005)],
+      'port_conflict: tcp ports 29990-30005: used by a mapping',
+    ],
+    ['if a mapped range ends above', [span(30_990, 31_000)], 'port_conflict'],
   ] as [string, PortSpan[], string][])
-    it(name, () => expect(outcome(() => checkPortsChange({ start: 30_000, end: 30_999 }, mapped))).to.contain(expected))
+    it(`is ${expected === 'allowed' ? 'allowed' : 'refused'} ${name}`, () =>
+      expect(outcome(() => checkPortsChange({ start: 30_000, end: 30_999 }, mapped))).to.contain(expected))
 })

@@ -12,7 +12,13 @@ const route = { interface: 'eth0', gateway: '198.51.100.254' }
 describe('warnings of a pool', () => {
   for (const [name, pool, missing, way, warnings] of [
     ['are absent for an empty pool', [], [], undefined, []],
-    ['are absent if the addresses use the default route', [item('eth0'), item('eth0', '198.51.100.254')], [], route, []],
+    [
+      'are absent if the addresses use the default route',
+      [item('eth0'), item('eth0', '198.51.100.254')],
+      [],
+      route,
+      [],
+    ],
     [
       'name the interface if it is not the one of the default route',
       [item('eth1'), item('eth1')],

@@ -61,9 +61,9 @@ describe('a public IPv4 pool', () => {
     ["the broadcast address of a host's segment", [item({ address: '198.51.100.255' })], 'items.0.address'],
     ["the address of the host's gateway", [item({ address: '198.51.100.254' })], 'items.0.address'],
     [
-    "an address that another item names as gateway",
-    [item({ gateway: '203.0.113.6' }), item({ address: '203.0.113.6' })],
-    'items.1.address',
+      'an address that another item names as gateway',
+      [item({ gateway: '203.0.113.6' }), item({ address: '203.0.113.6' })],
+      'items.1.address',
     ],
     ['an address that is its own gateway', [item({ gateway: '203.0.113.5' })], 'items.0.address'],
     ["an address of the guests' private network", [item({ address: '10.64.255.255' })], 'items.0.address'],
@@ -96,7 +96,8 @@ describe('IPv6 prefixes', () => {
   })
 
   for (const prefixLen of [48, 56, 80, 112, 120, 126])
-    it(`may have a length of /${prefixLen}`, () => expect(parsePrefixes([prefix({ prefixLen })], rules)).to.have.length(1))
+    it(`may have a length of /${prefixLen}`, () =>
+      expect(parsePrefixes([prefix({ prefixLen })], rules)).to.have.length(1))
 
   for (const [name, items, field] of [
     ['with host bits', [prefix({ prefix: '2001:db8:1::1' })], 'ipv6_prefixes.0.prefix'],
@@ -108,7 +109,11 @@ describe('IPv6 prefixes', () => {
     ['of length /0', [prefix({ prefixLen: 0 })], 'ipv6_prefixes.0.prefix_len'],
     ['with a host address outside the prefix', [prefix({ address: '2001:db8:2::1' })], 'ipv6_prefixes.0.address'],
     ['with a zone in the gateway', [prefix({ gateway: 'fe80::1%eth0' })], 'ipv6_prefixes.0.gateway'],
-    ['that overlap each other', [prefix({}), prefix({ prefix: '2001:db8:1::f00', prefixLen: 120 })], 'ipv6_prefixes.1.prefix'],
+    [
+      'that overlap each other',
+      [prefix({}), prefix({ prefix: '2001:db8:1::f00', prefixLen: 120 })],
+      'ipv6_prefixes.1.prefix',
+    ],
   ] as const)
     it(`are refused ${name}`, () => expect(fieldOf(() => parsePrefixes(items, rules))).to.equal(field))
 })

@@ -27,9 +27,9 @@ describe('planBridge', () => {
     ],
     ['sets a bridge up that is down', { ...right, flags: [] }, ['link set dev berth0 up']],
     [
-    'corrects another MAC',
-    { ...right, address: '02:00:00:00:00:01' },
-    ['link set dev berth0 address 02:be:0a:40:00:01'],
+      'corrects another MAC',
+      { ...right, address: '02:00:00:00:00:01' },
+      ['link set dev berth0 address 02:be:0a:40:00:01'],
     ],
     [
       'adds the gateway’s address if the bridge has only another one',

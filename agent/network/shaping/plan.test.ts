@@ -45,7 +45,12 @@ describe('planShaping', () => {
   for (const [name, rates, have, expected] of [
     ['plans nothing if no rates are desired and none exist', { downMbps: 0, upMbps: 0 }, nothing, plan([], [])],
     ['plans nothing if the rates are as desired', {}, shaped, plan([], [])],
-    ['creates the rates of both directions', {}, nothing, plan([addIfb, ifbUp], [...buildDown, ...buildUp, hook, redirect])],
+    [
+      'creates the rates of both directions',
+      {},
+      nothing,
+      plan([addIfb, ifbUp], [...buildDown, ...buildUp, hook, redirect]),
+    ],
     ['creates only a download rate', { upMbps: 0 }, nothing, plan([], buildDown)],
     ['creates only an upload rate', { downMbps: 0 }, nothing, plan([addIfb, ifbUp], [...buildUp, hook, redirect])],
     ['changes only the class and its queue', {}, { ...shaped, downKbit: 5 }, plan([], [downQueue, downClass])],
@@ -102,11 +107,23 @@ describe('parseShaping', () => {
   for (const [name, lines, expected] of [
     ['finds nothing in an empty list', ['[]'], none],
     ['finds nothing in empty output', [''], none],
-    ['finds the rates of both directions and the redirection', [down, up, filters('bt7u')], { downKbit: 104_558, upKbit: 1_046_000, redirect: 'ifb' }],
+    [
+      'finds the rates of both directions and the redirection',
+      [down, up, filters('bt7u')],
+      { downKbit: 104_558, upKbit: 1_046_000, redirect: 'ifb' },
+    ],
     ['recognizes a redirection to another target', [filters('bt8u')], { ...none, redirect: 'elsewhere' }],
-    ['recognizes a filter without an action', ['[{"parent":"ffff:","kind":"u32"}]'], { ...none, redirect: 'elsewhere' }],
+    [
+      'recognizes a filter without an action',
+      ['[{"parent":"ffff:","kind":"u32"}]'],
+      { ...none, redirect: 'elsewhere' },
+    ],
     ['recognizes a class without the agent’s queue', [down.replace(' leaf d2:', '')], { ...none, downKbit: -1 }],
-    ['recognizes a class with another ceiling', [down.replace('ceil 104558', 'ceil 204558')], { ...none, downKbit: -1 }],
+    [
+      'recognizes a class with another ceiling',
+      [down.replace('ceil 104558', 'ceil 204558')],
+      { ...none, downKbit: -1 },
+    ],
     ['ignores classes of other programs', [down.replace('d0:1', '1:1')], none],
   ] as const)
     it(name, () => expect(parseShaping('bt7', lines.join('\n'))).to.deep.equal(expected))

@@ -33,7 +33,12 @@ describe('ElementIndex', () => {
     ['for a new guest', [], one, []],
     ['again for an unchanged guest, because nft accepts existing elements', [one], one, []],
     ['and removes old ones for changed mappings', [one], guest(1, '10.64.0.2', [[20009, 80]]), ['ports 6 . 20001']],
-    ['and removes the old one for a port with another target', [one], guest(1, '10.64.0.2', [[20001, 80]]), ['ports 6 . 20001']],
+    [
+      'and removes the old one for a port with another target',
+      [one],
+      guest(1, '10.64.0.2', [[20001, 80]]),
+      ['ports 6 . 20001'],
+    ],
     [
       'and removes old ones for another address of the same device',
       [one],
@@ -47,10 +52,10 @@ describe('ElementIndex', () => {
       [of(1, '10.64.0.2'), 'ports 6 . 20001', `sent ${one.mac}`],
     ],
     [
-    'and removes the one of an undetached earlier guest with the same port',
-    [one],
-    guest(2, '10.64.0.3', [[20001, 22]]),
-    ['ports 6 . 20001'],
+      'and removes the one of an undetached earlier guest with the same port',
+      [one],
+      guest(2, '10.64.0.3', [[20001, 22]]),
+      ['ports 6 . 20001'],
     ],
     [
       'and removes the range of an undetached earlier guest that overlaps a new one',
@@ -78,7 +83,12 @@ describe('ElementIndex', () => {
         (id) => !idsOf(one).includes(id),
       ),
     ],
-    ['and removes those of a removed firewall', [{ ...one, firewall }], one, ['firewall_in 10.64.0.2', 'firewall_out 10.64.0.2']],
+    [
+      'and removes those of a removed firewall',
+      [{ ...one, firewall }],
+      one,
+      ['firewall_in 10.64.0.2', 'firewall_out 10.64.0.2'],
+    ],
   ] as [string, GuestNetwork[], GuestNetwork, ElementId[]][])
     it(`planAttach adds elements ${name}`, () => {
       const change = indexOf(...have).planAttach(want)

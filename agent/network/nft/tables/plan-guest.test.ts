@@ -100,7 +100,11 @@ describe('elements of a guest', () => {
       { firewall: { enabled: true, defaultAction: 'DROP', rules: [] } },
       { 'firewall_in 10.64.0.2': 'jump in_bt1', 'firewall_out 10.64.0.2': 'jump out_bt1' },
     ],
-    ['contain nothing for a firewall that is off', { firewall: { enabled: false, defaultAction: 'DROP', rules: [] } }, {}],
+    [
+      'contain nothing for a firewall that is off',
+      { firewall: { enabled: false, defaultAction: 'DROP', rules: [] } },
+      {},
+    ],
   ] as [string, Partial<GuestNetwork>, Record<string, string>][])
     it(name, () => {
       const planned = Object.fromEntries(planGuest({ ...one, ...more }).elements)

@@ -118,7 +118,11 @@ describe('stale connections', () => {
     const waiting = { ...single('udp', 3000), hostPortEnd: 3999 }
     for (const [name, mapping, astray] of [
       ['if the mapping leads to another guest', single('udp', 3999, '10.64.0.3'), true],
-      ['if the mapping is on one address and the flows were on all', { ...single('udp', 3999, '10.64.0.3'), hostIp: '192.0.2.9' }, true],
+      [
+        'if the mapping is on one address and the flows were on all',
+        { ...single('udp', 3999, '10.64.0.3'), hostIp: '192.0.2.9' },
+        true,
+      ],
       ['not if the mapping leads to the same guest', single('udp', 3000), false],
       ['not if the mapped port is above the stale ones', single('udp', 4000, '10.64.0.3'), false],
       ['not if the mapped port is below the stale ones', single('udp', 2999, '10.64.0.3'), false],
