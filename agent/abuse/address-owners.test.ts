@@ -8,21 +8,21 @@ const guest = (uuid: string, ipv4: string, createdAtMs = 0) => ({
   createdAtMs,
 })
 
-describe('the owner of an address', () => {
-  it('has owned it since the guest was created, if nobody had it before', () => {
+describe('findOwner', () => {
+  it('returns the guest for traffic since its creation if nobody had the address before', () => {
     const owners = new AddressOwners()
     owners.update([guest('a', '10.0.0.2', 500)], 1000)
     expect([499, 500].map((atMs) => owners.findOwner('10.0.0.2', atMs))).to.deep.equal([undefined, 'a'])
   })
 
-  it('is not the new guest for traffic of the former owner', () => {
+  it('does not return the new guest for traffic of the former owner', () => {
     const owners = new AddressOwners()
     owners.update([guest('a', '10.0.0.2')], 1000)
     owners.update([guest('b', '10.0.0.2', 1500)], 2000)
     expect([1999, 2000].map((atMs) => owners.findOwner('10.0.0.2', atMs))).to.deep.equal([undefined, 'b'])
   })
 
-  it('is not the new guest for traffic of a guest that was deleted some time before', () => {
+  it('does not return the new guest for traffic of a guest that was deleted before', () => {
     const owners = new AddressOwners()
     owners.update([guest('a', '10.0.0.2'), guest('c', '10.0.0.3')], 1000)
     owners.update([guest('c', '10.0.0.3')], 2000)
@@ -32,7 +32,7 @@ describe('the owner of an address', () => {
     expect(owners.findOwner('10.0.0.3', 1)).to.equal('c')
   })
 
-  it('is forgotten ten minutes after its guest was deleted', () => {
+  it('forgets a former owner after ten minutes', () => {
     const owners = new AddressOwners()
     owners.update([guest('a', '10.0.0.2')], 0)
     owners.update([], 1000)

@@ -32,7 +32,7 @@ export class AddressOwners {
     this.#owners = owners
   }
 
-  /** Returns the guest if it already had the address at that time. @param atMs ms since 1970 */
+  /** Returns the uuid of an address's owner, if it already was the owner at that time. @param atMs ms since 1970 */
   findOwner(address: string, atMs: number): string | undefined {
     const owner = this.#owners.get(address)
     return owner && owner.uuid !== '' && owner.sinceMs <= atMs ? owner.uuid : undefined

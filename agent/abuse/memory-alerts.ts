@@ -11,7 +11,7 @@ const gatherMs = 60_000
 /** Report about processes that the kernel killed because a guest's memory ran out. */
 export interface MemoryKillReport {
   readonly kills: number
-  /** True if the guest itself ended because of it. */
+  /** True if the guest ended because its memory ran out. */
   readonly ended: boolean
 }
 

@@ -116,7 +116,7 @@ describe('the abuse monitor', () => {
     sensor.report(Array.from({ length: 40 }, (_, port) => ({ ...opened, port: port + 1 })))
   }
 
-  it('reports a scan among a few answered connections once the host’s table was read', async () => {
+  it('reports a scan with only a few answered connections once the host’s table was read', async () => {
     const watch = await start()
     await look(watch)
     sensor.flows = alive.slice(0, 5).map(answeredFlow)

@@ -261,7 +261,7 @@ export class AbuseMonitor {
   }
 }
 
-/** Computes the time since a flow's last packet from the time that the kernel will still remember it. */
+/** Computes a flow's age. The kernel reports how long a flow has left, and each packet restarts that time. */
 function ageMsOf({ protocol, leftSeconds }: OpenedFlow): number {
   return Math.max(0, (unansweredSeconds[protocol] ?? 600) - leftSeconds) * 1000
 }

@@ -5,8 +5,8 @@ import { planSamples, type AlertState } from './plan-merge.js'
 const freshSeconds = 15
 
 /**
- * Returns when the guest's own packets last showed the behaviour that a finding reports. The finding itself does not
- * show this, because evaluations cover several minutes.
+ * Returns when a guest last sent packets that belong to a finding. The finding may be older, because evaluations cover
+ * several minutes.
  * @returns ms since 1970; 0 if only outcomes of flows are known
  */
 export function lastSeenMs({ rows, counts }: Evidence, finding: Finding): number {
@@ -18,8 +18,8 @@ export function lastSeenMs({ rows, counts }: Evidence, finding: Finding): number
 }
 
 /**
- * True if a finding shows that the guest continues its abuse after an alert had consequences. Evaluations cover several
- * minutes. So a guest that ended its abuse at once would otherwise still be stopped, and reported again after the stop.
+ * True if a finding must be reported. After an alert led to a planned or executed stop, the guest must have been seen
+ * again recently: evaluations cover several minutes, so they also find abuse that has already ended.
  */
 export function isNews(
   own: readonly Pick<AlertState, 'type' | 'action'>[],

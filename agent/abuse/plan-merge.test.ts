@@ -64,7 +64,7 @@ describe('alerts', () => {
     })
   })
 
-  it('become critical again only by later findings after a stop or an end', () => {
+  it('become critical again after a stop or a pause only by findings that continue', () => {
     const [, , before] = looks([c, c, c])
     const place = ['198.18.0.1', 0] as const
     let alert = { ...before!, action: 'canceled', stopAtMs: 22_000 } as AlertState

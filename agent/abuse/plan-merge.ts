@@ -66,7 +66,7 @@ interface AlertSighting {
   readonly guest: AlertGuest
   readonly place: readonly [target: string, port: number]
   readonly nowMs: number
-  /** Result of `lastSeenMs`. */
+  /** Time in ms since 1970 at which the guest last sent packets that belong to the finding (`lastSeenMs`). */
   readonly seenAtMs: number
 }
 

@@ -48,7 +48,7 @@ describe('the output of restic', () => {
       expect(isAbsent(failed)).to.equal(code === 'backup_missing')
     })
 
-  it('is searched in earlier lines if the last one contains no reason', () => {
+  it('is searched for the reason in earlier lines if the last one contains none', () => {
     const last = 'Save(<data/a6>) returned error, retrying after 2s: Save: closed'
     expect(planFailure(last).code).to.equal('backup_target_failed')
     expect(planFailure(last, `read: connection reset by peer\n${last}`).code).to.equal('backup_target_unreachable')
@@ -65,6 +65,6 @@ describe('the output of restic', () => {
     ['subprocess ssh: Host key verification failed.', { final: true }],
     ['using parent snapshot 2b3c', undefined],
   ] as const)
-    it(`"${line.slice(0, 60)}" ${complaint ? `is a complaint${complaint.final ? ' and final' : ''}` : 'is not a complaint'}`, () =>
+    it(`reports ${complaint ? (complaint.final ? 'a final' : 'a temporary') : 'no'} failure by the line "${line.slice(0, 60)}"`, () =>
       expect(readComplaint(line)).to.deep.equal(complaint))
 })

@@ -121,7 +121,9 @@ describe('the list of backups from restic', () => {
     expect(parseSnapshots('null')).to.deep.equal([])
     expect(() => parseSnapshots('{}')).to.throw('no list')
   })
+})
 
+describe('parseResticMessage', () => {
   for (const [line, message] of [
     ['{"message_type":"status","bytes_done":5,"total_bytes":10}', { kind: 'status', doneBytes: 5, totalBytes: 10 }],
     ['{"message_type":"status"}', { kind: 'status', doneBytes: 0, totalBytes: 0 }],
@@ -133,6 +135,5 @@ describe('the list of backups from restic', () => {
     ['no JSON', undefined],
     ['null', undefined],
   ] as const)
-    it(`is accompanied by messages, which are parsed: ${line}`, () =>
-      expect(parseResticMessage(line)).to.deep.equal(message))
+    it(`parses ${line}`, () => expect(parseResticMessage(line)).to.deep.equal(message))
 })

@@ -62,7 +62,7 @@ export class AgentConsoles {
     return hold(await this.parts.connections.connect(), request, told)
   }
 
-  /** Changes the reason of an exit to the end of the guest, if the guest ended. */
+  /** If a console ended because its guest has ended, reports this as the reason. */
   #explain({ uuid }: GuestRecord, response: ConsoleResponse): ConsoleResponse {
     if (response.$case !== 'exit' || response.value.reason !== 'ended') return response
     const now = this.parts.context.store.find(uuid)

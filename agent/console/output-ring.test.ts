@@ -13,7 +13,7 @@ function all(ring: OutputRing, from = ring.start): string {
 }
 
 describe('the output of a console', () => {
-  it('is retained up to the capacity, the newest bytes at their offsets', () => {
+  it('keeps its newest bytes at their offsets, up to the capacity', () => {
     const writes = fc.array(fc.string({ unit: 'binary-ascii', maxLength: 9000 }), { maxLength: 12 })
     fc.assert(
       fc.property(writes, fc.integer({ min: 1, max: 20_000 }), (texts, capacity) => {
@@ -36,12 +36,12 @@ describe('the output of a console', () => {
   })
 
   for (const [name, text, offset, within, expected] of [
-    ['at the beginning of the next line', 'ab\ncd\n', 0, 10, 3],
-    ['at the requested offset if it contains no line end', 'abcd', 1, 10, 1],
-    ['at the requested offset if the next line is too far away', 'abcdefgh\n', 0, 4, 0],
-    ['at the beginning of the next line in another block', `${'x'.repeat(9000)}\nrest`, 100, 10_000, 9001],
+    ['from the beginning of the next line', 'ab\ncd\n', 0, 10, 3],
+    ['from the requested offset if no line ends', 'abcd', 1, 10, 1],
+    ['from the requested offset if the next line is too far', 'abcdefgh\n', 0, 4, 0],
+    ['from the beginning of the next line in another block', `${'x'.repeat(9000)}\nrest`, 100, 10_000, 9001],
   ] as const)
-    it(`continues ${name}`, () => {
+    it(`is replayed ${name}`, () => {
       const ring = new OutputRing(100_000)
       ring.push(Buffer.from(text))
       expect(ring.findLine(offset, within)).to.equal(expected)

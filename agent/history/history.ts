@@ -116,7 +116,7 @@ export class UsageHistory {
     return this.#recording.run(() => this.#record().catch((err: unknown) => this.parts.log.warn({ err }, 'record use')))
   }
 
-  /** @param uuid uuid of an existing guest */
+  /** Reads the history of a guest. @param uuid uuid of an existing guest */
   readGuest(uuid: string, range: Range): History {
     return this.#read(uuid, range)
   }

@@ -32,7 +32,7 @@ export interface NatMapping {
   readonly containerPort: number
 }
 
-/** Bytes of IP packets since counting began, headers included, as the guest sees them. */
+/** Bytes of IP packets, including headers, since counting began. Directions are those of the guest. */
 export interface ByteCounters {
   readonly rxBytes: number
   readonly txBytes: number
@@ -74,7 +74,7 @@ export interface Network {
    * @throws {BerthError} the first failure. If rules fail, the other parts are not tried
    */
   ensure(guests: readonly WantedNetwork[], parts?: readonly NetworkPart[]): Promise<string[]>
-  /** Byte counters by the guest's uuid: see `Rules`. */
+  /** Reads byte counters by the guest's uuid (described at `Rules.readCounters`). */
   readCounters(): Promise<ReadonlyMap<string, ByteCounters>>
   /** Warnings about settings of the host or of other programs that harm guests or their addresses. */
   readonly warnings: readonly string[]
@@ -104,9 +104,9 @@ export interface Rules {
   attach(guest: GuestNetwork): Promise<void>
   detach(guest: GuestNetwork): Promise<void>
   /**
-   * Byte counters by the guest's uuid. Dropped packets are not counted; traffic between guests only if configured.
-   * Counters survive a restart of the agent, repairs and changes of addresses. A value below an earlier one means that
-   * counting started again. Guests that have no counters at the moment are missing.
+   * Reads byte counters by the guest's uuid. Dropped packets do not count, and traffic between guests counts only if
+   * configured. Counters survive a restart of the agent, repairs and changes of addresses. A value below an earlier one
+   * means that counting started again. Guests that have no counters at the moment are missing.
    */
   readCounters(): Promise<ReadonlyMap<string, ByteCounters>>
   /** Warnings about settings of other programs that harm guests, as of the last `ensure`. */
@@ -121,7 +121,7 @@ export interface Rules {
 
 /** Guests' public IPv4 and IPv6 addresses: chooses them from the pools and converges the host with them. */
 export interface AddressBook {
-  /** See `Network.choose`. */
+  /** Chooses addresses for a guest from the pools (described at `Network.choose`). */
   choose(order: AddressOrder): Pick<GuestNetwork, 'publicIpv4s' | 'ipv6Addresses'>
   /** Converges the host's addresses, routes and neighbours for all guests. @returns the repairs */
   ensure(guests: readonly GuestNetwork[]): Promise<string[]>
@@ -130,7 +130,7 @@ export interface AddressBook {
   detach(guest: GuestNetwork): Promise<void>
   /** Warnings about interfaces and addresses that pools name but the host does not have. */
   readonly warnings: readonly string[]
-  /** See `Network.readIpv6`. Starts no processes. */
+  /** Plans how guests get IPv6 now, without starting processes (described at `Network.readIpv6`). */
   readIpv6(configured?: readonly Ipv6Prefix[], held?: readonly Ipv6Prefix[]): Ipv6Plan
   /** Ends the ip process and background work; the host keeps its addresses. */
   close(): Promise<void>

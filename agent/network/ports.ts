@@ -57,7 +57,7 @@ export class PortChoice {
   readonly #listening: Readonly<Record<'tcp' | 'udp', readonly number[]>>
   readonly #overlap: Statement<[PortSpan]>
 
-  /** @param listening result of `readListeningPorts` */
+  /** @param listening ports on which the host's programs listen, as `readListeningPorts` returns them */
   constructor(
     private readonly db: Database,
     private readonly range: PortRange,

@@ -23,7 +23,7 @@ describe('a swap operation', () => {
     expect(accepted.input).to.deep.equal({ from: null, to: { slot: 0, sizeBytes: 64 << 20, enabled: true } })
   })
 
-  it('is accepted without a plan and then refused if the change is impossible', async () => {
+  it('is refused when it is reserved if the change is impossible', async () => {
     const accepted = await accept(kindOf(), 'enable')
     expect([accepted.input, await reserved(accepted)]).to.deep.equal([null, 'invalid_state'])
   })

@@ -30,7 +30,7 @@ export interface KeeperParts {
   readonly stop: (uuid: string, requestedBy: string) => void
   /** Queues a start of the guest. */
   readonly start: (uuid: string) => void
-  /** Id of the host's current boot. Counters begin at 0 in each boot. */
+  /** Id of the host's current boot. In each boot, counters begin at 0. */
   readonly bootId: string
 }
 

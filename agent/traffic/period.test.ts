@@ -154,7 +154,7 @@ describe('advancePeriod', () => {
       3,
     ],
   ] as const)
-    it(`resets ${wanted} times in all for a clock that ${name}`, () => {
+    it(`resets the count ${wanted === 1 ? 'once' : `${wanted} times`} for a clock that ${name}`, () => {
       let counted = { periodStart: '2026-11-01', periodLeft: '' }
       let resets = 0
       for (const day of days) {

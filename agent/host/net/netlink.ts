@@ -78,7 +78,7 @@ function encode({ type, flags, family, attributes }: NetlinkRequest): Buffer {
   const header = Buffer.alloc(headerBytes + familyBytes)
   header.writeUInt32LE(header.length + attributes.length, 0)
   header.writeUInt16LE(type, 4)
-  header.writeUInt16LE(flags | 1, 6) // 1 is NLM_F_REQUEST
+  header.writeUInt16LE(flags | 1, 6) // the flag 1 is NLM_F_REQUEST
   header.writeUInt8(family, headerBytes)
   return Buffer.concat([header, attributes])
 }

@@ -22,7 +22,7 @@ const codeOf = (text: string): string => {
 }
 
 describe('lists of a simplestreams server', () => {
-  it('contain a newest version with the file, which is returned', () => {
+  it('lead to the newest version that has the file', () => {
     const versions = {
       '20260101_13:00': { items: { 'root.tar.xz': item('images/a/1.tar.xz') } },
       '20260103_13:00': { items: { 'lxd.tar.xz': item('images/a/lxd.tar.xz', { ftype: 'lxd.tar.xz' }) } },

@@ -52,7 +52,7 @@ function listFreePublic(db: Database): string[] {
 }
 
 export interface Ipv6Request extends AddressRequest {
-  /** Result of `Routing.readIpv6`. */
+  /** Networks from which addresses are chosen, in this order. */
   readonly sources: readonly Ipv6Source[]
   /** Canonical addresses of the host and of routers, which guests never get. */
   readonly reserved: ReadonlySet<string>

@@ -26,7 +26,7 @@ export class ContestedAddresses {
 
   constructor(private readonly options: ContestedOptions) {}
 
-  /** One warning for each contested address. */
+  /** Returns one warning for each address that another machine also uses. */
   get warnings(): string[] {
     return [...this.#asked]
       .filter(([, { mac }]) => mac !== '')

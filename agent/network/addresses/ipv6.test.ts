@@ -8,14 +8,14 @@ describe('IPv6 networks', () => {
     ['2001:db8::10/124', '2001:db8::10', 124, '2001:db8::1f'],
     ['fd00::/8', 'fd00::', 8, 'fdff:ffff:ffff:ffff:ffff:ffff:ffff:ffff'],
   ] as const)
-    it(`have the right bounds: ${text}`, () => {
+    it(`are parsed with their first and last address: ${text}`, () => {
       const network = parseIpv6Network(text)!
       expect(network).to.include({ prefix, prefixLength, last: parseIpv6(last) })
       expect(formatIpv6(network.last)).to.equal(last)
     })
 
   for (const text of ['2001:db8::1/64', '2001:db8::', '10.0.0.0/8', '2001:db8::/129', 'fe80::%eth0/64', '', '/64'])
-    it(`are not ${JSON.stringify(text)}`, () => expect(parseIpv6Network(text)).to.equal(undefined))
+    it(`cannot be written as ${JSON.stringify(text)}`, () => expect(parseIpv6Network(text)).to.equal(undefined))
 
   it('can contain an address or overlap another network', () => {
     const [a, b, c] = ['2001:db8::/64', '2001:db8::ff00/120', '2001:db8:0:1::/64'].map((text) =>

@@ -103,15 +103,19 @@ describe('planHostIpv6, for IPv6 addresses of guests', () => {
     ],
   ] as const)
     it(name, () => expect(planHostIpv6(want, have, place)).to.deep.equal(commands))
+})
 
-  it('is accompanied by one link-local address for the gateway', () => {
+describe('planGateway6', () => {
+  it('adds the link-local address of the gateway if it is missing', () => {
     expect(planGateway6('berth0', [{ local: '10.64.0.1', prefixlen: 16 }])).to.deep.equal([
       'address add fe80::1/64 dev berth0 nodad',
     ])
     expect(planGateway6('berth0', [{ local: 'fe80::1', prefixlen: 64 }])).to.deep.equal([])
   })
+})
 
-  it('is accompanied by settings that keep routes learned from routers when the host starts to forward', () => {
+describe('planIpv6Settings', () => {
+  it('keeps routes learned from router advertisements when the host begins to forward', () => {
     const settings = planIpv6Settings('berth0', { advertised: ['eth0', 'berth0'], proxied: ['eth0'] })
     const paths = settings.map(({ path, value }) => `${path.replace('net/ipv6/conf/', '')} ${value}`)
     expect(paths).to.not.include('berth0/accept_ra 2')

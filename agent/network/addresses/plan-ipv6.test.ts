@@ -154,8 +154,10 @@ describe('planIpv6', () => {
       )
       expect([shown, plan.reason]).to.deep.equal([sources, reason])
     })
+})
 
-  it('returns sources in which findSource finds the one of an address', () => {
+describe('findSource', () => {
+  it('finds the source that contains an address', () => {
     const { sources } = planIpv6(facts([own64], { configured: [set('2001:db8:1::', 64), set('2001:db8:8000::', 48)] }))
     expect(findSource(sources, '2001:db8:8000:7::1')?.mode).to.equal('routed')
     expect(findSource(sources, '2001:db8:1::9')?.mode).to.equal('proxied')

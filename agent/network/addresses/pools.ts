@@ -35,7 +35,7 @@ export class AddressPools {
     this.#facts = options.facts ?? kernelFacts
   }
 
-  /** See `Network.choose`. */
+  /** Chooses addresses for a guest from the pools (described at `Network.choose`). */
   choose({ ipv4Count, publicIpv4s, ipv6Count, ipv6Addresses }: AddressOrder): {
     publicIpv4s: string[]
     ipv6Addresses: string[]
@@ -56,7 +56,7 @@ export class AddressPools {
     return chosen
   }
 
-  /** See `Network.readIpv6`. */
+  /** Plans how guests get IPv6 now (described at `Network.readIpv6`). */
   readIpv6(configured?: readonly Ipv6Prefix[], held?: readonly Ipv6Prefix[]): Ipv6Plan {
     const { db, config } = this.options
     return planIpv6({

@@ -49,7 +49,7 @@ describe('allocation of private IPv4', () => {
     })
   })
 
-  it('gives interfaces names within the kernel’s length limit', () => {
+  it('chooses interface names within the kernel’s length limit', () => {
     expect(deviceName('bt', 42)).to.equal('bt42')
     expect(deviceName('abcd', 12345678901)).to.have.lengthOf(15)
     for (const bad of [0, -1, 1.5, NaN, 123456789012345])

@@ -195,7 +195,7 @@ describe('routing', () => {
     expect(routing.getRouting()).to.include({ nat4PortsUsed: 4 })
   })
 
-  it('changes the port range without touching the host, and refuses ranges without all mapped ports', async () => {
+  it('changes the port range without changing the host, and refuses a range without all mapped ports', async () => {
     apply = () => Promise.reject(new Error('the host refuses'))
     map(30_500)
     expect(await codeOf({ nat4Ports: { start: 30_000, end: 30_999 } })).to.equal('accepted')

@@ -69,7 +69,7 @@ export interface Ipv6Status {
   readonly mode: Ipv6Mode | ''
 }
 
-/** See `Network.readIpv6`. */
+/** The method of `Network` that plans how guests get IPv6. */
 interface Ipv6Reader {
   readIpv6(configured?: readonly Ipv6Prefix[], held?: readonly Ipv6Prefix[]): Ipv6Plan
 }

@@ -153,8 +153,10 @@ describe('isShaped', () => {
     ['is false if the upload has qdiscs but is unlimited', rates(1, 0), [...down, ...up], false],
   ] as const)
     it(name, () => expect(isShaped(guest, placesOf([...others, ...qdiscs]))).to.equal(expected))
+})
 
-  it('is accompanied by a pattern that matches only IFBs of this agent', () => {
+describe('ifbPattern', () => {
+  it('matches only the IFBs of this agent', () => {
     expect(ifbOf('bt7')).to.match(ifbPattern('bt'))
     for (const name of ['bt7', 'abt7u', 'bt7ux', 'btu', 'bt7v', 'b7u']) expect(name).to.not.match(ifbPattern('bt'))
     expect(ifbOf('btxy9999999999')).to.have.length(15)

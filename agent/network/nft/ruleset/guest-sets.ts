@@ -4,38 +4,38 @@ export type Family = (typeof families)[number]
 
 /**
  * Sets and maps whose elements belong to guests, each with the family of its table. Everything else in a table is the
- * same for all guests. The comments show key and value as `key: value`.
+ * same for all guests.
  */
 export const guestSets = {
-  /** device . mac . ipv4 that a guest may use as source */
+  /** Set of `device . mac . ipv4`: sources that a guest may use. */
   guests: 'bridge',
-  /** device . mac . ipv6 that a guest may use as source */
+  /** Set of `device . mac . ipv6`: sources that a guest may use. */
   guests6: 'bridge',
-  /** device . mac, as a number, that the guest may send as an option of a neighbour solicitation */
+  /** Set of `device . mac`: the MAC that a guest may send as an option of a neighbour solicitation, as a number. */
   solicitors: 'bridge',
-  /** guest's address: jump to its firewall chain for flows that others open to it (in) or that it opens (out) */
+  /** Maps a guest's address to its firewall chain: for flows that others open (in) or that the guest opens (out). */
   firewall_in: 'inet',
   firewall_out: 'inet',
   firewall_in6: 'inet',
   firewall_out6: 'inet',
-  /** mac of a guest that may connect to port 25 of others */
+  /** Set of the MACs of guests that may connect to port 25 of others. */
   mailers: 'inet',
-  /** guest's address: number of the guest (see `numberOf`) */
+  /** Maps a guest's address to the number of the guest. */
   owners: 'inet',
   owners6: 'inet',
-  /** counters of bytes; the key of `received` is the guest's number, that of `sent` its mac */
+  /** Counters of bytes. The keys of `received` are guests' numbers, and those of `sent` are MACs. */
   received: 'inet',
   sent: 'inet',
-  /** public_in: public address: guest's address; public_out: guest's address: public address */
+  /** `public_in` maps a public address to its guest's address, and `public_out` a guest's address to a public one. */
   public_in: 'ip',
   public_out: 'ip',
-  /** source . destination, both of one guest, for guests that connect to themselves through the host */
+  /** Set of `source . destination` of one guest, for guests that connect to themselves through the host. */
   self: 'ip',
-  /** protocol . host port: guest's address . port */
+  /** Maps `protocol . host port` to a guest's `address . port`. */
   ports: 'ip',
-  /** host address . protocol . host port: guest's address . port */
+  /** Maps `host address . protocol . host port` to a guest's `address . port`. */
   host_ports: 'ip',
-  /** host addresses . protocol . host ports: guest's address; the port stays the same */
+  /** Maps `host addresses . protocol . host ports` to a guest's address. The port stays the same. */
   port_ranges: 'ip',
   self6: 'ip6',
   ports6: 'ip6',

@@ -234,7 +234,7 @@ interface Bound {
   readonly guest: string
 }
 
-/** Limits connections. Counts packets that a guest loses by its own limit, but not those that others lose by it. */
+/** Plans a limit of connections. Packets that a guest itself sent and lost are counted, and those of others not. */
 function boundConnections(chainName: string, name: Connections, { match, guest }: Bound): Item[] {
   const dropped = name === 'outbound' ? `update @limited { ${guest} } ` : ''
   const count = `ct count over ${connectionsPerGuest / sampling}`

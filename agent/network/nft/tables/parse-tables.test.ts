@@ -88,7 +88,7 @@ describe('parseTables', () => {
     })
   })
 
-  it("returns the same structure whatever guests' elements and chains exist", () => {
+  it("returns the same structure regardless of guests' elements and chains", () => {
     expect(parseTables(bridge(two)).structure).to.equal(parseTables(bridge('')).structure)
     expect(parseTables(inet(firewalls)).structure).to.equal(parseTables(inet('')).structure)
   })

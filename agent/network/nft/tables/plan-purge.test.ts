@@ -24,7 +24,7 @@ describe('stale connections', () => {
     expect(find({ add: [...had] })).to.deep.equal(none)
   })
 
-  it('include all flows of an address that lost its owner', () => {
+  it('include all flows of an address that belongs to no guest any more', () => {
     const remove: ElementId[] = ['guests "bt1" . 02:be:00:00:00:01 . 10.64.0.2', 'ports 6 . 20001']
     expect(find({ remove })).to.deep.equal({ ...none, addresses: ['10.64.0.2'] })
   })
@@ -114,34 +114,34 @@ describe('stale connections', () => {
     ])
   })
 
-  describe('lead clients of a new mapping to the wrong guest', () => {
+  describe('at the ports of a new mapping', () => {
     const waiting = { ...single('udp', 3000), hostPortEnd: 3999 }
     for (const [name, mapping, astray] of [
-      ['if the mapping leads to another guest', single('udp', 3999, '10.64.0.3'), true],
+      ['if it leads to another guest', single('udp', 3999, '10.64.0.3'), true],
       [
-        'if the mapping is on one address and the flows were on all',
+        'if it is on one host address and they were on all',
         { ...single('udp', 3999, '10.64.0.3'), hostIp: '192.0.2.9' },
         true,
       ],
-      ['not if the mapping leads to the same guest', single('udp', 3000), false],
-      ['not if the mapped port is above the stale ones', single('udp', 4000, '10.64.0.3'), false],
-      ['not if the mapped port is below the stale ones', single('udp', 2999, '10.64.0.3'), false],
-      ['not if the mapping has another protocol', single('tcp', 3000, '10.64.0.3'), false],
-      ['not if the mapping leads to an address of another family', single('udp', 3000, '2001:db8::3'), false],
+      ['if it leads to the same guest', single('udp', 3000), false],
+      ['if its port is above theirs', single('udp', 4000, '10.64.0.3'), false],
+      ['if its port is below theirs', single('udp', 2999, '10.64.0.3'), false],
+      ['if it has another protocol', single('tcp', 3000, '10.64.0.3'), false],
+      ['if it has another address family', single('udp', 3000, '2001:db8::3'), false],
     ] as const)
-      it(name, () => {
+      it(`${astray ? 'may lead' : 'do not lead'} clients to another guest ${name}`, () => {
         const queue = new StaleFlowQueue(() => [])
         queue.add({ ...none, mappings: [waiting] })
         expect(queue.leadsAstray([mapping])).to.equal(astray)
       })
 
-    it('not if the mapping is on another host address', () => {
+    it('do not lead clients to another guest if it is on another host address', () => {
       const queue = new StaleFlowQueue(() => [])
       queue.add({ ...none, mappings: [{ ...waiting, hostIp: '192.0.2.8' }] })
       expect(queue.leadsAstray([{ ...single('udp', 3000, '10.64.0.3'), hostIp: '192.0.2.9' }])).to.equal(false)
     })
 
-    it('if they belong to an address that lost its owner, whatever ports were mapped to it', () => {
+    it('may lead clients to another guest if their address lost its owner, at any port', () => {
       const queue = new StaleFlowQueue(() => [])
       queue.add({ ...none, addresses: ['10.64.0.2'] })
       expect(queue.leadsAstray([single('udp', 3000)])).to.equal(false)

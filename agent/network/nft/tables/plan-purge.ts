@@ -9,7 +9,7 @@ import { parseIpv4, type Subnet } from '../../subnet.js'
 
 /** Conntrack flows that are stale after a change of elements and must be purged. */
 export interface StaleFlows {
-  /** Addresses that their guest has lost. */
+  /** Addresses that no longer belong to the guest that had them. */
   readonly addresses: readonly string[]
   /** Public addresses that a guest has gained or lost. */
   readonly publicAddresses: readonly string[]

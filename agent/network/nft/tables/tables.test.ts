@@ -55,7 +55,7 @@ describe('the note of a firewall', () => {
     told()
   })
 
-  it('is created once, by the call after the one that sets the firewall', async () => {
+  it('is created once, by noteFirewalls and not when the firewall is set', async () => {
     await attach(closed)
     expect(told().filter((line) => /^list|note_/.test(line))).to.deep.equal([])
     await tables.noteFirewalls()
