@@ -58,7 +58,7 @@ export class AbuseWatch {
 
   /**
    * Evaluates all guests now.
-   * @param uuid guest that must exist; empty: none
+   * @param uuid uuid of a guest that must exist, or empty
    * @throws {BerthError} `not_found`
    */
   async check(uuid: string): Promise<CheckSummary> {

@@ -31,7 +31,7 @@ function rankOf({ severity }: Finding): number {
   return severities.indexOf(severity)
 }
 
-/** If a smaller fraction of a guest's connections is accepted, the guest is a suspect: so many fail. */
+/** A guest is a suspect if a smaller fraction than this of its connections is accepted. */
 const mostAccepted = 0.6
 
 function isFailing({ counts, nowMs }: Evidence): boolean {

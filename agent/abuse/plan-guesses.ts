@@ -5,7 +5,7 @@ import { groupBy, levelOf, sum, recentRows } from './windows.js'
 /*
  * Password guessing consists of many short connections to a login port. A refused or unanswered connection is not a
  * guess, and a longer answer than to a wrong password means a successful login. So only answered flows from the host's
- * table count, which include the bytes of the replies.
+ * table count, because these also contain the bytes of the replies.
  */
 
 /** An SSH server sends more than this until it refuses a password. A shorter connection is not a login. */

@@ -13,8 +13,8 @@ const finding = (severity: Severity, target = '198.18.0.1'): Finding => ({
 })
 
 /**
- * Evaluates findings of these severities, `seconds` apart. @param burstSeconds time after which the guest itself was no
- * longer seen
+ * Evaluates findings of these severities, `seconds` apart.
+ * @param burstSeconds time after which the guest itself was no longer seen
  */
 function looks(severities: readonly Severity[], seconds = 10, burstSeconds = Infinity): AlertState[] {
   let alert: AlertState | undefined

@@ -104,7 +104,7 @@ export function planAlert(
 
 type Critical = Pick<AlertState, 'severity' | 'criticalAtMs' | 'suspicion'>
 
-/** Decides whether a critical finding is critical. It counts as high until the behaviour has continued. */
+/** Decides how severe a critical finding is. It counts only as high until the behaviour has continued. */
 function judgeCritical(
   known: Pick<AlertState, 'criticalAtMs' | 'suspicion' | 'action' | 'stopAtMs'>,
   { severity }: Finding,

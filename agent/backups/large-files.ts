@@ -41,7 +41,7 @@ export async function listLargeFiles(layout: string): Promise<LargeFile[] | unde
   return fields.isWhole ? found.files : undefined
 }
 
-/** True if the positions are in different parts of the layout, so that other work gets its turn. */
+/** True if a multiple of `bytesAtOnce` is between the positions, so that other work must get its turn. */
 function crosses(start: number, end: number): boolean {
   return Math.floor(start / bytesAtOnce) < Math.floor(end / bytesAtOnce)
 }

@@ -14,7 +14,7 @@ export function openSocket(path: string, listener: TerminalListener): Terminal {
   const socket = connect(path)
   const input = new SocketInput(socket, listener)
   socket.on('data', (chunk: Buffer) => listener.onData(chunk))
-  socket.on('error', () => undefined) // the guest is gone, which `close` tells
+  socket.on('error', () => undefined) // the guest has ended, and `close` follows
   socket.on('close', () => listener.onExit(-1))
   return {
     write: (bytes) => input.write(bytes),
@@ -56,7 +56,7 @@ export class SocketTerminals {
     const shared: SharedSocket = { socket: connect(path), listeners: new Set() }
     this.#open.set(path, shared)
     shared.socket.on('data', (chunk: Buffer) => shared.listeners.forEach(({ onData }) => onData(chunk)))
-    shared.socket.on('error', () => undefined) // the guest is gone, which `close` tells
+    shared.socket.on('error', () => undefined) // the guest has ended, and `close` follows
     shared.socket.on('close', () => {
       this.#forget(path, shared)
       for (const { onExit } of [...shared.listeners]) onExit(-1)

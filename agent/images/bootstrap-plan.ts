@@ -61,7 +61,7 @@ export function parseProgress(line: string): { fraction: number; stage: string }
   return found && { fraction: found[1], stage: found[2] }
 }
 
-/** Parses the reason why mmdebstrap failed from its standard error. */
+/** Finds the reason for a failure of mmdebstrap in its standard error. */
 export function parseFailure(stderr: string): 'full' | 'network' | 'signature' | 'other' {
   if (/No space left on device|Disk quota exceeded/.test(stderr)) return 'full'
   if (/NO_PUBKEY|is not signed|not valid yet|expired|BADSIG/.test(stderr)) return 'signature'

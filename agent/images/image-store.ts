@@ -66,8 +66,8 @@ const noProgress: Progress = { progress: 0, receivedBytes: 0, totalBytes: 0, byt
 const progressEveryMs = 500
 
 /**
- * The table `images`, with a row for every template of the catalogue and every custom template. `built_at_ms` is 0 if
- * there is no image. The row of a deleted image stays, so that watchers are notified.
+ * Stores the table `images`, with a row for every template of the catalogue and every custom template. `built_at_ms` is
+ * 0 if there is no image. The row of a deleted image stays, so that watchers are notified.
  */
 export class ImageStore {
   readonly #changes: Changes

@@ -61,7 +61,7 @@ class ServedConsole {
     })
   }
 
-  /** Ends the connection with a reason. @param withinMs time in ms that the gateway has to receive the reason */
+  /** Ends the connection with a reason. @param withinMs time in ms within which the gateway can receive the reason */
   fail(error: unknown, withinMs?: number): void {
     const known = toBerthError(error, 'console')
     if (known.kind === 'internal') this.parts.log.error({ err: error }, 'console')

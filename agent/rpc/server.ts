@@ -43,7 +43,7 @@ const limits = {
 
 type ConnectionInjector = ReturnType<Server['createConnectionInjector']>
 
-/** Time in ms that calls in progress have to finish. */
+/** Time in ms within which calls in progress may finish. */
 const graceMs = 1000
 
 export interface ServeOptions {

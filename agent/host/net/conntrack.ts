@@ -32,7 +32,7 @@ export interface FlowFilter {
 /** Opener of a flow, address that it connected to, address that answers, and address to which answers are sent. */
 export type FlowPlace = 'opener' | 'asked' | 'answerer' | 'answered'
 
-/* linux/netfilter/nfnetlink_conntrack.h */
+/* Numbers of linux/netfilter/nfnetlink_conntrack.h. */
 const [newFlow, getFlows, deleteFlow] = [0, 1, 2].map((message) => (1 << 8) | message) as [number, number, number]
 const [tupleOriginal, tupleReply, idOf, zoneOf] = [1, 2, 12, 18]
 const [tupleIp, tupleProtocol] = [1, 2]

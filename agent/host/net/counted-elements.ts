@@ -8,7 +8,7 @@ import {
   type NetlinkRequest,
 } from './netlink.js'
 
-/* linux/netfilter/nf_tables.h */
+/* Numbers of linux/netfilter/nf_tables.h. */
 const [newElements, getElements] = [12, 13].map((message) => (10 << 8) | message) as [number, number]
 const familyNumbers = { inet: 1, bridge: 7 } as const
 const [listTable, listSet, listElements] = [1, 2, 3]

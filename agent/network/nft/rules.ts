@@ -262,9 +262,9 @@ class HostRules implements Rules {
 }
 
 /**
- * True if flows could reach the wrong guest: they are purged before the change returns. Other stale flows may be purged
- * later: those of a removed mapping still reach its guest for a moment, and datagrams to a port from before it was
- * mapped still reach nobody.
+ * True if flows could reach the wrong guest, so that they must be purged before the change returns. Others may be
+ * purged later: those of a removed mapping still reach its guest for a moment, and datagrams to a port from before it
+ * was mapped still reach nobody.
  */
 function isUrgent({ addresses, publicAddresses }: StaleFlows): boolean {
   return addresses.length + publicAddresses.length > 0
