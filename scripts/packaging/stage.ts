@@ -1,7 +1,7 @@
 import { chmodSync, cpSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { compileAddon, type Architecture } from './addons.js'
-import { unpackPackage } from './fetch.js'
+import { unpackPackage, type PublishedPackage } from './fetch.js'
 
 /*
  * Source trees from which Debian's tools build the packages: the files of a package, and its directory `debian`.
@@ -22,7 +22,7 @@ const programOf = (name: string): string => `/var/lib/berth/programs/${name}/dis
 
 /** npm packages of each program that the bundles do not contain. */
 const unbundled = {
-  agent: ['better-sqlite3', 'bindings', 'file-uri-to-path', 'node-pty'],
+  agent: ['node-pty'],
   gateway: ['@node-rs/argon2', 'swagger-ui-dist'],
 } as const
 
@@ -38,7 +38,8 @@ export function stageBerth(directory: string, options: StageOptions): void {
   copyDebian('packaging/berth/debian', directory)
   stageProgram(directory, 'agent', ['agent'], options.version)
   stageProgram(directory, 'gateway', ['gateway', 'panel'], options.version)
-  stageAddons(join(directory, 'agent/node_modules'), options)
+  stageTerminals(join(directory, 'agent/node_modules'), options)
+  stageSqlite(join(directory, 'agent/node_modules'), options)
   stagePasswords(join(directory, 'gateway/node_modules'), options)
   cpSync('packaging/berth/bin', join(directory, 'bin'), { recursive: true })
   stageUnits(directory)
@@ -65,16 +66,25 @@ function stageProgram(
   writeFileSync(join(target, 'package.json'), `${JSON.stringify({ name: `berth-${name}`, version, type: 'module' })}\n`)
 }
 
-function stageAddons(modules: string, options: StageOptions): void {
-  for (const [name, addon] of [
-    ['better-sqlite3', 'better_sqlite3'],
-    ['node-pty', 'pty'],
-  ] as const) {
-    const target = join(modules, name, 'build/Release', `${addon}.node`)
-    mkdirSync(dirname(target), { recursive: true })
-    cpSync(compileAddon(name, addon, options), target)
-    chmodSync(target, 0o755)
-  }
+function stageTerminals(modules: string, options: StageOptions): void {
+  const target = join(modules, 'node-pty/build/Release/pty.node')
+  mkdirSync(dirname(target), { recursive: true })
+  cpSync(compileAddon('node-pty', 'pty', options), target)
+  chmodSync(target, 0o755)
+}
+
+/**
+ * Version 13 for Node.js 24, with its own compiled parts. Statements of version 12, which a checkout uses with Node.js 20,
+ * end the process of Node.js 24.19 and newer when they are collected.
+ */
+function stageSqlite(modules: string, { architecture, cache }: StageOptions): void {
+  const published = JSON.parse(readFileSync('packaging/berth/sqlite.json', 'utf8')) as PublishedPackage
+  const unpacked = join(cache, `${published.package}-${published.version}`)
+  unpackPackage(published, unpacked)
+  const addon = `prebuilds/linux-${architecture === 'amd64' ? 'x64' : 'arm64'}.node`
+  for (const part of ['lib', 'package.json', 'LICENSE', addon])
+    cpSync(join(unpacked, part), join(modules, 'better-sqlite3', part), { recursive: true })
+  chmodSync(join(modules, 'better-sqlite3', addon), 0o755)
 }
 
 /** The compiled part of argon2 is a package of its own for each architecture. */
