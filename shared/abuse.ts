@@ -1,4 +1,7 @@
-/** Types of alerts: harm that guests do to others, and `out_of_memory`, which concerns only the guest itself. */
+/**
+ * Types of abuse alerts. `out_of_memory` concerns only the guest itself; all others are harm that a guest does to
+ * others.
+ */
 export const abuseTypes = [
   'port_scan',
   'horizontal_scan',
@@ -12,20 +15,20 @@ export const abuseTypes = [
 ] as const
 export type AbuseType = (typeof abuseTypes)[number]
 
-/** In ascending order. */
+/** Severities of an alert, in ascending order. */
 export const severities = ['medium', 'high', 'critical'] as const
 export type Severity = (typeof severities)[number]
 
-/** Access of a guest to port 25 of other hosts. `default`: the host's configuration decides. */
+/** Access of a guest to port 25 of other servers. `default` uses the setting of the host's configuration. */
 export const smtpChoices = ['default', 'open', 'closed'] as const
 export type SmtpChoice = (typeof smtpChoices)[number]
 
-/** Most stored alerts of one host. */
+/** Maximum number of stored alerts per host. */
 export const keptAlerts = 10_000
 
-/** The user that the journal and audit logs name when a guest is stopped for abuse. */
+/** The journal and the audit logs name this user when a guest is stopped for abuse. */
 export const securityUser = 'system:security'
 
-/** The consequence of an alert; empty: none. */
+/** The action that followed an alert. An empty text stands for no action. */
 export const alertActions = ['', 'stop_pending', 'stopped', 'canceled', 'lifted'] as const
 export type AlertAction = (typeof alertActions)[number]

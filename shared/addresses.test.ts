@@ -7,7 +7,7 @@ describe('addresses', () => {
     ['2001:DB8:0:0:0::1', '2001:db8::1'],
     ['::', '::'],
   ] as const)
-    it(`reads ${text}`, () => expect(parseAddress(text)?.text).to.equal(canonical))
+    it(`reads the address ${text} as ${canonical}`, () => expect(parseAddress(text)?.text).to.equal(canonical))
 
   for (const text of ['', '1.2.3', '010.0.0.1', '1.2.3.4 ', 'fe80::1%eth0', '1.2.3.4/32', '1.2.3.4-1.2.3.5', 'x'])
     it(`rejects ${JSON.stringify(text)} as an address`, () => expect(parseAddress(text)).to.equal(undefined))
@@ -22,7 +22,8 @@ describe('addresses', () => {
     [' 10.0.0.1 - 10.0.0.1 ', '10.0.0.1', 0x0a000001n, 0x0a000001n],
     ['::1-::ff', '::1-::ff', 1n, 255n],
   ] as const)
-    it(`reads ${text}`, () => expect(parseAddressRange(text)).to.deep.include({ text: canonical, first, last }))
+    it(`reads the range ${text} as ${canonical}`, () =>
+      expect(parseAddressRange(text)).to.deep.include({ text: canonical, first, last }))
 
   for (const text of [
     '10.0.0.0/33',
@@ -43,5 +44,6 @@ describe('addresses', () => {
   ])
     it(`rejects ${JSON.stringify(text)} as a range`, () => expect(parseAddressRange(text)?.text).to.equal(undefined))
 
-  it('rejects a range as a CIDR', () => expect(parseCidrOrAddress('10.0.0.1-10.0.0.2')).to.equal(undefined))
+  it('rejects a range where an address or a CIDR is required', () =>
+    expect(parseCidrOrAddress('10.0.0.1-10.0.0.2')).to.equal(undefined))
 })

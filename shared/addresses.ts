@@ -2,28 +2,28 @@ import { isIP } from 'node:net'
 import { normalizeCidr, parseCidr } from 'cidr-tools'
 
 /*
- * Parses addresses as users write them. Validates them first: ip-bigint, below cidr-tools, does not, and isIP accepts a
- * zone (fe80::1%eth0), which is meaningless here.
+ * Parses addresses as users write them. Each text is validated first: the parser of cidr-tools, ip-bigint, does not
+ * validate, and isIP accepts a zone (fe80::1%eth0), which is meaningless here.
  */
 
 export type AddressFamily = 'ipv4' | 'ipv6'
 
-/** First and last address of an address, a CIDR or a range. */
+/** The first and the last address of a single address, a CIDR or a range. */
 export interface AddressRange {
   readonly family: AddressFamily
   readonly first: bigint
   readonly last: bigint
-  /** Canonical text in the form of the input: RFC 5952, host bits cleared, a range of one as that address. */
+  /** Canonical text (RFC 5952) in the form of the input, without host bits. A range of one address is that address. */
   readonly text: string
 }
 
-/** @returns undefined unless it is a single address */
+/** @returns undefined if the text is not a single address */
 export function parseAddress(text: string): AddressRange | undefined {
   const family = familyOf(text)
   return family && rangeOf(family, text)
 }
 
-/** @returns undefined unless it is an address or `ADDRESS/LENGTH` */
+/** @returns undefined if the text is neither an address nor `ADDRESS/LENGTH` */
 export function parseCidrOrAddress(text: string): AddressRange | undefined {
   const [address = '', length, ...rest] = text.split('/')
   const family = familyOf(address)
@@ -33,7 +33,7 @@ export function parseCidrOrAddress(text: string): AddressRange | undefined {
   return rangeOf(family, `${address}/${Number(length)}`)
 }
 
-/** @returns undefined unless it is an address, a CIDR, or `A-B` of one family in ascending order */
+/** @returns undefined unless the text is an address, a CIDR, or `A-B` with ascending addresses of one family */
 export function parseAddressRange(text: string): AddressRange | undefined {
   const [from = '', to, ...rest] = text.split('-').map((part) => part.trim())
   if (to === undefined) return parseCidrOrAddress(from)
@@ -59,7 +59,7 @@ function rangeOf(family: AddressFamily, valid: string): AddressRange {
   return { family, first: start, last: end, text: canonical(valid) }
 }
 
-/** Writes a CIDR of one address as that address. */
+/** Converts a valid CIDR to canonical text. A CIDR with only one address becomes that address. */
 function canonical(valid: string): string {
   return normalizeCidr(valid).replace(/^([\d.]+)\/32$|^([^/]+)\/128$/, '$1$2')
 }

@@ -2,12 +2,12 @@ import { expect } from 'chai'
 import { allEnded } from './all-ended.js'
 
 describe('allEnded', () => {
-  it('returns the results', async () => {
+  it('returns the results of all promises', async () => {
     const [number, text] = await allEnded([Promise.resolve(1), Promise.resolve('two')])
     expect([number + 1, text]).to.deep.equal([2, 'two'])
   })
 
-  it('fails with the first error, but not before the last has ended', async () => {
+  it('throws the first error, but only after the last promise has ended', async () => {
     let hasEnded = false
     const slow = new Promise<void>((end) =>
       setImmediate(() => {

@@ -1,6 +1,6 @@
 /**
- * Waits until all promises are settled, so that a retry after a failure never overlaps them.
- * @throws the first rejection, in the order of the promises
+ * Waits until all promises are settled. A retry after a failure therefore never overlaps them.
+ * @throws the rejection of the first promise in the list that failed
  */
 export async function allEnded<T extends readonly Promise<unknown>[] | []>(
   works: T,

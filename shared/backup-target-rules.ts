@@ -8,7 +8,7 @@ import { parseSshPublicKey } from './ssh-public-key.js'
 /*
  * Rules for backup targets, checked by the gateway and again by the agent. Accepted values are safe as an argument, as
  * an environment value and within an ssh command. Private addresses are allowed: only administrators add targets, and
- * most backups go to private networks.
+ * most backups use private networks.
  */
 
 export const backupTargetNamePattern = '^[A-Za-z0-9][A-Za-z0-9._ -]{0,62}$'
@@ -34,8 +34,8 @@ const patterns = {
 const pathLength = 500
 
 /**
- * Checks every field of a target.
- * @throws {BerthError} `invalid_field` in the API's spelling, `missing_field`
+ * Checks every field of a target. Errors name the field as the API spells it.
+ * @throws {BerthError} `invalid_field`, `missing_field`
  */
 export function checkBackupTarget(target: BackupTarget): void {
   const { place } = target

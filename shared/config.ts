@@ -4,18 +4,16 @@ import type { Static, TSchema } from 'typebox'
 import { parse } from 'yaml'
 import { ConfigError, describeError } from './errors.js'
 
-/**
- * Limits a configuration file's size, like the limit of aliases below: an operator's mistake must not hang a daemon.
- */
+/** Limits a configuration file's size, so that an operator's mistake cannot hang a daemon. */
 const maxConfigBytes = 1024 * 1024
 
-/** Compiles each schema once. */
+/** Compiles each configuration schema only once. */
 const schemas = new Ajv2020({ useDefaults: true, allErrors: true, strict: true, allowUnionTypes: true })
 
 /**
  * Reads a YAML configuration and fills in the schema's defaults.
- * @throws {ConfigError} naming file and key, when the file cannot be read, is not YAML, has an unknown key or a value
- * outside the schema
+ * @throws {ConfigError} names file and key if the file is unreadable, is not YAML, or has an unknown key or invalid
+ * value
  */
 export function readConfig<S extends TSchema>(schema: S, path: string | undefined): Static<S> {
   const raw = path === undefined ? {} : parseFile(path)

@@ -2,11 +2,11 @@ import type { Socket } from 'node:net'
 import { sourceOf } from './source-address.js'
 
 export interface GuardLimits {
-  /** Most connections whose peer has not yet proved its identity. */
+  /** Maximum number of connections whose peers have not yet proved their identity. */
   readonly unproven: number
-  /** Most of them from one source, see `sourceOf`. */
+  /** Maximum number of unproven connections from one source (see `sourceOf`). */
   readonly unprovenPerSource: number
-  /** Time in which a peer must prove its identity, from the first packet on. */
+  /** Time from the first packet on in which a peer must prove its identity. */
   readonly proveWithinMs: number
 }
 
@@ -16,18 +16,19 @@ interface Unproven {
   readonly timer: NodeJS.Timeout
 }
 
-/** A connection's client, as both ends name it. */
+/** The client of a connection, as Node reports its address and port. */
 export interface Peer {
   readonly remoteAddress?: string | undefined
   readonly remotePort?: number | undefined
 }
 
 /**
- * Keeps a port reachable for peers that can prove their identity. A connection whose peer has not done so ends after a
- * while, or when it is the oldest of too many, first of those from the same source. New connections are never refused.
+ * Keeps a port reachable for peers that can prove their identity. An unproven connection ends after a time limit.
+ * Beyond a maximum number, the oldest unproven connection ends, first among those of the same source. New connections
+ * are never refused.
  */
 export class ConnectionGuard {
-  /** In order of arrival. */
+  /** Connections without proof, by client address and port, in order of arrival. */
   readonly #unproven = new Map<string, Unproven>()
   readonly #bySource = new Map<string, Set<string>>()
 
@@ -55,7 +56,7 @@ export class ConnectionGuard {
     this.#forget(key, this.#unproven.get(key)?.socket)
   }
 
-  /** Ends all connections without proof. */
+  /** Ends all connections whose peers have not proved their identity. */
   close(): void {
     for (const { socket } of [...this.#unproven.values()]) socket.destroy()
   }
@@ -70,7 +71,7 @@ export class ConnectionGuard {
 
   #forget(key: string, socket: Socket | undefined): void {
     const found = this.#unproven.get(key)
-    // By now the peer's port may belong to another connection.
+    // Another connection may use the peer's port by now.
     if (found === undefined || found.socket !== socket) return
     clearTimeout(found.timer)
     this.#unproven.delete(key)

@@ -2,8 +2,8 @@ import { OpenConsoleRequest, OpenConsoleResponse } from '../proto/gen/berth/agen
 import { frameOf } from './framing.js'
 
 /*
- * Encodes and decodes the frames of a console: proto/berth/agent/v1/console.proto. Input and output are plain bytes,
- * which no hop encodes or decodes.
+ * Encodes and decodes the frames of a console (proto/berth/agent/v1/console.proto). Input and output are plain bytes,
+ * which the gateway passes on without decoding them.
  */
 
 export interface ConsoleBytes {
@@ -24,12 +24,12 @@ export function responseFrame(message: ConsoleResponse): Buffer {
   return frameOf(OpenConsoleResponse.encode({ message }).finish())
 }
 
-/** @returns undefined for a message of a later version. @throws {Error} for a malformed message */
+/** @returns undefined for a message type of a later version. @throws {Error} for a malformed message */
 export function readRequest(content: Buffer, isBytes: boolean): ConsoleRequest | undefined {
   return isBytes ? { $case: 'data', value: content } : OpenConsoleRequest.decode(content).message
 }
 
-/** @returns undefined for a message of a later version. @throws {Error} for a malformed message */
+/** @returns undefined for a message type of a later version. @throws {Error} for a malformed message */
 export function readResponse(content: Buffer, isBytes: boolean): ConsoleResponse | undefined {
   return isBytes ? { $case: 'data', value: content } : OpenConsoleResponse.decode(content).message
 }

@@ -1,19 +1,19 @@
 import { expect } from 'chai'
 import { formatCpuList, parseCpuList } from './cpu-list.js'
 
-describe('lists of processors', () => {
+describe('CPU lists', () => {
   for (const [text, cpus] of [
     ['0', [0]],
     ['0-3', [0, 1, 2, 3]],
     ['0-1,4,6-7', [0, 1, 4, 6, 7]],
     ['', []],
   ] as const)
-    it(`are read and written: "${text}"`, () => {
+    it(`are parsed and formatted again without a change: "${text}"`, () => {
       expect(parseCpuList(`${text}\n`)).to.deep.equal(cpus)
       expect(formatCpuList(cpus)).to.equal(text)
     })
 
-  it('are in order, and empty for invalid text', () => {
+  it('are sorted, and empty for invalid text', () => {
     expect(parseCpuList('4,0-1,1')).to.deep.equal([0, 1, 4])
     for (const text of ['x', '-1', '3-1', '0-999999']) expect(parseCpuList(text), text).to.deep.equal([])
   })

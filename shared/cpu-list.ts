@@ -1,8 +1,6 @@
-/*
- * Lists of processors as the kernel writes them: `0-3,8` (cpuset(7), FORMATS).
- */
+/* Lists of CPUs as the kernel writes them, such as `0-3,8` (cpuset(7), FORMATS). */
 
-/** The processors in order; malformed parts are ignored. */
+/** Returns the CPU numbers in ascending order. Malformed parts of the text are ignored. */
 export function parseCpuList(text: string): number[] {
   const cpus = text
     .trim()
@@ -16,7 +14,7 @@ export function parseCpuList(text: string): number[] {
   return [...new Set(cpus)].sort((a, b) => a - b)
 }
 
-/** As the kernel writes it back. @param cpus in order */
+/** Formats a list as the kernel does. @param cpus in ascending order */
 export function formatCpuList(cpus: readonly number[]): string {
   const ranges: [number, number][] = []
   for (const cpu of cpus) {

@@ -1,8 +1,8 @@
 import { expect } from 'chai'
 import { asStep, BerthError, describeError } from './errors.js'
 
-describe('an error of a step', () => {
-  it('names the step, unless it already has a code', async () => {
+describe('an error in a step', () => {
+  it('names the step, unless the error already has a stable code', async () => {
     const thrownBy = (cause: Error): Promise<unknown> =>
       asStep('attach v1', () => Promise.reject(cause))().catch((error: unknown) => error)
     expect(describeError(await thrownBy(new Error('refused')))).to.equal('attach v1: refused')
@@ -10,7 +10,7 @@ describe('an error of a step', () => {
     expect(await thrownBy(coded)).to.equal(coded)
   })
 
-  it('names the step also when the work throws before it returns a promise', async () => {
+  it('names the step even if the work throws synchronously', async () => {
     const work = (): Promise<void> => {
       throw new Error('refused')
     }

@@ -1,24 +1,24 @@
 /**
- * The one error that crosses module and process borders. `code` is stable and public: API clients get it unchanged,
- * gRPC peers as the metadata entry `berth-code`.
+ * The kind of an error. BerthError is the only error that crosses modules and processes. Its `code` is stable and
+ * public: API clients receive it unchanged, gRPC peers receive it as the metadata entry `berth-code`.
  */
 export type ErrorKind =
-  | 'invalid' // the caller's input breaks a rule
+  | 'invalid' // the caller's input violates a rule
   | 'unauthenticated'
   | 'forbidden'
   | 'not_found'
-  | 'conflict' // the state does not allow it now
+  | 'conflict' // the current state does not allow the request
   | 'exhausted' // a pool or limit is used up
-  | 'unavailable' // try again
+  | 'unavailable' // try again later
   | 'timeout'
   | 'unsupported' // this version has no such endpoint
-  | 'internal' // our bug or the host's fault; details stay in the log
+  | 'internal' // a bug in Berth or a fault of the host; details stay in the log
 
 export interface ErrorOptions {
   cause?: unknown
   /** Name of the invalid input field, as the API spells it. */
   field?: string
-  /** The task that carries out the request, although this answer is an error. */
+  /** The task that carries out the request even though the response is an error. */
   taskId?: string
   /** Seconds after which another attempt may succeed. */
   retryAfterSeconds?: number
@@ -29,7 +29,7 @@ export class BerthError extends Error {
   readonly field: string | undefined
   readonly taskId: string | undefined
   readonly retryAfterSeconds: number | undefined
-  /** The requested change was rolled back: the former state is in force. */
+  /** True if the requested change was rolled back and the previous state is in effect. */
   undone = false
 
   constructor(
@@ -57,13 +57,13 @@ export function conflict(code: string, message: string): BerthError {
   return new BerthError('conflict', code, message)
 }
 
-/** Converts anything thrown to a BerthError; `internal_error` if it is not one already. */
+/** Converts any thrown value to a BerthError. A value that is not a BerthError becomes `internal_error`. */
 export function toBerthError(error: unknown, step: string): BerthError {
   if (error instanceof BerthError) return error
   return new BerthError('internal', 'internal_error', step, { cause: error })
 }
 
-/** Wraps work so that what it throws becomes a BerthError that names the step. */
+/** Wraps work so that every error it throws becomes a BerthError that names the step. */
 export function asStep<T>(step: string, work: () => Promise<T>): () => Promise<T> {
   return async () => {
     try {
@@ -74,7 +74,7 @@ export function asStep<T>(step: string, work: () => Promise<T>): () => Promise<T
   }
 }
 
-/** An unusable configuration file; the message names it and the key. */
+/** An unusable configuration file. The message names the file and the key. */
 export class ConfigError extends Error {
   override readonly name = 'ConfigError'
 }

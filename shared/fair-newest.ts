@@ -1,19 +1,19 @@
 /**
- * The newest entries of a shared list that is too long: the owners with the most lose their oldest entries.
- * @param newestFirst the list
- * @param ownerOf owner of an entry
- * @returns at most `most` of them, in the same order
+ * Shortens a shared list fairly to its newest entries: the owners with the most entries lose their oldest ones.
+ * @param newestFirst the list, newest entry first
+ * @param ownerOf returns the owner of an entry
+ * @returns at most `most` entries, in the same order
  */
 export function fairlyNewest<T>(newestFirst: readonly T[], ownerOf: (entry: T) => string, most: number): readonly T[] {
   if (newestFirst.length <= most) return newestFirst
   const depths = depthsOf(newestFirst.map(ownerOf))
-  // Removes the oldest of the entries with the same depth first.
+  // Entries with the same depth compete by age: the oldest is removed first.
   const order = [...newestFirst.keys()].sort((a, b) => depths[a]! - depths[b]! || a - b)
   const kept = new Set(order.slice(0, most))
   return newestFirst.filter((_, at) => kept.has(at))
 }
 
-/** For each entry, how many newer entries its owner has. */
+/** Counts for each entry how many newer entries its owner has. */
 function depthsOf(owners: readonly string[]): number[] {
   const counts = new Map<string, number>()
   return owners.map((owner) => {

@@ -2,7 +2,7 @@ import { expect } from 'chai'
 import { findFullRoom, type Holding } from './fair-room.js'
 
 const room = { most: 10, perShare: 5, reserve: 2 }
-/** `a5 b3`: five of a, three of b. */
+/** Parses a short notation: `a5 b3` stands for five consoles of caller a and three of caller b. */
 const held = (text: string): Holding[] =>
   (text === '' ? [] : text.split(' ')).flatMap((part) => {
     const [, share = '', count] = /^([a-z]+)(\d+)$/.exec(part) ?? []
@@ -11,15 +11,15 @@ const held = (text: string): Holding[] =>
 
 describe('shared capacity', () => {
   for (const [what, before, share, full] of [
-    ['accepts the first', '', 'a', undefined],
-    ['limits one caller', 'a5', 'a', 'share'],
-    ['accepts the next caller', 'a5', 'b', undefined],
-    ['reserves capacity from callers that already have some', 'a5 b3', 'b', 'room'],
-    ['gives half of the reserve to callers without any', 'a5 b3', 'c', undefined],
-    ['reserves the other half for unlimited callers', 'a5 b3 c1', 'd', 'room'],
-    ['lets an unlimited caller use all', 'a5 b3 c1', 'admin', undefined],
-    ['has no reserve that unlimited callers already use', 'admin5 a4', 'a', undefined],
-    ['limits an unlimited caller by the capacity', 'admin10', 'admin', 'room'],
+    ['accepts the first console', '', 'a', undefined],
+    ['refuses a caller that has reached the limit of one caller', 'a5', 'a', 'share'],
+    ['accepts a second caller when the first has reached its limit', 'a5', 'b', undefined],
+    ['does not give the reserve to callers that already have a console', 'a5 b3', 'b', 'room'],
+    ['gives half of the reserve to callers without a console', 'a5 b3', 'c', undefined],
+    ['keeps the other half of the reserve for unlimited callers', 'a5 b3 c1', 'd', 'room'],
+    ['lets an unlimited caller use the whole reserve', 'a5 b3 c1', 'admin', undefined],
+    ['keeps no further reserve if unlimited callers already use it', 'admin5 a4', 'a', undefined],
+    ['refuses an unlimited caller when the capacity is used up', 'admin10', 'admin', 'room'],
   ] as const)
     it(what, () => {
       const one = { share, unlimited: share === 'admin' }

@@ -1,28 +1,28 @@
 /*
- * Room that several callers share: consoles of a guest or a host, event streams. No caller can take all of it, and a
- * reserve is kept for unlimited callers.
+ * Capacity that several callers share, such as the consoles of a guest or host, or event streams. No caller can use all
+ * of it, and a reserve is kept for unlimited callers.
  */
 
-/** The caller that a console or stream counts for. */
+/** The caller that occupies one console or stream. */
 export interface Holding {
-  /** Unit that counts together: a caller, or a limited key with all its descendants. */
+  /** Name of the share that the console or stream counts for: a caller, or a limited key with all its descendants. */
   readonly share: string
-  /** True if the caller is unlimited: it may use the reserve, and no share limits it. */
+  /** True for an unlimited caller: it may use the reserve, and `perShare` does not limit it. */
   readonly unlimited: boolean
 }
 
 export interface Room {
   readonly most: number
-  /** Limit of each share of limited callers. */
+  /** Maximum number for each share of limited callers. */
   readonly perShare: number
   /**
-   * Part of `most` that is kept for unlimited callers while they do not use it. Limited callers that have nothing yet
-   * may use half of it, so that other limited callers cannot lock them out.
+   * The part of `most` that is kept for unlimited callers until they use it. Limited callers that hold nothing yet may
+   * use half of the reserve, so that other limited callers cannot lock them out.
    */
   readonly reserve: number
 }
 
-/** @returns the limit that one more would exceed; undefined: room is available */
+/** @returns the limit that one more console or stream would exceed; undefined if there is room for it */
 export function findFullRoom(
   held: Iterable<Holding>,
   { share, unlimited }: Holding,

@@ -1,9 +1,7 @@
 import { invalidField } from './errors.js'
 import { isDescription } from './guest-rules.js'
 
-/*
- * Checks of one field each; they return the value. @throws {BerthError} `invalid_field` naming it as the API spells it
- */
+/* Each function checks one field and returns its value. @throws {BerthError} `invalid_field` naming the field */
 
 export interface Range {
   readonly min: number

@@ -3,8 +3,8 @@ import { link, mkdir, open, rename, rm } from 'node:fs/promises'
 import { basename, dirname, join } from 'node:path'
 
 /**
- * Replaces a file atomically: after a crash it has the old or the new content, complete and on disk. Makes a missing
- * directory with mode 0700.
+ * Replaces a file atomically. After a crash the file has either its old or its new content, complete and on disk. A
+ * missing directory is created with mode 0700.
  */
 export async function writeFileAtomic(path: string, content: string | Buffer, mode = 0o600): Promise<void> {
   const directory = dirname(path)
@@ -21,8 +21,8 @@ export async function writeFileAtomic(path: string, content: string | Buffer, mo
 }
 
 /**
- * Makes a file, complete and on disk, unless there is one already.
- * @returns whether this call made it
+ * Creates a file, complete and on disk, unless it already exists.
+ * @returns whether this call created the file
  */
 export async function createFileAtomic(path: string, content: string | Buffer, mode = 0o600): Promise<boolean> {
   const temporary = `${path}.${process.pid}.${temporaryCount++}.new`
@@ -42,7 +42,7 @@ export async function createFileAtomic(path: string, content: string | Buffer, m
 let temporaryCount = 0
 
 async function writeSynced(path: string, content: string | Buffer, mode: number): Promise<void> {
-  // O_EXCL and O_NOFOLLOW: does not write through a file or link planted under the temporary name.
+  // O_EXCL and O_NOFOLLOW prevent writing through a file or link that an attacker placed under the temporary name.
   const flags = constants.O_WRONLY | constants.O_CREAT | constants.O_EXCL | constants.O_NOFOLLOW
   await rm(path, { force: true })
   const file = await open(path, flags, mode)

@@ -19,21 +19,25 @@ const checkRule = (change: Partial<WantedRule>) =>
 
 describe('firewall rules', () => {
   for (const [name, change, checked] of [
-    ['a port', { port: '80' }, { port: '80' }],
-    ['a list with blanks', { port: ' 443, 80 ' }, { port: '80,443' }],
-    ['a range', { port: '1000-2000' }, { port: '1000-2000' }],
-    ['a mixed list that overlaps', { port: '90,80-100,95-110,22,22' }, { port: '22,80-110' }],
-    ['neighbours', { port: '80,81' }, { port: '80,81' }],
-    ['a range of one', { protocol: 'udp', port: '53-53' }, { port: '53' }],
+    ['a single port', { port: '80' }, { port: '80' }],
+    ['a list of ports with blanks', { port: ' 443, 80 ' }, { port: '80,443' }],
+    ['a range of ports', { port: '1000-2000' }, { port: '1000-2000' }],
+    ['a list of ports and overlapping ranges', { port: '90,80-100,95-110,22,22' }, { port: '22,80-110' }],
+    ['neighbouring ports, which stay separate', { port: '80,81' }, { port: '80,81' }],
+    ['a range of one port', { protocol: 'udp', port: '53-53' }, { port: '53' }],
     ['an address', { network: 'ipv4', sourceIp: ' 192.0.2.1 ' }, { sourceIp: '192.0.2.1' }],
     ['a CIDR with host bits', { sourceIp: '10.1.2.3/8' }, { sourceIp: '10.0.0.0/8' }],
     ['a range of addresses', { sourceIp: '2001:DB8::1-2001:db8::F' }, { sourceIp: '2001:db8::1-2001:db8::f' }],
-    ['blanks for nothing', { sourceIp: ' ', port: ' ' }, { sourceIp: '', port: '' }],
-    ['icmp', { protocol: 'icmp', direction: 'out', action: 'DROP', network: 'ipv6' }, { protocol: 'icmp' }],
-    ['an id', { id: 'r-1_A' }, { id: 'r-1_A' }],
-    ['200 characters', { description: '😀'.repeat(200) }, { description: '😀'.repeat(200) }],
+    ['blanks as empty values', { sourceIp: ' ', port: ' ' }, { sourceIp: '', port: '' }],
+    [
+      'the protocol icmp',
+      { protocol: 'icmp', direction: 'out', action: 'DROP', network: 'ipv6' },
+      { protocol: 'icmp' },
+    ],
+    ['an existing id', { id: 'r-1_A' }, { id: 'r-1_A' }],
+    ['a description of 200 characters', { description: '😀'.repeat(200) }, { description: '😀'.repeat(200) }],
   ] as const)
-    it(`accept ${name}`, () => expect(checkRule(change)).to.deep.include(checked))
+    it(`are accepted with ${name}`, () => expect(checkRule(change)).to.deep.include(checked))
 
   for (const [change, field] of [
     ...[{ port: '0' }, { port: '65536' }, { port: '80,' }, { port: '90-80' }, { port: 'ssh' }].map(
@@ -59,10 +63,10 @@ describe('firewall rules', () => {
     [{ description: '😀'.repeat(201) }, 'description'],
     [{ id: 'a b' }, 'id'],
   ] as const)
-    it(`refuse ${JSON.stringify(change).slice(0, 60)}`, () =>
+    it(`are refused with ${JSON.stringify(change).slice(0, 60)}`, () =>
       expect(failedField(() => checkRule(change))).to.equal(`rules.1.${field}`))
 
-  it('refuse a duplicate id, another default and too many rules', () => {
+  it('are refused with a duplicate id, an unknown default action or too many rules', () => {
     const check = (change: object) => () =>
       checkFirewall({ enabled: true, defaultAction: 'ACCEPT', rules: [], ...change })
     expect(failedField(check({ rules: [rule, { ...rule, id: 'a' }, { ...rule, id: 'a' }] }))).to.equal('rules.1.id')
@@ -70,7 +74,7 @@ describe('firewall rules', () => {
     expect(failedField(check({ rules: Array(201).fill(rule) }))).to.equal('rules')
   })
 
-  it('contain nothing that could end an nft statement, and are stable', () => {
+  it('contain nothing that could end an nft statement, and pass the check again unchanged', () => {
     const safe = /^[0-9a-f.:,/-]*$/
     const text = fc.string({ unit: fc.constantFrom(...'0123456789abcdef.:-/, ;{}\n"$') })
     fc.assert(

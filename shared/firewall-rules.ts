@@ -4,11 +4,11 @@ import { checkDescription, oneOf } from './field-checks.js'
 import { networkLimits } from './network-limits.js'
 
 /*
- * Rules of a guest's firewall, checked by the gateway and again by the agent. Accepted values are canonical and go into
- * nft scripts unchanged.
+ * Rules of a guest's firewall, checked by the gateway and again by the agent. Accepted values are canonical and are
+ * inserted into nft scripts unchanged.
  */
 
-/** A firewall as sent. */
+/** A firewall as the caller sent it, before the check. */
 export interface WantedFirewall {
   readonly enabled: boolean
   readonly defaultAction: string
@@ -16,15 +16,15 @@ export interface WantedFirewall {
 }
 
 export interface WantedRule {
-  /** Empty: a new rule. */
+  /** Empty for a new rule. */
   readonly id: string
   readonly direction: string
   readonly protocol: string
   readonly action: string
   readonly network: string
-  /** Remote side: address, CIDR, or range `A-B`; empty: any. */
+  /** The remote side: an address, a CIDR, or a range `A-B`. Empty matches any address. */
   readonly sourceIp: string
-  /** Port, range `A-B`, or several separated by commas; empty: any. */
+  /** A port, a range `A-B`, or several of them separated by commas. Empty matches any port. */
   readonly port: string
   readonly description: string
 }
@@ -34,12 +34,12 @@ const ruleProtocols = ['tcp', 'udp', 'icmp', 'all'] as const
 const ruleActions = ['ACCEPT', 'DROP'] as const
 const networks = ['ipv4', 'ipv6', 'all'] as const
 
-/** The words that a firewall's fields allow. */
+/** The permitted values of a firewall's fields. */
 export const firewallWords = { directions, protocols: ruleProtocols, actions: ruleActions, networks } as const
 
-/** A rule applies to both directions of a flow; the first match decides. */
+/** A checked rule. It applies to both directions of a flow, and the first matching rule decides. */
 export interface FirewallRule extends WantedRule {
-  /** The side that opened the flow: `in`: the remote side, `out`: the guest. */
+  /** The side that opened the flow: `in` is the remote side, `out` is the guest. */
   readonly direction: (typeof directions)[number]
   /** `icmp` covers ICMP and ICMPv6. */
   readonly protocol: (typeof ruleProtocols)[number]
@@ -47,7 +47,7 @@ export interface FirewallRule extends WantedRule {
   readonly network: (typeof networks)[number]
 }
 
-/** A guest's firewall, as validated and journaled. Disabled, it allows everything that the network does. */
+/** A guest's firewall after the check. While it is disabled, it blocks nothing. */
 export interface Firewall extends WantedFirewall {
   /** Action when no rule matches. */
   readonly defaultAction: (typeof ruleActions)[number]
@@ -55,8 +55,8 @@ export interface Firewall extends WantedFirewall {
 }
 
 /**
- * @returns addresses and ports in canonical form: host bits cleared, ports ascending, overlaps merged
- * @throws {BerthError} `invalid_field` naming the field, as `rules.0.port`
+ * @returns the firewall with canonical addresses and ports: host bits cleared, ports ascending, overlaps merged
+ * @throws {BerthError} `invalid_field`; its field has the form `rules.0.port`
  */
 export function checkFirewall(wanted: WantedFirewall): Firewall {
   const defaultAction = oneOf('default_action', wanted.defaultAction, ruleActions)
@@ -119,7 +119,7 @@ function parsePortRange(field: string, part: string): [number, number] {
   return [first, last]
 }
 
-/** Merges overlapping ranges, which nft refuses in a set. */
+/** Merges overlapping ranges of ports: nft refuses them within a set. */
 function mergePorts(ranges: readonly [number, number][]): [number, number][] {
   const merged: [number, number][] = []
   for (const [first, last] of ranges.toSorted((a, b) => a[0] - b[0])) {

@@ -20,28 +20,29 @@ const verdict = (rules: object[], arrival: Partial<Arrival> = {}, more: object =
   return dropping === undefined ? 'passes' : dropping === 'default' ? 'default' : dropping.id
 }
 
-describe('the verdict of a firewall', () => {
+describe('the firewall check of a connection to port 22', () => {
   for (const [name, rules, said] of [
-    ['no rule', [], 'default'],
-    ['its port', [{ port: '22' }], 'passes'],
-    ['its port within a range', [{ port: '80,20-30' }], 'passes'],
-    ['another port', [{ port: '23,80' }], 'default'],
-    ['all protocols', [{ protocol: 'all' }], 'passes'],
-    ['another protocol', [{ protocol: 'udp' }, { protocol: 'icmp' }], 'default'],
-    ['its own connections', [{ direction: 'out' }], 'default'],
-    ['another address family', [{ network: 'ipv6' }], 'default'],
-    ['its address', [{ sourceIp: '198.51.100.7' }], 'passes'],
-    ['its network', [{ sourceIp: '198.51.100.0/29' }], 'passes'],
-    ['a range', [{ sourceIp: '198.51.100.5-198.51.100.7' }], 'passes'],
-    ['outside a range', [{ sourceIp: '198.51.100.5-198.51.100.6' }], 'default'],
-    ['an address of the other family', [{ sourceIp: '2001:db8::/32' }], 'default'],
-    ['the first matching rule', [{ id: 'no', action: 'DROP' }, {}], 'no'],
+    ['applies the default without rules', [], 'default'],
+    ['accepts a connection to the port of a rule', [{ port: '22' }], 'passes'],
+    ['accepts a connection to a port within the range of a rule', [{ port: '80,20-30' }], 'passes'],
+    ['applies the default if all rules name other ports', [{ port: '23,80' }], 'default'],
+    ['accepts a connection by a rule for all protocols', [{ protocol: 'all' }], 'passes'],
+    ['applies the default if all rules name other protocols', [{ protocol: 'udp' }, { protocol: 'icmp' }], 'default'],
+    ['applies the default if the only rule is for outgoing connections', [{ direction: 'out' }], 'default'],
+    ['applies the default if the only rule is for IPv6', [{ network: 'ipv6' }], 'default'],
+    ['accepts a connection from the address of a rule', [{ sourceIp: '198.51.100.7' }], 'passes'],
+    ['accepts a connection from the network of a rule', [{ sourceIp: '198.51.100.0/29' }], 'passes'],
+    ['accepts a connection from the address range of a rule', [{ sourceIp: '198.51.100.5-198.51.100.7' }], 'passes'],
+    ['applies the default outside the address range of a rule', [{ sourceIp: '198.51.100.5-198.51.100.6' }], 'default'],
+    ['applies the default if the rule names an IPv6 network', [{ sourceIp: '2001:db8::/32' }], 'default'],
+    ['applies the first matching rule', [{ id: 'no', action: 'DROP' }, {}], 'no'],
   ] as const)
     it(name, () => expect(verdict([...rules])).to.equal(said))
 
-  it('matches no source rule for an unknown source', () =>
+  it('does not match a rule with a source if the source of the connection is unknown', () =>
     expect(verdict([{ sourceIp: '0.0.0.0/0' }], { source: '' })).to.equal('default'))
-  it('supports IPv6', () =>
+  it('matches an IPv6 source', () =>
     expect(verdict([{ sourceIp: '2001:db8::/32' }], { family: 'ipv6', source: '2001:db8::9' })).to.equal('passes'))
-  it('is open when it is off', () => expect(verdict([], {}, { enabled: false })).to.equal('passes'))
+  it('accepts everything while the firewall is disabled', () =>
+    expect(verdict([], {}, { enabled: false })).to.equal('passes'))
 })

@@ -1,18 +1,18 @@
 import { parseAddress, parseAddressRange, type AddressFamily } from './addresses.js'
 import type { Firewall, FirewallRule } from './firewall-rules.js'
 
-/** A TCP connection that somebody opens to a guest. */
+/** A TCP connection from a client to a guest. */
 export interface Arrival {
   readonly family: AddressFamily
-  /** Address of the client; empty: an address that no rule names. */
+  /** Address of the client. Empty stands for an address that no rule names. */
   readonly source: string
   /** Port of the guest. */
   readonly port: number
 }
 
 /**
- * Applies a guest's firewall to a connection.
- * @returns the rule that drops it, or `default`; undefined: it passes
+ * Applies a guest's firewall to an incoming connection.
+ * @returns the rule that drops it, or `default` if the default action drops it; undefined if it is accepted
  */
 export function findDropping(firewall: Firewall, arrival: Arrival): FirewallRule | 'default' | undefined {
   if (!firewall.enabled) return undefined

@@ -4,7 +4,7 @@ import { waitFor } from '../test/support/wait.js'
 import { FramedSocket } from './framed-socket.js'
 import { frameOf } from './framing.js'
 
-/** Both ends of a connection: one that frames, and one that the test controls. */
+/** The test connects a framed socket to a plain socket, which it controls. */
 describe('a framed connection', () => {
   let framed: FramedSocket
   let other: Socket
@@ -28,13 +28,13 @@ describe('a framed connection', () => {
   })
   afterEach(() => other.destroy())
 
-  it('passes messages on, in order, without keep-alive frames', async () => {
+  it('delivers messages in order and hides keep-alive frames', async () => {
     for (const text of ['one', '', 'two', '']) other.write(frameOf(Buffer.from(text)))
     await waitFor(() => heard.length === 2)
     expect(heard).to.deep.equal(['one', 'two'])
   })
 
-  it('sends everything before it ends', async () => {
+  it('sends all pending data before it ends', async () => {
     let got = ''
     other.on('data', (chunk: Buffer) => (got += chunk.toString()))
     framed.send(frameOf(Buffer.from('last')))
@@ -44,10 +44,10 @@ describe('a framed connection', () => {
   })
 
   for (const [what, bytes] of [
-    ['a frame that is too long', Buffer.from('00ffffff', 'hex')],
-    ['one that is not understood', frameOf(Buffer.from('x'))],
+    ['after a frame that is too long', Buffer.from('00ffffff', 'hex')],
+    ['if its reader cannot decode a frame', frameOf(Buffer.from('x'))],
   ] as const)
-    it(`ends at ${what}`, async () => {
+    it(`ends ${what}`, async () => {
       refuse = true
       other.write(bytes)
       await waitFor(() => ended !== undefined)
@@ -55,7 +55,7 @@ describe('a framed connection', () => {
       expect(heard).to.deep.equal([])
     })
 
-  it('ends if the other side is silent, and sends its own keep-alives', async () => {
+  it('sends keep-alives, and ends if the peer sends none', async () => {
     let signs = 0
     other.on('data', (chunk: Buffer) => (signs += chunk.length / 4))
     await waitFor(() => ended !== undefined)
@@ -63,7 +63,7 @@ describe('a framed connection', () => {
     expect(signs).to.equal(2)
   })
 
-  it('ends in time if the other side has ended and its last bytes were not read', async () => {
+  it('ends in time if the peer has ended the connection and its last bytes were not read', async () => {
     framed.pause()
     other.write(frameOf(Buffer.from('late')))
     other.end()
@@ -71,15 +71,15 @@ describe('a framed connection', () => {
     await waitFor(() => ended !== undefined)
   })
 
-  it('ends in time if the other side continues', async () => {
-    other.pause() // its end is not detected
+  it('ends in time even if the peer does not close its side', async () => {
+    other.pause() // the peer does not notice the end
     const signs = setInterval(() => other.write(frameOf(Buffer.alloc(0))), 20)
-    framed.end() // an agent that stops uses a shorter time
+    framed.end() // replaced by the shorter time of the next call
     framed.end(100)
     await waitFor(() => ended !== undefined).finally(() => clearInterval(signs))
   })
 
-  it('does not end if its own reader pauses', async () => {
+  it('does not end while its own reader has paused it', async () => {
     const startedMs = performance.now()
     framed.pause()
     await waitFor(() => performance.now() - startedMs > 300)

@@ -2,26 +2,27 @@ import type { Socket } from 'node:net'
 import { FrameReader, frameOf, type OnFrame } from './framing.js'
 
 /**
- * ALPN name of consoles on an agent's port; each connection carries one console. See proto/berth/agent/v1/console.proto
+ * ALPN name of the console protocol on an agent's port (proto/berth/agent/v1/console.proto). Each connection carries
+ * one console.
  */
 export const consoleProtocol = 'berth-console/2'
 
-/** Interval of keep-alives. A peer that missed two of them is given up. */
+/** Interval of keep-alives. The connection ends when the peer has missed two of them. */
 const defaultSignEveryMs = 5000
 const silentSigns = 2
-/** Longest time until data that was sent before the end has arrived. */
+/** Longest time that the transfer of pending data may take after the end of a connection was requested. */
 const lastSendMs = 10_000
 
 const sign = frameOf(Buffer.alloc(0))
 
 export interface FramedSocketListener {
-  /** May throw a RangeError or a decoding error, which `onEnd` then receives. Never called for a keep-alive. */
+  /** Called for every frame except keep-alives. A RangeError or decoding error that it throws is passed to `onEnd`. */
   readonly onFrame: OnFrame
-  /** Called once. @param error undefined if the other side ended the connection */
+  /** Called once. @param error undefined if the peer ended the connection */
   onEnd(error: Error | undefined): void
 }
 
-/** Frames on a connection. An empty frame is a keep-alive. */
+/** A connection that carries frames. An empty frame is a keep-alive. */
 export class FramedSocket {
   readonly #reader = new FrameReader()
   readonly #timer: NodeJS.Timeout
@@ -50,14 +51,14 @@ export class FramedSocket {
   }
 
   /**
-   * Sends what is pending, then ends, at the latest after `withinMs`; received frames are ignored. The last call
-   * counts.
+   * Sends pending data and ends the connection after `withinMs` at the latest. Received frames are ignored. A later
+   * call replaces the time limit of an earlier one.
    */
   end(withinMs = lastSendMs): void {
     clearTimeout(this.#ending)
     this.#ending = setTimeout(() => this.socket.destroy(), withinMs).unref()
     this.socket.end()
-    this.socket.resume() // a paused socket would not notice its peer's end
+    this.socket.resume() // a paused socket would not notice that its peer has ended the connection
   }
 
   /** Ends the connection at once. */
@@ -85,10 +86,7 @@ export class FramedSocket {
     }
   }
 
-  /**
-   * Does not count while this side is paused: it receives nothing then, and unread data may delay the peer's
-   * keep-alives.
-   */
+  /** Ignores missed keep-alives while this side is paused: unread data may delay the peer's keep-alives. */
   #sign(): void {
     if (!this.socket.isPaused() && this.#signsMissed++ >= silentSigns)
       return this.destroy(new Error('the other side is silent'))
@@ -109,7 +107,7 @@ export class FramedSocket {
 /** Longest time between two checks of the peer's certificate. */
 const peerCheckMs = 100
 
-/** A check that is called for every message but runs at most every 100 ms; it runs again at once after a failure. */
+/** Wraps a check that runs for every message: it runs at most every 100 ms, but again at once after a failure. */
 export function sparingly(check: () => void): () => void {
   let passedAtMs = -Infinity
   return () => {

@@ -13,7 +13,7 @@ function textOf(content: Uint8Array, isBytes: boolean): string {
 }
 
 describe('frames', () => {
-  it('are preserved for any split of the bytes', () => {
+  it('are read correctly however the stream is split into chunks', () => {
     const frames = fc.array(fc.tuple(fc.uint8Array({ maxLength: 300 }), fc.boolean()), { maxLength: 8 })
     fc.assert(
       fc.property(frames, fc.infiniteStream(fc.integer({ min: 1, max: 50 })), (sent, cuts) => {
@@ -31,11 +31,11 @@ describe('frames', () => {
   })
 
   const bad = [
-    ['too long, before its bytes arrive', [0, 1, 0x84, 0]],
+    ['of a frame that is too long, before its content arrives', [0, 1, 0x84, 0]],
     ['of an unknown kind', [2, 0, 0, 1]],
   ] as const
   for (const [what, head] of bad)
-    it(`end with one that is ${what}`, () => {
+    it(`are refused with a header ${what}`, () => {
       expect(() => read(new FrameReader(), Buffer.from(head))).to.throw(RangeError)
     })
 })

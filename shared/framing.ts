@@ -1,10 +1,10 @@
 /*
- * Frames on a stream: a header of four bytes, then the content. The header has the kind, 1 for plain bytes and 0 for a
- * message, and the length in 24 bits, big-endian.
+ * Frames on a byte stream. A frame is a header of four bytes and the content. The first byte of the header is the kind
+ * (1 for plain bytes, 0 for an encoded message), and the others are the length, big-endian.
  */
 
 const headBytes = 4
-/** Above the largest content: 64 KiB of input and its envelope. */
+/** Above the largest content, which is 64 KiB of input in an encoded message. */
 const maxFrameBytes = 96 * 1024
 
 export function frameOf(content: Uint8Array, isBytes = false): Buffer {
@@ -21,10 +21,10 @@ export type OnFrame = (content: Buffer, isBytes: boolean) => void
 export class FrameReader {
   #parts: Buffer[] = []
   #bytes = 0
-  /** Bytes that are needed before the next frame can be parsed. */
+  /** Number of bytes that are needed before the next frame can be parsed. */
   #wanted = headBytes
 
-  /** @throws {RangeError} for a frame that is too long, or of an unknown kind */
+  /** @throws {RangeError} for a frame that is too long or of an unknown kind */
   push(chunk: Buffer, onFrame: OnFrame): void {
     this.#parts.push(chunk)
     this.#bytes += chunk.length

@@ -9,7 +9,7 @@ function received(code: status, metadata: Record<string, string> = {}): ServiceE
   return Object.assign(new Error('x'), { code, details: 'x', metadata: entries })
 }
 
-describe('errors over gRPC', () => {
+describe('an error that crosses gRPC', () => {
   for (const [error, code] of [
     [invalidField('name', 'name: too long'), status.INVALID_ARGUMENT],
     [notFound('guest'), status.NOT_FOUND],
@@ -20,7 +20,7 @@ describe('errors over gRPC', () => {
     [new BerthError('exhausted', 'resource_exhausted', 'no port left'), status.RESOURCE_EXHAUSTED],
     [new BerthError('unavailable', 'pool_busy', 'again later'), status.UNAVAILABLE],
   ] as const)
-    it(`${error.code} is transferred unchanged`, () => {
+    it(`with the code ${error.code} arrives unchanged`, () => {
       const sent = toServiceError(error)
       expect(sent.code).to.equal(code)
       const got = fromServiceError(sent, { step: 'step', left: true })
@@ -32,7 +32,7 @@ describe('errors over gRPC', () => {
       ])
     })
 
-  it('reveal no detail of the host’s failure except that the change was rolled back', () => {
+  it('reveals only that the host failed and that the change was rolled back', () => {
     const failure = Object.assign(new BerthError('internal', 'internal_error', 'nft died'), { undone: true })
     const { code, message } = fromServiceError(toServiceError(failure), { step: 'set firewall', left: true })
     expect([code, message]).to.deep.equal([
@@ -41,35 +41,45 @@ describe('errors over gRPC', () => {
     ])
   })
 
-  it('reveal no detail of internal errors', () => {
+  it('reveals no detail if it is internal', () => {
     const sent = toStatus(new Error('secret path /etc/shadow'))
     expect([sent.code, sent.details]).to.deep.equal([status.INTERNAL, 'internal error'])
   })
 
   for (const [name, error, kind, code] of [
-    ['cut off', received(status.UNAVAILABLE), 'timeout', 'agent_timeout'],
-    ['given up', received(status.CANCELLED), 'timeout', 'agent_timeout'],
-    ['no answer', received(status.DEADLINE_EXCEEDED), 'timeout', 'agent_timeout'],
-    ['its bug', received(status.INTERNAL, { 'berth-code': 'internal_error' }), 'internal', 'agent_error'],
-    ['unknown method', received(status.UNIMPLEMENTED), 'internal', 'agent_error'],
-    ['it refuses us', received(status.UNAUTHENTICATED, { 'berth-code': 'unauthorized' }), 'internal', 'agent_error'],
+    ['because the connection broke', received(status.UNAVAILABLE), 'timeout', 'agent_timeout'],
+    ['because the call was cancelled', received(status.CANCELLED), 'timeout', 'agent_timeout'],
+    ['because the agent did not answer', received(status.DEADLINE_EXCEEDED), 'timeout', 'agent_timeout'],
     [
-      'it forbids',
+      'because of a bug of the agent',
+      received(status.INTERNAL, { 'berth-code': 'internal_error' }),
+      'internal',
+      'agent_error',
+    ],
+    ['because the agent does not know the method', received(status.UNIMPLEMENTED), 'internal', 'agent_error'],
+    [
+      'because the agent refuses the gateway',
+      received(status.UNAUTHENTICATED, { 'berth-code': 'unauthorized' }),
+      'internal',
+      'agent_error',
+    ],
+    [
+      'because the agent lets the gateway do less',
       received(status.PERMISSION_DENIED, { 'berth-code': 'insufficient_scope' }),
       'internal',
       'agent_error',
     ],
-    ['a refusal without code', received(status.NOT_FOUND), 'internal', 'agent_error'],
-    ['a malformed code', received(status.NOT_FOUND, { 'berth-code': 'Bad Code' }), 'internal', 'agent_error'],
-    ['no gRPC error', new Error('x'), 'internal', 'agent_error'],
+    ['that is a refusal without a stable code', received(status.NOT_FOUND), 'internal', 'agent_error'],
+    ['with a malformed code', received(status.NOT_FOUND, { 'berth-code': 'Bad Code' }), 'internal', 'agent_error'],
+    ['that is not from gRPC', new Error('x'), 'internal', 'agent_error'],
   ] satisfies [string, Error, ErrorKind, string][])
-    it(`${name}: ${code}`, () => {
+    it(`${name} becomes ${code}`, () => {
       const got = fromServiceError(error, { step: 'step', left: true })
       expect([got.kind, got.code]).to.deep.equal([kind, code])
     })
 
   for (const code of [status.UNAVAILABLE, status.CANCELLED, status.DEADLINE_EXCEEDED] as const)
-    it(`${status[code]} of a call that never left: host_offline`, () => {
+    it(`${status[code]} becomes host_offline if the call was never sent`, () => {
       const got = fromServiceError(received(code), { step: 'step', left: false })
       expect([got.kind, got.code]).to.deep.equal(['unavailable', 'host_offline'])
     })

@@ -3,8 +3,8 @@ import type { ConsoleRefusal } from '../proto/gen/berth/agent/v1/console.js'
 import { BerthError, toBerthError, type ErrorKind } from './errors.js'
 
 /*
- * Converts BerthError to a gRPC status and back. Metadata has the stable code as `berth-code`, the invalid field as
- * `berth-field`, and whether the change was rolled back as `berth-undone`. Causes are not sent.
+ * Converts a BerthError to a gRPC status and back. The metadata contains the stable code as `berth-code`, the invalid
+ * field as `berth-field`, and as `berth-undone` whether the change was rolled back. Causes are not sent.
  */
 
 const statusOfKind: Readonly<Record<ErrorKind, status>> = {
@@ -20,7 +20,7 @@ const statusOfKind: Readonly<Record<ErrorKind, status>> = {
   internal: status.INTERNAL,
 }
 
-/** Kinds of errors from an agent that API clients may see. */
+/** Kinds of errors that the gateway passes from an agent to API clients. */
 const passedKinds: ReadonlyMap<status, ErrorKind> = new Map([
   [status.INVALID_ARGUMENT, 'invalid'],
   [status.NOT_FOUND, 'not_found'],
@@ -39,7 +39,7 @@ export interface GrpcStatus {
 
 const maxDetails = 1024
 
-/** The status that an agent answers for anything thrown; only a BerthError shows details. */
+/** Converts any error to the status that an agent answers. Only a BerthError shows details. */
 export function toStatus(error: unknown, step = 'internal error'): GrpcStatus {
   const known = toBerthError(error, step)
   const metadata = new Metadata()
@@ -50,19 +50,19 @@ export function toStatus(error: unknown, step = 'internal error'): GrpcStatus {
   return { code, details: known.message.slice(0, maxDetails), metadata }
 }
 
-/** The same as an Error, for callbacks and `stream.destroy`. */
+/** Like `toStatus`, but as an Error for callbacks and `stream.destroy`. */
 export function toServiceError(error: unknown, step?: string): ServiceError {
   return serviceError(toStatus(error, step))
 }
 
-/** The same as a message, for streams that are not gRPC's. */
+/** Like `toStatus`, but as a message for console streams, which do not use gRPC. */
 export function toRefusal(error: BerthError): ConsoleRefusal {
   const { code, details, metadata } = toStatus(error)
   const [word = '', field = ''] = ['berth-code', 'berth-field'].map((key) => String(metadata.get(key)[0] ?? ''))
   return { status: code, code: word, field, message: details }
 }
 
-/** Converts a refusal to an error that {@link fromServiceError} reads. */
+/** Converts a console's refusal to an error that {@link fromServiceError} can read. */
 export function refusalError(refusal: ConsoleRefusal): ServiceError {
   const metadata = new Metadata()
   metadata.set('berth-code', refusal.code)
@@ -70,7 +70,7 @@ export function refusalError(refusal: ConsoleRefusal): ServiceError {
   return serviceError({ code: refusal.status, details: refusal.message, metadata })
 }
 
-/** The error of a connection that was never established, or has broken. */
+/** Makes the error for a connection that was never established or that broke. */
 export function brokenError(cause: Error | undefined): ServiceError {
   const details = cause?.message ?? 'the connection was closed'
   return serviceError({ code: status.UNAVAILABLE, details, metadata: new Metadata() })
@@ -81,9 +81,9 @@ function serviceError(of: GrpcStatus): ServiceError {
 }
 
 /**
- * The error for a failed call to an agent. The agent's own codes pass if they concern the request; its refusals of the
- * gateway, its bugs and malformed statuses become `agent_error`.
- * @param call.left the call was sent on a connection: without an answer it may have been executed
+ * Converts the failure of a call to an agent. The agent's own codes are passed on if they concern the request. Its
+ * refusals of the gateway, its bugs and malformed statuses become `agent_error`.
+ * @param call.left true if the call was sent: the agent may have executed it even if it did not answer
  */
 export function fromServiceError(error: unknown, { step, left }: { step: string; left: boolean }): BerthError {
   if (error instanceof BerthError) return error
@@ -98,15 +98,15 @@ export function fromServiceError(error: unknown, { step, left }: { step: string;
   return new BerthError('internal', 'agent_error', `the host failed: ${step}${undone}`, { cause: error })
 }
 
-/** Refusals that concern the guest rather than the gateway. */
+/** Refusals with the status PERMISSION_DENIED that concern the guest, not the gateway. */
 const refusalsOfGuests: ReadonlySet<string> = new Set(['policy_blocked', 'quota_exceeded'])
 
-/** Statuses without an answer of the peer: the connection broke, was never established, or stayed silent. */
+/** Statuses of calls without an answer: the connection broke, was never established, or the peer stayed silent. */
 const unanswered: ReadonlySet<status> = new Set([status.UNAVAILABLE, status.CANCELLED, status.DEADLINE_EXCEEDED])
 
-/** The peer did not answer a call. */
+/** The error of a call that the peer did not answer. */
 export class UnansweredError extends BerthError {
-  /** @param left whether the call was sent, so that the peer may have executed it */
+  /** @param left true if the call was sent: the peer may have executed it */
   constructor(
     readonly left: boolean,
     cause: unknown,

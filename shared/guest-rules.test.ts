@@ -17,13 +17,13 @@ describe('hostNamesOf', () => {
     ['web.', 'web'],
     ['a-.example.com', 'a', 'a.example.com'],
   ] as const)
-    it(`of ${name} are ${hostname}${fqdn ? ` and ${fqdn}` : ''}`, () =>
+    it(`turns ${name} into the host name ${hostname}${fqdn ? ` and the FQDN ${fqdn}` : ' without an FQDN'}`, () =>
       expect(hostNamesOf(name)).to.deep.equal({ hostname, ...(fqdn ? { fqdn } : {}) }))
 })
 
 describe('passwords of guests', () => {
   for (const password of ['letters1', 'x1'.repeat(32), '!"#$%&/()=a1'])
-    it(`may be ${password}`, () => checkSshPassword(password))
+    it(`are accepted: ${password}`, () => checkSshPassword(password))
 
   for (const password of [
     'short1',
@@ -34,6 +34,6 @@ describe('passwords of guests', () => {
     'a1b2c3d\n',
     'größe123',
   ])
-    it(`may not be ${JSON.stringify(password)}`, () =>
+    it(`are refused: ${JSON.stringify(password)}`, () =>
       expect(failedField(() => checkSshPassword(password, 'password'))).to.equal('password'))
 })

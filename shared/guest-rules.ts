@@ -1,15 +1,15 @@
 import { invalidField } from './errors.js'
 
 /*
- * Rules for text from users, checked by the gateway and again by the agent. Accepted values are safe as a file name, an
- * argument and an lxc configuration value.
+ * Rules for text from users, checked by the gateway and again by the agent. Accepted values are safe as a file name, as
+ * an argument and as an lxc configuration value.
  */
 
-/** Letters, digits, `.`, `_`, `-`; begins with a letter or digit. */
+/** A name consists of letters, digits, `.`, `_` and `-`, and begins with a letter or a digit. */
 export const guestNamePattern = '^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$'
 export const templateIdPattern = '^[a-z0-9][a-z0-9.-]{0,62}$'
 export const uuidPattern = '^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$'
-/** Ids are part of interface names, whose length the kernel limits: at most ten digits. */
+/** Ids have at most ten digits: they are part of interface names, whose length the kernel limits. */
 export const maxGuestId = 9_999_999_999
 /** A time of day, `HH:MM`. */
 export const timeOfDayPattern = '^([01]\\d|2[0-3]):[0-5]\\d$'
@@ -30,10 +30,10 @@ export const limits = {
   backups: { min: 0, max: 100 },
 } as const
 
-/** Characters of user data. Most clouds allow less. */
+/** Maximum number of characters of user data. Most clouds allow less. */
 export const maxUserDataLength = 65_536
 
-/** Default number of snapshots that a guest may have. */
+/** Default maximum number of snapshots of a guest. */
 export const defaultSnapshotLimit = 5
 
 const description = new RegExp(descriptionPattern, 'u')
@@ -53,17 +53,18 @@ export function checkGuestName(name: string): void {
   if (new RegExp(uuidPattern, 'i').test(name)) throw invalidField('name', 'name: must not look like a UUID')
 }
 
-/** Names of a guest in its own system. */
+/** The names that a guest has within its own system. */
 export interface HostNames {
-  /** One label of RFC 1123. */
+  /** The host name: one label of RFC 1123. */
   readonly hostname: string
-  /** Absent: the guest's name is not a domain name. */
+  /** Absent if the guest's name is not a domain name. */
   readonly fqdn?: string
 }
 
 /**
- * `web.example.com` is the host `web` with that FQDN; a name without dots is only a host name. Letters become lower case
- * and characters that host names cannot have become `-`. The last label of a domain name is never a number (RFC 1123 2.1).
+ * Derives host names from a guest's name: `web.example.com` becomes the host `web` with that FQDN, a name without dots
+ * only a host name. Letters become lower case, and characters that host names cannot contain become `-`. The last label
+ * of an FQDN is never a number (RFC 1123 2.1).
  */
 export function hostNamesOf(guestName: string): HostNames {
   const labels = guestName.split('.').map(labelOf)
@@ -79,12 +80,12 @@ function labelOf(text: string): string {
     .replace(/^-+|-+$/g, '')
 }
 
-/** Used in messages and in the API reference. */
+/** The rule for passwords, as messages and the API reference state it. */
 export const sshPasswordRule =
   '8 to 64 printable ASCII characters (letters, digits and punctuation, but no spaces and no letters such as "é"), ' +
   'with at least one letter and one digit'
 
-/** @throws {BerthError} `invalid_field` unless it follows {@link sshPasswordRule} */
+/** @throws {BerthError} `invalid_field` unless the password follows {@link sshPasswordRule} */
 export function checkSshPassword(password: string, field = 'ssh_password'): void {
   const ok = /^[\x21-\x7e]{8,64}$/.test(password) && /[A-Za-z]/.test(password) && /\d/.test(password)
   if (!ok) throw invalidField(field, `${field}: must be ${sshPasswordRule}`)

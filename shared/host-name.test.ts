@@ -1,7 +1,7 @@
 import { expect } from 'chai'
 import { isPrivateAddress, isReachableName, parseHostName } from './host-name.js'
 
-describe('names and addresses of hosts', () => {
+describe('the check of host names and addresses', () => {
   for (const [text, parsed] of [
     [' Node1.Example.COM. ', 'node1.example.com'],
     ['bücher.example', 'xn--bcher-kva.example'],
@@ -22,16 +22,17 @@ describe('names and addresses of hosts', () => {
     ['node1\nProxyCommand x', undefined],
     [`${'a'.repeat(64)}.example`, undefined],
   ] as const)
-    it(`reads ${JSON.stringify(text)}`, () => expect(parseHostName(text)).to.equal(parsed))
+    it(`${parsed === undefined ? 'refuses' : 'accepts'} ${JSON.stringify(text)}`, () =>
+      expect(parseHostName(text)).to.equal(parsed))
 
   for (const host of ['127.0.0.1', '127.9.9.9', '::1', '::', '0.0.0.0', 'localhost', 'db.localhost'])
-    it(`does not treat ${host} as an address of another machine`, () => expect(isReachableName(host)).to.equal(false))
+    it(`treats ${host} as unreachable from another machine`, () => expect(isReachableName(host)).to.equal(false))
   for (const host of ['169.254.1.1', 'fe80::1', '224.0.0.1', '255.255.255.255', 'ff02::1', '::ffff:7f00:1'])
-    it(`does not treat ${host} as a public address`, () => expect(isReachableName(host)).to.equal(false))
+    it(`treats ${host} as unreachable from another network`, () => expect(isReachableName(host)).to.equal(false))
   for (const host of ['203.0.113.7', '10.0.0.1', '2001:db8::1', 'fd00::1', 'node1', 'localhost.example.com'])
-    it(`accepts ${host}`, () => expect(isReachableName(host)).to.equal(true))
+    it(`treats ${host} as reachable from another machine`, () => expect(isReachableName(host)).to.equal(true))
 
-  it('recognises private addresses', () => {
+  it('recognizes private addresses', () => {
     const hosts = ['10.1.2.3', '172.31.0.1', '192.168.1.1', '100.64.0.1', 'fd00::1', '203.0.113.7', 'node1']
     expect(hosts.filter(isPrivateAddress)).to.deep.equal(hosts.slice(0, 5))
   })

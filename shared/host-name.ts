@@ -5,15 +5,15 @@ const label = '(?!-)[a-z0-9-]{1,63}(?<!-)'
 const hostName = new RegExp(`^(?=.{1,253}$)${label}(\\.${label})*$`)
 
 /**
- * Reads a name or an address of a host, an IPv6 address with or without brackets.
- * @returns canonical: names in lower case and ASCII, addresses as RFC 5952 writes them; undefined: neither
+ * Parses a host name or an IP address; an IPv6 address may have brackets.
+ * @returns names in lower case and ASCII, addresses as RFC 5952 writes them; undefined if the text is neither
  */
 export function parseHostName(text: string): string | undefined {
   const bare = text.trim().replace(/^\[(.+)\]$/, '$1')
   const address = parseAddress(bare)
   if (address !== undefined) return address.text
   const name = toAscii(bare.replace(/\.$/, ''))
-  // A name whose last label is numeric would be a malformed address (RFC 1123, 2.1).
+  // A name with a numeric last label would be a malformed address (RFC 1123 2.1).
   return hostName.test(name) && !/(^|\.)\d+$/.test(name) ? name : undefined
 }
 
@@ -22,7 +22,7 @@ function toAscii(name: string): string {
   return /^[^/?#@:\s\\%]+$/.test(name) && URL.canParse(url) ? new URL(url).hostname : ''
 }
 
-/** Addresses that never lead to another machine: loopback, link-local, multicast, unspecified. */
+/** Addresses that never lead to another machine: loopback, link-local, multicast and unspecified ones. */
 const unreachable = {
   ipv4: ['0.0.0.0/8', '127.0.0.0/8', '169.254.0.0/16', '224.0.0.0/3'],
   ipv6: ['::/127', '::ffff:0:0/96', 'fe80::/10', 'ff00::/8'],
@@ -32,14 +32,14 @@ const privateRanges = {
   ipv6: ['fc00::/7'],
 }
 
-/** True if a canonical name or address may lead from one machine to another. */
+/** True if another machine may be reachable by this canonical name or address. */
 export function isReachableName(host: string): boolean {
   const address = parseAddress(host)
   if (address === undefined) return host !== '' && !/(^|\.)localhost$/.test(host)
   return !containsCidr(unreachable[address.family], address.text)
 }
 
-/** True if the address is private, valid only in the host's own network. */
+/** True if the address is private: it is valid only within a local network. */
 export function isPrivateAddress(host: string): boolean {
   const address = parseAddress(host)
   return address !== undefined && containsCidr(privateRanges[address.family], address.text)

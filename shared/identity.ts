@@ -4,34 +4,34 @@ import { BerthError } from './errors.js'
 import { steadyClock } from './steady-clock.js'
 
 /*
- * The identity in a certificate of the private CA. The URI SAN has the role and, for agents, the host (SPIFFE ID,
- * spiffe.io/docs: exactly one URI per certificate); the DNS SAN has the same for TLS name checks. TLS itself checks the
- * chain, against the private CA only.
+ * The identity in a certificate of the private CA. The URI SAN contains the role and, for agents, the host (SPIFFE ID,
+ * spiffe.io/docs: exactly one URI per certificate). The DNS SAN contains the same for name checks by TLS. TLS itself
+ * checks the chain, and trusts only the private CA.
  */
 
 export type Role = 'agent' | 'gateway' | 'join'
 
 export interface Identity {
   readonly role: Role
-  /** Only for agents. */
+  /** Present only for agents. */
   readonly hostId?: string
 }
 
 export interface CertificateIdentity {
   readonly identity: Identity
-  /** Hexadecimal, upper case, as node:crypto prints it. */
+  /** Serial number in upper-case hexadecimal, as node:crypto prints it. */
   readonly serial: string
   readonly notBeforeMs: number
   readonly notAfterMs: number
 }
 
-/** One DNS label, as it is part of the certificate's DNS name. */
+/** A host id is one DNS label: it is part of the certificate's DNS name. */
 export const hostIdPattern = '^[a-z0-9]([a-z0-9-]{0,30}[a-z0-9])?$'
 
 const serverAuth = '1.3.6.1.5.5.7.3.1'
 const clientAuth = '1.3.6.1.5.5.7.3.2'
 
-/** OID of the extended key usage that a role's certificate must have. */
+/** OID of the extended key usage that the certificate of each role must have. */
 export const extendedKeyUsage: Readonly<Record<Role, string>> = {
   agent: serverAuth,
   gateway: clientAuth,
@@ -42,14 +42,14 @@ export function identityUri({ role, hostId }: Identity): string {
   return role === 'agent' ? `spiffe://berth/agent/${hostId ?? ''}` : `spiffe://berth/${role}`
 }
 
-/** DNS name for which an agent's or the join listener's certificate is checked, instead of its address. */
+/** Returns the DNS name that TLS checks in an agent's or the join listener's certificate, instead of the address. */
 export function identityDnsName({ role, hostId }: Identity): string {
   return role === 'agent' ? `${hostId ?? ''}.agent.berth.internal` : `${role}.berth.internal`
 }
 
 /**
- * Reads the identity in a certificate whose chain has been checked.
- * @throws {BerthError} `bad_certificate` for anything but a certificate made for exactly one role
+ * Reads the identity from a certificate whose chain has already been checked.
+ * @throws {BerthError} `bad_certificate` unless the certificate was issued for exactly one role
  */
 export function readCertificateIdentity(certificate: X509Certificate): CertificateIdentity {
   const names = subjectAltNames(certificate)
@@ -72,21 +72,21 @@ export function readCertificateIdentity(certificate: X509Certificate): Certifica
 /** The identity that a TLS peer must have. */
 export interface PeerRule {
   readonly identity: Identity
-  /** The authority that must have signed it; needed where TLS may have checked the chain against an earlier one. */
+  /** The CA that must have signed the certificate, if TLS may have checked the chain against an earlier CA. */
   readonly issuer?: X509Certificate
-  /** True if a serial number is revoked; undefined: not checked. */
+  /** Returns true if a serial number is revoked. If undefined, revocation is not checked. */
   readonly isRevoked?: (serial: string) => boolean
   /**
-   * Accepts a certificate up to this long after its expiry, and before its beginning. Only for its renewal. Default:
-   * only while it is valid.
+   * Accepts a certificate up to this time before or after its validity. Only for its renewal. By default a certificate
+   * is accepted only while it is valid.
    */
   readonly renewableForMs?: number
 }
 
 /**
- * Makes a check of TLS peers for every call. It caches the last certificate, as a connection's stays the same, but
- * checks expiry each time, as a connection may outlive its certificate. A temporarily wrong clock does not end
- * connections: see SteadyClock.
+ * Makes a function that checks a TLS peer on every call. It caches the last certificate, because that of a connection
+ * never changes. It checks the expiry each time, because a connection may outlive its certificate. A temporarily wrong
+ * clock does not end connections (see SteadyClock).
  */
 export function createPeerCheck(
   rule: PeerRule,
@@ -121,7 +121,7 @@ function checkValidity(read: CertificateIdentity, { renewableForMs }: PeerRule, 
 
 function subjectAltNames(certificate: X509Certificate): string[] {
   const text = certificate.subjectAltName ?? ''
-  // node:crypto quotes values that could pass for several names (CVE-2021-44532); ours never need quotes.
+  // node:crypto quotes values that could be read as several names (CVE-2021-44532). Berth's names never need quotes.
   if (text.includes('"')) throw badCertificate('has malformed names')
   return text.split(', ')
 }

@@ -20,18 +20,18 @@ describe('fields of custom images', () => {
     ['../../etc', 'custom-etc-0123abcd4567'],
     ['x'.repeat(100), `custom-${'x'.repeat(40)}-0123abcd4567`],
   ] as const)
-    it(`derive the id ${id.slice(0, 40)} from the name ${name.slice(0, 20)}`, () => {
+    it(`yield the id ${id.slice(0, 40)} for the name "${name.slice(0, 20)}"`, () => {
       expect(customImageId(name, operation)).to.equal(id)
       expect(isCustomImageId(id)).to.equal(true)
       expect(matches(templateIdPattern, id)).to.equal(true)
     })
 
-  it('are neither ids of the catalogue nor paths', () => {
+  it('do not accept a catalogue id or a path as the id of a custom image', () => {
     for (const id of ['debian-12', 'custom-', 'custom-A', 'custom-a/b', 'custom-..', 'custom--x', 'xcustom-a'])
       expect(isCustomImageId(id), id).to.equal(false)
   })
 
-  it('use Debian’s names of architectures', () => {
+  it('convert common names of architectures to Debian’s names', () => {
     for (const [word, known] of [
       ['x86_64', 'amd64'],
       ['AMD64', 'amd64'],
@@ -42,7 +42,7 @@ describe('fields of custom images', () => {
       expect(findArchitecture(word), word).to.equal(known)
   })
 
-  it('are one line, and a URL has no blanks', () => {
+  it('accept only one line as a name, one word as a release, and a URL without blanks', () => {
     expect(matches(imageNamePattern, 'Alpine – 3.22')).to.equal(true)
     for (const text of ['', 'a\nb', 'a\u2028b', 'x'.repeat(101)])
       expect(matches(imageNamePattern, text), text).to.equal(false)

@@ -1,23 +1,21 @@
-/*
- * Rules for the fields of an image that an administrator adds, checked by the gateway and again by the agent.
- */
+/* Rules for the fields of custom images, checked by the gateway and again by the agent. */
 
-/** Prefix of generated ids: no template of a catalogue has it. */
+/** Prefix of the ids of custom images. No catalogue template has an id with this prefix. */
 const customIdPrefix = 'custom-'
 const customIdPattern = /^custom-[a-z0-9][a-z0-9.-]{0,55}$/
 
-/** 1 to 100 printable characters on one line; with the flag `u`. */
+/** A name has 1 to 100 printable characters on one line. The regular expression needs the flag `u`. */
 export const imageNamePattern = '^[^\\p{Cc}\\u2028\\u2029]{1,100}$'
-/** A distribution, a release or a variant, as ids and lists contain it. */
+/** A distribution, release or variant as a single word, as ids and lists contain it. */
 export const imageWordPattern = '^[A-Za-z0-9][A-Za-z0-9._+-]{0,63}$'
 export const sha256Pattern = '^[0-9A-Fa-f]{64}$'
-/** Permitted sources of a file. The agent's configuration decides which of these targets it may connect to. */
+/** Permitted sources of an image file. The agent's configuration decides which network targets are allowed. */
 export const imageUrlPattern =
   '^([Hh][Tt][Tt][Pp][Ss]?://[\\x21-\\x7e]{1,1990}|upload:[A-Za-z0-9][A-Za-z0-9._-]{0,127})$'
-/** A file that somebody copies to the host: its name, without a path. */
+/** A file that an administrator has copied to the host, by its name without a path. */
 export const uploadPattern = '^upload:([A-Za-z0-9][A-Za-z0-9._-]{0,127})$'
 
-/** Debian's names of architectures by their common names. */
+/** Maps common names of architectures to Debian's names. */
 const architectures: Readonly<Record<string, string>> = {
   amd64: 'amd64',
   x86_64: 'amd64',
@@ -34,8 +32,8 @@ export function isCustomImageId(id: string): boolean {
 }
 
 /**
- * The id of an image that an administrator adds: readable, and the same whenever the request is repeated.
- * @param operationId a uuid
+ * Makes the id of a custom image. It is readable, and the same whenever the request is repeated.
+ * @param operationId the UUID of the request's operation
  */
 export function customImageId(name: string, operationId: string): string {
   const words = name
@@ -46,7 +44,7 @@ export function customImageId(name: string, operationId: string): string {
   return `${customIdPrefix}${words === '' ? '' : `${words.slice(0, 40)}-`}${tail}`
 }
 
-/** Debian's name of an architecture; undefined: no supported host has it. */
+/** Returns Debian's name of an architecture, or undefined if no supported host has this architecture. */
 export function findArchitecture(word: string): string | undefined {
   const known = word.toLowerCase()
   return Object.hasOwn(architectures, known) ? architectures[known] : undefined

@@ -1,19 +1,19 @@
 import { BerthError } from './errors.js'
 import { hostIdPattern } from './identity.js'
 
-/** The format of join tokens, shared by gateway and agent: an ES256 JWT with a prefix that logs recognize and hide. */
+/** Prefix of join tokens, which logs recognize and hide. A token is an ES256 JWT with this prefix. */
 export const joinTokenPrefix = 'berth_jt_'
 export const joinIssuer = 'berth-gateway'
 export const joinAudience = 'berth-join'
 export const joinPath = '/v1/join'
-/** Reports of the installation, which are answered with the state of the host. */
+/** Path for progress reports of an installation. The gateway answers each with the state of the host. */
 export const installReportPath = '/v1/install'
 
 export interface JoinTokenContent {
   readonly hostId: string
-  /** host:port of the gateway's join endpoint. */
+  /** Address of the gateway's join endpoint, as host:port. */
   readonly address: string
-  /** SHA-256 of the CA certificate's DER, lower-case hexadecimal. */
+  /** SHA-256 fingerprint of the CA certificate (DER), in lower-case hexadecimal. */
   readonly caFingerprint: string
   readonly expiresAtMs: number
 }
@@ -21,9 +21,9 @@ export interface JoinTokenContent {
 export interface JoinRequest {
   readonly token: string
   readonly csr: string
-  /** The host's clock, ms since 1970; older agents do not send it. */
+  /** Time of the host's clock in ms since 1970. Older agents do not send it. */
   readonly now_ms?: number
-  /** Port of the agent, for a host whose address the gateway does not know yet; older agents do not send it. */
+  /** Port of the agent, sent while the gateway does not know the host's address yet. Older agents do not send it. */
   readonly port?: number
 }
 
@@ -34,7 +34,7 @@ export interface JoinAnswer {
 }
 
 /**
- * Parses a token without checking its signature, which is the gateway's task: the agent trusts whoever gave it the
+ * Parses a token without checking its signature, which only the gateway can check. The agent trusts whoever gave it the
  * token.
  * @throws {BerthError} `join_token_invalid`
  */
@@ -60,14 +60,14 @@ export function parseJoinToken(token: string): JoinTokenContent {
   return { hostId: sub, address, caFingerprint: ca, expiresAtMs: exp * 1000 }
 }
 
-/** True if it is host:port with a name, an IPv4 address or an IPv6 address in brackets, and a port from 1 to 65535. */
+/** True if the text is host:port: a name, an IPv4 address or a bracketed IPv6 address, and a port from 1 to 65535. */
 export function isHostPort(text: string): boolean {
   const match = /^(\[[0-9a-fA-F:.]{2,45}\]|[A-Za-z0-9]([A-Za-z0-9.-]{0,251}[A-Za-z0-9])?):(\d{1,5})$/.exec(text)
   const port = Number(match?.[3] ?? 0)
   return port >= 1 && port <= 65535
 }
 
-/** @throws {TypeError} unless `isHostPort` */
+/** @throws {TypeError} if the text does not pass `isHostPort` */
 export function splitHostPort(text: string): { host: string; port: number } {
   if (!isHostPort(text)) throw new TypeError(`must be host:port, not ${text}`)
   const at = text.lastIndexOf(':')

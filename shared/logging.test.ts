@@ -20,13 +20,13 @@ describe('the log', () => {
   for (const [name, fields] of [
     ['a password', { password: secret }],
     ['a password in a body', { body: { ssh_password: secret } }],
-    ['headers', { request: { headers: { authorization: secret, 'x-api-key': secret } } }],
-    ['a key', { key: secret, created: { key: secret } }],
-    ['a ticket', { query: { ticket: secret } }],
+    ['authentication headers', { request: { headers: { authorization: secret, 'x-api-key': secret } } }],
+    ['an API key', { key: secret, created: { key: secret } }],
+    ['a ticket in a query', { query: { ticket: secret } }],
   ] as const)
     it(`hides ${name}`, () => expect(logged((log) => log.info(fields, 'x'))).not.to.include(secret))
 
-  it('hides keys and join tokens inside any text', () => {
+  it('hides API keys and join tokens inside any text', () => {
     const key = 'berth_sk_' + 'aB3'.repeat(16)
     const text = logged((log) => {
       log.info(`the key ${key} was sent`)
@@ -38,7 +38,7 @@ describe('the log', () => {
     expect(text).not.to.include('aB3aB3').and.not.to.include('x1x1')
   })
 
-  it('writes an error with its causes', () => {
+  it('writes an error together with its causes', () => {
     const text = logged((log) => log.error({ err: new Error('outer', { cause: new Error('inner') }) }, 'failed'))
     expect(text).to.include('outer').and.to.include('inner')
   })

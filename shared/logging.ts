@@ -1,14 +1,14 @@
 import { pino, type DestinationStream, type Level, type Logger } from 'pino'
 
 export interface LogOptions {
-  /** Name of the program or part. */
+  /** Name of the program, or of its part, that writes the log. */
   name: string
   level: Level
-  /** Default: stderr. */
+  /** The default destination is stderr. */
   destination?: DestinationStream
 }
 
-/** Names of properties with secrets; their values are removed from log lines, up to two levels deep. */
+/** Names of properties with secrets. Their values are removed from log lines, up to two levels deep. */
 const secretNames = [
   'authorization',
   'cookie',
@@ -31,10 +31,10 @@ const secretPaths = [...secretNames, '["x-api-key"]'].flatMap((name) => {
   return [name, `*${tail}`, `*.*${tail}`]
 })
 
-/** Keys and join tokens within text, such as a quoted header in an error message. */
+/** Matches API keys and join tokens within text, such as a header that an error message quotes. */
 const secretText = /\b(berth_(?:sk|jt)_)[A-Za-z0-9_.-]{4,}/g
 
-/** Logs JSON lines with ISO times to stderr, without secrets and with all causes of an error. */
+/** Makes a logger that writes JSON lines with ISO times to stderr. It hides secrets and shows an error's causes. */
 export function createLogger(options: LogOptions): Logger {
   return pino(
     {

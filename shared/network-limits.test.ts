@@ -2,8 +2,8 @@ import { expect } from 'chai'
 import { failedField } from '../test/support/failed-field.js'
 import { checkTrafficLimit } from './network-limits.js'
 
-describe('rules of a traffic limit', () => {
-  it('accept values within bounds, and absent ones', () => {
+describe('a traffic limit', () => {
+  it('is accepted if its values are within bounds or absent', () => {
     checkTrafficLimit({})
     checkTrafficLimit({ monthlyGb: 0, inGb: 1, outGb: 1_000_000_000, throttleMbps: 400_000, resetDay: 31 })
   })
@@ -15,5 +15,6 @@ describe('rules of a traffic limit', () => {
     [{ resetDay: 32 }, 'traffic_reset_day'],
     [{ resetDay: NaN }, 'traffic_reset_day'],
   ] as const)
-    it(`refuse ${JSON.stringify(wanted)}`, () => expect(failedField(() => checkTrafficLimit(wanted))).to.equal(field))
+    it(`is refused with ${JSON.stringify(wanted)}`, () =>
+      expect(failedField(() => checkTrafficLimit(wanted))).to.equal(field))
 })

@@ -5,20 +5,20 @@ import { limits } from './guest-rules.js'
 
 export const networkLimits = {
   port: { min: 1, max: 65_535 },
-  /** Host ports for guests; lower ones are the host's. */
+  /** Host ports that guests may get. The lower ports belong to the host itself. */
   natPort: { min: 1024, max: 65_535 },
   firewallRules: 200,
-  /** Ports and ranges in one rule. */
+  /** Number of ports and port ranges in one firewall rule. */
   rulePorts: 50,
-  /** GB of 10^9 bytes per month. */
+  /** Monthly traffic limit in GB of 10^9 bytes. */
   trafficGb: { min: 0, max: 1_000_000_000 },
-  /** Day of the month, or the last day in shorter months; 0: the host's default. */
+  /** Day of the month on which traffic is reset; in shorter months, the last day. 0 uses the host's default. */
   resetDay: { min: 0, max: 31 },
-  /** Addresses of one family per guest. */
+  /** Number of addresses of one family per guest. */
   addresses: { min: 0, max: 256 },
 } as const
 
-/** Numbers of a traffic limit that were sent; the others are absent. */
+/** The values of a traffic limit that the caller sent. Values that were not sent are absent. */
 export interface WantedTraffic {
   readonly monthlyGb?: number | undefined
   readonly inGb?: number | undefined
@@ -27,7 +27,7 @@ export interface WantedTraffic {
   readonly resetDay?: number | undefined
 }
 
-/** @throws {BerthError} `invalid_field` naming the field as the API spells it */
+/** @throws {BerthError} `invalid_field` with the field's name in the API */
 export function checkTrafficLimit(wanted: WantedTraffic): void {
   const check = (field: string, value: number | undefined, range: Range): void => {
     if (value !== undefined) checkInteger(field, value, range)

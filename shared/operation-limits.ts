@@ -1,5 +1,5 @@
 /**
- * Number of a host's newest operations that the gateway lists, and that an agent sends to a watcher that starts over.
- * Older ones are requested one by one.
+ * Number of a host's newest operations that the gateway lists, and that an agent sends when a watch starts again. Older
+ * operations are requested one by one.
  */
 export const listedOperations = 5000

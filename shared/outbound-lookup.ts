@@ -4,8 +4,8 @@ import { networkInterfaces } from 'node:os'
 import { checkTarget, type TargetPolicy } from './outbound-targets.js'
 
 /**
- * Resolves a name once and checks the result, so that the connection goes to the checked address.
- * @param readOwn addresses of this host, read before each connection
+ * Makes a lookup function that checks every address a name resolves to. The connection then uses a checked address.
+ * @param readOwn returns the addresses of this machine; called for each lookup
  */
 export function checkedLookup(
   policy: TargetPolicy,
@@ -27,7 +27,7 @@ export function checkedLookup(
   }
 }
 
-/** Addresses of this host's interfaces. */
+/** Returns the addresses of this machine's network interfaces. */
 export function readOwnAddresses(): string[] {
   return Object.values(networkInterfaces()).flatMap((list = []) => list.map(({ address }) => address))
 }

@@ -25,7 +25,7 @@ describe('outbound requests', function () {
       timeouts: { connectMs: 30_000, headersMs: 30_000, bodyMs: 30_000 },
       ...options,
     }))
-  /** The answer's text, or the code of the error. */
+  /** Returns the text of the answer, or the code of the error. */
   const ask = (url: string, order: OutboundOrder = {}): Promise<string> =>
     client
       .send(url, order)
@@ -40,16 +40,21 @@ describe('outbound requests', function () {
     server = undefined
   })
 
-  describe('to a server that ends its connections while the reader is slow', () => {
+  describe('to a server that closes the connection while the reader is slow', () => {
     for (const [what, headers, body, outcome] of [
-      ['a length', `Content-Length: ${large.length}`, large, 'whole'],
-      ['no length', 'Server: x', large, 'whole'],
-      ['chunks', 'Transfer-Encoding: chunked', `${inChunks(large)}0\r\n\r\n`, 'whole'],
-      ['a too large length', `Content-Length: ${large.length + 1}`, large, 'answer_cut'],
-      ['no last chunk', 'Transfer-Encoding: chunked', inChunks(large), 'answer_cut'],
-      ['half a chunk', 'Transfer-Encoding: chunked', inChunks(large).slice(0, 1_000_000), 'answer_cut'],
+      ['a body with a length', `Content-Length: ${large.length}`, large, 'whole'],
+      ['a body without a length', 'Server: x', large, 'whole'],
+      ['a body in chunks', 'Transfer-Encoding: chunked', `${inChunks(large)}0\r\n\r\n`, 'whole'],
+      ['a body shorter than its length', `Content-Length: ${large.length + 1}`, large, 'answer_cut'],
+      ['a body without its last chunk', 'Transfer-Encoding: chunked', inChunks(large), 'answer_cut'],
+      [
+        'a body that ends within a chunk',
+        'Transfer-Encoding: chunked',
+        inChunks(large).slice(0, 1_000_000),
+        'answer_cut',
+      ],
     ] as const)
-      it(`${what}: ${outcome}`, async () => {
+      it(`read ${what} ${outcome === 'whole' ? 'completely' : `and report ${outcome}`}`, async () => {
         const url = await serve(closing(`200 OK\r\n${headers}`, body))
         const answer = await client.send(url)
         expect(await readSlowly(answer.body)).to.equal(outcome)
@@ -69,26 +74,34 @@ describe('outbound requests', function () {
     }
   })
 
-  describe('report any failure as an error of that request only', () => {
+  describe('with a misbehaving server', () => {
     for (const [what, bytes, outcome] of [
-      ['no HTTP', 'SSH-2.0-x\r\n', 'HPE_INVALID_CONSTANT'],
-      ['nothing', '', 'ECONNRESET'],
-      ['half of the headers', 'HTTP/1.1 200 OK\r\nServ', 'ECONNRESET'],
-      ['headers without end', `${head().slice(0, -2)}X: ${'x'.repeat(40_000)}`, 'HPE_HEADER_OVERFLOW'],
-      ['a header with a zero byte', head('X: a\0b'), 'HPE_INVALID_HEADER_TOKEN'],
-      ['two lengths', head('Content-Length: 1', 'Content-Length: 2'), 'HPE_UNEXPECTED_CONTENT_LENGTH'],
-      ['a length and chunks', head('Content-Length: 1', 'Transfer-Encoding: chunked'), 'HPE_INVALID_TRANSFER_ENCODING'],
-      ['no size of a chunk', `${head('Transfer-Encoding: chunked')}zz\r\n`, 'HPE_INVALID_CHUNK_SIZE'],
-      ['another protocol', 'HTTP/1.1 101 X\r\nConnection: upgrade\r\nUpgrade: x\r\n\r\n', 'answer_missing'],
-      ['an early hint before the answer', 'HTTP/1.1 103 X\r\n\r\nHTTP/1.1 100 X\r\n\r\n' + head() + 'ok', 'ok'],
-      ['two answers', `${head('Content-Length: 2')}ok${head('Content-Length: 3')}bad`, 'ok'],
-      ['an empty answer', 'HTTP/1.1 204 X\r\n\r\n', ''],
+      ['report an answer that is not HTTP', 'SSH-2.0-x\r\n', 'HPE_INVALID_CONSTANT'],
+      ['report a missing answer', '', 'ECONNRESET'],
+      ['report incomplete headers', 'HTTP/1.1 200 OK\r\nServ', 'ECONNRESET'],
+      ['report headers without an end', `${head().slice(0, -2)}X: ${'x'.repeat(40_000)}`, 'HPE_HEADER_OVERFLOW'],
+      ['report a header with a zero byte', head('X: a\0b'), 'HPE_INVALID_HEADER_TOKEN'],
+      ['report two different lengths', head('Content-Length: 1', 'Content-Length: 2'), 'HPE_UNEXPECTED_CONTENT_LENGTH'],
+      [
+        'report a length together with chunks',
+        head('Content-Length: 1', 'Transfer-Encoding: chunked'),
+        'HPE_INVALID_TRANSFER_ENCODING',
+      ],
+      ['report a chunk without a size', `${head('Transfer-Encoding: chunked')}zz\r\n`, 'HPE_INVALID_CHUNK_SIZE'],
+      [
+        'report an upgrade to another protocol',
+        'HTTP/1.1 101 X\r\nConnection: upgrade\r\nUpgrade: x\r\n\r\n',
+        'answer_missing',
+      ],
+      ['ignore an early hint before the answer', 'HTTP/1.1 103 X\r\n\r\nHTTP/1.1 100 X\r\n\r\n' + head() + 'ok', 'ok'],
+      ['ignore a second answer', `${head('Content-Length: 2')}ok${head('Content-Length: 3')}bad`, 'ok'],
+      ['accept an empty answer', 'HTTP/1.1 204 X\r\n\r\n', ''],
     ] as const)
       it(what, async () => {
         expect(await ask(await serve((socket) => socket.end(bytes)))).to.equal(outcome)
       })
 
-    it('for an answer before the request was read', async () => {
+    it('survive an answer that arrives before the request was read', async () => {
       const url = await serve((socket) => {
         socket.pause()
         socket.end(`${head('Connection: close')}no`)
@@ -96,7 +109,7 @@ describe('outbound requests', function () {
       expect(await ask(url, { method: 'POST', body: large })).to.be.oneOf(['no', 'ECONNRESET', 'EPIPE'])
     })
 
-    it('for a complete answer, after which the connection breaks', async () => {
+    it('accept a complete answer after which the connection breaks', async () => {
       const url = await serve((socket) => {
         socket.write(`${head('Content-Length: 2')}ok`)
         setImmediate(() => socket.resetAndDestroy())
@@ -107,7 +120,7 @@ describe('outbound requests', function () {
       expect(await readText(body, 10)).to.equal('ok')
     })
 
-    it('for unreachable addresses: each with its reason', async () => {
+    it('report the reason for each address if none is reachable', async () => {
       const nobody: LookupFunction = (_name, _options, done) =>
         done(null, [
           { address: '127.0.0.1', family: 4 },
@@ -123,10 +136,10 @@ describe('outbound requests', function () {
     })
   })
 
-  describe('have timeouts', () => {
+  describe('with a silent server', () => {
     const timeouts = { connectMs: 30_000, headersMs: 30_000, bodyMs: 30_000 }
 
-    it('if a name is not found, or TLS does not begin', async () => {
+    it('time out if the name lookup or the TLS handshake does not end', async () => {
       const url = await serve(() => undefined)
       open({ timeouts: { ...timeouts, connectMs: 50 }, lookup: () => undefined })
       expect(await ask('http://never.test/')).to.equal('connect_timeout')
@@ -138,7 +151,7 @@ describe('outbound requests', function () {
       ['headers arrive very slowly', 'X: x\r\n'],
       ['early hints arrive endlessly', 'HTTP/1.1 103 X\r\n\r\n'],
     ] as const)
-      it(`where ${what}`, async () => {
+      it(`time out if ${what}`, async () => {
         const url = await serve((socket) => {
           if (bytes.startsWith('X')) socket.write('HTTP/1.1 200 OK\r\n')
           const drip = setInterval(() => socket.write(bytes), 5)
@@ -148,7 +161,7 @@ describe('outbound requests', function () {
         expect(await ask(url)).to.equal('headers_timeout')
       })
 
-    it('if the body stops, but not if the reader pauses', async () => {
+    it('time out if the body stops arriving, but not if the reader pauses', async () => {
       const url = await serve((socket) => void socket.write(`${head('Content-Length: 3')}ab`))
       open({ timeouts: { ...timeouts, bodyMs: 50 } })
       expect(await ask(url)).to.equal('body_timeout')
@@ -159,7 +172,7 @@ describe('outbound requests', function () {
     })
   })
 
-  describe('can be aborted', () => {
+  describe('after an abort', () => {
     const reason = new Error('enough')
     let stop: AbortController
     let sockets: Socket[]
@@ -174,7 +187,7 @@ describe('outbound requests', function () {
       })
     const hungUp = (): Promise<boolean> => waitFor(() => sockets[0]?.destroyed, { what: 'hung up' })
 
-    it('before the answer, while they wait for a connection, and in the answer', async () => {
+    it('end before the answer, while they wait for a connection, and during the answer', async () => {
       open({ maxConnections: 1 })
       const url = await silent(head('Content-Length: 9') + 'half')
       const first = await client.send(url, { signal: stop.signal })
@@ -186,7 +199,7 @@ describe('outbound requests', function () {
       expect(await ask(url, { signal: stop.signal })).to.equal('enough')
     })
 
-    it('when the client is closed', async () => {
+    it('end when the client is closed', async () => {
       const url = await silent()
       const asked = ask(url)
       await waitFor(() => sockets.length === 1, { what: 'asked' })
@@ -195,7 +208,7 @@ describe('outbound requests', function () {
       await hungUp()
     })
 
-    it('by a reader who does not want the body', async () => {
+    it('end when the reader destroys the body', async () => {
       const { body } = await client.send(await silent(head('Content-Length: 9') + 'half'))
       body.destroy()
       await hungUp()
@@ -214,7 +227,7 @@ describe('outbound requests', function () {
       open({ lookup: checkedLookup(policy, toLoopback, () => []) })
     })
 
-    it('are refused by the lookup of a name, before a connection', async () => {
+    it('are refused after the name lookup, before a connection is opened', async () => {
       let connections = 0
       const url = new URL(await serve(() => connections++))
       url.hostname = 'own.test'
@@ -226,7 +239,7 @@ describe('outbound requests', function () {
       expect([asked, connections]).to.deep.equal([['own.test'], 0])
     })
 
-    it('need no lookup if the address is in the URL, which the parser must reject', async () => {
+    it('skip the name lookup if the URL contains an address, which only the URL parser can reject', async () => {
       expect(await ask(await serve((socket) => socket.end(`${head()}ok`)))).to.equal('ok')
       expect(asked).to.deep.equal([])
     })
@@ -258,13 +271,13 @@ describe('outbound requests', function () {
       await new Promise((resolve) => good.close(resolve))
     })
 
-    it('send their body and its length with any method', async () => {
+    it('send the body and its length with every method', async () => {
       for (const method of ['POST', 'PUT', 'DELETE'])
         expect(JSON.parse(await ask(`${url}/a?b`, { method, body: 'ä' }))).to.deep.equal([method, '/a?b', '2', 'ä'])
       expect(connections.size, 'one connection').to.equal(1)
     })
 
-    it('reuse a connection after a short body, and cut a long one off', async () => {
+    it('reuse the connection after a discarded short body, and close it during a long one', async () => {
       for (const path of ['/short', '/short']) await discardBody((await client.send(url + path)).body, 1000)
       expect(connections.size).to.equal(1)
       const { body } = await client.send(`${url}/long`)
@@ -274,13 +287,13 @@ describe('outbound requests', function () {
       expect(connections.size).to.equal(2)
     })
 
-    it('read no more text than requested', async () => {
+    it('fail if the text is longer than the reader accepts', async () => {
       const { body } = await client.send(`${url}/long`)
       expect(await readText(body, 1000).catch(codeOf)).to.equal('answer_too_large')
       await waitFor(() => body.destroyed, { what: 'cut off' })
     })
 
-    it('follow permitted redirects, each checked, up to a limit', async () => {
+    it('follow redirects up to a limit and check each of them', async () => {
       expect((await client.send(`${url}/to/x`)).status).to.equal(302)
       const seen: string[] = []
       const check = (to: string): URL => new URL((seen.push(to), to))
@@ -311,10 +324,10 @@ describe('outbound requests', function () {
     after(() => new Promise((resolve) => secure.close(resolve)))
 
     for (const [what, tls, outcome] of [
-      ['a known authority', { servername: 'good.test' }, large.toString()],
-      ['the name of another', { servername: 'bad.test' }, 'ERR_TLS_CERT_ALTNAME_INVALID'],
-      ['the address of another', {}, 'ERR_TLS_CERT_ALTNAME_INVALID'],
-      ['an unknown authority', { servername: 'good.test', ca: undefined }, /SELF_SIGNED|UNABLE/],
+      ['accept a certificate of a known CA', { servername: 'good.test' }, large.toString()],
+      ['refuse a certificate for another name', { servername: 'bad.test' }, 'ERR_TLS_CERT_ALTNAME_INVALID'],
+      ['refuse a certificate for another address', {}, 'ERR_TLS_CERT_ALTNAME_INVALID'],
+      ['refuse a certificate of an unknown CA', { servername: 'good.test', ca: undefined }, /SELF_SIGNED|UNABLE/],
     ] as const)
       it(what, async () => {
         open({ tls: { ca, ...tls } })

@@ -12,42 +12,39 @@ import { TLSSocket, type ConnectionOptions } from 'node:tls'
 import { version } from './version.js'
 
 export interface OutboundTimeouts {
-  /** From the name lookup to the end of the TLS handshake. */
+  /** Timeout of the name lookup, the connection and the TLS handshake together. */
   readonly connectMs: number
-  /** From the connection to the end of the answer's headers. */
+  /** Timeout from the connection to the end of the answer's headers. */
   readonly headersMs: number
-  /** Longest pause between two bytes of a body while it is read; the timeout takes effect within twice this time. */
+  /** Longest pause between two bytes of a body while it is read. A stalled body fails within twice this time. */
   readonly bodyMs: number
 }
 
 export interface OutboundOptions {
   readonly timeouts: OutboundTimeouts
-  /** Resolves names only: an address within a URL is checked with the URL (outbound-targets.ts). */
+  /** Replaces the system's name lookup. Addresses within a URL are checked with the URL (outbound-targets.ts). */
   readonly lookup?: LookupFunction
   readonly tls?: Pick<ConnectionOptions, 'ca' | 'servername' | 'checkServerIdentity' | 'minVersion'>
-  /** Most connections per origin; further requests wait. Default: no bound. */
+  /** Maximum number of connections per origin; further requests wait. By default unlimited. */
   readonly maxConnections?: number
-  /** Most bytes of all headers of an answer. Default: Node's, 16 KiB. */
+  /** Maximum number of bytes of all headers of an answer. By default Node's limit, 16 KiB. */
   readonly maxHeaderBytes?: number
 }
 
 export interface OutboundOrder {
-  /** Default: GET. */
+  /** The default method is GET. */
   readonly method?: string
-  /** Default of `user-agent`: `berth/` with the version. */
+  /** If they do not contain `user-agent`, it is `berth/` and the version of the product. */
   readonly headers?: Readonly<Record<string, string>>
   readonly body?: string | Buffer
-  /** Aborts the request, or the rest of the body; the request fails with its reason. */
+  /** Aborts the request or the rest of the body. The request then fails with the signal's reason. */
   readonly signal?: AbortSignal
 }
 
 export interface OutboundAnswer {
   readonly status: number
   readonly headers: IncomingHttpHeaders
-  /**
-   * Must be read to its end or destroyed. A body that is cut off, shorter than its length or without its last chunk
-   * ends with an error.
-   */
+  /** The caller must read the body to its end or destroy it. An incomplete body ends with an error. */
   readonly body: Readable
 }
 
@@ -61,7 +58,7 @@ type OutboundCode =
   | 'answer_too_large'
   | 'client_closed'
 
-/** Failures of a request other than the system's own, whose codes are ECONNREFUSED and the like. */
+/** Failures of a request that do not come from the system; those keep the system's codes, such as ECONNREFUSED. */
 export class OutboundError extends Error {
   override readonly name = 'OutboundError'
   constructor(
@@ -72,11 +69,11 @@ export class OutboundError extends Error {
   }
 }
 
-/** Below the 5 s after which common servers close an idle connection. */
+/** Idle connections close before common servers close them, which is after 5 s. */
 const keepAliveMs = 4000
 const mostRedirects = 5
 
-/** HTTP requests to other servers, which may send anything: every failure is an error of that request only. */
+/** Sends HTTP requests to other servers, which may answer anything. A failure affects only its own request. */
 export class OutboundClient {
   readonly #http: HttpAgent
   readonly #https: HttpsAgent
@@ -95,9 +92,9 @@ export class OutboundClient {
   }
 
   /**
-   * Sends one request; redirects are ordinary answers.
-   * @throws {OutboundError} `connect_timeout`, `headers_timeout`, `answer_missing`, `client_closed`; what `lookup` and
-   * the system threw; the signal's reason
+   * Sends one request. Redirects are ordinary answers.
+   * @throws {OutboundError} `connect_timeout`, `headers_timeout`, `answer_missing`, `client_closed`; errors of `lookup`
+   * and the system; the signal's reason
    */
   async send(url: URL | string, order: OutboundOrder = {}): Promise<OutboundAnswer> {
     order.signal?.throwIfAborted()
@@ -105,15 +102,15 @@ export class OutboundClient {
     const exchange = new Exchange(request, this.options.timeouts, order.signal)
     this.#exchanges.add(exchange)
     request.once('close', () => this.#exchanges.delete(exchange))
-    // A Buffer, since Node would encode the headers as UTF-8 too if the body were a string.
+    // Sends text as a Buffer: with a string, Node would encode the headers as UTF-8 too.
     request.end(typeof order.body === 'string' ? Buffer.from(order.body) : order.body)
     return exchange.answer
   }
 
   /**
    * Like `send`, but follows at most five redirects.
-   * @param check parses the URL of each redirect, and throws if it is not permitted
-   * @throws {OutboundError} also `too_many_redirects`
+   * @param check parses the URL of each redirect and throws if it is not permitted
+   * @throws {OutboundError} as `send`, and also `too_many_redirects`
    */
   async follow(
     url: URL | string,
@@ -140,7 +137,7 @@ export class OutboundClient {
 
   #open(url: URL, { method = 'GET', headers = {}, body }: OutboundOrder): ClientRequest {
     const isSecure = url.protocol === 'https:'
-    // Node sets the length only for the bodies of some methods.
+    // Node sets the length by itself only for the bodies of some methods.
     const length = body === undefined ? {} : { 'content-length': Buffer.byteLength(body) }
     return (isSecure ? httpsRequest : httpRequest)(url, {
       method,
@@ -151,7 +148,7 @@ export class OutboundClient {
   }
 }
 
-/** One request until its answer has ended, with everything that may fail meanwhile. */
+/** One request until its answer has ended. It collects every possible failure on the way. */
 class Exchange {
   readonly answer: Promise<OutboundAnswer>
   #reject: (error: Error) => void = () => undefined
@@ -174,7 +171,7 @@ class Exchange {
     signal?.addEventListener('abort', this.#abort)
   }
 
-  /** Also fails a request that waits for a connection, for which `destroy` emits nothing before it has one. */
+  /** Also fails a request that still waits for a connection: its `destroy` would emit nothing before it has one. */
   fail(error: Error): void {
     this.#reject(error)
     if (this.#message) this.#message.destroy(error)
@@ -182,7 +179,7 @@ class Exchange {
     this.#end()
   }
 
-  /** Data that was already received is valid, if it is the complete answer. */
+  /** Handles the end of the connection. Data that was already received is valid if it is the complete answer. */
   #break(error: Error): void {
     if (!this.#message?.complete) this.fail(withMessage(error))
   }
@@ -196,7 +193,7 @@ class Exchange {
   #timeAnswer(socket: Socket): void {
     const { connectMs, headersMs } = this.timeouts
     const ask = (): void => this.#expire(headersMs, () => this.fail(timeout('headers_timeout', 'no answer', headersMs)))
-    if (!socket.connecting) return ask() // a reused connection
+    if (!socket.connecting) return ask() // the request uses an existing connection
     this.#expire(connectMs, () => this.fail(timeout('connect_timeout', 'no connection', connectMs)))
     socket.once(socket instanceof TLSSocket ? 'secureConnect' : 'connect', ask)
   }
@@ -209,14 +206,14 @@ class Exchange {
         message.destroy(new OutboundError('answer_cut', 'the connection ended in the middle of the answer'))
       )
     this.#message = message
-    message.on('error', () => undefined) // the reader gets it, if there is one
-    socket.prependOnceListener('close', cut) // before Node's own handler, which reports "aborted"
+    message.on('error', () => undefined) // the reader, if there is one, receives the error
+    socket.prependOnceListener('close', cut) // runs before Node's own handler, which reports "aborted"
     message.once('close', () => socket.off('close', cut))
     this.#watch(message, socket.bytesRead)
     return { status: message.statusCode ?? 0, headers, body: message }
   }
 
-  /** Does not count while a slow reader has unread bytes. */
+  /** Fails a body that stops arriving. The time during which a slow reader has unread bytes does not count. */
   #watch(message: IncomingMessage, seenBytes: number): void {
     const { bodyMs } = this.timeouts
     this.#expire(bodyMs, () => {
@@ -234,7 +231,7 @@ class Exchange {
 }
 
 /**
- * Reads the rest of a body as UTF-8; invalid sequences become U+FFFD.
+ * Reads the rest of a body as UTF-8. Invalid sequences become U+FFFD.
  * @throws {OutboundError} `answer_too_large`, `answer_cut`, `body_timeout`, `client_closed`; the signal's reason
  */
 export async function readText(body: Readable, maxBytes: number): Promise<string> {
@@ -248,7 +245,7 @@ export async function readText(body: Readable, maxBytes: number): Promise<string
   return new TextDecoder().decode(Buffer.concat(chunks))
 }
 
-/** Reads and discards a body, so that its connection can be reused; a longer body is cut off. Never throws. */
+/** Discards a body so that its connection can be reused. A body longer than `maxBytes` is cut off. Never throws. */
 export async function discardBody(body: Readable, maxBytes: number): Promise<void> {
   let leftBytes = maxBytes
   try {
@@ -257,20 +254,20 @@ export async function discardBody(body: Readable, maxBytes: number): Promise<voi
       if (leftBytes < 0) return
     }
   } catch {
-    // An incomplete body does not matter either.
+    // The body is discarded: an incomplete one is no problem.
   }
 }
 
 function locationOf({ status, headers: { location } }: OutboundAnswer): string | undefined {
   if (![301, 302, 303, 307, 308].includes(status) || location === undefined) return undefined
-  return Buffer.from(location, 'latin1').toString() // UTF-8, unless it is ASCII
+  return Buffer.from(location, 'latin1').toString() // the header is UTF-8 text whose bytes Node reads as Latin-1
 }
 
 function timeout(code: OutboundCode, what: string, ms: number): OutboundError {
   return new OutboundError(code, `${what} within ${ms / 1000} s`)
 }
 
-/** After attempts at several addresses, each address has its own error. */
+/** Adds a message to the error of several connection attempts, which has one error per address. */
 function withMessage(error: Error): Error {
   if (error instanceof AggregateError) error.message ||= error.errors.map(({ message }: Error) => message).join(', ')
   return error

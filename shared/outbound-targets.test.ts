@@ -13,7 +13,7 @@ const codeOf = (act: () => unknown): string => {
   }
 }
 
-describe('URLs of users', () => {
+describe('the check of URLs from users', () => {
   for (const url of [
     'https://images.example.org/a.tar.xz',
     'https://images.example.org:8443/a?b=c',
@@ -65,7 +65,7 @@ describe('URLs of users', () => {
   ])
     it(`refuses ${url.slice(0, 60)}`, () => expect(codeOf(() => parseTargetUrl(url, strict))).to.equal('invalid_field'))
 
-  it('accepts exactly what an administrator allows', () => {
+  it('accepts http and private addresses only where an administrator allows them', () => {
     for (const url of ['http://example.org/a', 'http://192.168.7.9/a', 'https://[fd00:7::9]/a'])
       expect(parseTargetUrl(url, open).href).to.equal(url)
     for (const url of ['http://192.168.8.9/a', 'https://[fd00:8::9]/a', 'http://127.0.0.1/'])
@@ -75,12 +75,12 @@ describe('URLs of users', () => {
     )
   })
 
-  it("refuses the host's own addresses in the URL", () => {
+  it("refuses the host's own addresses within a URL", () => {
     expect(codeOf(() => parseTargetUrl('https://8.8.8.8/a', strict, ['8.8.8.8']))).to.equal('invalid_field')
     expect(codeOf(() => parseTargetUrl('https://[2606:4700::1]/', strict, ['2606:4700::1']))).to.equal('invalid_field')
   })
 
-  it("refuses the host's own addresses, unless they are allowed", () => {
+  it("refuses the host's own addresses as a lookup result, unless an administrator allows them", () => {
     expect(codeOf(() => checkTarget('8.8.8.8', strict, ['8.8.8.8']))).to.equal('invalid_field')
     expect(codeOf(() => checkTarget('8.8.8.8', strict, ['8.8.4.4']))).to.equal('taken')
     expect(codeOf(() => checkTarget('192.168.7.1', open, ['192.168.7.1']))).to.equal('taken')

@@ -2,17 +2,17 @@ import { isIP } from 'node:net'
 import { containsCidr } from 'cidr-tools'
 import { BerthError } from './errors.js'
 
-/** Permitted targets of requests whose URLs users write: of their images and their webhooks. */
+/** Permitted targets of requests to URLs that users write, such as image and webhook URLs. */
 export interface TargetPolicy {
   /** Permits http in addition to https. */
   readonly allowHttp: boolean
-  /** Permitted addresses and CIDRs, although they are private, special or this host's own. */
+  /** Addresses and CIDRs that are permitted even if they are private, special or this machine's own. */
   readonly allowedTargets: readonly string[]
-  /** The name of the setting with these addresses, for messages. */
+  /** Name of the setting that contains `allowedTargets`, for error messages. */
   readonly setting: string
 }
 
-/** All IPv4 addresses that are not of a public host (IANA's registry of special-purpose addresses). */
+/** All IPv4 addresses that do not belong to a public host (IANA's registry of special-purpose addresses). */
 const refusedIpv4 = [
   '0.0.0.0/8',
   '10.0.0.0/8',
@@ -30,16 +30,16 @@ const refusedIpv4 = [
   '224.0.0.0/3',
   '168.63.129.16/32',
 ]
-/** Prefixes that embed an IPv4 address (6to4, Teredo) lead to that address, and are refused as well. */
+/** Prefixes that embed an IPv4 address (6to4, Teredo) are included: they lead to that address. */
 const refusedIpv6 = ['2001::/23', '2001:db8::/32', '2002::/16', '3fff::/20']
 const publicIpv6 = '2000::/3'
 
 const longestUrl = 2000
 
 /**
- * Parses a URL of a user and checks it as far as possible without a name lookup.
- * @param own addresses of this host; default: not checked
- * @throws {BerthError} `invalid_field` of `url`
+ * Parses a URL from a user and checks everything that needs no name lookup.
+ * @param own addresses of this machine; by default they are not checked
+ * @throws {BerthError} `invalid_field` for the field `url`
  */
 export function parseTargetUrl(text: string, policy: TargetPolicy, own: readonly string[] = []): URL {
   const url = text.length <= longestUrl ? tryParse(text) : undefined
@@ -53,9 +53,10 @@ export function parseTargetUrl(text: string, policy: TargetPolicy, own: readonly
 }
 
 /**
- * @param address the result of a name lookup, or the address within the URL
- * @param own addresses of this host
- * @throws {BerthError} `invalid_field` of `url`
+ * Checks an address against the policy.
+ * @param address the result of a name lookup, or the address within a URL
+ * @param own addresses of this machine
+ * @throws {BerthError} `invalid_field` for the field `url`
  */
 export function checkTarget(address: string, policy: TargetPolicy, own: readonly string[]): void {
   const allowed = policy.allowedTargets.filter((entry) => sameFamily(entry, address))

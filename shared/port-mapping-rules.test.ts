@@ -16,7 +16,7 @@ const portsOf = ({ hostPort, hostPortEnd, containerPort, containerPortEnd }: Wan
   [containerPort, containerPortEnd],
 ]
 
-describe('rules of a port mapping', () => {
+describe('checkPortMapping and changePortMapping', () => {
   for (const [name, change, ports, length] of [
     [
       'a single port',
@@ -28,7 +28,7 @@ describe('rules of a port mapping', () => {
       1,
     ],
     [
-      'a port that is picked',
+      'a host port that Berth chooses',
       { hostPort: 0 },
       [
         [0, 0],
@@ -37,7 +37,7 @@ describe('rules of a port mapping', () => {
       1,
     ],
     [
-      'the same container port',
+      'a container port that equals the host port',
       { containerPort: 0 },
       [
         [2222, 2222],
@@ -55,7 +55,7 @@ describe('rules of a port mapping', () => {
       10,
     ],
     [
-      'a range by its host port end',
+      'a range of which only the host end is sent',
       { hostPortEnd: 2231 },
       [
         [2222, 2231],
@@ -64,7 +64,7 @@ describe('rules of a port mapping', () => {
       10,
     ],
     [
-      'a range by its container port end',
+      'a range of which only the container end is sent',
       { containerPortEnd: 31 },
       [
         [2222, 2231],
@@ -73,7 +73,7 @@ describe('rules of a port mapping', () => {
       10,
     ],
     [
-      'a range that is picked',
+      'a range whose host ports Berth chooses',
       { hostPort: 0, containerPortEnd: 31 },
       [
         [0, 0],
@@ -82,7 +82,7 @@ describe('rules of a port mapping', () => {
       10,
     ],
     [
-      'a range to the same ports',
+      'a range whose container ports equal the host ports',
       { hostPortEnd: 2231, containerPort: 0 },
       [
         [2222, 2231],
@@ -91,7 +91,7 @@ describe('rules of a port mapping', () => {
       10,
     ],
     [
-      'ends that name one port',
+      'a range of a single port',
       { hostPortEnd: 2222, containerPortEnd: 22 },
       [
         [2222, 2222],
@@ -115,25 +115,25 @@ describe('rules of a port mapping', () => {
       expect(checked.length).to.equal(length)
     })
 
-  it('preserve the spelling of an address', () =>
+  it('convert an IPv6 address to its canonical form', () =>
     expect(checkPortMapping({ ...one, hostIp: '2001:DB8::0:1' }).hostIp).to.equal('2001:db8::1'))
 
   it('accept a description of 200 characters', () =>
     expect(checkPortMapping({ ...one, description: '😀'.repeat(200) }).length).to.equal(1))
 
   for (const [name, change, field] of [
-    ['another protocol', { protocol: 'icmp' }, 'protocol'],
+    ['a protocol other than tcp and udp', { protocol: 'icmp' }, 'protocol'],
     ['a port above 65535', { hostPort: 65_536 }, 'host_port'],
-    ['half a port', { containerPort: 22.5 }, 'container_port'],
+    ['a port that is not an integer', { containerPort: 22.5 }, 'container_port'],
     ['a negative port', { containerPort: -1 }, 'container_port'],
     ['ranges of different length', { hostPortEnd: 2230, containerPortEnd: 31 }, 'host_port_end'],
     ['a range that ends before it begins', { hostPortEnd: 2221 }, 'host_port_end'],
-    ['a range that runs out of ports', { hostPort: 65_535, containerPortEnd: 23 }, 'host_port_end'],
-    ['an end without a beginning', { hostPort: 0, hostPortEnd: 5 }, 'host_port'],
-    ['a name for an address', { hostIp: 'localhost' }, 'host_ip'],
-    ['a CIDR for an address', { hostIp: '10.0.0.0/8' }, 'host_ip'],
+    ['a range that would end above port 65535', { hostPort: 65_535, containerPortEnd: 23 }, 'host_port_end'],
+    ['a range that has an end but no beginning', { hostPort: 0, hostPortEnd: 5 }, 'host_port'],
+    ['a name instead of a host address', { hostIp: 'localhost' }, 'host_ip'],
+    ['a CIDR instead of a host address', { hostIp: '10.0.0.0/8' }, 'host_ip'],
     ['a description of two lines', { description: 'a\nb' }, 'description'],
-    ['a control character of Latin-1', { description: 'a\u0085b' }, 'description'],
+    ['a description with a control character of Latin-1', { description: 'a\u0085b' }, 'description'],
     ['a description of 201 characters', { description: '😀'.repeat(201) }, 'description'],
   ] as const)
     it(`refuse ${name}`, () => expect(failedField(() => checkPortMapping({ ...one, ...change }))).to.equal(field))
@@ -141,7 +141,7 @@ describe('rules of a port mapping', () => {
   const range = checkPortMapping({ ...one, hostPortEnd: 2231 })
   for (const [name, stored, change, ports] of [
     [
-      'no fields',
+      'nothing if no field is sent',
       range,
       {},
       [
@@ -150,7 +150,7 @@ describe('rules of a port mapping', () => {
       ],
     ],
     [
-      'a range moved outside',
+      'the host ports of a range, which keeps its length',
       range,
       { hostPort: 3000 },
       [
@@ -159,7 +159,7 @@ describe('rules of a port mapping', () => {
       ],
     ],
     [
-      'a range moved inside',
+      'the container ports of a range, which keeps its length',
       range,
       { containerPort: 100 },
       [
@@ -168,7 +168,7 @@ describe('rules of a port mapping', () => {
       ],
     ],
     [
-      'a range moved outside, cut',
+      'both lengths with a new first host port and a new host end',
       range,
       { hostPort: 3000, hostPortEnd: 3001 },
       [
@@ -177,7 +177,7 @@ describe('rules of a port mapping', () => {
       ],
     ],
     [
-      'a host range extended',
+      'both lengths with a new host end',
       range,
       { hostPortEnd: 2300 },
       [
@@ -186,7 +186,7 @@ describe('rules of a port mapping', () => {
       ],
     ],
     [
-      'a container range extended',
+      'both lengths with a new container end',
       range,
       { containerPortEnd: 100 },
       [
@@ -195,7 +195,7 @@ describe('rules of a port mapping', () => {
       ],
     ],
     [
-      'both ports without ends',
+      'both first ports of a range, which keeps its length',
       range,
       { hostPort: 80, containerPort: 180 },
       [
@@ -204,7 +204,7 @@ describe('rules of a port mapping', () => {
       ],
     ],
     [
-      'both ports without ends, one to be picked',
+      'both first ports of a range, and lets Berth choose the host ports',
       range,
       { hostPort: 0, containerPort: 180 },
       [
@@ -213,7 +213,7 @@ describe('rules of a port mapping', () => {
       ],
     ],
     [
-      'both ports, with one end',
+      'both first ports and both lengths with one new end',
       range,
       { hostPort: 80, containerPort: 180, containerPortEnd: 181 },
       [
@@ -222,7 +222,7 @@ describe('rules of a port mapping', () => {
       ],
     ],
     [
-      'both ports of a single mapping',
+      'both ports of a mapping of a single port',
       checkPortMapping(one),
       { hostPort: 80, containerPort: 180 },
       [
@@ -231,7 +231,7 @@ describe('rules of a port mapping', () => {
       ],
     ],
     [
-      'a single port moved',
+      'the host port of a mapping of a single port',
       checkPortMapping(one),
       { hostPort: 80 },
       [
@@ -240,7 +240,7 @@ describe('rules of a port mapping', () => {
       ],
     ],
     [
-      'a single port picked again',
+      'a host port back to one that Berth chooses',
       checkPortMapping(one),
       { hostPort: 0 },
       [
@@ -249,7 +249,7 @@ describe('rules of a port mapping', () => {
       ],
     ],
     [
-      'fields that are undefined',
+      'nothing for fields that are undefined',
       range,
       { hostPort: undefined },
       [
@@ -258,11 +258,11 @@ describe('rules of a port mapping', () => {
       ],
     ],
   ] as const)
-    it(`changed: ${name}`, () =>
+    it(`change ${name}`, () =>
       expect(portsOf(checkPortMapping(changePortMapping(stored, change)))).to.deep.equal(ports))
 })
 
-describe('rules of a host’s range of ports', () => {
+describe('rules of a host’s port range', () => {
   for (const [start, end] of [
     [1024, 65_535],
     [30_000, 30_000],

@@ -7,31 +7,32 @@ import { networkLimits } from './network-limits.js'
 
 export type MappingProtocol = 'tcp' | 'udp'
 
-/** A port mapping as sent. */
+/** A port mapping as the caller sent it. */
 export interface WantedMapping {
   readonly protocol: string
-  /** Empty: every local address. */
+  /** Empty for every local address. */
   readonly hostIp: string
-  /** 0: to be chosen. */
+  /** 0 lets the agent choose the port. */
   readonly hostPort: number
-  /** Last port of a range; 0: follows from the other range, or else a single port. */
+  /** Last port of a range. 0 derives it from the container range; without that, the mapping has a single port. */
   readonly hostPortEnd: number
-  /** 0: the same as the host port. */
+  /** First container port. 0 stands for the same number as the host port. */
   readonly containerPort: number
   readonly containerPortEnd: number
   readonly description: string
 }
 
-/** A checked mapping; an end is 0 exactly if its first port is. */
+/** A checked mapping. An end is 0 only if its first port is 0. */
 export interface CheckedMapping extends WantedMapping {
   readonly protocol: MappingProtocol
-  /** Number of ports, 1 or more. */
+  /** Number of mapped ports, at least 1. */
   readonly length: number
 }
 
 /**
- * @param at prefix of the field's name in messages, as `nat_port_mappings.0.`
- * @throws {BerthError} `invalid_field` naming the field as the API spells it
+ * Checks a port mapping.
+ * @param at prefix of field names in messages, such as `nat_port_mappings.0.`
+ * @throws {BerthError} `invalid_field` with the field's name in the API
  */
 export function checkPortMapping(wanted: WantedMapping, at = ''): CheckedMapping {
   const protocol = oneOf(`${at}protocol`, wanted.protocol, ['tcp', 'udp'])
@@ -47,8 +48,8 @@ export function checkPortMapping(wanted: WantedMapping, at = ''): CheckedMapping
 type MappingPorts = Pick<WantedMapping, 'hostPort' | 'hostPortEnd' | 'containerPort' | 'containerPortEnd'>
 
 /**
- * Changes some fields of a mapping; absent ones stay. First ports sent without ends move their ranges, whose length
- * stays; an end sent without the other side's changes the length of both.
+ * Applies the sent fields to a stored mapping. A new first port without an end moves its range and keeps the length. A
+ * new end on one side changes the length of both ranges.
  */
 export function changePortMapping(
   stored: WantedMapping,
@@ -63,7 +64,7 @@ export function changePortMapping(
   return { ...stored, hostPortEnd, containerPortEnd, ...sent }
 }
 
-/** Moves both ends with their first ports; a first port to be chosen gets none. */
+/** Moves the end of each range with its first port. A first port of 0, which the agent will choose, gets no end. */
 function moveRanges(stored: MappingPorts, moved: WantedMapping): WantedMapping {
   const further = Math.max(0, stored.hostPortEnd - stored.hostPort)
   const endAfter = (first: number): number => (first === 0 ? 0 : first + further)
@@ -71,7 +72,7 @@ function moveRanges(stored: MappingPorts, moved: WantedMapping): WantedMapping {
   return { ...moved, hostPortEnd: endAfter(hostPort), containerPortEnd: endAfter(containerPort) }
 }
 
-/** @returns the canonical address; empty: every local address. @throws {BerthError} `invalid_field` */
+/** @returns the canonical address; empty for every local address. @throws {BerthError} `invalid_field` */
 export function checkHostIp(field: string, text: string): string {
   if (text === '') return ''
   const address = parseAddress(text)
@@ -79,7 +80,7 @@ export function checkHostIp(field: string, text: string): string {
   return address.text
 }
 
-/** Length of both ranges; one without an end takes the other's. */
+/** Returns the common length of both ranges. A range without an end has the length of the other. */
 function checkLengths(ports: MappingPorts, at: string): number {
   const host = lengthOf(`${at}host_port`, ports.hostPort, ports.hostPortEnd)
   const container = lengthOf(`${at}container_port`, ports.containerPort, ports.containerPortEnd)
@@ -106,8 +107,8 @@ function checkPort(field: string, port: number): number {
 }
 
 /**
- * Checks the range of host ports for mappings.
- * @throws {BerthError} `invalid_field` naming `field.start` or `field.end`
+ * Checks the range of host ports that a host offers for mappings.
+ * @throws {BerthError} `invalid_field` for the field `field.start` or `field.end`
  */
 export function checkPortRange(field: string, { start, end }: { start: number; end: number }): void {
   checkInteger(`${field}.start`, start, networkLimits.natPort)

@@ -1,6 +1,6 @@
 import { BerthError } from './errors.js'
 
-/** Most callers in memory; beyond it the earliest ones are dropped. */
+/** Maximum number of callers in memory. Beyond it, the oldest entries are dropped. */
 const maxCallers = 50_000
 
 export interface Rate {
@@ -10,51 +10,51 @@ export interface Rate {
   readonly intervalMs: number
 }
 
-/** `count` at once, and on average per minute. */
+/** Makes a rate that allows `count` attempts at once and on average `count` per minute. */
 export function perMinute(count: number): Rate {
   return { burst: count, intervalMs: 60_000 / count }
 }
 
-/** `count` at once, and on average per second. */
+/** Makes a rate that allows `count` attempts at once and on average `count` per second. */
 export function perSecond(count: number): Rate {
   return { burst: count, intervalMs: 1000 / count }
 }
 
 /**
- * Limits attempts per caller by the generic cell rate algorithm (ITU-T I.371): it keeps one number per caller, the time
- * at which all attempts are available again. No queue and no timer.
+ * Limits attempts per caller by the generic cell rate algorithm (ITU-T I.371). It stores one number per caller: the
+ * time at which all attempts are available again. It needs no queue and no timer.
  */
 export class RateLimit {
   readonly #fullAtMs = new Map<string, number>()
 
   constructor(readonly rate: Rate) {}
 
-  /** Counts an attempt. @returns 0 if it is allowed, else ms until the next one is */
+  /** Counts an attempt. @returns 0 if it is allowed, otherwise ms until the next attempt is allowed */
   take(caller: string, nowMs = performance.now()): number {
     const { burst, intervalMs } = this.rate
     const fullAtMs = Math.max(this.#fullAtMs.get(caller) ?? 0, nowMs) + intervalMs
     const waitMs = fullAtMs - nowMs - burst * intervalMs
-    // Tolerates rounding errors in fractions of a millisecond.
+    // Tolerates rounding errors of less than a microsecond.
     if (waitMs > 1e-6) return waitMs
     this.#fullAtMs.set(caller, fullAtMs)
     if (this.#fullAtMs.size > maxCallers) this.#forget(nowMs)
     return 0
   }
 
-  /** Returns an attempt that should not count. */
+  /** Takes back an attempt that should not count. */
   giveBack(caller: string): void {
     const fullAtMs = this.#fullAtMs.get(caller)
     if (fullAtMs !== undefined) this.#fullAtMs.set(caller, fullAtMs - this.rate.intervalMs)
   }
 
-  /** Attempts left to a caller, and ms until all are available. */
+  /** Returns the number of attempts that a caller has left, and the ms until all attempts are available again. */
   left(caller: string, nowMs = performance.now()): { attempts: number; fullInMs: number } {
     const { burst, intervalMs } = this.rate
     const fullInMs = Math.max(0, (this.#fullAtMs.get(caller) ?? 0) - nowMs)
     return { attempts: Math.max(0, Math.floor(burst - fullInMs / intervalMs + 1e-6)), fullInMs }
   }
 
-  /** Forgets callers whose attempts are all available, then a quarter of the rest. */
+  /** Forgets callers whose attempts are all available; beyond that, a quarter of the rest. */
   #forget(nowMs: number): void {
     for (const [caller, fullAtMs] of this.#fullAtMs) if (fullAtMs <= nowMs) this.#fullAtMs.delete(caller)
     for (const caller of this.#fullAtMs.keys()) {
@@ -64,7 +64,7 @@ export class RateLimit {
   }
 }
 
-/** @param waitMs until another attempt makes sense */
+/** @param waitMs time until another attempt can succeed */
 export function rateLimited(message: string, waitMs: number): BerthError {
   const retryAfterSeconds = Math.max(1, Math.ceil(waitMs / 1000))
   return new BerthError('exhausted', 'rate_limited', message, { retryAfterSeconds })

@@ -15,13 +15,13 @@ describe('sealing', () => {
     )
   })
 
-  it('seals the same text differently each time and never shows it', () => {
+  it('encrypts the same text differently each time, and the result does not contain it', () => {
     const [a, b] = [seal(key, 'geheim123'), seal(key, 'geheim123')]
     expect(a).not.to.equal(b)
     expect(Buffer.from(a, 'base64url').toString('latin1')).not.to.contain('geheim123')
   })
 
-  it('refuses another key, another context and any changed byte', () => {
+  it('refuses to decrypt with another key or context, or after any byte was changed', () => {
     const sealed = seal(key, 'text', 'a')
     const bytes = Buffer.from(sealed, 'base64url')
     expect(() => open(randomBytes(32), sealed, 'a')).to.throw('open a sealed text')
@@ -42,7 +42,7 @@ describe('key file', () => {
   })
   afterEach(async () => rm(directory, { recursive: true }))
 
-  it('is created once, readable only by its owner, and is the same for concurrent callers', async () => {
+  it('is created once for concurrent callers, and only its owner can read it', async () => {
     const path = join(directory, 'made', 'key')
     const keys = await Promise.all(Array.from({ length: 20 }, () => readOrCreateKey(path)))
     expect(new Set(keys.map((key) => key.toString('hex'))).size).to.equal(1)
@@ -51,7 +51,7 @@ describe('key file', () => {
     expect(await readdir(join(directory, 'made'))).to.deep.equal(['key'])
   })
 
-  it('rejects a file with other content, and keeps it', async () => {
+  it('is refused and kept if its content is not a key', async () => {
     const path = join(directory, 'key')
     await writeFile(path, 'short\n')
     const failure = await readOrCreateKey(path).then(() => '', String)

@@ -5,8 +5,8 @@ import { BerthError } from './errors.js'
 import { syncDirectory } from './files.js'
 
 /*
- * Encrypts what must be shown again: AES-256-GCM with a random nonce (NIST SP 800-38D; at most 2^32 texts per key,
- * which no installation reaches).
+ * Encrypts secrets that must be shown again later, with AES-256-GCM and a random nonce. NIST SP 800-38D allows 2^32
+ * texts per key, which no installation reaches.
  */
 
 const keyBytes = 32
@@ -15,8 +15,8 @@ const tagBytes = 16
 const version = 1
 
 /**
- * @param key 32 bytes, see `readOrCreateKey`
- * @param context what the text belongs to; opening needs the same, so that one text cannot be put in another's place
+ * @param key 32 bytes from `readOrCreateKey`
+ * @param context names the owner of the text; `open` needs the same, so that one text cannot replace another
  * @returns base64url
  */
 export function seal(key: Buffer, plaintext: string, context = ''): string {
@@ -27,7 +27,7 @@ export function seal(key: Buffer, plaintext: string, context = ''): string {
   return Buffer.concat([Buffer.of(version), nonce, cipher.getAuthTag(), body]).toString('base64url')
 }
 
-/** @throws {BerthError} `internal_error` for another key or context, or a changed text */
+/** @throws {BerthError} `internal_error` if the key or the context differs or the text was changed */
 export function open(key: Buffer, sealed: string, context = ''): string {
   const bytes = Buffer.from(sealed, 'base64url')
   const [nonceEnd, tagEnd] = [1 + nonceBytes, 1 + nonceBytes + tagBytes]
@@ -44,8 +44,8 @@ export function open(key: Buffer, sealed: string, context = ''): string {
 }
 
 /**
- * Reads the key in a file, or makes it: 0600, on disk before it is used, and the same for concurrent callers.
- * @throws {BerthError} `secret_damaged` when the file contains something else; {Error} when it cannot be read or made
+ * Reads the key in a file, or creates it: mode 0600, on disk before it is used, and the same for concurrent callers.
+ * @throws {BerthError} `secret_damaged` if the file contains something else; {Error} if it cannot be read or created
  */
 export async function readOrCreateKey(path: string): Promise<Buffer> {
   return (await readKey(path)) ?? (await createKey(path))
@@ -68,7 +68,7 @@ async function readKey(path: string): Promise<Buffer | undefined> {
   return key
 }
 
-/** link(2) puts the complete file in place, or fails if another process was first. */
+/** Writes a temporary file and links it into place: link(2) fails if another process created the key first. */
 async function createKey(path: string): Promise<Buffer> {
   const directory = dirname(path)
   await mkdir(directory, { recursive: true, mode: 0o700 })

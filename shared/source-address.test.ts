@@ -1,7 +1,7 @@
 import { expect } from 'chai'
 import { sourceOf } from './source-address.js'
 
-describe('the source of a request', () => {
+describe('the source that a request counts for', () => {
   for (const [address, source] of [
     ['192.0.2.1', '192.0.2.1'],
     ['::ffff:192.0.2.1', '192.0.2.1'],
@@ -14,5 +14,5 @@ describe('the source of a request', () => {
     ['::1', '0:0:0:0::/64'],
     ['', ''],
   ] as const)
-    it(`of ${address} is ${source}`, () => expect(sourceOf(address)).to.equal(source))
+    it(`is "${source}" for the address "${address}"`, () => expect(sourceOf(address)).to.equal(source))
 })

@@ -1,6 +1,6 @@
 /**
- * The source to count an address under: for IPv6 its /64, all of which one client usually has.
- * @param address as Node reports a peer's; IPv4-mapped IPv6 counts as IPv4
+ * Returns the source that limits count an address under. For IPv6 this is the /64, which one client usually owns.
+ * @param address a peer's address as Node reports it; IPv4-mapped IPv6 counts as IPv4
  */
 export function sourceOf(address: string): string {
   if (!address.includes(':')) return address

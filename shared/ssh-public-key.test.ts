@@ -48,7 +48,7 @@ describe('parseSshPublicKey', () => {
     ['rsa-2048', '-t', 'rsa', '-b', '2048'],
     ['rsa-3072', '-t', 'rsa', '-b', '3072'],
   ] as const)
-    it(`accepts a key of ssh-keygen, and rejects the same damaged copies: ${name}`, () => {
+    it(`accepts an ${name} key of ssh-keygen, and like OpenSSH refuses damaged copies`, () => {
       const key = generate(name, ...options)
       expect(parseSshPublicKey(`  ${key}\n`)).to.equal(key)
       expect(parseSshPublicKey(key.replaceAll(' ', ' \t '))).to.equal(key)
@@ -71,7 +71,7 @@ describe('parseSshPublicKey', () => {
       }
     })
 
-  it('accepts security keys, and refuses those without an application', () => {
+  it('accepts security keys only if they name an application', () => {
     const point = blobOf(generate('point', '-t', 'ecdsa', '-b', '256')).subarray(-65)
     const keys = (application: string): string[] => [
       line('sk-ssh-ed25519@openssh.com', Buffer.alloc(32, 7), application),
@@ -84,7 +84,7 @@ describe('parseSshPublicKey', () => {
     for (const key of keys('')) expect(outcomeOf(key)).to.contain('application')
   })
 
-  it('refuses points that are not on the curve, and curves of another type', () => {
+  it('refuses ECDSA keys whose point is not on the curve or whose curve differs from the type', () => {
     const blob = blobOf(generate('curve', '-t', 'ecdsa', '-b', '256'))
     const moved = Buffer.concat([blob.subarray(0, -1), Buffer.of(blob.at(-1)! ^ 1)])
     const point = blob.subarray(-65)
@@ -118,7 +118,7 @@ describe('parseSshPublicKey', () => {
       expect(outcomeOf(key), key.slice(0, 60)).to.contain('is damaged')
   })
 
-  it('names what was sent instead of a public key', () => {
+  it('explains the mistake if something else was sent instead of a public key', () => {
     const key = generate('other', '-t', 'ed25519')
     const file = join(directory, 'other')
     const rfc4716 = execFileSync('ssh-keygen', ['-e', '-f', `${file}.pub`]).toString()

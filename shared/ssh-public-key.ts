@@ -7,8 +7,8 @@ interface KeyRule {
 }
 
 /**
- * Key types that sshd of current distributions accepts from `authorized_keys`. Missing on purpose: `ssh-dss`, which sshd
- * has refused since OpenSSH 7.0, and certificates, which need the key of their authority instead.
+ * Key types that the sshd of current distributions accepts in `authorized_keys`, each with its check. Two types are
+ * missing on purpose: `ssh-dss`, which OpenSSH has refused since 7.0, and certificates, which need a CA key instead.
  */
 const bodyChecks: Readonly<Record<string, (fields: Fields, rule: KeyRule) => void>> = {
   'ssh-ed25519': checkEd25519,
@@ -26,15 +26,15 @@ const bodyChecks: Readonly<Record<string, (fields: Fields, rule: KeyRule) => voi
   },
 }
 
-/** Minimum for logins: distributions with the crypto policy of RHEL 9 refuse shorter keys. */
+/** Minimum number of bits for logins. Distributions with the crypto policy of RHEL 9 refuse shorter keys. */
 const minLoginRsaBits = 2048
 /** OpenSSL cannot use longer keys. */
 const maxRsaBits = 16_384
 const maxLineLength = 16_384
 
 /**
- * Parses a one-line OpenSSH public key without options, completely: sshd silently ignores a line that it cannot parse.
- * @returns the key with single spaces, trimmed
+ * Parses and completely checks an OpenSSH public key of one line without options: sshd ignores invalid lines silently.
+ * @returns the key, trimmed and with single spaces
  * @throws {BerthError} `invalid_field`
  * Source: RFC 4253 6.6, RFC 5656 3.1, RFC 8709 4, openssh-portable PROTOCOL.u2f
  */
@@ -47,7 +47,7 @@ export function parseSshPublicKey(line: string, field = 'ssh_public_key', minRsa
   }
 }
 
-/** Why a key is refused; the caller adds the name of the field. */
+/** The reason why a key is refused. The caller adds the name of the field. */
 class KeyFault extends Error {}
 
 function refusal(field: string, why: string): BerthError {
@@ -68,7 +68,7 @@ function parseLine(line: string, minRsaBits: number): string {
   return [type, blob, ...comment].join(' ')
 }
 
-/** Recognizes common mistakes, such as a private key, for a helpful message. */
+/** Throws a helpful message for common mistakes, such as a private key. */
 function refuseOtherFormats(line: string): void {
   if (/PRIVATE KEY-----|^PuTTY-User-Key-File/.test(line))
     throw new KeyFault('is a private key: send the public key, the line in the .pub file')
@@ -81,7 +81,7 @@ function typeFault(type: string): string {
   return `must begin with its type, without options: ${Object.keys(bodyChecks).join(', ')}`
 }
 
-/** Strict: Node skips characters that are not base64, sshd does not. */
+/** Decodes base64 strictly, as sshd does. Node by itself would skip invalid characters. */
 function decodeBase64(text: string): Buffer {
   if (text === '') throw new KeyFault('has no key data after its type')
   const bytes = Buffer.from(text, 'base64')
@@ -111,7 +111,7 @@ class Fields {
     return this.next().toString('latin1')
   }
 
-  /** A positive `mpint`, without leading zeros. */
+  /** Reads a positive `mpint` without leading zeros. */
   positive(): Buffer {
     const bytes = this.next()
     if (bytes.length === 0 || bytes[0]! >= 0x80) throw new KeyFault('is damaged: a number in it is not positive')
@@ -154,7 +154,7 @@ function checkEcdsa(fields: Fields, { type }: KeyRule): void {
     throw new KeyFault('is damaged: the key is not a point on its curve')
 }
 
-/** OpenSSL checks the coordinates while it imports them. */
+/** True if the point is on the curve, which OpenSSL checks while it imports the coordinates. */
 function isOnCurve(crv: string, coordinates: Buffer): boolean {
   const [x, y] = [coordinates.subarray(0, coordinates.length / 2), coordinates.subarray(coordinates.length / 2)]
   try {
@@ -166,7 +166,7 @@ function isOnCurve(crv: string, coordinates: Buffer): boolean {
   }
 }
 
-/** The application of a security key, usually `ssh:`. */
+/** Checks that a security key names an application, which is usually `ssh:`. */
 function checkApplication(fields: Fields): void {
   const application = fields.text()
   if (application === '' || application.includes('\0'))

@@ -4,7 +4,7 @@ import { startWhenPossible } from './start-again.js'
 
 const errorOf = (code: string): Error => Object.assign(new Error(code), { code })
 
-describe('the retry of a start', () => {
+describe("a program's start", () => {
   const log = { error: () => undefined }
 
   for (const [name, error] of [
@@ -13,7 +13,7 @@ describe('the retry of a start', () => {
     ['a full disk, as SQLite reports it', errorOf('SQLITE_FULL')],
     ['too many open files', errorOf('EMFILE')],
   ] as const)
-    it(`happens after ${name}`, async () => {
+    it(`is retried after ${name}`, async () => {
       let tries = 0
       const start = async (): Promise<string> => {
         if (++tries < 3) throw error
@@ -25,10 +25,10 @@ describe('the retry of a start', () => {
 
   for (const [name, error] of [
     ['a port in use', errorOf('EADDRINUSE')],
-    ['damage', new BerthError('internal', 'journal_damaged', 'damaged')],
+    ['a damaged journal', new BerthError('internal', 'journal_damaged', 'damaged')],
     ['a bug', new TypeError('x is not a function')],
   ] as const)
-    it(`ends after ${name}`, async () => {
+    it(`is not retried after ${name}`, async () => {
       const start = (): Promise<string> => Promise.reject(error)
       expect(await startWhenPossible(start, log, 1).catch((failure: unknown) => failure)).to.equal(error)
     })

@@ -2,12 +2,12 @@ import { setTimeout as delay } from 'node:timers/promises'
 import type { Logger } from 'pino'
 import { describeError } from './errors.js'
 
-/** Conditions that pass without a change of the configuration: a full disk, no memory, no certificate until the host joins. */
+/** Codes of errors that pass without a new configuration: a full disk, no memory, a host that has not joined yet. */
 const temporaryCodes =
   /^(not_joined|ENOSPC|EDQUOT|EMFILE|ENFILE|ENOMEM|EAGAIN|SQLITE_FULL|SQLITE_IOERR.*|SQLITE_CANTOPEN)$/
 const retryMs = 2000
 
-/** True if the error or one of its causes is a temporary condition. */
+/** True if the error, or one of its causes, is temporary. */
 export function isTemporary(error: unknown): boolean {
   if (!(error instanceof Error)) return false
   const { code } = error as NodeJS.ErrnoException
@@ -15,9 +15,9 @@ export function isTemporary(error: unknown): boolean {
 }
 
 /**
- * Starts a program and retries while a temporary condition prevents the start, since not every machine has a service
- * manager that retries.
- * @throws what `start` throws for any other reason
+ * Starts a program, and retries while a temporary condition prevents the start: not every machine has a service manager
+ * that restarts programs.
+ * @throws the error of `start` if it is not temporary
  */
 export async function startWhenPossible<T>(
   start: () => Promise<T>,

@@ -5,7 +5,7 @@ const dayMs = 86_400_000
 const minuteMs = 60_000
 const startMs = Date.UTC(2026, 10, 25)
 
-/** A clock of which wall and monotonic time are set by the test. */
+/** Makes a steady clock whose wall time and monotonic time the test sets. */
 function lab() {
   let [wall, monotonic] = [startMs, 1000]
   const clock = new SteadyClock({ wall: () => wall, monotonic: () => monotonic })
@@ -19,7 +19,7 @@ function lab() {
 
 describe('steady clock', () => {
   for (const days of [40, -40, 25, 3650])
-    it(`does not follow a clock that is wrong by ${days} days for 50 s`, () => {
+    it(`ignores a wall clock that is wrong by ${days} days for 50 s`, () => {
       const { clock, pass, jump, since } = lab()
       pass(10 * minuteMs)
       jump(days * dayMs)
@@ -35,7 +35,7 @@ describe('steady clock', () => {
       expect(clock.isSettled()).to.equal(true)
     })
 
-  it('follows a jump that stays', () => {
+  it('accepts a jump of the wall clock that stays for 5 minutes', () => {
     const { clock, pass, jump, since } = lab()
     jump(40 * dayMs)
     pass(4 * minuteMs)
@@ -45,7 +45,7 @@ describe('steady clock', () => {
     expect(clock.jumpMs()).to.equal(0)
   })
 
-  it('begins to wait again with each further jump', () => {
+  it('waits another 5 minutes after each further jump', () => {
     const { pass, jump, since } = lab()
     jump(40 * dayMs)
     pass(4 * minuteMs)
@@ -54,7 +54,7 @@ describe('steady clock', () => {
     expect(since()).to.equal(8 * minuteMs)
   })
 
-  it('follows synchronisation by seconds at once', () => {
+  it('accepts a correction of 30 seconds at once', () => {
     const { clock, pass, jump, since } = lab()
     pass(10 * minuteMs)
     jump(30_000)
@@ -63,11 +63,11 @@ describe('steady clock', () => {
   })
 
   for (const [name, bootId, jumpMs, settled] of [
-    ['the same boot and offset', 'boot-1', 0, true],
-    ['another boot', 'boot-2', 0, false],
-    ['a jump while no process watched', 'boot-1', 40 * dayMs, false],
+    ['is settled at once after a process of the same boot saw the same offset', 'boot-1', 0, true],
+    ['is not settled after a process of another boot', 'boot-2', 0, false],
+    ['is not settled if the clock jumped while no process watched it', 'boot-1', 40 * dayMs, false],
   ] as const)
-    it(`is settled at once only after a process of the same boot and offset: ${name}`, () => {
+    it(name, () => {
       const earlier = new SteadyClock({ wall: () => startMs, monotonic: () => 1000 })
       const clock = new SteadyClock({ wall: () => startMs + 5000 + jumpMs, monotonic: () => 6000 })
       clock.resume(earlier.mark('boot-1'), bootId)

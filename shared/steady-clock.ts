@@ -1,33 +1,33 @@
 /*
- * The wall clock can be wrong for a minute: a bad time server, a restored guest of a hypervisor, a typing error. The
- * monotonic clock cannot jump, but does not know the date. Together they distinguish a jump from elapsed time.
+ * The wall clock can be wrong for a minute because of a bad time server, a restored hypervisor guest or a typing error.
+ * The monotonic clock never jumps, but does not know the date. Together they distinguish a jump from elapsed time.
  */
 
-/** Smaller changes are time synchronisation and are accepted at once. */
+/** Smaller changes of the wall clock are time synchronisation and are accepted at once. */
 const toleranceMs = 120_000
-/** A jump is accepted once the new time has been stable for this long. */
+/** A jump is accepted after the new time has been stable for this long. */
 export const settleMs = 300_000
 
 export interface ClockSources {
   /** ms since 1970. */
   readonly wall: () => number
-  /** ms since any moment; never jumps. */
+  /** ms since any fixed moment. It never jumps. */
   readonly monotonic: () => number
 }
 
-/** Identifies a reading of both clocks, to recognise a jump that happened while no process watched. */
+/** A reading of both clocks. It shows later whether the wall clock jumped while no process watched it. */
 export interface ClockMark {
   readonly bootId: string
   readonly offsetMs: number
 }
 
-/** CLOCK_MONOTONIC counts from the machine's boot, and is therefore equal in all processes. */
+/** CLOCK_MONOTONIC counts from the machine's boot, so it is the same in all processes. */
 const sinceBootMs = (): number => Number(process.hrtime.bigint() / 1000n) / 1000
 
 export class SteadyClock {
   #offsetMs: number
   #jump: { offsetMs: number; atMs: number } | undefined
-  /** Monotonic time from which on the clock has been watched. */
+  /** Monotonic time at which the watch of the wall clock began. */
   #watchedFromMs: number
 
   constructor(private readonly sources: ClockSources = { wall: Date.now, monotonic: sinceBootMs }) {
@@ -35,7 +35,7 @@ export class SteadyClock {
     this.#offsetMs = sources.wall() - this.#watchedFromMs
   }
 
-  /** The steady time, ms since 1970. It follows the wall clock, but accepts a jump only after 5 stable minutes. */
+  /** Returns the steady time, ms since 1970: the wall clock, of which a jump counts only after 5 stable minutes. */
   readonly now = (): number => {
     const monotonicMs = this.sources.monotonic()
     const wallMs = this.sources.wall()
@@ -43,23 +43,23 @@ export class SteadyClock {
     return this.#jump ? monotonicMs + this.#offsetMs : wallMs
   }
 
-  /** The earlier of wall clock and steady time. Use it to decide that something has ended. */
+  /** Returns the earlier of wall clock and steady time. Use it to decide whether something has ended. */
   earliest(): number {
     return Math.min(this.now(), this.sources.wall())
   }
 
-  /** The later of wall clock and steady time. Use it to decide that something has not begun yet. */
+  /** Returns the later of wall clock and steady time. Use it to decide whether something has not begun yet. */
   latest(): number {
     return Math.max(this.now(), this.sources.wall())
   }
 
-  /** Difference between the wall clock and the steady time in ms. */
+  /** Returns the difference between the wall clock and the steady time in ms. */
   jumpMs(): number {
     const nowMs = this.now()
     return this.#jump ? this.sources.wall() - nowMs : 0
   }
 
-  /** True if the wall clock has not jumped for 5 minutes, and was watched for so long. */
+  /** True if the wall clock was watched for the last 5 minutes and did not jump. */
   isSettled(): boolean {
     this.now()
     return !this.#jump && this.sources.monotonic() - this.#watchedFromMs >= settleMs
@@ -70,13 +70,13 @@ export class SteadyClock {
     return { bootId, offsetMs: this.#offsetMs }
   }
 
-  /** Trusts the clock from now on where an earlier process of this boot saw the same offset. */
+  /** Trusts the clock at once if an earlier process of this boot saw the same offset between the two clocks. */
   resume(mark: ClockMark, bootId: string): void {
     const sameOffset = Math.abs(mark.offsetMs - this.#offsetMs) <= toleranceMs
     if (mark.bootId === bootId && sameOffset) this.trust()
   }
 
-  /** Treats the clock as settled, because no earlier record exists that it could contradict. */
+  /** Treats the clock as settled because no earlier record exists that could contradict it. */
   trust(): void {
     this.#watchedFromMs = -Infinity
   }

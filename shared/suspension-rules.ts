@@ -1,11 +1,9 @@
 import { invalidField } from './errors.js'
 
-/*
- * Rules for a suspension, checked by the gateway and again by the agent.
- */
+/* Rules for a suspension, checked by the gateway and again by the agent. */
 
 export const suspensionModes = ['stop', 'network'] as const
-/** `stop`: the guest is stopped; `network`: it keeps running without any network. */
+/** Mode of a suspension. `stop` stops the guest; `network` lets it run, but without any network. */
 export type SuspensionMode = (typeof suspensionModes)[number]
 
 /** Printable text on one line, for a regular expression with the flag `u`. */

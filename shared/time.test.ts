@@ -7,16 +7,26 @@ const berlin = createTimeFormat('Europe/Berlin')
 const utc = createTimeFormat('UTC')
 const at = (iso: string): number => Date.parse(iso)
 
-describe('times', () => {
+describe('the time format of the API', () => {
   for (const [name, zone, text, iso] of [
     ['the local form', berlin, '2026-07-01 12:00:00', '2026-07-01T10:00:00Z'],
-    ['local in winter', berlin, '2026-01-01 12:00:00', '2026-01-01T11:00:00Z'],
-    ['skipped by the clock: offset before it', berlin, '2026-03-29 02:30:00', '2026-03-29T01:30:00Z'],
-    ['shown twice: the first', berlin, '2026-10-25 02:30:00', '2026-10-25T00:30:00Z'],
-    ['a date is its last second', berlin, '2026-07-01', '2026-07-01T21:59:59Z'],
-    ['the last second of a day that is 25 hours long', berlin, '2026-10-25', '2026-10-25T22:59:59Z'],
+    ['the local form in winter', berlin, '2026-01-01 12:00:00', '2026-01-01T11:00:00Z'],
     [
-      'a day whose next midnight does not exist',
+      'a local time that the clocks skip, with the offset before the change',
+      berlin,
+      '2026-03-29 02:30:00',
+      '2026-03-29T01:30:00Z',
+    ],
+    [
+      'the first instant of a local time that the clocks show twice',
+      berlin,
+      '2026-10-25 02:30:00',
+      '2026-10-25T00:30:00Z',
+    ],
+    ['a date as its last second', berlin, '2026-07-01', '2026-07-01T21:59:59Z'],
+    ['a date as its last second even if the day has 25 hours', berlin, '2026-10-25', '2026-10-25T22:59:59Z'],
+    [
+      'a date as its last second even if the next midnight does not exist',
       createTimeFormat('America/Santiago'),
       '2026-09-05',
       '2026-09-06T03:59:59Z',
@@ -24,9 +34,9 @@ describe('times', () => {
     ['RFC 3339 with Z', berlin, '2026-07-01T12:00:00Z', '2026-07-01T12:00:00Z'],
     ['RFC 3339 with offset and fraction', berlin, '2026-07-01t12:00:00.25+05:30', '2026-07-01T06:30:00.250Z'],
     ['the local form with T', berlin, '2026-07-01T12:00:00', '2026-07-01T10:00:00Z'],
-    ['without seconds', berlin, '2026-07-01 12:00', '2026-07-01T10:00:00Z'],
+    ['the local form without seconds', berlin, '2026-07-01 12:00', '2026-07-01T10:00:00Z'],
     ['Unix seconds', berlin, '1767225600', '2026-01-01T00:00:00Z'],
-    ['leap day', utc, '2028-02-29 00:00:00', '2028-02-29T00:00:00Z'],
+    ['a leap day', utc, '2028-02-29 00:00:00', '2028-02-29T00:00:00Z'],
   ] as const)
     it(`reads ${name}`, () => expect(zone.parse(text)).to.equal(at(iso)))
 
@@ -62,13 +72,13 @@ describe('times', () => {
         .with.property('field', 'expires_at')
     })
 
-  it('accepts "" as never, in both directions, and databases’ values for no date', () => {
+  it('reads "" and the zero dates of databases as never, and shows never as ""', () => {
     for (const never of ['', '0', '0000-00-00', '0000-00-00 00:00:00', '0000-00-00T00:00'])
       expect(berlin.parseField('expires_at', never), never).to.equal(0)
     expect(berlin.format(0)).to.equal('')
   })
 
-  it('shows the end of the last year that it can read, and nothing beyond it', () => {
+  it('shows nothing later than the end of the year 9999, which can be read back', () => {
     for (const zone of ['UTC', 'Pacific/Kiritimati', 'Pacific/Pago_Pago'].map(createTimeFormat)) {
       const last = '9999-12-31 23:59:59'
       expect(zone.format(zone.parse(last) ?? 0)).to.equal(last)
@@ -78,14 +88,14 @@ describe('times', () => {
     }
   })
 
-  it('are limited to displayable times', () => {
+  it('clamps times to the range that can be shown', () => {
     const times = [0, 1, at('9999-12-31T23:59:59+14:00'), at('9999-12-31T23:59:59-11:00'), 1.5e12]
     expect(times.map(clampTime)).to.deep.equal(times)
     expect([-1, NaN].map(clampTime)).to.deep.equal([0, 0])
     expect(clampTime(Number.MAX_SAFE_INTEGER)).to.be.lessThan(8.64e15)
   })
 
-  it('can be read back as shown, to the second, in all kinds of zones', () => {
+  it('reads times back as it shows them, to the second, in all kinds of zones', () => {
     const zones = ['Asia/Kathmandu', 'America/St_Johns', 'Pacific/Apia', 'Australia/Lord_Howe', 'UTC'].map(
       createTimeFormat,
     )
@@ -96,7 +106,7 @@ describe('times', () => {
         (zone, seconds) => {
           const shown = zone.format(seconds * 1000)
           const read = zone.parse(shown)
-          // In the repeated hour the first instant is returned; it is formatted the same.
+          // An hour that the clocks show twice is read as its first instant, which has the same text.
           expect(zone.format(read ?? 0)).to.equal(shown)
           expect(Math.abs((read ?? 0) - seconds * 1000)).to.be.at.most(3_600_000)
         },

@@ -1,42 +1,42 @@
 import { invalidField } from './errors.js'
 
 /*
- * Times of the API: `YYYY-MM-DD HH:MM:SS` in one configured IANA zone. Inside the programs times are ms since 1970,
- * with 0 for never.
+ * Times of the API have the form `YYYY-MM-DD HH:MM:SS` in one configured IANA zone. Inside the programs, times are ms
+ * since 1970; 0 stands for never.
  */
 
 const dayMs = 86_400_000
-/** Keeps years at four digits in every zone. */
+/** The latest time. It keeps years at four digits in every zone. */
 const lastSecondMs = Date.UTC(9999, 11, 31, 23, 59, 59)
 const latestMs = lastSecondMs + dayMs
 const localPattern = /^(\d{4})-(\d{2})-(\d{2})(?:[Tt ](\d{2}):(\d{2})(?::(\d{2}))?)?$/
-/** 1973 to 2286: a shorter number is probably a mistake, a longer one a date without separators. */
+/** Unix seconds from 1973 to 2286. A shorter number is probably a mistake, a longer one a date without separators. */
 const unixSecondsPattern = /^\d{9,10}$/
-/** Values of databases and billing systems for no date. */
+/** Values that databases and billing systems store for no date. */
 const neverPattern = /^(0|0000-00-00([Tt ]00:00(:00)?)?)?$/
 const rfc3339Pattern =
   /^(\d{4})-(\d{2})-(\d{2})[Tt ](\d{2}):(\d{2}):(\d{2})(?:\.(\d{1,9}))?(?:[Zz]|([+-])(\d{2}):(\d{2}))$/
 
 export interface TimeFormat {
-  /** IANA name. */
+  /** IANA name of the zone. */
   readonly zone: string
-  /** `YYYY-MM-DD HH:MM:SS`; "" for 0. Times out of range are clamped, see `clampTime`. */
+  /** Returns `YYYY-MM-DD HH:MM:SS`, and "" for 0. Times out of range are clamped (see `clampTime`). */
   format(ms: number): string
   /**
-   * Reads the zone's local form (optional seconds, `T` or blank), RFC 3339, a bare date (its last second), or Unix
-   * seconds. A local time skipped by a clock change gets the offset before the change; of a repeated one the first
-   * instant is taken.
-   * @returns ms since 1970; `undefined` for another form or a nonexistent time
+   * Reads the zone's local form (seconds are optional, `T` or blank), RFC 3339, a date (as its last second) or Unix
+   * seconds. A local time that a clock change skips gets the offset before the change. A local time that occurs twice
+   * is read as the first instant.
+   * @returns ms since 1970; `undefined` for any other form or a nonexistent time
    */
   parse(text: string): number | undefined
   /**
-   * Like `parse`, for an input field; "", "0" and `0000-00-00`, with or without a time of zeros, are 0 (never).
+   * Like `parse`, but for an input field. "", "0" and `0000-00-00`, also with a time of zeros, become 0 (never).
    * @throws {BerthError} `invalid_field`
    */
   parseField(field: string, text: string): number
 }
 
-/** @param zone IANA name; "" is the host's. @throws {RangeError} for an unknown zone */
+/** @param zone IANA name; "" for the host's zone. @throws {RangeError} for an unknown zone */
 export function createTimeFormat(zone: string): TimeFormat {
   const clock = new Intl.DateTimeFormat('en-US', {
     ...(zone === '' ? {} : { timeZone: zone }),
@@ -65,7 +65,7 @@ function parseUnixSeconds(text: string): number | undefined {
   return ms >= Date.UTC(1971, 0, 1) ? ms : undefined
 }
 
-/** Clamps a foreign time: 0 (never) for a time before 1970 or NaN, at most the end of the year 9999 in every zone. */
+/** Clamps a time from elsewhere to the range that can be shown. NaN and times before 1970 become 0 (never). */
 export function clampTime(ms: number): number {
   return Math.min(Math.max(ms || 0, 0), latestMs)
 }
@@ -78,15 +78,15 @@ function failParse(field: string): never {
 }
 
 const quarterMs = 900_000
-/** Most quarters of an hour whose offset is cached; a list contains times of years. */
+/** Maximum number of quarter hours whose offset is cached. A list contains times of several years. */
 const maxQuarters = 100_000
 
 /**
- * Makes a function that returns what the zone's clocks show at `ms`, as if that were UTC. A query of the zone's rules
- * takes microseconds, so the offset of each quarter of an hour without a clock change is cached.
+ * Makes a function that returns the time that the zone's clocks show at `ms`, as if it were UTC. Asking for the zone's
+ * rules takes microseconds, so the offset of each quarter hour without a clock change is cached.
  */
 function createWallClock(clock: Intl.DateTimeFormat): (ms: number) => number {
-  /** Offset by quarter since 1970; NaN if the clocks change within it. Whole seconds, as the clocks show. */
+  /** Offset per quarter hour since 1970 in whole seconds; NaN if the clocks change within the quarter hour. */
   const offsets = new Map<number, number>()
   const readOffset = (quarter: number): number => {
     const [begin, end] = [quarter * quarterMs, (quarter + 1) * quarterMs]
@@ -103,7 +103,7 @@ function createWallClock(clock: Intl.DateTimeFormat): (ms: number) => number {
   }
 }
 
-/** The time that the zone's clocks show at `ms`, as if that were UTC. */
+/** Returns the time that the zone's clocks show at `ms`, as if it were UTC. */
 function readWallClock(clock: Intl.DateTimeFormat, ms: number): number {
   const field = new Map(clock.formatToParts(ms).map((part) => [part.type, Number(part.value)]))
   const get = (type: Intl.DateTimeFormatPartTypes): number => field.get(type) ?? 0
@@ -120,7 +120,7 @@ function parseLocal(text: string, wall: (ms: number) => number): number | undefi
   return midnight === undefined ? undefined : instantOf(midnight + dayMs, wall) - 1000
 }
 
-/** The first instant at which the zone's clocks show `local`; in a gap, by the offset before it. */
+/** Returns the first instant at which the zone's clocks show `local`. A skipped time gets the earlier offset. */
 function instantOf(local: number, wall: (ms: number) => number): number {
   const offsetAt = (ms: number): number => wall(ms) - ms
   const before = local - offsetAt(local - dayMs)
@@ -140,7 +140,10 @@ function parseRfc3339(text: string): number | undefined {
   return local + fractionMs - (sign === '-' ? -offsetMs : offsetMs)
 }
 
-/** As UTC; `undefined` for a nonexistent time (31 April, 24:00), and before 1971, where 0 could be meant. */
+/**
+ * Converts the parts as UTC. `undefined` for a nonexistent time (31 April, 24:00) and before 1971, where 0 may be
+ * meant.
+ */
 function realTime(parts: (string | undefined)[]): number | undefined {
   const [year, month, day, hour, minute, second] = parts.map(Number) as Parts
   const ms = Date.UTC(year, month - 1, day, hour, minute, second)

@@ -1,7 +1,7 @@
 import { existsSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 
-/** The product's version, semver, from package.json, which is next to the sources or one level above the build. */
+/** The product's version (semver) from package.json, which is next to the sources or one level above the build. */
 export const version: string = readVersion()
 
 function readVersion(): string {

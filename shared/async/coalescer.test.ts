@@ -4,7 +4,7 @@ import { Coalescer } from './coalescer.js'
 const turn = (): Promise<void> => new Promise((resolve) => setImmediate(resolve))
 
 describe('coalescer', () => {
-  it('runs one at a time, and once for all requests during a run', async () => {
+  it('never overlaps runs, and runs once more for all requests made during a run', async () => {
     let [runs, atOnce] = [0, 0]
     const coalescer = new Coalescer(async () => {
       expect(++atOnce).to.equal(1)
@@ -22,7 +22,7 @@ describe('coalescer', () => {
     expect([runs, coalescer.isBusy]).to.deep.equal([2, false])
   })
 
-  it('fails for the callers of the run, and runs again', async () => {
+  it('rejects the callers of a failed run, and can run again afterwards', async () => {
     let fails = true
     const coalescer = new Coalescer(() => (fails ? Promise.reject(new Error('no')) : Promise.resolve()))
     expect(await coalescer.run().catch((error: Error) => error.message)).to.equal('no')
@@ -31,7 +31,7 @@ describe('coalescer', () => {
     await coalescer.settled()
   })
 
-  it('runs again for a request from its own work', async () => {
+  it('runs again if its own work requests a run', async () => {
     let runs = 0
     const coalescer: Coalescer = new Coalescer(async () => {
       if (++runs < 3) void coalescer.run()

@@ -13,8 +13,8 @@ export class Coalescer {
   }
 
   /**
-   * Resolves after a run that begins after this call, since a run in progress may have read older state.
-   * @throws what the work throws
+   * Resolves after a run that begins after this call: a run in progress may already have read older state.
+   * @throws the error of the work
    */
   run(): Promise<void> {
     this.#next ??= this.#mutex.run(() => {

@@ -1,7 +1,7 @@
 import { expect } from 'chai'
 import { eachLimited } from './each-limited.js'
 
-describe('limited work on each item', () => {
+describe('eachLimited', () => {
   const items = [0, 1, 2, 3, 4, 5, 6]
 
   for (const [limit, most] of [
@@ -9,7 +9,7 @@ describe('limited work on each item', () => {
     [3, 3],
     [20, 7],
   ] as const)
-    it(`works on all items in order, at most ${limit} at once`, async () => {
+    it(`starts the items in order, at most ${limit} at once`, async () => {
       const done: number[] = []
       let [running, highest] = [0, 0]
       await eachLimited(items, { limit }, async (item) => {
@@ -21,7 +21,7 @@ describe('limited work on each item', () => {
       expect([done, highest]).to.deep.equal([items, most])
     })
 
-  it('drops the remaining items once the signal is aborted', async () => {
+  it('skips the remaining items after the signal is aborted', async () => {
     const abort = new AbortController()
     const done: number[] = []
     await eachLimited(items, { limit: 2, signal: abort.signal }, async (item) => {

@@ -1,13 +1,13 @@
 export interface EachOptions {
-  /** How many items are worked on at once. */
+  /** Maximum number of items in progress at once. */
   readonly limit: number
-  /** Once it is aborted, the remaining items are dropped without an error. */
+  /** After this signal is aborted, the remaining items are skipped without an error. */
   readonly signal?: AbortSignal
 }
 
 /**
- * Runs `work` on all items, a few at a time, in order.
- * @param work must not fail
+ * Runs `work` on all items, in order and at most `limit` at once.
+ * @param work must never reject
  */
 export async function eachLimited<Item>(
   items: readonly Item[],

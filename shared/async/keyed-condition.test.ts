@@ -11,11 +11,11 @@ describe('keyed condition', () => {
   }
   const turn = (): Promise<void> => new Promise((resolve) => setImmediate(resolve))
 
-  it('does not wait if the condition already holds', async () => {
+  it('does not wait if the condition is already true', async () => {
     await new KeyedCondition().wait('a', long, () => true)
   })
 
-  it('checks the waiters of a key when it is notified, and ends those whose condition holds', async () => {
+  it('ends only those waits of a notified key whose condition has become true', async () => {
     const condition = new KeyedCondition()
     let value = 0
     const one = watched(condition, 'a', () => value >= 1)
@@ -32,7 +32,7 @@ describe('keyed condition', () => {
     await two.ended
   })
 
-  it('ends a wait after its time, and all waits on release', async () => {
+  it('ends a wait after its timeout, and all waits when they are released', async () => {
     const condition = new KeyedCondition()
     await condition.wait('a', 1, () => false)
     const waits = ['a', 'b'].map((key) => watched(condition, key, () => false))

@@ -1,9 +1,9 @@
-/** Condition variables by key: callers wait until something that the key names, such as a host, is in some state. */
+/** Condition variables by key. Callers wait until the object that the key names, such as a host, has some state. */
 export class KeyedCondition {
   readonly #byKey = new Map<string, Set<() => void>>()
   readonly #ends = new Set<() => void>()
 
-  /** Resolves when `isOver` returns true, checked at once and after each `notify`, or after `timeoutMs`. */
+  /** Resolves when `isOver` returns true or after `timeoutMs`. `isOver` is checked at once and after each `notify`. */
   wait(key: string, timeoutMs: number, isOver: () => boolean): Promise<void> {
     if (isOver()) return Promise.resolve()
     const waiting = this.#byKey.get(key) ?? new Set()
@@ -25,7 +25,7 @@ export class KeyedCondition {
     })
   }
 
-  /** The key's state has changed: its waiters check their conditions again. */
+  /** Reports that the key's state has changed. All waiters of the key check their conditions again. */
   notify(key: string): void {
     for (const check of [...(this.#byKey.get(key) ?? [])]) check()
   }
@@ -34,7 +34,7 @@ export class KeyedCondition {
     for (const key of [...this.#byKey.keys()]) this.notify(key)
   }
 
-  /** Ends all waits, whatever their conditions. */
+  /** Ends all waits, even if their conditions are false. */
   releaseAll(): void {
     for (const end of [...this.#ends]) end()
   }

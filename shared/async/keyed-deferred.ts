@@ -3,7 +3,7 @@ interface Waiter<Value> {
   reject: (error: Error) => void
 }
 
-/** Promises by key that somebody else settles: callers wait for a result, such as the end of an operation. */
+/** Promises by key. Callers wait for a result, such as the end of an operation, which other code provides. */
 export class KeyedDeferred<Value> {
   readonly #waiters = new Map<string, Waiter<Value>[]>()
 

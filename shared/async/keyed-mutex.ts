@@ -1,10 +1,10 @@
 import { Mutex } from './mutex.js'
 
-/** One mutex per key: work on one key runs in the order of the calls, and different keys do not wait for each other. */
+/** One mutex per key. Work on one key runs in the order of the calls; different keys do not wait for each other. */
 export class KeyedMutex {
   readonly #mutexes = new Map<string, Mutex>()
 
-  /** A failure does not stop the next piece of work. @throws what the work throws */
+  /** Runs the work, even if earlier work on the key failed. @throws the error of the work */
   run<T>(key: string, work: () => T | Promise<T>): Promise<T> {
     const mutex = this.#mutexes.get(key) ?? new Mutex()
     this.#mutexes.set(key, mutex)

@@ -6,7 +6,7 @@ const refuse = (): Promise<never> => Promise.reject(new Error('refused'))
 const messageOf = (error: Error): string => error.message
 
 describe('mutex', () => {
-  it('runs work one after another, in the order of the calls, also after a failure', async () => {
+  it('runs calls one after another and in order, even after one has failed', async () => {
     const mutex = new Mutex()
     const log: string[] = []
     const runs = ['a', 'b', 'c'].map((name) =>
@@ -24,7 +24,7 @@ describe('mutex', () => {
     expect(log).to.deep.equal(['a begins', 'a ends', 'b begins', 'b ends', 'c begins', 'c ends'])
   })
 
-  it('is settled and free after all work, also when the work throws at once', async () => {
+  it('is settled and unlocked after all work, even if the work throws synchronously', async () => {
     const mutex = new Mutex()
     const failed = mutex
       .run(() => {
@@ -39,7 +39,7 @@ describe('mutex', () => {
 })
 
 describe('keyed mutex', () => {
-  it('runs work on one key one after another, and on other keys meanwhile', async () => {
+  it('runs the work on one key in sequence, and the work on other keys in parallel', async () => {
     const mutex = new KeyedMutex()
     const log: string[] = []
     let release = (): void => undefined
@@ -59,7 +59,7 @@ describe('keyed mutex', () => {
     expect(log).to.deep.equal(['a1', 'b', 'a1 ends', 'a2'])
   })
 
-  it('is locked while work on the key runs or waits', async () => {
+  it('is locked for a key while work on that key runs or waits', async () => {
     const mutex = new KeyedMutex()
     const runs = [mutex.run('a', () => new Promise(setImmediate)), mutex.run('a', () => 7)]
     expect([mutex.isLocked('a'), mutex.isLocked('b')]).to.deep.equal([true, false])

@@ -8,7 +8,7 @@ export class Mutex {
     return this.#pending > 0
   }
 
-  /** A failure does not stop the next piece of work. @throws what the work throws */
+  /** Runs the work, even if earlier work failed. @throws the error of the work */
   run<T>(work: () => T | Promise<T>): Promise<T> {
     this.#pending++
     const result = this.#last.then(work)

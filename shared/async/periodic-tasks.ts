@@ -1,10 +1,10 @@
 import type { Logger } from 'pino'
 import { Coalescer } from './coalescer.js'
 
-/** By name, for the log. */
+/** Tasks by the name that the log shows for them. */
 export type PeriodicTaskTable = Readonly<Record<string, () => Promise<unknown>>>
 
-/** Runs tasks one after another, at an interval and on request. A failed task is logged; the next round tries it again. */
+/** Runs tasks in sequence, at an interval and on request. A failed task is logged and runs again in the next round. */
 export class PeriodicTasks {
   #timer: NodeJS.Timeout | undefined
   readonly #rounds: Coalescer
@@ -21,12 +21,12 @@ export class PeriodicTasks {
     this.#timer = setInterval(() => void this.run(), intervalMs).unref()
   }
 
-  /** Resolves after a round that begins after this call. Never rejects. */
+  /** Resolves after a round of all tasks that begins after this call. Never rejects. */
   run(): Promise<void> {
     return this.#rounds.run()
   }
 
-  /** Resolves after the round in progress. */
+  /** Stops the interval. Resolves after the round in progress. */
   async close(): Promise<void> {
     clearInterval(this.#timer)
     await this.#rounds.settled()

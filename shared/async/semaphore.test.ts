@@ -17,7 +17,7 @@ describe('semaphore', () => {
     return { semaphore, begun, run }
   }
 
-  it('runs up to its limit at once, and the others in the order of the calls', async () => {
+  it('runs calls up to its limit at once, and starts the others in the order of the calls', async () => {
     const { begun, run } = open(2)
     const [a, b, c, d] = ['a', 'b', 'c', 'd'].map((name) => run(name))
     await turn()
@@ -31,7 +31,7 @@ describe('semaphore', () => {
     expect(begun).to.deep.equal(['a', 'b', 'c', 'd'])
   })
 
-  it('drops a caller whose signal is aborted before or during its wait', async () => {
+  it('rejects a call whose signal is aborted before or during its wait', async () => {
     const { begun, run } = open(1)
     const first = run('first')
     const given = new AbortController()
@@ -47,7 +47,7 @@ describe('semaphore', () => {
     expect(begun).to.deep.equal(['first', 'third'])
   })
 
-  it('does not end work in progress when its signal is aborted', async () => {
+  it('does not stop work in progress when its signal is aborted', async () => {
     const { run } = open(1)
     const given = new AbortController()
     const first = run('first', given.signal)
@@ -56,7 +56,7 @@ describe('semaphore', () => {
     await first.done
   })
 
-  it('frees the slot of failed work', async () => {
+  it('frees the slot after work has failed', async () => {
     const { semaphore } = open(1)
     const failed = semaphore.run(() => Promise.reject(new Error('refused')))
     const next = semaphore.run(async () => 'next')

@@ -1,4 +1,4 @@
-/** Runs at most a given number of pieces of work at once. The others wait, first come first served. */
+/** Limits how many pieces of work run at once. The others wait; the first caller that waits is the first served. */
 export class Semaphore {
   #free: number
   readonly #waiting = new Set<() => void>()
@@ -8,8 +8,8 @@ export class Semaphore {
   }
 
   /**
-   * @param signal ends the wait for a place; it does not end the work
-   * @throws the signal's reason when it is aborted before the work begins; what the work throws
+   * @param signal ends the wait for a slot; it does not stop work in progress
+   * @throws the signal's reason if it is aborted before the work begins; the error of the work
    */
   async run<T>(work: () => Promise<T>, signal?: AbortSignal): Promise<T> {
     signal?.throwIfAborted()
@@ -37,7 +37,7 @@ export class Semaphore {
     })
   }
 
-  /** Passes the place on, so that no later caller can take it first. */
+  /** Passes the slot directly to the next waiter, so that no later caller can take it first. */
   #release(): void {
     const [next] = this.#waiting
     if (next === undefined) return void this.#free++

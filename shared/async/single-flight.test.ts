@@ -3,7 +3,7 @@ import { KeyedSingleFlight, SingleFlight } from './single-flight.js'
 
 const messageOf = (error: Error): string => error.message
 
-/** Work that ends on demand, and counts its runs. */
+/** Work that ends when the test says so, and counts its runs. */
 function controlled() {
   const work = { runs: 0, end: (_error?: Error): void => undefined, run: () => Promise.resolve(0) }
   work.run = () =>
@@ -15,7 +15,7 @@ function controlled() {
 }
 
 describe('single flight', () => {
-  it('gives concurrent callers one result, and runs again afterwards', async () => {
+  it('gives concurrent callers the same result, and runs again for a later call', async () => {
     const flight = new SingleFlight<number>()
     const work = controlled()
     const results = [flight.run(work.run), flight.run(work.run)]
@@ -26,7 +26,7 @@ describe('single flight', () => {
     expect(await next).to.equal(2)
   })
 
-  it('fails for all callers of the run, and is settled nevertheless', async () => {
+  it('rejects all callers of a failed run, and is settled afterwards', async () => {
     const flight = new SingleFlight<number>()
     const work = controlled()
     const results = [flight.run(work.run), flight.run(work.run)].map((result) => result.catch(messageOf))
@@ -38,7 +38,7 @@ describe('single flight', () => {
 })
 
 describe('keyed single flight', () => {
-  it('shares the runs of one key, but not those of others', async () => {
+  it('shares a run between callers of one key, but not with callers of other keys', async () => {
     const flights = new KeyedSingleFlight<string, number>()
     const [a, b] = [controlled(), controlled()]
     const results = [flights.run('a', a.run), flights.run('b', b.run), flights.run('a', a.run)]

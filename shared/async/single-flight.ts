@@ -2,7 +2,7 @@
 export class SingleFlight<Result = void> {
   #running: Promise<Result> | undefined
 
-  /** @throws what the work throws, to every caller that shares the run */
+  /** @throws the error of the work, to every caller that shares the run */
   run(work: () => Promise<Result>): Promise<Result> {
     this.#running ??= work().finally(() => (this.#running = undefined))
     return this.#running
@@ -28,7 +28,7 @@ export class KeyedSingleFlight<Key, Result = void> {
     return this.#running.has(key)
   }
 
-  /** @throws what the work throws, to every caller that shares the run */
+  /** @throws the error of the work, to every caller that shares the run */
   run(key: Key, work: () => Promise<Result>): Promise<Result> {
     const running = this.#running.get(key)
     if (running) return running
@@ -37,7 +37,7 @@ export class KeyedSingleFlight<Key, Result = void> {
     return begun
   }
 
-  /** Resolves when the key's run in progress has ended. Never rejects. */
+  /** Resolves when the run in progress for this key has ended. Never rejects. */
   async settled(key: Key): Promise<void> {
     await this.#running.get(key)?.catch(() => undefined)
   }

@@ -1,7 +1,7 @@
 import { expect } from 'chai'
 import { inSlices } from './slices.js'
 
-/** `count` steps of half a millisecond each. */
+/** Work of `count` steps, each of which takes half a millisecond. */
 function* steps(count: number): Generator<void, number> {
   for (let n = 0; n < count; n++) {
     for (const until = performance.now() + 0.5; performance.now() < until;);
@@ -11,7 +11,7 @@ function* steps(count: number): Generator<void, number> {
 }
 
 describe('inSlices', () => {
-  it('lets other work run during any amount of long work', async () => {
+  it('lets timers run while it works on several long jobs', async () => {
     let done = false
     const work = Promise.all(Array.from({ length: 10 }, () => inSlices(steps(40)))).then((counts) => {
       done = true
@@ -26,7 +26,7 @@ describe('inSlices', () => {
     expect(turns, 'turns of the event loop for 200 ms of work').to.be.greaterThan(20)
   })
 
-  it('ends short work before earlier long work', async () => {
+  it('finishes a short job before a long job that began earlier', async () => {
     const ended: string[] = []
     const long = inSlices(steps(100)).then(() => ended.push('long'))
     const short = inSlices(steps(1)).then(() => ended.push('short'))
@@ -34,7 +34,7 @@ describe('inSlices', () => {
     expect(ended).to.deep.equal(['short', 'long'])
   })
 
-  it('reports failed work, and continues with the rest', async () => {
+  it('rejects for a failed job, and continues with the other jobs', async () => {
     const failing = inSlices(
       (function* (): Generator<void, void> {
         yield

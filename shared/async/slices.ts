@@ -1,17 +1,17 @@
-/** Length of a slice, after which other work gets its turn. */
+/** Length of one slice of long work. After each slice, the event loop runs other work. */
 const sliceMs = 3
 
 interface Job {
-  /** @returns whether the work has ended */
+  /** Runs one step of the job. @returns whether the job has ended */
   step(): boolean
 }
 
 const waiting: Job[] = []
 
 /**
- * Runs long work in slices, one for each turn of the event loop and shared by all such work, so that quick requests
- * wait for one slice at most.
- * @param work yields often, about every tenth of a millisecond
+ * Runs long work in slices, one per turn of the event loop. All such work shares these slices, so that a quick request
+ * waits for one slice at most.
+ * @param work must yield often, about every tenth of a millisecond
  */
 export function inSlices<T>(work: Generator<void, T>): Promise<T> {
   return new Promise((resolve, reject) => {

@@ -1,7 +1,7 @@
 import { expect } from 'chai'
 import { Throttle } from './throttle.js'
 
-/** Far longer than the test: a run within it did not wait for the interval. */
+/** An interval far longer than the test: a run that the test sees did not wait for its end. */
 const longMs = 60_000
 const shortMs = 20
 const pause = (ms: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, ms))
@@ -21,7 +21,7 @@ describe('throttle', () => {
       if (performance.now() > end) throw new Error('nothing happened')
   }
 
-  it('combines requests of one interval into a single run at its end', async () => {
+  it('combines the requests of one interval into a single run at the end of the interval', async () => {
     const { count, throttle } = counted({ intervalMs: shortMs })
     const beganMs = performance.now()
     for (let n = 0; n < 5; n++) throttle.request()
@@ -32,7 +32,7 @@ describe('throttle', () => {
     expect(count.runs).to.equal(1)
   })
 
-  it('with a leading run: runs at once, and serves later requests at the end of the interval', async () => {
+  it('runs at once with the option "leading", and serves later requests at the end of the interval', async () => {
     const { count, throttle } = counted({ intervalMs: shortMs, leading: true })
     const beganMs = performance.now()
     for (let n = 0; n < 5; n++) throttle.request()
@@ -41,7 +41,7 @@ describe('throttle', () => {
     expect(count.atMs[1]! - beganMs).to.be.at.least(shortMs - 2)
   })
 
-  it('runs nothing in a manually started interval', async () => {
+  it('runs nothing during an interval that hold() started', async () => {
     const { count, throttle } = counted({ intervalMs: longMs, leading: true })
     throttle.hold()
     throttle.request()
@@ -49,7 +49,7 @@ describe('throttle', () => {
     throttle.close()
   })
 
-  it('never overlaps runs, and serves a request during a run afterwards', async () => {
+  it('never overlaps runs: a request made during a run is served after that run', async () => {
     let [runs, atOnce] = [0, 0]
     let end = (): void => undefined
     const throttle = new Throttle(
@@ -70,7 +70,7 @@ describe('throttle', () => {
     end()
   })
 
-  it('is settled after the run in progress, and at once without one', async () => {
+  it('is settled when the run in progress has ended, or at once if nothing runs', async () => {
     let end = (): void => undefined
     let ended = false
     const work = (): Promise<void> => new Promise<void>((resolve) => (end = resolve)).then(() => void (ended = true))
@@ -83,7 +83,7 @@ describe('throttle', () => {
     expect(ended).to.equal(true)
   })
 
-  it('drops a pending request and ignores later ones when it is closed', async () => {
+  it('when it is closed, drops the pending request and ignores later requests', async () => {
     const { count, throttle } = counted({ intervalMs: 1 })
     throttle.request()
     throttle.close()

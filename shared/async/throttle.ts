@@ -1,12 +1,12 @@
 export interface ThrottleOptions {
   readonly intervalMs: number
-  /** Runs at the beginning of an interval too. Otherwise the first request waits for an interval, to gather others. */
+  /** Also runs at the beginning of an interval. By default the first request waits one interval, to gather others. */
   readonly leading?: boolean
 }
 
 /**
- * Runs its work at most once per interval, however often it is requested. The last request is always served. Runs
- * never overlap. Its timers do not keep the process alive.
+ * Runs its work at most once per interval, however often the work is requested. The last request is always served, and
+ * runs never overlap. The timers do not keep the process alive.
  */
 export class Throttle {
   #timer: NodeJS.Timeout | undefined
@@ -14,7 +14,7 @@ export class Throttle {
   #running: Promise<void> | undefined
   #isClosed = false
 
-  /** @param work must not fail */
+  /** @param work must never throw or reject */
   constructor(
     private readonly work: () => void | Promise<void>,
     private readonly options: ThrottleOptions,
@@ -28,7 +28,7 @@ export class Throttle {
     else this.hold()
   }
 
-  /** Begins an interval: nothing runs before it has ended. */
+  /** Begins an interval without a run. Nothing runs before the interval has ended. */
   hold(): void {
     clearTimeout(this.#timer)
     this.#timer = setTimeout(() => {
@@ -37,7 +37,7 @@ export class Throttle {
     }, this.options.intervalMs).unref()
   }
 
-  /** Drops a pending request and ignores further ones. */
+  /** Drops a pending request and ignores later requests. */
   close(): void {
     clearTimeout(this.#timer)
     this.#timer = undefined
@@ -45,7 +45,7 @@ export class Throttle {
     this.#isClosed = true
   }
 
-  /** Resolves after the run in progress. */
+  /** Resolves after the run in progress; at once if nothing runs. */
   async settled(): Promise<void> {
     await this.#running
   }

@@ -1,15 +1,14 @@
 import { gunzipSync } from 'node:zlib'
 import { FirstBootFault } from './fault.js'
 
-/** Maximum bytes of the decoded text; a seed has space for it as base64. */
+/** Maximum number of bytes of the decoded text. A seed image has space for this much in base64. */
 export const maxDecodedBytes = 262_144
 
 const gzipMagic = Buffer.of(0x1f, 0x8b)
 
 /**
- * Decodes encodings that editors and clients apply: base64, gzip, UTF-16, a byte order mark.
- * @param isKnown whether a text is in a known form and must not be treated as base64
- * @throws {FirstBootFault}
+ * Decodes the encodings that editors and clients apply: base64, gzip, UTF-16, a byte order mark.
+ * @param isKnown returns true if a text already has a known form and must not be decoded as base64
  */
 export function decodeText(sent: string, isKnown: (text: string) => boolean): string {
   const text = decodeSent(sent, isKnown)
@@ -30,16 +29,16 @@ function decodeSent(sent: string, isKnown: (text: string) => boolean): string {
 }
 
 const gzipStart = '\u001f'
-/** gzip data, and UTF-16 and UTF-8 with a byte order mark. */
+/** The first bytes of gzip data, and of UTF-16 and UTF-8 text with a byte order mark. */
 const binaryStarts = ['\u001f\u008b', '\u00ff\u00fe', '\u00fe\u00ff', '\u00ef\u00bb\u00bf']
 
-/** Bytes that a client put into a string one by one. */
+/** True if the text is binary data that a client put into a string byte by byte. */
 function isBinary(text: string): boolean {
   const isStart = binaryStarts.some((start) => text.startsWith(start))
   return isStart && Buffer.from(text, 'latin1').toString('latin1') === text
 }
 
-/** @returns undefined: it is not base64, with or without line breaks and padding */
+/** Ignores line breaks and padding. @returns undefined if the text is not base64 */
 export function decodeBase64(text: string): Buffer | undefined {
   const compact = text.replace(/\s+/g, '').replace(/=+$/, '')
   const bytes = Buffer.from(compact, 'base64')
@@ -70,7 +69,7 @@ export function gunzip(bytes: Buffer): Buffer {
   }
 }
 
-/** Recognized by the byte order mark, or by the NUL byte in the first UTF-16 character. */
+/** Recognizes UTF-16 by its byte order mark, or by a NUL byte within the first character. */
 function charsetOf(bytes: Buffer): 'utf-8' | 'utf-16le' | 'utf-16be' {
   const [first, second] = bytes
   if ((first === 0xff && second === 0xfe) || (first !== 0 && second === 0)) return 'utf-16le'
@@ -79,7 +78,7 @@ function charsetOf(bytes: Buffer): 'utf-8' | 'utf-16le' | 'utf-16be' {
 }
 
 /**
- * Removes a byte order mark and blank lines before the first line, which hide the form from cloud-init, and converts
+ * Removes a byte order mark and leading blank lines, which keep cloud-init from recognizing the form, and converts the
  * lone carriage returns of old editors to line feeds.
  */
 function cleanStart(text: string): string {

@@ -2,11 +2,12 @@ import { parseDocument, isMap, isScalar, isSeq, type Document } from 'yaml'
 import { FirstBootFault } from './fault.js'
 
 /*
- * The forms that cloud-init recognizes by their first line, and checks for content that it would silently ignore.
+ * The forms of user data that cloud-init recognizes by the first line. Each is checked for content that cloud-init
+ * would silently ignore.
  * Source: cloudinit/handlers/__init__.py (INCLUSION_TYPES_MAP) and the handlers of versions 22 to 25
  */
 
-/** Longest first, since some forms are prefixes of others. */
+/** The first lines of all forms, longest first because some are prefixes of others. */
 const starts: readonly (readonly [start: string, type: string])[] = [
   ['#cloud-config-archive', 'text/cloud-config-archive'],
   ['#cloud-config-jsonp', 'text/cloud-config-jsonp'],
@@ -34,7 +35,7 @@ const contentChecks: Readonly<Record<string, (text: string) => void>> = {
   'text/x-include-once-url': checkIncludes,
 }
 
-/** @returns the content type, as cloud-init finds it; undefined: cloud-init would ignore the text */
+/** @returns the content type that cloud-init detects; undefined if cloud-init would ignore the text */
 export function findForm(text: string): string | undefined {
   const lower = text.slice(0, 100).trimStart().toLowerCase()
   return starts.find(([start]) => lower.startsWith(start))?.[1]
@@ -44,7 +45,7 @@ export function isKnownType(type: string): boolean {
   return Object.hasOwn(contentChecks, type)
 }
 
-/** @throws {FirstBootFault} when cloud-init would ignore it, or could not run it */
+/** @throws {FirstBootFault} if cloud-init would ignore the content or could not run it */
 export function checkContent(type: string, text: string): void {
   contentChecks[type]?.(text)
 }
@@ -56,7 +57,7 @@ function checkScript(text: string): void {
     throw new FirstBootFault('a script must begin with "#!" and the absolute path of its interpreter')
 }
 
-/** cloud-init removes its own line, and then runs the rest. It converts line ends only if the first line has CRLF. */
+/** cloud-init removes its own first line and runs the rest. It converts line ends only if the first has CRLF. */
 function checkBoothook(text: string): void {
   const script = text.trimStart().slice('#cloud-boothook'.length)
   if (/^\n/.test(script) && /^[^\n]*\r\n/.test(script.trimStart()))
@@ -70,7 +71,7 @@ function checkConfig(text: string): void {
     throw new FirstBootFault('a #cloud-config must be a YAML mapping')
 }
 
-/** YAML 1.1 does not define duplicate keys; PyYAML uses the last one. */
+/** Parses YAML as cloud-init does: YAML 1.1 does not define duplicate keys, and PyYAML uses the last one. */
 function parseYaml(text: string): Document {
   const document = parseDocument(text, {
     version: '1.1',
@@ -105,7 +106,7 @@ function toPlain(document: Document): unknown {
   }
 }
 
-/** cloud-init does not process an include inside an entry, nor an archive inside an archive. */
+/** Types that cloud-init does not process inside an archive: includes and other archives. */
 const neverInArchives = ['text/x-include-url', 'text/x-include-once-url', 'text/cloud-config-archive']
 
 function checkEntry(entry: unknown): void {
@@ -131,7 +132,7 @@ function checkPatch(text: string): void {
   throw new FirstBootFault('a #cloud-config-jsonp must be a JSON list')
 }
 
-/** All versions render only these. A Jinja statement may produce either of them. */
+/** All versions of cloud-init render only these two forms. A Jinja statement may produce either of them. */
 function checkTemplate(text: string): void {
   const rest = text.trimStart().split('\n').slice(1).join('\n').trimStart()
   const form = findForm(rest)

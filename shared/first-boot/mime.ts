@@ -3,24 +3,24 @@ import { FirstBootFault } from './fault.js'
 import { checkContent, findForm, isKnownType } from './forms.js'
 
 /*
- * Checks a MIME message as cloud-init's parser, Python's email package, reads it: each part must have a type that
- * cloud-init handles, and a content that it can decode. The parts are passed on as base64, since cloud-init damages
- * other non-ASCII text and gzip data.
+ * Checks a MIME message as cloud-init's parser, Python's email package, reads it. Each part must have a type that
+ * cloud-init handles and content that it can decode. The parts are passed on as base64: cloud-init damages other
+ * non-ASCII text and gzip data.
  */
 
 interface Entity {
-  /** Original headers, but unfolded. */
+  /** The original headers, each on one line. */
   readonly lines: readonly string[]
   readonly headers: ReadonlyMap<string, string>
   readonly body: string
 }
 
 const mostNested = 10
-/** For these types cloud-init detects the real type from the content. */
+/** Content types for which cloud-init ignores the declared type and detects the type from the content. */
 const guessedTypes = ['text/plain', 'text/x-not-multipart', 'text/x-shellscript']
 const gzipTypes = /^application\/(x-)?(gzip|gunzip|compress(ed)?|gzipped|gzip-compressed)$/
 
-/** A message begins with headers, including a MIME header. Mail programs put a "From " line before them. */
+/** True if the text begins with headers, including a MIME header. A "From " line of a mail program may precede them. */
 export function isMime(text: string): boolean {
   const headers = headersOf(withoutEnvelope(text))
   return (
@@ -32,13 +32,13 @@ export function withoutEnvelope(text: string): string {
   return text.replace(/^From [^\n]*\n/, '')
 }
 
-/** A part of a message: its content, and all headers except the transfer encoding. */
+/** A part of a MIME message: its content, and all headers except the transfer encoding. */
 export interface MimePart {
   readonly headers: readonly string[]
   readonly content: Buffer
 }
 
-/** The parts of a message that {@link checkMime} accepted, with gzip data expanded. @throws {FirstBootFault} */
+/** Returns the parts of a message that passed {@link checkMime}; gzip data is expanded. @throws {FirstBootFault} */
 export function partsOfMime(text: string): MimePart[] {
   return leavesOf(parseEntity(text), 0).map((part) => {
     const isGzip = gzipTypes.test(typeOf(part))
@@ -51,7 +51,7 @@ export function partsOfMime(text: string): MimePart[] {
 
 const rewrittenHeaders = /^(content-type|content-transfer-encoding|content-length|mime-version):/i
 
-/** @throws {FirstBootFault} */
+/** @throws {FirstBootFault} if cloud-init would ignore or could not decode a part */
 export function checkMime(text: string): void {
   const parts = leavesOf(parseEntity(text), 0)
   if (parts.length === 0) throw new FirstBootFault('the MIME message has no part')
@@ -86,7 +86,7 @@ function leavesOf(entity: Entity, depth: number): Entity[] {
   return splitAt(entity.body, boundary).flatMap((text) => leavesOf(parseEntity(text), depth + 1))
 }
 
-/** @throws {FirstBootFault} if the end is missing, since a part may have been cut off */
+/** @throws {FirstBootFault} if the final boundary is missing: the message may have been cut off */
 function splitAt(body: string, boundary: string): string[] {
   const parts: string[][] = []
   for (const line of body.split('\n')) {
@@ -110,7 +110,7 @@ function parseEntity(text: string): Entity {
   }
 }
 
-/** @returns undefined: the text does not begin with headers */
+/** @returns undefined if the text does not begin with headers */
 function headersOf(text: string): Map<string, string> | undefined {
   const [head = ''] = text.split(/\r?\n\r?\n/, 1)
   const headers = new Map<string, string>()
@@ -150,7 +150,7 @@ function bytesOf({ headers, body }: Entity): Buffer {
   throw new FirstBootFault(`has the unknown transfer encoding ${encoding.slice(0, 40)}`)
 }
 
-/** RFC 2045 6.7 */
+/** Decodes quoted-printable text (RFC 2045 6.7). */
 function decodeQuoted(text: string): Buffer {
   const joined = Buffer.from(text.replace(/=[ \t]*\r?\n/g, '')).toString('latin1')
   const bytes = joined.replace(/=([0-9A-F]{2})/gi, (_, hex: string) => String.fromCharCode(Number.parseInt(hex, 16)))

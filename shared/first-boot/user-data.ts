@@ -4,20 +4,20 @@ import { FirstBootFault } from './fault.js'
 import { checkContent, findForm, knownStarts } from './forms.js'
 import { checkMime, isMime, withoutEnvelope } from './mime.js'
 
-/** First-boot data in a form that the guest's system handles. */
+/** First-boot data in a form that the guest's operating system handles. */
 export interface UserData {
-  /** A MIME message, or the content type of the text. */
+  /** `mime` for a MIME message; otherwise the content type of the text. */
   readonly type: 'mime' | 'windows' | (string & {})
-  /** Decoded, from its first line on. */
+  /** The decoded text, without anything before its first line. */
   readonly text: string
 }
 
-/** Forms that cloudbase-init runs on Windows. Source: cloudbase-init.readthedocs.io, userdata */
+/** The first lines of the forms that cloudbase-init runs on Windows (cloudbase-init.readthedocs.io, userdata). */
 const windowsStarts = /^(<powershell>|<script>|#ps1|rem cmd|#!|#cloud-config\b)/i
 
 /**
- * Parses first-boot data. The guest's system must understand all of it: cloud-init ignores unknown data and reports
- * this only in a log inside the guest.
+ * Parses first-boot data and refuses what the guest's operating system would not understand: cloud-init ignores unknown
+ * data and reports this only in a log inside the guest.
  * @throws {BerthError} `invalid_field`
  */
 export function parseUserData(sent: string, os: 'linux' | 'windows' = 'linux'): UserData {
