@@ -14,11 +14,11 @@ export default defineConfig({
     outDir: resolve(repository, 'dist/panel'),
     emptyOutDir: true,
     target: 'es2022',
-    // The policy forbids inline scripts, and an image in a style is a file like all others.
+    // The content security policy forbids inline scripts. Images in styles stay separate files too.
     assetsInlineLimit: 0,
     modulePreload: { polyfill: false },
     reportCompressedSize: false,
-    // Terminals: xterm and its renderer, loaded when one is opened.
+    // Allows for the largest script, xterm with its renderer, which is loaded when a terminal is opened.
     chunkSizeWarningLimit: 600,
   },
 })

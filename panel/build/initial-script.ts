@@ -3,7 +3,7 @@ import type { Plugin, Rolldown } from 'vite'
 
 type Bundle = Rolldown.OutputBundle
 
-/** Fails the build when the scripts that a browser loads before the first page exceed this compressed size. */
+/** Fails the build if the scripts that a browser loads before the first page exceed this compressed size. */
 export function boundInitialScript(maxBytes: number): Plugin {
   return {
     name: 'bound-initial-script',
@@ -18,7 +18,7 @@ export function boundInitialScript(maxBytes: number): Plugin {
   }
 }
 
-/** The entries, and everything that they import statically. */
+/** Returns the entry chunks and everything that they import statically. */
 function initialChunks(bundle: Bundle): string[] {
   const found = new Set<string>()
   const visit = (name: string): void => {

@@ -3,13 +3,13 @@ import { online } from './online.svelte.ts'
 import { ApiFailure, failureOf } from './failure.ts'
 import type { paths } from './schema.gen.ts'
 
-/** Functions by which the session takes part in requests. Set once by the session. */
+/** Functions that the session provides for requests. The session sets them once. */
 export interface CallerHooks {
-  /** The value of `X-Berth-CSRF`; empty before the login. */
+  /** Returns the CSRF token for the header `X-Berth-CSRF`; empty before the login. */
   csrf(): string
-  /** Called when the session has ended. Resolves once somebody has logged in again. */
+  /** Called when the session has ended. Resolves with whether the user has logged in again. */
   loggedOut(): Promise<boolean>
-  /** Called when a request requires the password or a code. Resolves with whether it was confirmed. */
+  /** Called when a request requires the password or a code. Resolves with whether the user confirmed it. */
   confirm(): Promise<boolean>
 }
 
@@ -23,13 +23,13 @@ export function setCallerHooks(given: CallerHooks): void {
   hooks = given
 }
 
-/** 32 hex digits; `crypto.randomUUID` exists only under TLS and on loopback. */
+/** Returns 32 hexadecimal digits. `crypto.randomUUID` exists only under TLS and on loopback. */
 export function randomId(): string {
   const bytes = crypto.getRandomValues(new Uint8Array(16))
   return Array.from(bytes, (byte) => byte.toString(16).padStart(2, '0')).join('')
 }
 
-/** The typed client; `ask` checks the answers. */
+/** The typed API client. It does not check responses; `ask` does. */
 export const api = createClient<paths>({ baseUrl: '/api/v1' })
 api.use({
   onRequest({ request }) {
@@ -49,9 +49,8 @@ interface Outcome {
 type DataOf<O extends Outcome> = Exclude<O['data'], undefined>
 
 /**
- * Sends a request and reads its answer. If the session has ended meanwhile, or the request requires the password again,
- * the user is asked and the request is repeated.
- * @returns the envelope
+ * Sends a request and returns the envelope of the response. If the session has ended, or the request requires the
+ * password again, the panel asks the user and repeats the request.
  * @throws {ApiFailure}
  */
 export async function send<O extends Outcome>(request: () => Promise<O>): Promise<DataOf<O>> {
@@ -62,7 +61,7 @@ export async function send<O extends Outcome>(request: () => Promise<O>): Promis
   throw failure
 }
 
-/** Returns the `data` of an answer. @throws {ApiFailure} */
+/** Returns the `data` of a response. @throws {ApiFailure} */
 export async function ask<O extends Outcome>(
   request: () => Promise<O>,
 ): Promise<DataOf<O> extends { data?: infer D } ? Exclude<D, undefined> : never> {
@@ -70,7 +69,7 @@ export async function ask<O extends Outcome>(
   return envelope.data as never
 }
 
-/** Returns a page of a list, with the number of all its rows. @throws {ApiFailure} */
+/** Returns one page of a list and the total number of rows. @throws {ApiFailure} */
 export async function askPage<O extends Outcome>(
   request: () => Promise<O>,
 ): Promise<{ rows: DataOf<O> extends { data?: infer D } ? Exclude<D, undefined> : never; total: number }> {
@@ -101,8 +100,8 @@ function mendable({ code }: ApiFailure): Promise<boolean> {
 }
 
 /**
- * Sends a request that the gateway itself proposed, with its path as text.
- * @returns `data` of the answer @throws {ApiFailure}
+ * Sends a request that the gateway proposed, such as a repair; its path is plain text.
+ * @returns `data` of the response @throws {ApiFailure}
  */
 export async function askPlain<T>(method: string, path: string, body?: unknown, ifMatch = ''): Promise<T> {
   const envelope = await send(async () => {

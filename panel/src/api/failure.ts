@@ -1,9 +1,9 @@
-/** A request that was refused, or got no answer. */
+/** The failure of a request that was refused or got no response. */
 export class ApiFailure extends Error {
   override readonly name = 'ApiFailure'
 
   constructor(
-    /** A stable code; `network` if there was no answer. */
+    /** The stable code of the error; `network` if there was no response. */
     readonly code: string,
     message: string,
     readonly about: {
@@ -24,7 +24,7 @@ interface Envelope {
   readonly details?: { readonly field?: string }
 }
 
-/** The failure in an answer other than 2xx. */
+/** Converts a response with a status other than 2xx to a failure. */
 export function failureOf(response: Response, body: unknown): ApiFailure {
   const { code, message, request_id, details } = (typeof body === 'object' ? body : {}) as Envelope
   const retryAfter = Number(response.headers.get('retry-after') ?? '0')
@@ -36,7 +36,7 @@ export function failureOf(response: Response, body: unknown): ApiFailure {
   })
 }
 
-/** Converts anything that a request threw to a failure. */
+/** Converts any value that a request threw to a failure. */
 export function asFailure(thrown: unknown): ApiFailure {
   return thrown instanceof ApiFailure ? thrown : new ApiFailure('network', String(thrown))
 }

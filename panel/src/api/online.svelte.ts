@@ -1,4 +1,4 @@
-/** True if the gateway answers. */
+/** Shows whether the gateway answers. */
 class Online {
   isLost = $state(false)
   readonly #followers: ((isLost: boolean) => void)[] = []
@@ -11,7 +11,7 @@ class Online {
     this.#set(false)
   }
 
-  /** Calls it each time the gateway stops answering, and when it answers again. */
+  /** Calls `run` each time the gateway stops answering and each time it answers again. */
   onChange(run: (isLost: boolean) => void): void {
     this.#followers.push(run)
   }

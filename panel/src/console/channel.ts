@@ -1,4 +1,4 @@
-/** A stand-in for a socket that noVNC accepts: the bytes of a console. */
+/** An object that noVNC accepts in place of a WebSocket. It carries the bytes of a console. */
 export class Channel {
   binaryType = 'arraybuffer'
   readonly protocol = ''
@@ -10,7 +10,7 @@ export class Channel {
 
   constructor(readonly send: (bytes: Uint8Array) => void) {}
 
-  /** Passes on bytes of the guest's screen. */
+  /** Passes bytes from the guest's screen to noVNC. */
   take(bytes: Uint8Array): void {
     this.onmessage?.({ data: bytes.buffer as ArrayBuffer })
   }
@@ -18,7 +18,7 @@ export class Channel {
   close(): void {
     if (this.readyState === 'closed') return
     this.readyState = 'closed'
-    // A socket reports its end asynchronously, and noVNC relies on it.
+    // A WebSocket reports its end asynchronously, and noVNC relies on this.
     setTimeout(() => this.onclose?.({ code: 1000, reason: '' }))
   }
 }

@@ -1,6 +1,6 @@
 import type { Ending } from './ending.ts'
 
-/** The gateway's messages in addition to the guest's output. */
+/** A message of the gateway about the console itself, in addition to the guest's output. */
 export interface Status {
   readonly state: 'connecting' | 'ready' | 'resumed' | 'closing' | 'failed'
   readonly resume?: string
@@ -14,21 +14,21 @@ export interface ConnectionParts {
   readonly url: string
   readonly protocols: string[]
   onStatus(status: Status): void
-  /** @param shown call it once the bytes are processed */
+  /** @param shown the receiver calls it after it has processed the bytes */
   onBytes(bytes: Uint8Array, shown: () => void): void
   onClose(ending: Ending): void
 }
 
-/** The gateway sends no more than 512 KiB beyond what was acknowledged. */
+/** Output is acknowledged in steps of this size. The gateway sends at most 512 KiB beyond the last acknowledgement. */
 const acknowledgeBytes = 128 * 1024
-/** The gateway accepts frames of 64 KiB. */
+/** Size of the frames sent. The gateway accepts up to 64 KiB. */
 const frameBytes = 32 * 1024
-/** The close code of a page that may return: 1000 would end the console. */
+/** Close code of a page that may return. With 1000, the gateway would end the console. */
 const leavingCode = 3001
 
-/** One socket of a console, with the protocol `berth.console.v1`. */
+/** One WebSocket of a console, with the protocol `berth.console.v1`. */
 export class Connection {
-  /** Bytes of output on this socket. */
+  /** Number of bytes of output received on this socket. */
   received = 0
   #shown = 0
   #acknowledged = 0
@@ -54,7 +54,7 @@ export class Connection {
     if (this.#isOpen) this.#socket.send(JSON.stringify(message))
   }
 
-  /** Closes the socket without notifying its owner; the guest's side stays for a while. */
+  /** Closes the socket without calling `onClose`. The guest's side of the console stays open for a while. */
   drop(): void {
     this.#socket.onmessage = this.#socket.onclose = null
     this.#socket.close(leavingCode, 'leaving')

@@ -1,27 +1,27 @@
-/** The reason why a console is not open: a close frame of the gateway, or the code of a refused request. */
+/** The reason why a console is not open. It comes from a close frame of the gateway or from a refused request. */
 export interface Ending {
-  /** Code of the close frame; 0: there was none. */
+  /** Code of the close frame; 0 without a close frame. */
   readonly code: number
-  /** A machine-readable reason. */
+  /** The reason as a machine-readable word. */
   readonly reason: string
 }
 
-/** Codes of temporary refusals. */
+/** Codes of temporary failures of requests. */
 const passing = ['network', 'host_offline', 'store_unavailable', 'rate_limited', 'internal_error', 'agent_error']
 
-/** True if another automatic try makes sense. */
+/** True if the panel should automatically try again. */
 export function passes({ code, reason }: Ending): boolean {
   if (code === 0) return passing.includes(reason)
   return [1001, 1005, 1006, 1011].includes(code) || reason === 'silent'
 }
 
-/** True if nothing is left to continue. */
+/** True if the console no longer exists, so that it cannot be continued. */
 export function isGone({ code, reason }: Ending): boolean {
   if (reason === 'taken_over' || reason === 'unsupported') return false
   return [1000, 4403, 4404, 4408, 4409, 4410].includes(code)
 }
 
-/** Refusals of requests with the meaning of a close frame. */
+/** Maps codes of refused requests to the close-frame reason with the same meaning. */
 const sameAs: Readonly<Record<string, string>> = {
   invalid_state: 'not_running',
   guest_not_running: 'not_running',
@@ -29,7 +29,7 @@ const sameAs: Readonly<Record<string, string>> = {
   too_many_consoles: 'too_many',
 }
 
-/** @returns an ending without a close frame */
+/** Makes an ending from the code of a refused request. */
 export function endingOf(code: string): Ending {
   return { code: 0, reason: sameAs[code] ?? code }
 }

@@ -8,7 +8,7 @@ const typed = (text: string, layout: Parameters<typeof planTyping>[1]): string[]
 
 describe('a text typed on a keyboard', () => {
   for (const layout of layoutNames)
-    it(`with ${layout} may contain all letters, digits and signs of a shell`, () => {
+    it(`may contain all printable ASCII characters without dead keys, with the layout ${layout}`, () => {
       const dead = { us: '', gb: '', de: '^`´~', fr: '^¨' }[layout]
       const all = Array.from({ length: 95 }, (_, at) => String.fromCharCode(32 + at)).join('')
       const wanted = [...all].filter((character) => !dead.includes(character)).join('')
@@ -41,10 +41,10 @@ describe('a text typed on a keyboard', () => {
       ],
     ],
   ] as const)
-    it(`is typed with these keys: ${JSON.stringify(text)} on ${layout}`, () =>
+    it(`is typed with the correct keys: ${JSON.stringify(text)} with the layout ${layout}`, () =>
       expect(typed(text, layout)).to.deep.equal(keys))
 
-  it('is rejected completely, with the list of characters that cannot be typed', () =>
+  it('is rejected as a whole, with a list of the characters that cannot be typed', () =>
     expect(planTyping('a中文中é\u0000', 'us')).to.deep.equal({
       presses: [],
       missing: ['中', '文', 'é', '\u0000'],

@@ -1,8 +1,8 @@
-/** One key with its modifiers. */
+/** One key press, with its modifiers. */
 export interface KeyPress {
-  /** Position of the key on a keyboard of the United States, as `KeyboardEvent.code`. */
+  /** Name of the key's position as in `KeyboardEvent.code`, which is the position on a US keyboard. */
   readonly code: string
-  /** Symbol of the key there: for servers that use symbols instead of positions. */
+  /** Symbol of the key on a US keyboard, for VNC servers that use symbols instead of positions. */
   readonly keysym: number
   readonly shift: boolean
   readonly altGr: boolean
@@ -18,8 +18,8 @@ const rows = [
 const codes: readonly string[] = rows.flat()
 
 /*
- * Characters of each key in the order of `codes`: without a modifier, with Shift, with AltGr. A space is a key without
- * a character, or a dead key. Source: the symbol files of xkeyboard-config.
+ * The characters of each key, in the order of `codes`: without a modifier, with Shift and with AltGr. A space stands
+ * for a key without a character or for a dead key. Source: the symbol files of xkeyboard-config.
  */
 const unitedStates = {
   alone: "`1234567890-=qwertyuiop[]asdfghjkl;'\\ zxcvbnm,./",
@@ -45,7 +45,7 @@ const layouts = {
   },
 } as const
 
-/** A layout of a guest's keyboard. */
+/** Name of the keyboard layout that the guest uses. */
 export type Layout = keyof typeof layouts
 export const layoutNames = Object.keys(layouts) as Layout[]
 
@@ -82,8 +82,8 @@ function pressOf(at: number, shift: boolean, altGr: boolean): KeyPress {
 }
 
 /**
- * The keys that write a text on a keyboard of this layout.
- * @returns `missing`: characters that it cannot write, each once; there are no keys then
+ * Plans the key presses that write a text with this layout.
+ * @returns `missing`: each character that the layout cannot write, once; if there are any, no key is pressed
  */
 export function planTyping(
   text: string,

@@ -1,7 +1,7 @@
 import { expect } from 'chai'
 import { withHeld } from './keys.ts'
 
-describe('keys of the bar', () => {
+describe('text sent with the modifiers of the key bar', () => {
   for (const [name, text, held, sent] of [
     ['a letter without modifiers', 'c', {}, 'c'],
     ['Ctrl and a letter', 'c', { ctrl: true }, '\x03'],
@@ -11,11 +11,11 @@ describe('keys of the bar', () => {
     ['Ctrl and ?', '?', { ctrl: true }, '\x7f'],
     ['Ctrl and a digit', '1', { ctrl: true }, '1'],
     ['Ctrl and a character of another script', '中', { ctrl: true }, '中'],
-    ['Ctrl and a text that was pasted', 'abc', { ctrl: true }, 'abc'],
+    ['Ctrl and pasted text', 'abc', { ctrl: true }, 'abc'],
     ['Ctrl and an arrow', '\x1b[D', { ctrl: true }, '\x1b[1;5D'],
     ['Alt and a letter', 'b', { alt: true }, '\x1bb'],
-    ['both', 'x', { ctrl: true, alt: true }, '\x1b\x18'],
+    ['Ctrl, Alt and a letter', 'x', { ctrl: true, alt: true }, '\x1b\x18'],
   ] as const)
-    it(`${name}: ${JSON.stringify(sent)}`, () =>
+    it(`for ${name} is ${JSON.stringify(sent)}`, () =>
       expect(withHeld(text, { ctrl: false, alt: false, ...held })).to.equal(sent))
 })

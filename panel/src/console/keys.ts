@@ -1,9 +1,9 @@
-/** A key of the bar for telephones, whose keyboards lack these keys. */
+/** A key of the bar for phones, whose on-screen keyboards lack such keys. */
 export interface BarKey {
   readonly label: string
-  /** Name for screen readers; default: the label. */
+  /** Name for screen readers. By default, this is the label. */
   readonly name?: string
-  /** The text that it sends; `application` if a program has switched the arrow keys. */
+  /** The text that the key sends, unless a program has switched the arrow keys to application mode. */
   readonly text: string
   readonly application?: string
 }
@@ -28,13 +28,13 @@ export const barKeys: readonly BarKey[] = [
   { label: '~', text: '~' },
 ]
 
-/** Modifiers that were tapped, for the next key. */
+/** Modifiers that the user has tapped. They apply to the next key. */
 export interface PendingModifiers {
   readonly ctrl: boolean
   readonly alt: boolean
 }
 
-/** The text that a key sends while modifiers are held; other texts stay unchanged. */
+/** Returns the text that a key sends with these modifiers. Text of several characters stays unchanged. */
 export function withHeld(text: string, { ctrl, alt }: PendingModifiers): string {
   const isArrow = barKeys.some((key) => key.application !== undefined && [key.text, key.application].includes(text))
   if (text.length !== 1 && !isArrow) return text
@@ -42,7 +42,7 @@ export function withHeld(text: string, { ctrl, alt }: PendingModifiers): string 
   return (alt ? '\x1b' : '') + (ctrl ? controlOf(text) : text)
 }
 
-/** As in terminals: the lowest five bits of a letter or of @ [ \ ] ^ _ */
+/** Returns the control character as terminals do: the lowest five bits of a letter or of @ [ \ ] ^ _ */
 function controlOf(text: string): string {
   if (text === ' ') return '\0'
   if (text === '?') return '\x7f'

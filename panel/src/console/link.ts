@@ -4,7 +4,7 @@ import { endingOf, isGone, passes, type Ending } from './ending.ts'
 
 export type Mode = 'shell' | 'serial' | 'vnc'
 
-/** In characters. */
+/** Size of a terminal in characters. */
 export interface Size {
   readonly cols: number
   readonly rows: number
@@ -13,49 +13,49 @@ export interface Size {
 export type LinkState =
   | { readonly is: 'connecting' }
   | { readonly is: 'open' }
-  /** The console was open, or may open soon; the next try is automatic. */
+  /** The connection was lost or could not be opened. The panel automatically tries again. */
   | { readonly is: 'lost'; readonly ending: Ending }
   | { readonly is: 'ended'; readonly ending: Ending }
 
 export interface LinkParts {
-  /** Id, uuid or name. */
+  /** Id, UUID or name of the guest. */
   readonly container: string
   readonly mode: Mode
-  /** `ws://HOST` of the gateway. */
+  /** WebSocket address of the gateway, `ws://HOST`. */
   readonly server: string
   size(): Size
-  /** @throws {ApiFailure} */
+  /** Requests a ticket for the console. @throws {ApiFailure} */
   ticket(): Promise<string>
   /**
-   * Shows output.
-   * @param shown call it once the output is processed
-   * @param isReplay it was shown before: the terminal must not answer its queries again
+   * Shows output of the guest.
+   * @param shown the receiver calls it after it has processed the output
+   * @param isReplay true for output that was shown before: the terminal must not answer its queries again
    */
   show(bytes: Uint8Array, shown: () => void, isReplay: boolean): void
-  /** The following output does not continue the last one. */
+  /** Clears the display, because the following output does not continue the previous output. */
   restart(): void
   onState(state: LinkState): void
-  /** The console ends in that many seconds without input; 0: it does not end. */
+  /** Warns that the console ends in `seconds` without input. 0 withdraws the warning. */
   onWarning(seconds: number): void
-  /** Storage that survives a reload of the page. */
+  /** Storage for the resume token; it survives a reload of the page. */
   readonly memory: { get(): string; set(resume: string): void }
 }
 
-/** Waits before the tries after a loss; the last one repeats, and becomes longer after a minute. */
+/** Waiting times before the retries after a lost connection. The last one applies to all further retries. */
 const waitsMs = [200, 400, 800, 1200, 2000] as const
 const longWaitMs = 2_000
 const shortTries = 30
-/** Number of tries before a console that never opened is given up. */
+/** Number of retries after which the panel gives up a console that never opened. */
 const mostTries = 6
 
-/** A console over any number of sockets: after a loss the next socket continues where the output ended. */
+/** A console over any number of sockets. After a lost connection, the next socket continues where the output ended. */
 export class ConsoleLink {
   #connection: Connection | undefined
   #resume: string
-  /** Offset in the console's output where this socket began, and whether the output before it is on the screen. */
+  /** Offset in the console's output at which this socket began. */
   #base = 0
   #hasShown = false
-  /** Bytes still to come that were shown before. */
+  /** Number of bytes still to arrive that were already shown. */
   #replay = 0
   #tries = 0
   #turn = 0
@@ -67,20 +67,20 @@ export class ConsoleLink {
     this.connect()
   }
 
-  /** Opens the console, or opens it again. */
+  /** Opens the console, or opens it again after it has ended. */
   connect = (): void => {
     this.#tries = 0
     this.#try({ is: 'connecting' })
   }
 
-  /** Tries at once if a try is scheduled. */
+  /** Retries at once if a retry is scheduled. */
   hurry = (): void => {
     if (this.#timer === undefined) return
     this.#tries = 0
     this.#try()
   }
 
-  /** The network was lost: the state of the socket is not reliable any more. */
+  /** Handles the loss of the network: the socket's own state is no longer reliable. */
   lose = (): void => {
     if (this.#connection === undefined) return
     this.#drop()
@@ -97,12 +97,12 @@ export class ConsoleLink {
     if (this.#isOpen) this.#connection?.say({ type: 'resize', cols, rows })
   }
 
-  /** Ends the console's program. */
+  /** Ends the program that runs in the console. */
   end(): void {
     this.#connection?.say({ type: 'close' })
   }
 
-  /** Leaves the console open: a client that returns soon continues it. */
+  /** Disconnects and leaves the console open. A client that returns soon continues it. */
   leave(): void {
     this.#turn++
     this.#drop()
@@ -164,7 +164,7 @@ export class ConsoleLink {
   #closed(ending: Ending): void {
     this.#drop()
     if (isGone(ending)) this.#remember('')
-    // The console of the page before its reload has ended: a new one begins.
+    // The console from before the page's reload has ended: a new console is opened.
     if (ending.reason === 'console_gone' && !this.#hasShown) return this.#try()
     if (passes(ending)) this.#again(ending)
     else this.parts.onState({ is: 'ended', ending })

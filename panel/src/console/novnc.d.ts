@@ -1,6 +1,6 @@
-/** The used part of noVNC, which has no types (docs/API.md of the package). */
+/** Types for the used part of noVNC, which has none itself (docs/API.md of the package). */
 declare module '@novnc/novnc' {
-  /** A socket, or an object with the same interface. */
+  /** A WebSocket, or an object with the same interface. */
   interface RawChannel {
     binaryType: string
     readonly protocol: string

@@ -1,11 +1,11 @@
 /*
- * xterm writes styles into <style> elements and `style` attributes, which the page's policy forbids. It permits changes
- * by scripts through the object model (CSP3, 8.4), so xterm's elements are replaced by such changes.
+ * xterm writes styles into <style> elements and `style` attributes, which the page's content security policy forbids.
+ * The policy permits changes by scripts through the object model (CSP3, 8.4). This module makes such changes instead.
  */
 
 let isInPlace = false
 
-/** Call it before the first terminal is created. */
+/** Replaces xterm's style elements. Call it before the first terminal is created. */
 export function allowOwnStyles(): void {
   if (isInPlace) return
   isInPlace = true
@@ -19,7 +19,7 @@ export function allowOwnStyles(): void {
   document.createElement = createOwn
 }
 
-/** Replaces a <style> element: its text becomes a style sheet of the document. */
+/** Makes an element that replaces a <style> element: its text becomes a style sheet of the document. */
 function sheetElement(element: HTMLElement): HTMLElement {
   const sheet = new CSSStyleSheet()
   document.adoptedStyleSheets.push(sheet)

@@ -1,11 +1,11 @@
 const storageKey = 'berth.console'
 
-/** Settings of terminals on this browser. */
+/** Settings of the terminals in this browser. */
 export interface Preferences {
-  /** In pixels. */
+  /** Font size in pixels. */
   readonly fontSize: number
   readonly screenReader: boolean
-  /** Layout of the guest's keyboard, for text that is typed into a screen. */
+  /** Keyboard layout of the guest, used to type a text into its screen. */
   readonly layout: string
 }
 
@@ -19,7 +19,7 @@ export function readPreferences(): Preferences {
   }
 }
 
-/** @returns the settings after the change */
+/** Changes settings and stores them. @returns all settings after the change */
 export function changePreferences(changes: Partial<Preferences>): Preferences {
   const changed = { ...readPreferences(), ...changes }
   localStorage.setItem(storageKey, JSON.stringify(changed))

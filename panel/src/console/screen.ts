@@ -5,16 +5,16 @@ import type { KeyPress } from './keyboard-layouts.ts'
 export interface ScreenParts {
   readonly element: HTMLElement
   send(bytes: Uint8Array): void
-  /** The first picture is shown. */
+  /** Called when the first picture is shown. */
   onPicture(): void
-  /** The data is invalid, or the guest's side has ended. */
+  /** Called when the data is invalid or the guest's side has ended. */
   onBroken(): void
 }
 
-/** Pause between two typed keys: a guest's keyboard controller buffers only few. */
+/** Pause between two typed keys. The keyboard controller of a guest buffers only a few. */
 const keyPauseMs = 25
 
-/** The screen of a virtual machine, in an element. It starts again with each socket. */
+/** The screen of a virtual machine inside an element. Each connection starts a new VNC session. */
 export class Screen {
   #rfb: RFB | undefined
   #channel: Channel | undefined
@@ -23,7 +23,7 @@ export class Screen {
 
   constructor(private readonly parts: ScreenParts) {}
 
-  /** A socket is open: its bytes are a new RFB session. */
+  /** Begins a new VNC session with the bytes of a new connection. */
   begin(): void {
     this.end()
     const channel = new Channel((bytes) => this.parts.send(bytes.slice()))
@@ -53,7 +53,7 @@ export class Screen {
     this.#rfb?.focus()
   }
 
-  /** Scales the picture to the available room, or shows it pixel by pixel. */
+  /** Scales the picture to the available space, or shows it in its original size. */
   fit(isFitted: boolean): void {
     this.#isFitted = isFitted
     if (this.#rfb) this.#rfb.scaleViewport = isFitted
@@ -63,18 +63,18 @@ export class Screen {
     this.#rfb?.sendCtrlAltDel()
   }
 
-  /** Sends F6 to the guest, since the key itself leaves the screen. */
+  /** Sends F6 to the guest. The user cannot press F6, because it moves the focus out of the screen. */
   pressF6(): void {
     this.#rfb?.sendKey(0xffc3, 'F6')
   }
 
-  /** @returns a PNG; null: there is no picture */
+  /** @returns the screen as a PNG; null if there is no picture */
   picture(): Promise<Blob | null> {
     const rfb = this.#rfb
     return new Promise((resolve) => (rfb ? rfb.toBlob(resolve, 'image/png') : resolve(null)))
   }
 
-  /** @param onKey called with the number of typed keys. @returns whether all were typed */
+  /** Types the keys one by one. @param onKey called with the number of typed keys. @returns whether all were typed */
   async type(presses: readonly KeyPress[], onKey: (typed: number) => void): Promise<boolean> {
     const turn = ++this.#typing
     for (const [at, press] of presses.entries()) {
@@ -94,7 +94,7 @@ export class Screen {
 const shift = { keysym: 0xffe1, code: 'ShiftLeft' } as const
 const altGr = { keysym: 0xfe03, code: 'AltRight' } as const
 
-/** QEMU passes on the key that a person would have pressed; its meaning depends on the guest's layout. */
+/** Presses a key at its position. QEMU passes on the position, and the layout of the guest decides its meaning. */
 function pressOn(rfb: RFB, press: KeyPress): void {
   const held = [...(press.shift ? [shift] : []), ...(press.altGr ? [altGr] : [])]
   for (const { keysym, code } of held) rfb.sendKey(keysym, code, true)

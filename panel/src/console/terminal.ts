@@ -12,14 +12,14 @@ import type { Preferences } from './preferences.ts'
 export interface TerminalParts {
   readonly element: HTMLElement
   readonly preferences: Preferences
-  /** Label for screen readers. */
+  /** Label of the terminal for screen readers. */
   readonly label: string
-  /** Typed text, or the terminal's answers to programs. */
+  /** Called with text from the user, or with the terminal's answers to queries of programs. */
   onText(text: string): void
-  /** Mouse reports that are not text. */
+  /** Called with mouse reports in bytes that are not text. */
   onBytes(bytes: Uint8Array): void
   onSize(size: Size): void
-  /** A link in the guest's output was clicked. */
+  /** Called when the user clicks a link in the guest's output. */
   onLink(url: string): void
   onSearch(): void
 }
@@ -49,17 +49,17 @@ const colors = {
 const font = "ui-monospace, 'SF Mono', Menlo, Consolas, 'DejaVu Sans Mono', monospace"
 
 /**
- * Control sequences that xterm.js executes once per count, although there are at most a thousand lines and columns: a
- * guest with a count of a thousand million would block the page.
+ * Control sequences that xterm.js repeats as often as their count says. A guest that sends a count of a thousand
+ * million would block the page, so counts above the number of lines and columns are ignored.
  */
 const counted = [...'ILMSTZb'].map((final) => ({ final }))
 const mostCount = 1000
-/** The terminal yields to the page between pieces of this size: a few sequences with the largest counts. */
+/** Size of the pieces between which the terminal yields to the page. A piece holds only few sequences. */
 const pieceBytes = 512
 
 /**
- * A terminal in an element. The guest's output is only data: titles, the clipboard (OSC 52) and window commands are
- * ignored, and links need a confirmation.
+ * A terminal inside an element. Output of the guest cannot change the page: titles, the clipboard (OSC 52) and window
+ * commands are ignored, and links need a confirmation.
  */
 export class TerminalScreen {
   readonly #terminal: Terminal
@@ -80,7 +80,7 @@ export class TerminalScreen {
       cursorBlink: false,
       fontSize: parts.preferences.fontSize,
       screenReaderMode: parts.preferences.screenReader,
-      logLevel: 'off', // without messages about invalid output of the guest
+      logLevel: 'off', // hides messages about invalid output of the guest
       linkHandler: { activate: open, allowNonHttpProtocols: false },
     })
     const terminal = this.#terminal
@@ -97,7 +97,7 @@ export class TerminalScreen {
     this.#observer = new ResizeObserver(() => this.#fit.fit())
     this.#observer.observe(parts.element)
     this.#fit.fit()
-    // For tests only, which could otherwise only see pixels.
+    // Only tests use this event: without it they could see only pixels.
     parts.element.dispatchEvent(new CustomEvent('terminal', { detail: terminal, bubbles: true }))
   }
 
@@ -105,12 +105,12 @@ export class TerminalScreen {
     return { cols: this.#terminal.cols, rows: this.#terminal.rows }
   }
 
-  /** True if programs want arrows as their own sequences (DECCKM). */
+  /** True if a program has switched the arrow keys to application mode (DECCKM). */
   get hasApplicationCursor(): boolean {
     return this.#terminal.modes.applicationCursorKeysMode
   }
 
-  /** @param isReplay it was shown before: the terminal does not answer its queries */
+  /** @param isReplay true for output that was shown before: the terminal does not answer its queries */
   show(bytes: Uint8Array, shown: () => void, isReplay: boolean): void {
     if (isReplay) this.#replays++
     let at = 0
@@ -121,7 +121,7 @@ export class TerminalScreen {
     })
   }
 
-  /** Types a text as if it came from the keyboard. */
+  /** Sends a text to the guest as if the user had typed it. */
   type(text: string): void {
     this.#terminal.input(text)
   }
@@ -140,7 +140,7 @@ export class TerminalScreen {
     this.#fit.fit()
   }
 
-  /** @returns whether the text was found */
+  /** Searches the output. @returns whether the text was found */
   find(text: string, direction: 'next' | 'previous'): boolean {
     return direction === 'next' ? this.#search.findNext(text) : this.#search.findPrevious(text)
   }
@@ -159,7 +159,7 @@ export class TerminalScreen {
     return false
   }
 
-  /** Keys for the panel instead of the guest. Ctrl+Shift+V is the browser's own paste. */
+  /** Returns the action of a key that the panel handles itself. Ctrl+Shift+V stays the paste of the browser. */
   #actionOf({ code, ctrlKey, shiftKey }: KeyboardEvent): (() => void) | undefined {
     if (!ctrlKey || !shiftKey) return undefined
     if (code === 'KeyF') return () => this.parts.onSearch()
@@ -169,13 +169,13 @@ export class TerminalScreen {
   }
 }
 
-/** Draws with WebGL if it is available and until it is lost, and otherwise with elements of the page. */
+/** Draws with WebGL while it is available, and otherwise with elements of the page. */
 function drawByGraphicsCard(terminal: Terminal): void {
   try {
     const addon = new WebglAddon()
     addon.onContextLoss(() => addon.dispose())
     terminal.loadAddon(addon)
   } catch {
-    // Elements are used without WebGL.
+    // WebGL is not available: elements of the page are used.
   }
 }

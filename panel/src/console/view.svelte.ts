@@ -2,14 +2,14 @@ import { api, ask } from '../api/client.ts'
 import { ConsoleLink, type LinkParts, type LinkState } from './link.ts'
 
 type ViewParts = Pick<LinkParts, 'container' | 'mode' | 'size' | 'show' | 'restart'> & {
-  /** A socket is open: the first one, or a later one. */
+  /** Called whenever a connection has opened, also after a reconnect. */
   onOpen(): void
 }
 
-/** One console on a page: its connection and its messages. Create it while a component is set up. */
+/** The connection and the messages of one console. Create it during the initialization of a component. */
 export class ConsoleView {
   state = $state.raw<LinkState>({ is: 'connecting' })
-  /** The console ends in that many seconds without input; 0: it does not end. */
+  /** Seconds after which the console ends without input; 0 without a warning. */
   warning = $state(0)
   #link: ConsoleLink | undefined
 
@@ -26,7 +26,7 @@ export class ConsoleView {
     })
   }
 
-  /** Opens the console once there is an element to show it in. */
+  /** Opens the console. Call it after the element that shows it exists. */
   start(): void {
     const { container, mode } = this.parts
     this.#link = new ConsoleLink({
@@ -65,7 +65,7 @@ async function ticketFor(container: string, mode: LinkParts['mode']): Promise<st
   return made.ticket
 }
 
-/** For this tab only; usable only with its own login and a ticket. */
+/** Stores the resume token for this browser tab. The token is usable only with the same login and a ticket. */
 function memoryOf(container: string, mode: LinkParts['mode']): LinkParts['memory'] {
   const key = `berth.console.${container}.${mode}`
   return {

@@ -7,7 +7,7 @@ const pathOf = ({ id }: Pick<Guest, 'id'>) => ({ path: { id: String(id) } })
 
 export type PowerAction = 'start' | 'stop' | 'restart'
 
-/** Submits a power action. @param force without waiting for the guest @throws {ApiFailure} */
+/** Submits a power action. @param force true to act without waiting for the guest @throws {ApiFailure} */
 export async function power(guest: Pick<Guest, 'id'>, action: PowerAction, force = false): Promise<void> {
   const params = pathOf(guest)
   if (action === 'start') await ask(() => api.POST('/containers/{id}/start', { params }))
@@ -22,7 +22,7 @@ export async function unsuspend(guest: Pick<Guest, 'id'>): Promise<void> {
   ordered()
 }
 
-/** Submits the deletion with everything that belongs to the guest. @throws {ApiFailure} */
+/** Submits the deletion of a guest and of everything that belongs to it. @throws {ApiFailure} */
 export async function deleteGuest(guest: Pick<Guest, 'id'>): Promise<void> {
   await send(() => api.DELETE('/containers/{id}/delete', { params: pathOf(guest) }))
   ordered()
@@ -33,7 +33,7 @@ interface BulkOutcome {
   readonly failed: readonly { readonly name: string; readonly code: string; readonly message: string }[]
 }
 
-/** Submits an action for several guests. @throws {ApiFailure} if all of it was refused */
+/** Submits an action for several guests. @throws {ApiFailure} if it was refused for all of them */
 export async function bulk(guests: readonly Guest[], action: BulkAction): Promise<BulkOutcome> {
   const body = { action, containers: guests.map(({ uuid }) => uuid) }
   const answer = await send(() => api.POST('/batch-action', { body }))

@@ -31,7 +31,7 @@ const ports = [
   },
 ] as Guest['port_mappings']
 
-describe('the search for a guest', () => {
+describe('the search for a guest by name, id, address or port', () => {
   const web = guest({ port_mappings: ports, public_ipv4s: ['198.51.100.9'], ipv6_addresses: ['2001:db8::7'] })
   for (const [text, found] of [
     ['WEB', true],
@@ -55,11 +55,11 @@ describe('the search for a guest', () => {
     ['0b1c', true],
     ['', true],
   ] as const)
-    it(`${text || 'nothing'}: ${found ? 'finds it' : 'does not find it'}`, () =>
+    it(`${found ? 'finds' : 'does not find'} the guest with the text "${text}"`, () =>
       expect(matcherOf(text)(web)).to.equal(found))
 })
 
-describe('the filters of the list', () => {
+describe('the guest list', () => {
   const now = timeBounds(Date.UTC(2026, 10, 23, 12))
   const all = [
     guest({ id: 1, name: 'a10', status: 'stopped', expires_at: '2026-11-25 00:00:00' }),
@@ -68,7 +68,7 @@ describe('the filters of the list', () => {
   ]
   const ids = (filter: object): number[] => filterGuests(all, { ...noFilter, ...filter }, now).map(({ id }) => id)
 
-  it('select by state, host, and attention', () => {
+  it('filters by state, host and need for attention', () => {
     expect(ids({})).to.deep.equal([1, 2, 3])
     expect(ids({ status: 'stopped' })).to.deep.equal([1])
     expect(ids({ host: 'b' })).to.deep.equal([2])
@@ -78,7 +78,7 @@ describe('the filters of the list', () => {
     expect(ids({ text: 'a', status: 'running' })).to.deep.equal([2])
   })
 
-  it('sort names by numbers, and unlimited expiry last', () => {
+  it('sorts numbers within names by value, and guests without an expiry last', () => {
     const names = (key: 'name' | 'expires_at', descending = false): string[] =>
       sortGuests([...all, guest({ name: 'never' })], { key, descending }).map(({ name }) => name)
     expect(names('name')).to.deep.equal(['a9', 'a10', 'b', 'never'])
@@ -86,7 +86,7 @@ describe('the filters of the list', () => {
     expect(names('expires_at').at(-1)).to.equal('never')
   })
 
-  it('describe what a bulk action changes', () => {
+  it('shows which guests a bulk action changes', () => {
     const { changed, unchanged } = planBulk(all, 'start')
     expect([changed.length, unchanged.length]).to.deep.equal([1, 2])
     expect(planBulk(all, 'stop').changed).to.have.length(2)

@@ -1,6 +1,6 @@
 import type { Guest, GuestStatus } from '../api/types.ts'
 
-/** Search and filters of the list; stored in the address of the page. */
+/** Search text and filters of the guest list. They are stored in the address of the page. */
 export interface GuestFilter {
   readonly text: string
   readonly status: string
@@ -20,7 +20,7 @@ export interface Sorting {
 const weekMs = 7 * 86_400_000
 const texts = new WeakMap<Guest, string>()
 
-/** All searchable text of a guest in lower case: cached, since a search reads it for every guest at each key. */
+/** Returns all searchable text of a guest in lower case. It is cached: a search needs it for all guests on each key. */
 function textOf(guest: Guest): string {
   const known = texts.get(guest)
   if (known !== undefined) return known
@@ -34,12 +34,12 @@ function textOf(guest: Guest): string {
   return text
 }
 
-/** Tests whether a guest matches a search. */
+/** Returns whether a guest matches a search. */
 export type Matcher = (guest: Guest) => boolean
 
 /**
- * Parses a search once, for many guests: each word must occur in a guest's name, id, addresses or ports.
- * `203.0.113.7:20022` is a port of an address; `20022` a port, an id, or part of a name.
+ * Parses a search once for many guests. Each of its words must occur in a guest's name, id, addresses or ports.
+ * `203.0.113.7:20022` is a port of an address; `20022` is a port, an id or part of a name.
  */
 export function matcherOf(search: string): Matcher {
   const words = search.toLowerCase().split(/\s+/).filter(Boolean).map(matcherOfWord)
@@ -61,8 +61,8 @@ function hasPort(mappings: Guest['port_mappings'], port: number): boolean {
 }
 
 /**
- * On a guest's own address all ports belong to the guest. A mapping without an address applies to every address of its
- * host, which the list does not know.
+ * On a guest's own address, all ports belong to the guest. A mapping without an address applies to every address of the
+ * host, and the list does not know these addresses.
  */
 function hasEndpoint({ port_mappings: mappings, ...guest }: Guest, address: string, port: number): boolean {
   if ([guest.ip, ...guest.public_ipv4s, ...guest.ipv6_addresses].includes(address)) return true
@@ -72,7 +72,7 @@ function hasEndpoint({ port_mappings: mappings, ...guest }: Guest, address: stri
   )
 }
 
-/** Prepares the searchable texts before a search is typed, some at a time. @returns a function that stops it */
+/** Prepares the searchable texts in portions before the user types a search. @returns a function that stops it */
 export function prepareSearch(guests: readonly Guest[]): () => void {
   let at = 0
   const later =
@@ -85,7 +85,7 @@ export function prepareSearch(guests: readonly Guest[]): () => void {
   return () => void (at = guests.length)
 }
 
-/** @param nowText in the form of the API's times, which compare as texts */
+/** @param nowText the current time in the form of the API's times, which can be compared as text */
 export function filterGuests(
   guests: readonly Guest[],
   filter: GuestFilter,
@@ -114,17 +114,17 @@ function hasFlag(
   return flag === 'expired' ? expiry <= nowText : expiry > nowText && expiry <= soonText
 }
 
-/** The present and a week later, in the API's form. */
+/** Returns the current time and the time in one week, in the form of the API's times. */
 export function timeBounds(nowMs: number): { nowText: string; soonText: string } {
   const text = (ms: number): string => new Date(ms).toISOString().slice(0, 19).replace('T', ' ')
   return { nowText: text(nowMs), soonText: text(nowMs + weekMs) }
 }
 
-/** Compares code points: times in the API's form sort by time, and `~` sorts after them. */
+/** Compares by code points: times of the API sort chronologically, and `~` sorts after them. */
 const compareTexts = (a: string, b: string): number => (a < b ? -1 : Number(a > b))
 const names = new WeakMap<Guest, string>()
 
-/** A key that sorts numbers within names by value; names have ASCII only. */
+/** Returns a key that sorts numbers within names by value. Names contain only ASCII. */
 function nameKey(guest: Guest): string {
   const known = names.get(guest)
   if (known !== undefined) return known
@@ -158,7 +158,7 @@ const effective: Readonly<Record<BulkAction, (status: GuestStatus) => boolean>> 
   delete: (status) => status !== 'deleting',
 }
 
-/** The effect of a bulk action: guests that it changes, and guests that are in that state already. */
+/** Splits guests into those that a bulk action changes and those that already have the requested state. */
 export function planBulk(
   guests: readonly Guest[],
   action: BulkAction,

@@ -4,7 +4,7 @@ import { live } from '../live/live.svelte.ts'
 import { LiveRows } from '../live/live-rows.svelte.ts'
 import { applyToGuests, applyToTasks, keptTasks } from './rows.ts'
 
-/** All guests that the caller may see. */
+/** All guests that the user may see. */
 class GuestList extends LiveRows<Guest> {
   constructor() {
     let etag = ''
@@ -21,7 +21,7 @@ class GuestList extends LiveRows<Guest> {
       },
       tells: ({ type }) => type.startsWith('guest.') && type !== 'guest.host',
       apply: (rows, changes) => {
-        // The shown rows differ from the last answer: the next answer must be complete.
+        // The rows now differ from the last response: without the ETag, the next response is complete.
         if (changes.length > 0) etag = ''
         return applyToGuests(rows, changes)
       },
@@ -31,7 +31,7 @@ class GuestList extends LiveRows<Guest> {
 
 export const guests = new GuestList()
 
-/** The newest tasks: for the drawer, the badge, and pages that wait for a task. */
+/** The newest tasks, for the task drawer, its badge, and pages that wait for a task. */
 class TaskList extends LiveRows<Task> {
   readonly active = $derived((this.rows ?? []).filter(isActive))
 
@@ -54,7 +54,7 @@ function isActive({ status }: Task): boolean {
 
 export const tasks = new TaskList()
 
-/** Reads tasks and guests at once after a request was submitted. */
+/** Reads tasks and guests again at once. Call it after a request was submitted. */
 export function ordered(): void {
   live.touch('tasks', 'guests')
 }

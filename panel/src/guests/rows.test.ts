@@ -7,15 +7,15 @@ const guest = (id: number, name = `g${id}`) => ({ id, uuid: `u${id}`, name }) as
 const task = (id: number, status = 'pending') => ({ task_id: `t${id}`, status }) as Task
 const told = (type: string, data: object) => parseChange(JSON.stringify({ type, data }))
 
-describe('rows that follow changes', () => {
+describe('lists that events update', () => {
   for (const [what, changes, names] of [
-    ['nothing', [], ['g1', 'g3']],
-    ['a changed row', [told('guest.updated', guest(3, 'new'))], ['g1', 'new']],
-    ['a new row, by its id', [told('guest.created', guest(2))], ['g1', 'g2', 'g3']],
-    ['a deleted row', [told('guest.removed', { id: 1, uuid: 'u1' })], ['g3']],
-    ['an unknown deleted row', [told('guest.removed', { id: 9, uuid: 'u9' })], ['g1', 'g3']],
+    ['keep all guests if there is no event', [], ['g1', 'g3']],
+    ['replace a changed guest', [told('guest.updated', guest(3, 'new'))], ['g1', 'new']],
+    ['insert a new guest in the order of the ids', [told('guest.created', guest(2))], ['g1', 'g2', 'g3']],
+    ['remove a deleted guest', [told('guest.removed', { id: 1, uuid: 'u1' })], ['g3']],
+    ['ignore the deletion of an unknown guest', [told('guest.removed', { id: 9, uuid: 'u9' })], ['g1', 'g3']],
     [
-      'a row that was added, changed and deleted',
+      'omit a guest that was added, changed and deleted',
       [
         told('guest.created', guest(2)),
         told('guest.updated', guest(2, 'x')),
@@ -24,17 +24,17 @@ describe('rows that follow changes', () => {
       ['g1', 'g3'],
     ],
     [
-      'a row that was deleted and added again',
+      'show a guest that was deleted and added again',
       [told('guest.removed', { id: 1, uuid: 'u1' }), told('guest.created', guest(1, 'back'))],
       ['back', 'g3'],
     ],
   ] as const)
-    it(`guests: ${what}`, () => {
+    it(what, () => {
       const rows = applyToGuests([guest(1), guest(3)], changes)
       expect(rows.map(({ name }) => name)).to.deep.equal(names)
     })
 
-  it('tasks: show the newest first, up to a limit', () => {
+  it('keep only a limited number of tasks, the newest first', () => {
     const rows = Array.from({ length: keptTasks }, (_, at) => task(keptTasks - at))
     const after = applyToTasks(rows, [
       told('task.running', task(keptTasks, 'running')),

@@ -1,21 +1,21 @@
 import type { Guest, Task } from '../api/types.ts'
 import type { Change } from '../live/changes.ts'
 
-/** Most tasks in the list. */
+/** Maximum number of tasks in the list. */
 export const keptTasks = 50
 
-/** Applies changes to the guests of a list, by id. */
+/** Applies changes to the guest list, which is ordered by id. */
 export function applyToGuests(rows: readonly Guest[], changes: readonly Change[]): readonly Guest[] {
   return applied(rows, changes, {
     keyOf: ({ uuid }) => uuid,
-    // Events do not contain owners, since all users who see the guest receive them.
+    // Events do not contain the owners of a guest: all users who see the guest receive them.
     merge: (before, after) => ({ ...after, ...(before.owners && { owners: before.owners }) }),
     isGone: (type) => type === 'guest.removed',
     add: (all, added) => [...all, ...added].sort((a, b) => a.id - b.id),
   })
 }
 
-/** Applies changes to the newest tasks, the newest first. */
+/** Applies changes to the list of the newest tasks, which begins with the newest. */
 export function applyToTasks(rows: readonly Task[], changes: readonly Change[]): readonly Task[] {
   return applied(rows, changes, {
     keyOf: ({ task_id }) => task_id,
@@ -27,7 +27,7 @@ export function applyToTasks(rows: readonly Task[], changes: readonly Change[]):
 interface How<Row> {
   readonly keyOf: (row: Row) => string
   readonly isGone: (type: string) => boolean
-  /** Keeps the fields of the previous row that events do not contain. */
+  /** Copies fields of the previous row that events do not contain. */
   readonly merge?: (before: Row, after: Row) => Row
   readonly add: (rows: readonly Row[], added: Row[]) => readonly Row[]
 }
@@ -38,7 +38,7 @@ function applied<Row>(
   { keyOf, isGone, add, merge = (_before, after) => after }: How<Row>,
 ): readonly Row[] {
   if (changes.length === 0) return rows
-  // Undefined: the row was removed.
+  // Undefined stands for a removed row.
   const after = new Map<string, Row | undefined>()
   for (const { type, data } of changes) {
     const row = data as Row

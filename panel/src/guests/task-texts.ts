@@ -2,22 +2,22 @@ import type { Task } from '../api/types.ts'
 import { hosts } from '../hosts/hosts.svelte.ts'
 import { texts } from '../i18n/text.svelte.ts'
 
-/** The action of a task, such as `create`. */
+/** Names the action of a task, such as `create`. */
 export function actionText(action: string): string {
   return texts.find(`task.${action}`, action)
 }
 
-/** The current step of a task. */
+/** Names the current step of a task. */
 export function stageText(stage: string): string {
   return texts.find(`stage.${stage}`, stage)
 }
 
-/** The error of a task: the host's message in English, and a text for its code in other languages. */
+/** Describes the error of a task: in English with the host's message, in other languages by the code of the error. */
 export function taskError({ error, error_code: code }: Task): string {
   return texts.language === 'en' ? error : texts.find(`error.${code}`, error)
 }
 
-/** The subject of a task: a guest, an image, or the host. */
+/** Names the subject of a task: a guest, an image or the host. */
 export function taskSubject({ container_name: name, image_id: image, host_id: host }: Task): string {
   return name || image || hosts.nameOf(host)
 }

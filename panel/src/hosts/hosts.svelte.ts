@@ -2,7 +2,7 @@ import { api, ask } from '../api/client.ts'
 import type { Host } from '../api/types.ts'
 import { LiveRows } from '../live/live-rows.svelte.ts'
 
-/** All hosts, for users who may see them, so that pages show names instead of ids. */
+/** All hosts that the user may see. Pages use the list to show names instead of ids. */
 class HostList extends LiveRows<Host> {
   readonly #names = $derived(new Map((this.rows ?? []).map(({ id, name }) => [id, name])))
 
@@ -15,7 +15,7 @@ class HostList extends LiveRows<Host> {
     })
   }
 
-  /** The name, or the id if the name is not known. */
+  /** Returns the name of a host, or its id if the name is unknown. */
   nameOf(id: string): string {
     return this.#names.get(id) ?? id
   }

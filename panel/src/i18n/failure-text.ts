@@ -1,12 +1,12 @@
 import type { ApiFailure } from '../api/failure.ts'
 import { t, texts } from './text.svelte.ts'
 
-/** A failure in the reader's language: by its code, with the field that it concerns. */
+/** Describes a failure in the language of the page: by its code, with the field that it concerns. */
 export function failureText({ code, message, about }: ApiFailure): string {
   const said = texts.find(`error.${code}`, message)
   if (code === 'rate_limited' && about.retryAfterSeconds !== undefined)
     return t('error.wait', { seconds: about.retryAfterSeconds })
-  // The server's message explains the problem with a value where the code does not.
+  // For vague codes, only the server's message explains what is wrong with a value.
   return vague.has(code) && texts.language === 'en' ? message : said
 }
 

@@ -6,12 +6,12 @@ export type Key = keyof typeof en
 
 const storageKey = 'berth.language'
 
-/** The language of the page. Texts that were read through `t` follow it. */
+/** The language of the page. Texts that `t` has returned change when the language changes. */
 class Texts {
   language = $state<Language>('en')
   #translate: TFunction = i18next.t
 
-  /** @param fallback language of the instance, for readers without a choice of their own */
+  /** @param fallback default language of the instance, used until the user chooses a language */
   async start(fallback?: Language): Promise<void> {
     const options = {
       keySeparator: false,
@@ -32,7 +32,7 @@ class Texts {
     return this.#translate(key, values)
   }
 
-  /** A text whose key contains a value of the server. */
+  /** Returns the text for a key that contains a value from the server. */
   find(key: string, fallback: string): string {
     void this.language
     return key in en ? this.#translate(key) : fallback
@@ -41,7 +41,7 @@ class Texts {
   async #show(language: Language): Promise<void> {
     if (language === 'zh' && !i18next.hasResourceBundle('zh', 'translation')) {
       const zh = await import('./zh/index.ts').catch(() => undefined)
-      if (zh === undefined) return // the present texts are better than none
+      if (zh === undefined) return // the current language stays if the texts cannot be loaded
       i18next.addResourceBundle('zh', 'translation', zh.zh)
     }
     this.#translate = await i18next.changeLanguage(language)

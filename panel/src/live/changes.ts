@@ -9,30 +9,33 @@ export type Topic =
   | 'backups'
   | 'accounts'
   | 'webhooks'
-  /** Measurements of hosts, which have events. */
+  /** Measurements of hosts. The gateway sends events for them. */
   | 'host-usage'
-  /** Measurements without events: each page that shows some reads them periodically. */
+  /** Measurements without events. A page that shows them reads them periodically. */
   | 'usage'
 
-/** Topics without events: they are read again when the user returns to the window. */
+/** Topics without events of their own. They are read again when the user returns to the window. */
 export const untold: readonly Topic[] = ['images', 'snapshots', 'backups', 'accounts', 'webhooks', 'usage']
 
-/** A change in the form of the stream. */
+/** An event of the stream, with the data that it affects. */
 export interface Change {
   readonly type: string
   readonly data: Readonly<Record<string, unknown>>
-  /** Topics that the change may affect. */
+  /** Topics that the event may affect. */
   readonly topics: readonly Topic[]
-  /** Id of the affected guest; 0: none, or several. */
+  /** Id of the affected guest; 0 if the event concerns no guest or several guests. */
   readonly guest: number
 }
 
-/** True if a change concerns that guest, or no single guest. @param id 0: any guest */
+/**
+ * Returns a filter for changes that concern a guest or no single guest.
+ * @param id returns the id of the guest; 0 for any guest
+ */
 export function concernsGuest(id: () => number): (change: Change) => boolean {
   return ({ guest }) => guest === 0 || id() === 0 || guest === id()
 }
 
-/** An event of the stream. @param text its `data` */
+/** Parses an event of the stream. @param text the `data` field of the event */
 export function parseChange(text: string): Change {
   const { type, data } = JSON.parse(text) as Pick<Change, 'type' | 'data'>
   const [kind = '', word = ''] = type.split('.')
@@ -49,13 +52,13 @@ function topicsOf(kind: string, word: string, data: Change['data']): readonly To
   if (kind === 'host') return ['hosts']
   if (kind === 'usage') return ['host-usage']
   if (kind === 'alert') return ['alerts']
-  // Hosts are shown with the number of their guests.
+  // The number of guests per host changes too.
   return word === 'updated' ? ['guests'] : ['guests', 'hosts']
 }
 
 const ends: readonly string[] = ['done', 'failed', 'canceled']
 
-/** Effects of a task that have no event of their own; for images also the progress. */
+/** Returns the topics that a task affects without an event of their own. For images, its progress is included. */
 function effectsOf(word: string, { action, image_id: image }: Change['data']): readonly Topic[] {
   if (image !== undefined && image !== '') return ['images']
   if (!ends.includes(word)) return []

@@ -1,11 +1,11 @@
 import { EventFeed, type FeedMessage, type FeedOrder } from './feed.ts'
 
-/** A tab's connection to the stream. */
+/** The connection of a browser tab to the event stream. */
 export interface FeedLink {
   order(order: FeedOrder): void
 }
 
-/** Uses the worker that all tabs share; without shared workers, a tab has its own stream while it is visible. */
+/** Connects to the worker that all tabs share. Without shared workers, a visible tab opens a stream of its own. */
 export function openFeedLink(hear: (message: FeedMessage) => void): FeedLink {
   if (typeof SharedWorker === 'undefined') return ownFeed(hear)
   const worker = new SharedWorker(new URL('./feed-worker.ts', import.meta.url), {

@@ -1,17 +1,17 @@
 import { EventFeed, type FeedMessage, type FeedOrder } from './feed.ts'
 
 /*
- * The worker that all tabs of a browser share, so that they use one stream: with HTTP/1.1 a browser has six connections
- * to a server in total.
+ * All tabs of a browser share this worker and therefore use one stream. With HTTP/1.1, a browser opens at most six
+ * connections to a server.
  */
 
-/** The used part of the worker's global scope; the panel's types are those of pages. */
+/** The used part of the worker's global scope. The panel's own types describe only pages. */
 interface SharedScope {
   onconnect: ((event: MessageEvent) => void) | null
 }
 
 const tabs = new Set<MessagePort>()
-/** Tabs that may be visible. */
+/** The tabs that may be visible. */
 const awake = new Set<MessagePort>()
 const feed = new EventFeed((message) => tabs.forEach((tab) => tell(tab, message)))
 

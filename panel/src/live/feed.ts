@@ -1,31 +1,29 @@
-/*
- * The stream of changes, `GET /api/v1/events`, for tabs. It runs in the worker that all tabs share, or in a tab.
- */
+/* The event stream `GET /api/v1/events` for tabs. It runs in the worker that all tabs share, or in a single tab. */
 
 export type FeedMessage =
-  /** The following events are complete, but data that was read before may be old. */
+  /** The stream is open. No later event is missed, but data that was read earlier may be outdated. */
   | { readonly kind: 'open' }
-  /** Some events were missed. */
+  /** Some events were missed, so all data must be read again. */
   | { readonly kind: 'reset' }
-  /** `data` of events, in order. */
+  /** The `data` fields of events, in order. */
   | { readonly kind: 'events'; readonly events: readonly string[] }
   | { readonly kind: 'lost' }
 
-/** Messages of tabs to the worker. */
+/** Messages from tabs to the worker. */
 export type FeedOrder =
-  /** Subscribes to messages, beginning with the present state. */
+  /** Subscribes the tab to messages. The first message reports the current state of the stream. */
   | 'open'
-  /** The tab is hidden. */
+  /** The tab is hidden and needs no stream. */
   | 'rest'
   | 'leave'
 
 const kinds = ['guest', 'task', 'host', 'usage', 'alert'] as const
-/** The gateway sends something every 15 s. */
+/** A stream that is silent for this long is broken: the gateway sends something every 15 s. */
 const silentMs = 40_000
-/** Events within this time are passed on together. */
+/** Events that arrive within this time are passed on together. */
 const gatherMs = 30
 
-/** One connection. It does not reconnect by itself, since only a tab can find out why it was lost. */
+/** One connection to the event stream. It does not reconnect itself: only a tab can find out why it was lost. */
 export class EventFeed {
   isOpen = false
   #source: EventSource | undefined

@@ -4,27 +4,27 @@ import { live } from './live.svelte.ts'
 
 export interface LiveRowsParts<Row> {
   readonly topic: Topic
-  /** Reads all rows; undefined: they have not changed since the last reading. */
+  /** Reads all rows. Resolves with undefined if they have not changed since the last read. */
   readonly read: () => Promise<readonly Row[] | undefined>
-  /** True if the event of a change contains the new row. */
+  /** True if the event contains the new row, so that the rows need not be read again. */
   readonly tells: (change: Change) => boolean
   readonly apply: (rows: readonly Row[], changes: readonly Change[]) => readonly Row[]
 }
 
-/** Rows that are read once and then updated by the gateway's events. */
+/** The rows of a list, which are read once and then updated with the gateway's events. */
 export class LiveRows<Row> {
   rows = $state.raw<readonly Row[] | undefined>()
   failure = $state.raw<ApiFailure | undefined>()
-  /** Changes that are not applied yet. */
+  /** Changes that were received but are not applied yet. */
   #changes: Change[] = []
-  /** Changes that arrived during a read: the answer of the read may be older. */
+  /** Changes that arrived during a read. They are applied to its result, which may be older. */
   #meanwhile: Change[] | undefined
   #followers = 0
   #end: () => void = () => undefined
 
   constructor(private readonly parts: LiveRowsParts<Row>) {}
 
-  /** Updates the rows while a component exists. Call it in an effect. @returns a function that ends it */
+  /** Keeps the rows current while a component exists. Call it in an effect. @returns a function that ends this */
   follow(): () => void {
     if (this.#followers++ === 0)
       this.#end = live.follow(
@@ -54,7 +54,7 @@ export class LiveRows<Row> {
   #take(change: Change): boolean {
     if (!this.parts.tells(change)) return false
     this.#meanwhile?.push(change)
-    // Applies simultaneous changes together, since a list may have thousands of rows.
+    // Applies simultaneous changes together: a list may have thousands of rows.
     if (this.#changes.push(change) === 1) queueMicrotask(() => this.#putIn())
     return true
   }

@@ -6,20 +6,20 @@ import { online } from '../api/online.svelte.ts'
 import { RefetchThrottle } from './refetch-throttle.ts'
 
 /*
- * The only module that knows how the panel learns about changes: from the gateway's stream, or by polling without one.
- * Pages follow topics; code that changes data without an event touches its topic.
+ * Only this module knows how the panel learns about changes: from the gateway's event stream, or by polling if there is
+ * no stream. Pages follow topics. Code that changes data without an event calls `touch` for its topic.
  */
 
 export type { Topic }
 type Refetch = () => Promise<void> | void
 
-/** Interval of measurements without events. */
+/** Interval at which measurements without events are read. */
 const readingsMs = 15_000
-/** Interval of polling without a stream. */
+/** Interval at which all followed data is read while there is no stream. */
 const pollMs = 5_000
-/** Interval of retries for a gateway that did not answer. */
+/** Interval of retries while the gateway does not answer. */
 const retryMs = 2_000
-/** A tab that was hidden for this long needs no stream. */
+/** A tab that was hidden for this long closes its stream. */
 const restMs = 60_000
 
 interface Follower {
@@ -38,7 +38,7 @@ class Live {
   #resting: ReturnType<typeof setTimeout> | undefined
 
   /**
-   * Updates followed topics from now on; call it after the login. @param mayListen whether the user may read the stream
+   * Begins to update followed topics. Call it after the login. @param mayListen whether the user may read the stream
    */
   start(mayListen: boolean): void {
     if (this.#isStarted) return
@@ -57,9 +57,9 @@ class Live {
   }
 
   /**
-   * Calls `refetch` now and whenever something of the topics may have changed.
-   * @param take applies a change itself: if it returns true, nothing is read again for it
-   * @returns a function that ends it
+   * Calls `refetch` now, and whenever data of the topics may have changed.
+   * @param take applies an event directly; if it returns true, `refetch` is not called for that event
+   * @returns a function that ends the updates
    */
   follow(topics: readonly Topic[], refetch: Refetch, take: (change: Change) => boolean = () => false): () => void {
     const follower = { topics, take, reading: new RefetchThrottle(refetch) }
@@ -71,7 +71,7 @@ class Live {
     }
   }
 
-  /** Marks these topics as changed. */
+  /** Reads the data of these topics again, because it has changed. */
   touch(...topics: readonly Topic[]): void {
     for (const follower of this.#followersOf(topics)) follower.reading.ask()
   }
@@ -104,12 +104,12 @@ class Live {
     online.reached()
     this.#isOpen = true
     clearTimeout(this.#retry)
-    // Data that was read without the stream may be old.
+    // Data that was read before the stream opened may be outdated.
     this.#all()
   }
 
   #turned(isLost: boolean): void {
-    // Without a stream, everything is read once it is open.
+    // While there is no stream, nothing is read here: everything is read when it opens.
     if (!isLost && this.#isOpen) this.#all()
     else this.#schedule()
   }
@@ -122,8 +122,7 @@ class Live {
   }
 
   /**
-   * Finds out why there is no stream: the gateway is offline, the session has ended, or the stream must be opened
-   * again.
+   * Finds out why there is no stream: the gateway is offline, the session has ended, or the stream must be reopened.
    */
   async #probe(): Promise<void> {
     if (this.#probing) return
@@ -132,7 +131,7 @@ class Live {
       await ask(() => api.GET('/session'))
       if (this.#isSeen) this.#link?.order('open')
     } catch {
-      // A gateway that does not answer is tried again.
+      // The gateway does not answer. #schedule plans the next try.
     } finally {
       this.#probing = false
       this.#schedule()

@@ -1,7 +1,7 @@
-/** Shortest time between two requested runs. */
+/** Shortest time between the beginnings of two runs. */
 const gapMs = 500
 
-/** Runs something at once, never twice at the same time, and at most twice a second. */
+/** Runs a function on request: at once if possible, never twice at the same time, and at most twice a second. */
 export class RefetchThrottle {
   #busy = false
   #wanted = false

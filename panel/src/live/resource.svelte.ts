@@ -3,9 +3,9 @@ import type { Change } from './changes.ts'
 import { live, type Topic } from './live.svelte.ts'
 
 /**
- * Data that a page reads from the gateway, and reads again when a topic changes. Create it while a component is set up.
- * Without topics it is the initial content of a form: once it is loaded, only its owner reads it again, which replaces
- * typed values.
+ * Data that a page reads from the gateway, and reads again when a topic changes. Create it during the initialization of
+ * a component. Without topics, it is the initial content of a form: only its owner reads it again, because that
+ * replaces what the user has typed.
  */
 export class Resource<T> {
   data = $state.raw<T | undefined>()

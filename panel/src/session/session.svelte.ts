@@ -2,20 +2,20 @@ import { api, ask, send, setCallerHooks } from '../api/client.ts'
 import type { Session } from '../api/types.ts'
 import { asFailure } from '../api/failure.ts'
 
-/** A question to the user that holds requests until it is answered. */
+/** A question to the user. The requests that need the answer wait for it. */
 interface Pending {
   readonly answered: Promise<boolean>
   answer(value: boolean): void
 }
 
-/** The logged-in user. The credential is a cookie that no script can read. */
+/** The session of the logged-in user. Its credential is a cookie that no script can read. */
 class CurrentSession {
   data = $state.raw<Session | undefined>()
-  /** True once it is known whether somebody is logged in. */
+  /** True after the panel has found out whether a user is logged in. */
   isKnown = $state(false)
-  /** The session ended while a page was open: a new login continues it. */
+  /** True if the session has ended while a page is open. A new login continues it. */
   hasEnded = $state(false)
-  /** A request requires the password or a code again. */
+  /** True while a request waits until the user confirms the password or a code. */
   wantsProof = $state(false)
   #login: Pending | undefined
   #proof: Pending | undefined
@@ -29,7 +29,7 @@ class CurrentSession {
     try {
       await this.refresh()
     } catch (thrown) {
-      // Only a 401 means that nobody is logged in; any other failure is a fault of the gateway or the network.
+      // Only the status 401 means that no user is logged in. Any other failure is a fault of the gateway or network.
       if (asFailure(thrown).about.status !== 401) throw thrown
       this.data = undefined
     } finally {
@@ -41,7 +41,7 @@ class CurrentSession {
     this.data = await ask(() => api.GET('/session'))
   }
 
-  /** Called after a login. */
+  /** Continues the waiting requests. Call it after a login. */
   async begin(): Promise<void> {
     await this.refresh()
     this.hasEnded = false
@@ -49,7 +49,7 @@ class CurrentSession {
     this.#login = undefined
   }
 
-  /** Cancels the new login: waiting requests are refused, and the next one asks again. */
+  /** Cancels the login dialog. Waiting requests fail, and the next request opens the dialog again. */
   dismiss(): void {
     this.hasEnded = false
     this.#login?.answer(false)
@@ -61,7 +61,7 @@ class CurrentSession {
     location.assign('/login')
   }
 
-  /** @param proven whether the password or code was given and correct */
+  /** Ends the confirmation. @param proven true if the password or code was correct */
   prove(proven: boolean): void {
     this.wantsProof = false
     this.#proof?.answer(proven)

@@ -17,16 +17,16 @@ import wrap from 'svelte-spa-router/wrap'
 import type { Key } from '../i18n/text.svelte.ts'
 import { loadComponent } from '../ui/load-component.ts'
 
-/** A page of the navigation. */
+/** A page in the navigation. */
 export interface NavPage {
   readonly path: string
   readonly label: Key
   readonly icon: typeof Boxes
-  /** Scope that shows the page; absent: everybody sees it. */
+  /** Scope that a user needs to see the page. If absent, every user sees it. */
   readonly scope?: string
-  /** Only for administrators, whatever the scopes. */
+  /** True if only administrators see the page, whatever scopes the user has. */
   readonly admin?: boolean
-  /** Only for customers. */
+  /** True if only customers see the page. */
   readonly customer?: boolean
 }
 
@@ -67,7 +67,7 @@ export const navGroups: readonly { readonly label: Key; readonly pages: readonly
 type Load = () => Promise<{ default: unknown }>
 const page = (load: Load) => wrap({ asyncComponent: (() => loadComponent(load)) as never })
 
-/** All pages, each loaded when it is first shown. */
+/** All pages. Each page is loaded when it is first shown. */
 export const routes = {
   '/': page(() => import('../pages/overview/Overview.svelte')),
   '/containers': page(() => import('../pages/guests/Guests.svelte')),

@@ -1,6 +1,6 @@
 import type { Key } from '../i18n/text.svelte.ts'
 
-/** Target of the second of two keys, after `g`. */
+/** Pages that the user opens with two keys: `g` and then `key`. */
 export const places: readonly { readonly key: string; readonly path: string; readonly label: Key }[] = [
   { key: 'o', path: '/', label: 'nav.overview' },
   { key: 'c', path: '/containers', label: 'nav.guests' },
@@ -10,7 +10,7 @@ export const places: readonly { readonly key: string; readonly path: string; rea
   { key: 's', path: '/settings', label: 'nav.settings' },
 ]
 
-/** True if a key belongs to a text input or to the browser. */
+/** True if a key press belongs to a text input or to the browser. */
 export function isTaken({ target, ctrlKey, metaKey, altKey }: KeyboardEvent): boolean {
   const field = 'input, textarea, select, [contenteditable], .terminal, [role=dialog], [role=menu]'
   return ctrlKey || metaKey || altKey || (target instanceof HTMLElement && target.closest(field) !== null)

@@ -15,5 +15,5 @@ describe('the name of a browser', () => {
     ['curl/8.5.0', 'curl/8.5.0'],
     ['–', ''],
   ] as const)
-    it(name, () => expect(browserName(userAgent)).to.equal(name))
+    it(`is "${name}" for its user agent`, () => expect(browserName(userAgent)).to.equal(name))
 })

@@ -1,5 +1,5 @@
 const browsers: readonly (readonly [name: string, pattern: RegExp])[] = [
-  // In this order, since each name also contains the later ones.
+  // The order matters: the user agent of each browser also contains later names of this list.
   ['Edge', /Edg(?:e|A|iOS)?\/(\d+)/],
   ['Opera', /OPR\/(\d+)/],
   ['Firefox', /(?:Firefox|FxiOS)\/(\d+)/],
@@ -14,7 +14,7 @@ const systems: readonly (readonly [name: string, pattern: RegExp])[] = [
   ['Linux', /Linux/],
 ]
 
-/** The common name of a browser: `Firefox 128 · Linux`. For other programs, the text that they send. */
+/** Returns the common name of a browser, such as `Firefox 128 · Linux`. Other programs keep the text that they send. */
 export function browserName(userAgent: string): string {
   for (const [name, pattern] of browsers) {
     const found = pattern.exec(userAgent)

@@ -1,17 +1,15 @@
-/** Above the page with its header and navigation. Menus are above all dialogs, see `overlays.css`. */
+/** The layer above the page with its header and navigation. Menus are above all dialogs (see `overlays.css`). */
 const lowest = 40
 const step = 2
 
-/**
- * Layers of the open dialogs, oldest first. The newest dialog is on top, regardless of its position in the document.
- */
+/** Layers of the open dialogs, oldest first. The newest dialog is on top, wherever it is in the document. */
 const layers: number[] = []
 
-/** The layer of one dialog. Create it while a component is set up. */
+/** The layer of one dialog. Create it during the initialization of a component. */
 export class DialogLayer {
   #veil = $state(lowest)
   /**
-   * Properties of the veil and of the dialog. bits-ui sets their styles by script, because the content security policy
+   * Properties of the dialog's backdrop and content. bits-ui applies the styles by script: the content security policy
    * forbids inline styles.
    */
   readonly ofVeil = $derived({ style: { zIndex: this.#veil } })

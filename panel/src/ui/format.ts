@@ -3,20 +3,20 @@ import { texts } from '../i18n/text.svelte.ts'
 const binaryUnits = ['B', 'KiB', 'MiB', 'GiB', 'TiB', 'PiB']
 const decimalUnits = ['B', 'kB', 'MB', 'GB', 'TB', 'PB']
 
-/** @param bytes shown in the largest unit that leaves at least 1 */
+/** @param bytes number to show, in the largest unit that gives a value of at least 1 */
 export function formatBytes(bytes: number): string {
   return scaled(bytes, 1024, binaryUnits)
 }
 
-/** Traffic in the units of its quotas. @param bytes shown by 1000 */
+/** Formats traffic in decimal units, like traffic limits. */
 export function formatTraffic(bytes: number): string {
   return scaled(bytes, 1000, decimalUnits)
 }
 
-/** Shown for a figure that is not known. */
+/** Shown in place of an unknown value. */
 export const unknown = '–'
 
-/** A figure and its unit stay on one line. */
+/** Formats a number of bytes. A non-breaking space keeps the value and its unit on one line. */
 function scaled(bytes: number, base: number, units: readonly string[]): string {
   if (!Number.isFinite(bytes)) return unknown
   let [value, power] = [bytes, 0]
@@ -24,12 +24,12 @@ function scaled(bytes: number, base: number, units: readonly string[]): string {
   return `${Number(value.toFixed(value >= 100 || power === 0 ? 0 : 1))}\u00a0${units[power]}`
 }
 
-/** @param mb MiB */
+/** @param mb amount in MiB */
 export function formatMb(mb: number): string {
   return formatBytes(mb * 1024 ** 2)
 }
 
-/** @param bytes per second */
+/** @param bytes rate in bytes per second */
 export function formatRate(bytes: number): string {
   return Number.isFinite(bytes) ? `${formatBytes(bytes)}/s` : unknown
 }
@@ -38,12 +38,12 @@ export function formatPercent(value: number): string {
   return Number.isFinite(value) ? `${Number(value.toFixed(value >= 10 ? 0 : 1))}%` : unknown
 }
 
-/** The server's times are `YYYY-MM-DD hh:mm:ss` in its own zone: shown unchanged, without the seconds. */
+/** Removes the seconds. Times of the server are `YYYY-MM-DD hh:mm:ss` in its own zone and are not converted. */
 export function formatTime(time: string): string {
   return time === '' ? unknown : time.slice(0, 16)
 }
 
-/** Cached, since creating one costs more than the formatting of a page. */
+/** Formatters are cached: creating one costs more than formatting the numbers of a page. */
 const numbers = { en: new Intl.NumberFormat('en'), zh: new Intl.NumberFormat('zh-CN') } as const
 
 export function formatNumber(value: number | undefined): string {

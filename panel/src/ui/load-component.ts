@@ -6,14 +6,14 @@ interface Module {
 }
 
 /**
- * Loads the script of a page or of a part of it. If this fails because the gateway now has a newer panel, the page is
- * reloaded once. Otherwise an error message with "Try again" appears in its place.
+ * Loads the script of a page or of a part of a page. If this fails because the gateway now has a newer panel, the page
+ * is reloaded once. For other failures, an error message with "Try again" appears in place of the part.
  */
 export async function loadComponent<M extends Module>(load: () => Promise<M>): Promise<M> {
   return (await loadOrReload(load)) ?? ({ default: LoadFailed } as unknown as M)
 }
 
-/** Like `loadComponent`, without the error message. @returns nothing if the script could not be loaded */
+/** Like `loadComponent`, but without an error message. @returns undefined if the script could not be loaded */
 export async function loadOrReload<M extends Module>(load: () => Promise<M>): Promise<M | undefined> {
   try {
     return await load()

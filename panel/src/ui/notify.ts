@@ -7,7 +7,7 @@ export function notifyDone(text: string): void {
   void notices.show((toast) => toast.success(text))
 }
 
-/** Shows a failure with the request id for the log. */
+/** Shows a failure, with the request id that identifies it in the log. */
 export function notifyFailure(thrown: unknown): void {
   const failure = asFailure(thrown)
   const { requestId } = failure.about
@@ -18,7 +18,7 @@ export function notifyFailure(thrown: unknown): void {
   void notices.show((toast) => toast.error(failureText(failure), options))
 }
 
-/** Runs the action of a button and shows its error. @returns whether it succeeded */
+/** Runs the action of a button and shows its error, if any. @returns whether it succeeded */
 export async function attempt(work: () => Promise<unknown>): Promise<boolean> {
   try {
     await work()

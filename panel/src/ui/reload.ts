@@ -1,8 +1,8 @@
-/** Matches the name of a page's entry script, which contains the digest of the whole build. */
+/** Finds the name of a page's entry script. The name contains a digest of the whole build. */
 const entryScript = /<script[^>]+type="module"[^>]+src="([^"]+)"/
 const reloadedFor = 'berth.reloaded-for'
 
-/** @returns whether the page is being reloaded */
+/** Reloads the page if the gateway has a newer panel. @returns whether the page is being reloaded */
 export async function reloadForNewVersion(): Promise<boolean> {
   const current = await readEntry().catch(() => undefined)
   const own = document.querySelector('script[type="module"]')?.getAttribute('src')
@@ -17,7 +17,7 @@ async function readEntry(): Promise<string | undefined> {
   return answer.ok ? entryScript.exec(await answer.text())?.[1] : undefined
 }
 
-/** Reloads the page only if the gateway answers; otherwise the browser would show its own error page. */
+/** Reloads the page if the gateway answers; if not, a reload would show the browser's own error page. */
 export async function reloadIfReachable(): Promise<boolean> {
   const isReachable = await fetch('/', { cache: 'no-store' }).then(
     ({ ok }) => ok,

@@ -1,13 +1,13 @@
 /**
- * True once the first page is shown. Then the scripts are loaded that a user may need at any moment, such as the login
- * dialog after the end of a session: later the gateway may have a newer panel, and typed text must not be lost.
+ * True after the first page was shown. Scripts that may be needed at any moment, such as the login dialog, are then
+ * loaded: later the gateway may have a newer panel, and a reload would lose text that the user has typed.
  */
 class Standby {
   isReady = $state(false)
 
   begin(): void {
     const ready = (): boolean => (this.isReady = true)
-    // Safari has no requestIdleCallback.
+    // Safari does not provide requestIdleCallback.
     if (typeof requestIdleCallback === 'function') requestIdleCallback(ready, { timeout: 5000 })
     else setTimeout(ready, 500)
   }

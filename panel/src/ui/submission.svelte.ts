@@ -1,13 +1,13 @@
 import { asFailure } from '../api/failure.ts'
 import { failureText } from '../i18n/failure-text.ts'
 
-/** Sends a form, and stores whether the request is in progress and why the last one was refused. */
+/** Sends a form. It knows whether the request is in progress and why the last one was refused. */
 export class Submission {
   busy = $state(false)
-  /** Sentence for the user; empty: no problem. */
+  /** Message for the user; empty without a problem. */
   problem = $state('')
 
-  /** @param work sends the request and handles its answer */
+  /** @param work sends the request and handles the response */
   async run(event: SubmitEvent, work: () => Promise<void>): Promise<void> {
     event.preventDefault()
     this.busy = true

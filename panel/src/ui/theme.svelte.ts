@@ -3,7 +3,7 @@ export type Theme = 'system' | 'light' | 'dark'
 const storageKey = 'berth.theme'
 const dark = matchMedia('(prefers-color-scheme: dark)')
 
-/** The light or dark theme, chosen by the reader or the system. */
+/** The light or dark theme, as chosen by the user or the operating system. */
 class ThemeChoice {
   choice = $state<Theme>(stored())
   isDark = $state(false)

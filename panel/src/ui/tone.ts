@@ -34,7 +34,7 @@ const tones: Readonly<Record<string, Tone>> = {
   low: '',
 }
 
-/** The colour of a status, which its text states, too. */
+/** Returns the colour of a status. The text of a badge also states the status. */
 export function toneOf(status: string): Tone {
   return tones[status] ?? ''
 }

@@ -1,4 +1,4 @@
-/** Actions in the audit log, by their names in the API. */
+/** Names of the actions in the audit log, by their names in the API. */
 export const changes = {
   'change.container.create': 'Guest created',
   'change.container.batch_create': 'Guests created',

@@ -1,4 +1,4 @@
-/** Terminals and screens of guests. */
+/** Texts of terminals and screens of guests. */
 export const console = {
   'console.of': 'Console of {{name}}',
   'console.screenOf': 'Screen of {{name}}',

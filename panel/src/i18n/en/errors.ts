@@ -1,4 +1,4 @@
-/** Refusals, by their codes. */
+/** Texts of errors, by their stable codes. */
 export const errors = {
   'error.network': 'The gateway is not responding.',
   'error.request': 'Request {{id}}',
@@ -82,7 +82,7 @@ export const errors = {
   'error.unauthorized': 'You are not logged in.',
   'error.unsupported': 'This is not supported here.',
   'error.unsupported_media_type': 'The content type of the request is wrong.',
-  // Errors of tasks.
+  // Errors of tasks, by their codes.
   'error.already_running': 'The guest is already running.',
   'error.backup_incomplete': 'The backup is incomplete.',
   'error.backup_missing': 'Backup not found on the target.',

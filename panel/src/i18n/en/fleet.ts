@@ -1,4 +1,4 @@
-/** Hosts, images, addresses, alerts. */
+/** Texts about hosts, images, addresses and alerts. */
 export const fleet = {
   'overview.text': 'The fleet at a glance.',
   'overview.hosts': 'Hosts',

@@ -1,4 +1,4 @@
-/** Settings of a guest, and what replaces its disk. */
+/** Texts about the settings of a guest and about replacing its disk. */
 export const guestSettings = {
   'boot.title': 'Boot device',
   'boot.ask': 'Boot device of {{name}}',

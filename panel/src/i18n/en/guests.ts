@@ -1,4 +1,4 @@
-/** Guests, and what belongs to them. */
+/** Texts about guests and their resources. */
 export const guests = {
   'guest.one': 'Guest',
   'guest.name': 'Name',

@@ -13,7 +13,7 @@ import { ui } from './ui.ts'
 import { webhooks } from './webhooks.ts'
 import { why } from './why.ts'
 
-/** All texts in English: their keys are those of every language. */
+/** All texts in English. Every language has the same keys. */
 export const en = {
   ...ui,
   ...session,

@@ -1,4 +1,4 @@
-/** Logging in, and one’s own account. */
+/** Texts about the login and the user's own account. */
 export const session = {
   'login.title': 'Log in',
   'login.submit': 'Log in',

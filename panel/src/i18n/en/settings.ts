@@ -1,4 +1,4 @@
-/** Customers, keys, logs, settings. */
+/** Texts about customers, API keys, logs and settings. */
 export const settings = {
   'settings.version': 'Berth {{version}}',
   'customers.text': 'Accounts that can use the guests assigned to them.',

@@ -1,4 +1,4 @@
-/** A guest that was suspended by an administrator. */
+/** Texts about the suspension of a guest by an administrator. */
 export const suspension = {
   'suspend.action': 'Suspend',
   'suspend.ask': 'Suspend {{name}}?',

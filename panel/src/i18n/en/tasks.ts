@@ -1,4 +1,4 @@
-/** Tasks, their actions and stages. */
+/** Texts about tasks, their actions and steps. */
 export const tasks = {
   'tasks.text': 'Running and finished tasks.',
   'tasks.open': 'Show tasks',

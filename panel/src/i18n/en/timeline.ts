@@ -1,4 +1,4 @@
-/** Events in the timeline of a guest. */
+/** Names of the events in the timeline of a guest. */
 export const timeline = {
   'timeline.filter': 'Filter',
   'timeline.kind.all': 'All',

@@ -1,4 +1,4 @@
-/** Words of every page. */
+/** Texts that every page uses. */
 export const ui = {
   'ui.close': 'Close',
   'ui.cancel': 'Cancel',

@@ -1,4 +1,4 @@
-/** Webhooks, and what customers did. */
+/** Texts about webhooks and about the activity of customers. */
 export const webhooks = {
   'activity.text': 'Your actions and logins.',
   'webhooks.text': 'Notify other programs about changes.',

@@ -1,4 +1,4 @@
-/** Steps, findings and repairs of the connection check. */
+/** Texts of the connection check: its steps, findings and repairs. */
 export const why = {
   'why.open': 'Why can’t I connect?',
   'why.title': 'Why can’t I connect to {{name}}?',

@@ -1,6 +1,6 @@
 import type { console as english } from '../en/console.ts'
 
-/** Terminals and screens of guests. */
+/** Texts of terminals and screens of guests. */
 export const console: Readonly<Record<keyof typeof english, string>> = {
   'console.of': '{{name}} 的控制台',
   'console.screenOf': '{{name}} 的屏幕',

@@ -83,7 +83,7 @@ export const errors: Readonly<Record<keyof typeof english, string>> = {
   'error.unauthorized': '您尚未登录。',
   'error.unsupported': '此处不支持该操作。',
   'error.unsupported_media_type': '请求类型错误。',
-  // Errors of tasks.
+  // Errors of tasks, by their codes.
   'error.already_running': '实例已在运行。',
   'error.backup_incomplete': '备份不完整。',
   'error.backup_missing': '备份已不存在。',

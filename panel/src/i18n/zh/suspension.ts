@@ -1,6 +1,6 @@
 import type { suspension as english } from '../en/suspension.ts'
 
-/** A guest that was suspended by an administrator. */
+/** Texts about the suspension of a guest by an administrator. */
 export const suspension: Readonly<Record<keyof typeof english, string>> = {
   'suspend.action': '暂停',
   'suspend.ask': '暂停 {{name}}？',

@@ -1,6 +1,6 @@
 import type { why as english } from '../en/why.ts'
 
-/** What keeps people from connecting to a guest. */
+/** Texts of the connection check: its steps, findings and repairs. */
 export const why: Readonly<Record<keyof typeof english, string>> = {
   'why.open': '为什么连不上？',
   'why.title': '为什么连不上 {{name}}？',

@@ -1,4 +1,4 @@
-/** Fields of a backup target, by its type. */
+/** Types of backup targets. Each type has its own fields. */
 export const targetTypes = ['local', 'sftp', 's3'] as const
 export type TargetType = (typeof targetTypes)[number]
 
@@ -15,7 +15,7 @@ const longFields: readonly TargetField[] = ['private_key', 'ca_certificate']
 export const isRequired = (field: TargetField): boolean => !optionalFields.includes(field)
 export const isLong = (field: TargetField): boolean => longFields.includes(field)
 
-/** Only fields with a value; the port is a number. */
+/** Returns the fields of the type that have a value. The port becomes a number. */
 export function placeOf(
   type: TargetType,
   form: Readonly<Partial<Record<TargetField, string>>>,
@@ -24,7 +24,7 @@ export function placeOf(
   return Object.fromEntries(filled.map((field) => [field, field === 'port' ? Number(form.port) : (form[field] ?? '')]))
 }
 
-/** 192 random bits as letters and digits, which need no escaping in forms and shells. */
+/** Returns 192 random bits as letters and digits, which need no escaping in forms and shells. */
 export function generatePassword(): string {
   const bytes = crypto.getRandomValues(new Uint8Array(24))
   return btoa(String.fromCharCode(...bytes))

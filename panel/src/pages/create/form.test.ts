@@ -1,8 +1,8 @@
 import { expect } from 'chai'
 import { curlLine, emptyForm, planRequest } from './form.ts'
 
-describe('the form of a new guest', () => {
-  it('sends only completed fields, and leaves the rest to the gateway', () => {
+describe('the request of the form for a new guest', () => {
+  it('contains only completed fields and leaves the others to the gateway', () => {
     const plain = planRequest({ ...emptyForm, name: ' web1 ', image: 'debian-12' })
     expect(plain).to.deep.equal({
       name: 'web1',
@@ -32,7 +32,7 @@ describe('the form of a new guest', () => {
     })
   })
 
-  it('is a command that a shell reads as intended', () => {
+  it('is escaped correctly in the shell command that the form shows', () => {
     const line = curlLine('https://p.example', planRequest({ ...emptyForm, name: "a'; rm -rf ~ #", image: 'x' }))
     expect(line).to.include(String.raw`"name": "a'\''; rm -rf ~ #"`)
     expect(line).to.include('https://p.example/api/v1/containers')

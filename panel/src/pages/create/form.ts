@@ -1,6 +1,6 @@
 import type { CreateGuest } from '../../api/types.ts'
 
-/** Content of the form. `planRequest` turns it into a request. */
+/** Content of the form for a new guest. `planRequest` converts it to a request. */
 export interface CreateForm {
   name: string
   virtualization: 'lxc' | 'kvm'
@@ -41,7 +41,7 @@ export const emptyForm: CreateForm = {
   snapshots: 3,
 }
 
-/** Sizes to choose from: processors, MiB, GiB. */
+/** Predefined sizes of a guest: number of CPUs, memory in MiB and disk in GiB. */
 export const sizes = [
   { id: 'S', vcpu: 1, ramMb: 1024, diskGb: 10 },
   { id: 'M', vcpu: 2, ramMb: 2048, diskGb: 20 },
@@ -49,7 +49,7 @@ export const sizes = [
   { id: 'XL', vcpu: 8, ramMb: 8192, diskGb: 80 },
 ] as const
 
-/** The request for the form's content, without default values. */
+/** Converts the form's content to a request. Fields without a value are omitted. */
 export function planRequest(form: CreateForm): CreateGuest {
   const when = <T>(given: boolean, fields: T): T | object => (given ? fields : {})
   return {
@@ -74,7 +74,7 @@ export function planRequest(form: CreateForm): CreateGuest {
   }
 }
 
-/** The same request as a shell command. @param origin origin of the gateway, as `https://panel.example` */
+/** Returns the same request as a shell command. @param origin of the gateway, such as `https://panel.example` */
 export function curlLine(origin: string, body: CreateGuest): string {
   const quoted = JSON.stringify(body, null, 2).replaceAll("'", String.raw`'\''`)
   return [

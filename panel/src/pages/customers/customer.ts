@@ -1,6 +1,6 @@
 import type { SubUser } from '../../api/types.ts'
 
-/** Shown once, when a customer is created or the password is rotated. */
+/** Credentials that are shown only once: after a customer was created or a password was rotated. */
 export interface Credentials {
   readonly username: string
   readonly password: string
@@ -10,7 +10,7 @@ export interface Credentials {
 
 export type Permission = SubUser['permissions'][number]
 
-/** In the order of the form. */
+/** Permissions of a customer, in the order in which the form shows them. */
 export const permissions = [
   ...(['container:read', 'container:power', 'container:reinstall', 'container:password'] as const),
   ...(['container:network', 'container:network:inner'] as const),

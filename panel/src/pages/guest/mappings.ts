@@ -3,9 +3,9 @@ import { ApiFailure } from '../../api/failure.ts'
 import type { Guest, PortMapping } from '../../api/types.ts'
 
 /**
- * Removes a displayed mapping. The API identifies mappings by position: the position is read again, and the gateway
- * refuses if the list has changed since.
- * @throws {ApiFailure} `not_found` if it no longer exists, `precondition_failed`
+ * Removes a port mapping. The API identifies mappings by position: this function reads the position again, and the
+ * gateway refuses the removal if the list has changed since.
+ * @throws {ApiFailure} `not_found` if the mapping no longer exists; `precondition_failed` if the list has changed
  */
 export async function removeMapping({ id }: Pick<Guest, 'id'>, mapping: PortMapping): Promise<void> {
   const path = { id: String(id) }

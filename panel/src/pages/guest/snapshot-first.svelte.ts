@@ -3,13 +3,13 @@ import type { Guest } from '../../api/types.ts'
 import { live } from '../../live/live.svelte.ts'
 import { session } from '../../session/session.svelte.ts'
 
-/** True if a snapshot is taken before the disk is replaced; by default wherever that is possible. */
+/** The choice to take a snapshot before the guest's disk is replaced. It is preselected if a snapshot is possible. */
 export class SnapshotFirst {
   wanted = $state(false)
-  /** `full`: the guest has reached its limit. `refused`: the user may not take one. */
+  /** `full`: the guest has reached its limit of snapshots. `refused`: the user may not take snapshots. */
   state = $state<'unknown' | 'possible' | 'full' | 'refused'>('unknown')
 
-  /** Checks whether there is room for one. */
+  /** Checks whether the user may take a snapshot and the guest's limit allows one more. */
   async offer({ id }: Pick<Guest, 'id'>): Promise<void> {
     this.wanted = false
     this.state = session.may('snapshot:create') && session.may('snapshot:read') ? 'unknown' : 'refused'
@@ -20,16 +20,16 @@ export class SnapshotFirst {
       this.state = snapshots.length < quota ? 'possible' : 'full'
       this.wanted = this.state === 'possible'
     } catch {
-      this.state = 'possible' // taking the snapshot reports the obstacle
+      this.state = 'possible' // if a snapshot is impossible, taking it reports the reason
     }
   }
 
-  /** Takes the snapshot if the user wants one. Call it before the disk is replaced. @throws {ApiFailure} */
+  /** Takes the snapshot if it is selected. Call it before the disk is replaced. @throws {ApiFailure} */
   async take({ id }: Pick<Guest, 'id'>, description: string): Promise<void> {
     if (!this.wanted) return
     const params = { path: { id: String(id) } }
     await ask(() => api.POST('/containers/{id}/snapshots', { params, body: { description } }))
     live.touch('snapshots')
-    this.wanted = false // a second attempt takes no second one
+    this.wanted = false // a retry of the replacement takes no second snapshot
   }
 }

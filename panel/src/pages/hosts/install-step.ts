@@ -1,13 +1,13 @@
 import type { Host, JoinToken } from '../../api/types.ts'
 
-/** The steps until a host is ready, in order. `command`: the gateway waits for the command to be run on the host. */
+/** The steps of an installation, in order. In the step `command`, the command has not been run on the host yet. */
 export const installSteps = ['command', 'checking', 'installing', 'joining', 'waiting', 'online'] as const
 export type InstallStep = (typeof installSteps)[number] | 'failed'
 
-/** A command for a new host, and the host as it was when the command was created. */
+/** A command that installs a host, and the state of the host when the command was created. */
 export type HostCommand = JoinToken & { readonly host: Host }
 
-/** @param earlier the host when its command was created: what was reported until then does not count */
+/** @param earlier state of the host when its command was created; reports from before do not count */
 export function installStepOf({ status, install }: Host, earlier?: Host): InstallStep {
   if (status === 'online') return 'online'
   if (install && JSON.stringify(install) !== JSON.stringify(earlier?.install)) return install.step

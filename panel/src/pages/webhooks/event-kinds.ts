@@ -1,13 +1,13 @@
-/** Groups of events that a webhook can receive. */
+/** Kinds of events that a webhook can receive. */
 export const eventKinds = ['guest', 'task', 'host', 'alert'] as const
 export type EventKind = (typeof eventKinds)[number]
 
-/** The words of a request. */
+/** Returns the event patterns that the API expects for the selected kinds. */
 export function wordsOf(kinds: readonly EventKind[]): string[] {
   return eventKinds.every((kind) => kinds.includes(kind)) ? ['*'] : kinds.map((kind) => `${kind}.*`)
 }
 
-/** Names of the kinds in words that are kinds as a whole, and the other words as they are. */
+/** Replaces patterns that stand for a whole kind with its name. Single events stay unchanged. */
 export function shownWords(words: readonly string[], nameOf: (kind: EventKind | '*') => string): string {
   const shown = words.map((word) => {
     const kind = [...eventKinds, '*' as const].find((one) => word === one || word === `${one}.*`)
