@@ -1,5 +1,6 @@
 /*
- * Generates docs/configuration.md from the commented examples (meaning) and the schemas (defaults, limits).
+ * Generates docs/configuration.md from the commented examples (which explain each key) and the schemas (which contain
+ * defaults and limits).
  *   node --import tsx scripts/configuration-docs.ts           writes the file
  *   node --import tsx scripts/configuration-docs.ts --check   fails if the file is not up to date
  */
@@ -28,7 +29,7 @@ interface Row {
   readonly meaning: string
 }
 
-/** Every key of an example with the comment above it; keys below one comment share it. */
+/** Lists every key of an example with the comment above it. A comment above several keys applies to all of them. */
 export function parseExample(text: string): Row[] {
   const rows: Row[] = []
   const path: string[] = []
@@ -60,12 +61,12 @@ function limitsOf({ type, minimum, maximum, exclusiveMinimum, maxItems, anyOf }:
 }
 
 interface Entry {
-  /** One line per key. */
+  /** One line of text for each key. */
   readonly keys: string[]
   readonly meaning: string
 }
 
-/** A list for each top-level key, with one entry per comment: tables of this width are not readable on a phone. */
+/** Makes a list for each top-level key, with one entry per comment. A table would be too wide for a phone. */
 function sections(schema: Node, example: string): string {
   const sections = new Map<string, Entry[]>()
   for (const { key, meaning } of parseExample(example)) {

@@ -3,7 +3,7 @@ import { readFileSync } from 'node:fs'
 import ts from 'typescript'
 
 /*
- * Prints the figures of docs/development.md about the size of the code, for the repository in the current directory.
+ * Prints the figures about the size of the code in docs/development.md, for the repository in the current directory.
  *   node --import tsx scripts/figures.ts
  */
 
@@ -26,10 +26,7 @@ function readSources(): SourceFile[] {
   })
 }
 
-/**
- * Counts named functions: declarations, methods, accessors, constructors, and functions assigned to a constant or
- * field.
- */
+/** Counts named functions: declarations, methods, accessors, constructors, and functions in constants and fields. */
 function countFunctions({ parsed }: SourceFile): number {
   let count = 0
   const visit = (node: ts.Node): void => {
@@ -48,7 +45,7 @@ function countFunctions({ parsed }: SourceFile): number {
   return count
 }
 
-/** Names that exactly one other file imports, in imports by name. */
+/** Counts the exported names that exactly one other file imports by name. */
 function countSingleUse(sources: readonly SourceFile[]): number {
   const users = new Map<string, Set<string>>()
   for (const { file, parsed } of sources)

@@ -3,8 +3,8 @@ import { readFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 
 /*
- * Rejects import cycles between the parts of each folder. A part is a file of the folder, or one of its subfolders with
- * everything below it. dependency-cruiser checks cycles between single files.
+ * Rejects import cycles between the parts of a folder. A part is a file of the folder, or a subfolder with everything
+ * below it. Cycles between single files are the task of dependency-cruiser.
  */
 
 type Import = readonly [from: string, to: string]
@@ -28,7 +28,7 @@ function foldersOf(file: string): string[] {
   return folder === '.' ? ['.'] : [folder, ...foldersOf(folder)]
 }
 
-/** The part of a folder that a file belongs to; undefined: the file is not in the folder. */
+/** Returns the part of a folder that a file belongs to; undefined if the file is not in the folder. */
 function partOf(folder: string, file: string): string | undefined {
   if (folder === '.') return file.split('/')[0]
   return file.startsWith(`${folder}/`) ? file.slice(folder.length + 1).split('/')[0] : undefined
@@ -43,7 +43,7 @@ function graphOf(folder: string, imports: readonly Import[]): Map<string, Set<st
   return graph
 }
 
-/** Removes parts without imports of remaining parts until only cycles, and the parts that import them, are left. */
+/** Removes parts that import none of the remaining parts. Only cycles, and parts that import them, are left. */
 function cyclesOf(graph: ReadonlyMap<string, ReadonlySet<string>>): string[] {
   const left = new Set(graph.keys())
   const isFree = (part: string): boolean => ![...(graph.get(part) ?? [])].some((imported) => left.has(imported))

@@ -1,5 +1,5 @@
-// Generates protocol code from proto/ into proto/gen with buf and ts-proto, without downloads. Does nothing if the code
-// matches the present proto files and tools.
+// Generates protocol code from proto/ into proto/gen with buf and ts-proto, without downloads. Does nothing if the
+// existing code is from the same proto files and tools.
 import { execFileSync } from 'node:child_process'
 import { createHash } from 'node:crypto'
 import { existsSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'
@@ -18,7 +18,7 @@ function inputsDigest() {
   return hash.digest('hex')
 }
 
-// Generates into a separate directory and swaps it in, so that a concurrent build never sees half of it.
+// Generates into a separate directory and then replaces the old one: a concurrent build never reads a part of it.
 function generate(digest) {
   const aside = `.generated-${process.pid}`
   try {

@@ -1,6 +1,4 @@
-/*
- * Generates the types of the panel's client from the document that the gateway publishes: panel/src/api/schema.gen.ts.
- */
+/* Generates the types of the panel's client, panel/src/api/schema.gen.ts, from the gateway's OpenAPI document. */
 import { readFile, writeFile } from 'node:fs/promises'
 import { resolve } from 'node:path'
 import openapiTypes, { astToString } from 'openapi-typescript'

@@ -20,9 +20,9 @@ import { runInLanes, type Lanes } from './runner/lanes.js'
 import { isOtherRunActive, removeLeftovers } from './runner/leftovers.js'
 import { Processes, type JobResult } from './runner/processes.js'
 
-/* The test runner: started by scripts/test, which installs and builds what tests need. See docs/development.md. */
+/* The test runner (docs/development.md). scripts/test installs and builds what tests need, then starts it. */
 
-/** A process that takes longer hangs. */
+/** Time limit of a test process. A process that takes longer has hung. */
 const limitSeconds = 1800
 const slowestCount = 10
 const signals = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const
@@ -64,7 +64,7 @@ function parseArguments(): { parts: string[]; isQuick: boolean; options: Options
   return { parts: isQuick ? others : program.args, isQuick, options: program.opts() }
 }
 
-/** Most files wait for guests, time limits and disks: more lanes than processors. */
+/** Chooses more lanes than CPUs: most files spend their time waiting for guests, time limits and disks. */
 function lanesOf(isQuick: boolean, count: string | undefined): Lanes {
   const processors = availableParallelism()
   const most = isQuick ? processors : Math.min(2 * processors + 1, 8)
@@ -110,7 +110,7 @@ class TestRun {
     for (const name of signals) process.on(name, () => this.#interrupt())
     process.on('uncaughtException', (error) => this.#interrupt(error))
     process.on('exit', () => rmSync(this.#scratch, { recursive: true, force: true }))
-    chmodSync(this.#scratch, 0o755) // users of programs that tests start read it
+    chmodSync(this.#scratch, 0o755) // other users, under whom tests start programs, must be able to read it
     await compile(join(this.#scratch, 'compiled'))
     const restore = this.#isLive ? () => undefined : keepForwarding()
     try {
@@ -143,8 +143,8 @@ class TestRun {
   }
 
   /**
-   * Results of files that have ended are still shown. An interrupted run has failed, even if no process was running.
-   * @param error a defect of the runner, or that its output was closed
+   * Ends the run. Results of files that have ended are still shown, but the run counts as failed.
+   * @param error a bug of the runner, or the error of a closed output
    */
   #interrupt(error?: unknown): void {
     if (this.#interruption) return
@@ -155,8 +155,9 @@ class TestRun {
 }
 
 /**
- * Switches forwarding on for the whole run: a file that restores the former value would cut off the guests of the others.
- * @returns what restores it
+ * Enables IP forwarding for the whole run. A test that restores the previous value would otherwise cut off the guests
+ * of other tests.
+ * @returns a function that restores the previous values
  */
 function keepForwarding(): () => void {
   if (process.getuid?.() !== 0) return () => undefined
@@ -166,7 +167,7 @@ function keepForwarding(): () => void {
   return () => before.forEach(([path, value]) => writeFileSync(path, value))
 }
 
-/** Failures come last, in case only the end of the output is kept. */
+/** Prints the report, failures last: a log may keep only the end of the output. */
 function report(results: readonly JobResult[], interruptions: readonly string[]): void {
   const sum = (count: (result: JobResult) => number): number =>
     results.reduce((total, result) => total + count(result), 0)
@@ -197,7 +198,7 @@ function listSlowest(results: readonly JobResult[]): void {
     console.log(`  ${String(Math.round(seconds)).padStart(4)} s  ${name}`)
 }
 
-/** By file; tests next to the code by folder. */
+/** Returns the durations by file. Tests next to the code have one duration for each folder. */
 function durations(results: readonly JobResult[]): [name: string, seconds: number][] {
   return results.flatMap(({ job, files, seconds }) =>
     job.files.length > 1 && job.label.startsWith('test/')
@@ -206,7 +207,7 @@ function durations(results: readonly JobResult[]): [name: string, seconds: numbe
   )
 }
 
-/** Keeps the durations of files that did not run, as long as they exist. */
+/** Records the durations. Existing files that did not run keep their previous durations. */
 function record(results: readonly JobResult[]): void {
   const known = new Set([...findTests(), ...planChains(findTests(), new Map()).flatMap(labelsOf)])
   const former = [...readTimes()].filter(([name]) => known.has(name))

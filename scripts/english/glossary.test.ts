@@ -3,7 +3,7 @@ import { moduleUrl } from '../../test/support/programs.js'
 import { apiDocument } from '../lib/api-document.js'
 import { synonymsIn } from './glossary.js'
 
-describe('the terms of the glossary', () => {
+describe('the glossary check', () => {
   for (const [audience, text, count] of [
     ['api', 'Starts the machine.', 1],
     ['api', 'Starts a virtual machine.', 0],
@@ -15,22 +15,22 @@ describe('the terms of the glossary', () => {
     ['panel', 'Requires the scope container:create.', 0],
     ['panel', 'Message for the customer.', 0],
   ] as const)
-    it(`replace ${count} words in "${text}", ${audience}`, () =>
+    it(`finds ${count} wrong terms in the text "${text}" of the ${audience === 'api' ? 'API document' : 'panel'}`, () =>
       expect(synonymsIn(text, audience)).to.have.length(count))
 
-  it('are used in the API document', () => {
+  it('finds no wrong term in the API document', () => {
     const texts = [...new Set(textsOf(apiDocument()))]
     expect(texts).to.have.length.greaterThan(500)
     expect(texts.flatMap((text) => synonymsIn(text, 'api'))).to.deep.equal([])
   })
 
-  it('are used in the texts of the panel', async () => {
+  it('finds no wrong term in the English texts of the panel', async () => {
     const { en } = (await import(moduleUrl('panel/src/i18n/en/index.ts'))) as { en: Record<string, string> }
     expect(Object.values(en).flatMap((text) => synonymsIn(text, 'panel'))).to.deep.equal([])
   })
 })
 
-/** The summaries and descriptions in a document. */
+/** Returns all summaries and descriptions in a document. */
 function textsOf(node: unknown): string[] {
   if (typeof node !== 'object' || node === null) return []
   return Object.entries(node).flatMap(([key, value]) =>

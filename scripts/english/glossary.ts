@@ -1,9 +1,9 @@
-/** A term of the glossary in docs/README.md, and the words that it replaces. */
+/** A term of the glossary in docs/README.md, with the words that it replaces. */
 export interface Term {
   readonly term: string
-  /** Words that are never right in these texts. */
+  /** Matches words that must not be used for this term. */
   readonly synonyms: RegExp
-  /** Why the synonyms are wrong. */
+  /** The reason why the synonyms are wrong. */
   readonly reason: string
 }
 
@@ -42,10 +42,10 @@ const panelTerms: readonly Term[] = [
 
 const termsOf = { api: apiTerms, panel: panelTerms } as const
 
-/** Code and names of fields, scopes and places: their spelling is fixed. */
+/** Matches code and the names of fields, scopes and placeholders: their spelling is fixed. */
 const code = /`[^`]*`|\{\{\w+\}\}|\w+(?:[.:_]+[\w*]+)+/g
 
-/** The synonyms in a text, each with the term to use and the reason. */
+/** Finds the synonyms in a text. Each result names the term to use and the reason. */
 export function synonymsIn(text: string, audience: keyof typeof termsOf): string[] {
   const prose = text.replace(code, 'X')
   return termsOf[audience].flatMap(({ term, synonyms, reason }) =>

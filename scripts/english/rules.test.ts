@@ -4,7 +4,7 @@ import { rules } from './rules.js'
 const violationsOf = (text: string): string[] =>
   rules.filter(({ pattern }) => text.search(pattern) >= 0).map(({ name }) => name)
 
-describe('the rules of plain English', () => {
+describe('the check for plain English', () => {
   for (const [text, violations] of [
     ['The guest has it not.', ['negation']],
     ['It knows not the reason.', ['negation']],

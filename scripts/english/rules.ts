@@ -2,11 +2,11 @@
 export interface EnglishRule {
   readonly name: string
   readonly pattern: RegExp
-  /** What to write instead. */
+  /** The words to use instead. */
   readonly advice: string
 }
 
-/** Openings and words that made readers read a sentence twice. The list is a safety net: it does not replace reading. */
+/** Openings and words that made readers read a sentence twice. The list cannot replace a reading of the text. */
 export const rules: readonly EnglishRule[] = [
   {
     name: 'opening',

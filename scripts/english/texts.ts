@@ -1,6 +1,6 @@
 import ts from 'typescript'
 
-/** Prose of a file, and the line it begins in. */
+/** A piece of prose in a file, with the line in which it begins. */
 export interface Text {
   readonly line: number
   readonly text: string
@@ -21,7 +21,7 @@ const readers: Readonly<Record<string, Read>> = {
   yaml: readMarked(/# (.*)/g),
 }
 
-/** The prose in comments, messages, titles and documents of a file. */
+/** Returns the prose in the comments, messages, titles and documents of a file. */
 export function textsOf(path: string, source: string): Text[] {
   const kind = /\.(\w+)$/.exec(path)?.[1] ?? 'sh'
   return readers[kind]?.(source, path) ?? []
@@ -47,7 +47,7 @@ function commentsAt(source: string, node: ts.Node): ts.CommentRange[] {
   ]
 }
 
-/** Text of several words: a message, a description, a title. */
+/** Returns a text if it has several words, as messages, descriptions and titles have. */
 function proseOf(node: ts.Node): string | undefined {
   if (ts.isTemplateExpression(node))
     return [node.head.text, ...node.templateSpans.map(({ literal }) => literal.text)].join('X')
@@ -70,7 +70,7 @@ function readMarked(pattern: RegExp): Read {
     }))
 }
 
-/** Paragraphs, list items and cells of tables, without code. */
+/** Returns the paragraphs, list items and table cells of a document, without code. */
 function readMarkdown(source: string): Text[] {
   const prose = source.replace(/```[\s\S]*?```/g, (code) => code.replace(/[^\n]/g, '')).replace(/`[^`\n]*`/g, 'X')
   return prose

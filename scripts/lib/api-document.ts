@@ -1,12 +1,12 @@
 import { createApi, type ApiOptions } from '../../gateway/api/create-api.js'
 
-/** The OpenAPI document that the gateway publishes. */
+/** Returns the OpenAPI document that the gateway publishes. */
 export function apiDocument(): ReturnType<typeof createApi>['document'] {
   const parts = new Proxy({}, { get: (_, name) => (name === 'panelDirectory' ? undefined : nobody()) })
   return createApi(parts as ApiOptions).document
 }
 
-/** A stand-in for every dependency of the routes: they use none before a request. */
+/** Replaces every dependency of the routes, which use none before the first request. */
 function nobody(): unknown {
   const one: unknown = new Proxy(() => one, {
     get: (_, name) => (name === Symbol.toPrimitive ? () => '' : one),

@@ -1,40 +1,40 @@
 # shellcheck shell=bash
-# Calls of the HTTP API by the set-up. Sourced after instance.sh.
+# Functions with which the set-up calls the HTTP API. Sourced after instance.sh.
 # shellcheck disable=SC2154 # set by instance.sh
 
-# Prints the answer's body; fails unless the status is 2xx. The key is passed through a pipe, since ps shows arguments.
+# Prints the body of the response; fails unless its status is 2xx. The key goes through a pipe: ps shows arguments.
 # api METHOD PATH [JSON]
 api() {
   curl -sS --fail-with-body --max-time 30 -X "$1" -H @<(printf 'X-API-Key: %s\n' "$(cat "$admin_key")") \
     ${3:+-H 'Content-Type: application/json' --data "$3"} "$(api_url)/api/v1$2"
 }
 
-# True if the key is revoked, deleted, disabled or from another store. False if the gateway does not answer.
+# True if the key is revoked, deleted, disabled or from another store; false if the gateway does not answer.
 admin_key_refused() {
   local code
   code=$(curl -s -o /dev/null --max-time 30 -w '%{http_code}' -H @<(printf 'X-API-Key: %s\n' "$(cat "$admin_key")") \
     "$(api_url)/api/v1/hosts") || true
-  # 429: too many failures before; a valid key would be accepted nevertheless.
+  # 429 means that too many attempts failed before: the gateway accepts a valid key even then.
   [[ $code =~ ^(401|403|429)$ ]]
 }
 
-# Reads a value of the JSON on standard input by a jq filter; empty if it is missing. json FILTER [JQ-ARGS...]
+# Reads a value from the JSON on standard input; empty if it is missing. json FILTER [JQ-ARGS...]
 json() { jq -r "${@:2}" "($1) // empty" 2>/dev/null || true; }
 
-# The gateway's own reason for not being ready; empty if it does not answer.
+# Prints the reason why the gateway is not ready; nothing if it does not answer.
 gateway_reason() { curl -s --max-time 5 "$(api_url)/readyz" 2>/dev/null | head -n 1 | cut -c 1-500 || true; }
 
 gateway_ready() { [ "$(curl -s -o /dev/null --max-time 5 -w '%{http_code}' "$(api_url)/readyz")" = 200 ]; }
 
-# The state of this host as the gateway sees it: pending, online, offline or nothing.
+# Prints the state of a host as the gateway sees it: pending, online, offline, or nothing for an unknown host.
 host_state() { api GET /hosts 2>/dev/null | json '.data[] | select(.id == $id) | .status' --arg id "$1"; }
 
-# Waits for a condition while a daemon runs. wait_for DAEMON SECONDS LABEL COMMAND...
+# Waits until COMMAND succeeds; fails if the daemon ends. wait_for DAEMON SECONDS LABEL COMMAND...
 wait_for() {
   local daemon=$1 seconds=$2 label=$3 started=$SECONDS tries=0 dead=0 why
   shift 3
   until "$@"; do
-    # A restarting unit has no process for a moment; a unit without one for longer has failed.
+    # A unit that restarts has no process for a moment. A unit that has none for longer has failed.
     if [ -z "$(daemon_pid "$daemon")" ]; then dead=$((dead + 1)); else dead=0; fi
     [ "$dead" -lt 20 ] || fail_with_log "$daemon" "the $daemon ended"
     if [ $((SECONDS - started)) -ge "$seconds" ]; then

@@ -1,9 +1,9 @@
-// Builds the product's programs into dist: node --import tsx scripts/lib/build-programs.ts
+// Builds the programs of the product into dist: node --import tsx scripts/lib/build-programs.ts
 import { cpSync } from 'node:fs'
 import { join, relative } from 'node:path'
 import { bundle } from './bundle.js'
 
-/** Code that a program loads lazily is in separate files next to the program. */
+/** Bundles a program. Code that it loads lazily becomes separate files next to it. */
 async function buildProgram(outdir: string, sources: string[]): Promise<void> {
   const addressOf = (file: string): string =>
     `new URL(${JSON.stringify(relative(outdir, join('dist', file)))}, import.meta.url).href`

@@ -3,21 +3,21 @@ import { readFile } from 'node:fs/promises'
 import { relative, resolve } from 'node:path'
 
 /*
- * Bundles programs with their packages into few files: finding, reading and linking some 900 modules takes most of the
- * time of a start.
+ * Bundles programs and their packages into few files. Otherwise a program would spend most of its start on finding,
+ * reading and linking some 900 modules.
  */
 
-/** Packages with native parts, or with files that are read from their own directory. */
+/** Packages that cannot be bundled: they have native parts or read files from their own directory. */
 const unbundled = ['@node-rs/argon2', 'better-sqlite3', 'node-pty', 'swagger-ui-dist']
 
-/** Spelled in parts, since this file is compiled by its own plugin as well. */
+/** Spelled in parts because the plugin below also compiles this file. */
 const meta = ['import', 'meta'].join('.')
 
-/** Bundled CommonJS packages call it. */
+/** Defines `require`, which bundled CommonJS packages call. */
 const requireFunction = `import { createRequire as createRequireOfBundle } from 'node:module'
 const require = createRequireOfBundle(${meta}.url)`
 
-/** A JavaScript expression for the address that the output of a source would have without bundling. */
+/** Returns a JavaScript expression for the URL that a source's output would have without bundling. */
 type AddressOf = (file: string) => string
 
 export async function bundle(options: BuildOptions, addressOf: AddressOf): Promise<void> {
@@ -37,7 +37,7 @@ export async function bundle(options: BuildOptions, addressOf: AddressOf): Promi
   })
 }
 
-/** Sources find files next to them by their own address, which would be the address of the bundle. */
+/** Keeps `import.meta` correct for sources that find files next to them: it would point to the bundle. */
 function addresses(addressOf: AddressOf): Plugin {
   return {
     name: 'addresses',

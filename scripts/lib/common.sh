@@ -12,7 +12,7 @@ fail() {
   exit 1
 }
 
-# Replaces a file atomically: after a power cut it has the complete old or the complete new content.
+# Replaces a file atomically: after a power failure it has either its complete old or its complete new content.
 # replace_file NEW FILE
 replace_file() {
   sync "$1"
@@ -22,8 +22,8 @@ replace_file() {
 
 require_root() { [ "$(id -u)" -eq 0 ] || fail "run as root: sudo $0"; }
 
-# Lets only one up or down run at a time: instances share checkouts, instance numbers, lxcfs, the system user and kernel
-# settings. Descriptor 9 holds the lock until the script ends or closes it.
+# Only one scripts/up or scripts/down runs at a time: instances share checkouts, instance numbers, lxcfs, the system
+# user and kernel settings. Descriptor 9 holds the lock until the script ends or closes it.
 setup_lock=/run/lock/berth-setup.lock
 take_setup_lock() {
   exec 9>"$setup_lock"
@@ -31,11 +31,11 @@ take_setup_lock() {
     say 'Waiting: another scripts/up or scripts/down is running'
     flock 9
   fi
-  # The last purge removes the file, and a lock on a removed file is useless.
+  # The purge of the last instance removes the lock file. A lock on a removed file would protect nothing.
   [ "$setup_lock" -ef /proc/self/fd/9 ] || take_setup_lock
 }
 
-# Runs a command with its output in a log file. Shows the last line during a long run, the end of the log on failure.
+# Runs a command and logs its output. A long run shows the last line of the log, a failure shows the end of the log.
 # run_logged LABEL LOG COMMAND...
 run_logged() {
   local label=$1 log=$2 pid started=$SECONDS shown=0
@@ -53,7 +53,7 @@ run_logged() {
   return 1
 }
 
-# Rewrites one line on a terminal; otherwise prints a line every ten seconds. Uses the caller's `shown`.
+# Rewrites one line on a terminal; elsewhere, prints a line every ten seconds. Uses the caller's variable `shown`.
 show_progress() {
   local last
   if [ -t 1 ]; then
@@ -68,7 +68,7 @@ show_progress() {
 
 minimum_node=20.19
 
-# Finds the node program, or reports why there is none.
+# Checks that a suitable Node is installed, or reports what is missing.
 require_node() {
   local version
   if ! command -v node >/dev/null || ! command -v npm >/dev/null; then node_missing 'Node.js is not installed.'; fi
@@ -88,8 +88,8 @@ node_missing() {
 
 package_installed() { [ "$(dpkg-query -W -f '${db:Status-Status}' "$1" 2>/dev/null)" = installed ]; }
 
-# Installs the missing Debian packages among PACKAGE in one run, without starting their services.
-# Sets `installed_now`. ensure_debian_packages LOG PACKAGE...
+# Installs those of the Debian packages that are missing, without starting their services. Sets `installed_now`.
+# ensure_debian_packages LOG PACKAGE...
 ensure_debian_packages() {
   local log=$1 package
   shift
@@ -102,8 +102,8 @@ ensure_debian_packages() {
   keep_services_off
 }
 
-# Runs in a subshell, whose traps are independent of the calling script. Waits for an interrupted apt, since killing it
-# would leave packages half installed.
+# Runs in a subshell, so that its traps do not affect the calling script. After an interruption it waits for apt,
+# because killing apt would leave packages half installed.
 install_packages() (
   exec 8>"$policy_lock"
   flock 8
@@ -116,7 +116,7 @@ install_packages() (
     install "${installed_now[@]}"
 )
 
-# `apt-get update` ignores the timeout if another apt holds the lock of the package lists.
+# `apt-get update` ignores the timeout if another apt process holds the lock of the package lists.
 update_package_lists() {
   local tries=0
   until LC_ALL=C apt-get -q -o DPkg::Lock::Timeout=600 update; do
@@ -126,8 +126,8 @@ update_package_lists() {
   done
 }
 
-# invoke-rc.d calls /usr/sbin/policy-rc.d before a package starts its service; exit status 101 forbids it.
-# An administrator's own policy stays unchanged.
+# invoke-rc.d calls /usr/sbin/policy-rc.d before a package starts its service. The exit status 101 forbids the start. A
+# policy of the administrator stays unchanged.
 policy_file=/usr/sbin/policy-rc.d
 policy_lock=/run/lock/berth-packages.lock
 policy_mark='# written by berth while it installs packages'
@@ -138,14 +138,14 @@ forbid_service_starts() {
 }
 allow_service_starts() { ! grep -qsF "$policy_mark" "$policy_file" || rm -f "$policy_file"; }
 
-# Removes the policy of a killed run, unless another run installs packages.
+# Removes a policy file that a killed run left, unless another run is installing packages.
 remove_stale_policy() {
   grep -qsF "$policy_mark" "$policy_file" || return 0
   (flock -n 8 && allow_service_starts || true) 8>"$policy_lock"
 }
 
-# Disables the distribution's Redis server, lxc's bridge, and a service that waits half a minute for that bridge at
-# every boot; only if this run installed them.
+# Disables services that this run has installed and Berth does not use: Redis, the bridge of lxc, sshd, and a service
+# that delays every boot by half a minute to wait for that bridge.
 keep_services_off() {
   local package service
   for package in "${installed_now[@]}"; do
@@ -165,14 +165,14 @@ keep_services_off() {
   done
 }
 
-# Installs npm packages unless they match the lock file already. ensure_npm_packages LOG
+# Installs the npm packages unless they already match the lock file. ensure_npm_packages LOG
 ensure_npm_packages() {
   local mark=node_modules/.berth-installed
   [ "$(cat "$mark" 2>/dev/null)" = "$(npm_packages_wanted)" ] && return 0
   say 'Installing npm packages'
-  # `npm install`, not `npm ci`: the lock lists one platform's binaries only.
+  # `npm ci` would not work: the lock file lists the binaries of only one platform.
   run_logged 'npm install' "$1" npm install --no-progress --loglevel=http || exit 1
-  npm_packages_wanted >"$mark" # after npm, which may have rewritten the lock file
+  npm_packages_wanted >"$mark" # written after npm, which may have rewritten the lock file
 }
 
 npm_packages_wanted() {

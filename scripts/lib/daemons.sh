@@ -1,21 +1,21 @@
 # shellcheck shell=bash
-# Installs, starts and stops the two daemons: as systemd units, or as background processes on a machine without
-# systemd. Sourced after common.sh and instance.sh.
+# Installs, starts and stops the two daemons: as systemd units, or as background processes on a machine without systemd.
+# Sourced after common.sh and instance.sh.
 # shellcheck disable=SC2154 # set by those two
 
-# --- the code: a separate copy, since a checkout may change, be deleted, or be in /root
+# --- the code: a separate copy, because a checkout may change, be deleted, or be in /root
 
-# Digest of a daemon's code, packages, node, unit and configuration. daemon_digest agent|gateway
+# Prints a digest of a daemon's code, packages, Node, unit and configuration. daemon_digest agent|gateway
 daemon_digest() {
   {
     (cd "$lib_dir" && find "dist/$1" package.json -type f ! -name '*.map' -print0 |
       sort -z | xargs -0 sha256sum)
-    cat "$lib_dir/.packages" "$(config_of "$1")" "$(environment_of "$1")" 2>/dev/null || true # the last is optional
+    cat "$lib_dir/.packages" "$(config_of "$1")" "$(environment_of "$1")" 2>/dev/null || true # environment: optional
     ! runs_systemd || cat "$(unit_file "$1")"
   } | sha256sum | cut -c 1-64
 }
 
-# Copies the built product to lib_dir if it changed. Deletes the old copy once nothing runs from it.
+# Copies the built product to lib_dir if it has changed. The old copy is deleted when nothing runs from it any more.
 install_code() {
   local packages
   packages=$(sha256sum package-lock.json | cut -c 1-64)-$(node -p 'process.version + process.arch')
@@ -51,7 +51,7 @@ copy_packages() {
   local root=$PWD list
   list=$(npm ls --omit=dev --all --parseable 2>/dev/null | tail -n +2 | sed "s#^$root/##" | sort -u) || true
   [ -n "$list" ] || fail 'npm ls names no packages; is node_modules complete?'
-  # Nested packages are copied with their parents. The sources of native parts are no longer needed.
+  # Nested packages are copied with their parents. The sources of native parts are not needed after the build.
   echo "$list" | grep -vE '^node_modules/(@[^/]+/)?[^/]+/node_modules/' |
     tar -c --exclude='better-sqlite3/deps' --exclude='better-sqlite3/src' --exclude='obj.target' --exclude='obj' \
       --exclude='node-pty/prebuilds' --exclude='node-pty/third_party' --exclude='node-pty/deps' --exclude='node-pty/src' \
@@ -59,7 +59,7 @@ copy_packages() {
   chmod -R a+rX,go-w "$1/node_modules"
 }
 
-# Chooses a Node that both daemons can run. One in /root or /home is copied, since the gateway does not run as root.
+# Chooses a Node that both daemons can run. A Node in /root or /home is copied: the gateway does not run as root.
 install_node() {
   local program
   program=$(readlink -f "$(command -v node)")
@@ -85,7 +85,7 @@ ensure_user() {
 ensure_directories() {
   install -d -m 755 "$var_dir" "$run_base"
   install -d -m 750 "$log_dir"
-  # Guests' root users may pass through it to their own files (x only); secret files are protected by their own modes.
+  # Root users of guests must pass through this directory to their own files (x only). Modes protect secret files.
   install -d -m 711 "$(agent_state_dir)"
   install -d -m 700 "$(agent_run_dir)"
   install -d -m 700 -o "$berth_user" -g "$berth_user" "$(gateway_state_dir)" "$(gateway_run_dir)"
@@ -95,12 +95,12 @@ ensure_directories() {
 
 # agent_command SUBCOMMAND ARGS...
 agent_command() { "$node_program" "$lib_dir/dist/agent/main.js" "$@" --config "$(config_of agent)"; }
-# Like the unit: keeps only the capability to listen on ports below 1024.
+# Keeps only the capability to listen on ports below 1024, like the systemd unit.
 as_berth=(setpriv --reuid "$berth_user" --regid "$berth_user" --clear-groups --inh-caps=-all,+net_bind_service
   --ambient-caps=-all,+net_bind_service --bounding-set=-all,+net_bind_service --no-new-privs --)
 
-# The pid of a running daemon, or nothing. A pid file has pid and start time, so that a later process with the same pid
-# is not mistaken for it.
+# Prints the pid of a running daemon, or nothing. A pid file contains the pid and the start time, so that a later
+# process with the same pid is not mistaken for the daemon.
 daemon_pid() {
   local pid started
   if runs_systemd; then
@@ -112,19 +112,19 @@ daemon_pid() {
   [ "$(start_time_of "$pid")" != "$started" ] || echo "$pid"
 }
 
-# Field 22 of /proc/PID/stat, counted after the command's name; empty for an ended process (Z).
+# Prints field 22 of /proc/PID/stat, the start time; nothing for an ended process (Z).
 start_time_of() { sed -n 's/.*) \([^Z]\)/\1/p' "/proc/$1/stat" 2>/dev/null | cut -d ' ' -f 20; }
 
 environment_of() { echo "$etc_dir/$1.env"; }
 
-# Sets the same environment as the unit, whatever the caller's is; call it in a subshell. Values do not appear in
-# arguments, which ps shows.
+# Sets the environment of the systemd unit, and nothing of the caller's environment. Call it in a subshell. Values do
+# not appear in arguments, which ps shows.
 daemon_environment() {
   local file name value
   file=$(environment_of "$1")
   while read -r name; do export -n "${name?}"; done < <(compgen -e)
   export PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin LANG=C.UTF-8 HOME=/root NODE_ENV=production
-  # As in systemd/berth-agent.service.
+  # These are the values in systemd/berth-agent.service.
   if [ "$1" = gateway ]; then HOME=/nonexistent; else export NODE_OPTIONS=--max-semi-space-size=1 MALLOC_ARENA_MAX=1; fi
   [ -r "$file" ] || return 0
   while IFS='=' read -r name value; do
@@ -134,7 +134,7 @@ daemon_environment() {
   done <"$file"
 }
 
-# Stores BERTH_REDIS_URL of this script for every later start.
+# Stores BERTH_REDIS_URL of this script's environment for all later starts of the gateway.
 keep_redis_url() {
   local file
   [ -n "${BERTH_REDIS_URL:-}" ] || return 0
@@ -164,7 +164,7 @@ start_in_background() {
   log=$(log_of "$1")
   rotate_log "$log"
   [ "$1" != gateway ] || as=("${as_berth[@]}")
-  # The pid file is written before the lock (9) is released: if this script is killed, the next one finds the daemon.
+  # The pid file exists before the lock (9) is released. If this script is killed, the next one can find the daemon.
   read -r < <(
     write_pid_file "$1"
     echo 'written'
@@ -178,7 +178,7 @@ start_in_background() {
   ) || fail "the $1 cannot be started"
 }
 
-# Closes descriptors inherited from the caller of this script; 9 is the lock, and exec closes 255, bash's own.
+# Closes descriptors inherited from this script's caller, except 9 (the lock) and 255 (bash's own, closed by exec).
 close_inherited() {
   local fd
   for fd in "/proc/$BASHPID/fd/"*; do
@@ -187,14 +187,14 @@ close_inherited() {
   done
 }
 
-# Writes the pid of the calling shell, which exec preserves.
+# Writes the pid of the calling shell. exec keeps this pid for the daemon.
 write_pid_file() {
-  local pid=$BASHPID # inside $( ) it would be another pid
+  local pid=$BASHPID # a subshell in $( ) would have another pid
   echo "$pid $(start_time_of "$pid")" >"$(pid_file_of "$1").new"
   mv "$(pid_file_of "$1").new" "$(pid_file_of "$1")"
 }
 
-# Rotates the log: retains at most three files of 10 MB.
+# Rotates the log: at most three files, of about 10 MB each.
 rotate_log() {
   local size
   size=$(stat -c %s "$1" 2>/dev/null || echo 0)
@@ -219,7 +219,7 @@ stop_daemon() {
   rm -f "$(started_file_of "$1")"
 }
 
-# Stops the private Redis of a killed gateway; its working directory identifies it.
+# Stops the private Redis that a killed gateway left. Its working directory identifies it.
 stop_stray_redis() {
   local pid
   for pid in $(pgrep -x redis-server || true); do
@@ -227,7 +227,7 @@ stop_stray_redis() {
   done
 }
 
-# Sends SIGTERM, and SIGKILL if the process still exists after SECONDS. stop_process PID SECONDS
+# Sends SIGTERM, then SIGKILL if the process still exists after SECONDS. stop_process PID SECONDS
 stop_process() {
   local started tries=0
   started=$(start_time_of "$1")
@@ -239,8 +239,7 @@ stop_process() {
   done
 }
 
-# Starts a daemon that does not run, restarts one that runs from other code or configuration, and leaves others
-# unchanged.
+# Starts a daemon that does not run. Restarts a daemon whose code or configuration has changed.
 # Sets `daemon_change` to started, restarted or none.
 ensure_daemon() {
   local program=$1
@@ -256,7 +255,7 @@ ensure_daemon() {
   [ "$daemon_change" = none ] || start_daemon "$program"
 }
 
-# Reports another program on the port, since the daemon's own message would be hard to find in its log.
+# Fails if another program uses the port: in the daemon's own log this would be hard to find.
 check_port_free() {
   local listen owner
   listen=$(configured_value "$1" listen)
@@ -264,7 +263,7 @@ check_port_free() {
   [ -z "$owner" ] || fail "port ${listen##*:} is in use by $owner." "Stop it, or set \`listen\` in $(config_of "$1")."
 }
 
-# Shows why a daemon does not run, from the end of its log.
+# Shows the end of a daemon's log, to explain why it does not run.
 fail_with_log() {
   local lines
   if runs_systemd; then lines=$(journalctl -n 20 --no-pager -o cat -u "$(unit_of "$1")" || true)
@@ -276,14 +275,14 @@ fail_with_log() {
 
 # --- systemd
 
-# The gateway's unit may write only to its own directories: adds the configured ones.
+# Adds the configured directories to the gateway's unit, which may otherwise write only to the default ones.
 # allow_own_directories UNIT-FILE
 allow_own_directories() {
   local directory
   for directory in "$(gateway_state_dir)" "$(gateway_run_dir)"; do
     case $directory in
       "/var/lib/berth$suffix/gateway" | "/run/berth$suffix/gateway") continue ;;
-      # A boot empties /run: systemd must create it.
+      # systemd must create this directory, because a boot empties /run.
       /run/*) sed -i "s#^RuntimeDirectory=.*#& ${directory#/run/}#" "$1" ;;
       *) sed -i "s#^ProtectSystem=.*#&\nReadWritePaths=$directory#" "$1" ;;
     esac
@@ -304,11 +303,11 @@ install_unit() {
   fi
 }
 
-# Active whether or not the daemons run: guests survive the daemons, and must be shut down with the machine.
+# This unit is active even while no daemon runs: guests outlive the daemons, and must be shut down with the machine.
 install_guests_unit() {
   install_unit guests
   systemctl -q enable --now "$(unit_of guests)"
 }
 
-# Guests keep running, or have ended already.
+# Disables the unit that shuts guests down. Guests are not affected.
 stop_guests_unit() { systemctl -q disable --now "$(unit_of guests)" 2>/dev/null || true; }

@@ -1,11 +1,11 @@
 # shellcheck shell=bash
 # shellcheck disable=SC2034 # the sourcing scripts use them
-# The paths of an instance of Berth, and the values of its configuration. Sourced, not run.
-# The first instance has no name. A named instance (--instance NAME) has its own names for everything.
+# The paths of an instance of Berth, and the values of its configuration. Sourced, not run. The first instance has no
+# name. A named instance (--instance NAME) has different names for everything.
 
 berth_user=berth
 
-# Sets the paths of an instance. set_instance NAME ('' is the first)
+# Sets the paths of an instance; the empty name stands for the first one. set_instance NAME
 set_instance() {
   instance=$1
   [[ $instance =~ ^([a-z][a-z0-9]{0,7})?$ ]] ||
@@ -25,16 +25,16 @@ unit_file() { echo "/etc/systemd/system/$(unit_of "$1")"; }
 config_of() { echo "$etc_dir/$1.yaml"; }
 log_of() { echo "$log_dir/$1.log"; }
 pid_file_of() { echo "$run_base/$1.pid"; }
-# Digest of the code and configuration that the daemon was started with.
+# The file with the digest of the code and configuration with which the daemon was started.
 started_file_of() { echo "$var_dir/.$1-started"; }
 
 runs_systemd() { [ -d /run/systemd/system ]; }
 
-# --- values of the configurations, by `PROGRAM KEY`: empty before read_configs
+# --- values of the configurations, by `PROGRAM KEY`; empty before read_configs
 
 declare -A configured=()
 
-# configured_value PROGRAM KEY [DEFAULT]: the default if the instance has no known value
+# Prints a configured value, or the default if it is unknown. configured_value PROGRAM KEY [DEFAULT]
 configured_value() { echo "${configured["$1 $2"]:-${3:-}}"; }
 agent_get() { configured_value agent "$@"; }
 gateway_get() { configured_value gateway "$@"; }
@@ -46,7 +46,7 @@ gateway_run_dir() { gateway_get run_dir "$run_base/gateway"; }
 pool_dir() { agent_get storage.pool "$var_dir/pool"; }
 loop_file() { agent_get storage.loop_file "$var_dir/pool.img"; }
 
-# Sets `configured`. READER prints one line `KEY<tab>VALUE` per value of the given program. read_configs READER
+# Sets `configured`. READER prints a line `KEY<tab>VALUE` for each value of a program. read_configs READER
 read_configs() {
   local program values key value
   configured=()
@@ -56,7 +56,7 @@ read_configs() {
   done
 }
 
-# The program that `up` has just built prints the values that the daemons will read.
+# Prints the values that the daemons will read, with the program that `up` has just built.
 values_for_up() {
   local values
   values=$(values_by_program . "$1") || fail "$(config_of "$1") cannot be used."
@@ -65,8 +65,8 @@ values_for_up() {
   echo "$values"
 }
 
-# Reads the values with the installed program, from the record of the last `up`, or with the shell; empty if there is
-# neither.
+# Reads the values with the installed program, or else from the record of the last `up`, or else with the shell. Without
+# any of these, the output is empty.
 values_for_down() {
   local values='' file
   file=$(config_of "$1")
@@ -82,10 +82,10 @@ values_for_down() {
   echo "$values"
 }
 
-# Stopping needs only the directories, which have defaults.
+# Prints nothing instead of failing: a stop needs only the directories, which have defaults.
 values_for_stop() { (values_for_down "$1" 2>/dev/null) || true; }
 
-# values_by_program DIRECTORY PROGRAM; the program itself reports invalid values
+# Prints the values with the built program, which reports invalid values. values_by_program DIRECTORY PROGRAM
 values_by_program() {
   local json
   [ -e "$1/dist/$2/main.js" ] && command -v node >/dev/null || return 1
@@ -99,14 +99,14 @@ values_by_program() {
     print(JSON.parse(require("node:fs").readFileSync(0, "utf8")), [])' 9>&- <<<"$json"
 }
 
-# Uses the example's value for an omitted key. Fails with the line that the shell cannot read.
+# Takes omitted keys from the example. Fails with the line that the shell cannot read. values_by_shell PROGRAM
 values_by_shell() {
   local values
   if ! values=$(config_lines "$(config_of "$1")"); then echo "$values" && return 1; fi
   { config_lines "systemd/$1.example.yaml" && echo "$values"; } | awk -F '\t' '{ last[$1] = $0 } END { for (key in last) print last[key] }'
 }
 
-# Reads mappings of plain or simply quoted scalars, two levels deep; lists are skipped. Refuses all other YAML rather
+# Reads two levels of mappings with plain or simply quoted scalars, and skips lists. It refuses all other YAML rather
 # than misread it. config_lines FILE
 config_lines() {
   awk '
@@ -131,7 +131,7 @@ config_lines() {
 
 values_record() { echo "$var_dir/.$1-values"; }
 
-# Records the values for a purge without program and configuration. A URL may contain a password.
+# Records the values for a purge without a program and configuration. The record is private: URLs may contain passwords.
 keep_values() {
   local program key
   for program in agent gateway; do
@@ -145,11 +145,11 @@ keep_values() {
   done
 }
 
-# Keys that two instances must not share. If a named instance omits one, it has the example's value, like the first
-# instance.
+# Keys that two instances must not share. A named instance that omits one would use the example's value, which belongs
+# to the first instance.
 own_keys='^(state_dir|run_dir|network\.(bridge|table|interface_prefix)|storage\.(pool|loop_file))'$'\t'
 
-# check_own_values PROGRAM VALUES
+# Fails if the instance would share such a value with another instance. check_own_values PROGRAM VALUES
 check_own_values() {
   local key value file records
   file=$(config_of "$1")
@@ -163,8 +163,8 @@ check_own_values() {
   done
 }
 
-# Two instances must not share a guest network: packets from it on the other bridge would be dropped as forged.
-# A purge does not check this. check_own_subnets PROGRAM VALUES
+# Two instances must not share a guest network: packets from it on the other bridge would be dropped as forged. A purge
+# does not need this check. check_own_subnets PROGRAM VALUES
 check_own_subnets() {
   local value records
   for records in /var/lib/berth/".$1-values" /var/lib/berth-*/".$1-values"; do
@@ -184,7 +184,7 @@ instance_is_known() {
   return 1
 }
 
-# The URL of the API on this host; loopback replaces a wildcard address.
+# Prints the URL of the API on this machine. A wildcard address is replaced by loopback.
 api_url() {
   local listen
   listen=$(gateway_get listen 127.0.0.1:8080)
@@ -192,14 +192,14 @@ api_url() {
   echo "http://${listen/#\[::\]:/[::1]:}"
 }
 
-# Writes missing configurations from the commented examples.
+# Creates missing configuration files from the commented examples.
 write_configs() {
   local program file
   install -d -m 755 "$etc_dir"
   [ -z "$instance" ] || choose_number
   for program in agent gateway; do
     file=$(config_of "$program")
-    [ -s "$file" ] && continue # a power cut may leave an empty file
+    [ -s "$file" ] && continue # a power failure may leave an empty file
     (
       umask 077
       sed "s#/etc/berth/#$etc_dir/#" "systemd/$program.example.yaml" >"$file.new"
@@ -210,7 +210,7 @@ write_configs() {
   done
 }
 
-# Only root and the gateway's user may read a password in redis.url. Editors and older versions may leave other modes.
+# The password in redis.url is readable only for root and the gateway's user, whatever mode an editor has left.
 protect_configs() {
   local file
   for file in "$(config_of agent)" "$(environment_of agent)" "$(environment_of gateway)"; do
@@ -220,7 +220,7 @@ protect_configs() {
   chmod 640 "$(config_of gateway)"
 }
 
-# Chooses the number of a named instance, 1 to 9, from which its addresses, ports and names are derived.
+# Chooses a number from 1 to 9 for a named instance. Its addresses, ports and names depend on this number.
 choose_number() {
   local taken
   [ -s "$etc_dir/number" ] && return 0
@@ -231,7 +231,7 @@ choose_number() {
   fail 'there are nine named instances already'
 }
 
-# Sets the instance's address, bridge, table, interfaces, subnet, ports and idmaps. give_agent_its_own FILE
+# Sets the agent's own address, bridge, table, interfaces, subnet, ports and idmaps. give_agent_its_own FILE
 give_agent_its_own() {
   local n prefix
   n=$(cat "$etc_dir/number")

@@ -1,6 +1,6 @@
 # shellcheck shell=bash
-# lxcfs gives guests their own /proc/meminfo, cpuinfo, loadavg …: -l adds load averages, --enable-cfs supports
-# fractions of a processor. One lxcfs serves all guests of the host, including foreign ones. Sourced.
+# lxcfs provides each guest with its own /proc/meminfo, cpuinfo, loadavg and so on. -l adds load averages, --enable-cfs
+# supports fractions of a CPU. All guests of the host share one lxcfs, including guests of other programs. Sourced.
 # shellcheck disable=SC2154 # set by instance.sh
 
 lxcfs_mount=/var/lib/lxcfs
@@ -10,7 +10,7 @@ lxcfs_drop_in=/etc/systemd/system/lxcfs.service.d/berth.conf
 
 lxcfs_mounted() { awk -v at="$lxcfs_mount" '$2 == at && $3 == "fuse.lxcfs" { found = 1 } END { exit !found }' /proc/self/mounts; }
 
-# Does not restart a running lxcfs, since guests have its files open.
+# Starts lxcfs, but never restarts a running one, because guests have its files open.
 ensure_lxcfs() {
   if runs_systemd; then
     ensure_lxcfs_unit
@@ -37,8 +37,8 @@ guests_of_others() { pgrep -f '^\[lxc monitor\]' >/dev/null; }
 
 start_lxcfs() {
   mkdir -p "$lxcfs_mount"
-  umount -l "$lxcfs_mount" 2>/dev/null || true # a dead lxcfs leaves its mount behind
-  # lxcfs must inherit neither the lock (9) nor a pipe whose reader waits for its end.
+  umount -l "$lxcfs_mount" 2>/dev/null || true # an lxcfs that has crashed leaves its mount behind
+  # lxcfs must not inherit the lock (9), or a pipe whose reader waits until it is closed.
   (
     exec 9>&- </dev/null >>"$log_dir/lxcfs.log" 2>&1
     setsid lxcfs "${lxcfs_flags[@]}" -p "$lxcfs_pid_file" "$lxcfs_mount" &
@@ -50,7 +50,7 @@ start_lxcfs() {
   note "lxcfs cannot be started ($log_dir/lxcfs.log): guests see the memory and processors of the host"
 }
 
-# Removes only what Berth started, and only with the last instance.
+# Removes lxcfs only if Berth has started it, and only with the last instance.
 remove_lxcfs() {
   if [ -e "$lxcfs_drop_in" ]; then
     rm -f "$lxcfs_drop_in"

@@ -1,6 +1,6 @@
 # shellcheck shell=bash
-# Removes the remains of an instance, using only its configuration: it works without the agent, after crashes and
-# incomplete set-ups, and on an empty host. Sourced after instance.sh.
+# Removes the remains of an instance by its configuration only. It works without the agent, after crashes and incomplete
+# set-ups, and if nothing is left. Sourced after instance.sh.
 # shellcheck disable=SC2154 # set by instance.sh
 
 kernel_record=/var/lib/.berth-kernel-settings.json
@@ -13,11 +13,11 @@ purge_host() {
   purge_storage
 }
 
-# False if the set-up was killed before it wrote a configuration: it had created nothing else.
+# False if the set-up was killed before it wrote a configuration; it cannot have created anything else by then.
 names_known() { [ -n "$(agent_get network.interface_prefix)" ]; }
 
-# Finds guests by their cgroups, which only root on the host can create and enter: lxc.payload.NAME, lxc.monitor.NAME,
-# with NAME = prefix and id. The payload is killed first: its monitor then cleans up and ends.
+# Finds guests by their cgroups lxc.payload.NAME and lxc.monitor.NAME, where NAME is the prefix and the id. Only root on
+# the host can create these. The payload is killed first: its monitor then cleans up and ends.
 purge_guests() {
   local name
   for name in $(guest_names); do
@@ -29,7 +29,7 @@ purge_guests() {
   rm -rf "/run/lxc/lock$(agent_state_dir)/lxc"
 }
 
-# Names of this instance's guests. Other LXC users might choose similar names.
+# Prints the names of this instance's guests. Guests of other LXC users may have similar names.
 guest_names() {
   local prefix name
   prefix=$(agent_get network.interface_prefix)
@@ -58,7 +58,7 @@ group_pids() {
   done | sort -un
 }
 
-# Kills repeatedly, since processes may fork meanwhile.
+# Kills all processes of a cgroup. It does so repeatedly, because they may fork in the meantime.
 kill_group() {
   local pid
   for _ in $(seq 100); do
@@ -69,7 +69,7 @@ kill_group() {
   note "processes in $1 cannot be killed"
 }
 
-# wait_until_empty TENTHS GROUP
+# Waits until a cgroup has no processes. wait_until_empty TENTHS GROUP
 wait_until_empty() {
   for _ in $(seq "$1"); do
     [ -n "$(group_pids "$2")" ] || return 0
@@ -87,8 +87,8 @@ remove_groups() {
   done
 }
 
-# Remaining processes of the product. A process matches by its program and by a directory of the instance in its
-# arguments or as its working directory, so that an editor with a configuration file open does not match.
+# Kills the remaining processes of the product. A process must match both by its program and by a directory of the
+# instance (in its arguments, or as its working directory): an editor with an open configuration file does not match.
 purge_processes() {
   local pid
   for pid in $(instance_processes); do kill -KILL "$pid" 2>/dev/null || true; done
@@ -110,8 +110,8 @@ instance_processes() {
   done
 }
 
-# Removes addresses and the bridge first, then guests' interfaces with their shaping devices (<prefix><id>u), and nft
-# tables of every family last: a remaining guest must lose its network before its rules are removed.
+# Removes addresses and the bridge first, then the interfaces of guests with their shaping devices (<prefix><id>u), and
+# the nft tables last: a guest that still runs must lose its network before its firewall rules.
 purge_network() {
   local table bridge prefix family name
   table=$(agent_get network.table)
@@ -127,9 +127,8 @@ purge_network() {
   done < <(nft list tables 2>/dev/null)
 }
 
-# Removes public addresses, proxy entries and routes of guests. The agent marks them by a digest of its table's name
-# (agent/network/addresses/mark.ts): addresses by a metric, which foreign /32 addresses do not have, the rest by a
-# routing protocol.
+# Removes the public addresses, proxy entries and routes of guests. The agent marks them with a digest of its table's
+# name (agent/network/addresses/mark.ts): addresses with a metric, the others with a routing protocol.
 # purge_addresses TABLE BRIDGE
 purge_addresses() {
   local digest metric protocol address device
@@ -145,8 +144,8 @@ purge_addresses() {
   ip -6 route flush table all dev "$2" proto "$protocol" 2>/dev/null || true
 }
 
-# Deletes a pool on Berth's loop file completely. In a pool on a device or a foreign file system, deletes only the
-# subvolumes of Berth.
+# Deletes a pool on Berth's loop file completely. From a pool on a device or another file system, it deletes only
+# Berth's subvolumes.
 purge_storage() {
   local pool file device
   pool=$(pool_dir)
@@ -164,7 +163,7 @@ purge_storage() {
   rmdir "$pool" 2>/dev/null || true
 }
 
-# Removes the agent's two swap files, which it labels, with their units; other swap of the host stays.
+# Removes the agent's two swap files, which have its label, and their units. Other swap of the host stays.
 purge_swap() {
   local file path units unit
   units=$(agent_get swap.unit_dir /etc/systemd/system)
@@ -184,7 +183,7 @@ purge_swap() {
 
 pool_is_ours() { [ -e "$(loop_file)" ] && [ -n "$(losetup -n -O NAME -j "$(loop_file)")" ]; }
 
-# Deletes subvolumes in the pool's four folders; subvolumes that guests created come first.
+# Deletes the subvolumes in the pool's four folders, beginning with subvolumes that guests have created.
 remove_subvolumes() {
   local path folder
   { btrfs subvolume list "$1" 2>/dev/null || true; } | sed -nE 's#.* path (.*/)?((images|guests|snapshots|trash)/.*)#\2#p' | sort -r |
@@ -196,7 +195,7 @@ remove_subvolumes() {
   for folder in images guests snapshots trash; do rmdir "$1/$folder" 2>/dev/null || true; done
 }
 
-# Unmounts the deepest first; lazily, since a process outside may still use it.
+# Unmounts the deepest mounts first. The unmount is lazy if a process outside still uses the mount.
 unmount_below() {
   local at
   awk -v at="$1" '$2 == at || index($2, at "/") == 1 { print $2 }' /proc/self/mounts | sort -r | while read -r at; do
@@ -204,7 +203,7 @@ unmount_below() {
   done
 }
 
-# Deletes the gateway's keys in a foreign Redis server. Sets `left` to a message about the remaining ones.
+# Deletes the gateway's keys in an external Redis server. Sets `left` to a message if keys remain.
 purge_store() {
   local url prefix output
   url=$(daemon_environment gateway && printenv BERTH_REDIS_URL || gateway_get redis.url)
@@ -224,7 +223,7 @@ remove_keys() (
   exec timeout 120 "$program" "$main" purge --config "$(config_of gateway)"
 )
 
-# Deletes files last: the earlier steps find their objects through them.
+# Deletes the files. This is the last step, because the earlier steps find their objects through the files.
 purge_files() {
   local directory unit
   remove_made_in "$(agent_state_dir)" history identity journal.db journal.db-shm journal.db-wal lock.db \
@@ -238,8 +237,8 @@ purge_files() {
   for unit in agent gateway guests; do rm -f "$(unit_file "$unit")" "$(unit_file "$unit").new"; done
 }
 
-# Deletes Berth's files in a directory of the operator's choice, and the directory itself if it is empty then.
-# Never crosses a mount that could not be unmounted. remove_made_in DIRECTORY NAME...
+# Deletes Berth's files in a directory that the operator has configured, and the directory if it is then empty. Never
+# deletes files in a mount that could not be unmounted. remove_made_in DIRECTORY NAME...
 remove_made_in() {
   local directory=$1 name
   shift
@@ -247,7 +246,7 @@ remove_made_in() {
   rmdir "$directory" 2>/dev/null || true
 }
 
-# Runs before anything is destroyed. Missing values of an instance are never guessed: they would be another instance's.
+# Checks the instance before anything is deleted. A missing value is never guessed: it may belong to another instance.
 check_instance() {
   local title=${instance:+"instance '$instance'"}
   if ! instance_is_known; then
@@ -261,7 +260,7 @@ check_instance() {
   check_directories
 }
 
-# A purge that stops halfway is worse than no purge.
+# Checks all directories first, because a purge that stops halfway is worse than no purge.
 check_directories() {
   local directory
   for directory in "$(agent_state_dir)" "$(agent_run_dir)" "$(gateway_state_dir)" "$(gateway_run_dir)" "$(pool_dir)"; do
@@ -273,9 +272,9 @@ check_directories() {
   done
 }
 
-# Restores kernel settings that agents changed (agent/daemon/kernel-record.ts), the last first, if they still have the
-# agents' value. Network settings, `NAMESPACE:PATH`, are restored once no other agent uses this network namespace; other
-# settings once no agent is left. A boot resets all settings, so nothing is restored after it.
+# Restores kernel settings that agents changed (agent/daemon/kernel-record.ts), in reverse order, if they still have the
+# agents' value. Network settings (`NAMESPACE:PATH`) are restored when no other agent uses this network namespace, other
+# settings when no agent is left. After a reboot there is nothing to restore.
 restore_kernel_settings() {
   local users user own
   [ -r "$kernel_record" ] || return 0
@@ -288,7 +287,7 @@ restore_kernel_settings() {
   [ -n "$users" ] || rm -f "$kernel_record"
 }
 
-# Restores settings whose name in the record matches. put_back PATTERN
+# Restores the recorded settings whose name matches. put_back PATTERN
 put_back() {
   local key path before value
   while read -r key before; do
@@ -297,11 +296,11 @@ put_back() {
     [[ $path != *..* && $(cat "/proc/sys/$path" 2>/dev/null) == "$value" ]] || continue
     [ "$before" = "$value" ] || echo "$before" >"/proc/sys/$path" || note "$path could not be restored to $before"
   done < <(kernel_record_section before | grep -E "$1" | tac)
-  # While the record exists, a restored value must not be restored again, whoever sets it.
+  # Marks the settings as restored: as long as the record exists, they must not be restored a second time.
   sed -i -E "s/^(    \"${1#^}[^\"]*\": )-?[0-9]+/\1-1/" "$kernel_record"
 }
 
-# Reads a section of the record, which has one line per value: names with their numbers. kernel_record_section NAME
+# Prints a section of the record, a name and its number per line. kernel_record_section NAME
 kernel_record_section() {
   awk -F '"' -v want="$1" '
     /^  "/ { section = $2 }
@@ -315,7 +314,7 @@ others_are_there() {
   return 1
 }
 
-# Removes what all instances share once the last instance is removed.
+# Removes everything that the instances share, if no instance is left.
 purge_shared() {
   restore_kernel_settings
   if others_are_there; then return 0; fi
@@ -326,5 +325,5 @@ purge_shared() {
     userdel "$berth_user" 2>/dev/null || true
     rm -f /var/lib/.berth-made-user
   fi
-  rm -f "$setup_lock" # last: from here on another script may run
+  rm -f "$setup_lock" # removed last, because another script may run from here on
 }

@@ -14,8 +14,8 @@ const compilers: Readonly<Record<Architecture, { arch: string; prefix: string }>
 }
 
 /**
- * Compiles the addon of an npm package for the Node.js whose headers are in `nodeDirectory`, unless an earlier call has
- * done so.
+ * Compiles the addon of an npm package for the Node.js with its headers in `nodeDirectory`. If an earlier call has
+ * already compiled it, that result is used.
  * @returns the path of the compiled addon
  */
 export function compileAddon(
@@ -42,7 +42,7 @@ export function compileAddon(
   return target
 }
 
-/** The directory of the build must not become a part of the addon: two builds of the same sources are identical. */
+/** Keeps the directory of the build out of the addon, so that two builds of the same sources are identical. */
 function compilerEnvironment(architecture: Architecture, sources: string): NodeJS.ProcessEnv {
   const { prefix } = compilers[architecture]
   const flags = `-ffile-prefix-map=${sources}=. -g0`

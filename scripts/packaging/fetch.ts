@@ -3,16 +3,16 @@ import { createHash } from 'node:crypto'
 import { existsSync, mkdirSync, readFileSync, renameSync, rmSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 
-/** A published npm package, whatever the architecture of this machine is. */
+/** A published npm package. It may be for an architecture other than this machine's. */
 export interface PublishedPackage {
   readonly package: string
   readonly version: string
-  /** As in package-lock.json: the algorithm and the digest in Base64. */
+  /** Digest in the form of package-lock.json: the algorithm and the value in Base64. */
   readonly integrity: string
 }
 
 /**
- * Unpacks a package into `target`, unless an earlier call has done so.
+ * Downloads a package and unpacks it into `target`, unless an earlier call has already done so.
  * @throws if the archive does not have the expected digest
  */
 export function unpackPackage({ package: name, version, integrity }: PublishedPackage, target: string): void {

@@ -10,15 +10,15 @@ import { stageBerth, stageRuntime, type StageOptions } from './stage.js'
 import { packageVersion } from './version.js'
 
 const architectures: readonly Architecture[] = ['amd64', 'arm64']
-/** Below node_modules, which no check of the sources reads. */
+/** Directory for intermediate files. It is below node_modules, which the checks of the sources skip. */
 const cache = 'node_modules/.cache/berth-packages'
 
-/** packaging/runtime/node.json */
+/** The content of packaging/runtime/node.json. */
 type NodeRelease = Readonly<Record<Architecture, Omit<PublishedPackage, 'version'>>> & {
   readonly version: string
-  /** Raised when the package changes without a new Node.js. */
+  /** Revision of the package. It is raised when the package changes but Node.js does not. */
   readonly revision: number
-  /** Seconds since 1970: the same package has the same content, whenever it is built. */
+  /** Time of all files in seconds since 1970. It is fixed, so that every build has the same content. */
   readonly epoch: number
 }
 
@@ -58,7 +58,7 @@ function buildFor(architecture: Architecture, version: string, epoch: number): v
   build('berth', stageBerth, options, output)
 }
 
-/** The package is large and rarely changes: one with the same sources is taken from the cache. */
+/** Builds berth-runtime, or takes it from the cache if the sources are the same: it is large and rarely changes. */
 function buildRuntime(options: StageOptions): void {
   const kept = join(cache, `runtime-${digestOf('packaging/runtime')}-${options.architecture}`)
   if (!existsSync(kept)) {
@@ -71,7 +71,7 @@ function buildRuntime(options: StageOptions): void {
   copyPackages(kept, output)
 }
 
-/** Digest of the names and contents of the files in a directory. */
+/** Returns a digest of the names and contents of all files in a directory. */
 function digestOf(directory: string): string {
   const hash = createHash('sha256')
   for (const entry of readdirSync(directory, { recursive: true, encoding: 'utf8' }).sort()) {
@@ -89,7 +89,7 @@ function build(
   target: string,
 ): void {
   const parent = resolve(cache, 'source', options.architecture, name)
-  rmSync(parent, { recursive: true, force: true }) // packages of earlier versions must not be published with these
+  rmSync(parent, { recursive: true, force: true }) // packages of earlier versions must not be published too
   stage(join(parent, 'source'), options)
   const kind = options.architecture === 'amd64' ? '--build=binary' : '--build=any'
   const args = [kind, '--no-sign', '--no-check-builddeps', `--host-arch=${options.architecture}`]

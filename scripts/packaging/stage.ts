@@ -3,24 +3,22 @@ import { dirname, join } from 'node:path'
 import { compileAddon, type Architecture } from './addons.js'
 import { unpackPackage, type PublishedPackage } from './fetch.js'
 
-/*
- * Source trees from which Debian's tools build the packages: the files of a package, and its directory `debian`.
- */
+/* Creates source trees for Debian's packaging tools: the files of a package, and its directory `debian`. */
 
 export interface StageOptions {
   readonly architecture: Architecture
-  /** Node.js with its headers, as unpacked from npm. */
+  /** Directory of Node.js with its headers, as unpacked from npm. */
   readonly nodeDirectory: string
   readonly cache: string
   readonly version: string
-  /** Seconds since 1970 for debian/changelog, and thereby of all files. */
+  /** Time in debian/changelog in seconds since 1970. All files get this time. */
   readonly epoch: number
 }
 
 const runtime = '/usr/lib/berth/runtime/node'
 const programOf = (name: string): string => `/var/lib/berth/programs/${name}/dist/${name}/main.js`
 
-/** npm packages of each program that the bundles do not contain. */
+/** The npm packages that each program needs and that are not part of its bundle. */
 const unbundled = {
   agent: ['node-pty'],
   gateway: ['@node-rs/argon2', 'swagger-ui-dist'],
@@ -87,7 +85,7 @@ function stageSqlite(modules: string, { architecture, cache }: StageOptions): vo
   chmodSync(join(modules, 'better-sqlite3', addon), 0o755)
 }
 
-/** The compiled part of argon2 is a package of its own for each architecture. */
+/** Adds the compiled part of argon2, which is a separate npm package for each architecture. */
 function stagePasswords(modules: string, { architecture, cache }: StageOptions): void {
   const name = `@node-rs/argon2-linux-${architecture === 'amd64' ? 'x64' : 'arm64'}-gnu`
   const { packages } = JSON.parse(readFileSync('package-lock.json', 'utf8')) as LockFile
@@ -101,7 +99,7 @@ interface LockFile {
   readonly packages: Readonly<Record<string, { version: string; integrity: string }>>
 }
 
-/** The units and examples of a checkout, with the paths of the packages. */
+/** Copies the units and example configurations, and replaces the paths of a checkout with those of the packages. */
 function stageUnits(directory: string): void {
   for (const unit of ['berth-agent', 'berth-gateway', 'berth-guests']) {
     const text = readFileSync(`systemd/${unit}.service`, 'utf8')

@@ -5,7 +5,7 @@ import { findTests } from './jobs.js'
 const graphOf = (entries: Record<string, readonly string[]>): Graph =>
   new Map(Object.entries(entries).map(([file, needed]) => [file, new Set(needed)]))
 
-describe('tests affected by a change', () => {
+describe('the tests that a change affects', () => {
   const tests = ['agent/a.test.ts', 'test/agent/b.test.ts']
   const graph = graphOf({
     'agent/a.test.ts': ['agent/a.ts'],
@@ -15,18 +15,18 @@ describe('tests affected by a change', () => {
   })
 
   for (const [name, changed, affected] of [
-    ['tests that import the file', ['agent/a.ts'], [tests[0]]],
-    ['tests that start a program which imports it', ['agent/b.ts'], [tests[1]]],
-    ['tests whose code is generated from it', ['proto/guest.proto'], [tests[1]]],
-    ['a test that is changed itself', ['agent/a.test.ts'], [tests[0]]],
-    ['no tests for a document', ['docs/network.md'], []],
-    ['all tests for another version of a package', ['package-lock.json'], tests],
-    ['all tests for the runner', ['scripts/runner/lanes.ts'], tests],
+    ['the tests that import the changed file', ['agent/a.ts'], [tests[0]]],
+    ['the tests that start a program which imports the changed file', ['agent/b.ts'], [tests[1]]],
+    ['the tests that use code generated from the changed file', ['proto/guest.proto'], [tests[1]]],
+    ['a changed test itself', ['agent/a.test.ts'], [tests[0]]],
+    ['no tests if a document has changed', ['docs/network.md'], []],
+    ['all tests if the version of a package has changed', ['package-lock.json'], tests],
+    ['all tests if the test runner has changed', ['scripts/runner/lanes.ts'], tests],
   ] as const)
     it(`are ${name}`, () => expect(affectedTests(changed, tests, graph)).to.deep.equal(affected))
 })
 
-describe('files that a text names', () => {
+describe('fileFinder', () => {
   const tracked = ['agent/main.ts', 'scripts/up', 'test/support/network/packets.py', 'panel/a.svelte']
   const find = fileFinder(tracked)
 
@@ -39,21 +39,21 @@ describe('files that a text names', () => {
     ['./main.js', []],
     ['node_modules/x.js', []],
   ] as const)
-    it(name, () => expect(find(name)).to.deep.equal(named))
+    it(`finds ${named.join(', ') || 'no file'} for the name ${name}`, () => expect(find(name)).to.deep.equal(named))
 })
 
-describe('graph of the repository', () => {
+describe('the dependency graph of the repository', () => {
   let graph: Graph
   before(async () => (graph = await readGraph()))
   const affected = (file: string): string[] => affectedTests([file], findTests(), graph)
 
-  it('leads from a program in Perl to the tests of an agent', () =>
+  it('leads from a Perl program of the agent to tests that start an agent', () =>
     expect(affected('agent/host/perl/launcher.pl')).to.include('test/agent/settings.test.ts'))
 
-  it('leads from a script to the tests of the setup', () =>
+  it('leads from a set-up script to the tests of the set-up', () =>
     expect(affected('scripts/lib/purge.sh')).to.include('test/setup/up-down.test.ts'))
 
-  it('leads from the protocol to tests on both sides', () =>
+  it('leads from the protocol to tests of the agent and the gateway', () =>
     expect(affected('proto/berth/agent/v1/guest.proto')).to.include.members([
       'test/agent/settings.test.ts',
       'test/api/guests/containers.test.ts',

@@ -4,35 +4,35 @@ import { basename } from 'node:path'
 import { build } from 'esbuild'
 import { allEntryPoints, allFiles } from './compile.js'
 
-/* Finds the tests that a change may affect. docs/development.md states the rules. */
+/* Finds the tests that a change may affect, by the rules in docs/development.md. */
 
-/** For every file, the files that it needs. */
+/** Maps each file to the files that it needs. */
 export type Graph = ReadonlyMap<string, ReadonlySet<string>>
 
-/** Changes that may affect every test. */
+/** Files whose change may affect every test. */
 const affectAll =
   /^(package(-lock)?\.json|tsconfig\.json|\.mocharc\.json|buf[.\w]*\.yaml|scripts\/(test|runner\/|lib\/(bundle|build|common)\.)[\w./-]*)$/
 
-/** Files whose text may name files that they start or read. */
+/** Files whose text may contain the names of files that they start or read. */
 const namesFiles = /\.(ts|mjs|js|sh|py)$|^scripts\/\w+$/
 
-/** Files that code starts or reads by a name that it puts together, and that code. */
+/** Files whose names are put together in code, and the code that starts or reads them. */
 const computedNames: readonly (readonly [files: RegExp, user: string])[] = [
   [/^agent\/host\/perl\//, 'agent/host/process/perl-program.ts'],
   [/^agent\/config-worker\.ts$/, 'agent/read-config.ts'],
   [/^agent\/console\/main\.ts$/, 'agent/console/console-process.ts'],
 ]
 
-/** Messages of the product name scripts and pages of the documentation, which it does not use. */
+/** True for the product itself. Its messages name scripts and pages of the documentation that it does not use. */
 const isProduct = (file: string): boolean => /^(agent|gateway|panel|shared|proto)\/(?!.*\.test\.ts$)/.test(file)
 
-/** @param base a commit; the working tree is compared with it, untracked files included */
+/** Returns the files that differ from the commit `base`, including untracked files. */
 export function changedFiles(base: string): string[] {
   const changed = git('diff', '--name-only', '--no-renames', base)
   return [...new Set([...changed, ...git('ls-files', '--others', '--exclude-standard')])]
 }
 
-/** The newest commit of this branch that origin/main has, or HEAD. */
+/** Returns the newest commit that this branch shares with origin/main, or HEAD if there is none. */
 export function defaultBase(): string {
   try {
     return git('merge-base', 'HEAD', 'origin/main')[0] ?? 'HEAD'
@@ -54,7 +54,7 @@ export function affectedTests(changed: readonly string[], tests: readonly string
   return tests.filter((test) => affected.has(test))
 }
 
-/** Code that a protocol file is turned into; other files stand for themselves. */
+/** Returns the code that is generated from a protocol file. Other files are returned unchanged. */
 const generatedFrom = (file: string): string =>
   file.startsWith('proto/') ? file.replace(/^proto\/(?!gen\/)(.*)\.proto$/, 'proto/gen/$1.ts') : file
 
@@ -64,7 +64,7 @@ function invert(graph: Graph): Map<string, string[]> {
   return users
 }
 
-/** Imports, without those of types only, and the files that texts name. */
+/** Reads the graph: the imports of code, except imports of types, and the files that texts name. */
 export async function readGraph(): Promise<Graph> {
   const graph = new Map<string, Set<string>>()
   const edge = (from: string, to: string): unknown => graph.set(from, (graph.get(from) ?? new Set<string>()).add(to))
@@ -100,8 +100,8 @@ async function readImports(): Promise<Record<string, { imports: { path: string; 
 type FileFinder = (name: string) => readonly string[]
 
 /**
- * The files of a name in a text: a path from the root of the repository, a program or folder in dist, or the base name of a
- * file that is not TypeScript.
+ * Makes a function that finds the files for a name in a text. The name may be a path from the root of the repository, a
+ * program or folder in dist, or the base name of a file that is not TypeScript.
  */
 export function fileFinder(all: readonly string[]): FileFinder {
   const paths = new Set(all)

@@ -5,21 +5,21 @@ import type { BuildOptions } from 'esbuild'
 import { bundle } from '../lib/bundle.js'
 
 /*
- * Compiles product and tests once per run. The output directory looks like the repository: JavaScript with source maps for
- * TypeScript, links for everything else. Types are not checked.
+ * Compiles the product and the tests once per run, without checking types. The output directory looks like the
+ * repository: it contains JavaScript with source maps in place of TypeScript, and links for all other files.
  */
 
 const folders = ['agent', 'gateway', 'panel', 'shared', 'proto', 'scripts', 'test']
 const linked = ['dist', 'node_modules', 'package.json']
 
-/** Files that tests write, and files of the panel that only its own build reads. */
+/** True for files that tests write, and for files of the panel that only the panel's own build reads. */
 const isLeftOut = (file: string): boolean => /^test\/browser\/out\/|node_modules\/|^panel\/(?!src\/)/.test(file)
-/** Imports in the panel's sources name files without an extension, so the panel's files that tests load are bundled. */
+/** True for the panel. Its imports omit the extension of a file, so the parts that tests load are bundled. */
 const isOfPanel = (file: string): boolean => file.startsWith('panel/')
 const isPanelEntry = (file: string): boolean => /\.test\.ts$|\/i18n\/\w+\/index\.ts$/.test(file)
 const isSource = (file: string): boolean => file.endsWith('.ts') && !file.endsWith('.d.ts')
 
-/** @param directory is created; nothing in it may exist yet */
+/** @param directory is created; it must be empty if it already exists */
 export async function compile(directory: string): Promise<void> {
   const files = folders.flatMap(filesBelow)
   const others = files.filter((file) => !file.endsWith('.ts') && !isOfPanel(file))
@@ -36,12 +36,12 @@ interface PackageJson {
   readonly devDependencies: Record<string, string>
 }
 
-/** All files that tests may use. */
+/** Returns all files that tests may use. */
 export function allFiles(): string[] {
   return [...folders, 'docs', 'systemd'].flatMap(filesBelow)
 }
 
-/** Every source of the repository that a test may load. */
+/** Returns every source of the repository that a test may load. */
 export function allEntryPoints(): string[] {
   const { own, panel } = entryPoints(folders.flatMap(filesBelow))
   return [...own, ...panel]
@@ -55,7 +55,7 @@ function entryPoints(files: readonly string[]): { own: string[]; panel: string[]
   }
 }
 
-/** Every source becomes a separate file, which tests import or start by its name. */
+/** Compiles every source to a separate file, which tests import or start by its name. */
 async function compileInto(directory: string, options: BuildOptions): Promise<void> {
   const addressOf = (file: string): string => JSON.stringify(pathToFileURL(join(resolve(directory), file)).href)
   await bundle({ outdir: directory, outbase: '.', chunkNames: 'chunks/[hash]', ...options }, addressOf)

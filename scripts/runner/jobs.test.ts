@@ -10,40 +10,40 @@ describe('selection of test files', () => {
 
   const onRequest = 'test/packages/delivery.test.ts'
 
-  it('leaves out tests of packages unless they are named', () => {
+  it('omits the tests of packages unless they are named', () => {
     expect(selectTests([...files, onRequest], all)).to.deep.equal(files)
     expect(selectTests([...files, onRequest], { ...all, parts: ['packages'] })).to.deep.equal([onRequest])
   })
 
-  it('counts as complete without them, but not without any other file', () => {
+  it('is complete without the tests of packages, but not if any other file is missing', () => {
     expect(isComplete(files, [...files, onRequest])).to.equal(true)
     expect(isComplete(files.slice(1), files)).to.equal(false)
   })
 
   for (const [name, selection, selected] of [
     ['all files', all, files],
-    ['files whose path contains one of the parts', { ...all, parts: ['api/', './agent'] }, [files[0], files[1]]],
-    ['tests next to the code', { ...all, unitOnly: true }, [files[0]]],
-    ['tests that need no root', { ...all, quickOnly: true }, [files[0], files[2]]],
+    ['files whose path contains one of the given parts', { ...all, parts: ['api/', './agent'] }, [files[0], files[1]]],
+    ['only tests next to the code with the option --unit', { ...all, unitOnly: true }, [files[0]]],
+    ['only tests that need no root for the quick run', { ...all, quickOnly: true }, [files[0], files[2]]],
     ['no file for an unknown part', { ...all, parts: ['missing'] }, []],
   ] as const)
     it(`selects ${name}`, () => expect(selectTests(files, selection)).to.deep.equal(selected))
 
-  it('finds every test of the repository in exactly one job', () => {
+  it('puts every test of the repository into exactly one job', () => {
     const found = findTests()
     const planned = planChains(found, new Map()).flatMap(({ jobs }) => jobs.flatMap((job) => job.files))
     expect(planned.sort()).to.deep.equal(found)
   })
 })
 
-describe('order of test processes', () => {
-  it('begins with the longest, and counts the files of a group together', () => {
+describe('the plan of the test processes', () => {
+  it("begins with the longest chain; a group's files form one chain", () => {
     const files = ['test/setup/a.test.ts', 'test/setup/b.test.ts', 'test/host/boot.test.ts', 'test/faults/kill.test.ts']
     const times = [20, 30, 40, 60].map((seconds, index) => [files[index] ?? '', seconds] as const)
     expect(labels(files, times)).to.deep.equal([[files[3]], [files[1], files[0]], [files[2]]])
   })
 
-  it('begins with the file that fills the cache of images', () => {
+  it('begins with the file that fills the image cache', () => {
     const image = 'test/host/images.test.ts'
     expect(labels(['test/host/boot.test.ts', image], [['test/host/boot.test.ts', 500]])).to.deep.equal([
       [image],
@@ -51,20 +51,20 @@ describe('order of test processes', () => {
     ])
   })
 
-  it('begins with files that take two lanes, before longer ones', () => {
+  it('puts files that need two lanes before longer files', () => {
     const [long, crowd] = ['test/host/boot.test.ts', 'test/host/hostile-guest.test.ts']
     expect(labels([long, crowd], [[long, 500]])).to.deep.equal([[crowd], [long]])
   })
 
-  it('puts up to ten files of a cheap folder into one process', () => {
+  it('puts up to ten files of a folder with quick tests into one process', () => {
     const files = Array.from({ length: 11 }, (_, index) => `test/api/${String(index).padStart(2, '0')}.test.ts`)
     expect(labels(files)).to.deep.equal([['test/api (1)'], ['test/api/10.test.ts']])
   })
 
-  it('puts the tests next to the code of a folder into one process', () =>
+  it('puts all tests next to the code of a folder into one process', () =>
     expect(labels(['agent/a.test.ts', 'agent/b.test.ts'])).to.deep.equal([['agent (tests next to the code)']]))
 
-  it('splits a process that broke into its files, except tests next to the code', () => {
+  it('splits a failed process by file, except tests next to the code', () => {
     const [shared, unit] = ['test/api/a.test.ts', 'agent/a.test.ts'].map(
       (file) => planChains([file, file.replace('/a.', '/b.')], new Map())[0]?.jobs[0] as Job,
     )
@@ -75,7 +75,7 @@ describe('order of test processes', () => {
     expect(unit && splitJob(unit)).to.deep.equal([])
   })
 
-  it('writes durations by name', () =>
+  it('sorts recorded durations by name', () =>
     expect(
       formatTimes(
         new Map([

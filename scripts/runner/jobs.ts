@@ -2,48 +2,49 @@ import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 
 /*
- * Selects test files, puts them into jobs (one mocha process each) and orders the jobs. docs/development.md has the reasons.
+ * Selects test files, combines them into jobs (one mocha process each) and orders the jobs. docs/development.md
+ * explains the reasons.
  */
 
-/** Folders with tests next to the code. The files of a folder share a process. */
+/** Folders with tests next to the code. All files of such a folder share one process. */
 const unitFolders = ['agent', 'gateway', 'panel', 'shared', 'scripts'] as const
 
-/** Folders whose files share processes, since loading the program takes longer than most of their tests. */
+/** Folders whose files share processes: loading the program takes longer than most of their tests. */
 const sharedFolders = ['api', 'fleet', 'operations', 'store'] as const
 const filesPerProcess = 10
 
-/** Files that only need loopback, a directory and network namespaces of their own. They compute more than they wait. */
+/** Files that mostly compute. They need only loopback, a directory and network namespaces of their own. */
 const computing = /^(?!test\/)|^test\/(api|browser|fleet|network|operations|store)\//
 
-/** Files that run only if they are named: they build the packages, which takes minutes. */
+/** Files that run only if they are named. They build the packages, which takes minutes. */
 const onRequest = /^test\/packages\//
-/** Files that `quick` runs: they need neither root nor Debian packages. */
+/** Files of the run `quick`. They need neither root nor Debian packages. */
 const quick = /^(agent|gateway|panel|shared|scripts|test\/operations)\//
 
 interface Group {
   readonly name: string
   readonly files: RegExp
-  /** Lanes that a file of the group takes. */
+  /** Number of lanes that each file of the group occupies. */
   readonly lanes: number
 }
 
-/** No two files of a group run at the same time. */
+/** Groups of files of which only one may run at a time. */
 const groups: readonly Group[] = [
-  // scripts/up and scripts/down take a lock of the host.
+  // These files use scripts/up and scripts/down, which take a lock of the host.
   { name: 'setup', files: /^test\/setup\//, lanes: 1 },
-  // They use the same interfaces and addresses.
+  // These files use the same interfaces and addresses.
   { name: 'addressed', files: /^test\/agent\/(addresses|ipv6-source)/, lanes: 1 },
-  // Guests that overload the host. With four other files next to them, an agent answered too late.
+  // The guests of these files overload the host: with four other files at the same time, an agent was too slow.
   { name: 'crowd', files: /^test\/host\/(hostile-|guest-io)/, lanes: 2 },
 ]
 
-/** It receives every change in its network namespace, so it gets a namespace of its own. */
+/** This file receives every change in its network namespace, so it gets a namespace of its own. */
 const inOwnNetwork = /^test\/host\/netlink-watch/
 
-/** It leaves the image that it builds in a cache, which all other files with guests use. */
+/** This file fills the image cache, which all other files with guests use. */
 const first = 'test/host/images.test.ts'
 
-/** A file without a recorded duration. */
+/** Duration that is assumed for a file without a recorded duration. */
 const defaultSeconds = 15
 const timesFile = 'test/times.txt'
 
@@ -51,16 +52,16 @@ export type JobKind = 'host' | 'compute'
 
 /** Files that one mocha process runs. */
 export interface Job {
-  /** The file's name, or the name of several files. */
+  /** Name of the file, or a name for several files. */
   readonly label: string
   readonly files: readonly string[]
   readonly kind: JobKind
-  /** Expected duration. */
+  /** Expected duration in seconds. */
   readonly seconds: number
   readonly inOwnNetwork: boolean
 }
 
-/** Jobs that run one after another. */
+/** Jobs that run one after another, never at the same time. */
 export interface Chain {
   readonly jobs: readonly Job[]
   readonly kind: JobKind
@@ -70,7 +71,7 @@ export interface Chain {
 }
 
 export interface Selection {
-  /** Parts of paths; empty: all files. */
+  /** Parts of paths of the selected files; empty for all files. */
   readonly parts: readonly string[]
   readonly unitOnly: boolean
   readonly quickOnly: boolean
@@ -97,14 +98,14 @@ export function selectTests(files: readonly string[], { parts, unitOnly, quickOn
 
 const everything: Selection = { parts: [], unitOnly: false, quickOnly: false }
 
-/** True if a run contains all files, except those that run only if they are named. */
+/** True if a run contains all files, except files that run only if they are named. */
 export function isComplete(files: readonly string[], all: readonly string[]): boolean {
   return selectTests(all, everything).every((file) => files.includes(file))
 }
 
 /**
- * In the order in which the chains begin: those that take several lanes while these are free, then the longest, so that
- * all lanes end at about the same time.
+ * Returns the chains in the order in which they begin. Chains that need several lanes begin first, while lanes are
+ * free. Longer chains begin before shorter ones, so that all lanes end at about the same time.
  */
 export function planChains(files: readonly string[], times: Times): Chain[] {
   const jobs = planJobs(files, times)
@@ -166,19 +167,19 @@ function jobOf({ label, files }: NamedFiles, times: Times): Job {
   }
 }
 
-/** Jobs for the files of one that crashed or hung, whose results are unknown. */
+/** Splits a job that crashed or hung into one job per file, because the results of its files are unknown. */
 export function splitJob(job: Job): Job[] {
   if (job.files.length === 1 || !job.label.startsWith('test/')) return []
   return job.files.map((file) => ({ ...job, label: file, files: [file] }))
 }
 
-/** Durations of the recorded run, by file. Tests next to the code have one duration per folder. */
+/** Reads the recorded durations by file. Tests next to the code have one duration for each folder. */
 export function readTimes(): Times {
   const lines = readFileSync(timesFile, 'utf8').split('\n').filter(Boolean)
   return new Map(lines.map((line) => [line.replace(/^\s*\d+ /, ''), Number.parseInt(line)]))
 }
 
-/** Entries in the file's form, by name so that a new record changes few lines. */
+/** Formats durations for the file, sorted by name so that a new record changes few lines. */
 export function formatTimes(times: Times): string {
   const lines = [...times].map(([name, seconds]) => `${String(seconds).padStart(4)} ${name}\n`)
   return lines.sort((a, b) => (a.slice(5) < b.slice(5) ? -1 : 1)).join('')

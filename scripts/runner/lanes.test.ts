@@ -11,7 +11,7 @@ const chain = (group: string, kind: JobKind, lanes = 1): Chain => ({
   seconds: 1,
 })
 
-/** Runs chains one turn each. @returns the chains that ran at the same time, by turn */
+/** Runs chains that take one turn each. @returns the chains that ran at the same time, for each turn */
 async function turnsOf(chains: readonly Chain[], lanes: { count: number; computing: number }): Promise<string[]> {
   const running = new Set<string>()
   const seen = new Set<string>()
@@ -28,42 +28,42 @@ async function turnsOf(chains: readonly Chain[], lanes: { count: number; computi
 describe('lanes', () => {
   for (const [name, chains, lanes, turns] of [
     [
-      'run as many chains as there are lanes, in their order',
+      'run as many chains at once as there are lanes, in the given order',
       [chain('a', 'host'), chain('b', 'host'), chain('c', 'host')],
       { count: 2, computing: 0 },
       ['a b', 'c'],
     ],
     [
-      'let a chain that computes pass as long as too few of them run',
+      'prefer a computing chain while too few of them run',
       [chain('a', 'host'), chain('b', 'host'), chain('c', 'compute')],
       { count: 2, computing: 1 },
       ['a c', 'b'],
     ],
     [
-      'fill up with chains that compute when no others wait',
+      'run more computing chains than preferred if no other chains wait',
       [chain('a', 'compute'), chain('b', 'compute')],
       { count: 2, computing: 1 },
       ['a b'],
     ],
     [
-      'run fewer chains next to one that takes two lanes',
+      'run fewer chains at once while one of them occupies two lanes',
       [chain('a', 'host', 2), chain('b', 'host'), chain('c', 'host')],
       { count: 3, computing: 0 },
       ['a b', 'c'],
     ],
     [
-      'keep free lanes for a chain that takes two of them',
+      'keep lanes free for a waiting chain that needs two',
       [chain('a', 'host'), chain('b', 'host', 2), chain('c', 'host')],
       { count: 2, computing: 0 },
       ['a', 'b', 'c'],
     ],
     [
-      'run a chain that takes more lanes than there are, with no other next to it',
+      'run a chain that needs more lanes than there are when no other chain runs',
       [chain('a', 'host', 2), chain('b', 'host')],
       { count: 1, computing: 0 },
       ['a', 'b'],
     ],
-    ['end when there is nothing to run', [], { count: 2, computing: 1 }, []],
+    ['end at once if there is nothing to run', [], { count: 2, computing: 1 }, []],
   ] as const)
     it(name, async () => expect(await turnsOf(chains, lanes)).to.deep.equal(turns))
 })

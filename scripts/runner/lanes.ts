@@ -1,13 +1,13 @@
 import type { Chain, JobKind } from './jobs.js'
 
 export interface Lanes {
-  /** Chains that run at the same time. */
+  /** Number of lanes. A chain occupies one lane or several. */
   readonly count: number
-  /** Limit of computing chains while other chains wait, since waiting chains use the processors little. */
+  /** Maximum number of computing chains while other chains wait: those use the CPUs little. */
   readonly computing: number
 }
 
-/** Runs chains in lanes. No chain begins before one that waits for a second lane, which would otherwise come last. */
+/** Runs chains in lanes. No chain overtakes one that waits for a second free lane, which would otherwise run last. */
 export async function runInLanes(
   chains: readonly Chain[],
   lanes: Lanes,
@@ -29,7 +29,7 @@ export async function runInLanes(
   }
 }
 
-/** Removes and returns the chain that begins next. */
+/** Removes the chain that begins next from `waiting` and returns it; undefined if its lanes are not free. */
 export function takeNext(waiting: Chain[], running: readonly Chain[], lanes: Lanes): Chain | undefined {
   const free = lanes.count - running.reduce((sum, chain) => sum + chain.lanes, 0)
   const computing = running.filter(({ kind }) => kind === 'compute').length

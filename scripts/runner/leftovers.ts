@@ -3,28 +3,28 @@ import { readdirSync, readFileSync, readlinkSync, rmdirSync } from 'node:fs'
 import { join } from 'node:path'
 
 /*
- * Removes what killed test runs left on the host. Everything that tests create there has a name, or is below a directory,
- * that begins with `btest`.
+ * Removes what killed test runs left on the host. The names, or the directories, of everything that tests create begin
+ * with `btest`.
  */
 
 const testFolders = ['/tmp', '/var/tmp', '/run', '/var/lib', '/dev/shm']
 const below = (prefix: string): string => `/(tmp|var/tmp|run|var/lib|dev/shm)/${prefix}`
 
-/** True if another test run uses such names now: its things are not leftovers. */
+/** True if another test run is active: it uses such names now. */
 export function isOtherRunActive(): boolean {
   const mocha = /node_modules\/(\.bin\/mocha|mocha\/(bin|lib\/cli)\/)/
   return readProcesses().some(({ command }) => mocha.test(command))
 }
 
 export interface LeftoverNames {
-  /** Begins the names of everything but clocks. */
+  /** Prefix of the names of all leftovers except clocks. */
   readonly prefix: string
-  /** Part of the names of shared clocks of libfaketime. */
+  /** Text that the names of libfaketime's shared clocks contain. */
   readonly clocks: string
 }
 
 export function removeLeftovers({ prefix, clocks }: LeftoverNames = { prefix: 'btest', clocks: 'faketime' }): void {
-  // A supervisor may have started a process again before it was killed itself.
+  // Kills twice: a supervisor may have restarted a process before it was killed itself.
   for (let round = 0; round < 2; round += 1) killProcesses(prefix)
   removeNetwork(prefix)
   removeMounts(prefix)
@@ -43,7 +43,7 @@ function killProcesses(prefix: string): void {
   const named = all.filter(
     ({ pid, command }) => new RegExp(below(prefix)).test(command) || hasDisk(pid, command, prefix),
   )
-  // The first process of a container is a child of its monitor, and does not name the container.
+  // The command of a container's first process does not name the container: it is found as the child of its monitor.
   const guests = named
     .filter(({ command }) => command.startsWith('[lxc monitor]'))
     .flatMap((monitor) => all.filter(({ parent }) => parent === monitor.pid))
@@ -51,13 +51,13 @@ function killProcesses(prefix: string): void {
   for (const { pid } of [...guests, ...named]) if (!spared.has(pid)) kill(pid)
 }
 
-/** A virtual machine does not name its disk, but has it open. */
+/** True if a virtual machine has a test's disk open. Its command does not name the disk. */
 function hasDisk(pid: number, command: string, prefix: string): boolean {
   const pattern = new RegExp(`^${below(prefix)}`)
   return /^(\S*\/)?qemu-system/.test(command) && openFiles(pid).some((path) => pattern.test(path))
 }
 
-/** This process and those that started it. */
+/** Returns the pids of this process and of its ancestors. */
 function ancestors(all: readonly ProcessEntry[]): Set<number> {
   const parents = new Map(all.map(({ pid, parent }) => [pid, parent]))
   const found = new Set<number>()
@@ -69,7 +69,7 @@ function removeNetwork(prefix: string): void {
   const namespaces = list('ip', ['-json', 'netns', 'list']) as { name: string }[]
   for (const { name } of namespaces) if (name.startsWith(prefix)) attempt('ip', ['netns', 'delete', name])
   const links = list('ip', ['-json', 'link', 'show']) as { ifname: string; master?: string }[]
-  // Ports of bridges first: interfaces of guests have other names.
+  // Deletes the ports of bridges first, because interfaces of guests have other names.
   const ports = links.filter(({ master }) => master?.startsWith(prefix))
   const own = links.filter(({ ifname }) => ifname.startsWith(prefix))
   for (const { ifname } of [...ports, ...own]) attempt('ip', ['link', 'delete', ifname])
@@ -78,7 +78,7 @@ function removeNetwork(prefix: string): void {
     if (name.startsWith(prefix)) attempt('nft', ['delete', 'table', family, name])
 }
 
-/** The deepest mounts first, then the loop devices of files that tests made. */
+/** Unmounts the deepest mounts first, then detaches the loop devices of files that tests created. */
 function removeMounts(prefix: string): void {
   const pattern = new RegExp(`^${below(`(berth-)?${prefix}`)}`)
   const lines = readFileSync('/proc/self/mounts', 'utf8').split('\n')
@@ -93,7 +93,7 @@ interface LoopDevices {
   readonly loopdevices: readonly { name: string; 'back-file': string | null }[]
 }
 
-/** Spaces and the like are written in octal. Source: fstab(5) */
+/** Decodes octal escapes of spaces and similar characters (fstab(5)). */
 const unescapeMount = (place: string): string =>
   place.replace(/\\(\d{3})/g, (_, octal: string) => String.fromCharCode(Number.parseInt(octal, 8)))
 
@@ -105,7 +105,7 @@ function removeControlGroups(directory: string, prefix: string): void {
     try {
       rmdirSync(path)
     } catch {
-      // A process still uses it, or it is already gone.
+      // A process still uses it, or it no longer exists.
     }
   }
 }
@@ -119,7 +119,7 @@ function removeFiles(prefix: string, clocks: string): void {
   if (paths.length > 0) attempt('rm', ['-rf', '--one-file-system', '--', ...paths])
 }
 
-/** Shared memory and semaphores of libfaketime that no process has mapped. */
+/** Returns the shared memory and semaphores of libfaketime that no process has mapped. */
 function unusedClocks(part: string): string[] {
   const clocks = namesWith('/dev/shm', (name) => name.includes(part))
   if (clocks.length === 0) return []
@@ -137,7 +137,7 @@ function names(directory: string, { foldersOnly = false } = {}): string[] {
     const entries = readdirSync(directory, { withFileTypes: true })
     return entries.filter((entry) => !foldersOnly || entry.isDirectory()).map(({ name }) => name)
   } catch {
-    return [] // it does not exist, or is gone by now
+    return [] // it does not exist, or no longer exists
   }
 }
 
@@ -156,7 +156,7 @@ function openFiles(pid: number): string[] {
     try {
       return [readlinkSync(`/proc/${pid}/fd/${name}`)]
     } catch {
-      return [] // closed by now
+      return [] // closed in the meantime
     }
   })
 }
@@ -173,11 +173,11 @@ function kill(pid: number): void {
   try {
     process.kill(pid, 'SIGKILL')
   } catch {
-    // It has ended.
+    // The process has already ended.
   }
 }
 
-/** JSON that a tool prints; tools that find nothing may print nothing. */
+/** Returns the JSON output of a tool. Some tools print nothing if they find nothing. */
 function list(command: string, args: readonly string[], empty: unknown = []): unknown {
   const text = print(command, args)
   return text.trim() === '' ? empty : JSON.parse(text)
@@ -187,11 +187,11 @@ function print(command: string, args: readonly string[]): string {
   return execFileSync(command, args, { encoding: 'utf8', stdio: ['ignore', 'pipe', 'ignore'] })
 }
 
-/** Things that cannot be removed stay: the next run tries again. */
+/** Runs a command and ignores its failure: the next test run tries again to remove the object. */
 function attempt(command: string, args: readonly string[]): void {
   try {
     execFileSync(command, args, { stdio: 'ignore' })
   } catch {
-    // Gone already, or still used.
+    // The object no longer exists, or is still in use.
   }
 }

@@ -6,7 +6,7 @@ import { waitFor } from '../../test/support/wait.js'
 import type { Job } from './jobs.js'
 import { Processes, type JobResult } from './processes.js'
 
-/** Directory with the reporter: compiled, as long as the tests themselves are. */
+/** Directory that contains the reporter. It is compiled if the tests themselves are compiled. */
 const scripts = resolve(import.meta.dirname, '..')
 
 describe('test processes', () => {
@@ -28,21 +28,21 @@ describe('test processes', () => {
   const run = (body: string, limitSeconds = 60): Promise<JobResult> => processesOf(limitSeconds).run(jobOf(body))
   const isAlive = (pid: number): boolean => existsSync(`/proc/${pid}/exe`)
   const readPids = (): number[] => ['pid', 'late'].map((name) => Number(readFileSync(join(scratch, name), 'utf8')))
-  /** Starts a process in a session of its own, which answers SIGTERM by starting another process, and waits. */
+  /** Starts a process in a session of its own, which starts another process when it receives SIGTERM. Then waits. */
   const stubborn = (): string => `it('waits', () => {
     const text = 'late() { sleep 600 & echo $! > late; }; trap late TERM; cd ${scratch}; echo $$ > pid.new; mv pid.new pid; sleep 600 & wait; wait'
     require('node:child_process').spawn('sh', ['-c', text], { detached: true, stdio: 'ignore' })
     return new Promise(() => setTimeout(() => undefined, 600000))
   })`
 
-  it('count what passed, failed and was skipped, and describe each failure', async () => {
+  it('count passed, failed and skipped tests, and describe each failure', async () => {
     const result = await run(`it('adds', () => undefined); it.skip('later', () => undefined)
       it('breaks', () => { throw new Error('no result') })`)
     expect(result).to.include({ passed: 1, failed: 1, skipped: 1, isComplete: true })
     expect(result.failures.join('')).to.include('breaks').and.include('no result')
   })
 
-  it('report a crash with its place and the last lines of the output', async () => {
+  it('report a crash with the running test and the last lines of the output', async () => {
     const result = await run(`it('crashes', () => { console.log('nearly done'); process.exit(3) })`)
     expect(result).to.include({ passed: 0, failed: 1, isComplete: false })
     expect(result.failures[0]).to.include('ended with code 3 in: crashes').and.include('nearly done')
@@ -53,20 +53,20 @@ describe('test processes', () => {
     expect(result.failures[0]).to.include('in: loading').and.include('cannot load')
   })
 
-  it('count as failed when they fail after their tests', async () => {
+  it('count as failed if they crash after their tests have passed', async () => {
     const result = await run(`it('adds', () => undefined)
       after(() => setTimeout(() => process.kill(process.pid, 'SIGKILL'), 300))`)
     expect(result).to.include({ passed: 1, failed: 1, isComplete: true })
     expect(result.failures[0]).to.include('ended by SIGKILL after its tests')
   })
 
-  it('are killed when they exceed the limit of time', async () => {
+  it('are killed with their descendants if they exceed the time limit', async () => {
     const result = await run(stubborn(), 3)
     expect(result.failures[0]).to.include('did not end within 3 s in: ')
     await waitFor(() => !readPids().some(isAlive))
   })
 
-  it('are killed with all descendants at an interruption, which reports what they were doing', async () => {
+  it('are killed with their descendants on an interruption, which reports the running tests', async () => {
     const processes = processesOf(60)
     const ended = processes.run(jobOf(stubborn()))
     await waitFor(() => existsSync(join(scratch, 'pid')))
@@ -75,7 +75,7 @@ describe('test processes', () => {
     await waitFor(() => !readPids().some(isAlive))
   })
 
-  it('read end of file from standard input', async () => {
+  it('have an empty standard input', async () => {
     const result = await run(`it('reads', () => {
       if (require('node:fs').readFileSync(0, 'utf8') !== '') throw new Error('has input') })`)
     expect(result.passed).to.equal(1)

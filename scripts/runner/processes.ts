@@ -4,12 +4,12 @@ import { join } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
 import type { Job } from './jobs.js'
 
-/* Runs jobs: one mocha process each, in a session of its own, and ends them with all their descendants. */
+/* Runs each job as a mocha process in a session of its own, and ends it together with all its descendants. */
 
 const killAfterMs = 5000
 const outputLines = 30
 
-/** The reporter's result. */
+/** The result of a job, as the reporter writes it. */
 export interface ReportedResult {
   readonly passed: number
   readonly failed: number
@@ -22,16 +22,16 @@ export interface ReportedResult {
 export interface JobResult extends ReportedResult {
   readonly job: Job
   readonly seconds: number
-  /** Path of the output, unless it was shown as it came. */
+  /** Path of the file with the output; undefined if the output was shown live. */
   readonly output: string | undefined
-  /** True if the reporter wrote a result. */
+  /** True if the reporter has written a result. */
   readonly isComplete: boolean
 }
 
 export interface RunSettings {
-  /** Directory of the run: `compiled` has the tests. */
+  /** Directory of the test run. Its subdirectory `compiled` contains the tests. */
   readonly scratch: string
-  /** Shows output as it comes. */
+  /** True to show the output live. */
   readonly isLive: boolean
   readonly limitSeconds: number
 }
@@ -62,7 +62,7 @@ export class Processes {
     return { ...judge(running, end, output), job, seconds, output }
   }
 
-  /** Kills all jobs with their descendants. @returns what they were doing */
+  /** Kills all jobs with their descendants. @returns a message per job about the test that was running */
   async interrupt(): Promise<string[]> {
     const running = [...this.#running]
     await Promise.all(running.map(({ child }) => killFamily(child)))
@@ -78,7 +78,7 @@ function start(
   const [command = '', ...args] = [...namespaces(job), process.execPath, ...mochaArguments(job, directory, scratch)]
   const file = output === undefined ? 'inherit' : openSync(output, 'w')
   const stdio: StdioOptions = ['ignore', file, file]
-  // Users other than root may lack the folders of programs such as losetup.
+  // The path of users other than root may lack the directories of programs such as losetup.
   const env = { ...process.env, PATH: `${process.env.PATH}:/usr/sbin:/sbin` }
   const child = spawn(command, args, { stdio, env, detached: true })
   if (typeof file === 'number') closeSync(file)
@@ -86,15 +86,15 @@ function start(
 }
 
 /**
- * Each process has mounts of its own: a network namespace that `ip netns exec` enters holds on to all mounts that exist
- * then, also to those of other tests.
+ * Gives each process a mount namespace of its own. A network namespace that `ip netns exec` enters keeps all mounts
+ * that exist at that time in use, including the mounts of other tests.
  */
 function namespaces({ inOwnNetwork }: Job): string[] {
   if (process.getuid?.() !== 0) return []
   return ['unshare', '--mount', '--propagation', 'private', ...(inOwnNetwork ? ['--net'] : [])]
 }
 
-/** Mocha's cli.js: its other program starts a second Node to pass it options. */
+/** Returns the arguments for Mocha's cli.js. Mocha's other program would start a second Node to pass it options. */
 function mochaArguments({ files }: Job, directory: string, scratch: string): string[] {
   const compiled = (file: string): string => join(scratch, 'compiled', file.replace(/\.ts$/, '.js'))
   const reporter = ['--reporter', compiled('scripts/runner/reporter.ts')]
@@ -102,7 +102,7 @@ function mochaArguments({ files }: Job, directory: string, scratch: string): str
   return [...mocha, '--reporter-option', `results=${directory}`, ...files.map(compiled)]
 }
 
-/** How a process ended, as the end of a sentence. */
+/** Describes how a process ended. The text is the end of a sentence. */
 interface ProcessEnd {
   readonly isClean: boolean
   readonly text: string
@@ -123,7 +123,7 @@ async function endOf(child: ChildProcess, limitSeconds: number): Promise<Process
   return { isClean: code === 0, text: signal ? `ended by ${signal}` : `ended with code ${code}` }
 }
 
-/** A process that crashes, hangs, or fails although its tests passed counts as one failure. */
+/** Counts a process that crashes, hangs, or fails although its tests passed as one failure. */
 function judge(
   { job, directory }: RunningJob,
   end: ProcessEnd,
@@ -167,13 +167,13 @@ interface ProcessEntry {
   readonly pid: number
   readonly parent: number
   readonly session: number
-  /** Time of its start: a number may be used again by another process. */
+  /** Start time of the process: its pid may be used again by another process. */
   readonly started: string
 }
 
 /**
- * Ends a process, all of its session and all descendants: first by SIGTERM, then by SIGKILL, also those that were
- * started in between.
+ * Ends a process with its session and all descendants: by SIGTERM, then by SIGKILL. Processes that were started in
+ * between are included.
  */
 async function killFamily({ pid }: ChildProcess): Promise<void> {
   if (pid === undefined) return
@@ -186,11 +186,11 @@ async function killFamily({ pid }: ChildProcess): Promise<void> {
   signal(familyOf(pid, family), 'SIGKILL')
 }
 
-/** @param known its members until now; their children and sessions belong to it after they have lost their parents */
+/** @param known members found earlier; they and their children belong to the family even without their parent */
 function familyOf(leader: number, known: readonly ProcessEntry[] = []): ProcessEntry[] {
   const entries = readProcesses()
   const sessions = new Set([leader, ...known.map(({ session }) => session)])
-  sessions.delete(0) // the kernel's threads
+  sessions.delete(0) // session 0 contains threads of the kernel
   const started = new Map(known.map((entry) => [entry.pid, entry.started]))
   const family = new Map<number, ProcessEntry>()
   const add = (entry: ProcessEntry): void => {
@@ -211,7 +211,7 @@ function signal(entries: readonly ProcessEntry[], name: NodeJS.Signals): void {
     }
 }
 
-/** All processes but zombies. Source: proc_pid_stat(5) */
+/** Returns all processes except zombies (proc_pid_stat(5)). */
 function readProcesses(): ProcessEntry[] {
   return readdirSync('/proc')
     .filter((name) => /^\d+$/.test(name))
@@ -223,13 +223,13 @@ function readProcesses(): ProcessEntry[] {
     })
 }
 
-/** Fields from the third on: a process's name may contain spaces and parentheses. */
+/** Returns the fields of a process's stat file from the third on: the name before them may contain spaces. */
 function readStat(pid: string): string[] | undefined {
   try {
     return readFileSync(`/proc/${pid}/stat`, 'utf8')
       .replace(/^[\s\S]*\) /, '')
       .split(' ')
   } catch {
-    return undefined // it has ended
+    return undefined // the process has ended
   }
 }

@@ -5,18 +5,18 @@ import { reporters, type MochaOptions, type Runnable, type Runner, type Suite, t
 import type { ReportedResult } from './processes.js'
 
 /*
- * Mocha's spec output, plus two files in the directory that --reporter-option results=DIRECTORY names: `at` has the test or
- * hook that runs, `result.json` the result of all tests. A process that a forgotten handle keeps open after its tests is
- * ended.
+ * Mocha's spec output, plus two files in the directory that --reporter-option results=DIRECTORY names. `at` contains
+ * the running test or hook, `result.json` the results of all tests. If a forgotten handle keeps the process open after
+ * its tests, the reporter ends it.
  */
 
 const limits = { messageCharacters: 2000, diffLines: 30, diffColumns: 200, stackLines: 5 }
 const endWithinMs = 30_000
 
-/** Directory of the compiled sources. */
+/** Root directory of the compiled sources. */
 const root = resolve(import.meta.dirname, '../..')
 
-/** The part of an error of mocha that is shown. */
+/** The shown part of an error from mocha. */
 interface ShownError {
   readonly name?: string
   readonly message?: string
@@ -63,7 +63,7 @@ function endLater(report: () => void): void {
   }, endWithinMs).unref()
 }
 
-/** Seconds of the suites of each file, with hooks. */
+/** Measures the seconds that the suites of each file take, including hooks. */
 function measureFiles(runner: Runner): () => [file: string, seconds: number][] {
   const spent = new Map<string, number>()
   let began = 0
@@ -79,7 +79,7 @@ function measureFiles(runner: Runner): () => [file: string, seconds: number][] {
   return () => [...spent].map(([file, ms]) => [file, ms / 1000])
 }
 
-/** Seconds of this process and of its descendants that have ended. Source: proc_pid_stat(5), fields 14 to 17. */
+/** Returns the CPU seconds of this process and its ended descendants (proc_pid_stat(5), fields 14 to 17). */
 function readProcessorSeconds(): number {
   const ticksPerSecond = 100
   const fields = readFileSync('/proc/self/stat', 'utf8')
@@ -108,7 +108,7 @@ function describeError(thrown: unknown): string[] {
   return [...`${name}${message}`.split('\n'), ...diffOf(error), ...stackOf(error), ...cause]
 }
 
-/** Mocha has turned both sides into text by now. */
+/** Compares the two sides of a failed assertion, which Mocha has already converted to text. */
 function diffOf({ actual, expected }: ShownError): string[] {
   if (typeof actual !== 'string' || typeof expected !== 'string' || actual === expected) return []
   const lines = reporters.Base.generateDiff(actual, expected).split('\n')
@@ -116,7 +116,7 @@ function diffOf({ actual, expected }: ShownError): string[] {
   return shown.map((line) => line.slice(0, limits.diffColumns))
 }
 
-/** Lines of the stack that are in the repository, if there are any. */
+/** Returns the lines of the stack that are in the repository; all lines if there are none. */
 function stackOf({ stack }: ShownError): string[] {
   const lines = String(stack ?? '').split('\n')
   const calls = lines.map((line) => line.trim()).filter((line) => line.startsWith('at '))
@@ -131,7 +131,7 @@ interface OpenHandle {
   readonly spawnargs?: readonly string[]
 }
 
-/** Lists the handles that keep the process open, as far as Node knows them. */
+/** Lists the handles that keep the process open, if Node knows them. */
 function describeOpen({ suites }: Suite): string {
   const files = [...new Set(suites.map(fileOf))].join(' ')
   const active = process as unknown as { _getActiveHandles(): OpenHandle[] }
