@@ -7,11 +7,11 @@ export interface HttpAnswer {
   readonly text: string
 }
 
-/** Longer than any test waits. */
+/** Timeouts that are longer than any test waits. */
 const timeouts = { connectMs: 300_000, headersMs: 300_000, bodyMs: 300_000 }
 const mostBytes = 2 ** 29
 
-/** A client for the servers of tests. */
+/** Creates an HTTP client for the servers that tests start. */
 export function createClient(options: Partial<OutboundOptions> = {}): OutboundClient {
   return new OutboundClient({ timeouts, ...options })
 }

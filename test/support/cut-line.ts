@@ -1,6 +1,6 @@
 import { connect, createServer, type AddressInfo, type Socket } from 'node:net'
 
-/** A proxy to a server of this machine that can be cut: all connections end, and new ones are refused. */
+/** A proxy to a local server that a test can cut: all connections then end, and new connections are refused. */
 export class CutLine {
   #isCut = false
   readonly #sockets = new Set<Socket>()
@@ -33,7 +33,7 @@ export class CutLine {
     return `http://${this.address}`
   }
 
-  /** host:port. */
+  /** Address of the proxy, as host:port. */
   get address(): string {
     return `127.0.0.1:${(this.#server.address() as AddressInfo).port}`
   }
@@ -43,7 +43,7 @@ export class CutLine {
     for (const socket of this.#sockets) socket.destroy()
   }
 
-  /** Drops the state of its connections, as a router does: nothing passes on them any more. New ones work. */
+  /** Forgets its connections, as a router may do. They pass nothing on any more, but new connections work. */
   silence(): void {
     for (const socket of this.#sockets)
       socket

@@ -1,6 +1,6 @@
 import { BerthError } from '../../shared/errors.js'
 
-/** The field that a check refuses. @throws when it accepts, or fails otherwise */
+/** Returns the field that a check refuses. @throws if the check accepts the value or fails for another reason */
 export function failedField(check: () => unknown): string | undefined {
   try {
     check()

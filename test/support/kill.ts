@@ -1,7 +1,7 @@
 import { findProcess, readChildren } from '../../agent/host/process/proc.js'
 import { sh } from './sh.js'
 
-/** SIGKILL to a process that may have ended by itself. */
+/** Sends SIGKILL to a process, which may already have ended by itself. */
 export function killIfThere(pid: number): void {
   try {
     process.kill(pid, 'SIGKILL')
@@ -17,7 +17,7 @@ export function killChildren(pid: number, command: string): number {
   return children.length
 }
 
-/** Removes a network namespace with every process in it. */
+/** Kills all processes in a network namespace and removes it. */
 export function removeNamespace(name: string): void {
   for (const pid of sh('ip', 'netns', 'pids', name).split('\n').filter(Boolean)) killIfThere(Number(pid))
   sh('ip', 'netns', 'delete', name)

@@ -5,13 +5,13 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { isThere } from '../../agent/host/process/proc.js'
 
-/** A file with the pid for each assigned port, since a stopped daemon comes back to its port. */
+/** Directory with one file per assigned port, which contains a pid: a daemon that restarts needs its port again. */
 const claims = join(tmpdir(), 'btest-ports')
 const given = new Set<number>()
 process.on('exit', () => given.forEach((port) => rmSync(join(claims, `${port}`), { force: true })))
 
 /**
- * A loopback port without a listener, a different one each time, in all processes of tests. It is outside of the range
+ * Returns a loopback port without a listener, different for all calls in all test processes. It is outside of the range
  * that the kernel assigns, and above 10080, which browsers refuse.
  */
 export async function freePort(): Promise<number> {
@@ -39,7 +39,7 @@ function isHeld(path: string): boolean {
   try {
     return isThere(Number(readFileSync(path, 'utf8')))
   } catch {
-    return false // released meanwhile
+    return false // released in the meantime
   }
 }
 

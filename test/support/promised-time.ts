@@ -1,25 +1,25 @@
 import { expect } from 'chai'
 
-/** A machine with other work may take this many times the promised time, and at least `leastMs`. */
+/** A machine with other work may need this many times the promised time. */
 const slowness = 10
-/** Shorter than the product's own timeouts, which tests distinguish from an answer. */
+/** Minimum deadline, shorter than the product's own timeouts, which tests must distinguish from an answer. */
 const leastMs = 45_000
 
 /**
- * The deadline for a promise of `promisedMs`. A test shows that the event happens at all, and automatically;
- * scripts/bench measures the time on a machine without other work.
+ * Returns the deadline for an event that the product promises within `promisedMs`. Tests only show that the event
+ * happens; scripts/bench measures the time on an idle machine.
  */
 export const deadlineOf = (promisedMs: number): number => Math.max(leastMs, slowness * promisedMs)
 
-/** Fails when the deadline of `promisedMs` has passed since `startedMs` (of performance.now()). */
+/** Fails if the deadline of `promisedMs` has passed since `startedMs` (a time of performance.now()). */
 export function expectInTime(startedMs: number, promisedMs: number, what: string): void {
   const told = `ms until ${what}, of which ${promisedMs} are promised on an idle machine`
   expect(performance.now() - startedMs, told).to.be.below(deadlineOf(promisedMs))
 }
 
 /**
- * The shortest time of several runs, ms: for work that must wait for nothing. A machine that stalls occasionally does
- * so in only some of them.
+ * Returns the shortest time of several runs in ms, for work that must not wait for anything. A machine that stalls now
+ * and then delays only some of the runs.
  */
 export async function quickest(runs: number, run: () => Promise<unknown>): Promise<number> {
   let leastMs = Infinity

@@ -1,18 +1,18 @@
 import { once } from 'node:events'
 import { createServer, type AddressInfo, type Socket } from 'node:net'
 
-/** A server on loopback that sends given bytes, without regard to HTTP. */
+/** A server on loopback that sends arbitrary bytes instead of HTTP. */
 export interface RawServer {
   readonly url: string
   close(): Promise<void>
 }
 
-/** @param answer called once for each connection, when the first bytes of a request have arrived */
+/** @param answer called once per connection, when the first bytes of a request have arrived */
 export async function startRawServer(answer: (socket: Socket) => void): Promise<RawServer> {
   const sockets = new Set<Socket>()
   const server = createServer((socket) => {
     sockets.add(socket)
-    socket.on('error', () => undefined) // clients cut the connection
+    socket.on('error', () => undefined) // clients may cut the connection
     socket.once('close', () => sockets.delete(socket))
     socket.once('data', () => answer(socket.resume()))
   })
@@ -29,7 +29,7 @@ export async function startRawServer(answer: (socket: Socket) => void): Promise<
   }
 }
 
-/** Sends everything and ends the connection at once, like servers without keep-alive. */
+/** Makes an answer that ends the connection at once after everything was sent, as servers without keep-alive do. */
 export function closing(head: string, body: Buffer | string): (socket: Socket) => void {
   return (socket) => {
     socket.write(`HTTP/1.1 ${head}\r\nConnection: close\r\n\r\n`)

@@ -1,6 +1,6 @@
 import { expect } from 'chai'
 
-/** Code and message of a refused call. @throws if it succeeds */
+/** Returns the code and message of a refused call. @throws if the call succeeds */
 export async function refusal(work: Promise<unknown>): Promise<string> {
   return work.then(
     () => expect.fail('was not refused'),

@@ -6,9 +6,9 @@ import type { StorageConfig } from '../../agent/storage/pool.js'
 import { sh } from './sh.js'
 
 /**
- * An empty directory for a test. Mounts and loop devices that an earlier run left below it are removed first; call
- * `wipe` again in `after`.
- * @param name unique for every test file, prefixed btest-
+ * Creates an empty directory for a test. First it removes mounts and loop devices that an earlier run has left below
+ * it. Call `wipe` in `after`.
+ * @param name unique for every test file, begins with btest-
  */
 export function scratchDirectory(name: string): { path: string; wipe: () => void } {
   const path = `/var/tmp/${name}`
@@ -27,8 +27,8 @@ export function scratchDirectory(name: string): { path: string; wipe: () => void
 const memoryGb = 8
 
 /**
- * A directory in a scratch directory for tens of thousands of small files: in memory if the host has plenty of it,
- * since their removal from a disk takes up to half a minute.
+ * Creates a directory for tens of thousands of small files inside a scratch directory. It is in memory if the host has
+ * plenty: their removal from a disk takes up to half a minute.
  */
 export function memoryDirectory(scratch: string): string {
   const path = join(scratch, 'memory')
@@ -38,10 +38,10 @@ export function memoryDirectory(scratch: string): string {
   return path
 }
 
-/** A loop device of a machine that was killed may keep it busy for a moment. */
+/** True for a directory in memory. Loop devices of a killed machine may keep it busy for a moment. */
 const isMemory = (target: string): boolean => target.endsWith('/memory')
 
-/** Retries, since resources of guests that just ended are released a moment later, and some disappear meanwhile. */
+/** Removes what `find` finds. Retries, because resources of ended guests are released a moment later or disappear. */
 function clear<T>(find: (path: string) => T[], path: string, remove: (found: T) => unknown): void {
   for (const deadline = performance.now() + 10_000; ;) {
     try {
@@ -54,7 +54,7 @@ function clear<T>(find: (path: string) => T[], path: string, remove: (found: T) 
   }
 }
 
-/** A loop-backed pool in a scratch directory. */
+/** Returns the configuration of a loop-backed pool in a scratch directory. */
 export function testStorage(directory: string, sizeGb = 4): StorageConfig {
   return {
     pool: `${directory}/pool`,
@@ -64,14 +64,14 @@ export function testStorage(directory: string, sizeGb = 4): StorageConfig {
   }
 }
 
-/** The later mounts first. */
+/** Returns the mounts below a directory, the latest first. */
 export function mountsBelow(directory: string): string[] {
   const lines = readFileSync('/proc/self/mountinfo', 'utf8').split('\n')
   const targets = lines.map((line) => line.split(' ')[4] ?? '')
   return targets.filter((target) => target.startsWith(`${directory}/`)).reverse()
 }
 
-/** Swap files that the kernel uses. */
+/** Returns the swap files below a directory that the kernel uses. */
 export function swapsBelow(directory: string): string[] {
   const lines = readFileSync('/proc/swaps', 'utf8').split('\n').slice(1)
   return lines.map((line) => line.split(/\s/)[0] ?? '').filter((file) => file.startsWith(`${directory}/`))
@@ -83,7 +83,7 @@ export function loopsBelow(directory: string): string[] {
   return rows.filter((row) => row.includes(` ${directory}/`)).map((row) => row.split(' ')[0] ?? '')
 }
 
-/** Found by the titles that lxc gives its monitors: `[lxc monitor] path name`. */
+/** Finds running containers by the titles of lxc's monitors: `[lxc monitor] path name`. */
 function containersBelow(directory: string): { lxcPath: string; name: string }[] {
   return readdirSync('/proc').flatMap((pid) => {
     const title = /^\d+$/.test(pid) ? readTitle(pid) : ''
@@ -96,6 +96,6 @@ function readTitle(pid: string): string {
   try {
     return readFileSync(`/proc/${pid}/cmdline`, 'utf8').replaceAll('\0', ' ')
   } catch {
-    return '' // ended meanwhile
+    return '' // the process has ended
   }
 }

@@ -1,5 +1,5 @@
 import { isMainThread } from 'node:worker_threads'
 import { register } from 'tsx/esm/api'
 
-/* For --import in addition to tsx's own, which only affects the main thread. */
+/* Registers tsx in worker threads. It is for --import in addition to tsx itself, which affects only the main thread. */
 if (!isMainThread) register()

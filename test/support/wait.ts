@@ -3,17 +3,17 @@ import { setTimeout as delay } from 'node:timers/promises'
 const defaultTimeoutMs = 120_000
 
 export interface WaitOptions {
-  /** Default 120 s: most conditions hold within a moment, but a machine with other work may stall for long. */
+  /** Time limit. The default of 120 s allows for machines that stall because of other work. */
   timeoutMs?: number
-  /** Default 20 ms. */
+  /** Interval of the checks. By default 20 ms. */
   intervalMs?: number
-  /** The expected condition, for the failure's message. */
+  /** The expected condition, for the error message. */
   what?: string | (() => string)
 }
 
 /**
- * Resolves with the first truthy value of `check`, which may throw to end the wait.
- * @throws after the deadline
+ * Resolves with the first truthy value of `check`. An error that `check` throws ends the wait.
+ * @throws after the time limit
  */
 export async function waitFor<T>(check: () => T | Promise<T>, options: WaitOptions = {}): Promise<NonNullable<T>> {
   const { timeoutMs = defaultTimeoutMs } = options

@@ -6,7 +6,7 @@ import type { GuestNetwork, NatMapping } from '../../../agent/network/contract.j
 import { guestPrefix6, hostAddress, type NetworkLab } from '../network/network-lab.js'
 import { prepareSshd } from '../host/sftp-server.js'
 
-/* The behaviour of guests in tests of the abuse monitor, and the servers of the client, which has 65,536 addresses. */
+/* The traffic of guests in tests of the abuse monitor, and the servers of their client, which has 65,536 addresses. */
 
 const workloads = fileURLToPath(new URL('./workloads.py', import.meta.url))
 export interface Case {
@@ -14,7 +14,7 @@ export interface Case {
   readonly work: Work
   readonly guest?: Partial<GuestNetwork>
   readonly mapping?: NatMapping
-  /** The client's requests to the guest. */
+  /** Requests that the client sends to the guest. */
   readonly client?: Work
 }
 
@@ -27,7 +27,7 @@ export function mapping(protocol: 'tcp' | 'udp', hostPort: number, containerPort
   return { protocol, hostIp: '', hostPort, hostPortEnd: hostPort, containerPort }
 }
 
-/** Ordinary traffic, for a number of seconds. */
+/** Cases of ordinary traffic that lasts for a number of seconds. */
 export const honest = (seconds: number): readonly Case[] => [
   {
     name: 'a crawler with some dead links',
@@ -84,7 +84,7 @@ export const honest = (seconds: number): readonly Case[] => [
 export const servers = ['tcp,198.19.3.3,21', 'tcp,198.19.4.4,25', 'tcp,198.19.5.5,9876']
 export const onlyOurPool = { mining: { pools: ['pool.example'] } }
 
-/** 65,536 IPv4 addresses and as many IPv6 networks, of which the upper half answers nothing. */
+/** Gives the client 65,536 IPv4 addresses and as many IPv6 networks. The upper half of them answers nothing. */
 export function silenceHalf(lab: NetworkLab): void {
   lab.in(lab.client, 'ip', 'route', 'add', 'local', '198.19.0.0/16', 'dev', 'lo')
   for (const network of ['2001:db8:98::/64', '2001:db8:99::/64'])
@@ -123,7 +123,7 @@ export function makeServers(lab: NetworkLab, directory: string): void {
     UsePAM: 'no',
     PidFile: 'none',
     MaxStartups: '100',
-    SetEnv: 'SHLVL=2', // at this depth a shell does not read .bashrc, which may do anything
+    SetEnv: 'SHLVL=2', // at this depth a shell skips .bashrc, which may do anything
     KexAlgorithms: '+diffie-hellman-group14-sha1,diffie-hellman-group1-sha1',
     Ciphers: '+aes128-cbc,3des-cbc',
   }
@@ -132,7 +132,7 @@ export function makeServers(lab: NetworkLab, directory: string): void {
   lab.run(lab.client, '/usr/sbin/sshd', '-D', '-f', '/dev/null', '-p', '22', ...given)
 }
 
-/** nginx, since a server of thousands of requests a second should use little processor time. */
+/** Uses nginx: a server that answers thousands of requests per second should need little CPU time. */
 function webServer(directory: string): Work {
   const temporary = ['client_body', 'proxy', 'fastcgi', 'uwsgi', 'scgi'].map(
     (kind) => `${kind}_temp_path ${directory}/nginx-${kind};`,
@@ -156,7 +156,7 @@ export function withSsh([program, ...args]: Work, directory: string): Work {
   return [program, ...args.map((arg) => arg.replaceAll('$SSH', options))]
 }
 
-/** Guests for the cases by name, each with an IPv6 address. */
+/** Makes a guest with an IPv6 address for each case. @returns the guests by the names of the cases */
 export function guestsOf(lab: NetworkLab, cases: readonly Case[]): Map<string, GuestNetwork> {
   return new Map(
     cases.map(({ name, guest = {}, mapping }, index) => {
@@ -166,7 +166,7 @@ export function guestsOf(lab: NetworkLab, cases: readonly Case[]): Map<string, G
   )
 }
 
-/** Starts the work of each guest, and the client's part of it. */
+/** Starts the traffic of each guest, and the client's part of it. */
 export function begin(
   lab: NetworkLab,
   cases: readonly Case[],

@@ -13,9 +13,9 @@ import { describeError } from '../../../shared/errors.js'
 import { guestOnNetwork } from '../network/guest-on-network.js'
 
 /*
- * The agent's abuse monitor as a separate process, so that a test can run it inside a network namespace: with the
- * host's own sensor, and a journal in memory. Arguments: the configuration's `network` and `security` in JSON. Lines
- * in: {method, argument}; lines out: {result} or {error}.
+ * The agent's abuse monitor as a separate process, which a test can run inside a network namespace. It has the host's
+ * own sensor and a journal in memory. Arguments: the configuration's `network` and `security` in JSON. Each input line
+ * is {method, argument}; each output line is {result} or {error}.
  */
 
 const [network, security] = process.argv.slice(2).map((text): unknown => JSON.parse(text)) as [

@@ -1,11 +1,11 @@
 /*
- * Attacks by root inside a guest, as code for the guest's perl. Each prints its result, and holds its resources until
- * it is killed if `$hold` is set.
+ * Attacks by root inside a guest, as code for the guest's perl. Each attack prints its result. If `$hold` is set, it
+ * holds its resources until it is killed.
  */
 
 const hold = `$| = 1; sub done { print "@_\\n"; sleep 600 if $hold }`
 
-/** Creates as many cgroups as possible in each hierarchy, which it mounts itself: `memory 0 unified 509`. */
+/** Mounts all cgroup hierarchies and creates as many cgroups as possible. Prints numbers: `memory 0 unified 509`. */
 export const groups = `${hold}
 my %made;
 mkdir '/mnt/groups';
@@ -22,7 +22,7 @@ for my $kind (grep { !defined $made{$_} } @kinds) {
 }
 done(%made);`
 
-/** Creates namespaces of one kind by many of its users: prints their number. */
+/** Creates namespaces of one kind as many of the guest's users. Prints their number. */
 export const namespaces = (flag: number): string => `${hold}
 my ($made, @held) = (0);
 for my $user (0 .. 9) {
@@ -46,14 +46,14 @@ print "$made\\n";
 sleep 600 if $hold;
 kill 9, @held;`
 
-/** Creates asynchronous I/O contexts until it fails: prints the number of events. */
+/** Creates asynchronous I/O contexts until that fails. Prints the number of events. */
 export const aio = `${hold}
 my $events = 0;
 my $context = pack('Q', 0);
 while (syscall(206, 65536, $context) == 0) { $events += 65536; $context = pack('Q', 0); last if $events >= 3_000_000 }
 done($events);`
 
-/** Packet rings: prints the error of the first, or `held`. */
+/** Creates packet rings. Prints the error of the first one, or `held`. */
 export const packetRings = `${hold}
 socket(my $s, 17, 3, 0) or die "socket: $!";
 my $ring = pack('L4', 1 << 20, 8, 1 << 11, 8 << 9);
@@ -67,7 +67,7 @@ done(grep { my $family = $_; grep { socket(my $s, $family, $_, 0) } 1, 2, 3 } 0 
 export const netlinkProtocols = `${hold}
 done(grep { socket(my $s, 16, 3, $_) } 0 .. 31);`
 
-/** POSIX message queues by many of its users: prints their bytes. */
+/** Creates POSIX message queues as many of the guest's users. Prints their total number of bytes. */
 export const messageQueues = `${hold}
 my ($made, @held) = (0);
 for my $user (0 .. 49) {
@@ -90,7 +90,7 @@ print "$made\\n";
 sleep 600 if $hold;
 kill 9, @held;`
 
-/** Queued signals that are never received: prints their number. */
+/** Queues signals that are never received. Prints their number. */
 export const pendingSignals = `${hold}
 my ($made, @held) = (0);
 for my $user (0 .. 9) {
@@ -113,7 +113,7 @@ print "$made\\n";
 sleep 600 if $hold;
 kill 9, @held;`
 
-/** inotify instances by some of its users: prints their number. */
+/** Creates inotify instances as some of the guest's users. Prints their number. */
 export const inotify = `${hold}
 my ($made, @held) = (0);
 for my $user (0 .. 9) {
@@ -136,8 +136,8 @@ sleep 600 if $hold;
 kill 9, @held;`
 
 /**
- * A static 32-bit x86 program that opens a socket of a family by each of its two system calls. Its exit code is 1 if
- * the direct one succeeded, plus 2 for socketcall.
+ * A static 32-bit x86 program that opens a socket of a family with each of two system calls. Its exit code is 1 if
+ * socket succeeded, plus 2 if socketcall succeeded.
  */
 export function socketProgram(family: number): Buffer {
   const code = [
@@ -219,7 +219,7 @@ export function socketProgram(family: number): Buffer {
   return file
 }
 
-/** All attacks at once, repeated until the guest ends, once the file `/root/go` exists. */
+/** Waits for the file `/root/go`, then runs all attacks at the same time, repeatedly until the guest ends. */
 export const everything = `
 select undef, undef, undef, 0.2 until -e '/root/go';
 sub forever { my ($work) = @_; fork and return; while (1) { $work->(); select undef, undef, undef, 0.05 } }
@@ -234,7 +234,7 @@ forever(sub { my @text = ('user', 'x', 'y'); syscall(248, @text, 1, -3) for 1 ..
 forever(sub { for (1 .. 1000) { my $pid = fork // last; if (!$pid) { sleep 2; exit } } 1 while waitpid(-1, 1) > 0 });
 sleep 100_000;`
 
-/** A virtual interface: \`made tun9\`, or the error. */
+/** Creates a virtual network interface. Prints \`made tun9\`, or the error. */
 export const tun = `${hold}
 sysopen(my $tun, '/dev/net/tun', 2) or do { done("open: $!"); exit };
 my $request = pack('Z16 s x22', 'tun9', 0x1001);
@@ -242,7 +242,7 @@ ioctl($tun, 0x400454ca, $request) or do { done("create: $!"); exit };
 system('ip link set tun9 up && ip address add 198.51.100.1/24 dev tun9') == 0 or do { done('no address'); exit };
 done('made', unpack('Z16', $request));`
 
-/** A user-space file system on /mnt that answers nothing: \`mounted\`, or the error. */
+/** Mounts a user-space file system on /mnt that never answers. Prints \`mounted\`, or the error. */
 export const fuse = `${hold}
 sysopen(my $fuse, '/dev/fuse', 2) or do { done("open: $!"); exit };
 fcntl($fuse, 2, 0);
@@ -251,7 +251,7 @@ my $options = 'fd=' . fileno($fuse) . ',rootmode=40000,user_id=0,group_id=0,allo
 syscall(165, $source, $target, $type, 0, $options) == 0 or do { done("mount: $!"); exit };
 done('mounted');`
 
-/** Device nodes, created and opened in all places where a node may be. */
+/** Creates and opens device nodes in all places where a node may be. */
 export const deviceNode = (major: number, minor: number): string => `${hold}
 my $number = ${major} * 256 + ${minor};
 my @said;

@@ -20,9 +20,9 @@ export interface Pair {
   readonly privateKeyPem: string
 }
 
-/** Any certificate, as an attacker could create it; by default a valid gateway's except for the issuer. */
+/** Contents of a certificate, as an attacker could create it. Defaults are a gateway's, except the issuer. */
 export interface Forgery {
-  /** Absent: self-signed. */
+  /** If absent, the certificate is self-signed. */
   readonly issuer?: Pair
   readonly commonName?: string
   readonly uris?: readonly string[]

@@ -1,8 +1,8 @@
-"""Writes hostile archives, which try to escape from the directory they are unpacked in, one file each, to a directory.
-Arguments: the directory, a path on the host that nothing may change (the canary)."""
+"""Writes hostile archives to a directory, one file each. They try to escape from the directory they are unpacked in.
+Arguments: the directory, and a path on the host that must stay unchanged (the canary)."""
 import bz2, gzip, io, lzma, os, struct, sys, tarfile, warnings, zipfile, zlib
 
-warnings.simplefilter('ignore')  # equal names in a zip archive are intended
+warnings.simplefilter('ignore')  # duplicate names in a zip archive are intended
 
 out, canary = sys.argv[1:]
 up = '../' * 12
@@ -56,7 +56,7 @@ def raw_header(name, typeflag, size=0, linkname=b'', uid=b'0000000\0'):
 
 
 def with_dictionary(packed, code):
-    """An xz file whose first block requests another dictionary size: 40 is 4 GiB. The xz file format, 3.1, 5.3.1."""
+    """Changes the dictionary size in the first block of an xz file. The code 40 is 4 GiB (xz format 5.3.1)."""
     length = (packed[12] + 1) * 4
     header = bytearray(packed[12:12 + length - 4])
     header[header.index(bytes([0x21, 1])) + 2] = code
@@ -115,7 +115,7 @@ cases['zeros'] = bytes(10240)
 cases['text'] = b'<html>404 not found</html>'
 
 def zipped(*entries):
-    """Entries are (name, data, mode of Unix); a link's data is its target."""
+    """Each entry is (name, data, Unix mode). The data of a link is its target."""
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, 'w', zipfile.ZIP_DEFLATED) as archive:
         for name, data, mode in entries:

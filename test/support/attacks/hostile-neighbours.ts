@@ -7,18 +7,18 @@ import type { Machine } from '../../../agent/drivers/machine.js'
 import * as attacks from './attacks.js'
 import type { LxcLab } from '../host/lxc-lab.js'
 
-/** Measurements of a quiet guest; times in milliseconds. */
+/** Measurements of a quiet guest next to the hostile guest. Times are in milliseconds. */
 export interface Quiet {
   readonly ssh: Times
   readonly ping: Times
   readonly fsync: Times
-  /** Least available memory of the host in that time. */
+  /** Lowest value of the host's available memory during the measurement, in MiB. */
   readonly availableMib: number
 }
 
 export interface Times {
   readonly count: number
-  /** Attempts without an answer within 5 s. */
+  /** Number of attempts that got no answer within 5 s. */
   readonly failed: number
   readonly median: number
   readonly p99: number
@@ -26,7 +26,7 @@ export interface Times {
 
 const newNet = 0x40000000
 
-/** A guest that runs all of attacks.ts once {@link attack} starts it. */
+/** Starts a guest that runs all attacks of attacks.ts after {@link attack} was called. */
 export async function startHostile(lab: LxcLab): Promise<Machine> {
   const plain = lab.host.machine()
   const limits = { ...plain.limits, memoryBytes: 256 * 2 ** 20, swapBytes: 0 }
@@ -55,7 +55,7 @@ function programOf({ nic }: Machine): string {
     .join('')}${attacks.everything}`
 }
 
-/** Measures a quiet guest for a number of seconds. */
+/** Measures a quiet guest for some seconds. */
 export async function watchQuiet(lab: LxcLab, machine: Machine, seconds: number): Promise<Quiet> {
   const deadline = performance.now() + seconds * 1000
   const [ssh, ping, fsync, availableMib] = await Promise.all([
@@ -76,7 +76,7 @@ async function repeat(deadline: number, attempt: () => Promise<number | undefine
   return summarize(times)
 }
 
-/** Resolves with the time until its SSH server identifies itself. */
+/** Resolves with the time until the SSH server of the guest identifies itself; undefined if it does not. */
 async function greet(host: string): Promise<number | undefined> {
   const begun = performance.now()
   const socket = createConnection({ host, port: 22 })

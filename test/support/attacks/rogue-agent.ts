@@ -18,20 +18,20 @@ import { silentLog } from '../gateway/redis.js'
 export type WatchEvent = NonNullable<WatchResponse['event']>
 
 export interface RogueOptions {
-  /** Events of its Watch, true or not. */
+  /** Returns the events that it sends to a watch. They may be false. */
   readonly events?: (hostId: string) => readonly WatchEvent[]
-  /** Sends endless changes afterwards. */
+  /** If true, it sends endless changes after the events. */
   readonly flood?: boolean
-  /** Answers every call about guests and operations, or does not. */
+  /** Returns or throws the answer to every call about guests and operations. */
   readonly onCall?: () => unknown
   readonly onGetOperation?: (id: string) => Operation | Promise<Operation>
-  /** host:port; default: a free port of 127.0.0.1. */
+  /** Address to listen at, as host:port. By default a free port of 127.0.0.1. */
   readonly listen?: string
-  /** Receives a console's connection. Absent: an agent of an earlier version, which has no consoles. */
+  /** Receives console connections. If absent, it acts like an earlier version of the agent without consoles. */
   readonly onConsole?: (socket: Socket) => void
 }
 
-/** An agent with a valid certificate that answers and acts as a test says. It has no host and no journal. */
+/** An agent with a valid certificate that answers and acts as a test determines. It has no host and no journal. */
 export class RogueAgent {
   private constructor(
     private readonly server: Server,
@@ -74,7 +74,7 @@ export class RogueAgent {
   }
 }
 
-/** The same answer for every method of a service. */
+/** Makes every method of a service return the same answer. */
 function answersOf(service: object, answer: () => unknown): Record<string, UntypedHandleCall> {
   const handle = unary(silentLog, 'rogue', async () => answer())
   return Object.fromEntries(Object.keys(service).map((method) => [method, handle]))
@@ -108,7 +108,7 @@ export interface RogueAgentProcess {
   stop(): void
 }
 
-/** An agent as a separate process. @param args see lab-agent-main.ts */
+/** Starts an agent as a separate process. @param args arguments of lab-agent-main.ts */
 export async function startAgentProcess(args: readonly string[]): Promise<RogueAgentProcess> {
   const child = spawn(process.execPath, nodeArguments('test/support/memory/lab-agent-main.ts', ...args), {
     stdio: ['ignore', 'pipe', 'inherit'],

@@ -1,6 +1,6 @@
-"""Workloads of guests in tests of the abuse watch: harmful and honest ones, all limited. Standard library only.
+"""Workloads of guests in tests of the abuse watch, harmful and honest ones. All of them have limits.
 
-Run inside a network namespace: workloads.py NAME ARGUMENTS...
+Run it inside a network namespace: workloads.py NAME ARGUMENTS... It uses only the standard library.
 """
 import random
 import resource
@@ -18,7 +18,7 @@ def family_of(host):
 
 
 def talk(host, port, data=b"", timeout=1.0):
-    """Connects, sends, reads to the end."""
+    """Connects, sends data and reads until the peer closes the connection. Returns whether this succeeded."""
     with socket.socket(family_of(host), socket.SOCK_STREAM) as sock:
         sock.settimeout(timeout)
         try:
@@ -33,7 +33,7 @@ def talk(host, port, data=b"", timeout=1.0):
 
 
 def listen(port, answer):
-    """A TCP server for IPv4 and IPv6; calls `answer` with each connection in its own thread."""
+    """Runs a TCP server for IPv4 and IPv6. It calls `answer` with each connection in a thread of its own."""
     resource.setrlimit(resource.RLIMIT_NOFILE, (8192, 8192))
     sock = socket.create_server(("::", port), family=socket.AF_INET6, dualstack_ipv6=True, backlog=512)
     print("ready", flush=True)
@@ -63,7 +63,7 @@ def web(port):
 
 
 def login(port):
-    """A login server that rejects every password with a short answer."""
+    """Runs a login server that rejects every password with a short answer."""
 
     def answer(conn):
         conn.sendall(b"220 login\r\n")
@@ -102,7 +102,7 @@ def smtp(port):
 
 
 def pool(port):
-    """A mining pool that only greets."""
+    """Runs a mining pool that only answers the first message of a client."""
 
     def answer(conn):
         conn.recv(4096)
@@ -113,7 +113,7 @@ def pool(port):
 
 
 def socks(port, way="0"):
-    """A SOCKS 5 proxy without targets that accepts everybody, or with WAY 2 requires a password."""
+    """Runs a SOCKS 5 proxy that connects to nothing. It accepts everybody, or with WAY 2 requires a password."""
 
     def answer(conn):
         conn.recv(512)
@@ -135,7 +135,7 @@ def amplifier(port, size, packets):
 
 
 def forged(source, target, port, payload, rate, seconds):
-    """Sends UDP requests in the name of SOURCE at a given rate. PAYLOAD is in hexadecimal."""
+    """Sends UDP requests with the forged source address SOURCE at a given rate. PAYLOAD is in hexadecimal."""
     data = bytes.fromhex(payload)
     family = family_of(source)
     src, dst = socket.inet_pton(family, source), socket.inet_pton(family, target)
@@ -152,7 +152,7 @@ def forged(source, target, port, payload, rate, seconds):
 
 
 def sum_of(data):
-    """The Internet checksum (RFC 1071)."""
+    """Returns the Internet checksum (RFC 1071)."""
     data += b"\0" * (len(data) % 2)
     total = sum(struct.unpack("!%dH" % (len(data) // 2), data))
     while total >> 16:
@@ -161,7 +161,7 @@ def sum_of(data):
 
 
 def keep_in_memcached(name, size):
-    """Stores a value of SIZE bytes in the memcached of this machine, once it answers."""
+    """Waits until the memcached of this machine answers, and stores a value of SIZE bytes in it."""
     while True:
         try:
             with socket.create_connection(("127.0.0.1", 11211), 2) as sock:
@@ -176,7 +176,7 @@ def keep_in_memcached(name, size):
 def names(port):
     """Answers every datagram with one datagram."""
     sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-    sock.setsockopt(socket.IPPROTO_IP, 8, 1)  # IP_PKTINFO: answers from the requested address
+    sock.setsockopt(socket.IPPROTO_IP, 8, 1)  # IP_PKTINFO: answers come from the requested address
     sock.bind(("0.0.0.0", int(port)))
     print("ready", flush=True)
     while True:
@@ -186,7 +186,7 @@ def names(port):
 
 
 def guess(host, port, count):
-    """Short logins, one after another."""
+    """Tries short logins, one after another."""
     for index in range(int(count)):
         talk_line(host, int(port), b"PASS %d\r\n" % index)
 
@@ -208,7 +208,7 @@ def mine(host, port):
 
 
 def through(host, port):
-    """A client of a SOCKS proxy."""
+    """Connects to a SOCKS proxy as a client."""
     with socket.socket(family_of(host), socket.SOCK_STREAM) as sock:
         sock.settimeout(5)
         sock.connect((host, int(port)))
@@ -281,7 +281,7 @@ def saturate(rate, seconds, *hosts):
 
 
 def ticks(rate, seconds):
-    """Yields at an even rate, and makes up for delays."""
+    """Yields at an even rate. After a delay it yields faster until it has caught up."""
     start = time.monotonic()
     for count in range(int(float(rate) * float(seconds))):
         wait = start + count / float(rate) - time.monotonic()
@@ -293,13 +293,13 @@ def ticks(rate, seconds):
 
 
 def fetch(host, port, rate, seconds):
-    """Short connections to one server, like those of a pool or a proxy."""
+    """Opens short connections to one server, like a connection pool or a proxy."""
     for _ in ticks(rate, seconds):
         talk(host, int(port), b"GET / HTTP/1.0\r\n\r\n", 3)
 
 
 def web_clients(host, port, clients, rate, seconds):
-    """Requests over persistent connections, like those of a load balancer."""
+    """Sends requests over persistent connections, like a load balancer."""
     share = float(rate) / int(clients)
     work = lambda: one_web_client(host, int(port), share, seconds)
     threads = [threading.Thread(target=work) for _ in range(int(clients))]
@@ -322,7 +322,7 @@ def one_web_client(host, port, rate, seconds):
 
 
 def stream(host, port, mbit, seconds):
-    """Datagrams of a video or a backup, without answers."""
+    """Sends datagrams, like a video or a backup. They are not answered."""
     sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
     sock.connect((host, int(port)))
     payload = b"v" * 1400
@@ -347,7 +347,7 @@ def tunnel(port):
 
 
 def download(host, port, mbit, seconds):
-    """Acknowledges packets of such a tunnel, so that its rate stays high."""
+    """Acknowledges the packets of `tunnel`, so that its rate stays high."""
     sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
     sock.connect((host, int(port)))
     sock.setblocking(False)
@@ -372,7 +372,7 @@ def sink(port):
 
 
 def resolve(network, hosts, rate, seconds):
-    """Queries to many name servers, which answer."""
+    """Queries many name servers, which answer."""
     end = time.monotonic() + float(seconds)
     while time.monotonic() < end:
         with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
@@ -397,7 +397,7 @@ def peers(network, count, seconds):
 
 
 def node(network, port, rate, seconds):
-    """A peer of a cryptocurrency that searches for others; most of them are offline."""
+    """Searches for peers, like a node of a cryptocurrency. Most of the peers are offline."""
     kept = []
     for count in ticks(rate, seconds):
         sock = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
@@ -407,7 +407,7 @@ def node(network, port, rate, seconds):
 
 
 def run_briefly(*command):
-    """Ends a command that hangs, since the next one is due."""
+    """Runs a command. If it hangs, it is killed, because the next command is due."""
     try:
         subprocess.run(command, check=False, stdin=subprocess.DEVNULL, timeout=10)
     except subprocess.TimeoutExpired:
@@ -422,14 +422,14 @@ def mail(host, rate, seconds):
 
 
 def log_in(network, hosts, rate, seconds, *ssh):
-    """Short commands on many machines by SSH. The remaining arguments are its program and options."""
+    """Runs short commands on many machines by SSH. The remaining arguments are the program ssh and its options."""
     for count in ticks(rate, seconds):
         host = f"{network}.{2 + count % int(hosts)}"
         run_briefly(*ssh, host, "true")
 
 
 def knock(host, port, rate, seconds):
-    """Clients of a SOCKS proxy, one after another."""
+    """Connects to a SOCKS proxy repeatedly, at an even rate."""
     for _ in ticks(rate, seconds):
         try:
             through(host, port)

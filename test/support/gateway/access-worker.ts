@@ -5,8 +5,8 @@ import { silentLog } from './redis.js'
 import { administratorOf } from './administrator.js'
 
 /*
- * A gateway's store and access control as a process that can be killed: it creates audited keys, eight at a time, and
- * reports each one once it is acknowledged. Argument: its state directory, with an admin key.
+ * A gateway's store and access control as a process that a test can kill. It creates API keys with audit entries, eight
+ * at a time, and reports each key after it is acknowledged. Argument: its state directory, which contains an admin key.
  */
 
 export interface AcknowledgedKey {

@@ -5,11 +5,11 @@ import { Store } from '../../../gateway/store/store.js'
 import { silentLog } from './redis.js'
 
 /*
- * A gateway's accounts as a process that can be killed: it creates administrators, logs them in, disables and removes
- * them, four at a time, and reports each change once it is acknowledged. Argument: its state directory.
+ * A gateway's accounts as a process that a test can kill. It creates, logs in, disables and removes administrators,
+ * four at a time, and reports each change after it is acknowledged. Argument: its state directory.
  */
 
-/** The acknowledged state of one account: that of the last message with its id, or of the change after it. */
+/** A report about an account. The account has this state, or that of the next change, which may be unreported. */
 export interface AcknowledgedAccount {
   readonly id: number
   readonly username: string
@@ -45,7 +45,7 @@ async function live(lane: number): Promise<void> {
   }
 }
 
-/** @param end the last step of its life */
+/** @param end the last step: 0 creation, 1 login, 2 logout, 3 disabling, 4 removal */
 async function liveOne(username: string, end: number): Promise<void> {
   const { id } = await accounts.create('admin', (newId) => ({
     kind: 'admin',

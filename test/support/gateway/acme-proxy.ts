@@ -4,18 +4,18 @@ import type { AddressInfo } from 'node:net'
 import { setTimeout as delay } from 'node:timers/promises'
 import { makeSelfSigned } from '../../../gateway/tls/keys.js'
 
-/** The proxy's own answer instead of the server's; undefined: the request is passed on. */
+/** An answer that the proxy gives instead of the server. */
 export interface Answer {
   readonly status: number
   readonly headers?: Record<string, string>
   readonly problem: object
 }
 
-/** A proxy in front of an ACME server that simulates its failures. */
+/** A proxy in front of an ACME server. It simulates failures of the server. */
 export class AcmeProxy {
-  /** Called before each request is passed on. */
+  /** Called for each request. If it returns an answer, the proxy sends it instead of passing the request on. */
   meddle: (path: string) => Answer | undefined = () => undefined
-  /** Delay before each request is passed on. */
+  /** Delay in ms before a request is passed on. */
   delayMs = 0
   readonly asked: string[] = []
 
@@ -43,7 +43,7 @@ export class AcmeProxy {
     await new Promise<void>((done) => this.server.close(() => done()))
   }
 
-  /** Preserves the Host header, from which the server builds its URLs. */
+  /** Keeps the Host header, from which the server builds its URLs. */
   async #pass(request: IncomingMessage, response: ServerResponse): Promise<void> {
     const path = request.url ?? '/'
     this.asked.push(path)

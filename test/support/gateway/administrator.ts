@@ -1,6 +1,6 @@
 import type { Principal } from '../../../gateway/access/principal.js'
 
-/** A caller with the key `keyId` and every right. */
+/** Returns a caller with all rights that uses the API key `keyId`. */
 export function administratorOf(keyId: number): Principal {
   return {
     kind: 'key',

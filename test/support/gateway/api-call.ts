@@ -3,19 +3,19 @@ import { responseCheckOf, type ResponseCheck } from './openapi-check.js'
 
 export interface ApiReply {
   readonly status: number
-  /** In lower case. */
+  /** Headers of the response, with names in lower case. */
   readonly headers: Readonly<Record<string, string>>
   readonly text: string
-  /** The parsed body; `undefined` if it is not JSON. */
+  /** The body as parsed JSON; `undefined` if it is not JSON. */
   readonly body: Body
 }
 
 const checks = new Map<string, ResponseCheck>()
 
 /**
- * Checks an answer against the document that the same gateway publishes; does nothing while none is published.
- * @param baseUrl as `http://127.0.0.1:8080`
- * @param path including `/api/v1`
+ * Checks a response against the OpenAPI document of the same gateway, if the gateway publishes one.
+ * @param baseUrl such as `http://127.0.0.1:8080`
+ * @param path the method and the path, which includes `/api/v1`
  */
 export async function checkAnswer(
   baseUrl: string,
@@ -33,11 +33,11 @@ async function readCheck(baseUrl: string): Promise<ResponseCheck | undefined> {
     const response = await fetch(`${baseUrl}/api/v1/openapi.json`, { headers: { connection: 'close' } })
     return responseCheckOf((await response.json()) as object)
   } catch {
-    return undefined // it was killed meanwhile
+    return undefined // the gateway was killed in the meantime
   }
 }
 
-/** Sends one request to a gateway and checks the answer. Every test without a client of its own uses it. */
+/** Sends one request to a gateway and checks the response. All tests without a client of their own use it. */
 export async function apiCall(
   baseUrl: string,
   [method, path]: readonly [method: string, path: string],

@@ -7,7 +7,7 @@ import { waitFor } from '../wait.js'
 
 export type Row = Record<string, unknown>
 
-/** A gateway with two agents that execute operations, a target, and the backups of one stopped guest of `host-a`. */
+/** A gateway with two agents that execute operations, a backup target, and a stopped guest on `host-a`. */
 export class BackupLab {
   gateway!: TestGateway
   agent!: LabAgent
@@ -25,7 +25,7 @@ export class BackupLab {
     return this.gateway.close()
   }
 
-  /** Creates a new guest whose disk contains `first`. */
+  /** Adds a backup target, and a guest whose disk contains `first`. */
   async begin(): Promise<void> {
     this.targetId = await this.addTarget('disk')
     this.guest = await this.gateway.fleet.addGuest({ status: 'stopped', wanted: 'stopped' })
@@ -33,7 +33,7 @@ export class BackupLab {
     this.write('first')
   }
 
-  /** Ends faults, and removes the targets. */
+  /** Removes all injected faults and all backup targets. */
   async end(): Promise<void> {
     const { backupFaults, faults } = this.agent.host
     for (const name of Object.keys(backupFaults)) delete backupFaults[name as 'send']

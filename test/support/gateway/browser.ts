@@ -3,18 +3,18 @@ import type { Reply, RequestOptions, TestGateway } from './test-gateway.js'
 
 type Method = Parameters<TestGateway['request']>[0]
 
-/** A person with a browser: stores cookies, and sends what a page of the gateway would send. */
+/** A user with a browser. It stores cookies, and sends the headers that a page of the panel would send. */
 export class Browser {
   readonly cookies = new Map<string, string>()
   #csrf: string | undefined
 
-  /** @param headers added to every request, like those of a proxy in between */
+  /** @param headers added to every request, such as those of a proxy in front of the gateway */
   constructor(
     private readonly gateway: Pick<TestGateway, 'request' | 'url'>,
     private readonly headers: Record<string, string> = {},
   ) {}
 
-  /** The session's cookie, for a test that steals it. */
+  /** The session cookie, for tests that steal it. */
   get token(): string {
     return this.cookies.get('berth') ?? ''
   }
@@ -29,7 +29,7 @@ export class Browser {
     return reply
   }
 
-  /** Status and code. */
+  /** Sends a request. @returns status and error code */
   async answerTo(...request: Parameters<Browser['request']>): Promise<[number, string | undefined]> {
     const { status, body } = await this.request(...request)
     return [status, body?.code as string | undefined]
@@ -41,7 +41,7 @@ export class Browser {
     return reply
   }
 
-  /** Reads the CSRF token like a page after it was loaded. */
+  /** Reads the CSRF token, as a page does after it was loaded. */
   async readCsrf(): Promise<string> {
     const { status, body, text } = await this.request('GET', '/session')
     expect(status, text).to.equal(200)
@@ -69,7 +69,7 @@ export class Browser {
 
 export const password = 'correct horse battery'
 
-/** Creates an administrator with the first key. @returns the administrator's id */
+/** Creates an administrator with the first API key. @returns the administrator's id */
 export async function makeAdmin(
   gateway: Pick<TestGateway, 'request'>,
   username: string,
@@ -82,7 +82,7 @@ export async function makeAdmin(
   return body.data.id as number
 }
 
-/** A logged-in administrator. */
+/** Creates the browser of a logged-in administrator. */
 export async function adminBrowser(gateway: TestGateway, username: string): Promise<Browser> {
   await makeAdmin(gateway, username)
   const browser = new Browser(gateway)

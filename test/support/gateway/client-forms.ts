@@ -1,4 +1,4 @@
-/* Forms of a value that clients send, derived from the schema of its field. */
+/* Different forms in which clients send a value, derived from the schema of its field. */
 
 export interface Schema {
   readonly type?: string
@@ -15,13 +15,13 @@ export interface Schema {
 }
 
 export interface Field {
-  /** `nat_port_mappings.0.host_port` */
+  /** Steps to the field, such as `nat_port_mappings`, `0` (the first list entry), `host_port`. */
   readonly path: readonly string[]
   readonly schema: Schema
   readonly optional: boolean
 }
 
-/** Fields of a body, including those of the objects in its lists. */
+/** Returns the fields of a body, including fields of objects within its lists. */
 export function fieldsOf(schema: Schema, at: readonly string[] = []): Field[] {
   return Object.entries(schema.properties ?? {}).flatMap(([name, part]) => {
     const path = [...at, name]
@@ -31,7 +31,7 @@ export function fieldsOf(schema: Schema, at: readonly string[] = []): Field[] {
   })
 }
 
-/** The smallest valid body, with a value in the place of the field; `undefined`: without the field. */
+/** Makes the smallest valid body and sets the field to `value`. If `value` is `undefined`, the field is omitted. */
 export function bodyWith(schema: Schema, field: Field, value: unknown): Record<string, unknown> {
   return placed(schema, rightValue(schema), field.path, value) as Record<string, unknown>
 }
@@ -88,7 +88,7 @@ export function lenientForms(schema: Schema, right: unknown): unknown[] {
   }
 }
 
-/** Omits the empty text where the schema accepts any text: there it is a value. */
+/** Returns the forms of an empty value. "" is omitted if the schema accepts any text: there it is a real value. */
 export function emptyForms(schema: Schema): unknown[] {
   return schema.type === 'string' && !schema.enum && !schema.format ? [null] : [null, '']
 }

@@ -2,22 +2,22 @@ import { WebSocket } from 'ws'
 import { waitFor } from '../wait.js'
 
 export interface ConsoleClientOptions {
-  /** Default: the server's own; null: none. */
+  /** Origin header. By default the server's own origin; null sends none. */
   readonly origin?: string | null
   readonly protocols?: readonly string[]
   readonly query?: Record<string, string>
   readonly headers?: Record<string, string>
-  /** Acknowledges output, as a client of berth.console.v1 must. Default: true. */
+  /** If true (the default), the client acknowledges output, as clients of berth.console.v1 must. */
   readonly acknowledges?: boolean
 }
 
-/** A client of a console, with everything it received, in order. */
+/** A client of a console. It stores everything that it receives, in order. */
 export class ConsoleClient {
   readonly texts: string[] = []
   bytes: Buffer = Buffer.alloc(0)
   received = 0
   closed: { readonly code: number; readonly reason: string } | undefined
-  /** Status and body of an answer without an upgrade. */
+  /** Status and body of the response, if the server refused to open a WebSocket. */
   refused: { readonly status: number; readonly body: string } | undefined
   onBytes: (bytes: Buffer) => void = (bytes) => (this.bytes = Buffer.concat([this.bytes, bytes]))
 
@@ -45,7 +45,7 @@ export class ConsoleClient {
     socket.on('close', (code, reason) => (this.closed = { code, reason: reason.toString() }))
   }
 
-  /** @param url as http://127.0.0.1:8080/api/v1/ssh */
+  /** @param url such as http://127.0.0.1:8080/api/v1/ssh */
   static open(url: string, options: ConsoleClientOptions = {}): ConsoleClient {
     const { origin = new URL(url).origin, protocols = [], query = {}, headers = {} } = options
     const address = `${url.replace(/^http/, 'ws')}?${new URLSearchParams(query).toString()}`
@@ -60,7 +60,7 @@ export class ConsoleClient {
     return this.bytes.toString()
   }
 
-  /** The status messages of berth.console.v1. */
+  /** Returns the received status messages of berth.console.v1. */
   get states(): Record<string, unknown>[] {
     return this.texts.map((text) => JSON.parse(text) as Record<string, unknown>)
   }
@@ -73,7 +73,7 @@ export class ConsoleClient {
     this.socket.send(Buffer.from(text))
   }
 
-  /** Resolves with the status that reports that the guest's side is ready. */
+  /** Resolves with the status message which reports that the guest's side is ready. */
   async ready(timeoutMs = 30_000): Promise<{ state: string; resume: string; offset: number; replay?: number }> {
     const isReady = ({ state }: Record<string, unknown>): boolean => state === 'ready' || state === 'resumed'
     const found = await waitFor(() => this.states.find(isReady) ?? this.#ended(), {

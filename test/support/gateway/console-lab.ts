@@ -10,14 +10,14 @@ export const ownProtocol = 'berth.console.v1'
 export interface TicketOptions {
   readonly kind?: 'ssh' | 'vnc'
   readonly key?: string
-  /** Headers of the caller who requests the ticket; default: the administrator's key. */
+  /** Headers of the caller that requests the ticket. By default the administrator's API key is sent. */
   readonly as?: Record<string, string>
 }
 
-/** A gateway with one agent whose guests' terminals are in memory. */
+/** A gateway with one agent. The terminals of its guests are in memory. */
 export class ConsoleLab {
   readonly #clients: ConsoleClient[] = []
-  /** ms by which the gateway's clock for tickets is ahead. */
+  /** Time in ms by which the gateway's clock for tickets is ahead. */
   aheadMs = 0
 
   private constructor(readonly gateway: TestGateway) {}
@@ -35,7 +35,7 @@ export class ConsoleLab {
     return this.agent.host.consoles
   }
 
-  /** A running guest with a unique name. */
+  /** Adds a running guest with a unique name. */
   addGuest(fields: { status?: 'stopped'; virtualization?: 'kvm' } = {}): Promise<Guest> {
     return this.gateway.fleet.addGuest(fields)
   }
@@ -51,14 +51,14 @@ export class ConsoleLab {
     return body.data.ticket as string
   }
 
-  /** A socket with only these options. */
+  /** Opens a socket with no other options than these. */
   connect(path: string, options: ConsoleClientOptions = {}): ConsoleClient {
     const client = ConsoleClient.open(this.gateway.url + path, options)
     this.#clients.push(client)
     return client
   }
 
-  /** A client of berth.console.v1 with a new ticket. */
+  /** Requests a new ticket and opens a console with it, as a client of berth.console.v1. */
   async open(
     container: string,
     { kind = 'ssh', key, as, query = {}, protocols, ...rest }: TicketOptions & ConsoleClientOptions = {},
@@ -72,7 +72,7 @@ export class ConsoleLab {
     })
   }
 
-  /** The newest terminal of a guest. */
+  /** Returns the newest terminal of a guest. */
   terminal({ uuid }: Guest): MemoryTerminal {
     return this.consoles.terminals.findLast(({ guestUuid }) => guestUuid === uuid)!
   }
@@ -84,7 +84,7 @@ export class ConsoleLab {
     return { client, status, terminal: this.terminal(guest) }
   }
 
-  /** Ends all sockets of a test; resolves once neither the gateway nor the holder has any. */
+  /** Ends all sockets of a test. Resolves when the gateway has no console any more. */
   async endAll(): Promise<void> {
     for (const { socket } of this.#clients.splice(0)) socket.terminate()
     this.consoles.holder.closeAll()

@@ -21,7 +21,7 @@ import {
   type WireChange,
 } from '../host/agent-calls.js'
 
-/** The acknowledged settings of a guest. */
+/** The settings of a guest that the agent has acknowledged. An outcome that is still unknown is undefined. */
 export interface AcknowledgedSettings {
   portMappings?: Guest['portMappings'] | undefined
   limits?: Guest['limits']
@@ -32,21 +32,21 @@ export interface AcknowledgedSettings {
 export interface CustomerParts {
   readonly orders: OperationServiceClient
   readonly settings: GuestSettingsServiceClient
-  /** Number of the customer, for the names of its guests. */
+  /** Number of the customer. It is part of the names of its guests. */
   readonly slot: number
-  /** Fields of its guests. */
+  /** Fields of the guests that the customer creates. */
   readonly spec?: Partial<GuestSpec>
   readonly nextId: () => number
   readonly stopped: () => boolean
 }
 
-/** Sends random requests for its guest until it is stopped, and remembers what the agent acknowledged. */
+/** Sends random requests for its guest until it is stopped, and remembers the settings that the agent acknowledges. */
 export class Customer {
-  /** Ids of operations. */
+  /** Ids of the operations that the agent accepted. */
   readonly operations: string[] = []
-  /** The state of its present guest; its last guest may be deleted. */
+  /** Acknowledged settings of the current guest. An earlier guest may be deleted by now. */
   acknowledged: AcknowledgedSettings = {}
-  /** Number of answered settings, whatever the answers. */
+  /** Number of setting requests that were answered or refused. */
   settingsAnswered = 0
   uuid: string | undefined
 
@@ -57,7 +57,7 @@ export class Customer {
       try {
         await this.#order()
       } catch {
-        this.#leave() // refused: the guest is deleted or being deleted
+        this.#leave() // the guest is deleted or being deleted
       }
       await delay(randomInt(5, 120))
     }
@@ -94,7 +94,7 @@ export class Customer {
     this.operations.push(operation!.id)
   }
 
-  /** A refused setting changes nothing; a lost answer is requested again and reports the result. */
+  /** Changes a random setting. A refusal changes nothing. After a lost answer the request is repeated. */
   async #set(uuid: string): Promise<void> {
     const kinds = [() => this.#setPorts(uuid), () => this.#setFirewall(uuid), () => this.#setLimits(uuid)]
     try {
@@ -138,7 +138,7 @@ export class Customer {
     this.acknowledged.ipv6Addresses = guest?.ipv6Addresses
   }
 
-  /** Executed once, even if it is sent repeatedly. */
+  /** Sends a change until it is answered. The agent executes it only once, because the operation id stays the same. */
   #change(uuid: string, change: WireChange): Promise<ChangeSettingResponse> {
     const { settings, stopped } = this.parts
     const request = settingRequest(change, { uuid, operationId: randomUUID() })
@@ -155,10 +155,10 @@ function changeOfPorts(kind: number, containerPort: number): WireChange {
   return { $case: 'addPortMapping', value: kind === 2 ? randomRange() : wireMapping({ containerPort }) }
 }
 
-/** A missing mapping is `not_found`, like a missing guest: the next request shows which it was. */
+/** Refusals that may happen. `not_found` may concern a mapping or the guest; the next request shows which it was. */
 const harmless = ['not_found', 'resource_exhausted', 'port_conflict', 'task_running', 'memory_in_use']
 
-/** For half of them the same numbers on the host are possible. */
+/** Makes a random range of ports. For half of these, the same numbers are possible as host ports. */
 function randomRange(): PortMapping {
   const containerPort = pick(1000, 31_000) + randomInt(800) * 10
   return wireMapping({ containerPort, containerPortEnd: containerPort + randomInt(1, 9), protocol: 'udp' })

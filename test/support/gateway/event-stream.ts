@@ -3,12 +3,12 @@ import { waitFor } from '../wait.js'
 
 export interface ReceivedEvent {
   readonly id: string
-  /** The kind of the event, or `ready`, `reset`, `end`. */
+  /** Kind of the event, or `ready`, `reset` or `end`. */
   readonly event: string
   readonly data: { readonly type?: string; readonly code?: string; readonly data?: Record<string, unknown> }
 }
 
-/** A client of `GET /events`. */
+/** A client of the event stream `GET /events`. */
 export class EventStream {
   readonly events: ReceivedEvent[] = []
   closed = false
@@ -23,7 +23,7 @@ export class EventStream {
     for (const end of ['end', 'close', 'error']) response.on(end, () => (this.closed = true))
   }
 
-  /** @throws {Error} with the answer's text if it is not a stream */
+  /** @throws {Error} with the text of the response if it is not an event stream */
   static async open(baseUrl: string, headers: Record<string, string>, query = ''): Promise<EventStream> {
     const response = await new Promise<readonly [ClientRequest, IncomingMessage]>((resolve, reject) => {
       const sent = open(`${baseUrl}/api/v1/events${query}`, { headers, agent: false }, (answer) =>
@@ -38,7 +38,7 @@ export class EventStream {
     throw new Error(`${response[1].statusCode} ${stream.#text}`)
   }
 
-  /** Resolves with the first matching event among the received and future ones. */
+  /** Resolves with the first event that matches, received already or later. */
   wait(isIt: (event: ReceivedEvent) => boolean, what: string): Promise<ReceivedEvent> {
     const missing = (): string => `${what}; came: ${JSON.stringify(this.events.slice(-5)).slice(0, 2000)}`
     return waitFor(() => this.events.find(isIt), { what: missing })
@@ -52,7 +52,7 @@ export class EventStream {
     return this.events.map(({ data, event }) => data.type ?? event)
   }
 
-  /** Reads nothing more until `resume`. */
+  /** Stops reading until `resume` is called. */
   pause(): void {
     this.response.pause()
   }

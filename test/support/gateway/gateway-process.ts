@@ -19,7 +19,7 @@ export interface GatewayRequestOptions {
   readonly headers?: Record<string, string>
 }
 
-/** A real gateway as a process with its private Redis, in a directory that the test removes. */
+/** A real gateway as a process with its private Redis. Its directory is removed by the test. */
 export class GatewayProcess {
   #child: ChildProcess | undefined
 
@@ -29,7 +29,7 @@ export class GatewayProcess {
     readonly adminKey: string,
   ) {}
 
-  /** @param joinHost address where agents reach it; `overrides` of the configuration */
+  /** @param joinHost address where agents reach the gateway @param overrides values that replace the configuration's */
   static async create(
     directory: string,
     joinHost = '127.0.0.1',
@@ -42,7 +42,7 @@ export class GatewayProcess {
       run_dir: join(directory, 'run'),
       listen: `127.0.0.1:${port}`,
       join_listen: `${joinHost}:${joinPort}`,
-      agents: { silence_ms: 10_000, call_timeout_ms: 60_000 }, // for a machine that stalls
+      agents: { silence_ms: 10_000, call_timeout_ms: 60_000 }, // long enough for a machine that stalls
       ...overrides,
     }
     writeFileSync(join(directory, 'gateway.yaml'), JSON.stringify(config))
@@ -52,12 +52,12 @@ export class GatewayProcess {
     return new GatewayProcess(directory, port, readFileSync(keyFile, 'utf8').trim())
   }
 
-  /** The pid of the running process. */
+  /** Pid of the gateway's current process. */
   get pid(): number {
     return this.#child!.pid!
   }
 
-  /** @param namespace network namespace; default: the test's own */
+  /** @param namespace network namespace; by default that of the test */
   start(namespace?: string, environment: Record<string, string> = {}): void {
     const log = openSync(join(this.directory, 'gateway.log'), 'a')
     const args = [program, 'serve', '--config', join(this.directory, 'gateway.yaml')]
@@ -67,7 +67,7 @@ export class GatewayProcess {
     closeSync(log)
   }
 
-  /** Resolves once it answers with its store. @throws with the log's end */
+  /** Resolves when the gateway and its store answer. @throws with the end of the log */
   async ready(): Promise<void> {
     await waitFor(async () => (await this.request('GET', '/dashboard').catch(() => undefined))?.status === 200, {
       what: () => `gateway ready\n${this.logTail()}`,
@@ -82,7 +82,7 @@ export class GatewayProcess {
     await gone
   }
 
-  /** One request as the administrator. @param path below /api/v1 */
+  /** Sends one request as the administrator. @param path relative to /api/v1 */
   async request(method: string, path: string, options: GatewayRequestOptions = {}): Promise<GatewayReply> {
     const { body, headers = {} } = options
     return apiCall(this.url, [method, `/api/v1${path}`], {
@@ -103,20 +103,20 @@ export class GatewayProcess {
     return readFileSync(join(this.directory, 'gateway.log'), 'utf8').slice(-bytes)
   }
 
-  /** Ends the gateway with its Redis. */
+  /** Stops the gateway and its Redis. */
   async close(): Promise<void> {
     await this.kill('SIGTERM')
     await stopRedis(this.directory)
   }
 }
 
-/** Ends what a crashed run left in this directory: gateways by their command lines, then the Redis. */
+/** Kills what a crashed test run left in this directory: gateways, found by their command lines, and then the Redis. */
 export async function endLeftGateway(directory: string): Promise<void> {
   endProcesses(join(directory, 'gateway.yaml'))
   await stopRedis(directory)
 }
 
-/** Kills Node processes with `path` among their arguments. */
+/** Kills all Node processes that have `path` in one of their arguments. */
 export function endProcesses(path: string): void {
   for (const { pid, command } of processes())
     if (command.startsWith(process.execPath) && command.split(' ').includes(path)) killIfThere(pid)

@@ -8,7 +8,7 @@ import { waitFor } from '../wait.js'
 
 export type ImageRow = Record<string, unknown>
 
-/** A gateway whose only agent downloads images from a server of the test, which offers `alpine-3.22`. */
+/** A gateway whose only agent downloads images from a server of the test. The server offers `alpine-3.22`. */
 export class ImageLab {
   readonly content = randomBytes(1_000_000)
   readonly agent: LabAgent
@@ -34,7 +34,7 @@ export class ImageLab {
     await this.server.close()
   }
 
-  /** Resets for the next test: no fault, only the initial images of agents, all of them enabled. */
+  /** Resets the lab for the next test: no faults, and only the initial images, all of them enabled. */
   async reset(): Promise<void> {
     this.server.manners = {}
     const { faults } = this.agent.host
@@ -65,7 +65,7 @@ export class ImageLab {
     return this.gateway.request('POST', path, { body, ...options })
   }
 
-  /** Requests a small container. */
+  /** Requests the creation of a small container. */
   create(name: string, template: string): Promise<Reply> {
     const size = { ram_mb: 64, vcpu: 0.1, disk_gb: 1, start: false }
     return this.send('/containers', { ...size, name, template_id: template })
@@ -101,19 +101,19 @@ export class ImageLab {
     )
   }
 
-  /** Downloads an image. @returns the ended task */
+  /** Downloads an image and waits for the end. @returns the task */
   async downloaded(id: string): Promise<ImageRow> {
     const reply = await this.download(id)
     expect(reply.status, reply.text).to.equal(202)
     return this.ended(this.taskOf(reply))
   }
 
-  /** Partial downloads on the host. */
+  /** Returns the names of partial downloads on the host. */
   left(): string[] {
     return readdirSync(`${this.agent.stateDir}/downloads`)
   }
 
-  /** Begins a download that stalls. @returns its task */
+  /** Starts a download that stalls after `bytes`. @returns the id of its task */
   async stalled(id: string, bytes = 400_000): Promise<string> {
     this.server.manners = { stallAfter: bytes }
     const reply = await this.download(id)

@@ -1,7 +1,7 @@
 import { request } from 'node:https'
 import { splitHostPort } from '../../../shared/join-token.js'
 
-/** Sends a request to the join endpoint without the agent's code. @param address host:port */
+/** Sends a request to the join endpoint, without using the agent's code. @param address host:port */
 export function postToJoinEndpoint(
   address: string,
   path: string,

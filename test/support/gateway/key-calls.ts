@@ -2,7 +2,7 @@ import { expect } from 'chai'
 import type { Body } from '../body.js'
 import type { TestGateway } from './test-gateway.js'
 
-/** UUIDs of missing containers that keys are bound to. */
+/** UUIDs of containers that do not exist, for keys that are bound to containers. */
 export const boundUuids = ['11111111-1111-4111-8111-111111111111', '22222222-2222-4222-8222-222222222222'] as const
 
 export interface MadeKey {
@@ -10,7 +10,7 @@ export interface MadeKey {
   readonly key: string
 }
 
-/** API keys over HTTP, as the administrator unless another key is given. */
+/** Calls of the API for API keys. By default they use the administrator's key. */
 export class KeyCalls {
   constructor(private readonly gateway: TestGateway) {}
 
@@ -28,13 +28,13 @@ export class KeyCalls {
     return (body.data as { id: number }[]).find((row) => row.id === id)
   }
 
-  /** Status and code. */
+  /** Sends a request. @returns status and error code */
   async answerTo(...request: Parameters<TestGateway['request']>): Promise<[number, string | undefined]> {
     const { status, body } = await this.gateway.request(...request)
     return [status, body.code as string | undefined]
   }
 
-  /** 200, or the code of the refusal. */
+  /** Tests an API key. @returns 200, or the code of the refusal */
   async admits(key: string): Promise<string | number> {
     const [status, code] = await this.answerTo('GET', '/api-keys', { key })
     return code ?? status

@@ -6,12 +6,12 @@ interface Entry {
   readonly detail: string
 }
 
-/** Compares the audit log with the outcomes of interrupted and completed changes. */
+/** Checks the audit log against the known outcomes of changes, some of which were interrupted. */
 export class KilledAudit {
   readonly #observed = new Map<string, Set<string>>()
   readonly #acknowledged = new Map<string, Set<string>>()
 
-  /** Records a value that was read, by the action of its changes in the audit log. */
+  /** Records a value that was read. @param action name in the audit log of the change that set it */
   observed(action: string, value: string): void {
     note(this.#observed, action, value)
   }
@@ -20,7 +20,7 @@ export class KilledAudit {
     note(this.#acknowledged, action, value)
   }
 
-  /** @returns whether an audit log has all changes that are acknowledged by now */
+  /** @returns a function that tests whether an audit log contains all changes acknowledged until now */
   acknowledgedByNow(): (lines: string) => boolean {
     const changes = [...this.#acknowledged].map(([action, values]) => ({ action, values: [...values] }))
     return (lines) => {
@@ -29,7 +29,7 @@ export class KilledAudit {
     }
   }
 
-  /** @param lines the whole audit log */
+  /** @param lines the whole audit log, one JSON object per line */
   check(lines: string): void {
     const entries = parse(lines)
     for (const [action, values] of this.#acknowledged) {

@@ -17,28 +17,28 @@ import { waitFor } from '../wait.js'
 export const kills = Number(process.env['BERTH_TEST_KILLS'] ?? 12)
 export const makePassword = (): string => `pass word ${randomBytes(6).toString('hex')}`
 
-/** Runs until the kills are over; one round per iteration. */
+/** A sequence of requests that continues during the kills. Each iteration is one round of it. */
 export type Lane = () => AsyncGenerator<void>
 
-/** The answer, or undefined: the outcome is unknown. */
+/** The answer to a request; undefined if the outcome is unknown. */
 export type Answer = Reply | undefined
 
-/** A setting that is replaced as a whole. */
+/** A setting that each change replaces completely. */
 export interface SettingLane {
-  /** The action in the audit log. */
+  /** Name of the change in the audit log. */
   readonly action: string
   readonly path: string
-  /** Default: PUT. */
+  /** The default method is PUT. */
   readonly method?: string
   readonly make: (n: number) => { readonly body: object; readonly text: string }
   readonly read: (data: Record<string, unknown>) => string
 }
 
-/** A real gateway, its Redis and an agent; the first two are killed while lanes of requests continue. */
+/** A real gateway, its Redis and an agent. The gateway and Redis are killed while lanes of requests continue. */
 export class KilledGateway {
   readonly outcomes = { acknowledged: 0, cut: 0 }
   readonly audit = new KilledAudit()
-  /** Methods and paths, below /api/v1, of all requests that were sent. */
+  /** Methods and paths (below /api/v1) of all requests that were sent. */
   readonly asked = new Set<string>()
   #sources = 0
   #stopped = false
@@ -50,7 +50,7 @@ export class KilledGateway {
     private readonly wipe: () => void,
   ) {}
 
-  /** @param name name of the directory; a directory left by an ended run is removed */
+  /** @param name name of the directory; if an earlier run has left it, it is removed */
   static async start(name: string): Promise<KilledGateway> {
     const directory = join('/var/tmp', name)
     await endLeftGateway(join(directory, 'gateway'))
@@ -82,23 +82,23 @@ export class KilledGateway {
     this.wipe()
   }
 
-  /** @throws once the test has ended */
+  /** @throws when the test has ended */
   checkGoesOn(): void {
     if (this.#stopped) throw new Error('the test has ended')
   }
 
-  /** Tries once: anything but success or refusal counts as interrupted. */
+  /** Sends a request once. Anything but success or a refusal counts as interrupted, with an unknown outcome. */
   async attempt(work: () => Promise<Reply>): Promise<Answer> {
     const reply = await work().catch(() => undefined)
     const isAnswer = reply !== undefined && reply.status < 500 && reply.body?.code !== 'rate_limited'
     if (isAnswer && reply.status < 300) this.outcomes.acknowledged++
     if (isAnswer) return reply
     this.outcomes.cut++
-    await delay(randomInt(20, 100)) // waits until it starts again
+    await delay(randomInt(20, 100)) // waits, so that the gateway or Redis can start again
     return undefined
   }
 
-  /** Repeats until there is an answer, for requests without changes. */
+  /** Repeats a request that changes nothing until it is answered. */
   async insist(work: () => Promise<Reply>): Promise<Reply> {
     for (;;) {
       const reply = await this.attempt(work)
@@ -111,7 +111,7 @@ export class KilledGateway {
     return this.#request(method, path, { key: this.gateway.adminKey, ...options })
   }
 
-  /** Each from a separate address, so that failures do not add up. */
+  /** Makes a browser with an address of its own, so that failed logins of several browsers do not add up. */
   someone(): Browser {
     const source = ++this.#sources
     const address = `10.${(source >> 16) & 255}.${(source >> 8) & 255}.${source & 255}`
@@ -124,7 +124,7 @@ export class KilledGateway {
     return pageRequest(this.gateway.url, [method, path], options)
   }
 
-  /** Logs in with one of several passwords, of which exactly one is right. */
+  /** Logs in. @param passwords several passwords, of which exactly one must be correct */
   async enter(username: string, passwords: readonly string[]) {
     const found: { browser: Browser; password: string; wantsCode: boolean }[] = []
     for (const password of new Set(passwords)) {
@@ -139,7 +139,7 @@ export class KilledGateway {
     return entered
   }
 
-  /** Like a page after it was loaded, repeated until it succeeds. */
+  /** Reads the CSRF token like a page that was loaded. Repeats this until it succeeds. */
   async readCsrf(browser: Browser): Promise<void> {
     await this.insist(async () => (await browser.readCsrf(), this.asAdmin('GET', '/language')))
   }
@@ -154,7 +154,7 @@ export class KilledGateway {
     }
   }
 
-  /** Changes a setting repeatedly, and reads it after each change. */
+  /** Makes a lane that changes a setting repeatedly and reads it before each change. */
   setting({ action, path, method = 'PUT', make, read }: SettingLane): Lane {
     const ask = async function* (lab: KilledGateway): AsyncGenerator<void> {
       let possible: string[] | undefined
@@ -173,7 +173,7 @@ export class KilledGateway {
     return () => ask(this)
   }
 
-  /** Repeats, since a gateway that has just started may not know its agents' state yet. */
+  /** Reads data. Repeats this, because a gateway that has just started may not know the state of its agents yet. */
   async #data(path: string): Promise<Record<string, unknown>> {
     for (;;) {
       const { status, body } = await this.insist(() => this.asAdmin('GET', path))
@@ -191,8 +191,8 @@ export class KilledGateway {
   }
 
   /**
-   * Outcomes of audit entries that the store could not take wait in the gateway's memory and end with it, by design
-   * (docs/design/audit-and-retention.md). The gateway is therefore killed again only after it has written them.
+   * Kills Redis. By design, audit outcomes that Redis cannot store wait in the gateway's memory and are lost if it ends
+   * (docs/design/audit-and-retention.md). The next kill therefore waits until the gateway has stored them.
    */
   async #killRedis(): Promise<void> {
     const pid = await waitFor(() => this.redis.findPid())
@@ -205,12 +205,12 @@ export class KilledGateway {
     })
   }
 
-  /** Retries on a busy machine. */
+  /** Waits for the gateway, and waits a second time if the machine is busy. */
   async #ready(): Promise<void> {
     await this.gateway.ready().catch(() => this.gateway.ready())
   }
 
-  /** Runs all lanes concurrently while gateway and Redis are killed, each to the end of its round. */
+  /** Runs all lanes concurrently while the gateway and Redis are killed. Each lane then finishes its current round. */
   async run(lanes: readonly Lane[]): Promise<void> {
     let isOver = false
     const counts = lanes.map(() => 0)

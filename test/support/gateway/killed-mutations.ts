@@ -2,8 +2,8 @@ import { expect } from 'chai'
 import type { KilledGateway } from './killed-gateway.js'
 
 /**
- * All routes that change people, access, TLS and the response to abuse, by the test in test/faults that kills gateway
- * and Redis meanwhile. test/api/guests/killed-mutations.test.ts compares it with the table of routes.
+ * The routes that change users, access, TLS and the response to abuse, which a test in test/faults calls during kills.
+ * test/api/guests/killed-mutations.test.ts compares the list with the table of routes.
  */
 export const killedMutations = {
   'accounts-kill': [
@@ -45,7 +45,7 @@ export const killedMutations = {
   'ssl-kill': ['PUT /ssl'],
 } as const
 
-/** Checks that each route of the test was called while gateway and Redis were killed. */
+/** Checks that each route of the test was called during the kills. */
 export function expectMutationsAsked(
   test: keyof typeof killedMutations,
   { asked }: Pick<KilledGateway, 'asked'>,

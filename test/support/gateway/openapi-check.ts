@@ -4,7 +4,7 @@ import { expect } from 'chai'
 
 export interface CheckedAnswer {
   readonly status: number
-  /** In lower case. */
+  /** Headers of the response, with names in lower case. */
   readonly headers: Readonly<Record<string, string | undefined>>
   readonly text: string
   readonly body: unknown
@@ -27,7 +27,7 @@ interface DocumentedHeader {
   schema: { pattern?: string; enum?: string[] }
 }
 
-/** Headers of every answer, and those that servers and proxies add. */
+/** Headers that every response may have, and headers that servers and proxies add. */
 const undocumented = [
   'content-type',
   'content-length',
@@ -40,12 +40,12 @@ const undocumented = [
   'transfer-encoding',
 ]
 
-/** By the document's text, since all gateways of a process publish the same one and it is compiled once. */
+/** Checks by the text of the document. All gateways of a process publish the same document, which is compiled once. */
 const checks = new Map<string, ResponseCheck>()
 
 /**
- * Checks responses against the published document: an undocumented status, code or header, a missing header, or a
- * body outside its schema fails. Paths outside the document pass.
+ * Makes a check of responses against the published document. It fails for an undocumented status, code or header, for a
+ * missing header and for a body that does not match its schema. Paths outside of the document pass.
  */
 export function responseCheckOf(document: object): ResponseCheck {
   const text = JSON.stringify(document)
@@ -82,7 +82,7 @@ function createResponseCheck(document: object): ResponseCheck {
   }
 }
 
-/** True if it is documented with a type other than JSON, which it then must have. */
+/** True if the document defines only other types than JSON. The response must then have one of these types. */
 function isOtherType({ content }: DocumentedResponse, { headers }: CheckedAnswer): boolean {
   if (!content || 'application/json' in content) return false
   expect(Object.keys(content)).to.include(headers['content-type']?.split(';')[0])
@@ -108,7 +108,7 @@ function checkHeaders(
   expect(others, `${label}: headers that are not documented`).to.deep.equal([])
 }
 
-/** Undocumented fields fail in answers; requests may have more fields. */
+/** Forbids undocumented fields in responses. Requests may have further fields. */
 function closeObjects<Schema extends object>(schema: Schema): Schema {
   for (const part of Object.values(schema)) if (typeof part === 'object' && part !== null) closeObjects(part as object)
   if ('properties' in schema && !('allOf' in schema) && !('additionalProperties' in schema))

@@ -1,8 +1,8 @@
 import type { Reply, RequestOptions } from './test-gateway.js'
 
 /**
- * Sends requests like a page of a gateway in another process, with all cookies that it sets.
- * @param baseUrl as `http://127.0.0.1:8080`
+ * Sends a request to a gateway in another process, as a page of the panel does, with all cookies that the gateway sets.
+ * @param baseUrl such as `http://127.0.0.1:8080`
  */
 export async function pageRequest(
   baseUrl: string,

@@ -8,14 +8,14 @@ import { freePort } from '../ports.js'
 import { waitFor } from '../wait.js'
 
 export interface PebbleOptions {
-  /** Ports at which it validates. */
+  /** Ports to which the server connects for the validation of a name. */
   readonly httpPort: number
   readonly tlsPort: number
-  /** Environment of its process: PEBBLE_*. */
+  /** Environment variables PEBBLE_* of the server's process. */
   readonly env?: Record<string, string>
 }
 
-/** The ACME server of Debian's `pebble` package, and a name server that resolves every name to 127.0.0.1. */
+/** The ACME server of Debian's package `pebble`, and a name server that resolves every name to 127.0.0.1. */
 export class Pebble {
   readonly #children: ChildProcess[] = []
   #config = ''
@@ -39,7 +39,7 @@ export class Pebble {
     return `https://127.0.0.1:${this.port}/dir`
   }
 
-  /** The certificate of the authority that signed the one of its own interface. */
+  /** The self-signed certificate of the ACME server's own HTTPS interface. */
   get caPem(): string {
     return readFileSync(join(this.directory, 'own.pem'), 'utf8')
   }
@@ -67,7 +67,7 @@ export class Pebble {
     this.#start('pebble-challtestsrv', [...none, ...names, '-management', `127.0.0.1:${await freePort()}`])
   }
 
-  /** Starts again without any earlier state. */
+  /** Starts the ACME server without any earlier state. */
   async run(): Promise<void> {
     this.#start('pebble', ['-config', this.#config, '-dnsserver', `127.0.0.1:${this.dns}`])
     const client = createClient({ tls: { ca: this.caPem } })
@@ -92,7 +92,7 @@ export class Pebble {
     this.#children.push(spawn(program, args, { env, stdio: 'ignore' }))
   }
 
-  /** Ends only the authority. */
+  /** Kills only the ACME server; the name server continues. */
   async kill(): Promise<void> {
     const child = this.#children.pop()!
     const gone = once(child, 'exit')

@@ -16,10 +16,10 @@ const otherNames = {
   dnsNames: [identityDnsName({ role: 'agent', hostId: 'h-2' })],
 }
 
-/** Settings of an attacker's library: level 0 allows any digest. */
+/** TLS settings of an attacker. Security level 0 of OpenSSL accepts any digest. */
 export const lax = { ciphers: 'DEFAULT@SECLEVEL=0' }
 
-/** Certificates that no honest peer presents. @param good parts of a valid one for that side */
+/** Contents of certificates that must be refused. @param good the contents of a valid certificate for that side */
 export function badCertificates(good: Required<Pick<Forgery, 'uris' | 'dnsNames' | 'usages'>>, wrongRole: Forgery) {
   return [
     ['self-signed', { ...good, selfSigned: true }],
@@ -41,7 +41,7 @@ export function badCertificates(good: Required<Pick<Forgery, 'uris' | 'dnsNames'
   ] as const
 }
 
-/** The authority of a fleet, another authority, and certificates of both. */
+/** The CA of a fleet, another CA, and a function that issues certificates of the first. */
 export interface PeerCertificates {
   readonly pki: TestPki
   readonly ca: Pair

@@ -1,7 +1,7 @@
 import { connect } from 'node:net'
 import type { TestGateway } from './test-gateway.js'
 
-/** Sends bytes unchanged. @returns the answer */
+/** Sends bytes to the gateway unchanged. @returns its answer */
 export function exchange(gateway: Pick<TestGateway, 'url'>, text: string): Promise<string> {
   const { hostname, port } = new URL(gateway.url)
   return new Promise((resolve, reject) => {

@@ -9,26 +9,26 @@ import { Store } from '../../../gateway/store/store.js'
 import { waitFor } from '../wait.js'
 
 const program = '/usr/bin/redis-server'
-/** In memory: the store counts as down after 1.2 s without an answer, which a busy disk can take for a write. */
+/** In memory if possible: a busy disk may need more than the 1.2 s after which a store counts as down. */
 const directories = existsSync('/dev/shm') ? '/dev/shm' : tmpdir()
 
 export const silentLog: Logger = pino({ level: process.env['BTEST_LOG'] ?? 'silent' }, pino.destination(2))
 
-/** A real private Redis with its own directory and socket. */
+/** A real private Redis with a directory and a socket of its own. */
 export interface TestRedis {
   readonly process: RedisProcess
   readonly url: string
-  /** state_dir and run_dir of the instance. */
+  /** The state_dir of the instance. The run_dir below it contains the socket. */
   readonly stateDir: string
   readonly runDir: string
-  /** A connected store; closed with the server. */
+  /** Opens a store and connects it. The store is closed together with the server. */
   openStore(prefix?: string): Promise<Store>
   pid(): Promise<number>
-  /** The content of the append-only files, as Latin-1 text. */
+  /** Returns the content of the append-only files as Latin-1 text. */
   readAof(): Promise<string>
-  /** Kills the server, which restarts empty; resolves when its stores are connected. */
+  /** Kills the server and restarts it without data. Resolves when its stores have reconnected. */
   wipe(): Promise<void>
-  /** Ends the server and removes its directory. */
+  /** Stops the server and removes its directory. */
   stop(): Promise<void>
 }
 
@@ -78,14 +78,14 @@ export async function startTestRedis(options: { extraConfig?: string[]; stateDir
   }
 }
 
-/** Kills the server of a store; resolves when the store notices it, before it can reconnect. */
+/** Kills the server of a store. Resolves when the store has noticed it, before the store can reconnect. */
 export async function killUnder(store: Store, redis: TestRedis): Promise<void> {
   const lost = new Promise<void>((resolve) => store.on('down', resolve))
   process.kill(await redis.pid(), 'SIGKILL')
   await lost
 }
 
-/** Creates a new directory for a Redis, after ending and removing what earlier test processes left. */
+/** Creates a new directory for a Redis. First it kills and removes what earlier test processes have left. */
 export async function redisDirectory(): Promise<string> {
   for (const name of await readdir(directories)) {
     const pid = /^btest-redis-(\d+)-/.exec(name)?.[1]

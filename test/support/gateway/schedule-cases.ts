@@ -2,18 +2,18 @@ import { expect } from 'chai'
 import { begin, daily, dayMs, type ScheduleLab } from './schedule-lab.js'
 
 export interface ScheduleCases {
-  /** Fields in addition to those of all schedules: of the container, and of the schedule. */
+  /** Returns the fields that the container and the schedule show in addition to those of every kind of schedule. */
   readonly shown: () => { readonly container: object; readonly schedule: object }
-  /** Additional fields of a created copy. */
+  /** Returns the additional fields of a created copy. */
   readonly made: () => object
   readonly mostRetention: number
-  /** Scopes of a key that may not set a schedule. */
+  /** Scopes of an API key that may not set a schedule. */
   readonly lesser: readonly string[]
-  /** Holds a manual copy in progress until the function it resolves with is called. */
+  /** Starts a manual copy and keeps it in progress. Resolves with a function that lets it end. */
   readonly holdOne: () => Promise<() => Promise<void>>
 }
 
-/** Tests that scheduled snapshots and scheduled backups share; the lab has a guest. */
+/** Adds the tests that scheduled snapshots and scheduled backups share. The lab must have a guest. */
 export function itHasSchedules(lab: ScheduleLab, cases: ScheduleCases): void {
   const { kind } = lab
 
@@ -41,7 +41,7 @@ export function itHasSchedules(lab: ScheduleLab, cases: ScheduleCases): void {
     })
   })
 
-  it('keep omitted fields, and show no next run while they are off', async () => {
+  it('keep fields that a change omits, and show no next run while they are disabled', async () => {
     await lab.isSet({ ...daily, retention: 3 })
     expect(await lab.isSet({ enabled: false })).to.include({ [`${kind}_schedule_enabled`]: false })
     const kept = { time: '03:30', retention: 3, ...cases.shown().schedule }
@@ -63,12 +63,12 @@ export function itHasSchedules(lab: ScheduleLab, cases: ScheduleCases): void {
     [{ ...daily, retention: cases.mostRetention + 1 }, 'invalid_field', 'retention'],
     [{ ...daily, enabled: 'maybe' }, 'invalid_field', 'enabled'],
   ] as const)
-    it(`refuse ${JSON.stringify(body)}`, async () => {
+    it(`are refused with ${JSON.stringify(body)}`, async () => {
       const reply = await lab.set(body)
       expect([reply.status, reply.body.code, reply.body.details?.field]).to.deep.equal([400, code, field])
     })
 
-  it('need the scope, and show no data of others', async () => {
+  it('can be set only with the scope and for guests of the key', async () => {
     const other = await lab.gateway.fleet.addGuest({ status: 'stopped', wanted: 'stopped' })
     const bound = await lab.gateway.makeKey({ scopes: [`${kind}:*`], container_uuids: [other.uuid] })
     const reader = await lab.gateway.makeKey({ scopes: [...cases.lesser] })
@@ -76,7 +76,7 @@ export function itHasSchedules(lab: ScheduleLab, cases: ScheduleCases): void {
     expect((await lab.set(daily, reader)).status).to.equal(403)
   })
 
-  it('make copies on time, as separate tasks', async () => {
+  it('make copies on time, each with a task of its own', async () => {
     await lab.isSet(daily)
     await lab.lookAt(lab.nextMs - 1000)
     expect((await lab.read()).copies).to.deep.equal([])
@@ -91,7 +91,7 @@ export function itHasSchedules(lab: ScheduleLab, cases: ScheduleCases): void {
     expect(await lab.tasks()).to.have.length(1)
   })
 
-  it('catch up once after missed runs, without a burst of copies', async () => {
+  it('make only one copy after several missed runs', async () => {
     await lab.isSet({ ...daily, interval_hours: 1 })
     await lab.lookAt(begin + 30 * dayMs)
     expect(await lab.tasks()).to.deep.equal([])
@@ -101,7 +101,7 @@ export function itHasSchedules(lab: ScheduleLab, cases: ScheduleCases): void {
     expect(await lab.tasks()).to.have.length(1)
   })
 
-  it('wait for running operations of the container', async () => {
+  it('make a due copy only after a running operation of the container', async () => {
     await lab.isSet(daily)
     const release = await cases.holdOne()
     lab.nowMs = lab.nextMs

@@ -7,19 +7,19 @@ import { waitFor } from '../wait.js'
 
 export type Row = Record<string, unknown>
 
-/** The agent's clock at the beginning of a test. */
+/** Time of the agent's clock at the beginning of a test. */
 export const begin = Date.UTC(2027, 4, 3, 10, 0, 0)
 export const dayMs = 86_400_000
 export const daily = { enabled: true, interval_hours: 24, time: '03:30' }
 
-/** A gateway whose agent has a clock controlled by the test, and the schedule of one kind of copies of a guest. */
+/** A gateway whose agent has a clock of the test, for tests of one kind of scheduled copies of a guest. */
 export class ScheduleLab {
   gateway!: TestGateway
   agent!: LabAgent
   guest!: Guest
   nowMs = begin
 
-  /** @param kind word in the path and in requests */
+  /** @param kind kind of the copies, as in paths and requests */
   constructor(readonly kind: 'snapshot' | 'backup') {}
 
   async start(): Promise<void> {
@@ -29,7 +29,7 @@ export class ScheduleLab {
     this.agent.now = () => this.nowMs
   }
 
-  /** Creates a new guest, and resets the clock. */
+  /** Creates a new guest and resets the clock. */
   async begin(): Promise<void> {
     this.nowMs = begin
     this.guest = await this.gateway.fleet.addGuest({ status: 'stopped', wanted: 'stopped' })
@@ -50,14 +50,14 @@ export class ScheduleLab {
   set = (body: unknown, key?: string): Promise<Reply> =>
     this.gateway.request('POST', `${this.path}/schedule`, { body, ...(key !== undefined && { key }) })
 
-  /** Sets a schedule. @returns the row of the container */
+  /** Sets a schedule. @returns the container as the response shows it */
   isSet = async (body: unknown): Promise<Row> => {
     const { status, body: answer, text } = await this.set(body)
     expect(status, text).to.equal(200)
     return answer.data.container as Row
   }
 
-  /** @returns `copies`: snapshots or backups, depending on the kind */
+  /** Reads the schedule and its copies. @returns as `copies` the snapshots or the backups, depending on the kind */
   read = async (): Promise<{ quota: number; schedule: Row; copies: Row[] }> => {
     const { data } = (await this.gateway.request('GET', this.path)).body
     return {
@@ -77,12 +77,12 @@ export class ScheduleLab {
     return this.agent.domain.engine.busy({ kind, id: this.guest.uuid })
   }
 
-  /** Lets the agent check for due copies. */
+  /** Lets the agent check whether copies are due. */
   look(): void {
     this.agent.domain[`${this.kind}s`].look()
   }
 
-  /** Lets it check at that time; resolves when the resulting operations have ended. */
+  /** Sets the clock and lets the agent check. Resolves when the resulting operations have ended. */
   lookAt = async (ms: number): Promise<void> => {
     this.nowMs = ms
     this.look()

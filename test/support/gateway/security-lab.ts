@@ -2,7 +2,7 @@ import type { Body } from '../body.js'
 import type { LabAgent } from '../memory/lab-agent.js'
 import { startTestGateway, type Reply, type TestGateway } from './test-gateway.js'
 
-/** The address that the bad guest attacks. */
+/** Address that the guest `bad-guest` attacks. */
 export const target = '198.51.100.9'
 
 interface LabGuest {
@@ -11,15 +11,15 @@ interface LabGuest {
   readonly name: string
 }
 
-/** A gateway and an agent with a clock of the test, which checks its two guests only when a test requests it. */
+/** A gateway and an agent with two guests and a test's clock. The agent checks guests only on request. */
 export class SecurityLab {
   gateway!: TestGateway
   agent!: LabAgent
-  /** `bad-guest` */
+  /** The guest named `bad-guest`. */
   guest!: LabGuest
-  /** `good-guest` */
+  /** The guest named `good-guest`. */
   other!: LabGuest
-  /** The bad guest's address. */
+  /** IPv4 address of `bad-guest`. */
   address = ''
   clockMs = Date.now()
 
@@ -47,7 +47,7 @@ export class SecurityLab {
   shutdown = (on: boolean): Promise<Reply> => this.call('PUT', '/security/settings', { body: { auto_shutdown: on } })
   guestRow = (): Promise<Body> => this.read(`/containers/${this.guest.id}`)
 
-  /** Runs enough checks with enough evidence to make an alert critical. */
+  /** Runs enough checks with enough attempts of `bad-guest` to make its alert critical. */
   becomeCritical = async (): Promise<void> => {
     for (let look = 0; look < 3; look++) {
       this.clockMs += 10_000

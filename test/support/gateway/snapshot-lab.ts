@@ -5,7 +5,7 @@ import { startTestGateway, type Reply, type RequestOptions, type TestGateway } f
 
 export type Row = Record<string, unknown>
 
-/** A gateway whose agent executes operations, and the snapshots of one stopped guest. */
+/** A gateway whose agent executes operations, with a stopped guest and its snapshots. */
 export class SnapshotLab {
   gateway!: TestGateway
   agent!: LabAgent
@@ -36,7 +36,7 @@ export class SnapshotLab {
 
   write = (text: string): unknown => this.agent.host.contents.set(this.guest.uuid, text)
   content = (): string | undefined => this.agent.host.contents.get(this.guest.uuid)
-  /** Contents of the snapshots on the host. */
+  /** Returns the disk contents in the guest's snapshots on the host. */
   kept = (): string[] => [...(this.agent.host.snapshots.get(this.guest.uuid)?.values() ?? [])]
   take = (options: RequestOptions = {}): Promise<Reply> => this.gateway.request('POST', this.path, options)
   taken = async (options: RequestOptions = {}): Promise<string> => {

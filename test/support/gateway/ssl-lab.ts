@@ -6,10 +6,10 @@ import { startTestGateway, type Reply, type TestGateway } from './test-gateway.j
 import { shownCertificate } from './tls-client.js'
 import { TestAuthority } from './tls-material.js'
 
-/** The target of the certificates. */
+/** The name that the certificates are for. */
 export const name = 'panel.example'
 
-/** A gateway that serves HTTPS when a test turns it on, and trusts the root of a test authority. */
+/** A gateway that serves HTTPS after a test has enabled it. It trusts the root of a test CA. */
 export class SslLab {
   gateway!: TestGateway
   authority!: TestAuthority
@@ -44,7 +44,7 @@ export class SslLab {
     expect((await this.put({ enabled: false })).status).to.equal(200)
   }
 
-  /** Sends a request over TLS and checks the certificate against the root. */
+  /** Sends a request over TLS, and checks the certificate against the root of the test CA. */
   overTls = (path: string, options: { agent?: HttpsAgent } = {}) =>
     new Promise<{ status: number; hsts: string | undefined }>((resolve, reject) => {
       const target = {
@@ -68,7 +68,7 @@ export class SslLab {
         .end()
     })
 
-  /** Sends a request to port 80. */
+  /** Sends a request to the port that stands for port 80. */
   overHttp = (path: string, host: string, method = 'GET') =>
     new Promise<{ status: number; location: string | undefined }>((resolve, reject) => {
       httpRequest({ host: '127.0.0.1', port: this.ports.http, path, method, headers: { host } }, (response) => {

@@ -14,7 +14,7 @@ export interface MadeSubUser {
 
 type Method = Parameters<TestGateway['request']>[0]
 
-/** Sends requests of a logged-in user. */
+/** Sends requests as a logged-in user. */
 export type Caller = (method: Method, path: string, options?: RequestOptions) => Promise<Reply>
 
 export interface SessionHeaders {
@@ -22,7 +22,7 @@ export interface SessionHeaders {
   readonly cookie: string
 }
 
-/** Sub-users over HTTP, as the administrator unless another key is given. */
+/** Calls of the API for sub-users. By default they use the administrator's key. */
 export class SubUserCalls {
   constructor(private readonly gateway: TestGateway) {}
 
@@ -38,7 +38,7 @@ export class SubUserCalls {
     return body.data
   }
 
-  /** Removes all sub-users, administrators and containers, for the next test of a gateway. */
+  /** Removes all sub-users, administrators and containers before the next test of a gateway. */
   async clear(): Promise<void> {
     const { subUsers, accounts } = this.gateway.access
     const caller = administratorOf(1)
@@ -52,18 +52,18 @@ export class SubUserCalls {
     return (body.data as { id: string }[]).find((row) => row.id === id)
   }
 
-  /** A session of an account as after a login; its requests have everything that the panel's pages send. */
+  /** Starts a session of an account as after a login. Its requests have the headers of requests from the panel. */
   async session(account: Account): Promise<Caller> {
     return this.as(await this.headers(account))
   }
 
-  /** Sends requests with these headers. */
+  /** Returns a function that sends requests with these headers. */
   as(own: SessionHeaders): Caller {
     return (method, path, options = {}) =>
       this.gateway.request(method, path, { ...options, key: '', headers: { ...own, ...options.headers } })
   }
 
-  /** The headers of a new session. */
+  /** Starts a session and returns the headers for its requests. */
   async headers(account: Account): Promise<SessionHeaders> {
     const { sessions, csrf } = this.gateway.access.accounts
     const device = { address: '127.0.0.1', userAgent: 'test' }
@@ -79,7 +79,7 @@ export class SubUserCalls {
     return (await this.gateway.access.accounts.accounts.find(Number(id)))!
   }
 
-  /** A session of a new administrator. */
+  /** Creates an administrator and starts a session. */
   async admin(username = 'root'): Promise<Caller> {
     return this.session(await this.makeAdmin(username))
   }

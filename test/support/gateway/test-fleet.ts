@@ -16,18 +16,18 @@ import { MemoryHost } from '../memory/memory-host.js'
 import { RogueAgent, type RogueOptions } from '../attacks/rogue-agent.js'
 import { waitFor } from '../wait.js'
 
-/** A gateway's fleet on a real Redis, with agents in this process that joined it by token. */
+/** The fleet of a gateway on a real Redis. Its agents run in this process and have joined by token. */
 export interface TestFleet {
   readonly fleet: GatewayFleet
   readonly redis: TestRedis
   readonly store: Store
   readonly config: GatewayConfig
   readonly directory: string
-  /** Creates a host, joins it and serves; resolves once it is online. */
+  /** Creates a host, lets an agent join, and starts the agent. Resolves when the gateway shows the host as online. */
   addHost(name: string, options?: AddHostOptions): Promise<{ hostId: string; agent: LabAgent }>
-  /** The same with an agent that misbehaves. */
+  /** Like `addHost`, but with an agent that misbehaves. */
   addRogue(name: string, options?: RogueOptions): Promise<{ hostId: string; agent: RogueAgent }>
-  /** Another gateway on the same store and CA. */
+  /** Starts another gateway on the same store and CA. */
   startGateway(): Promise<GatewayFleet>
   close(): Promise<void>
 }
@@ -35,16 +35,16 @@ export interface TestFleet {
 export interface AddHostOptions extends Partial<LabAgentOptions> {
   guests?: number
   firstId?: number
-  /** Called before the gateway knows the agent's address. */
+  /** Called before the gateway learns the agent's address. */
   prepare?: (agent: LabAgent) => void
 }
 
-/** Capacity for thousands of guests. */
+/** Capacity of a host for thousands of guests. */
 const large = { cpuCores: 64, ramTotalMb: 4_194_304, diskTotalGb: 65_536 }
 
 export interface TestFleetOptions {
   readonly log?: Logger
-  /** A Redis that several fleets share under different prefixes, and that its owner stops. Default: the fleet's own. */
+  /** A Redis that several fleets share with different prefixes and its owner stops. By default an own Redis. */
   readonly redis?: TestRedis | undefined
 }
 
@@ -70,7 +70,7 @@ export async function startTestFleet(
     return fleet
   }
   const fleet = await startGateway()
-  /** Nothing listens at its address yet. */
+  /** Creates a host and joins it. At the address of the host, no agent listens yet. */
   const joinHost = async (name: string): Promise<{ hostId: string; identityDir: string }> => {
     const { id } = await fleet.hosts.createHost({ name, address: `127.0.0.1:${++nobodyPort}` })
     const { token } = await fleet.hosts.createJoinToken(id)
@@ -120,12 +120,12 @@ export async function startTestFleet(
   }
 }
 
-/** A request to create a guest with that name, with a new operation id. */
+/** Makes a request to create a guest with a name. The request has a new operation id. */
 export function creationRequest(name: string, more: object = {}) {
   return { operationId: randomUUID(), name, spec: guestSpec, requestedBy: 'api:test', ...more }
 }
 
-/** Fields that every host supports. */
+/** Fields of a guest that every host supports. */
 export const guestSpec = GuestSpec.fromPartial({
   virtualization: 'lxc',
   templateId: 'debian-12',
@@ -135,7 +135,7 @@ export const guestSpec = GuestSpec.fromPartial({
   start: true,
 })
 
-/** The code of the error, or `ok`. */
+/** Resolves with the code of the error, or with `ok`. */
 export async function codeOf(work: Promise<unknown>): Promise<string> {
   try {
     await work

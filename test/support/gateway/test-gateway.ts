@@ -34,25 +34,25 @@ export interface Reply {
   readonly status: number
   readonly headers: Record<string, string>
   readonly text: string
-  /** The parsed body; `undefined` if it is not JSON. */
+  /** The body as parsed JSON; `undefined` if it is not JSON. */
   readonly body: Body
 }
 
 export interface RequestOptions {
-  /** Default: the administrator's key. "" sends none. */
+  /** API key of the request. By default the administrator's key; "" sends none. */
   key?: string
-  /** Sent as JSON unless a string or Buffer. */
+  /** The body. It is sent as JSON unless it is a string or a Buffer. */
   body?: unknown
   headers?: Record<string, string>
 }
 
-/** The real HTTP interface, access control and Redis, with a fleet of real agents whose hosts are in memory. */
+/** A gateway with its real HTTP interface, access control and Redis. The hosts of its real agents are in memory. */
 export interface TestGateway {
   readonly fleet: LabFleet
   readonly api: Api
   readonly access: Access
   readonly store: Store
-  /** Runs only on request of a test. */
+  /** The periodic tasks, which run only on request of a test. */
   readonly upkeep: PeriodicTasks
   readonly events: EventHub
   readonly webhooks: Webhooks
@@ -60,10 +60,12 @@ export interface TestGateway {
   readonly tls: Tls
   readonly url: string
   readonly adminKey: string
-  /** `path` is relative to /api/v1 unless it starts with /api or names a page. Checked against the document. */
+  /**
+   * Sends a request and checks the response. `path` is relative to /api/v1 unless it starts with /api or is a page's.
+   */
   request(method: string, path: string, options?: RequestOptions): Promise<Reply>
   makeKey(fields: { scopes?: string[]; container_uuids?: string[]; name?: string }): Promise<string>
-  /** Closes only the HTTP server, as at shutdown. */
+  /** Closes only the HTTP server, as at a shutdown. */
   closeServer(graceMs: number): Promise<void>
   close(): Promise<void>
 }
@@ -73,26 +75,26 @@ export interface TestGatewayOptions {
   readonly trustedProxies?: readonly string[]
   readonly timeouts?: HttpTimeouts
   readonly log?: Logger
-  /** Default: only `host-a`. */
+  /** Names of the hosts. By default only `host-a`. */
   readonly hosts?: readonly string[]
-  /** Settings of each agent's agent.yaml. */
+  /** Settings in the agent.yaml of each agent. */
   readonly agentConfig?: Record<string, unknown>
-  /** Default: none. */
+  /** Limits of the requests. By default there are none. */
   readonly limits?: Partial<LimitOptions>
   readonly metricsFor?: MetricsReaders
-  /** Clock for tickets: ms since 1970. */
+  /** Clock for tickets, in ms since 1970. */
   readonly now?: () => number
-  /** Default: as in the product. */
+  /** Settings of the event hub. By default those of the product. */
   readonly events?: Partial<HubOptions>
-  /** Default: as in the product, to this machine only. */
+  /** Settings of webhooks. By default those of the product, except that webhooks can only reach this machine. */
   readonly webhooks?: Partial<WebhooksOptions>
-  /** Default: no TLS. */
+  /** Settings of TLS. By default TLS is not possible. */
   readonly tls?: Partial<TlsOptions>
-  /** Default: none. */
+  /** Directory of the built panel. By default the gateway serves no panel. */
   readonly panelDirectory?: string
 }
 
-/** For receivers of tests. */
+/** Allows webhooks to receivers of tests, which listen on loopback. */
 const loopbackPolicy = { allowHttp: true, allowedTargets: ['127.0.0.1'], setting: 'webhooks.allowed_targets' }
 
 const noTls = {
@@ -234,7 +236,7 @@ function createApiClient(server: HttpServer, api: Api, adminKey: string) {
   }
 }
 
-/** Empty for a stream, which does not end by itself. */
+/** Returns the text of a response. For an event stream, which does not end by itself, the text is empty. */
 async function textOf({ headers, body }: OutboundAnswer): Promise<string> {
   if (!headers['content-type']?.startsWith('text/event-stream')) return readText(body, 2 ** 29)
   body.destroy()

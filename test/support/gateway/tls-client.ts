@@ -1,6 +1,6 @@
 import { connect, type PeerCertificate, type TLSSocket } from 'node:tls'
 
-/** The certificate that a port of this machine presents for a name. */
+/** Resolves with the certificate that a local port presents for a name. */
 export function shownCertificate(
   { host, port }: { host: string; port: number },
   servername = '',

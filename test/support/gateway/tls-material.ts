@@ -24,9 +24,9 @@ const algorithm = { name: 'ECDSA', namedCurve: 'P-256', hash: 'SHA-256' }
 export interface LeafOptions {
   readonly notBeforeMs?: number
   readonly notAfterMs?: number
-  /** Default: ECDSA P-256. */
+  /** Size of an RSA key. By default the key is ECDSA P-256. */
   readonly rsaBits?: number
-  /** Object ids; default: for servers. */
+  /** Object ids of the extended key usages. By default the certificate is for servers. */
   readonly purposes?: string[]
 }
 
@@ -35,7 +35,7 @@ interface Issuer {
   readonly keys: webcrypto.CryptoKeyPair
 }
 
-/** A root, and an intermediate authority that signs. */
+/** A root CA, and an intermediate CA that issues the certificates. */
 export class TestAuthority {
   private constructor(
     private readonly root: Issuer,
@@ -51,7 +51,7 @@ export class TestAuthority {
     return `${this.root.certificate.toString('pem')}\n`
   }
 
-  /** The chain without the root. */
+  /** Issues a certificate. @returns its chain without the root */
   async issue(name: string, options: LeafOptions = {}): Promise<Upload & { leafPem: string }> {
     const { notBeforeMs = Date.now() - dayMs, notAfterMs = Date.now() + 90 * dayMs, rsaBits } = options
     const key = rsaBits === undefined ? ecKey() : rsaKey(rsaBits)
@@ -78,7 +78,7 @@ export class TestAuthority {
   }
 }
 
-/** The same key with a passphrase. */
+/** Encrypts a private key with a passphrase. */
 export function encrypted(keyPem: string, type: 'pkcs8' | 'sec1' = 'pkcs8'): string {
   const options = { type, format: 'pem', cipher: 'aes-256-cbc', passphrase: 'secret' } as const
   return createPrivateKey(keyPem).export(options).toString()
@@ -107,7 +107,7 @@ function ecKey(): KeyObject {
   return generateKeyPairSync('ec', { namedCurve: 'P-256' }).privateKey
 }
 
-/** A large key has five primes: finding two of that size takes half a minute. */
+/** Makes an RSA key. A large key gets five primes: to find two primes of that size takes half a minute. */
 function rsaKey(bits: number): KeyObject {
   const size = ['-algorithm', 'RSA', '-pkeyopt', `rsa_keygen_bits:${bits}`]
   const primes = bits > 4096 ? ['-pkeyopt', 'rsa_keygen_primes:5'] : []

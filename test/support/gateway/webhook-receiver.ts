@@ -16,7 +16,7 @@ export interface ReceivedMessage {
   }
 }
 
-/** Answers a message; `count` is the number of earlier ones. */
+/** Answers a message. @param count number of earlier messages */
 export type Answering = (response: ServerResponse, message: ReceivedMessage, count: number) => void
 
 export const takes: Answering = (response) => void response.writeHead(204).end()
@@ -25,7 +25,7 @@ export const answers =
   (response) =>
     void response.writeHead(status, headers).end('no')
 
-/** A receiver of webhooks on loopback, controlled by a test. */
+/** A receiver of webhooks on loopback that a test controls. */
 export class WebhookReceiver {
   readonly messages: ReceivedMessage[] = []
   answer: Answering = takes
@@ -60,7 +60,7 @@ export class WebhookReceiver {
     return this.messages.map(({ body }) => body.type)
   }
 
-  /** Listens again at the same port. */
+  /** Listens again at the same port as before. */
   async up(): Promise<void> {
     await new Promise<void>((resolve) => this.#server.listen(this.#port, '127.0.0.1', resolve))
     this.#port = (this.#server.address() as AddressInfo).port
@@ -82,7 +82,7 @@ export class WebhookReceiver {
   }
 }
 
-/** The correct signature of a message by the specification, computed without the product's code. */
+/** Computes the signature that a message must have, by the specification and without the product's code. */
 export function expectedSignature(secret: string, { headers, text }: ReceivedMessage): string {
   const key = Buffer.from(secret.replace(/^whsec_/, ''), 'base64')
   const signed = `${String(headers['webhook-id'])}.${String(headers['webhook-timestamp'])}.${text}`

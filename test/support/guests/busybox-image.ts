@@ -28,8 +28,8 @@ const applets = [
 ]
 
 /**
- * Installs a root filesystem of a few MB that boots quickly in place of a template's image: for tests of the agent, not
- * of Debian. The image table finds it at the agent's next start.
+ * Installs a root filesystem of a few MB that boots quickly, in place of the image of a template. It is meant for tests
+ * of the agent, not of Debian. The image table finds it when the agent starts again.
  */
 export async function installBusyboxImage(pool: string, templateId: string): Promise<void> {
   const path = join(pool, 'images', templateId)
@@ -39,7 +39,7 @@ export async function installBusyboxImage(pool: string, templateId: string): Pro
   execFileSync('btrfs', ['property', 'set', path, 'ro', 'true'])
 }
 
-/** Writes the same files to an empty directory. @param name is written to etc/template */
+/** Writes the files of this root filesystem to an empty directory. @param name is written to etc/template */
 export function fillBusyboxTree(path: string, name: string): void {
   for (const directory of ['bin', 'dev', 'etc', 'proc', 'root', 'run', 'sbin', 'sys', 'tmp', 'usr', 'var'])
     mkdirSync(join(path, directory))

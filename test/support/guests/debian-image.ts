@@ -16,15 +16,15 @@ import { scratchDirectory, testStorage } from '../scratch.js'
 
 const run = promisify(execFile)
 const cacheDirectory = '/var/cache/berth-test'
-/** Preserves everything in a tree: capabilities of ping, the ACLs of /var/log/journal. */
+/** Options with which tar preserves everything in a tree: capabilities of ping, the ACLs of /var/log/journal. */
 const tarOptions = ['--numeric-owner', '--xattrs', '--xattrs-include=*', '--acls', '--zstd']
 
 const template = recipeOf('debian-12')
 const mirror = 'http://deb.debian.org/debian'
 
 /**
- * Puts the image of debian-12 into a test's pool: from a cache, within a second or two. An agent that opens the pool
- * afterwards finds it.
+ * Copies the image of debian-12 from a cache into a test's pool, within a second or two. An agent that opens the pool
+ * afterwards finds the image.
  */
 export async function ensureTestImage(pool: Pool): Promise<void> {
   if (existsSync(join(pool.images, template.id))) return
@@ -35,15 +35,15 @@ export async function ensureTestImage(pool: Pool): Promise<void> {
 }
 
 /**
- * Unpacks the image into a directory. The cache is filled from Debian's mirror the first time and whenever the recipe
- * changes; test/host/images.test.ts stores the image that it builds there.
+ * Unpacks the image into a directory. If the cache has no image of the current recipe, the image is built from Debian's
+ * mirror. test/host/images.test.ts also stores the image that it builds in the cache.
  */
 export async function unpackTestImage(directory: string): Promise<void> {
   if (!existsSync(archiveOf(template))) await buildTestImage()
   await run('tar', [...tarOptions, '-xpf', archiveOf(template), '-C', directory])
 }
 
-/** Stores the image of the pool for later tests. */
+/** Stores the image of the pool in the cache, for later tests. */
 export async function cacheTestImage(pool: Pool): Promise<void> {
   mkdirSync(cacheDirectory, { recursive: true, mode: 0o700 })
   const archive = archiveOf(template)

@@ -9,8 +9,8 @@ import { sshInto, type SshTarget } from './ssh-into.js'
 import { installTinyImage } from './tiny-image.js'
 
 /*
- * Kinds of guests, for tests that apply to all of them. A test runs its programs in a guest's network by a command
- * prefix: nsenter for a container, SSH for a virtual machine.
+ * Kinds of guests, for tests that apply to all kinds. A test runs its programs in the network of a guest with a command
+ * prefix, which uses nsenter for a container and SSH for a virtual machine.
  */
 
 const here = (name: string): string => fileURLToPath(new URL(name, import.meta.url))
@@ -18,9 +18,9 @@ const login = { sshAuthMode: 'password', sshPassword: 'a-Password-1' } as const
 
 export interface GuestKind {
   readonly name: 'lxc' | 'kvm'
-  /** Fields of a request in addition to `plainSpec`. */
+  /** Fields of a creation request, in addition to those of `plainSpec`. */
   readonly spec: Partial<GuestSpec>
-  /** Replaces the image of such guests with one that boots within seconds. */
+  /** Replaces the image for guests of this kind with an image that boots within seconds. */
   installImage(pool: string): Promise<void>
 }
 
@@ -34,20 +34,20 @@ export const kvm: GuestKind = {
 
 export const guestKinds = [lxc, kvm] as const
 
-/** Command prefix that runs a program of the host in a container's network. @param pid its first process */
+/** Returns the command prefix that runs a host's program in a container's network. @param pid its first process */
 export function inContainer(pid: number | string): string[] {
   return ['nsenter', `--net=/proc/${pid}/ns/net`]
 }
 
-/** Command prefix that runs a program in a virtual machine: those of `installTools`, and BusyBox. */
+/** Returns the command prefix that runs a program inside a virtual machine: BusyBox, or a program of `installTools`. */
 export function inMachine({ address, port = 22, password }: SshTarget): string[] {
   return [here('in-machine.sh'), password, address, `${port}`]
 }
 
-/** Connection data of a virtual machine of `kvm`. */
+/** Returns the SSH target for a virtual machine of the kind `kvm`. */
 export const machineAt = (address: string, port = 22): SshTarget => ({ address, port, password: login.sshPassword })
 
-/** Copies packets.py with its Python into a virtual machine, to the same paths as on the host. */
+/** Copies packets.py and its Python into a virtual machine. Their paths there are the same as on the host. */
 export async function installTools(target: SshTarget): Promise<void> {
   await sshInto(target, 'true')
   const files = sh('/usr/bin/python3', '-IB', here('../network/python-files.py'))

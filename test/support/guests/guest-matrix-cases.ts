@@ -13,7 +13,7 @@ export interface MatrixCase extends Pick<MatrixOptions, CaseOptions> {
 
 const boot = ['configure', 'start']
 
-/** Operations on a guest and its power. */
+/** Operations on a guest and on its power. */
 export const powerCases: readonly MatrixCase[] = [
   {
     action: 'create',
@@ -41,7 +41,7 @@ export const powerCases: readonly MatrixCase[] = [
   { action: 'delete', before: 'running', steps: ['remove'], undone: [] },
 ]
 
-/** Operations on its disk. */
+/** Operations on the disk of a guest. */
 export const diskCases: readonly MatrixCase[] = [
   ...(['running', 'stopped'] as const).map((before): MatrixCase => ({
     action: 'reinstall',
@@ -51,7 +51,7 @@ export const diskCases: readonly MatrixCase[] = [
     undoneFrom: 'start',
     earlyFailure: 'stop',
     checkFailed: isOldOrCommitted,
-    // For a stopped guest the remaining steps are equal.
+    // The other steps do the same as for a running guest, so they are tested only there.
     ...(before === 'stopped' && { tried: ['stop', 'exchange', 'start', 'commit'] }),
   })),
   {
@@ -65,7 +65,7 @@ export const diskCases: readonly MatrixCase[] = [
   },
 ]
 
-/** Operations on the boot source: a rescue system, and the disk again. */
+/** Operations on the boot source of a guest: to a rescue system, and back to the disk. */
 export const bootCases: readonly MatrixCase[] = [
   ...(['running', 'rescued'] as const).map((before): MatrixCase => ({
     action: 'changeBoot',
@@ -75,27 +75,27 @@ export const bootCases: readonly MatrixCase[] = [
     undoneFrom: 'start',
     earlyFailure: 'stop',
     checkFailed: isOldBootOrCommitted,
-    // The way back differs only in the remains of a rescue system.
+    // The way back to the disk differs only at these steps.
     ...(before === 'rescued' && { tried: ['rescue', 'mode', 'start', 'commit'] }),
   })),
   { action: 'delete', before: 'rescued', steps: ['remove'], undone: [] },
 ]
 
-/** The comparison with the host retries a failed restart, since the guest should run. */
+/** Checks that the guest should still run. It may be stopped at this moment: the next comparison starts it again. */
 function isStillWanted(after: unknown): void {
   const { guests } = after as { guests: { status: string; wanted: string }[] }
   expect(guests.map(({ status }) => status)).to.be.deep.oneOf([['running'], ['stopped']])
   expect(guests.map(({ wanted }) => wanted)).to.deep.equal(['running'])
 }
 
-/** A failure after the guest has its new password changes neither the guest nor its power. */
+/** Checks that a failure after the password was set changes nothing else, neither the guest nor its power. */
 function isWhole(after: unknown, before: unknown, { phase }: Pick<StepEvent, 'phase'>): void {
   if (phase === 'before-run') return void expect(after).to.deep.equal(before)
   const [row] = (after as { guests: object[] }).guests
   expect(row).to.deep.equal({ ...(before as { guests: object[] }).guests[0], password: 'new' })
 }
 
-/** Any failure restores the old disk, except after the commit. */
+/** Checks that a failure restores the old disk. After the step `commit`, the guest has the new disk. */
 function isOldOrCommitted(after: unknown, before: unknown, at: Pick<StepEvent, 'step' | 'phase'>): void {
   if (at.step !== 'commit' || at.phase !== 'after-run') return void expect(after).to.deep.equal(before)
   const [old] = (before as { guests: { journaled: string }[] }).guests
@@ -104,7 +104,7 @@ function isOldOrCommitted(after: unknown, before: unknown, at: Pick<StepEvent, '
   expect((after as { guests: object[] }).guests[0]).to.deep.equal({ ...old, ...changed })
 }
 
-/** There is no way back once the former disk is deleted: the guest has the restored disk, and runs. */
+/** Checks that a failure restores the former disk, until the step `forget` has deleted that disk. */
 function isOldOrRestored(after: unknown, before: unknown, at: Pick<StepEvent, 'step' | 'phase'>): void {
   if (at.step !== 'forget' || at.phase !== 'after-run') return void expect(after).to.deep.equal(before)
   const [old] = (before as { guests: { journaled: string }[] }).guests
@@ -112,7 +112,7 @@ function isOldOrRestored(after: unknown, before: unknown, at: Pick<StepEvent, 's
   expect((after as { guests: object[] }).guests[0]).to.deep.equal(restored)
 }
 
-/** Like for a disk: the guest boots from its former source, except after the commit. */
+/** Checks that a failure restores the former boot source. After the step `commit`, the guest has the new one. */
 function isOldBootOrCommitted(after: unknown, before: unknown, at: Pick<StepEvent, 'step' | 'phase'>): void {
   if (at.step !== 'commit' || at.phase !== 'after-run') return void expect(after).to.deep.equal(before)
   const [was, is] = [before, after].map((found) => (found as { guests: { boot: BootChoice }[] }).guests[0]!)
@@ -121,7 +121,7 @@ function isOldBootOrCommitted(after: unknown, before: unknown, at: Pick<StepEven
   expect(is).to.deep.equal({ ...was, boot: changed })
 }
 
-/** A stop is not rolled back: the guest still runs or is stopped, and its desired state matches. */
+/** Checks that the guest runs or is stopped as its desired state says. A completed stop is not rolled back. */
 function isConsistent(after: unknown): void {
   const { guests } = after as { guests: { status: string; wanted: string }[] }
   expect(guests.map(({ status }) => status)).to.be.deep.oneOf([['running'], ['stopped']])

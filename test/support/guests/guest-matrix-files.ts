@@ -4,12 +4,11 @@ import type { MatrixGuest } from './matrix-guests.js'
 import { describeOperationMatrix } from '../operations/operation-matrix.js'
 
 /**
- * Tests some operations on guests with real LXC or QEMU, btrfs and nft. It kills the agent after each step and after
- * its undo, and for some operations lets an early step fail. After each case the state of the host, which is read
- * without the agent's code, must match the journal. test/operations/guest-matrix.test.ts tries every other fault, on a
- * host in memory.
- * @param tag as for `agentConfig`
- * @param more tests on the same host
+ * Adds tests of operations on guests with real LXC or QEMU, btrfs and nft. They kill the agent after each step and
+ * after its undo; for some operations an early step fails. After each case, the state of the host (read without the
+ * agent's code) must match the journal. test/operations/guest-matrix.test.ts tests all other faults in memory.
+ * @param tag see `agentConfig`
+ * @param more adds further tests on the same host
  */
 export function describeGuestMatrix(
   title: string,
@@ -28,7 +27,7 @@ export function describeGuestMatrix(
 
     more?.(() => host)
     for (const { action, before: state, ...options } of cases)
-      describeOperationMatrix(`${action}, ${state} before`, {
+      describeOperationMatrix(`the operation "${action}" on a guest that is ${state}`, {
         ...options,
         faults: 'one',
         prepare: () => host.prepare(action, state),

@@ -35,7 +35,7 @@ import { waitFor } from '../wait.js'
 const log = pino({ level: process.env['BTEST_LOG'] ?? 'silent' }, pino.destination(2))
 
 export interface GuestSubject extends MatrixSubject {
-  /** The agent's engine with all operations. */
+  /** The operation engine of the agent, which knows all operations. */
   readonly engine: OperationEngine
   order(action: GuestAction, operationId: string): Promise<OperationRecord>
 }
@@ -49,11 +49,11 @@ interface Parts {
   readonly wipe: () => void
 }
 
-/** A host prepared as by the agent, on which each subject has a separate journal. */
+/** A host that is prepared like that of an agent. Each test subject has a journal of its own. */
 export class GuestMatrixHost {
   private constructor(private readonly parts: Parts) {}
 
-  /** @param tag as for `agentConfig` */
+  /** @param tag see `agentConfig` */
   static async open(tag: string, guest: MatrixGuest): Promise<GuestMatrixHost> {
     const { path, wipe } = scratchDirectory(`btest-${tag}-matrix`)
     const config = validateConfig(AgentConfigSchema, agentConfig(path, tag), 'test')
@@ -61,7 +61,7 @@ export class GuestMatrixHost {
       for (const directory of [config.state_dir, config.run_dir]) mkdirSync(directory, { recursive: true })
     }
     makeDirectories()
-    await purge(config, log) // interfaces and rules of a crashed run
+    await purge(config, log) // removes interfaces and rules that a crashed run left
     makeDirectories()
     const closers = new Closers()
     const host = await openHost(config, log, closers)
@@ -103,18 +103,18 @@ export class GuestMatrixHost {
     }
   }
 
-  /** Takes a snapshot, then changes the disk. */
+  /** Takes a snapshot and then changes the disk. */
   async #changeSince(made: Made): Promise<void> {
     await takeSnapshot(made)
     this.parts.guest.writeTemplate(made.domain.context.volumes.pathOf(guestUuid), 'changed')
   }
 
-  /** The inventory after one comparison of the host with the journal, which a running agent makes continuously. */
+  /** Returns the inventory after one comparison of the host with the journal. A running agent compares continuously. */
   async #inventory(domain: Domain): Promise<unknown> {
     await domain.reconciler.pass()
     await this.parts.host.trash.settled()
     await finishDeletions(this.parts.instance)
-    await this.parts.host.trash.sweep() // older kernels leave the quota groups
+    await this.parts.host.trash.sweep() // older kernels leave the quota groups of deleted volumes
     await waitFor(() => this.#isConsistent()).catch(() => undefined)
     const host = readInventory(this.parts.instance)
     expect(host, 'the host compared with the journal').to.deep.equal(readExpected(this.parts.instance))
@@ -129,7 +129,7 @@ export class GuestMatrixHost {
     return JSON.stringify(readInventory(this.parts.instance)) === JSON.stringify(readExpected(this.parts.instance))
   }
 
-  /** Removes what a failed case left, which would disturb the next one. */
+  /** Removes everything that a failed case left, because it would disturb the next case. */
   async #destroy(domain: Domain, closers: Closers): Promise<void> {
     if (domain.context.store.find(guestUuid)) await order({ domain, guest: this.parts.guest }, 'delete')
     await closers.run()
@@ -138,7 +138,7 @@ export class GuestMatrixHost {
   }
 }
 
-/** Includes the template on its disk and whether the disk has the journal's password. */
+/** Describes a guest, with the template on its disk and whether root's password on the disk is that of the journal. */
 function rowOf({ context }: Domain, record: GuestRecord, guest: MatrixGuest): object {
   const { uuid, status, wanted, spec, boot } = record
   const volume = context.volumes.pathOf(uuid)
@@ -156,13 +156,13 @@ function rowOf({ context }: Domain, record: GuestRecord, guest: MatrixGuest): ob
   }
 }
 
-/** Computes the hash with another implementation. */
+/** True if the hash is of this password. The hash is computed by another implementation. */
 function isOfPassword(hash: string, password: string): boolean {
   const salt = hash.split('$')[2] ?? ''
   return execFileSync('openssl', ['passwd', '-6', '-salt', salt, password], { encoding: 'utf8' }).trim() === hash
 }
 
-/** Removes addresses, which are picked at random, so that equal states are equal. */
+/** Replaces addresses, which are chosen at random, so that equal states have equal inventories. */
 function withoutAddresses(inventory: Inventory, guests: readonly GuestRecord[]): unknown {
   let text = JSON.stringify(inventory)
   for (const { ipv4, mac } of guests) text = text.replaceAll(ipv4, 'ADDRESS').replaceAll(mac, 'MAC')

@@ -4,28 +4,28 @@ import { createServer, type IncomingMessage, type Server, type ServerResponse } 
 import type { AddressInfo } from 'node:net'
 import { hostArch } from '../../../agent/images/catalog.js'
 
-/** The server's behaviour for files from now on. */
+/** Faults of the server for the following requests for files. */
 export interface Manners {
-  /** Sends this many bytes and then nothing more; the connection stays open. */
+  /** Number of bytes after which the server sends nothing more and keeps the connection open. */
   stallAfter?: number
-  /** Sends this many bytes and then cuts the connection. */
+  /** Number of bytes after which the server cuts the connection. */
   cutAfter?: number
 }
 
-/** One image of the list, with the field names of images.linuxcontainers.org. */
+/** An image in the server's list. The field names are those of images.linuxcontainers.org. */
 export interface OfferedImage {
   readonly distro: string
   readonly release: string
   readonly file: string
-  /** Default: that of the file. */
+  /** SHA-256 in the list. By default that of the file. */
   readonly sha256?: string
   readonly fileType?: string
   readonly variant?: string
-  /** Default: that of the file. */
+  /** Size in the list. By default that of the file. */
   readonly sizeBytes?: number
 }
 
-/** A server of images on loopback: a simplestreams list and files, with ranges. */
+/** An image server on loopback that offers a simplestreams list and files, and supports ranges. */
 export class ImageServer {
   readonly files = new Map<string, Buffer>()
   readonly offered: OfferedImage[] = []
@@ -49,12 +49,12 @@ export class ImageServer {
     return `http://127.0.0.1:${(this.#server.address() as AddressInfo).port}`
   }
 
-  /** Number of stalled downloads. */
+  /** Number of downloads that are stalled now. */
   get stalled(): number {
     return this.#waiting
   }
 
-  /** Settings of an agent that downloads from it. */
+  /** Settings of an agent that downloads from this server. */
   get settings(): object {
     return { server: this.url, allow_http: true, allowed_targets: ['127.0.0.1'] }
   }

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Runs a program as root of a virtual machine by SSH, like nsenter in a container:
+# Runs a program as root inside a virtual machine by SSH, as nsenter does for a container:
 # in-machine.sh PASSWORD ADDRESS PORT PROGRAM ARGUMENT...
 password=$1 address=$2 port=$3
 shift 3

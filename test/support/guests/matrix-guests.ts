@@ -5,16 +5,16 @@ import type { GuestSpec } from '../../../proto/gen/berth/agent/v1/guest.js'
 import { installBusyboxImage } from './busybox-image.js'
 import { kvm } from './guest-kinds.js'
 
-/** Guests whose disks show their template, for the step matrix of each driver. */
+/** Guests for the operation matrix of each driver. Their disks show from which template they were made. */
 export interface MatrixGuest {
-  /** Templates of the creation and of a reinstall. */
+  /** The templates for the creation and for a reinstall. */
   readonly templates: readonly [string, string]
   readonly spec: Partial<GuestSpec>
   installImage(pool: string, templateId: string): Promise<void>
   readTemplate(volume: string): string
-  /** Marks a volume with another template. */
+  /** Changes the template that a volume shows. */
   writeTemplate(volume: string, templateId: string): void
-  /** Root's crypt(5) hash. */
+  /** Returns the crypt(5) hash of root's password. */
   readPasswordHash(volume: string): string
 }
 
@@ -27,7 +27,7 @@ export const matrixContainer: MatrixGuest = {
   readPasswordHash: (volume) => /^root:([^:]*):/m.exec(readFileSync(join(volume, 'etc/shadow'), 'utf8'))?.[1] ?? '',
 }
 
-/** A disk of a virtual machine that does nothing: its boot sector halts the processor. */
+/** A disk with which a virtual machine does nothing: its boot sector halts the CPU. */
 const idle = { bytes: 1024 ** 2, code: 'faf4ebfd', sign: '55aa', signAt: 510, nameAt: 512, nameBytes: 32 }
 
 export const matrixMachine: MatrixGuest = {
@@ -45,7 +45,7 @@ export const matrixMachine: MatrixGuest = {
   },
 }
 
-/** Installs a disk without use of processor time: for tests of the agent, not of a guest's system. */
+/** Installs a disk whose guest uses no CPU time. It is meant for tests of the agent, not of a guest's system. */
 export function installIdleImage(pool: string, templateId: string): void {
   const path = join(pool, 'images', templateId)
   if (existsSync(path)) return

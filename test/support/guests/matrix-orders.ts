@@ -17,9 +17,9 @@ import {
 } from '../host/agent-calls.js'
 import type { MatrixGuest } from './matrix-guests.js'
 
-/** The password that the operations under test set. */
+/** Password that the operations under test set. */
 export const newPassword = 'matrix-word-1'
-/** The snapshot of the disk before a test changed it. */
+/** Id of the snapshot that was taken before the test changed the disk. */
 export const snapshotId = '00000000-0000-4000-8000-00000000b00a'
 export const guestUuid = '00000000-0000-4000-8000-00000000b001'
 const capacity = {
@@ -32,7 +32,7 @@ type Order = NonNullable<SubmitOperationRequest['order']>
 
 export type GuestAction = PowerAction | 'create' | 'resetPassword' | 'reinstall' | 'snapshotRestore' | 'changeBoot'
 
-/** State of the guest before the operation under test. */
+/** State of the guest before the operation that is tested. */
 export type GuestBefore = 'absent' | 'stopped' | 'running' | 'rescued'
 
 export interface Made {
@@ -44,7 +44,7 @@ export function definitionOf({ domain }: Made, action: GuestAction): OperationDe
   return guestKinds(domain.context, capacity)[action]
 }
 
-/** Brings the guest into the state before the operation under test. */
+/** Brings a guest into the given state. */
 export async function bringTo(made: Made, before: GuestBefore): Promise<void> {
   if (before !== 'absent') await order(made, 'create', { start: before !== 'stopped' })
   if (before === 'rescued') await order(made, 'changeBoot')
@@ -74,8 +74,8 @@ interface OrderOptions {
 }
 
 /**
- * Submits an operation on the same guest each time: name, id, port. Its power is cut, since BusyBox's init shuts down
- * slowly.
+ * Submits an operation on the guest of the matrix, which always has the same name, id and port. Power operations do not
+ * wait for a shutdown, because BusyBox's init shuts down slowly.
  */
 export async function submit(
   { domain, guest }: Made,

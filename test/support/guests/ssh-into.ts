@@ -3,7 +3,7 @@ import { waitFor } from '../wait.js'
 
 export interface SshTarget {
   readonly address: string
-  /** Default 22. */
+  /** Port of the SSH server. By default 22. */
   readonly port?: number
   readonly password: string
 }
@@ -15,17 +15,17 @@ const options = [
   'LogLevel=ERROR',
   'PreferredAuthentications=password',
   'NumberOfPasswordPrompts=1',
-  // A guest that was disconnected does not close the connection.
+  // Detects a guest that was disconnected: such a guest does not close the connection.
   'ServerAliveInterval=5',
   'ServerAliveCountMax=3',
 ].flatMap((option) => ['-o', option])
 
-/** Exit codes of sshpass and ssh without a session. */
+/** Exit codes of sshpass and ssh if no session was established. */
 const noSession = [5, 255]
 
 /**
- * The output of a shell command run over SSH as root, once the guest accepts logins.
- * @throws with the command's output when it fails, or when no login succeeds for `timeoutMs`
+ * Runs a shell command as root over SSH as soon as the guest accepts logins. @returns the output
+ * @throws with the output if the command fails; if no login succeeds within `timeoutMs`
  */
 export function sshInto(target: SshTarget, command: string, timeoutMs = 90_000): Promise<string> {
   let last = ''

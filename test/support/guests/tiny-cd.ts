@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 
 /**
- * A boot sector that writes its name endlessly to the first serial port:
+ * Makes a boot sector whose code writes `text` endlessly to the first serial port:
  *
  *     call $+3; pop si; push cs; pop ds; add si, text - 3; cld; mov bx, si
  *     again: mov si, bx; mov dx, 0x3f8
@@ -19,7 +19,7 @@ function bootSector(text: string): Buffer {
   return sector
 }
 
-/** The image of a CD that a BIOS boots; its system writes `text` repeatedly to the serial port. */
+/** Makes the image of a CD that a BIOS boots. Its system writes `text` repeatedly to the first serial port. */
 export function tinyCd(text: string): Buffer {
   const work = mkdtempSync(join(tmpdir(), 'btest-cd-'))
   try {

@@ -4,16 +4,16 @@ import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync } from 'no
 import { join } from 'node:path'
 
 const folder = join(import.meta.dirname, 'tiny-guest')
-/** Offset of the file system of make.sh: after the boot partition. */
+/** Offset of the data file system on the disk of make.sh. It follows the boot partition. */
 export const tinyDataOffset = 65 * 2 ** 20
 const cache = '/var/cache/berth-test'
 
-/** A disk that boots to SSH in some 4 s; built in 2 s if it is not cached from an earlier run. */
+/** Returns the path of a disk that boots to SSH in 4 s. It is built in 2 s unless an earlier run has cached it. */
 export function tinyDisk(): string {
   return kept('tiny', 'make.sh', [])
 }
 
-/** The same for a UEFI firmware that verifies signatures. */
+/** Like `tinyDisk`, but for a UEFI firmware that verifies signatures. */
 export function tinyUefiDisk(): string {
   return kept('tiny-uefi', 'make-uefi.sh', [tinyDisk()])
 }
@@ -30,7 +30,7 @@ function kept(name: string, program: string, args: readonly string[]): string {
   return disk
 }
 
-/** Installs it in place of a template's image. The image table finds it at the agent's next start. */
+/** Installs this disk in place of a template's image. The image table finds it when the agent starts again. */
 export function installTinyImage(pool: string, templateId: string): void {
   const path = join(pool, 'images', templateId)
   if (existsSync(path)) return

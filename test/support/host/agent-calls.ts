@@ -24,7 +24,7 @@ export function settingRequest(change: WireChange, target: SettingTarget): Chang
   return { ifRevision: 0, operationId: '', ...target, change }
 }
 
-/** The guest as it is then, with its firewall. */
+/** Changes a setting. @returns the guest after the change, with its firewall */
 export async function changeSetting(
   settings: GuestSettingsServiceClient,
   change: WireChange,
@@ -34,7 +34,7 @@ export async function changeSetting(
   return { ...answer.guest!, firewall: answer.firewall! }
 }
 
-/** A tcp mapping; host port 0 is picked. */
+/** Makes a tcp mapping. If the host port is 0, the agent chooses it. */
 export function wireMapping(fields: Partial<PortMapping>): PortMapping {
   return PortMapping.create({ protocol: 'tcp', ...fields })
 }
@@ -93,7 +93,7 @@ export function resetPasswordOrder(
   return { operationId, requestedBy: 'test', order: { $case: 'resetPassword', value: { uuid, password } } }
 }
 
-/** Generates a password and shuts down without grace by default. */
+/** Makes an order to reinstall. By default it generates a password and does not wait for a shutdown. */
 export function reinstallOrder(
   uuid: string,
   { operationId = randomUUID(), ...fields }: Partial<ReinstallOrder> & { operationId?: string } = {},
@@ -105,7 +105,7 @@ export function reinstallOrder(
 
 export type PowerAction = 'start' | 'stop' | 'restart' | 'delete'
 
-/** A stop without a graceful shutdown. */
+/** Makes a power order. A stop does not wait for a shutdown. */
 export function powerOrder(
   action: PowerAction,
   uuid: string,
@@ -115,7 +115,7 @@ export function powerOrder(
   return { operationId, requestedBy: 'test', order }
 }
 
-/** The longest overload of the generated methods: the one TypeScript infers from. */
+/** The longest overload of the generated methods. TypeScript infers types from it. */
 type Method<Request, Response> = (
   request: Request,
   metadata: Metadata,
@@ -123,14 +123,14 @@ type Method<Request, Response> = (
   callback: (error: ServiceError | null, response: Response) => void,
 ) => unknown
 
-/** One call as a promise. */
+/** Makes one call. @returns its response as a promise */
 export function call<Request, Response>(method: Method<Request, Response>, request: Request): Promise<Response> {
   return new Promise((done, fail) =>
     method(request, new Metadata(), {}, (error, response) => (error ? fail(error) : done(response))),
   )
 }
 
-/** The same call until the agent answers: it may be dead for a while. An answer that is a refusal is thrown. */
+/** Repeats a call until the agent answers, because it may be dead for a while. @throws the agent's refusal */
 export async function callUntilAnswered<Request, Response>(
   method: Method<Request, Response>,
   request: Request,
@@ -147,7 +147,7 @@ export async function callUntilAnswered<Request, Response>(
   }
 }
 
-/** @throws what refuses the order */
+/** Submits an operation. @throws the refusal */
 export function submit(
   client: OperationServiceClient,
   request: SubmitOperationRequest,
@@ -159,7 +159,7 @@ export function createGuest(client: OperationServiceClient, request: CreateReque
   return submit(client, createOrder(request))
 }
 
-/** @throws when it did not end within the time, or ended otherwise than done */
+/** Waits for an operation. @throws if it does not end within the time, or does not end as done */
 export async function operationDone(
   client: OperationServiceClient,
   id: string,

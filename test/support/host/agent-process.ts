@@ -21,7 +21,7 @@ const dayMs = 24 * 3600 * 1000
 const agentProgram = resolve(import.meta.dirname, '../../../dist/agent/main.js')
 const tsxInThreads = ['--import', new URL('../tsx-in-threads.mjs', import.meta.url).href]
 
-/** Names of one test's agent on the host; `tag` is at most 3 letters and unique among the tests. */
+/** Makes the configuration of a test's agent. @param tag at most 3 letters, unique among the tests, for its names */
 export function agentConfig(
   directory: string,
   tag: string,
@@ -36,7 +36,7 @@ export function agentConfig(
       table: `btest_${tag}`,
       interface_prefix: `x${tag}`,
       subnet: subnetOf(tag),
-      nat_ports: { start: 20000, end: 29999 }, // below those of outgoing connections
+      nat_ports: { start: 20000, end: 29999 }, // below the ports of outgoing connections
     },
     storage: { pool: join(directory, 'pool'), loop_file: join(directory, 'pool.img'), loop_size_gb: 8 },
     swap: { unit_dir: join(directory, 'units') },
@@ -45,7 +45,7 @@ export function agentConfig(
   }
 }
 
-/** One of 1,600 subnets, each of 4,096 addresses: agents of several files run at once. */
+/** Chooses one of 1,600 subnets with 4,096 addresses each: agents of several test files run at the same time. */
 function subnetOf(tag: string): string {
   const place = [...tag].reduce((sum, letter) => (sum * 31 + letter.charCodeAt(0)) % 1600, 0)
   return `10.${100 + (place % 100)}.${Math.floor(place / 100) * 16}.0/20`
@@ -56,11 +56,11 @@ interface AgentProcessParts {
   config: Record<string, unknown>
   authority: Authority
   gateway: { certificatePem: string; privateKeyPem: string }
-  /** Arguments to node. */
+  /** Arguments for node before the subcommand. */
   entry: readonly string[]
 }
 
-/** A real agent as a process, and a gateway's certificate to connect to it. */
+/** A real agent as a process, with a gateway's certificate for connections to it. */
 export class AgentProcess {
   #child: ChildProcess | undefined
   port = 0
@@ -77,10 +77,10 @@ export class AgentProcess {
 
   readonly hostId = 'test-host'
 
-  /** @param source replaces `dist/agent/main.js`: an entry that wraps it */
+  /** @param source a program that wraps the agent; by default `dist/agent/main.js` is started */
   static async create(tag: string, overrides: Record<string, unknown> = {}, source?: string): Promise<AgentProcess> {
     const directory = mkdtempSync(join(tmpdir(), `btest-${tag}-`))
-    chmodSync(directory, 0o711) // a guest's root looks up its root filesystem
+    chmodSync(directory, 0o711) // root users of guests must reach their root filesystems
     const authority = await ensureAuthority(join(directory, 'ca'), 30)
     const gateway = await authority.issue({ role: 'gateway' }, dayMs)
     const leaf = await authority.issue({ role: 'agent', hostId: 'test-host' }, dayMs)
@@ -114,7 +114,7 @@ export class AgentProcess {
     closeSync(log)
   }
 
-  /** Resolves when it serves and has recovered. @throws with the log's end when it exits instead */
+  /** Resolves when the agent serves and has recovered. @throws with the log's end if the agent exits instead */
   async ready(timeoutMs = 120_000): Promise<void> {
     const client = this.operations()
     try {
@@ -178,7 +178,7 @@ export class AgentProcess {
     return new WatchServiceClient(...this.#target())
   }
 
-  /** Removes everything it created on the host with its own purge, and then its directory. */
+  /** Lets the agent purge everything that it has created on the host, then removes the directory. */
   async destroy(): Promise<void> {
     await this.kill()
     const purge = spawn(process.execPath, [agentProgram, 'purge', '--config', this.configPath], {

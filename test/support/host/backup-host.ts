@@ -32,9 +32,9 @@ interface Parts {
   readonly wipe: () => void
 }
 
-/** A real agent's domain on a real pool, with real guests; several of them act as several hosts. */
+/** The domain of a real agent on a real pool, with real guests. A test may use several of them as several hosts. */
 export class BackupHost {
-  /** Called at each point of each step. */
+  /** Called before and after each step of an operation. */
   observer: (event: StepEvent) => void | Promise<void> = () => undefined
 
   private constructor(private readonly parts: Parts) {}
@@ -51,13 +51,13 @@ export class BackupHost {
     return this.parts.domain
   }
 
-  /** @param tag as for `agentConfig` */
+  /** @param tag see `agentConfig` */
   static async open(tag: string, kinds: readonly GuestKind[] = [lxc]): Promise<BackupHost> {
     const { path, wipe } = scratchDirectory(`btest-${tag}`)
     const settings = agentConfig(path, tag, { backups: { patience_seconds: 1 } })
     const config = validateConfig(AgentConfigSchema, settings, 'test')
     makeDirectories(config)
-    await purge(config, log) // removes what a crashed run left
+    await purge(config, log) // removes everything that a crashed run left
     makeDirectories(config)
     const closers = new Closers()
     const host = await openHost(config, log, closers)
@@ -84,7 +84,7 @@ export class BackupHost {
     return this.domain.context.store.list().find((guest) => guest.name === name)!.uuid
   }
 
-  /** @returns the ended operation */
+  /** Submits an operation and waits for its end. @returns the ended operation */
   async carryOut(order: Order, operationId: string = randomUUID()): Promise<OperationRecord> {
     const { operation } = await this.domain.orders.submit({ operationId, requestedBy: 'test', order })
     return this.domain.engine.wait(operation.id)
@@ -96,7 +96,7 @@ export class BackupHost {
     return ended
   }
 
-  /** @returns the backup's id */
+  /** Takes a backup. @returns its id */
   async backUp(uuid: string, target: BackupTarget): Promise<string> {
     return (await this.done({ $case: 'backupCreate', value: { uuid, target, description: 'of a test' } })).id
   }
@@ -109,7 +109,7 @@ export class BackupHost {
     return this.host.volumes.pathOf(uuid)
   }
 
-  /** Remains of ended backups on the host; there should be none. */
+  /** Finds remains of ended backups on the host, of which there should be none. */
   async leftovers(): Promise<string[]> {
     const { state_dir: stateDir, storage } = this.config
     const runs = existsSync(join(stateDir, 'backups')) ? readdirSync(join(stateDir, 'backups')) : []
@@ -120,7 +120,7 @@ export class BackupHost {
     return [...runs, ...snapshots.flat(), ...volumes, ...programsBelow(join(stateDir, 'backups'))]
   }
 
-  /** Fails unless the host soon has no remains of backups. */
+  /** Fails unless all remains of backups soon disappear from the host. */
   async isClean(): Promise<void> {
     let left: string[] = []
     await waitFor(async () => (left = await this.leftovers()).length === 0, {
@@ -142,7 +142,7 @@ function makeDirectories(config: AgentConfig): void {
   for (const directory of [config.state_dir, config.run_dir]) mkdirSync(directory, { recursive: true })
 }
 
-/** Processes such as restic and ssh with a directory below it in their arguments. */
+/** Finds processes such as restic and ssh that have a directory in their arguments. */
 export function programsBelow(directory: string): string[] {
   return readdirSync('/proc').flatMap((pid) => {
     const words = /^\d+$/.test(pid) ? readWords(pid) : []
@@ -154,6 +154,6 @@ function readWords(pid: string): string[] {
   try {
     return readFileSync(`/proc/${pid}/cmdline`, 'utf8').split('\0')
   } catch {
-    return [] // ended meanwhile
+    return [] // the process has ended
   }
 }

@@ -4,8 +4,8 @@ import type { SftpPlace } from '../../../proto/gen/berth/agent/v1/backup.js'
 import { silentLog } from '../gateway/redis.js'
 
 /*
- * Sends a tree to an SFTP server, as a process that can be killed. Arguments: directory for runtime files, tree, uuid
- * of guest and backup, and the target's place as JSON.
+ * Sends a tree to an SFTP server, as a process that a test can kill. Arguments: a directory for runtime files, the
+ * tree, the UUIDs of the guest and of the backup, and the target's place as JSON.
  */
 
 const [directory = '', tree = '', id = '', place = ''] = argv.slice(2)

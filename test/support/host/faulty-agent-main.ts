@@ -9,8 +9,8 @@ import { validateConfig } from '../../../shared/config.js'
 import type { Fault } from './faulty-agent.js'
 
 /*
- * The agent, which fails, waits or dies as faults.json next to its configuration says, `{"resize xab1": "kill"}`: at
- * the beginning of a method that receives a guest's interface. The file is read each time.
+ * An agent that fails, waits or dies at the beginning of certain methods for a guest. The file faults.json next to its
+ * configuration says where: `{"resize xab1": "kill"}`. The file is read at each of these calls.
  */
 
 const faultsPath = join(dirname(process.argv.at(-1) ?? ''), 'faults.json')

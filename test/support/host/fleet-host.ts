@@ -11,8 +11,8 @@ const program = resolve(import.meta.dirname, '../../../dist/agent/main.js')
 const agentPort = 7443
 
 /**
- * Shows the network namespace's devices in /sys, as on a separate host. `ip netns exec` does that too, but hides the
- * cgroups below it.
+ * Shows the devices of the network namespace in /sys, as on a separate host. `ip netns exec` also does this, but it
+ * hides the cgroups.
  */
 const enter = `
 exec 3</sys/fs/cgroup
@@ -20,10 +20,10 @@ mount -t sysfs sysfs /sys
 mount -c --rbind /proc/self/fd/3 /sys/fs/cgroup
 exec 3<&- "$@"`
 
-/** Between hosts and gateway: a bridge with the gateway's address, and a veth to each host's namespace. */
+/** The network between hosts and gateway: a bridge with the gateway's address, and a veth to each host's namespace. */
 export interface Segment {
   readonly bridge: string
-  /** Beginning of its /24; the gateway is .1. */
+  /** First three numbers of its /24. The gateway has the address .1. */
   readonly prefix: string
 }
 
@@ -40,18 +40,18 @@ export function removeSegment({ bridge }: Segment): void {
 
 export interface FleetHostOptions {
   readonly name: string
-  /** Place in the segment, from 1. */
+  /** Number of the host in the segment, from 1. Its address depends on it. */
   readonly index: number
   readonly segment: Segment
-  /** Directory of all hosts. */
+  /** Directory that contains the directories of all hosts. */
   readonly directory: string
-  /** Size of its pool; default 8. */
+  /** Size of the host's pool in GB. By default 8. */
   readonly poolGb?: number
 }
 
 /**
  * A simulated host: a network namespace with a real agent, its bridge, tables, pool and state. Names inside are the
- * product's defaults, the same on all hosts; only shared objects (cgroups, directories) are named by host.
+ * product's defaults on all hosts. Only shared objects (cgroups, directories) contain the host's name.
  */
 export class FleetHost {
   readonly name: string
@@ -79,7 +79,7 @@ export class FleetHost {
     }
   }
 
-  /** Call it after `remove`. The pool is mounted here, since a mount by the agent would be visible to nobody else. */
+  /** Creates the host; call `remove` first. The pool is mounted here: only the agent could see its own mount. */
   async make(): Promise<void> {
     mkdirSync(this.directory, { recursive: true })
     await openPool(this.#storage)
@@ -93,12 +93,12 @@ export class FleetHost {
     for (const name of ['lo', 'up0']) ip('-n', this.namespace, 'link', 'set', name, 'up')
   }
 
-  /** Joins like an operator: `berth-agent join TOKEN`. */
+  /** Joins the host as an operator does: `berth-agent join TOKEN`. */
   join(token: string): void {
     this.#run('join', token)
   }
 
-  /** Starts with the memory settings of its systemd unit. */
+  /** Starts the agent with the memory settings of its systemd unit. */
   start(): void {
     const log = openSync(join(this.directory, 'agent.log'), 'a')
     const [entry, ...args] = this.#command('serve')
@@ -115,7 +115,7 @@ export class FleetHost {
     await gone
   }
 
-  /** The pid of the running agent. */
+  /** Pid of the running agent. */
   get pid(): number {
     return this.#agent?.pid ?? 0
   }
@@ -124,7 +124,7 @@ export class FleetHost {
     return readFileSync(join(this.directory, 'agent.log'), 'utf8').slice(-bytes)
   }
 
-  /** Removes everything, including what a crashed run left: the agent's own purge first, then the namespace. */
+  /** Removes everything, also what a crashed run left: first with the agent's own purge, then the namespace. */
   async remove(): Promise<void> {
     await this.kill()
     endProcesses(this.#configPath)
@@ -144,7 +144,7 @@ export class FleetHost {
 
   #run(...args: string[]): void {
     const [entry, ...rest] = this.#command(...args)
-    execFileSync(entry ?? '', rest, { stdio: ['ignore', 'ignore', 'pipe'] }) // the error has the output of stderr
+    execFileSync(entry ?? '', rest, { stdio: ['ignore', 'ignore', 'pipe'] }) // the error contains the output of stderr
   }
 
   #command(...args: string[]): string[] {
@@ -161,7 +161,7 @@ export class FleetHost {
       network: { interface_prefix: this.name },
       storage: this.#storage,
       lxc: { stop_timeout_seconds: 1 },
-      kvm: { stop_timeout_seconds: 5 }, // a booting one ignores the power button
+      kvm: { stop_timeout_seconds: 5 }, // a virtual machine that is still booting ignores the power button
       reconcile_interval_seconds: 2,
     }
   }

@@ -4,7 +4,7 @@ import type { Pool } from '../../../agent/storage/pool.js'
 import { sh } from '../sh.js'
 import { waitFor } from '../wait.js'
 
-/** An unprivileged container with a clone of debian-12, created by lxc's tools without Berth. */
+/** An unprivileged container with a copy of debian-12, created by the tools of lxc and without Berth. */
 export class HandmadeGuest {
   readonly #lxcPath: string
   readonly root: string
@@ -46,7 +46,7 @@ export class HandmadeGuest {
     return sh('lxc-attach', '-P', this.#lxcPath, '-n', this.name, '--clear-env', '--', ...command)
   }
 
-  /** Resolves once its systemd answers. */
+  /** Resolves when the systemd of the container answers. */
   async up(): Promise<void> {
     await waitFor(() => this.#isUp(), { what: 'systemd to answer' })
   }
@@ -55,7 +55,7 @@ export class HandmadeGuest {
     try {
       return this.attach('sh', '-c', 'test -S /run/systemd/private && echo yes').trim() === 'yes'
     } catch {
-      return false // not running yet, or cannot be entered yet
+      return false // it does not run yet, or cannot be entered yet
     }
   }
 

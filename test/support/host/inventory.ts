@@ -4,47 +4,47 @@ import { join } from 'node:path'
 import { waitFor } from '../wait.js'
 
 /*
- * Reads the state of the host without the agent's code: with ip, nft, btrfs and /proc. Tests compare it with the
- * desired state of journal-inventory.ts, as sorted lines, so that a difference is readable.
+ * Reads the state of the host with ip, nft, btrfs and /proc, without the agent's code. Tests compare it with the
+ * desired state from journal-inventory.ts. Both consist of sorted lines, so that differences are readable.
  */
 
 export interface Instance {
   readonly stateDir: string
-  /** Default: next to it. */
+  /** Directory of runtime files. By default `run` next to `stateDir`. */
   readonly runDir?: string
   readonly pool: string
   readonly table: string
   readonly interfacePrefix: string
-  /** Set for an agent in a separate network namespace. */
+  /** Present if the agent has a network namespace of its own. */
   readonly namespace?: string
 }
 
 export interface Inventory {
-  /** Root filesystems in the pool. */
+  /** Root filesystems of guests in the pool. */
   readonly subvolumes: string[]
   /** Quota groups without a subvolume, and disks without a limit. */
   readonly quotaFaults: string[]
-  /** `id first-uid`, from lxc's configurations. */
+  /** Lines `id first-uid` from the configurations of lxc. */
   readonly idmaps: string[]
-  /** `"device" . mac . address` */
+  /** Lines `"device" . mac . address`. */
   readonly antiSpoofing: string[]
-  /** `protocol . host port : address . port` */
+  /** Lines `protocol . host port : address . port`. */
   readonly ports: string[]
   readonly interfaces: string[]
-  /** Names of running containers, by their monitors. */
+  /** Names of running containers, found by their monitor processes. */
   readonly monitors: string[]
-  /** `name first-uid` of running virtual machines, by their processes. */
+  /** Lines `name first-uid` of running virtual machines, found by their processes. */
   readonly machines: string[]
-  /** `name: file …` of virtual machines: their configurations, and the files of running ones. */
+  /** Lines `name: file …` of virtual machines: configuration files of all, and runtime files of running ones. */
   readonly machineFiles: string[]
   readonly cgroups: string[]
-  /** Guests that have an lxc lock file. */
+  /** Names of lxc lock files without a guest. */
   readonly locks: string[]
   /** Mounts below the pool. */
   readonly mounts: string[]
 }
 
-/** @param instance names of the agent under test */
+/** @param instance names and directories of the agent under test */
 export function readInventory(instance: Instance): Inventory {
   return {
     subvolumes: readdirSync(join(instance.pool, 'guests')).sort(),
@@ -63,15 +63,15 @@ export function readInventory(instance: Instance): Inventory {
 }
 
 /**
- * Quota groups of deleted guests disappear with their subvolumes, which btrfs removes some time after its next commit:
- * up to 30 s later if nothing forces one. The agent deletes them only when nobody waits any more.
+ * Waits until btrfs has removed deleted subvolumes, because their quota groups exist until then. Without a forced
+ * commit this may take 30 s. The agent deletes these groups only when no operation waits for them.
  */
 export async function finishDeletions({ pool }: Instance): Promise<void> {
   await waitFor(() => readdirSync(join(pool, 'trash')).length === 0, {
     what: () => `an empty trash: ${readdirSync(join(pool, 'trash')).join(', ')}`,
   })
   command('btrfs', ['filesystem', 'sync', pool])
-  // `subvolume sync` checks once a second.
+  // Polls, because `btrfs subvolume sync` checks only once a second.
   const left = (): string => command('btrfs', ['subvolume', 'list', '-d', pool])
   await waitFor(() => left() === '', { what: () => `deletions: ${left()}` })
 }
@@ -85,13 +85,13 @@ function readQuotaFaults({ pool }: Instance): string[] {
   const lines = command('btrfs', ['qgroup', 'show', '-pre', '--raw', pool]).split('\n').slice(2)
   const groups = lines.map((line) => line.trim().split(/\s+/))
   const limits = new Map(groups.map(([group = '', , , limit = '']) => [group, limit]))
-  // The data of a virtual machine is as large as its disk; its quota group has no limit.
+  // False for a virtual machine: its data cannot exceed the size of its disk, so its quota group has no limit.
   const isBound = (path: string): boolean => !existsSync(join(pool, path, 'disk.raw'))
   const faults = subvolumeFaults(groups, ids, limits).filter(({ path }) => path === undefined || isBound(path))
   return [...guestGroupFaults(groups), ...faults.map(({ fault }) => fault)]
 }
 
-/** The agent's sweep removes a guest's own group; until then nothing counts for it. */
+/** Finds quota groups that hold data without a subvolume. Empty ones are removed by the agent's next sweep. */
 function guestGroupFaults(groups: readonly string[][]): string[] {
   const left = groups.filter(
     ([group = '', owned]) => /^190\//.test(group) && owned !== '0' && !groups.some((other) => other[5] === group),
@@ -111,7 +111,7 @@ function subvolumeFaults(
       return path.startsWith('guests/') && (limits.get(parent) ?? limits.get(group) ?? 'none') === 'none'
         ? [{ fault: `${path} without a limit`, path }]
         : []
-    // Data written before a restore counts for the former subvolume (docs/design/storage.md).
+    // Data written before a restore stays in the quota group of the former subvolume (docs/design/storage.md).
     const isHeld = groups.some(([other = '', , , , , of]) => of === parent && ids.has(other))
     return /^190\//.test(parent) && isHeld
       ? []
@@ -131,7 +131,7 @@ function readIdmaps({ stateDir }: Instance): string[] {
     .sort()
 }
 
-/** Empty if it is missing: its guest may be deleted at any moment. */
+/** Returns an empty text if the file is missing: its guest may be deleted at any moment. */
 function readIfThere(path: string): string {
   try {
     return readFileSync(path, 'utf8')
@@ -162,8 +162,8 @@ export function readInterfaces(instance: Instance): string[] {
 }
 
 /**
- * Forwarding settings of the network, `name = value`: of all interfaces except guests' and the bridge, which are
- * deleted with them.
+ * Reads the forwarding settings of the network as `name = value`. The interfaces of guests and the bridge are omitted:
+ * their settings are deleted together with them.
  */
 export function readForwarding(instance: Pick<Instance, 'namespace'>, bridge: string): string[] {
   const pattern =
@@ -200,7 +200,7 @@ function findMachines({ interfacePrefix }: Instance): (HostProcess & { name: str
   })
 }
 
-/** Locks and the last output of QEMU stay until a guest is deleted. */
+/** Files that stay until a guest is deleted: its lock, and the last output of QEMU. */
 const keptFiles = ['lock', 'log']
 function readMachineFiles({ stateDir, runDir = join(stateDir, '../run') }: Instance): string[] {
   const roots = [join(stateDir, 'kvm'), join(runDir, 'kvm')].filter((root) => existsSync(root))
@@ -216,7 +216,7 @@ function readdirIfThere(path: string): string[] {
   try {
     return readdirSync(path)
   } catch {
-    return [] // deleted meanwhile
+    return [] // deleted in the meantime
   }
 }
 
@@ -227,13 +227,13 @@ function readCgroups({ interfacePrefix }: Instance): string[] {
     try {
       return readdirSync(root).flatMap((name) => pattern.exec(name)?.[1] ?? [])
     } catch {
-      return [] // a file, not a hierarchy
+      return [] // a file, not a directory
     }
   })
   return [...new Set(names)].sort()
 }
 
-/** A guest that never started has no lock, so only locks without a guest are reported. */
+/** Reports only lock files without a guest. Guests that never started have no lock file. */
 function readLocks({ stateDir }: Instance): string[] {
   const root = join('/run/lxc/lock', stateDir, 'lxc')
   const names = existsSync(root) ? readdirSync(root).map((name) => name.slice(1)) : []
@@ -250,7 +250,7 @@ function readMounts({ pool }: Instance): string[] {
 export interface HostProcess {
   pid: number
   command: string
-  /** Clock ticks after boot: together with the pid it identifies one process. */
+  /** Start time in clock ticks after boot. Together with the pid it identifies a process. */
   startTime: string
 }
 
@@ -269,21 +269,21 @@ export function processes(): HostProcess[] {
           },
         ]
       } catch {
-        return [] // it has ended
+        return [] // the process has ended
       }
     })
 }
 
-/** Limits of a running guest's cgroups; I/O of the first device with a limit, 0: unlimited. */
+/** Limits of a running guest's cgroups. I/O limits are those of the first limited device; 0 stands for no limit. */
 export interface GuestGroupLimits {
   readonly memoryBytes: number
-  /** Microseconds per 100 ms. */
+  /** CPU time in microseconds per 100 ms. */
   readonly quotaUsec: number
   readonly readBytesPerSec: number
   readonly writeBytesPerSec: number
 }
 
-/** @param name as lxc knows it */
+/** @param name name of the guest in lxc */
 export function readGuestLimits(name: string): GuestGroupLimits {
   const v1 = existsSync('/sys/fs/cgroup/memory')
   const read = (controller: string, file: string): string =>
@@ -298,7 +298,7 @@ export function readGuestLimits(name: string): GuestGroupLimits {
   }
 }
 
-/** `name → pid:startTime` of each running guest's first process, the child of its monitor. */
+/** Returns `name → pid:startTime` of each running container's first process, which is the child of its monitor. */
 export function readInits({ stateDir }: Instance): Map<string, string> {
   const inits = new Map<string, string>()
   for (const { pid, command: line } of processes()) {
@@ -311,12 +311,12 @@ export function readInits({ stateDir }: Instance): Map<string, string> {
   return inits
 }
 
-/** `name → pid:startTime` of each running virtual machine. */
+/** Returns `name → pid:startTime` of each running virtual machine. */
 export function readMachineProcesses(instance: Instance): Map<string, string> {
   return new Map(findMachines(instance).map(({ name, pid, startTime }) => [name, `${pid}:${startTime}`]))
 }
 
-/** Empty if it has ended meanwhile. */
+/** Returns the pids of a process's children; none if the process has ended. */
 function readChildren(pid: number): string[] {
   const path = `/proc/${pid}/task/${pid}/children`
   try {

@@ -2,9 +2,9 @@ import Database from 'better-sqlite3'
 import { join } from 'node:path'
 import type { Instance, Inventory } from './inventory.js'
 
-/* Reads the desired state of the host from the journal by SQL, without the agent's code, like inventory.ts. */
+/* Reads the desired state of the host from the journal by SQL, without the agent's code (see inventory.ts). */
 
-/** The desired state of the host when no operation is in progress. */
+/** Returns the desired state of the host. It is valid only while no operation is in progress. */
 export function readExpected(instance: Instance): Inventory {
   const db = new Database(join(instance.stateDir, 'journal.db'), { readonly: true })
   try {
@@ -31,7 +31,7 @@ function expectedOf(db: Database.Database, { interfacePrefix }: Instance): Inven
   const machines = guests.filter((g) => isMachine(g))
   const isRunning = (g: GuestRow): boolean => g.status === 'running'
   const containers = guests.filter((g) => !isMachine(g))
-  // A range that leads to its own numbers is in a separate map: settings-inventory.ts.
+  // Ranges with equal host and container ports are in another map, which settings-inventory.ts reads.
   const ports = db
     .prepare<[], { line: string }>(
       `WITH RECURSIVE singles (guest_uuid, protocol, host_port, host_port_end, container_port) AS (
@@ -71,19 +71,19 @@ const isMachine = ({ spec }: GuestRow): boolean =>
 const userIdOf = (g: GuestRow): number => 1_000_000 + g.idmap_slot * 65_536
 const configFiles = 'machine.json seed.iso'
 const runFiles = 'agent launched.json qmp qmp2 serial work'
-/** The volume of a rescue system, during rescue. */
+/** Returns the volume of the guest's rescue system, if the guest boots from it. */
 function rescuesOf({ uuid, spec }: GuestRow): string[] {
   const { boot } = JSON.parse(spec) as { boot?: { mode: string } }
   return boot?.mode === 'rescue' ? [`${uuid}.rescue`] : []
 }
 
-/** The guest's interface, and the intermediate one if its upload rate is limited. */
+/** Returns the guest's interface. If its upload rate is limited, there is also an intermediate interface. */
 function interfacesOf({ id, spec }: GuestRow, prefix: string): string[] {
   const { limits } = JSON.parse(spec) as { limits: { networkUpMbps: number } }
   return [`${prefix}${id}`, ...(limits.networkUpMbps > 0 ? [`${prefix}${id}u`] : [])]
 }
 
-/** Operations of the journal that have not ended: action, current step and last failure. */
+/** Returns the action, current step and last failure of each operation that has not ended. */
 export function readOpenOperations({ stateDir }: Instance): string[] {
   const db = new Database(join(stateDir, 'journal.db'), { readonly: true })
   try {

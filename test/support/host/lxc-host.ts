@@ -11,31 +11,31 @@ import { waitFor } from '../wait.js'
 import { sh } from '../sh.js'
 
 const mib = 1024 ** 2
-/** A separate pool, bridge and driver for a test, with Debian as the only template. */
+/** A pool, bridge and driver of its own for a test. Debian is the only template. */
 export interface LxcHost {
   readonly path: string
   readonly driver: LxcDriver
   readonly bridge: string
-  /** Another driver on the same state, as after a restart of the agent. */
+  /** Creates another driver on the same state, as after a restart of the agent. */
   reopen(): Promise<LxcDriver>
   machine(change?: Partial<Machine>): Machine
-  /** Creates the guest's volume with Debian. */
+  /** Creates the guest's volume with Debian on it. */
   clone(machine: Machine): void
-  /** Deletes the volume, if it exists. */
+  /** Deletes the guest's volume, if it exists. */
   removeVolume(machine: Machine): void
-  /** Output of a command in a running guest. */
+  /** Runs a command inside a running guest. @returns its output */
   inside(machine: Machine, ...command: string[]): string
   close(): Promise<void>
 }
 
 export interface LxcHostOptions {
-  /** Unique for every test file: scratch directory and bridge. */
+  /** Name of the scratch directory and the bridge. It is unique for every test file. */
   readonly name: string
-  /** Two to four letters, also unique: guests, interfaces and cgroups. */
+  /** Prefix of guests, interfaces and cgroups: two to four letters, unique for every test file. */
   readonly prefix: string
   readonly subnet: string
   readonly poolGb?: number
-  /** Uses a separate lxcfs. */
+  /** True to use an lxcfs of its own. */
   readonly lxcfs?: boolean
 }
 
@@ -130,12 +130,12 @@ async function makePool(path: string, sizeGb: number): Promise<void> {
   sh('mkfs.btrfs', '-q', `${path}/pool.img`)
   mkdirSync(`${path}/pool`)
   sh('mount', '-o', 'loop', `${path}/pool.img`, `${path}/pool`)
-  mkdirSync(`${path}/pool/guests`, { mode: 0o700 }) // like the product's
+  mkdirSync(`${path}/pool/guests`, { mode: 0o700 }) // the mode is that of the product
   sh('btrfs', 'subvolume', 'create', `${path}/pool/debian-12`)
   await unpackTestImage(`${path}/pool/debian-12`)
 }
 
-/** Kills guests and cgroups of this prefix, also an earlier run's; with lxc's tools, not the driver's code. */
+/** Kills the guests with this prefix, also those of an earlier run, by lxc's tools and not by the driver's code. */
 async function killGuests(prefix: string, lxcPath: string): Promise<void> {
   if (existsSync(lxcPath))
     for (const name of readdirSync(lxcPath)) spawnSync('lxc-stop', ['-k', '-P', lxcPath, '-n', name])
@@ -143,7 +143,7 @@ async function killGuests(prefix: string, lxcPath: string): Promise<void> {
   await waitFor(() => removeGroups(prefix), { what })
 }
 
-/** Retries, since an ending monitor is still in the pivot cgroup for a moment. */
+/** Removes empty groups. @returns whether all are removed; a monitor that ends stays in one for a moment */
 function removeGroups(prefix: string): boolean {
   const groups = readdirSync('/sys/fs/cgroup')
     .map((name) => `/sys/fs/cgroup/${name}/lxc.pivot.${prefix}`)

@@ -6,27 +6,27 @@ import { readCgroupLayout } from '../../../agent/host/process/cgroup.js'
 import { openLxcHost, type LxcHost, type LxcHostOptions } from './lxc-host.js'
 import { waitFor } from '../wait.js'
 
-/** A host for all tests of a suite; each test's guests are deleted after it without remains. */
+/** A host for all tests of a suite. After each test, its guests are deleted and must leave nothing on the host. */
 export interface LxcLab {
   readonly host: LxcHost
-  /** The driver's reports of guests that ended by themselves, in this test. */
+  /** The driver's reports about guests that ended by themselves, in the current test. */
   readonly ends: { uuid: string; cause: StopCause }[]
-  /** With disk and configuration, but not started. */
+  /** Creates a guest with disk and configuration, but does not start it. */
   readonly prepared: (change?: Partial<Machine>) => Promise<Machine>
   readonly started: (change?: Partial<Machine>) => Promise<Machine>
-  /** @throws when it does not run */
+  /** Returns the guest's first process. @throws if the guest does not run */
   readonly observed: (machine: Machine) => Promise<{ pid: number; startTime: number }>
-  /** Resolves once its systemd is up. */
+  /** Resolves when the guest's systemd has finished booting. */
   readonly booted: (machine: Machine) => Promise<void>
-  /** The state that its systemd reports. */
+  /** Returns the state that the guest's systemd reports. */
   readonly systemState: (machine: Machine) => string
-  /** Arguments of lxc-attach. */
+  /** Returns the arguments for lxc-attach. */
   readonly attach: (machine: Machine, ...command: string[]) => string[]
-  /** Remains of its guests on the host, found without the driver. */
+  /** Returns the remains of the test's guests on the host, found without the driver's code. */
   readonly traces: () => string[]
 }
 
-/** Call it in a suite; it adds hooks. */
+/** Opens a host for the suite that calls this function, and adds hooks to the suite. */
 export function useLxcHost(options: LxcHostOptions): LxcLab {
   let host: LxcHost
   const machines: Machine[] = []

@@ -2,7 +2,7 @@ import { execFileSync, spawn } from 'node:child_process'
 import { existsSync, mkdirSync, readFileSync } from 'node:fs'
 import { waitFor } from '../wait.js'
 
-/** A separate lxcfs for a test with the product's flags, mounted at `directory`. */
+/** Starts a separate lxcfs with the flags of the product. @returns a function that stops it */
 export async function startLxcfs(directory: string): Promise<() => Promise<void>> {
   mkdirSync(directory, { recursive: true })
   const flags = ['-f', '-l', '--enable-cfs', '-p', `${directory}.pid`, directory]

@@ -1,15 +1,15 @@
 import { expect } from 'chai'
 import { waitFor } from '../wait.js'
 
-/** A program's standard output in a machine. @throws when it fails */
+/** Runs a program inside a machine. @returns its standard output @throws if it fails */
 export type RunInMachine = (...command: string[]) => string
 
 export interface MachineApi {
-  /** The API of a machine's own gateway, used with curl inside the machine. */
+  /** Calls the API of the machine's own gateway with curl, inside the machine. */
   readonly ask: <T>(path: string, init?: { method?: string; body?: unknown }) => T
-  /** Like `ask`, while the gateway or the host may still be starting. */
+  /** Like `ask`, but returns undefined if the call fails, for example while the gateway is still starting. */
   readonly tryAsk: <T>(...asked: Parameters<MachineApi['ask']>) => T | undefined
-  /** Resolves once the task is done. */
+  /** Resolves when the task is done. */
   readonly follow: (taskId: string, timeoutMs?: number) => Promise<void>
 }
 

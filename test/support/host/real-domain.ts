@@ -20,9 +20,9 @@ import { scratchDirectory } from '../scratch.js'
 
 const log = pino({ level: 'silent' })
 
-/** Runs a test's guests for real, without the agent's timers and gRPC. */
+/** The domain of an agent with real guests, but without the agent's timers and gRPC. */
 export class RealDomain {
-  /** The agent's clock, ms since 1970. */
+  /** The agent's clock in ms since 1970. */
   now: () => number = Date.now
   domain!: Domain
   host!: LinuxHost
@@ -31,7 +31,7 @@ export class RealDomain {
   readonly config: AgentConfig
   #ids = 0
 
-  /** @param tag a few letters, unique for every test file */
+  /** @param tag a few letters, unique for every test file, for names on the host */
   constructor(
     private readonly tag: string,
     overrides: Record<string, unknown> = {},
@@ -40,10 +40,10 @@ export class RealDomain {
     this.config = validateConfig(AgentConfigSchema, agentConfig(this.#scratch.path, tag, overrides), 'test')
   }
 
-  /** Uses BusyBox as the image of `debian-12`. */
+  /** Opens the host and the domain. The image of `debian-12` is replaced by BusyBox. */
   async open(): Promise<void> {
     this.#makeDirectories()
-    await purge(this.config, log) // removes what a crashed run left
+    await purge(this.config, log) // removes everything that a crashed run left
     this.#makeDirectories()
     this.host = await openHost(this.config, log, this.#closers)
     await installBusyboxImage(this.config.storage.pool, 'debian-12')
@@ -53,7 +53,7 @@ export class RealDomain {
     this.domain.engine.recover()
   }
 
-  /** Deletes all guests first. */
+  /** Deletes all guests, then closes the domain and removes everything on the host. */
   async close(): Promise<void> {
     for (const { uuid } of this.domain?.context.store.list() ?? []) await this.done(powerOrder('delete', uuid).order)
     await this.#closers.run()
@@ -61,14 +61,14 @@ export class RealDomain {
     this.#scratch.wipe()
   }
 
-  /** @returns its uuid, once it exists */
+  /** Creates a guest and waits until it exists. @returns its UUID */
   async create(name: string, spec: Partial<GuestSpec> = {}): Promise<string> {
     const request = createRequest(++this.#ids, name, spec)
     await this.done(createOrder(request).order)
     return request.uuid
   }
 
-  /** @returns the operation's id, once it is done */
+  /** Submits an operation and waits until it is done. @returns its id */
   async done(order: SubmitOperationRequest['order']): Promise<string> {
     const operationId = randomUUID()
     const { operation } = await this.domain.orders.submit({ operationId, requestedBy: 'test', order: order! })
@@ -81,7 +81,7 @@ export class RealDomain {
     return this.domain.context.store.get(uuid)
   }
 
-  /** A shell command's output in a running guest. @throws if it fails */
+  /** Runs a shell command inside a running guest. @returns its output @throws if it fails */
   inside(uuid: string, command: string): string {
     return execFileSync('lxc-attach', this.#attach(uuid, command), {
       encoding: 'utf8',
@@ -89,7 +89,7 @@ export class RealDomain {
     }).trim()
   }
 
-  /** The same with both outputs, whether it fails or not. */
+  /** Runs a shell command inside a guest. @returns standard output and standard error, even if it fails */
   tries(uuid: string, command: string): string {
     const { stdout, stderr } = spawnSync('lxc-attach', this.#attach(uuid, command), {
       encoding: 'utf8',

@@ -8,19 +8,19 @@ import S3rver from 's3rver'
 import type { S3Place } from '../../../proto/gen/berth/agent/v1/backup.js'
 
 const bucket = 'berth'
-/** The only key that the server accepts. */
+/** Id and secret of the only access key that the server accepts. */
 const key = 'S3RVER'
 
-/** A test's hook for a request; returns true if it has answered. */
+/** A hook that a test sets for requests. It returns true if it has answered the request itself. */
 type Twist = (request: IncomingMessage, response: ServerResponse) => boolean
 
-/** An S3 server over TLS with its own certificate, at a loopback port. */
+/** An S3 server over TLS at a loopback port, with a certificate of its own. */
 export class TestS3 {
   twist: Twist = () => false
 
   private constructor(
     private readonly server: Server,
-    /** Directory of the stored objects. */
+    /** Directory that contains the stored objects. */
     readonly directory: string,
     private readonly certificate: string,
   ) {}
@@ -63,7 +63,7 @@ export class TestS3 {
     return new Promise((done) => this.server.listen(port, '127.0.0.1', () => done()))
   }
 
-  /** Also ends requests in progress. */
+  /** Closes the server and ends requests in progress. */
   async close(): Promise<void> {
     const closed = new Promise((done) => this.server.close(done))
     this.server.closeAllConnections()

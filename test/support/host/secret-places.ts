@@ -5,9 +5,9 @@ import { join } from 'node:path'
 import type { Store } from '../../../gateway/store/store.js'
 import { waitFor } from '../wait.js'
 
-/* Places where a secret could have been left. */
+/* Searches all places where a secret may have been left. */
 
-/** Every form in which a secret could be written, by its value. One line of a PEM is enough. */
+/** Returns all forms in which a secret may have been written. For PEM data, each of its lines is searched. */
 export function formsOf(secret: string): string[] {
   const lines = secret.includes('-----BEGIN')
     ? secret.split('\n').filter((line) => line.length > 40 && !line.startsWith('-'))
@@ -19,7 +19,7 @@ export function formsOf(secret: string): string[] {
   })
 }
 
-/** Arguments and environment of every process; those of ended ones stay. */
+/** Collects arguments and environments of all processes, including processes that have ended by now. */
 export class ProcessTexts {
   readonly #texts = new Set<string>()
   readonly #timer = setInterval(() => this.look(), 100)
@@ -43,11 +43,11 @@ function readIfThere(path: string): string {
   try {
     return readFileSync(path, 'latin1')
   } catch {
-    return '' // it has ended
+    return '' // the process has ended
   }
 }
 
-/** All files below a directory, except those whose path ends with one of `except`. */
+/** Returns the content of all files below a directory, except files whose path ends with a text of `except`. */
 export function readFiles(directory: string, except: readonly string[] = []): string {
   const entries = readdirSync(directory, { recursive: true, encoding: 'utf8' })
   const files = entries.filter((entry) => !except.some((end) => entry.endsWith(end)))
@@ -69,7 +69,7 @@ const readers: Readonly<Record<string, (client: Client, key: string) => Promise<
   stream: (client, key) => client.xRange(key, '-', '+'),
 }
 
-/** Every key and its value. */
+/** Returns all keys of the store with their values. */
 export async function readStore({ client }: Store): Promise<string> {
   const texts: string[] = []
   for await (const keys of client.scanIterator())
@@ -83,8 +83,8 @@ export async function readStore({ client }: Store): Promise<string> {
 }
 
 /**
- * The dump (RDB) that Redis writes of the data in a directory, without compression.
- * @param directory of the private server, which is copied
+ * Returns an uncompressed dump (RDB) that Redis writes of a server's data.
+ * @param directory data of the private server; it is copied, so that the server is not affected
  */
 export async function readDump(directory: string, copy: string): Promise<string> {
   cpSync(directory, copy, { recursive: true })

@@ -7,13 +7,13 @@ import { scratchDirectory } from '../scratch.js'
 import { waitFor } from '../wait.js'
 
 export interface ServedHostOptions {
-  /** At most three letters, for interfaces. */
+  /** Name for interfaces and directories, with at most three letters. */
   readonly name: string
-  /** Beginning of the /24 between both, as `198.18.138`. */
+  /** First three numbers of the /24 between gateway and host, such as `198.18.138`. */
   readonly prefix: string
-  /** Settings of the gateway's configuration. */
+  /** Settings that replace those of the gateway's configuration. */
   readonly overrides?: Record<string, unknown>
-  /** Puts more images into the host's pool, before its agent starts. */
+  /** Adds images to the host's pool before its agent starts. */
   readonly prepare?: (pool: string) => unknown
 }
 
@@ -23,7 +23,7 @@ interface GuestRow {
   readonly status: string
 }
 
-/** A real gateway, and a separate host with a real agent that has joined it. */
+/** A real gateway, and a separate host whose real agent has joined it. */
 export class ServedHost {
   readonly host: FleetHost
   readonly directory: string
@@ -42,7 +42,7 @@ export class ServedHost {
     return this.#gateway!
   }
 
-  /** Removes first what a crashed run left. */
+  /** Starts the gateway and the host. First it removes everything that a crashed run left. */
   async start(): Promise<void> {
     await endLeftGateway(join(this.directory, 'gateway'))
     await this.host.remove()
@@ -62,14 +62,14 @@ export class ServedHost {
     this.#wipe?.()
   }
 
-  /** Sends one request as the administrator, which must succeed. */
+  /** Sends a request as the administrator. @throws if it does not succeed */
   async send(method: string, path: string, body?: unknown): Promise<ApiReply['body']> {
     const reply = await this.gateway.request(method, path, body === undefined ? {} : { body })
     expect(reply.status, `${method} ${path} ${JSON.stringify(reply.body)}`).to.be.below(300)
     return reply.body
   }
 
-  /** Resolves when the gateway has the host's state, also during its own start. */
+  /** Resolves when the gateway knows the host's state, also while the gateway itself is starting. */
   online(): Promise<unknown> {
     return waitFor(
       async () => {
@@ -80,7 +80,7 @@ export class ServedHost {
     )
   }
 
-  /** Creates a guest and waits until it runs. */
+  /** Creates a guest and waits until the guest runs. */
   async create(name: string, fields: object = {}): Promise<GuestRow> {
     const sizes = { template_id: 'debian-12', vcpu: 1, ram_mb: 128, disk_gb: 1 }
     await this.send('POST', '/containers', { name, ...sizes, ...fields })
@@ -98,7 +98,7 @@ export class ServedHost {
     )
   }
 
-  /** Resolves when the task has succeeded. @throws with its error */
+  /** Resolves when the task has succeeded. @throws with the error of the task */
   taskDone(id: string): Promise<unknown> {
     return waitFor(
       async () => {

@@ -58,7 +58,7 @@ const unsent = {
   },
 }
 
-/** The stable code of a refusal, or `accepted`. */
+/** Returns the stable code of a refusal, or `accepted`. */
 export function codeOf(work: Promise<unknown>): Promise<string> {
   return work.then(() => 'accepted', codeOfError)
 }
@@ -67,7 +67,7 @@ function codeOfError(error: unknown): string {
   return String((error as ServiceError).metadata?.get('berth-code')[0] ?? error)
 }
 
-/** Everything that the peer sends until it closes; empty without an answer. */
+/** Resolves with everything that the peer sends until it closes the connection; empty without an answer. */
 export function askPeer(host: string, port: number): Promise<string> {
   return new Promise((done) => {
     let text = ''
@@ -79,14 +79,14 @@ export function askPeer(host: string, port: number): Promise<string> {
   })
 }
 
-/** Settings of BusyBox guests on a separate agent. */
+/** A real agent of its own, for tests of the settings of guests with BusyBox. */
 export class SettingsHost {
   client!: GuestSettingsServiceClient
   #watched: WatchedHost | undefined
 
   private constructor(readonly agent: AgentProcess) {}
 
-  /** Starts the agent; one that fails to start leaves nothing. @param kinds kinds of the guests that will be created */
+  /** Starts the agent; if that fails, everything is removed. @param kinds kinds of the guests that will be created */
   static async open(agent: AgentProcess, kinds: readonly GuestKind[] = [lxc]): Promise<SettingsHost> {
     const host = new SettingsHost(agent)
     try {
@@ -114,7 +114,7 @@ export class SettingsHost {
     this.#watched = new WatchedHost(this.agent.watch())
   }
 
-  /** Closes the clients; the agent may be dead by now. */
+  /** Closes the clients, also if the agent is dead. */
   disconnect(): void {
     this.client?.close()
     this.#watched?.close()
@@ -131,7 +131,7 @@ export class SettingsHost {
     await this.agent.destroy()
   }
 
-  /** Resolves once the guest exists. */
+  /** Creates a guest and waits until it exists. @returns its UUID */
   async create(id: number, name: string, spec: Partial<GuestSpec> = {}): Promise<string> {
     const { uuid, operationId } = await this.orderCreate(id, name, spec)
     await this.done(operationId)
@@ -154,7 +154,7 @@ export class SettingsHost {
     await operationDone(operations, operationId).finally(() => operations.close())
   }
 
-  /** @returns `done`, or the code of the failure or refusal */
+  /** Submits a power action and waits for its end. @returns `done`, or the code of the failure or refusal */
   async power(action: PowerAction, uuid: string): Promise<string> {
     const operations = this.agent.operations()
     try {
@@ -167,14 +167,14 @@ export class SettingsHost {
     }
   }
 
-  /** @returns the operation's id */
+  /** Submits a power action. @returns the id of the operation */
   async order(action: PowerAction, uuid: string): Promise<string> {
     const operations = this.agent.operations()
     const { operation } = await submit(operations, powerOrder(action, uuid)).finally(() => operations.close())
     return operation!.id
   }
 
-  /** A process in the guest that answers every connection with `hello`. @param name as lxc knows it */
+  /** Starts a server in the guest that answers each connection with `hello`. @param name name of the guest in lxc */
   answerInside(name: string, port: number): ChildProcess {
     return spawn('lxc-attach', [
       '-P',
@@ -200,7 +200,7 @@ export class SettingsHost {
     return this.#watched?.guests() ?? []
   }
 
-  /** The guest in the form that watchers receive. */
+  /** Returns the guest in the form that the agent sends to watchers. */
   guest(uuid: string): Guest {
     return this.guests().find((one) => one.uuid === uuid)!
   }

@@ -3,20 +3,18 @@ import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { networkCommand, readGuestLimits, readInits, readInterfaces, type Instance } from './inventory.js'
 
-/*
- * Settings of guests in force on the host and in the journal, both read without the agent's code, like inventory.ts.
- */
+/* Reads the settings of guests in effect on the host and in the journal, without the agent's code. */
 
 export interface SettingsInventory {
-  /** `map key : value`, for IPv4 and IPv6. */
+  /** Lines `map key : value` for IPv4 and IPv6. */
   readonly ports: string[]
-  /** `map address : jump chain`, and `chain: PORTS verdict; … verdict` */
+  /** Lines `map address : jump chain`, and lines `chain: PORTS verdict; … verdict`. */
   readonly firewalls: string[]
-  /** For running containers: `name memory quota read write` */
+  /** Lines `name memory quota read write` of running containers. */
   readonly limits: string[]
-  /** For running guests: `interface Mbit/s` */
+  /** Lines `interface Mbit/s` of running guests. */
   readonly rates: string[]
-  /** For running containers: `name address` with 32 digits */
+  /** Lines `name address` of running containers. Addresses have 32 hexadecimal digits. */
   readonly innerAddresses: string[]
 }
 
@@ -66,7 +64,7 @@ function readFirewalls(instance: Instance): string[] {
   return [...maps, ...chains]
 }
 
-/** nft prints the ports of a flow as numbers or, in a set, as `0x50 [invalid type]`. */
+/** Reduces a rule to ports and verdict. nft prints ports as numbers or, in a set, as `0x50 [invalid type]`. */
 function ruleOf(line: string): string {
   const [, ports = ''] = /proto-(?:src|dst) (.*) \w+$/.exec(line.trim()) ?? []
   const numbers = [...ports.matchAll(/0x[0-9a-f]+|\d+/g)].map(([number]) => Number(number))
@@ -74,7 +72,7 @@ function ruleOf(line: string): string {
   return numbers.length > 0 ? `${numbers.sort((a, b) => a - b).join(',')} ${verdict}` : `${verdict}`
 }
 
-/** The sold rate: HTB's rate is for frames of 1,514 bytes with 1,448 of payload. */
+/** Reads the payload rate of a guest. HTB limits frames of 1,514 bytes, of which 1,448 bytes are payload. */
 function readRate(instance: Instance, device: string): string[] {
   const text = networkCommand(instance, 'tc', ['class', 'show', 'dev', device])
   const [, rate, unit] = /^class htb \S+ .*\brate (\d+)([KM])bit/m.exec(text) ?? []
@@ -115,8 +113,8 @@ interface Guest extends GuestRow {
 }
 
 /**
- * The journal's desired state of the host without operations in progress. Only for mappings without an address of the
- * host.
+ * Returns the settings that the journal requires while no operation is in progress. It supports only port mappings
+ * without a host address.
  */
 export function readExpectedSettings({ stateDir, interfacePrefix }: Instance): SettingsInventory {
   const db = new Database(join(stateDir, 'journal.db'), { readonly: true })
@@ -161,7 +159,7 @@ function expectedPorts({ ipv4, ipv6: [ipv6], mappings }: Guest): string[] {
   ])
 }
 
-/** A range that leads to its own numbers is one element; another range has one element per port. */
+/** Returns the elements of a mapping: one for a range with equal inner and outer ports, else one per port. */
 function elementsFor(
   { protocol, host_port: first, host_port_end: last, container_port: inner }: MappingRow,
   { suffix, all, target }: { suffix: string; all: string; target: string },
@@ -180,7 +178,7 @@ interface Firewall {
   rules: { direction: string; action: 'ACCEPT' | 'DROP'; port: string }[]
 }
 
-/** Only for rules with one network, which are one nft rule each. */
+/** Returns the rules of a firewall as they are on the host. Each rule must have one network, and so one nft rule. */
 function expectedFirewall({ spec, device, ipv4, ipv6 }: Guest): string[] {
   const { firewall = {} } = JSON.parse(spec) as { firewall?: Partial<Firewall> }
   if (!firewall.enabled) return []
@@ -221,7 +219,7 @@ function expectedRates(guest: Guest): string[] {
   return [...(down > 0 ? [`${guest.device} ${down}`] : []), ...(up > 0 ? [`${guest.device}u ${up}`] : [])]
 }
 
-/** `2001:db8::7` with all digits. */
+/** Writes an IPv6 address, such as `2001:db8::7`, as 32 digits. */
 function digitsOf(address: string): string {
   const [head = '', tail] = address.split('::')
   const groups = (text = ''): string[] => (text === '' ? [] : text.split(':'))

@@ -1,7 +1,7 @@
 import { spawnSync } from 'node:child_process'
 
 interface Outcome {
-  /** null when a signal ended it. */
+  /** Exit code of the program; null if a signal ended it. */
   code: number | null
   output: string
 }
@@ -11,10 +11,10 @@ export function run(program: string, args: string[], environment: NodeJS.Process
   return { code: status, output: stdout + stderr }
 }
 
-/** Arguments of bash for lines that use the functions of scripts/up and scripts/lib. */
+/** Returns arguments for bash to run lines that use functions of scripts/up and scripts/lib. */
 export function withSetupFunctions(lines: string): string[] {
   return ['-c', `. scripts/up\n. scripts/lib/purge.sh\n${lines}`]
 }
 
-/** Runs lines of shell with the scripts' functions. */
+/** Runs shell lines that use functions of the set-up scripts. */
 export const shell = (lines: string): Outcome => run('bash', withSetupFunctions(lines))

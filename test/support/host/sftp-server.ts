@@ -6,7 +6,7 @@ import type { SftpPlace } from '../../../proto/gen/berth/agent/v1/backup.js'
 import { freePort } from '../ports.js'
 import { waitFor } from '../wait.js'
 
-/** OpenSSH's server for SFTP only, at a loopback port. */
+/** OpenSSH's server at a loopback port, for SFTP only. */
 export class TestSftp {
   #child: ChildProcess | undefined
 
@@ -38,7 +38,7 @@ export class TestSftp {
     }
   }
 
-  /** @param endsAfter bytes that a session accepts before it breaks off */
+  /** @param endsAfter number of bytes after which a session breaks */
   async resume({ endsAfter }: { readonly endsAfter?: number } = {}): Promise<void> {
     const { directory, port } = this
     const command =
@@ -56,7 +56,7 @@ export class TestSftp {
       'StrictModes no',
       `AuthorizedKeysFile ${join(directory, 'user.pub')}`,
       'Subsystem sftp internal-sftp',
-      // So deep a shell reads no .bashrc, which may do anything.
+      // At this depth a shell skips .bashrc, which may do anything.
       'SetEnv SHLVL=2',
       `ForceCommand ${command}`,
     ]
@@ -65,7 +65,7 @@ export class TestSftp {
     await waitFor(() => answers(port), { what: 'sshd' })
   }
 
-  /** Ends all connections, too. */
+  /** Stops the server and ends all connections. */
   async close(): Promise<void> {
     const child = this.#child
     if (!child?.pid) return
@@ -87,7 +87,7 @@ function parentOf(pid: string): number {
     const stat = readFileSync(`/proc/${pid}/stat`, 'utf8')
     return Number(stat.slice(stat.lastIndexOf(')') + 2).split(' ')[1])
   } catch {
-    return 0 // ended meanwhile
+    return 0 // the process has ended
   }
 }
 
@@ -95,7 +95,7 @@ function killIfThere(pid: number): void {
   try {
     process.kill(pid, 'SIGKILL')
   } catch {
-    // ended meanwhile
+    // The process has already ended.
   }
 }
 
@@ -106,10 +106,7 @@ function answers(port: number): Promise<boolean> {
   })
 }
 
-/**
- * Creates the directory that sshd requires (sshd(8): privilege separation); it disappears when the machine's own sshd
- * ends.
- */
+/** Creates the directory that sshd requires (sshd(8)). It disappears when the machine's own sshd ends. */
 export function prepareSshd(): void {
   mkdirSync('/run/sshd', { recursive: true, mode: 0o755 })
 }

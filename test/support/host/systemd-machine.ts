@@ -7,10 +7,10 @@ import { memoryDirectory, scratchDirectory } from '../scratch.js'
 import { mountSystemdRoot, type Release } from './systemd-root.js'
 import { waitFor } from '../wait.js'
 
-/** Path of the checkout in the machine. */
+/** Path of the checkout inside the machine. */
 export const checkout = '/srv/berth'
 
-/** The parts of a checkout that scripts/up reads; node_modules is mounted. */
+/** The parts of a checkout that scripts/up reads. node_modules is mounted instead of copied. */
 const checkoutParts = [
   'agent',
   'gateway',
@@ -28,7 +28,7 @@ const checkoutParts = [
   'buf.gen.yaml',
 ]
 
-/** Units that would affect the kernel shared with the host, wait for a terminal, or do nightly work. */
+/** Units that would change the kernel, which the host shares, wait for a terminal, or work at night. */
 const maskedUnits = [
   'systemd-sysctl.service',
   'systemd-udevd.service',
@@ -41,27 +41,27 @@ const maskedUnits = [
   'dpkg-db-backup.timer',
 ]
 
-/** Units that scripts/up disables when it installs the packages itself. */
+/** Units that scripts/up disables when it has installed the packages itself. */
 export const disabledUnits = ['redis-server.service', 'lxc-net.service', 'lxc.service']
 
 const environment = 'PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin'
 
 export interface MachineOptions {
-  /** Distribution and version. Default: Debian 12. */
+  /** Code name of the distribution. By default Debian 12. */
   readonly release?: Release
-  /** False: a machine without checkout, Node.js and npm. Default: true. */
+  /** If false, the machine has no checkout, Node.js or npm. By default true. */
   readonly hasCheckout?: boolean
-  /** A bridge of this host, and the machine's address there with its prefix length. Default: no network. */
+  /** A bridge of this host, and the machine's address on it with the prefix length. By default there is no network. */
   readonly network?: { readonly bridge: string; readonly address: string }
 }
 
 /**
- * A machine run by systemd, for a host without systemd: a container with all rights of root, its own cgroups, loop
- * devices and a network without a route to the outside. Node, npm and the npm packages are the host's, read-only.
+ * A machine with systemd, for a host without systemd: a container with all rights of root, cgroups and loop devices of
+ * its own and a network without a route to the outside. Node, npm and the npm packages are the host's, read-only.
  */
 export class SystemdMachine {
   readonly #lxc: readonly string[]
-  /** The machine's file system on this host. */
+  /** The machine's file system, as a directory of this host. */
   readonly root: string
   readonly #log: string
 
@@ -75,7 +75,7 @@ export class SystemdMachine {
     this.#log = join(directory, 'lxc.log')
   }
 
-  /** @param name unique for every test file, prefixed btest-; what an earlier run left is removed first */
+  /** @param name unique for every test file, begins with btest-; remains of an earlier run are removed first */
   static async create(name: string, options: MachineOptions = {}): Promise<SystemdMachine> {
     const scratch = scratchDirectory(name)
     try {
@@ -93,14 +93,14 @@ export class SystemdMachine {
     await this.waitUntilBooted()
   }
 
-  /** Ends all processes of the machine at once, like a power cut. The page cache survives. */
+  /** Kills all processes of the machine at once, like a power failure, except that the page cache survives. */
   cutPower(): void {
     execFileSync('lxc-stop', [...this.#lxc, '-k'])
   }
 
-  /** Restarts the machine like an operator; all of its processes are new afterwards. */
+  /** Restarts the machine as an operator does. Afterwards all of its processes are new. */
   async reboot(): Promise<void> {
-    // The container stays the same for lxc, but its first process is new.
+    // For lxc the container stays the same, but its first process is a new one.
     const before = this.#initPid()
     this.run('systemctl', 'reboot')
     await waitFor(() => this.#initPid() !== before, {
@@ -118,7 +118,7 @@ export class SystemdMachine {
     })
   }
 
-  /** Standard output of a program in the machine. @throws with all of its output when it fails */
+  /** Runs a program inside the machine. @returns its standard output @throws with all output if it fails */
   run(...command: readonly string[]): string {
     const { code, output, error } = this.try(...command)
     if (code !== 0) throw new Error(`${command.join(' ')}: exit code ${code}: ${output}${error}`)
@@ -131,7 +131,7 @@ export class SystemdMachine {
     return { code: status, output: stdout, error: stderr }
   }
 
-  /** Arguments of lxc-attach(1) that run a program in the machine. */
+  /** Returns arguments for lxc-attach(1) to run a program inside the machine. */
   attachArguments(...command: readonly string[]): string[] {
     return [...this.#lxc, '--clear-env', '--set-var', environment, '--', ...command]
   }
@@ -170,7 +170,7 @@ function planNetwork(network: MachineOptions['network']): string[] {
   ]
 }
 
-/** Node and npm of this host, and the npm packages, above which files are written. */
+/** Returns mounts for Node, npm and the npm packages of this host. Files can be written above the packages. */
 function checkoutMounts(directory: string): string[] {
   const bind = (from: string, to: string, kind: 'file' | 'dir'): string =>
     `lxc.mount.entry = ${from} ${to} none bind,ro,create=${kind} 0 0`
@@ -178,7 +178,7 @@ function checkoutMounts(directory: string): string[] {
   return [
     bind(process.execPath, 'usr/bin/node', 'file'),
     bind(npmDirectory(), 'usr/lib/node_modules/npm', 'dir'),
-    // Files are written above it: the mark that the right packages are installed.
+    // A file is written above the packages. It marks that the required versions are installed.
     `lxc.mount.entry = overlay ${checkout.slice(1)}/node_modules overlay ${overlay},create=dir 0 0`,
   ]
 }
@@ -193,8 +193,8 @@ function planConfig(directory: string, name: string, { hasCheckout = true, netwo
     `lxc.console.logfile = ${directory}/console.log`,
     `lxc.hook.autodev = ${directory}/devices`,
     'lxc.mount.auto = proc:rw sys:rw cgroup:rw:force',
-    // Complete mounts, without which the kernel refuses these file systems to guests in user namespaces:
-    // /usr/share/lxc/config/nesting.conf.
+    // Complete mounts. Without them, the kernel refuses these file systems to guests in user namespaces
+    // (/usr/share/lxc/config/nesting.conf).
     'lxc.mount.entry = proc dev/.lxc/proc proc create=dir 0 0',
     'lxc.mount.entry = sysfs dev/.lxc/sys sysfs create=dir 0 0',
     ...(hasCheckout ? checkoutMounts(directory) : []),
@@ -206,7 +206,7 @@ export function npmDirectory(): string {
   return dirname(dirname(realpathSync(execFileSync('which', ['npm'], { encoding: 'utf8' }).trim())))
 }
 
-/** Loop devices for the pool, and devices that lxcfs needs; numbers: the kernel's devices.txt. */
+/** Creates loop devices for the pool, and devices that lxcfs needs. The numbers are from the kernel's devices.txt. */
 const deviceHook = `#!/bin/sh
 set -e
 cd "$LXC_ROOTFS_MOUNT/dev"
@@ -216,7 +216,7 @@ i=0
 while [ $i -lt 256 ]; do mknod -m 660 loop$i b 7 $i; i=$((i + 1)); done
 `
 
-/** Copies the checkout without its packages. */
+/** Copies the checkout without npm packages. */
 export function copyCheckout(root: string): void {
   const target = join(root, checkout)
   for (const part of checkoutParts.filter((path) => existsSync(path)))
@@ -224,7 +224,7 @@ export function copyCheckout(root: string): void {
   symlinkSync('../lib/node_modules/npm/bin/npm-cli.js', join(root, 'usr/bin/npm'))
 }
 
-/** The mark that ensure_npm_packages leaves after the installation: the machine could not download any. */
+/** Returns the mark of ensure_npm_packages for installed packages: the machine cannot download any. */
 export function packagesMark(root: string): string {
   const wanted = '. scripts/lib/common.sh && npm_packages_wanted'
   return execFileSync('bash', ['-c', wanted], { cwd: join(root, checkout), encoding: 'utf8' })
@@ -241,12 +241,12 @@ function prepareUnits(root: string): void {
   execFileSync('systemctl', [`--root=${root}`, '-q', 'disable', ...disabledUnits], {
     stdio: 'ignore',
   })
-  // Debian's lxcfs does not start in containers.
+  // The unit of Debian's lxcfs does not start in containers by default.
   mkdirSync(join(units, 'lxcfs.service.d'))
   writeFileSync(join(units, 'lxcfs.service.d/in-container.conf'), '[Unit]\nConditionVirtualization=\n')
 }
 
-/** Creates a pool with a first image, for an agent that must not build one from Debian's mirror. */
+/** Creates a pool with a first image. The agent then does not build an image from Debian's mirror. */
 export async function makePool(
   file: string,
   mountPoint: string,

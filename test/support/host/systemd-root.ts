@@ -9,9 +9,9 @@ const weekMs = 7 * 24 * 3600 * 1000
 export type Release = 'bookworm' | 'trixie' | 'noble'
 
 /**
- * Mounts a root file system with systemd. Debian 12 contains all packages that scripts/up installs; it is the one from
- * test/setup/fresh-machine.test.ts, if that has run. The other releases contain the packages that berth-agent depends
- * on. A missing one is built from the mirror of the distribution, in one to three minutes. Changes are written to a
+ * Mounts a root file system with systemd. The one of Debian 12 has all packages that scripts/up installs; if
+ * test/setup/fresh-machine.test.ts has stored one, it is used. Those of other releases have the dependencies of
+ * berth-agent. A missing one is built from the distribution's mirror in one to three minutes. Changes are written to a
  * directory next to the target.
  */
 export function mountSystemdRoot(target: string, release: Release = 'bookworm'): void {
@@ -21,13 +21,13 @@ export function mountSystemdRoot(target: string, release: Release = 'bookworm'):
   for (const directory of [target, upper, work]) mkdirSync(directory, { recursive: true })
   const options = `lowerdir=${kept},upperdir=${upper},workdir=${work}`
   execFileSync('mount', ['-t', 'overlay', '-o', options, 'btest', target])
-  // It contains this machine's names. Without its own id systemd would assume a first boot.
+  // The stored root contains names of this machine. Without a machine id, systemd would assume a first boot.
   for (const file of ['hostname', 'resolv.conf']) rmSync(join(target, 'etc', file), { force: true })
   writeFileSync(join(target, 'etc/hosts'), '127.0.0.1 localhost\n::1 localhost\n')
   writeFileSync(join(target, 'etc/machine-id'), `${randomBytes(16).toString('hex')}\n`)
 }
 
-/** Stores the root of a machine that has ended, unless there is one from this week. */
+/** Stores the root of a machine that has ended, unless a stored root is less than a week old. */
 export function keepSystemdRoot(root: string): void {
   const target = keptRoot('bookworm')
   const kept = statSync(target, { throwIfNoEntry: false })
@@ -40,7 +40,7 @@ export function keepSystemdRoot(root: string): void {
   renameSync(fresh, target)
 }
 
-/** The packages of scripts/up, read from there so that both lists are equal. */
+/** Returns the packages of scripts/up. They are read from that file, so that both lists are equal. */
 export function productPackages(): string[] {
   const list = /^product_packages=\(\n([^)]*)\)/m.exec(readFileSync('scripts/up', 'utf8'))?.[1] ?? ''
   const names = list.split(/\s+/).filter(Boolean)
@@ -48,7 +48,7 @@ export function productPackages(): string[] {
   return names
 }
 
-/** The packages that berth-agent depends on, without Berth's own. */
+/** Returns the packages on which berth-agent depends, except Berth's own packages. */
 function agentPackages(): string[] {
   const control = readFileSync('packaging/berth/debian/control', 'utf8')
   const list = /^Package: berth-agent\n(?:.+\n)*?Depends: ((?:.+\n(?: .+\n)*))/m.exec(control)?.[1] ?? ''
@@ -70,7 +70,7 @@ const keyring = {
   sha256: '36de43b15853ccae0028e9a767613770c704833f82586f28eb262f0311adb8a8',
 }
 
-/** The keys that sign Ubuntu's archive. Debian 12 has no package of them. */
+/** Returns the file with the keys that sign Ubuntu's archive. Debian 12 has no package with these keys. */
 function ubuntuKeyring(): string {
   const directory = join(cache, 'ubuntu-keyring')
   const file = join(cache, keyring.file)
@@ -80,7 +80,7 @@ function ubuntuKeyring(): string {
   return join(directory, 'usr/share/keyrings/ubuntu-archive-keyring.gpg')
 }
 
-/** Arguments of mmdebstrap that name the sources of packages, where its own defaults do not fit. */
+/** Returns arguments that name the package sources for mmdebstrap, if its defaults are not right for the release. */
 function sourcesOf(release: Release): string[] {
   return release === 'noble' ? [`deb [signed-by=${ubuntuKeyring()}] ${archive} noble main universe`] : []
 }
@@ -101,7 +101,7 @@ export function buildRoot(
     fresh,
     ...sourcesOf(release),
   ]
-  // In a namespace whose first process dies with unshare(1): if it is killed, none of its processes continues.
+  // unshare(1) ends all processes of this namespace when it is killed.
   const wrapper = ['--mount', '--pid', '--fork', '--kill-child', '--mount-proc', '--', 'mmdebstrap']
   try {
     execFileSync('unshare', [...wrapper, ...recipe], { stdio: ['ignore', 'ignore', 'pipe'] })

@@ -2,9 +2,9 @@ import { execFileSync } from 'node:child_process'
 import { createHash } from 'node:crypto'
 
 /**
- * Digest of everything in a tree: names, contents, kinds, owners, modes, times, links, devices, attributes, ACLs.
- * Sockets are omitted, since they are useless without their creator.
- * @param without paths below it, `./etc/hostname`
+ * Returns a digest of everything in a tree: names, contents, kinds, owners, modes, times, links, devices, attributes
+ * and ACLs. Sockets are omitted: they are useless without the process that created them.
+ * @param without paths to omit, such as `./etc/hostname`
  */
 export function digestTree(root: string, without: readonly string[] = []): string {
   const excluded = without.map((path) => `--exclude=${path}`)

@@ -1,14 +1,14 @@
 import { readFileSync } from 'node:fs'
 
-/** The shell blocks of a section, as a reader copies them. */
+/** Returns the shell blocks of a section, which a reader would copy. */
 function blocksOf(file: string, heading: string): string[] {
   const section = readFileSync(file, 'utf8').split(`## ${heading}\n`)[1]?.split('\n## ')[0] ?? ''
   return [...section.matchAll(/```sh\n(.*?)```/gs)].map((match) => match[1] ?? '')
 }
 
 /**
- * The tutorial's commands from creation to deletion, in one shell that stops at the first failure. `ssh` gets the
- * password that it would ask for.
+ * Returns the tutorial's commands from creation to deletion, for one shell that stops at the first failure. `ssh` is
+ * replaced, so that it gets the password without asking.
  */
 function tutorialLines(): string[] {
   const blocks = blocksOf('docs/getting-started.md', 'From curl to a running guest')
@@ -21,7 +21,7 @@ function tutorialLines(): string[] {
   ]
 }
 
-/** The README's commands as written there. The last line waits until the guest is deleted. */
+/** Returns the README's commands unchanged. The last line waits until the guest is deleted. */
 function readmeLines(): string[] {
   const [block = '', ...others] = blocksOf('README.md', 'Your first guest with curl')
   if (others.length > 0 || block.match(/^curl /gm)?.length !== 3)
@@ -30,12 +30,12 @@ function readmeLines(): string[] {
   return ['echo; echo README:', block, `until [ ${status} = 404 ]; do sleep 0.2; done; echo; echo web1 is deleted`]
 }
 
-/** The tutorial, and then the commands of the README. */
+/** Returns the commands of the tutorial, followed by those of the README. */
 export function tutorialShell(): string {
   return [...tutorialLines(), ...readmeLines()].join('\n')
 }
 
-/** The tutorial's commands with the changes it describes for a virtual machine, for a guest with or without systemd. */
+/** Returns the tutorial's commands for a virtual machine. @param systemd whether the guest has systemd */
 export function machineShell({ address, systemd }: { address: string; systemd: boolean }): string {
   const lines = tutorialLines()
     .join('\n')
@@ -45,7 +45,7 @@ export function machineShell({ address, systemd }: { address: string; systemd: b
   return systemd ? lines : lines.replace('systemctl is-system-running --wait', 'echo running')
 }
 
-/** Output that the tutorial's commands must produce, one line of each. */
+/** Matches the output that the tutorial's commands must produce, one pattern for each line. */
 export const tutorialResults = [
   /^running$/m,
   /^udp\t\d+\t\d+\t7000$/m,
@@ -56,6 +56,6 @@ export const tutorialResults = [
   ),
 ]
 
-/** Output of the README's commands: the answers of create, show and delete. */
+/** Matches the output of the README's commands: the responses to create, show and delete. */
 export const readmeResult =
   /^README:\n\{"success":true,[^\n]*"ssh_password":[^\n]*\{"success":true,[^\n]*"status":[^\n]*\{"success":true,[^\n]*"task_id":[^\n]*\nweb1 is deleted$/m

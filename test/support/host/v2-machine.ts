@@ -13,8 +13,8 @@ const diskGib = 12
 const bootTimeoutMs = 15 * 60_000
 
 /**
- * A virtual machine with a plain Debian 12, whose systemd uses only cgroup v2: for a host with another hierarchy.
- * Without acceleration everything in it takes ten times as long.
+ * A virtual machine with a plain Debian 12 that uses only cgroup v2, for hosts that use cgroup v1. Without hardware
+ * acceleration, everything inside takes ten times as long.
  */
 export class V2Machine {
   #qemu: ChildProcess | undefined
@@ -26,7 +26,7 @@ export class V2Machine {
     private readonly wipe: () => void,
   ) {}
 
-  /** @param name unique, prefixed btest-; what an earlier run left is removed first */
+  /** @param name unique, begins with btest-; remains of an earlier run are removed first */
   static async create(name: string): Promise<V2Machine> {
     const { path, wipe } = scratchDirectory(name)
     const machine = new V2Machine(path, await freePort(), wipe)
@@ -55,13 +55,13 @@ export class V2Machine {
   async start(): Promise<void> {
     const { kind } = await findAcceleration()
     const log = openSync(this.#file('qemu.log'), 'a')
-    // It dies with the tests, however they end.
+    // The virtual machine is killed when the tests end, in whatever way they end.
     const words = ['--pdeathsig', 'KILL', '--', 'qemu-system-x86_64', ...this.#arguments(kind)]
     this.#qemu = spawn('setpriv', words, { stdio: ['ignore', log, log] })
     await this.waitUntilBooted()
   }
 
-  /** The command line sets nothing for cgroups, since Debian's default is tested. */
+  /** Returns the command line. It sets nothing for cgroups, because Debian's default is tested. */
   #arguments(acceleration: 'kvm' | 'tcg'): string[] {
     const accelerator = acceleration === 'kvm' ? 'kvm' : 'tcg,thread=multi,tb-size=1024'
     return [
@@ -108,7 +108,7 @@ export class V2Machine {
     throw new Error(`QEMU has ended: ${readFileSync(this.#file('qemu.log'), 'utf8')}`)
   }
 
-  /** Restarts the machine like an operator. */
+  /** Restarts the machine as an operator does. */
   async reboot(): Promise<void> {
     const bootId = (): string => this.try('cat', '/proc/sys/kernel/random/boot_id').output.trim()
     const before = bootId()
@@ -125,7 +125,7 @@ export class V2Machine {
     return readFileSync(this.#file('console'), 'utf8').slice(-bytes)
   }
 
-  /** Standard output of a program in the machine. @throws with all of its output when it fails */
+  /** Runs a program inside the machine. @returns its standard output @throws with all output if it fails */
   run(...command: readonly string[]): string {
     const { code, output, error } = this.try(...command)
     if (code !== 0) throw new Error(`${command.join(' ')}: exit code ${code}: ${output}${error}`)
@@ -142,12 +142,12 @@ export class V2Machine {
     return { code: status, output: stdout, error: stderr }
   }
 
-  /** Shows the output of a program in the machine. @returns its exit code */
+  /** Runs a program inside the machine and shows its output. @returns its exit code */
   show(...command: readonly string[]): number {
     return spawnSync('ssh', [...this.#ssh(), asWords(command)], { stdio: 'inherit' }).status ?? 1
   }
 
-  /** Opens one connection for many commands, unless it is open: each handshake takes seconds. */
+  /** Opens one connection for all commands, unless it is open: each handshake takes seconds. */
   #keepConnection(): void {
     if (this.#connection?.exitCode === null && this.#connection.signalCode === null) return
     this.#connection = spawn('ssh', ['-M', '-N', ...this.#ssh()], { stdio: 'ignore' })
@@ -183,7 +183,7 @@ export class V2Machine {
   }
 }
 
-/** Quotes a command for the machine's shell. */
+/** Quotes a command for the shell of the machine. */
 function asWords(command: readonly string[]): string {
   return `exec ${command.map((word) => `'${word.replaceAll("'", `'\\''`)}'`).join(' ')}`
 }

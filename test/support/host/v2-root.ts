@@ -8,11 +8,11 @@ import { checkout, copyCheckout, disabledUnits, makePool, npmDirectory, packages
 import { sh } from '../sh.js'
 import { buildRoot, productPackages } from './systemd-root.js'
 
-/** Packages that turn the tree of a container into that of a machine. */
+/** Packages that a machine needs in addition to those of a container. */
 const packages = ['linux-image-cloud-amd64', 'initramfs-tools', 'udev', 'kmod', 'libpam-systemd', 'openssh-server']
 const cache = '/var/cache/berth-test'
 
-/** QEMU's user network, which has no route to the outside here. */
+/** Configuration for QEMU's user network, which has no route to the outside here. */
 const network = `[Match]
 Name=e*
 [Network]
@@ -20,7 +20,7 @@ Address=10.0.2.15/24
 Gateway=10.0.2.2
 `
 
-/** Units that would work at night, or download something. */
+/** Units that would work at night or download something. */
 const maskedUnits = [
   'apt-daily.timer',
   'apt-daily-upgrade.timer',
@@ -36,8 +36,8 @@ export interface V2Root {
 }
 
 /**
- * A Debian 12 as after its installation, with the packages that scripts/up installs, a checkout with its packages, and
- * a pool with the image of debian-12.
+ * Fills a directory with a newly installed Debian 12, the packages of scripts/up, a checkout with npm packages, and a
+ * pool with the image of debian-12.
  * @param scratch an empty directory for temporary files
  */
 export async function fillV2Root(root: string, scratch: string, publicKey: string): Promise<V2Root> {
@@ -56,7 +56,7 @@ function fail(why: string): never {
   throw new Error(why)
 }
 
-/** Copies from a cache, or else from Debian's mirror, in some minutes. */
+/** Copies the system from a cache; if it is missing there, builds it from Debian's mirror in some minutes. */
 function copyRoot(root: string): void {
   const hash = createHash('sha256')
     .update([...packages, ...productPackages()].join(' '))
@@ -83,7 +83,7 @@ function configure(root: string, publicKey: string): void {
   systemctl('enable', 'systemd-networkd.service', 'ssh.service')
 }
 
-/** Copies the product like a clone after `npm install` and a build; with the tests, some of which run there. */
+/** Copies the product like a built clone with npm packages. The tests are included: some of them run in the machine. */
 function copyProduct(root: string): void {
   const target = join(root, checkout)
   copyCheckout(root)
@@ -95,7 +95,7 @@ function copyProduct(root: string): void {
   cpSync(npmDirectory(), join(root, 'usr/lib/node_modules/npm'), { recursive: true })
 }
 
-/** Copies archives that its tests would otherwise build from a mirror. */
+/** Copies archives that tests in the machine would otherwise build from a mirror. */
 function copyArchives(root: string): void {
   const archives = readdirSync(cache).filter((name) => name.endsWith('.tar.zst'))
   mkdirSync(join(root, cache), { recursive: true, mode: 0o700 })

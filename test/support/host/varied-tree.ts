@@ -2,7 +2,7 @@ import { execFileSync } from 'node:child_process'
 import { mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 
-/** Writes all kinds of files that a guest's disk may have. @param sizeMib size of the incompressible part */
+/** Writes all kinds of files that a guest's disk may contain. @param sizeMib size of the incompressible data */
 export function writeVariedTree(root: string, sizeMib: number): void {
   const at = join(root, 'var/varied')
   mkdirSync(join(at, 'deep/er'), { recursive: true })

@@ -4,7 +4,7 @@ import { Trash } from '../../../agent/storage/trash.js'
 import { Volumes } from '../../../agent/storage/volumes.js'
 
 /*
- * A process that replaces a volume by another, repeatedly, until it is killed:
+ * Repeatedly replaces a volume with snapshots in turn, as a process that runs until a test kills it:
  * volumes-main.ts STORAGE-CONFIG-JSON GUEST SNAPSHOT…
  */
 

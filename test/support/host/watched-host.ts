@@ -3,7 +3,7 @@ import type { Guest } from '../../../proto/gen/berth/agent/v1/guest.js'
 import type { Alert } from '../../../proto/gen/berth/agent/v1/security.js'
 import type { WatchResponse, WatchServiceClient } from '../../../proto/gen/berth/agent/v1/watch.js'
 
-/** An agent's guests and alerts as a watcher sees them. */
+/** The guests and alerts of an agent, as a client of its watch sees them. */
 export class WatchedHost {
   readonly #guests = new Map<string, Guest>()
   readonly #alerts = new Map<string, Alert>()
@@ -11,7 +11,7 @@ export class WatchedHost {
 
   constructor(private readonly client: WatchServiceClient) {
     this.#stream = client.watch({ epoch: '', revision: 0 })
-    this.#stream.on('error', () => undefined) // the agent is killed in tests
+    this.#stream.on('error', () => undefined) // tests kill the agent
     this.#stream.on('data', ({ event }: WatchResponse) => {
       if (event?.$case === 'reset') this.#guests.clear()
       if (event?.$case === 'guest') this.#guests.set(event.value.uuid, event.value)

@@ -4,9 +4,9 @@ import { LabAgent } from './lab-agent.js'
 import { RogueAgent } from '../attacks/rogue-agent.js'
 
 /*
- * An agent without a host as a separate process, so that a test can pause it:
- *   node --import=tsx test/support/memory/lab-agent-main.ts --identity DIR --join TOKEN --guests 5
- * Prints {"address"} once it serves.
+ * An agent without a host, as a separate process that a test can pause:
+ * node --import=tsx test/support/memory/lab-agent-main.ts --identity DIR --join TOKEN --guests 5
+ * When it serves, it prints {"address"}.
  */
 
 function parseCount(text: string): number {

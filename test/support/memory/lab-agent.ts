@@ -26,22 +26,22 @@ import { freePort } from '../ports.js'
 import { silentLog } from '../gateway/redis.js'
 
 export interface LabAgentOptions {
-  /** The directory that `berth-agent join` creates. */
+  /** Identity directory, as `berth-agent join` creates it. */
   readonly identityDir: string
-  /** Default: a journal in memory, which ends with the agent. */
+  /** Directory of the journal. By default the journal is in memory and ends with the agent. */
   readonly stateDir?: string
-  /** host:port; default: a free port. */
+  /** Address to listen at, as host:port. By default a free port. */
   readonly listen?: string
   readonly host?: MemoryHost
-  /** Number of concurrent operations; 0: they wait. Default: as configured. */
+  /** Maximum number of concurrent operations; 0 lets all operations wait. By default as configured. */
   readonly parallel?: number
-  /** Settings of agent.yaml in addition to the lab's. */
+  /** Settings of agent.yaml in addition to those of the lab. */
   readonly config?: Record<string, unknown>
-  /** Default: none. */
+  /** Log of the agent. By default nothing is logged. */
   readonly log?: Logger
 }
 
-/** Fields of a guest that exists without an operation. */
+/** Fields of a guest that is added without an operation. */
 export type LabGuest = Partial<Omit<GuestInsert, 'spec'>> & {
   readonly templateId?: string
   readonly limits?: GuestLimits
@@ -49,14 +49,14 @@ export type LabGuest = Partial<Omit<GuestInsert, 'spec'>> & {
 }
 
 /**
- * The real agent in this process - its journal, domain, operations and gRPC with mutual TLS - on a host in memory. Its
- * state is in memory, too: nothing waits for a disk.
+ * The real agent in this process: its journal, domain, operations and gRPC with mutual TLS, on a host in memory. Its
+ * journal is in memory too, so that no test waits for a disk.
  */
 export class LabAgent {
   #daemon: Daemon | undefined
-  /** Number of concurrent operations, from the next start on. */
+  /** Maximum number of concurrent operations. A change takes effect at the next start. */
   parallel: number | undefined
-  /** The agent's clock, ms since 1970. */
+  /** The agent's clock in ms since 1970. */
   now: () => number = Date.now
 
   private constructor(
@@ -74,7 +74,7 @@ export class LabAgent {
       {
         time_zone: 'UTC',
         metrics: { host_interval_seconds: 1 },
-        // Tests put guests into states that differ from the host, which a comparison would repair.
+        // Tests set states of guests that differ from the host. A comparison would repair these differences.
         reconcile_interval_seconds: 3600,
         ...options.config,
         state_dir: directory,
@@ -89,7 +89,7 @@ export class LabAgent {
     return agent
   }
 
-  /** @throws while it is stopped */
+  /** @throws while the agent is stopped */
   get domain(): Domain {
     return this.#daemon!.domain
   }
@@ -114,7 +114,7 @@ export class LabAgent {
     return this.journal((store) => store.list())
   }
 
-  /** Opens the journal's guests, also for a stopped agent. */
+  /** Runs `work` with the guests of the journal, also while the agent is stopped. */
   journal<T>(work: (store: GuestStore) => T): T {
     if (this.#daemon) return work(this.#daemon.domain.context.store)
     const db = openDatabase(join(this.config.state_dir, 'journal.db'))
@@ -134,14 +134,14 @@ export class LabAgent {
     return { ...this.config, operations: { ...this.config.operations, parallel } }
   }
 
-  /** Ends the daemon; its journal and the host stay. */
+  /** Stops the agent. Its journal and the host stay. */
   async stop(): Promise<void> {
     const daemon = this.#daemon
     this.#daemon = undefined
     await daemon?.close()
   }
 
-  /** Starts a new daemon on the same journal and host. @param listen default: as before */
+  /** Starts the agent again on the same journal and host. @param listen address; by default as before */
   async resume(listen = this.config.listen): Promise<void> {
     this.config = { ...this.config, listen }
     this.#daemon = await startDaemon({
@@ -163,7 +163,7 @@ export class LabAgent {
     await rm(this.config.state_dir, { recursive: true, force: true })
   }
 
-  /** Adds running guests `sim-<id>`, ids from `firstId`. */
+  /** Adds running guests named `sim-<id>`. Their ids begin with `firstId`. */
   seed(count: number, firstId = 1): void {
     this.journal((store) =>
       store.changes.transaction(() => {
@@ -173,7 +173,7 @@ export class LabAgent {
     )
   }
 
-  /** Adds a guest without an operation; it runs by default. */
+  /** Adds a guest without an operation. By default it is running. */
   addGuest({ templateId = 'debian-12', limits = seeded, ...more }: LabGuest & { id: number }): GuestRecord {
     const { virtualization = 'lxc', ...fields } = more
     const { id } = fields
@@ -208,7 +208,7 @@ export class LabAgent {
     })
   }
 
-  /** The guest's own number may be in use by others. */
+  /** Finds a free host port. The port that belongs to a guest's id may be used by another guest. */
   #findPort(from: number): number {
     const taken = new Set(this.guests().flatMap(({ portMappings }) => portMappings.flatMap(portsOf)))
     let port = from
@@ -216,7 +216,7 @@ export class LabAgent {
     return port
   }
 
-  /** Removes a guest as if it had been deleted without a request. */
+  /** Removes a guest without an operation, as if it had been deleted. */
   removeGuest(uuid: string): void {
     this.host.driver.running.delete(uuid)
     this.host.volumes.delete(uuid)
@@ -243,10 +243,10 @@ function sshMapping(hostPort: number): PortMapping {
   return { ...ports, protocol: 'tcp', hostIp: '', description: 'SSH' }
 }
 
-/** UUID of a seeded guest with that id. */
+/** Returns the UUID of the seeded guest with this id. */
 export function uuidOf(id: number): string {
   return `00000000-0000-4000-8000-${id.toString(16).padStart(12, '0')}`
 }
 
-/** A directory where a journal needs no disk. */
+/** Directory for journals, in memory if possible: a journal then needs no disk. */
 export const memoryDirectory = existsSync('/dev/shm') ? '/dev/shm' : tmpdir()

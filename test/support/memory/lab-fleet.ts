@@ -33,20 +33,20 @@ export interface LabFleetOptions {
   readonly store: Store
   readonly stateDir: string
   readonly log: Logger
-  /** Default: only `host-a`. */
+  /** Names of the hosts. By default only `host-a`. */
   readonly hosts?: readonly string[]
-  /** Settings of each agent's agent.yaml. */
+  /** Settings in the agent.yaml of each agent. */
   readonly agentConfig?: Record<string, unknown>
 }
 
 /**
- * A gateway's real fleet with real agents in this process, whose hosts are in memory. Their ids are their names. Agents
- * journal operations and execute none until `work`, so that tests see pending ones.
+ * A gateway's real fleet with real agents in this process. Their hosts are in memory, and the id of each host is its
+ * name. Agents journal operations but execute none until `work` is called, so that tests can see pending operations.
  */
 export class LabFleet implements Fleet {
-  /** Thrown by every call to an agent while set, like an error of a broken connection. */
+  /** An error that every call to an agent throws while it is set, like the error of a broken connection. */
   agentFailure: Error | undefined
-  /** Changes calls to agents: for an agent that misbehaves, or an answer that is lost. */
+  /** Replaces the client of an agent, to simulate an agent that misbehaves or a lost answer. */
   twist = (client: AgentClient): AgentClient => client
   #isComplete: boolean | undefined
   #lastId = 100
@@ -70,7 +70,7 @@ export class LabFleet implements Fleet {
     hosts = ['host-a'],
     agentConfig = {},
   }: LabFleetOptions): Promise<LabFleet> {
-    // Agents share this process: a flood in one test must not look like a silent agent to the next one.
+    // Agents share this process. If one test overloads it, the next test must not see silent agents.
     const agentSettings = { reconnect_ms: 0, silence_ms: 120_000 }
     const settings = { state_dir: stateDir, join_listen: '127.0.0.1:0', agents: agentSettings }
     const config = validateConfig(GatewayConfigSchema, settings, 'lab')
@@ -79,7 +79,7 @@ export class LabFleet implements Fleet {
     const agents = new Map(started.map(({ record, agent }) => [record.id, agent]))
     const fleet = await GatewayFleet.start({ version: '0.0.0', store, config, log })
     const lab = new LabFleet(fleet, agents)
-    // In this order, since some answers are those of the first host.
+    // Adds the hosts in order, because some responses come from the first host.
     for (const { record } of started) {
       await new HostStore(store).create(record, () => undefined)
       await fleet.hosts.updateHost(record.id, { name: record.name })
@@ -129,11 +129,11 @@ export class LabFleet implements Fleet {
     return this.fleet.findOperation(id)
   }
 
-  /** A field, so that a test may wait for a shorter time. */
+  /** This is a field so that a test can replace it with a shorter wait. */
   ended = (operation: OrderedOperation, timeoutMs: number): Promise<OperationView | undefined> =>
     this.fleet.ended(operation, timeoutMs)
 
-  /** A field, so that a test may hold it. */
+  /** This is a field so that a test can delay its result. */
   reached = (hostId: string, revision: number): Promise<void> => this.fleet.reached(hostId, revision)
 
   guests(): Iterable<GuestView> {
@@ -148,7 +148,7 @@ export class LabFleet implements Fleet {
     return this.agents.get(hostId)!
   }
 
-  /** Adds a guest without a request; resolves once the gateway shows it. */
+  /** Adds a guest without an operation. Resolves when the gateway shows it. */
   async addGuest(fields: LabGuest = {}, hostId = 'host-a'): Promise<Guest> {
     const agent = this.agentOf(hostId)
     const { uuid } = agent.addGuest({ limits, createdAtMs: Date.UTC(2026, 10, 21, 10), ...fields, id: this.#freeId() })
@@ -156,7 +156,7 @@ export class LabFleet implements Fleet {
     return this.view.findGuest(uuid)!.guest
   }
 
-  /** Removes all guests from the agents' journals; resolves once the gateway shows none of them. */
+  /** Removes all guests from the agents' journals. Resolves when the gateway shows none of them. */
   async removeGuests(): Promise<void> {
     for (const [hostId, agent] of this.agents) {
       for (const { uuid } of agent.guests()) agent.removeGuest(uuid)
@@ -164,28 +164,28 @@ export class LabFleet implements Fleet {
     }
   }
 
-  /** An id that neither the gateway nor an earlier call has given to a guest. */
+  /** Returns an id that no guest has had so far. */
   #freeId(): number {
     const ids = [...this.agents.values()].flatMap((agent) => agent.guests().map(({ id }) => id))
     this.#lastId = Math.max(this.#lastId, ...ids) + 1
     return this.#lastId
   }
 
-  /** Resolves when the gateway shows what the agent's journal has now. */
+  /** Resolves when the gateway shows everything that the agent's journal contains now. */
   async caughtUp(hostId: string): Promise<void> {
     const { revision } = this.agentOf(hostId)
     const isShown = (): boolean => (this.view.findState(hostId)?.revision ?? -1) >= revision
     await waitFor(isShown, { what: `revision ${revision} of ${hostId} at the gateway` })
   }
 
-  /** Ends or resumes the agent; resolves once the gateway has noticed. */
+  /** Stops or starts the agent of a host. Resolves when the gateway has noticed it. */
   async setHostState(hostId: string, state: 'online' | 'offline'): Promise<void> {
     const agent = this.agentOf(hostId)
     await (state === 'offline' ? agent.stop() : agent.resume())
     await this.#waitFor(hostId, state)
   }
 
-  /** From now on the agent executes new operations, and those submitted before. */
+  /** Lets the agent execute operations from now on, also those submitted before. */
   async work(hostId: string): Promise<void> {
     const agent = this.agentOf(hostId)
     agent.parallel = 8
@@ -193,13 +193,13 @@ export class LabFleet implements Fleet {
     await this.setHostState(hostId, 'online')
   }
 
-  /** Sets exactly these warnings. */
+  /** Replaces the warnings of a host and waits until the gateway shows them. */
   async warn(hostId: string, ...warnings: string[]): Promise<void> {
     this.agentOf(hostId).host.wire.warnings = warnings
     await waitFor(() => this.view.findHost(hostId)?.warnings.join() === warnings.join(), { what: 'warnings' })
   }
 
-  /** Adds traffic of a guest, as if its agent had read the counters. */
+  /** Adds traffic of a guest, as if its agent had read it from the packet counters. */
   async addTraffic(uuid: string, bytes: { rxBytes: number; txBytes: number }): Promise<void> {
     const { hostId } = this.view.findGuest(uuid)!
     const { host, domain } = this.agentOf(hostId)
@@ -209,7 +209,7 @@ export class LabFleet implements Fleet {
     await this.caughtUp(hostId)
   }
 
-  /** Removes an operation from the view as if it were too old; the agent still knows it. */
+  /** Removes an operation from the gateway's view, as if it were too old. The agent still knows it. */
   unlistOperation(id: string): void {
     const { hostId } = this.view.findOperation(id)!
     this.view.apply(this.view.findState(hostId)!, { $case: 'removed', value: { kind: 'operation', key: id } })
@@ -245,7 +245,7 @@ interface NewHost {
   readonly agentConfig: Record<string, unknown>
 }
 
-/** Starts an agent as after a join, which other tests cover. */
+/** Starts an agent with an identity as after a join. Other tests cover the join itself. */
 async function startAgent({
   id,
   authority,

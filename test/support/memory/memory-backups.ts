@@ -13,7 +13,7 @@ interface MemoryBackup extends StoredBackup {
   readonly content: string
 }
 
-/** A test's hooks for calls by their names: a hook waits, or throws an error of the target. */
+/** Hooks of a test, by the names of calls. A hook may wait, or throw an error of the target. */
 export type BackupFaults = Partial<Record<keyof BackupRepositories, (watch: WorkContext) => void | Promise<void>>>
 
 /** The parts of a host that backups read and write. */
@@ -24,10 +24,10 @@ export interface BackedUp {
   readonly backupBytes: number
 }
 
-/** Backups at targets, by ids of targets, guests and backups: the same for all hosts of a test. */
+/** Backups by the ids of their target, guest and backup. All hosts of a test share them. */
 export const memoryTargets = new Map<string, Map<string, Map<string, MemoryBackup>>>()
 
-/** Backups by the contract, of disks that are a text each. */
+/** Implements backup repositories in memory. The content of a disk is a text. */
 export class MemoryBackups implements BackupRepositories {
   constructor(private readonly host: BackedUp) {}
 
@@ -77,7 +77,7 @@ export class MemoryBackups implements BackupRepositories {
   }
 
   async sweep(): Promise<void> {
-    // An ended process leaves nothing here.
+    // There is nothing to remove: a process that has ended leaves nothing in memory.
   }
 
   async #meet(method: keyof BackupRepositories, watch: WorkContext): Promise<void> {

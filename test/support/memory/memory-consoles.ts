@@ -5,10 +5,10 @@ import { Holder } from '../../../agent/console/holder.js'
 import { serveConsoles } from '../../../agent/console/serve.js'
 import type { Terminal, TerminalListener } from '../../../agent/host/process/pty.js'
 
-/** The guest's side of a console, controlled by a test. */
+/** The guest's side of a console, which a test controls. */
 export class MemoryTerminal implements Terminal {
   input = ''
-  /** Input is not accepted while it is false. */
+  /** While this is false, input is not accepted. */
   takes = true
   paused = false
   closed = false
@@ -53,11 +53,11 @@ export class MemoryTerminal implements Terminal {
   }
 }
 
-/** Consoles held in this process instead of a separate one: they survive a test's agent. */
+/** Holds consoles in this process instead of a separate one. They survive the agent of a test. */
 export class MemoryConsoles implements ConsoleConnections {
-  /** Every opened terminal, the newest last. */
+  /** All terminals that were opened, the newest last. */
   readonly terminals: MemoryTerminal[] = []
-  /** Thrown instead of a connection. */
+  /** An error that is thrown instead of connecting. */
   failure: Error | undefined
   #server: Server | undefined
   readonly holder = new Holder((place, size, listener) => {

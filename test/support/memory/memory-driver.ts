@@ -21,11 +21,11 @@ import {
   type VolumeCopy,
 } from '../../../agent/drivers/machine.js'
 
-/** A test's hooks for calls by their names: a hook waits, or throws an error of the host. */
+/** Hooks of a test, by the names of calls. A hook may wait, or throw an error of the host. */
 export type Faults = Partial<
   Record<
     keyof Driver | keyof HostVolumes | 'make' | 'removeImage',
-    /** @param diskBytes size of a disk that is resized */
+    /** @param diskBytes new size of a disk, if it is resized */
     (id: string, diskBytes?: number) => void | Promise<void>
   >
 >
@@ -39,27 +39,27 @@ const capabilities: DriverCapabilities = {
   snapshotRunning: true,
 }
 
-/** Guests that are entries of a map: a driver by the contract, without a host. It survives the agent. */
+/** Implements a driver in memory: guests are entries of maps. They survive the agent. */
 export class MemoryDriver implements Driver {
   readonly kind = 'lxc'
   readonly stopTimeoutMs = 1000
   readonly configured = new Set<string>()
-  /** By the path of the volume. */
+  /** Logins of guests, by the path of the volume. */
   readonly logins = new Map<string, Login>()
-  /** Passwords that were set after the creation, by uuid. */
+  /** Passwords that were set after the creation, by the UUID of the guest. */
   readonly passwords = new Map<string, string>()
-  /** Pids of running guests, by uuid. */
+  /** Pids of running guests, by UUID. */
   readonly running = new Map<string, number>()
-  /** The volume that each guest booted last, by uuid. */
+  /** Volume that each guest has booted last, by the UUID of the guest. */
   readonly booted = new Map<string, string>()
-  /** The guest's response to new addresses. */
+  /** How each guest responds to new addresses. */
   assigned: AssignResult = 'unchanged'
   sample: UsageSample = { cpuUsec: 1_000_000, memoryBytes: 1_048_576, rxBytes: 10, txBytes: 20, runnable: 0 }
-  /** Socket of every guest's screen. */
+  /** Path of the socket that serves the screen of every guest. */
   screen: string | undefined
   constructor(private readonly faults: Faults) {}
 
-  #pids = 4_200_000 // above every kernel's, so that no real process is found
+  #pids = 4_200_000 // above the pids of every kernel, so that no real process has one of them
   #stopped: (uuid: string, cause: StopCause) => void = () => undefined
 
   async describe(): Promise<DriverDescription> {
@@ -75,11 +75,11 @@ export class MemoryDriver implements Driver {
   }
 
   async prepareEmpty(): Promise<void> {
-    // a guest in memory has no files
+    // A guest in memory has no files.
   }
 
   async trimFetched(): Promise<void> {
-    // as above
+    // A guest in memory has no files.
   }
 
   async configure(machine: Machine): Promise<void> {
@@ -100,7 +100,7 @@ export class MemoryDriver implements Driver {
     if (!this.running.has(uuid)) this.running.set(uuid, ++this.#pids)
   }
 
-  /** Login that the owner changed inside, by uuid. */
+  /** Logins that the owner has changed inside the guest, by UUID. */
   readonly currentLogins = new Map<string, CurrentLogin>()
 
   async readLogin({ uuid }: Machine): Promise<CurrentLogin | undefined> {
@@ -130,7 +130,7 @@ export class MemoryDriver implements Driver {
     this.running.delete(machine.uuid)
   }
 
-  /** Ends a guest without a request, as by itself or by somebody else on the host. */
+  /** Ends a guest that nobody has asked to stop, as if it ended by itself or another program stopped it. */
   end(uuid: string, cause: StopCause): void {
     if (this.running.delete(uuid)) this.#stopped(uuid, cause)
   }

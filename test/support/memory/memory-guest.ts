@@ -17,7 +17,7 @@ import { silentLog } from '../gateway/redis.js'
 
 export type WireOrder = NonNullable<SubmitOperationRequest['order']>
 
-/** A guest that runs on a host in memory, with its own agent's domain and journal, for the step matrix. */
+/** A guest that runs on a host in memory, with the domain and journal of an agent of its own. */
 export interface MemoryGuest {
   readonly host: MemoryHost
   readonly domain: Domain
@@ -25,7 +25,7 @@ export interface MemoryGuest {
   destroy(): Promise<void>
 }
 
-/** @param whileCreating called when the guest's disk is created */
+/** @param whileCreating called while the guest's disk is created */
 export async function openMemoryGuest(
   whileCreating: (domain: Domain) => Promise<unknown> = () => Promise.resolve(),
 ): Promise<MemoryGuest> {
@@ -52,14 +52,14 @@ export async function openMemoryGuest(
   }
 }
 
-/** Resolves when it has succeeded. @param id id of the operation */
+/** Submits an operation. Resolves when it has succeeded. @param id id of the operation */
 export async function carryOut(domain: Domain, order: WireOrder, id: string = randomUUID()): Promise<void> {
   await submitOrder(domain, domain.engine, order, id)
   const { status, error } = await domain.engine.wait(id)
   expect(status, error).to.equal('done')
 }
 
-/** @param engine may have failing steps */
+/** @param engine the engine to use, which may have failing steps */
 export async function submitOrder(
   domain: Domain,
   engine: OperationEngine,
@@ -70,7 +70,7 @@ export async function submitOrder(
   return (await orders.submit({ operationId, requestedBy: 'test', order })).operation
 }
 
-/** State that neither snapshots nor backups change. */
+/** Returns the state that neither snapshots nor backups may change. */
 export function stateOf({ host, domain, uuid }: MemoryGuest): object {
   const { status, wanted } = domain.context.store.get(uuid)
   return { status, wanted, runs: host.driver.running.has(uuid), content: host.contents.get(uuid) }

@@ -20,10 +20,10 @@ import { MemoryNetwork, MemoryWire } from './memory-network.js'
 
 const gib = 1024 ** 3
 
-/** Addresses of every such host: the first of each family is its public one. */
+/** Addresses of every host in memory. The first of each family is its public address. */
 export const memoryAddresses = { ipv4: ['192.0.2.10', '192.0.2.11'], ipv6: ['2001:db8::a'] } as const
 
-/** An address without a usable prefix. */
+/** An IPv6 address whose prefix is too small for guests. */
 const ipv6Address = {
   interface: 'eth0',
   address: '2001:0db8:0000:0000:0000:0000:0000:000a',
@@ -44,36 +44,36 @@ const pathOf = (uuid: string): string => `/nowhere/${uuid}`
 const nextPathOf = (uuid: string): string => `/nowhere/${uuid}.next`
 const snapshotPathOf = (uuid: string, id: string): string => `/nowhere/${uuid}/${id}`
 
-/** The parts of a host that survive its agent: running guests, packet counters, images and capacity. */
+/** The parts of a host that survive the agent: running guests, packet counters, images and capacity. */
 export class MemoryHost {
   readonly faults: Faults = {}
   readonly backupFaults: BackupFaults = {}
-  /** Size that every backup reports. */
+  /** Size in bytes that every backup reports. */
   backupBytes = 2_000_000
   readonly driver = new MemoryDriver(this.faults)
   readonly volumes = new Set<string>()
-  /** Text on each guest's disk: the template's id until a test writes another one. */
+  /** Text on the disk of each guest. It is the template's id until a test writes another text. */
   readonly contents = new Map<string, string>()
-  /** Size limit of each disk in bytes, as last set. */
+  /** Size limit of each disk in bytes, as set last. */
   readonly bounds = new Map<string, number>()
-  /** True if the space of deleted volumes is free. */
+  /** True if the space of deleted volumes has been freed. */
   areFreed = true
-  /** Number of calls of `areFreed`. */
+  /** Number of times that `areFreed` was read. */
   freedChecks = 0
-  /** Content of the disk, by guest and snapshot id. */
+  /** Content of the disk in each snapshot, by the guest's UUID and the snapshot's id. */
   readonly snapshots = new Map<string, Map<string, string>>()
-  /** Content of the volume that will replace the present one, by guest. */
+  /** Content of the volume that will replace the current one, by the guest's UUID. */
   readonly next = new Map<string, string>()
-  /** Guests with a rescue system. */
+  /** UUIDs of guests with a rescue system. */
   readonly rescues = new Set<string>()
   readonly wire = new MemoryWire()
   readonly swap = new MemorySwap()
   readonly consoles = new MemoryConsoles()
   readonly sensor = new MemorySensor()
   readonly probe = new MemoryProbe()
-  /** Simulates virtual machines like containers. */
+  /** If true, the host also runs virtual machines, which behave like containers. */
   runsMachines = false
-  /** The agent's description of virtual machines. */
+  /** The driver's description of virtual machines, if the host runs them. */
   machines: DriverDescription | undefined
   readonly images = new Set(['debian-12'])
   pool: { totalBytes: number; usedBytes: number }
@@ -84,7 +84,7 @@ export class MemoryHost {
     this.pool = { totalBytes: diskTotalGb * gib, usedBytes: 1_500_000_000 }
   }
 
-  /** Opened by the agent's daemon instead of the real machine. */
+  /** Opens the host for the agent, in place of the real machine. */
   open(config: AgentConfig): Host {
     const { network } = config
     const subnet = parseSubnet(network.subnet)
@@ -132,7 +132,7 @@ export class MemoryHost {
     }
   }
 
-  /** Downloads are real, but the content of files is not checked. */
+  /** Opens images. Downloads are real, but the content of the files is not checked. */
   #openImages({ images: settings, state_dir }: AgentConfig): ImagePool {
     const directory = join(state_dir, 'downloads')
     mkdirSync(directory, { recursive: true })
@@ -155,7 +155,7 @@ export class MemoryHost {
     }
   }
 
-  /** Content of disks and their snapshots: a text each. */
+  /** Opens volumes. The content of each disk and snapshot is a text. */
   #openVolumes(): HostVolumes {
     const { faults, contents, snapshots, next } = this
     const { logins } = this.driver
@@ -252,7 +252,7 @@ function factsOf(bridge: string): HostFacts {
     listAddresses: (family) => memoryAddresses[family],
     readDefaultRoutes: () => ({ ipv4: { interface: 'eth0', gateway: '192.0.2.1' }, ipv6: undefined }),
     isVirtual: () => false,
-    // No other machine answers.
+    // No other machine uses any of the addresses.
     probe: async (_device, addresses) => new Map(addresses.map((address) => [address, ''])),
   }
 }

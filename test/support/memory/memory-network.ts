@@ -11,17 +11,17 @@ import type {
 } from '../../../agent/network/contract.js'
 import type { Database } from '../../../agent/state/database.js'
 
-/** Packet counters of guests, and a test's changes to the network; it survives the agent. */
+/** Packet counters of guests, and hooks for changes to the network. They survive the agent. */
 export class MemoryWire {
   readonly counters = new Map<string, ByteCounters>()
   readonly guests = new Map<string, WantedNetwork>()
   warnings: readonly string[] = []
-  /** Called before a guest is given addresses, or none. */
+  /** Called before addresses are chosen for a guest. */
   onChoose: () => void = () => undefined
-  /** Called before a guest is attached, with the changed parts; an error that it throws is the host's refusal. */
+  /** Called before a guest is attached, with the changed parts. If it throws, the host refuses the change. */
   onAttach: (guest: WantedNetwork, parts: readonly NetworkPart[]) => void | Promise<void> = () => undefined
 
-  /** Adds traffic of a guest. */
+  /** Adds traffic to the counters of a guest. */
   add(uuid: string, { rxBytes, txBytes }: ByteCounters): void {
     const had = this.counters.get(uuid) ?? { rxBytes: 0, txBytes: 0 }
     this.counters.set(uuid, { rxBytes: had.rxBytes + rxBytes, txBytes: had.txBytes + txBytes })
@@ -35,7 +35,7 @@ export interface MemoryNetworkParts {
   readonly wire: MemoryWire
 }
 
-/** The network's contract without a host: addresses are chosen from the journal's pools, as on a real one. */
+/** Implements the network in memory. Addresses are chosen from the journal's pools, as on a real host. */
 export class MemoryNetwork implements Network {
   readonly #pools: AddressPools
   readonly #wire: MemoryWire
@@ -69,7 +69,7 @@ export class MemoryNetwork implements Network {
     return []
   }
 
-  /** Includes guests without any packet. */
+  /** Returns the counters of all guests, also of guests without any packet. */
   async readCounters(): Promise<ReadonlyMap<string, ByteCounters>> {
     const none = { rxBytes: 0, txBytes: 0 }
     const { guests, counters } = this.#wire
@@ -82,7 +82,7 @@ export class MemoryNetwork implements Network {
   }
 
   onDisturbed(): void {
-    // Nobody else changes this network.
+    // No other program changes this network.
   }
 
   async close(): Promise<void> {

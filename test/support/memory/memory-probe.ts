@@ -1,14 +1,14 @@
 import type { ConnectOutcome, GuestProbe } from '../../../agent/host/guest/guest-probe.js'
 import type { ListeningSocket } from '../../../agent/host/net/listening-ports.js'
 
-/** Listening sockets of guests and outcomes of connections to them, set by a test. */
+/** Listening sockets of guests, and results of connections to them. A test sets both. */
 export class MemoryProbe implements GuestProbe {
   listeners: readonly ListeningSocket[] | undefined = [{ port: 22, isReachable: true }]
-  /** By `address:port`; others are `open`. */
+  /** Results by `address:port`. All other connections have the result `open`. */
   readonly outcomes = new Map<string, ConnectOutcome>()
-  /** Targets of connection attempts, in order. */
+  /** Targets of all connection attempts, in order. */
   readonly tried: string[] = []
-  /** Connections wait for it. */
+  /** Every connection attempt waits for this promise. */
   hold: Promise<void> = Promise.resolve()
 
   async listListeners(): Promise<readonly ListeningSocket[] | undefined> {

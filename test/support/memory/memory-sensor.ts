@@ -3,12 +3,12 @@ import { noCounts, type PacketCounts } from '../../../agent/abuse/plan-counts.js
 import type { OpenedFlow } from '../../../agent/host/net/flows-of.js'
 import type { PacketReport, PacketSample } from '../../../agent/host/net/packet-log.js'
 
-/** Traffic of guests, set by a test; it survives the agent. */
+/** Traffic of guests, which a test sets. It survives the agent. */
 export class MemorySensor implements AbuseSensor {
-  /** By the guest's uuid, since counting began. */
+  /** Packet counts since counting began, by the guest's UUID. */
   readonly counts = new Map<string, PacketCounts>()
   flows: OpenedFlow[] = []
-  /** True once an agent has removed its rules from the host. */
+  /** True after an agent has removed its rules from the host. */
   isRemoved = false
   #listeners = new Set<(report: PacketReport) => void>()
 
@@ -37,7 +37,7 @@ export class MemorySensor implements AbuseSensor {
     return this.flows.filter(({ unreplied }) => unreplied)
   }
 
-  /** The agent has ended: nobody listens any more. */
+  /** Drops all listeners, because the agent has ended. */
   async close(): Promise<void> {
     this.#listeners = new Set()
     return Promise.resolve()
@@ -47,7 +47,7 @@ export class MemorySensor implements AbuseSensor {
     for (const listener of this.#listeners) listener({ samples, seen: samples.length, lost: 0 })
   }
 
-  /** Adds flows of a guest that tries ports of one target, each of which refuses. */
+  /** Reports a guest that tries many ports of one target. The target refuses each attempt. */
   scanPorts(guest: string, target: string, ports: number): void {
     const numbers = Array.from({ length: ports }, (_, index) => index + 1)
     this.report(

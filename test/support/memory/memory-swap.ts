@@ -2,14 +2,14 @@ import type { HostSwap, SwapSlot, SwapFile } from '../../../agent/swap/contract.
 
 type SwapCall = 'make' | 'use' | 'release' | 'keep' | 'remove'
 
-/** Swap files that are entries of a map. They survive the agent. */
+/** Implements swap files in memory. They survive the agent. */
 export class MemorySwap implements HostSwap {
   readonly files = new Map<SwapSlot, SwapFile>()
-  /** Swap of the host that is not the agent's. */
+  /** Bytes of the host's swap that does not belong to the agent. */
   otherBytes = 0
   room = { totalBytes: 500 * 1024 ** 3, usedBytes: 0 }
   memory = { totalBytes: 32 * 1024 ** 3, availableBytes: 16 * 1024 ** 3 }
-  /** Hooks that throw an error of the host, or wait. */
+  /** Hooks of a test, by the names of calls. A hook may wait, or throw an error of the host. */
   readonly faults: Partial<Record<SwapCall, (slot: SwapSlot) => void | Promise<void>>> = {}
   readonly calls: string[] = []
 

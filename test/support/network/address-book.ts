@@ -4,8 +4,8 @@ import { AgentNetwork, type NetworkLab } from './network-lab.js'
 import { nodeArguments } from '../programs.js'
 
 /**
- * The address pools of an agent inside the lab's host; ended with the lab.
- * @param stateDir directory for the record of the host's former settings; without it nothing is recorded
+ * Starts the address pools of an agent inside the lab's host. They end with the lab.
+ * @param stateDir directory for the record of the host's original settings; if it is empty, nothing is recorded
  */
 export function openAddressBook(lab: NetworkLab, stateDir = ''): AgentNetwork {
   const source = 'test/support/network/addresses-main.ts'
@@ -16,7 +16,7 @@ export function openAddressBook(lab: NetworkLab, stateDir = ''): AgentNetwork {
   return new AgentNetwork(child)
 }
 
-/** Adds a guest that answers at tcp 22 and udp 53, like a running one. */
+/** Adds a guest that answers at tcp 22 and udp 53, and registers it as running. */
 export async function runGuest(lab: NetworkLab, book: AgentNetwork, guest: GuestNetwork): Promise<void> {
   lab.plug(guest)
   await lab.serve(lab.namespaceOf(guest), guest.device, 'tcp:22', 'udp:53')

@@ -23,12 +23,12 @@ const tag = 'ad'
 export const bridge = `btest-${tag}`
 export const [hostAddress, outside] = ['198.18.7.1', '198.18.7.2']
 export const [hostAddress6, outside6] = ['2001:db8:7::1', '2001:db8:7::2']
-/** A prefix routed to the host. */
+/** An IPv6 prefix that is routed to the host. */
 export const guestPrefix = '2001:db8:7:1::'
 const forwarding = 'net.ipv6.conf.all.forwarding'
 const packets = fileURLToPath(new URL('packets.py', import.meta.url))
 
-/** An agent with BusyBox guests that have public addresses; the public segment is a veth pair into a namespace. */
+/** An agent with BusyBox guests that have public addresses. The public network is a veth pair into a namespace. */
 export class AddressedHost {
   readonly segment = new PublicSegment('btestpub', { host: hostAddress, outside, host6: hostAddress6, outside6 })
   readonly uplink = this.segment.uplink
@@ -74,7 +74,7 @@ export class AddressedHost {
     this.watched = new WatchedHost(agent.watch())
   }
 
-  /** Closes the clients; the agent may be dead by now. */
+  /** Closes the clients, also if the agent is dead. */
   disconnect(): void {
     for (const client of [this.#operations, this.settings, this.#routing, this.watched]) client?.close()
   }
@@ -82,7 +82,7 @@ export class AddressedHost {
   poolItem = (address: string) => ({ address, interface: this.uplink, prefixLen: 24, gateway: '' })
   prefixItem = (prefix: string) => ({ interface: this.uplink, address: '', prefix, prefixLen: 64, gateway: '' })
 
-  /** Sets the given fields, and does not change the others. */
+  /** Changes only the given fields. */
   setRouting(change: Partial<Parameters<RoutingServiceClient['setRouting']>[0]>) {
     const unsent = { ipv4Pool: undefined, ipv6Prefixes: undefined, nat4Ports: undefined }
     return call(this.#routing.setRouting.bind(this.#routing), { ...unsent, ...change })
@@ -92,7 +92,7 @@ export class AddressedHost {
     return call(this.#routing.getRouting.bind(this.#routing), {})
   }
 
-  /** @returns its uuid, or the code of the refusal */
+  /** Creates a guest. @returns its UUID, or the code of the refusal */
   async create(spec: Partial<GuestSpec>): Promise<string> {
     const id = this.#nextId++
     const request = createRequest(id, `guest-${id}`, { assignNat: false, portMappings: [], ...spec })
@@ -116,23 +116,23 @@ export class AddressedHost {
     })
   }
 
-  /** For a container the other end is in its own network. */
+  /** Returns the guest's interface on the host. The other end is inside the guest. */
   async deviceOf(uuid: string): Promise<string> {
     return `x${tag}${(await this.guest(uuid)).id}`
   }
 
-  /** The pid of a container's first process. */
+  /** Returns the pid of a container's first process. */
   async pidOf(uuid: string): Promise<string> {
     return this.#initOf((await this.guest(uuid)).id)
   }
 
-  /** Answer to packets.py in the guest's network or, without a guest, in the segment. */
+  /** Asks a target with packets.py, from the guest's network or (without a guest) from the public network. */
   ask(uuid: string | undefined, ...target: string[]): string {
     const [program = '', ...args] = this.#tool(uuid, 'ask', ...target)
     return sh(program, ...args).trim()
   }
 
-  /** True if a client in the segment reaches the address. */
+  /** True if a client in the public network reaches the address. */
   isReached(address: string): boolean {
     return this.ask(undefined, 'tcp', address, '8081', '0', '0.3') !== ''
   }
@@ -147,7 +147,7 @@ export class AddressedHost {
   }
 
   /**
-   * Sends requests endlessly from the segment. @returns a line for each datagram, ending with ` 1` if it was answered
+   * Sends requests endlessly from the public network. @returns a line per datagram, which ends with ` 1` if answered
    */
   async follow(address: string): Promise<string[]> {
     const child = this.#spawn(this.#tool(undefined, 'stream', address, '0.01', '8081'))

@@ -4,7 +4,7 @@ import { openAddressBook, runGuest } from './address-book.js'
 import { clientAddress, NetworkLab, type AgentNetwork } from './network-lab.js'
 import { waitFor } from '../wait.js'
 
-/** The uplink of the lab's host, on the segment of its client. */
+/** The uplink of the lab's host. It leads to the segment of the client. */
 const uplink = { interface: 'up0', gateway: '' }
 export const poolItem = (address: string) => ({ ...uplink, address, prefixLen: 24 })
 export const prefixItem = (prefix: string, prefixLen: number) => ({
@@ -14,7 +14,7 @@ export const prefixItem = (prefix: string, prefixLen: number) => ({
   prefixLen,
 })
 
-/** The message of a call that fails; `accepted` for one that succeeds. */
+/** Returns the error message of a call; `accepted` if the call succeeds. */
 export function failure(call: Promise<unknown>): Promise<string> {
   return call.then(
     () => 'accepted',
@@ -22,15 +22,15 @@ export function failure(call: Promise<unknown>): Promise<string> {
   )
 }
 
-/** A network lab with two guests whose addresses an address book manages, and servers everywhere. */
+/** A network lab with two guests whose addresses an address book manages. Guests, client and host run servers. */
 export class AddressedPair {
   readonly lab: NetworkLab
-  /** The guests as last attached. */
+  /** The guests as they were attached last. */
   a: GuestNetwork
   b: GuestNetwork
   readonly inA: string
   readonly inB: string
-  /** The agent of `open`. */
+  /** The network that `open` has started. */
   network!: AgentNetwork
   book!: AgentNetwork
 
@@ -66,7 +66,7 @@ export class AddressedPair {
     await this.book.call('attach', guest)
   }
 
-  /** Sets the given fields, and does not change the others. */
+  /** Changes only the given fields of the routing. */
   routing(change: object): Promise<RoutingState> {
     return this.book.call('setRouting', change) as Promise<RoutingState>
   }
@@ -79,12 +79,12 @@ export class AddressedPair {
     return this.book.call('status') as Promise<Ipv6Status>
   }
 
-  /** Repairs that the periodic comparison makes. */
+  /** Runs the periodic comparison. @returns its repairs */
   repairs(): Promise<string[]> {
     return this.book.call('ensure') as Promise<string[]>
   }
 
-  /** Output of ip(8) on the host. */
+  /** Runs ip(8) on the host. @returns its output */
   show(...args: string[]): string {
     return this.lab.in(this.lab.host, 'ip', ...args)
   }

@@ -15,9 +15,9 @@ import { describeError } from '../../../shared/errors.js'
 import { createLogger } from '../../../shared/logging.js'
 
 /*
- * The address pools of an agent as a separate process, so that a test can run it inside a network namespace, with a
- * journal in memory. Arguments: the configuration in JSON, and a directory for the record of the kernel's former
- * settings, which are not recorded without it. Lines in: {method, argument}; out: {result} or {error}.
+ * The address pools of an agent as a separate process, which a test can run inside a network namespace. The journal is
+ * in memory. Arguments: the configuration in JSON, and a directory for the record of the kernel's original settings (if
+ * it is omitted, nothing is recorded). Each input line is {method, argument}; each output line {result} or {error}.
  */
 
 const config = JSON.parse(process.argv[2] ?? '') as AgentConfig['network']
@@ -28,7 +28,7 @@ const record = join(stateDir, 'kernel.json')
 if (stateDir !== '') await recordKernelSettings(stateDir, config.bridge, record)
 let ids = 0
 const guests = new Map<string, GuestNetwork>()
-/** First processes of running guests. */
+/** Pids of the first processes of running guests. */
 const running = new Map<string, number>()
 
 const book = new HostAddressBook({
@@ -59,7 +59,7 @@ const routing = new Routing({
   log,
 })
 
-/** Journals a guest with exactly these addresses. */
+/** Adds a guest with exactly these addresses to the journal. */
 function store(guest: GuestNetwork): void {
   remove(guest.uuid)
   guests.set(guest.uuid, guest)

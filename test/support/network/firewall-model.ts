@@ -1,7 +1,7 @@
 import type { Firewall, FirewallRule } from '../../../shared/firewall-rules.js'
 import { clientAddress, clientAddress6 } from './network-lab.js'
 
-/* The verdict of a firewall's rules for a probe, written independently of nft. */
+/* Computes the verdict of a firewall's rules for a probe, independently of nft. */
 
 export const firstPort = 4000
 export const lastPort = 4799
@@ -34,7 +34,7 @@ export interface Probe {
   readonly port: number
 }
 
-/** Verdict for a flow with the client. */
+/** Returns whether the firewall allows a flow between the guest and the client. */
 export function isAllowed({ rules, defaultAction }: Firewall, direction: 'in' | 'out', probe: Probe): boolean {
   const first = rules.find((rule) => {
     const { protocol, network, sourceIp, port } = rule
@@ -51,7 +51,7 @@ export function isAllowed({ rules, defaultAction }: Firewall, direction: 'in' | 
   return (first?.action ?? defaultAction) === 'ACCEPT'
 }
 
-/** Every port form × source form × family for one protocol, each in ten separate ports. */
+/** Makes rules for one protocol: every form of ports × sources × family. Each rule has ten ports of its own. */
 export function rulesByPort(base: Partial<FirewallRule>): Partial<FirewallRule>[] {
   const wanted = families.flatMap((network) => ['', ...sources[network]].map((sourceIp) => ({ network, sourceIp })))
   const all = [{ network: 'all', sourceIp: '' } as const, ...wanted]

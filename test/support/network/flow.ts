@@ -4,34 +4,34 @@ import { createInterface } from 'node:readline'
 import { fileURLToPath } from 'node:url'
 
 const packets = fileURLToPath(new URL('packets.py', import.meta.url))
-/** Tolerance of the sold rate. */
+/** Permitted relative difference from the rate that a guest pays for. */
 const tolerance = 0.05
 const timeoutMs = 60_000
 
-/** Required number of right ones among the last windows. */
+/** Number of windows that must be right, of the last `of` windows. */
 interface Windows {
   readonly right: number
   readonly of: number
 }
 const one: Windows = { right: 1, of: 1 }
-/** One window may be wrong because of other work; a wrong rate stays wrong. */
+/** One window may be wrong because the machine has other work. A wrong rate stays wrong. */
 const steady: Windows = { right: 3, of: 4 }
 
 export type Way = 'down' | 'up'
 
 export interface FlowOptions {
-  /** Command prefix that runs a program at the near end: `['ip', 'netns', 'exec', 'NAME']`. */
+  /** Command prefix that runs a program at the near end, such as `['ip', 'netns', 'exec', 'NAME']`. */
   readonly at: readonly string[]
-  /** Address of `serveFlows`. */
+  /** Address at which `serveFlows` listens. */
   readonly host: string
   readonly port: number
-  /** `down`: to the near end. */
+  /** Direction of the data; `down` is to the near end. */
   readonly way: Way
-  /** Length of a window; default 0.5. */
+  /** Length of a window in seconds. By default 0.5. */
   readonly seconds?: number
 }
 
-/** Starts the far end of flows, which runs until it is killed. Resolves once it listens. */
+/** Starts the far end of flows, which runs until it is killed. Resolves when it listens. */
 export async function serveFlows(at: readonly string[], port: number): Promise<ChildProcess> {
   const server = python(at, 'flows', String(port))
   await once(server.stdout!, 'data')
@@ -39,13 +39,13 @@ export async function serveFlows(at: readonly string[], port: number): Promise<C
 }
 
 /**
- * One TCP connection at full speed, and its arriving payload as counted by the kernel: a program without processor time
- * reads late, but that does not change the count.
+ * A TCP connection at full speed. The kernel counts the payload that arrives: a program that gets no CPU time reads
+ * late, but this does not change the count.
  */
 export class Flow {
   readonly #child: ChildProcess
   readonly #lines: AsyncIterator<string>
-  /** Mbit/s of the windows so far. */
+  /** Mbit/s of each window so far. */
   readonly seen: number[] = []
 
   constructor({ at, host, port, way, seconds = 0.5 }: FlowOptions) {
@@ -54,11 +54,11 @@ export class Flow {
   }
 
   /**
-   * Waits until windows are right, counted from now; by default one.
+   * Waits until some of the windows from now on are right; by default one.
    * @throws after the deadline, with the measured values
    */
   async waitForRate(isRight: (mbps: number) => boolean, what: string, { right, of }: Windows = one): Promise<void> {
-    const deadline = setTimeout(() => this.end(), timeoutMs) // possibly nothing arrives at all
+    const deadline = setTimeout(() => this.end(), timeoutMs) // nothing may arrive at all
     const before = this.seen.length
     try {
       for (;;) {
@@ -79,12 +79,12 @@ export class Flow {
 
 export const isAbout = (mbps: number) => (seen: number) => Math.abs(seen - mbps) <= mbps * tolerance
 
-/** @throws when the flow does not carry that many Mbit/s, within 5 %, in three of four windows */
+/** @throws unless three of four windows carry this rate, within 5 % */
 export function expectRate(options: FlowOptions, mbps: number, when = ''): Promise<void> {
   return expectFlow(options, isAbout(mbps), `${mbps} Mbit/s ${options.way} ${when}`.trim(), steady)
 }
 
-/** @throws when the flow does not carry more Mbit/s than that */
+/** @throws unless a window carries more than this rate */
 export function expectMore(options: FlowOptions, mbps: number): Promise<void> {
   return expectFlow(options, (seen) => seen > mbps, `more than ${mbps} Mbit/s ${options.way}`)
 }

@@ -2,11 +2,11 @@ import { formatIpv4, parseIpv4 } from '../../../agent/network/subnet.js'
 import { arpFrame, discoveryFrame, ipv4Frame, rawFrame, tagged, udp6Frame } from './frames.js'
 
 /*
- * Frames with a foreign source, or of kinds that a guest must not send: several kinds, each in a requested number of
- * shapes. The marker of a frame is its kind and its number.
+ * Frames with a forged source, and frames of kinds that a guest must not send. Each kind exists in as many variants as
+ * a test requests. The marker of a frame consists of its kind and its number.
  */
 
-/** A station on the bridge. */
+/** A participant on the bridge. */
 export interface Station {
   readonly mac: string
   readonly ipv4: string
@@ -16,9 +16,9 @@ export interface Station {
 export interface Scene {
   readonly own: Station
   readonly neighbour: Station
-  /** The host on the bridge. */
+  /** The host, as a participant on the bridge. */
   readonly gateway: Station
-  /** A machine on the other side of the host. */
+  /** A machine that is reachable only through the host. */
   readonly outside: Pick<Station, 'ipv4' | 'ipv6'>
 }
 
@@ -27,12 +27,12 @@ type Forge = (scene: Scene, shape: { readonly n: number; readonly marker: string
 const allNodes = { mac: '33:33:00:00:00:01', ipv6: 'ff02::1' }
 const broadcast = 'ff:ff:ff:ff:ff:ff'
 
-/** Different for each n; locally administered, unicast. */
+/** Returns a locally administered unicast MAC, different for each n. */
 const macOf = (n: number): string => `02:66:${hexOf(n, 8).match(/../g)!.join(':')}`
 const hexOf = (n: number, digits: number): string => n.toString(16).padStart(digits, '0')
 const pick = <T>(items: readonly T[], n: number): T => items[n % items.length]!
 
-/** Foreign addresses: the neighbour's, the host's, the next ones of the network, some of other networks. */
+/** Returns a foreign address: the neighbour's, the host's, a later one of the network, or another network's. */
 function otherIpv4({ own, neighbour, gateway, outside }: Scene, n: number): string {
   const near = formatIpv4(parseIpv4(own.ipv4)! + 100 + n)
   const fixed = [neighbour.ipv4, gateway.ipv4, outside.ipv4, '0.0.0.0', '255.255.255.255', '127.0.0.1']
@@ -48,7 +48,7 @@ function otherIpv6({ neighbour, gateway, outside, own }: Scene, n: number): stri
 const otherMac = ({ neighbour, gateway }: Scene, n: number): string =>
   n < 10 ? pick([neighbour.mac, gateway.mac], n) : macOf(n)
 
-/** Other types than IPv4, ARP and IPv6; also lengths (below 0x600). */
+/** EtherTypes other than IPv4, ARP and IPv6, and lengths (values below 0x600). */
 const otherTypes = [0x0600, 0x0801, 0x8035, 0x809b, 0x80f3, 0x8137, 0x8847, 0x8863, 0x888e, 0x88cc, 0x88e5, 0x9000]
 
 export const forgeries: Readonly<Record<string, Forge>> = {
@@ -97,7 +97,7 @@ export const forgeries: Readonly<Record<string, Forge>> = {
     return arpFrame(around, arp, marker)
   },
   "a neighbour solicitation in another's name": (scene, { n, marker }) => {
-    // The source `::` means that the sender has no address yet, so any guest may use it.
+    // The source `::` means that the sender has no address yet. Every guest may use it.
     const from = otherIpv6(scene, n) === '::' ? scene.gateway.ipv6 : otherIpv6(scene, n)
     const target = pick([scene.gateway.ipv6, scene.neighbour.ipv6], n)
     const message = { type: 135, target, linkAddress: scene.own.mac }
@@ -157,7 +157,7 @@ export const forgeries: Readonly<Record<string, Forge>> = {
       : udp6Frame({ from: own.mac, to: neighbour.mac }, { from: own.ipv6, to: neighbour.ipv6 }, [4000, 9], marker),
 }
 
-/** A frame that a guest may send: to the other side of the host, with its own source. */
+/** Makes a frame that a guest may send: to a machine behind the host, with the guest's own source. */
 export function right(scene: Scene, marker: string, n = 0): string {
   const { own, outside } = scene
   return n % 2

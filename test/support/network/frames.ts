@@ -1,6 +1,6 @@
 import { parseIpv4 } from '../../../agent/network/subnet.js'
 
-/** Ethernet frames in hex, with a marker that `sniff` of packets.py recognises. */
+/** Makes Ethernet frames in hexadecimal, with a marker that `sniff` of packets.py recognizes. */
 
 export interface Ethernet {
   readonly from: string
@@ -51,7 +51,7 @@ export function udp6Frame(
   return ipv6Frame(link, ip, 17, udp)
 }
 
-/** A message of neighbour discovery (RFC 4861): type, target where it has one, options, marker. */
+/** Makes a message of neighbour discovery (RFC 4861) with type, target (if it has one), options and marker. */
 export function discoveryFrame(
   link: Ethernet,
   ip: Ipv6,
@@ -70,23 +70,23 @@ export function discoveryFrame(
   return ipv6Frame(link, { hopLimit: 255, ...ip }, 58, body)
 }
 
-/** A datagram as quoted by a router in an error: its first bytes. */
+/** A datagram whose first bytes a router quotes in an error. */
 export interface QuotedDatagram {
   readonly from: string
   readonly to: string
   readonly ports: readonly [from: number, to: number]
-  /** Quotes the answer to an echo request with this identifier instead of the datagram. */
+  /** If set, the error quotes the answer to an echo request with this identifier instead of the datagram. */
   readonly echo?: number
 }
 
 export interface IcmpError {
   readonly type: number
   readonly code: number
-  /** MTU of "fragmentation needed" and "packet too big"; for a redirect in IPv4 the new router's address. */
+  /** The MTU of "fragmentation needed" and "packet too big", or the new router's address of an IPv4 redirect. */
   readonly rest?: number
 }
 
-/** An error (RFC 792, RFC 4443) of either family about a packet, with a marker at the end of the quoted data. */
+/** Makes an ICMP error about a packet (RFC 792, RFC 4443). The marker is at the end of the quoted data. */
 export function icmpErrorFrame(
   link: Ethernet,
   ip: { from: string; to: string },
@@ -126,7 +126,7 @@ function ipv4Packet(ip: { from: string; to: string }, protocol: number, body: Bu
   return Buffer.concat([head, body])
 }
 
-/** Includes the transport checksum, which the kernel requires for both protocols. */
+/** Makes an IPv6 packet with the transport checksum, which the kernel requires for UDP and ICMPv6. */
 function ipv6Frame(link: Ethernet, ip: Ipv6, protocol: number, body: Buffer): string {
   const addresses = Buffer.concat([address6(ip.from), address6(ip.to)])
   const pseudo = Buffer.concat([addresses, u16(0, body.length, 0, protocol), body])
@@ -146,7 +146,7 @@ export function rawFrame(link: Ethernet, etherType: number, marker: string, lead
   return frame(link, etherType, Buffer.concat([Buffer.from(lead, 'hex'), marked(marker)]))
 }
 
-/** The frame inside a VLAN tag. */
+/** Adds a VLAN tag to a frame. */
 export function tagged(hex: string, tagType = 0x8100, vid = 5): string {
   return hex.slice(0, 24) + u16(tagType, vid).toString('hex') + hex.slice(24)
 }

@@ -5,7 +5,7 @@ import type { GuestNetwork } from '../../../agent/network/contract.js'
 const limits = { vcpuMilli: 1000, ramMb: 128, diskGb: 1 }
 const rates = { networkDownMbps: 0, networkUpMbps: 0, ioReadMbps: 0, ioWriteMbps: 0 }
 
-/** A running guest for tests in which only its place on the network matters; its device's number is its id. */
+/** Makes a running guest for tests of its network. Its id is the number of its device. */
 export function guestOnNetwork(guest: Omit<GuestNetwork, 'portMappings'>): GuestInsert {
   const id = Number(guest.device.replace(/^\D+/, ''))
   const { uuid, mac, ipv4, publicIpv4s, ipv6Addresses } = guest

@@ -14,25 +14,25 @@ const defaults = validateConfig(AgentConfigSchema, {}, 'test')
 
 const packets = fileURLToPath(new URL('packets.py', import.meta.url))
 
-/** Addresses of the public segment between host and client (RFC 5737). */
+/** IPv4 addresses of the public segment between host and client (RFC 5737). */
 export const hostAddress = '198.51.100.1'
 export const clientAddress = '198.51.100.2'
-/** The same in IPv6 (RFC 3849). */
+/** IPv6 addresses of the same segment (RFC 3849). */
 export const hostAddress6 = '2001:db8:51::1'
 export const clientAddress6 = '2001:db8:51::2'
-/** A prefix that the client's side routes to the host. */
+/** A prefix that the client routes to the host. */
 export const guestPrefix6 = '2001:db8:77::'
 
 export interface LabAgentOptions {
-  /** Receives changes by others, and repairs them automatically. */
+  /** If true, the agent is notified of changes by other programs, and repairs them automatically. */
   readonly watches?: boolean
-  /** Counts traffic between guests of the host, too. */
+  /** If true, traffic between guests of the host is counted too. */
   readonly countInternal?: boolean
 }
 
 /**
- * A host, a client outside and guests, each a network namespace, without LXC: only the parts of guests that the network
- * sees. Names start with a prefix of the test.
+ * A host, a client outside and guests, each in a network namespace. There is no LXC, because a network sees only these
+ * parts of a guest. All names begin with a prefix of the test.
  */
 export class NetworkLab {
   readonly #children: ChildProcess[] = []
@@ -82,7 +82,7 @@ export class NetworkLab {
     this.in(this.client, 'ip', 'route', 'add', `${guestPrefix6}/64`, 'via', hostAddress6)
   }
 
-  /** Ends all processes in the namespaces, also those of an earlier run, and removes them. */
+  /** Kills all processes in the namespaces, also those of an earlier run, and removes the namespaces. */
   remove(): void {
     for (const child of this.#children) child.kill('SIGKILL')
     const names = existsSync('/run/netns') ? readdirSync('/run/netns') : []
@@ -92,7 +92,7 @@ export class NetworkLab {
     }
   }
 
-  /** A guest as the agent knows it; `index` gives id and address. */
+  /** Describes a guest as the agent does. @param index determines its id and address */
   guest(index: number, portMappings: readonly NatMapping[] = [], more: Partial<GuestNetwork> = {}): GuestNetwork {
     const ipv4 = formatIpv4(this.#subnet.first - 2 + index)
     const device = deviceName(this.config.interface_prefix, index)
@@ -104,7 +104,7 @@ export class NetworkLab {
     return `${this.prefix}-${guest.device}`
   }
 
-  /** Creates its namespace and veth like the driver. */
+  /** Creates the guest's namespace and veth, as a driver does. */
   plug(guest: GuestNetwork): void {
     const name = this.namespaceOf(guest)
     this.#addNamespace(name)
@@ -118,7 +118,7 @@ export class NetworkLab {
       this.in(this.host, 'ip', 'address', 'replace', `${address}/32`, 'dev', 'up0')
   }
 
-  /** Does the work of the address book: route and neighbour on the host, address and route inside. */
+  /** Adds what the address book adds: route and neighbour entry on the host, address and route inside the guest. */
   #plugIpv6({ mac, ...guest }: GuestNetwork, address: string): void {
     const { bridge } = this.config
     const name = `${this.prefix}-${guest.device}`
@@ -136,7 +136,7 @@ export class NetworkLab {
     removeNamespace(name)
   }
 
-  /** Output of a command inside a namespace. */
+  /** Runs a command inside a namespace. @returns its output */
   in(name: string, program: string, ...args: string[]): string {
     return execFileSync('ip', ['netns', 'exec', name, program, ...args], {
       stdio: 'pipe',
@@ -144,24 +144,24 @@ export class NetworkLab {
     }).toString()
   }
 
-  /** Output of one of packets.py's tools. */
+  /** Runs a tool of packets.py inside a namespace. @returns its output */
   tool(name: string, ...args: string[]): string {
     return this.in(name, '/usr/bin/python3', packets, ...args).trim()
   }
 
-  /** Answer to a request: "name-of-the-server address-it-saw", or empty. */
+  /** Sends a request. @returns "name-of-the-server address-it-saw"; empty without an answer */
   ask(name: string, target: string, options: { sport?: number; timeoutSeconds?: number } = {}): string {
     const [, protocol = '', host = '', port = ''] = /^(\w+):(.*):(\d+)$/.exec(target) ?? []
     const { sport = 0, timeoutSeconds = 1 } = options
     return this.tool(name, 'ask', protocol, host, port, String(sport), String(timeoutSeconds))
   }
 
-  /** Tests which of the targets answer, all at once: tcp,HOST,PORT udp,HOST,PORT icmp,HOST */
+  /** Tests which targets answer, all at the same time. Their forms are tcp,HOST,PORT udp,HOST,PORT and icmp,HOST. */
   probe(name: string, targets: readonly string[]): boolean[] {
     return [...this.tool(name, 'probe', ...targets)].map((digit) => digit === '1')
   }
 
-  /** Lines of one of packets.py's tools that runs until the lab is removed. */
+  /** Starts a tool of packets.py that runs until the lab is removed. @returns its output lines, a growing list */
   async follow(namespace: string, ...args: string[]): Promise<string[]> {
     const lines: string[] = []
     const source = await this.#lines(namespace, ...args)
@@ -169,12 +169,12 @@ export class NetworkLab {
     return lines
   }
 
-  /** A server that runs until the lab or its namespace is removed. */
+  /** Starts a server that runs until the lab or its namespace is removed. */
   async serve(namespace: string, name: string, ...ports: string[]): Promise<void> {
     await this.#lines(namespace, 'serve', name, ...ports)
   }
 
-  /** Collects markers in frames that arrive at a device. */
+  /** Collects the markers of frames that arrive at a device. */
   async sniff(namespace: string, device: string): Promise<Set<string>> {
     const seen = new Set<string>()
     const lines = await this.#lines(namespace, 'sniff', device)
@@ -182,7 +182,7 @@ export class NetworkLab {
     return seen
   }
 
-  /** The agent's network inside the host's namespace. */
+  /** Starts the agent's network in the host's namespace. */
   agent(options: LabAgentOptions = {}): AgentNetwork {
     const source = 'test/support/network/network-main.ts'
     const script = nodeArguments(source, JSON.stringify(this.config), JSON.stringify(options))
@@ -193,7 +193,7 @@ export class NetworkLab {
     return new AgentNetwork(child)
   }
 
-  /** The agent's abuse monitor inside the host's namespace. @param security settings of agent.yaml */
+  /** Starts the agent's abuse monitor in the host's namespace. @param security settings of agent.yaml */
   abuseWatch(security: object = {}): AgentNetwork {
     const source = 'test/support/attacks/abuse-main.ts'
     const script = nodeArguments(source, JSON.stringify(this.config), JSON.stringify(security))
@@ -204,7 +204,7 @@ export class NetworkLab {
     return new AgentNetwork(child)
   }
 
-  /** A program inside a namespace that ends with the lab at the latest. */
+  /** Starts a program inside a namespace. It ends with the lab at the latest. */
   run(namespace: string, program: string, ...args: string[]): ChildProcess {
     const child = spawn('ip', ['netns', 'exec', namespace, program, ...args], { stdio: 'ignore' })
     this.#children.push(child)
@@ -216,7 +216,7 @@ export class NetworkLab {
     this.in(name, 'ip', 'link', 'set', 'lo', 'up')
   }
 
-  /** Resolves once the tool has reported that it is ready. */
+  /** Starts a tool. Resolves when the tool has reported that it is ready. */
   async #lines(namespace: string, ...args: string[]): Promise<Interface> {
     const command = ['netns', 'exec', namespace, '/usr/bin/python3', packets, ...args]
     const child = spawn('ip', command, { stdio: ['ignore', 'pipe', 'inherit'] })
@@ -230,7 +230,7 @@ export class NetworkLab {
   }
 }
 
-/** Communicates with network-main.ts; one call at a time. */
+/** Sends calls to a process such as network-main.ts, one call at a time. */
 export class AgentNetwork {
   readonly #answers: AsyncIterator<string>
 

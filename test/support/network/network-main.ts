@@ -6,8 +6,9 @@ import { describeError } from '../../../shared/errors.js'
 import type { LabAgentOptions } from './network-lab.js'
 
 /*
- * The network of an agent as a separate process, so that a test can run it inside a network namespace. Arguments: the
- * configuration and the options of a lab's agent in JSON. Lines in: {method, argument}; lines out: {result} or {error}.
+ * The network of an agent as a separate process, which a test can run inside a network namespace. Arguments: the
+ * configuration and the options of a lab's agent in JSON. Input lines: {method, argument}; output lines: {result} or
+ * {error}.
  */
 
 type Method = 'ensure' | 'attach' | 'detach' | 'remove' | 'close' | 'counters' | 'warnings'
@@ -22,7 +23,7 @@ const network = createRules(config, {
   ...(watch ? { watch } : {}),
 })
 
-// Repairs automatically, like the agent's reconciler: after each change and, should that fail, every 3 s.
+// Repairs automatically, as the agent's reconciler does: after each change, and every 3 s in case a repair has failed.
 let guests: GuestNetwork[] = []
 const repair = (): void => void network.ensure(guests).catch(() => undefined)
 if (watches) {

@@ -14,10 +14,10 @@ export const udp = (hostPort: number, containerPort = 53): NatMapping => ({
   protocol: 'udp',
 })
 
-/** The guests' gateway on the host. */
+/** The host's address in the network of the guests, which is their gateway. */
 export const gateway = '10.77.0.1'
 
-/** A network lab with two guests that mappings lead to, and servers everywhere. */
+/** A network lab with two guests that have port mappings. Both guests, the client and the host run servers. */
 export class NetworkPair {
   readonly lab: NetworkLab
   readonly a: GuestNetwork
@@ -25,7 +25,7 @@ export class NetworkPair {
   readonly all: readonly GuestNetwork[]
   readonly inA: string
   readonly inB: string
-  /** The agent of `open`; a test may replace it. */
+  /** The network that `open` has started. A test may replace it. */
   agent!: AgentNetwork
 
   constructor(prefix: string) {
@@ -48,7 +48,7 @@ export class NetworkPair {
       await lab.serve(lab.namespaceOf(guest), guest.device, 'tcp:22', 'udp:53')
     }
     await lab.serve(lab.client, 'client', 'tcp:80', 'udp:53')
-    // Programs of the host, on all its addresses.
+    // Starts programs of the host, which listen on all of its addresses.
     await lab.serve(lab.host, 'host', 'tcp:22', 'tcp:7443', 'tcp:8080', 'udp:53')
     await waitFor(() => lab.ask(this.inA, `tcp:${clientAddress}:80`), { what: 'the way out' })
   }

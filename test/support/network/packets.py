@@ -1,6 +1,6 @@
 """Small network tools for tests: an echo server, a client, raw frames, a sniffer and a port scan.
 
-Run inside a network namespace. Standard library only.
+Run it inside a network namespace. It uses only the standard library.
 """
 import ctypes
 import errno
@@ -18,7 +18,7 @@ import time
 
 
 def listeners(ports):
-    """Sockets for IPv4 and IPv6 for each of tcp:22 udp:53 tcp:3000-3999, with their names."""
+    """Yields IPv4 and IPv6 sockets with their protocols, for ports such as tcp:22 udp:53 tcp:3000-3999."""
     for port in ports:
         kind, numbers = port.split(":")
         first, _, last = numbers.partition("-")
@@ -35,7 +35,7 @@ def listeners(ports):
 
 
 def serve(name, *ports):
-    """Answers every request with "NAME peer-address"; ports like tcp:22 udp:53 tcp:3000-3999."""
+    """Answers every request with "NAME peer-address". Ports are given as tcp:22 udp:53 tcp:3000-3999."""
     resource.setrlimit(resource.RLIMIT_NOFILE, (8192, 8192))
     sel = selectors.DefaultSelector()
     for sock, kind in listeners(ports):
@@ -49,20 +49,20 @@ def serve(name, *ports):
                 conn.close()
             else:
                 data, peer = key.fileobj.recvfrom(2048)
-                # The request is returned for `stream`, which numbers its requests.
+                # The answer contains the request, because `stream` numbers its requests.
                 asked = f" {data.decode()}" if data.isdigit() else ""
                 key.fileobj.sendto(f"{name} {peer[0]}{asked}".encode(), peer)
 
 
 def ask(kind, host, port, sport="0", timeout="1"):
-    """Prints the answer of `serve`, or nothing."""
+    """Sends a request to `serve` and prints its answer; without an answer it prints nothing."""
     family, any_address = (socket.AF_INET6, "::") if ":" in host else (socket.AF_INET, "0.0.0.0")
     sock = socket.socket(family, socket.SOCK_STREAM if kind == "tcp" else socket.SOCK_DGRAM)
     sock.settimeout(float(timeout))
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     sock.bind((any_address, int(sport)))
     try:
-        # With the scope of a link-local address, fe80::1%eth0.
+        # getaddrinfo accepts the scope of a link-local address, as in fe80::1%eth0.
         sock.connect(socket.getaddrinfo(host, int(port), family)[0][4])
         if kind == "udp":
             sock.send(b"?")
@@ -98,7 +98,7 @@ def probe(*targets):
             sel.unregister(key.fileobj)
             try:
                 answered[key.data] = 1 if key.fileobj.recv(2048) else 0
-                end = time.time() + 1  # a second without an answer
+                end = time.time() + 1  # the wait ends after a second without an answer
             except OSError:
                 pass
     for index, ping in pings:
@@ -136,13 +136,13 @@ def stream(host, interval, *ports):
             sock.sendto(str(number).encode(), (host, port))
         except OSError:
             pass
-        if time.time() - waiting[number][1] > 0.05:  # the time of sending is unknown
+        if time.time() - waiting[number][1] > 0.05:  # sending took long, so the exact time is unknown
             del waiting[number]
         until = time.time() + float(interval)
         while (left := until - time.time()) > 0 and sel.select(left):
             drain()
         now = time.time()
-        drain()  # answers that arrived while the processor ran something else
+        drain()  # answers that arrived while other programs ran
         for key in [key for key, (_, sent) in waiting.items() if now - sent > 0.5]:
             print(*waiting.pop(key), 0, flush=True)
 
@@ -168,7 +168,7 @@ def talk(host, port):
 
 
 def tick(port):
-    """Sends to each connection without a request."""
+    """Sends data to each connection at an even rate, without any request."""
     server = socket.create_server(("", int(port)), family=socket.AF_INET6, dualstack_ipv6=True)
     print("ready", flush=True)
 
@@ -190,18 +190,18 @@ def hear(host, port):
 
 
 def taken_in(sock):
-    """The time in seconds and the payload bytes that the kernel had received by then, read or unread."""
+    """Returns a time in seconds and the payload bytes that the kernel had received by then, read or unread."""
     while True:
         begin = time.monotonic()
         info = sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 192)
-        if time.monotonic() - begin < 0.002:  # otherwise the processor ran something else in between
+        if time.monotonic() - begin < 0.002:  # otherwise another program ran in between
             return begin, struct.unpack_from("Q", info, 128)[0]  # tcpi_bytes_received
 
 
 def rates(sock, seconds):
-    """Received Mbit/s per window of that length, until killed; TCP's first half second is left out.
+    """Yields the received Mbit/s per window of that length, until killed. The first half second of TCP is omitted.
 
-    Windows end when something has just arrived in order: what a lost packet holds up counts where it belongs.
+    A window ends when data has just arrived in order, so that data behind a lost packet counts in the right window.
     """
     buffer = bytearray(1 << 20)
     begin, length, had = time.monotonic(), 0.5, None
@@ -220,19 +220,19 @@ def pour(sock):
 
 
 def answer_flow(conn):
-    """The far end of one `flow`."""
+    """Serves one connection of `flow`."""
     way, seconds = conn.makefile("rb", buffering=0).readline().decode().split()
     try:
         if way == "down":
             pour(conn)
         for mbps in rates(conn, seconds):
             conn.sendall(f"{mbps}\n".encode())
-    except OSError:  # the other end has closed
+    except OSError:  # the other end has closed the connection
         pass
 
 
 def flows(port):
-    """Serves `flow`."""
+    """Serves any number of connections of `flow`."""
     server = socket.create_server(("", int(port)), family=socket.AF_INET6, dualstack_ipv6=True)
     print("ready", flush=True)
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
@@ -246,12 +246,12 @@ def flows(port):
 
 
 def end_with_parent():
-    """Ends this process with its parent, even while it waits. Source: prctl(2), PR_SET_PDEATHSIG."""
+    """Makes this process end with its parent, even while it waits (prctl(2), PR_SET_PDEATHSIG)."""
     ctypes.CDLL(None).prctl(1, signal.SIGKILL)
 
 
 def flow(host, port, way, seconds):
-    """One TCP connection, way "down" (to here) or "up": prints the received payload in Mbit/s per window."""
+    """Opens a TCP connection in the direction "down" (to here) or "up". Prints the payload in Mbit/s per window."""
     sock = socket.create_connection((host, int(port)), timeout=10)
     sock.settimeout(None)
     sock.sendall(f"{way} {seconds}\n".encode())
@@ -265,7 +265,7 @@ def flow(host, port, way, seconds):
 
 
 def sink(port):
-    """Reads connections one after another to their end, and answers the number of received bytes."""
+    """Reads connections to their end, one after another. Answers each with the number of received bytes."""
     server = socket.create_server(("", int(port)), family=socket.AF_INET6, dualstack_ipv6=True)
     print("ready", flush=True)
     buffer = bytearray(1 << 20)
@@ -287,7 +287,7 @@ def upload(host, port, count):
 
 
 def send(dev, *frames):
-    """Sends unchanged frames, given in hex."""
+    """Sends frames, which are given in hexadecimal, without changes."""
     sock = socket.socket(socket.AF_PACKET, socket.SOCK_RAW)
     sock.bind((dev, 0))
     for frame in frames:
@@ -295,7 +295,7 @@ def send(dev, *frames):
 
 
 def burst(dev):
-    """Sends unchanged frames from lines of hex; at each empty line prints the number of frames since the last one."""
+    """Sends frames from lines in hexadecimal. At each empty line it prints the number of frames since the last one."""
     sock = socket.socket(socket.AF_PACKET, socket.SOCK_RAW)
     sock.bind((dev, 0))
     sent = 0
@@ -326,12 +326,12 @@ def sniff(dev):
         except OSError:  # the device was deleted
             return
         marker = re.search(rb"<<([^<>\0]*)>>", data)
-        if marker and address[2] != 4:  # 4: outgoing
+        if marker and address[2] != 4:  # 4: outgoing frame
             print(marker[1].decode(errors="replace"), flush=True)
 
 
 def flood(targets, count, size="1", *sources):
-    """Opens many datagram flows, spread over targets (A,B,C) and own addresses; prints the duration in seconds."""
+    """Opens datagram flows from several sources to several targets (A,B,C). Prints the duration in seconds."""
     begin = time.time()
     targets = targets.split(",")
     family = socket.AF_INET6 if ":" in targets[0] else socket.AF_INET
@@ -343,7 +343,7 @@ def flood(targets, count, size="1", *sources):
         sock, target = ways[index % len(ways)]
         try:
             sock.sendto(b"x" * int(size), (target, 1024 + index // len(ways)))
-        except OSError:  # dropped: the kernel may report it
+        except OSError:  # the kernel may report a dropped datagram
             pass
     print(time.time() - begin)
 
@@ -368,7 +368,7 @@ def scan(source, target, first="1", last="65535"):
                 packet = sock.recv(65535)
             except BlockingIOError:
                 return
-            # The scanner's own SYN returns through the host if a port is mapped to the scanner itself.
+            # If a port is mapped to the scanner itself, its own SYN returns through the host.
             if packet[12:16] == dst and packet[22:24] == struct.pack("!H", 61234):
                 seen.add(struct.unpack("!H", packet[20:22])[0])
 
@@ -386,12 +386,12 @@ def scan(source, target, first="1", last="65535"):
 
 
 def describe(packet):
-    """Source and kind of an IP packet: (source, "tcp:22" | "udp:53" | "icmp:3" | "ip:47"); None: not an answer."""
+    """Returns an IP packet's (source, "tcp:22" | "udp:53" | "icmp:3" | "ip:47"); None if it is not an answer."""
     if packet[0] >> 4 == 4:
         source, kind, body = socket.inet_ntop(socket.AF_INET, packet[12:16]), packet[9], packet[(packet[0] & 15) * 4 :]
     else:
         source, kind, body = socket.inet_ntop(socket.AF_INET6, packet[8:24]), packet[6], packet[40:]
-    if kind == 58 and 130 <= body[0] <= 137:  # neighbour discovery
+    if kind == 58 and 130 <= body[0] <= 137:  # neighbour discovery is not an answer
         return None
     if kind in (6, 17):
         return source, f"{'tcp' if kind == 6 else 'udp'}:{struct.unpack('!H', body[:2])[0]}"
@@ -413,14 +413,14 @@ def knock(dev, *targets):
                 packet, address = listen.recvfrom(65535)
             except BlockingIOError:
                 return
-            # 0: addressed to this host, like answers.
+            # Type 0 means that the packet is addressed to this host, as answers are.
             if address[2] == 0 and address[1] in (0x0800, 0x86DD) and (answer := describe(packet)):
                 answers.add(answer)
 
     def send(sock, data, address):
         try:
             sock.sendto(data, address)
-        except OSError:  # no route
+        except OSError:  # there is no route to the target
             pass
 
     for target in targets:
@@ -454,7 +454,7 @@ def knock(dev, *targets):
 
 
 def fdb(bridge):
-    """Prints "mac port-number" for each learned entry of the bridge."""
+    """Prints a line "mac port-number" for each MAC address that the bridge has learned."""
     with open(f"/sys/class/net/{bridge}/brforward", "rb") as file:
         data = file.read()
     for at in range(0, len(data), 16):

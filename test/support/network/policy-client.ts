@@ -5,32 +5,32 @@ import { WebSocket } from 'ws'
 import { describeError } from '../../../shared/errors.js'
 
 /*
- * A client as a separate process, so that a test can run it inside a network namespace. Lines in: {method, argument};
- * lines out: {result} or {error}.
+ * A client as a separate process, which a test can run inside a network namespace. Each input line is {method,
+ * argument}; each output line is {result} or {error}.
  */
 
 export interface PolicyCall {
   readonly url: string
-  /** Source address; default: the kernel's choice. */
+  /** Source address. By default the kernel chooses it. */
   readonly from?: string | undefined
   readonly method?: string
   readonly headers?: OutgoingHttpHeaders
   readonly body?: string
-  /** Subprotocols of a WebSocket. */
+  /** Subprotocols of the WebSocket. */
   readonly protocols?: readonly string[]
 }
 
 export interface PolicyAnswer {
   readonly status: number
-  /** Code of the error; "" without one. */
+  /** Code of the error; "" without an error. */
   readonly code: string
   readonly text: string
 }
 
-/** The end of a socket; `null`: it is open. */
+/** How a socket has ended; `null` while it is open. */
 export type SocketEnd = { readonly code: number; readonly reason: string } | null
 
-/** Opened sockets and streams, in order. */
+/** All sockets and streams that were opened, in order. */
 const opened: { ended: SocketEnd }[] = []
 
 function ask({ url, from, method = 'GET', headers = {}, body }: PolicyCall): Promise<PolicyAnswer> {
@@ -57,7 +57,7 @@ function codeOf(text: string): string {
   }
 }
 
-/** Resolves with its number once it is open. */
+/** Opens a socket or a stream. Resolves with its number when it is open. */
 async function open(call: PolicyCall): Promise<number> {
   const state = { ended: null }
   const number = opened.push(state) - 1
@@ -81,7 +81,7 @@ function openSocket({ url, from, protocols = [], headers }: PolicyCall, state: {
   })
 }
 
-/** A connection that stays open after its answer, or whose answer does not end. */
+/** Opens a connection that stays open after its response, or whose response does not end. */
 function openStream({ url, from, headers }: PolicyCall, state: { ended: SocketEnd }) {
   return new Promise<void>((resolve, reject) => {
     const agent = new Agent({ keepAlive: true })

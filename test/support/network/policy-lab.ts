@@ -14,7 +14,7 @@ import { waitFor } from '../wait.js'
 
 const name = 'btest-policy'
 
-/** Places of clients and proxies: the gateways' machine, two machines with proxies, and everywhere else. */
+/** Places of clients and proxies: the gateways' machine, two machines with proxies, and all other machines. */
 export const places = ['gw', 'p', 'q', 'world'] as const
 export type Place = (typeof places)[number]
 
@@ -32,14 +32,14 @@ const addresses: Readonly<Record<Place, readonly string[]>> = {
   ],
 }
 
-/** Ports of the two gateways, without and with TLS. */
+/** Ports of the two gateways without TLS. */
 export const gatewayPorts = [8080, 8081] as const
 export const tlsPorts = [8443, 8444] as const
 const agentPort = 8070
 
-/** Forwarding headers of a proxy, by its port for the first gateway; the port for the second is 100 higher. */
+/** Forwarding headers of the proxies, with the port for the first gateway. The port for the second is 100 higher. */
 const styles = {
-  /** The usual style: it appends the address to what the client sent. */
+  /** The usual style appends the client's address to the header that the client has sent. */
   append: [8001, 'proxy_set_header X-Forwarded-For $proxy_add_x_forwarded_for;'],
   port: [8002, 'proxy_set_header X-Forwarded-For $remote_addr:$remote_port;'],
   ipv6Port: [8003, 'proxy_set_header X-Forwarded-For [$remote_addr]:$remote_port;'],
@@ -48,7 +48,7 @@ const styles = {
 } as const
 export type Style = keyof typeof styles
 
-/** Port of a proxy with this style that leads to a gateway, 0 or 1. */
+/** Returns the port of the proxy with this style. @param gateway 0 or 1 */
 export function proxyPort(style: Style, gateway: number): number {
   return styles[style][0] + 100 * gateway
 }
@@ -65,7 +65,7 @@ export class PolicyLab {
     return this.#gateways[0]!.adminKey
   }
 
-  /** Configuration of the first gateway, for commands on its host. */
+  /** Configuration file of the first gateway, for commands on its host. */
   get configFile(): string {
     return join(this.#gateways[0]!.directory, 'gateway.yaml')
   }
@@ -96,21 +96,21 @@ export class PolicyLab {
     return this.#clients.get(place)!.call('ask', call) as Promise<PolicyAnswer>
   }
 
-  /** @returns a function that returns how it ended */
+  /** Opens a socket or stream. @returns a function that tells how it has ended */
   async open(place: Place, call: PolicyCall): Promise<() => Promise<SocketEnd>> {
     const client = this.#clients.get(place)!
     const number = await client.call('open', call)
     return () => client.call('ended', number) as Promise<SocketEnd>
   }
 
-  /** Sends a request from the gateways' machine, with the administrator's key. */
+  /** Sends a request from the gateways' machine, with the API key of the administrator. */
   async admin(method: string, path: string, body?: object): Promise<PolicyAnswer> {
     const headers = { 'x-api-key': this.adminKey, 'content-type': 'application/json' }
     const url = `http://127.0.0.1:${gatewayPorts[0]}/api/v1${path}`
     return this.ask('gw', { method, url, headers, ...(body && { body: JSON.stringify(body) }) })
   }
 
-  /** Connects one segment with all addresses. */
+  /** Creates the namespaces and connects them to one segment with all addresses. */
   #connect(): void {
     for (const place of places) {
       execFileSync('ip', ['netns', 'add', spaceOf(place)])
@@ -155,7 +155,7 @@ export class PolicyLab {
     return new RedisProcess({ program: '/usr/bin/redis-server', stateDir, runDir, log: silentLog }).url
   }
 
-  /** Gateways on one store share the secret and the authority. */
+  /** Copies the secret and the CA of the first gateway: gateways on one store share both. */
   #shareState({ directory }: GatewayProcess): void {
     rmSync(join(directory, 'state'), { recursive: true })
     const from = join(this.#gateways[0]!.directory, 'state')
@@ -166,7 +166,7 @@ export class PolicyLab {
       })
   }
 
-  /** A host with one guest, whose terminals are in memory. */
+  /** Starts an agent with one guest. The guest's terminals are in memory. */
   async #startAgent(): Promise<void> {
     const address = `127.0.0.1:${agentPort}`
     const { text } = await this.admin('POST', '/hosts', { name: 'host-a', address })
@@ -186,7 +186,7 @@ export class PolicyLab {
       )
   }
 
-  /** From machine p to the gateways, from q to p, and on the gateways' own machine. */
+  /** Starts proxies on machine p (to the gateways), on machine q (to p) and on the gateways' own machine. */
   #startProxies(): void {
     const direct = Object.values(styles).flatMap(([port, says]) =>
       gatewayPorts.map((to, index) => proxyServer(port + 100 * index, `10.0.0.10:${to}`, says)),
@@ -230,7 +230,7 @@ export class PolicyLab {
 
 const spaceOf = (place: Place): string => `btestpolicy-${place}`
 
-/** Removes namespaces of this run and of earlier ones. */
+/** Removes the namespaces of this run and of earlier runs. */
 function removeLeft(): void {
   const names = existsSync('/run/netns') ? readdirSync('/run/netns') : []
   for (const place of places) if (names.includes(spaceOf(place))) removeNamespace(spaceOf(place))

@@ -9,9 +9,9 @@ export interface SegmentAddresses {
   readonly outside6?: string
 }
 
-/** The network outside of the host that runs the tests: a network namespace, and a veth pair into it. */
+/** The network outside of the host that runs the tests: a network namespace and a veth pair into it. */
 export class PublicSegment {
-  /** The host's interface. */
+  /** Name of the host's interface. */
   readonly uplink: string
 
   /** @param name name of the namespace, unique for every test file, at most 14 characters */
@@ -22,7 +22,7 @@ export class PublicSegment {
     this.uplink = `${name}0`
   }
 
-  /** Creates it again, also after a killed run. */
+  /** Creates the network. If a killed run has left it, it is removed first. */
   make(): void {
     this.remove()
     const { host, outside, host6, outside6 } = this.addresses
@@ -33,19 +33,19 @@ export class PublicSegment {
     join((...args) => this.ip(...args), 'eth0', [outside, outside6])
   }
 
-  /** Removes it with every process in it. */
+  /** Removes the network and kills every process in it. */
   remove(): void {
     if (!existsSync(`/run/netns/${this.name}`)) return
     if (existsSync(`/sys/class/net/${this.uplink}`)) sh('ip', 'link', 'delete', this.uplink)
     removeNamespace(this.name)
   }
 
-  /** Command prefix that runs a program outside. */
+  /** Command prefix that runs a program in the outside network. */
   get at(): string[] {
     return ['nsenter', `--net=/run/netns/${this.name}`]
   }
 
-  /** ip(8) outside. */
+  /** Runs ip(8) in the outside network. */
   ip(...args: string[]): string {
     return sh('ip', '-n', this.name, ...args)
   }

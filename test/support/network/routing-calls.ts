@@ -2,7 +2,7 @@ import { expect } from 'chai'
 import type { Body } from '../body.js'
 import type { Reply, TestGateway } from '../gateway/test-gateway.js'
 
-/** An address of a public pool in the form of the API. */
+/** Makes an address of a public pool, as the API shows it. */
 export const poolAddress = (last: number) => ({
   address: `203.0.113.${last}`,
   interface: 'eth0',
@@ -20,7 +20,7 @@ export const poolPrefix = {
 export class RoutingClient {
   constructor(private readonly gateway: TestGateway) {}
 
-  /** @param query as `?host_id=…` */
+  /** @param query such as `?host_id=…` */
   put(body: unknown, query = ''): Promise<Reply> {
     return this.gateway.request('PUT', `/routing${query}`, { body })
   }
@@ -30,7 +30,7 @@ export class RoutingClient {
     return (body as { data: Body }).data
   }
 
-  /** Removes all containers and empties the pools of all hosts, for the next test of a gateway. */
+  /** Removes all containers and empties the pools of all hosts before the next test of a gateway. */
   async clear(): Promise<void> {
     const { fleet } = this.gateway
     await fleet.removeGuests()
@@ -41,7 +41,7 @@ export class RoutingClient {
     }
   }
 
-  /** Creates a container with these fields. */
+  /** Requests the creation of a container with these fields. */
   create(body: object): Promise<Reply> {
     return this.gateway.request('POST', '/containers', { body: { template_id: 'debian-12', ...body } })
   }

@@ -5,10 +5,10 @@ import { createShaper, type HostShaper } from '../../../agent/network/shaping/sh
 import { describeError } from '../../../shared/errors.js'
 
 /*
- * The rates of an agent as a separate process, so that a test can run it inside a network namespace. Arguments: the
- * prefix of guests' interfaces; `watch`: it receives changes by others, and reads only those; `follow`: it also
- * compares by itself when interfaces appear or disappear. Lines in: {method, argument}; lines out: {result} or {error}.
- * Consecutive calls of `ensure` get the same list while its content is the same, like in the agent.
+ * The traffic shaper of an agent as a process that a test can run inside a network namespace. Arguments: the prefix of
+ * guests' interfaces, and `watch` to be notified of changes by other programs and read only those, or `follow` to
+ * compare also when interfaces appear or disappear. Input lines: {method, argument}; output lines: {result} or {error}.
+ * As in the agent, `ensure` gets the same list object while the content is the same.
  */
 
 const [, , prefix = '', watches] = process.argv

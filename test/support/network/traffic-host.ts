@@ -20,11 +20,11 @@ import { validateConfig } from '../../../shared/config.js'
 import { createTimeFormat } from '../../../shared/time.js'
 
 export const time = createTimeFormat('UTC')
-/** Milliseconds since 1970. */
+/** Converts a time to ms since 1970. */
 export const at = (text: string): number => time.parseField('at', text)
 export const config = validateConfig(AgentConfigSchema, { time_zone: 'UTC', traffic: { throttle_mbps: 7 } }, 'test')
 
-/** A host as the keeper sees it; it survives keepers. */
+/** A host as the traffic keeper sees it. It survives the keeper. */
 export class TrafficHost {
   readonly #directory = mkdtempSync(join(tmpdir(), 'btest-traffic-'))
   readonly counters = new Map<string, { rxBytes: number; txBytes: number }>()
@@ -37,11 +37,11 @@ export class TrafficHost {
   store!: GuestStore
   keeper!: TrafficKeeper
   clock!: SteadyClock
-  /** False: as after a boot of the host, whose clock must be stable first. */
+  /** If false, the clock must be stable first, as after a boot of the host. */
   trustsClock = true
-  /** Guests with a submitted start. */
+  /** UUIDs of guests whose start was submitted. */
   readonly started: string[] = []
-  /** Default: as `nowMs`, so that no change of that counts as a jump. */
+  /** Monotonic time. By default it is `nowMs`, so that a change of `nowMs` does not count as a jump. */
   monotonicMs: number | undefined
   settings!: PolicySettings
 
@@ -82,7 +82,7 @@ export class TrafficHost {
     this.settings = new PolicySettings(context, this.keeper)
   }
 
-  /** Starts a new agent on the same journal, without a shutdown of the old one. */
+  /** Starts a new agent on the same journal without a shutdown of the old one. */
   crash(): void {
     this.store.changes.db.close()
     this.open()

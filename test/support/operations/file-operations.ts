@@ -5,7 +5,7 @@ import type { OperationDefinition, Step, StepContext } from '../../../agent/oper
 import { Changes } from '../../../agent/state/changes.js'
 import { openDatabase } from '../../../agent/state/database.js'
 
-/** Operations with visible effects: each step creates a file in its guest's directory. */
+/** Steps of operations with visible effects: each step creates a file in the directory of its guest. */
 export const fileSteps = ['disk', 'configure', 'network', 'start', 'initialize'] as const
 
 export interface FileWorld {
@@ -23,13 +23,13 @@ export function reserveGuest({ changes }: FileWorld, uuid: string): void {
   changes.db.prepare("INSERT INTO btest_guests (uuid, status) VALUES (?, 'reserved')").run(uuid)
 }
 
-/** Rows and files of guests, temporary ones too. */
+/** Returns the rows and the files of guests, including temporary files. */
 export function fileInventory({ directory, changes }: FileWorld): Record<string, unknown> {
   const rows = changes.db.prepare('SELECT uuid, status FROM btest_guests ORDER BY uuid').all()
   return { rows, files: guestFiles(directory) }
 }
 
-/** `step done` lines in the order in which they happened, those of undos as `undo step`. */
+/** Returns a line for each step or undo that was executed, in order. */
 export function readTrace(directory: string): string[] {
   const path = join(directory, 'trace')
   return existsSync(path) ? readFileSync(path, 'utf8').trim().split('\n') : []
@@ -61,7 +61,7 @@ export function deleteFileDefinition(world: FileWorld): OperationDefinition<unkn
   }
 }
 
-/** In two moves, so that an incomplete one can be found. */
+/** Creates the file in two moves, so that an interrupted step can be detected. */
 function makeFileStep(world: FileWorld, name: string): Step<unknown> {
   return {
     name,

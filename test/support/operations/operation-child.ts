@@ -4,12 +4,12 @@ import type { StepEvent } from '../../../agent/operations/types.js'
 import { createFileDefinition, deleteFileDefinition, openFileWorld, reserveGuest } from './file-operations.js'
 
 /*
- * A process that runs journaled operations in a directory until all have ended, or until it kills itself:
+ * A process that executes journaled operations in a directory until all have ended, or until it kills itself:
  * operation-child.ts DIRECTORY ORDERS-JSON
  */
 
 export interface ChildOrders {
-  /** Submitted unless the journal already has them. */
+  /** Operations that it submits unless the journal already contains them. */
   submit: { id: string; action: 'create' | 'delete'; guestUuid: string }[]
   fail?: Pick<StepEvent, 'step' | 'phase'>
   kill?: Pick<StepEvent, 'step' | 'phase'>

@@ -40,7 +40,7 @@ export const command: fc.Arbitrary<Command> = fc.oneof(
   { weight: 1, arbitrary: fc.constant({ kind: 'restart' as const }) },
 )
 
-/** Runs the commands on a separate journal; guest 0 stands for "no guest". */
+/** Runs the commands with a journal of its own. In a command, guest 0 stands for "no guest". */
 export async function interleave(commands: readonly Command[], parallel: number): Promise<void> {
   const world = new Interleaving(parallel)
   for (const item of commands) await world.apply(item)
@@ -83,7 +83,7 @@ class Interleaving {
     }
   }
 
-  /** Checks that every operation has ended as it should, and in order. */
+  /** Checks that every operation has ended with the expected status, and in order. */
   async check(): Promise<void> {
     for (const { id, fails } of this.#submitted) {
       const { status, error } = await this.#engine.wait(id)
@@ -134,7 +134,7 @@ class Interleaving {
   }
 }
 
-/** Counts concurrent operations, and records the order in which they begin. */
+/** Counts the operations in progress, and records the order in which they begin. */
 export class Gauge {
   most = 0
   mostOfGuest = 0

@@ -11,11 +11,11 @@ import { waitFor } from '../wait.js'
 export const log = pino({ level: 'silent' })
 export const retry = { firstMs: 1, maxMs: 8, undoAttempts: 3 }
 
-/** Shared by the tests of the suite that calls `useEngines`. */
+/** The objects that the tests of a suite share after a call of `useEngines`. */
 export interface EngineLab {
-  /** A journal in memory, a new one for each test. */
+  /** A journal in memory. Each test gets a new one. */
   readonly changes: Changes
-  /** A recovered engine on it; closed after the test. */
+  /** Starts and recovers an engine on the journal. The engine is closed after the test. */
   start(definitions: readonly OperationDefinition<unknown>[], options?: Partial<EngineOptions>): OperationEngine
 }
 
@@ -42,7 +42,7 @@ export function useEngines(): EngineLab {
   }
 }
 
-/** A step that waits until a test opens it; it ignores the shutdown. */
+/** A step that waits until a test opens the gate. It ignores a shutdown. */
 export class Gate {
   #open = (): void => undefined
   readonly #opened = new Promise<void>((resolve) => (this.#open = resolve))
@@ -76,7 +76,7 @@ export function step(name: string, run: (context: StepContext<unknown>) => void 
   return { name, run: async (context) => run(context) }
 }
 
-/** @param guest empty: an operation on a separate image */
+/** @param guest UUID of the guest; if empty, the operation is on an image of its own */
 export function order(id: string, action: string, guest: string): Submission {
   const subject = guest === '' ? { kind: 'image', id } : guestSubject(guest)
   return {

@@ -13,52 +13,52 @@ import type { Changes } from '../../../agent/state/changes.js'
 
 type Phase = StepEvent['phase']
 
-/** One operation about to be submitted, on a separate journal and host. */
+/** One operation that is ready to be submitted, with a journal and a host of its own. */
 export interface MatrixSubject {
   readonly changes: Changes
-  /** The definition that the agent would use. */
+  /** The definition of the operation, as the agent would use it. */
   readonly definition: OperationDefinition<unknown>
   submit(engine: OperationEngine): OperationRecord | Promise<OperationRecord>
   /**
-   * The state of the host and of the journal's domain tables, read by other means than the code under test. Equal for
-   * equal states of two subjects (no times, no random names).
+   * Returns the state of the host and of the journal's domain tables, read without the code under test. Equal states of
+   * two subjects give equal results: they contain no times and no random names.
    */
   inventory(): Promise<unknown>
   destroy(): Promise<void>
 }
 
 export interface MatrixOptions {
-  /** Names of all steps in order, and of those with an undo: compared with the definition. */
+  /** Names of all steps in order. They are compared with the definition. */
   readonly steps: readonly string[]
   readonly undone: readonly string[]
-  /** Steps at which faults are injected; default: all. */
+  /** Steps at which faults are injected. By default all steps. */
   readonly tried?: readonly string[]
   /**
-   * `one`: only stops the agent after each step and after each undo, so that every effect is applied to its own result
-   * once, and fails `earlyFailure`. Default: every fault.
+   * `every` (the default) tests all faults. `one` only stops the agent after each step and after each undo, so that
+   * each effect is repeated once on its own result, and lets the step `earlyFailure` fail.
    */
   readonly faults?: 'every' | 'one'
-  /** The step after whose failure everything is undone; default: the last. */
+  /** The step whose failure makes the engine undo all others. By default the last step. */
   readonly undoneFrom?: string
-  /** With `one`: a step that fails after its run, so that only the steps until then are undone. */
+  /** With `one`: a step that fails after its run. Only the steps before it are then undone. */
   readonly earlyFailure?: string
   readonly prepare: () => Promise<MatrixSubject>
-  /** Checks the state after a failure; default: it equals the state before the operation. */
+  /** Checks the state after a failure. By default it must equal the state before the operation. */
   readonly checkFailed?: (after: unknown, before: unknown, at: Pick<StepEvent, 'step' | 'phase'>) => void
-  /** Limit of one case; default 20 s. */
+  /** Time limit of one case. By default 20 s. */
   timeoutMs?: number
 }
 
 /**
- * Every step × {fails before, fails after, agent gone before, agent gone after, run twice, undone twice, agent gone
- * before and after its undo}. "Gone" stops the engine at that point and lets a new one recover from the journal. Steps
- * that only go forward must end as if nothing had happened.
+ * Adds tests that inject each fault at each step: it fails before or after its run, the agent is gone before or after
+ * its run or its undo, and its run or undo is executed twice. "Gone" stops the engine at that point, and a new engine
+ * recovers from the journal. Steps that only go forward must end as if nothing had happened.
  */
 export function describeOperationMatrix(title: string, options: MatrixOptions): void {
   describe(title, function () {
     this.timeout(options.timeoutMs ?? 120_000)
     let subject: MatrixSubject
-    /** The state before the operation, and after it: the same for each case. */
+    /** The states before and after the operation. They are the same for each case. */
     let [earlier, clean]: unknown[] = []
 
     before(async () => {
@@ -97,20 +97,20 @@ export function describeOperationMatrix(title: string, options: MatrixOptions): 
     }
     for (const step of options.steps.filter(tried)) {
       for (const phase of phasesGone)
-        it(`${step}: agent gone ${phase}-run`, async () => {
+        it(`is completed if the agent is gone ${phase} the step "${step}"`, async () => {
           const id = await runUntilGone(subject, step, `${phase}-run`)
           await expectDone(await recoverAndWait(subject, id))
         })
 
       for (const phase of failingPhases(step))
-        it(`${step}: fails ${phase}`, async () => {
+        it(`reaches the expected state if the step "${step}" fails ${phase.replace('-', ' its ')}`, async () => {
           const record = await runToEnd(subject, failAt(step, phase, subject.definition.forwardOnly))
           if (subject.definition.forwardOnly) await expectDone(record)
           else await expectFailed(record, { step, phase })
         })
 
       if (!isEvery) continue
-      it(`${step}: run twice`, async () => {
+      it(`is completed if the step "${step}" is executed twice`, async () => {
         await expectDone(await runToEnd(subject, undefined, twice(subject.definition, step, 'run')))
       })
     }
@@ -118,14 +118,14 @@ export function describeOperationMatrix(title: string, options: MatrixOptions): 
     const last = options.undoneFrom ?? options.steps.at(-1) ?? ''
     for (const step of options.undone.filter(tried)) {
       for (const phase of phasesGone)
-        it(`${step}: agent gone ${phase}-undo`, async () => {
+        it(`is rolled back if the agent is gone ${phase} the undo of the step "${step}"`, async () => {
           const id = await runUntilGone(subject, step, `${phase}-undo`, failAt(last, 'after-run'))
           const record = await recoverAndWait(subject, id)
           await expectFailed(record, { step: last, phase: 'after-run' })
         })
       if (!isEvery) continue
 
-      it(`${step}: undone twice`, async () => {
+      it(`is rolled back if the step "${step}" is undone twice`, async () => {
         const definition = twice(subject.definition, step, 'undo')
         const record = await runToEnd(subject, failAt(last, 'after-run'), definition)
         await expectFailed(record, { step: last, phase: 'after-run' })
@@ -145,7 +145,7 @@ function failAt(step: string, phase: Phase, once = false): StepObserver {
   }
 }
 
-/** Applies the effect of a step or of its undo twice in a row. */
+/** Makes a definition in which the run or the undo of a step is executed twice in a row. */
 function twice(
   definition: OperationDefinition<unknown>,
   name: string,
@@ -187,7 +187,7 @@ async function runToEnd(
   return record
 }
 
-/** Blocks the engine at that point for ever, like a dead process. */
+/** Stops the engine at that point forever, like a dead process. */
 async function runUntilGone(subject: MatrixSubject, step: string, phase: Phase, other?: StepObserver): Promise<string> {
   let arrive = (): void => undefined
   const arrived = new Promise<void>((resolve) => (arrive = resolve))

@@ -3,9 +3,7 @@ import { cpSync, existsSync, mkdirSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import type { SystemdMachine } from '../host/systemd-machine.js'
 
-/*
- * Builds Berth's packages for amd64 and publishes them like a provider does.
- */
+/* Builds Berth's packages for amd64 and publishes them as a provider does. */
 
 const run = (...words: [string, ...string[]]) => runIn('.', ...words)
 
@@ -24,15 +22,15 @@ export class Repository {
     return join(this.directory, 'keys')
   }
 
-  /** The published repository. */
+  /** Directory of the published repository. */
   get path(): string {
     return join(this.directory, 'repository')
   }
 
   /**
    * Builds packages and adds them to the published ones.
-   * @param version in the form of Debian's versions
-   * @param checkout of another version. Default: this one
+   * @param version version of the packages in Debian's form
+   * @param checkout directory of the checkout to build; by default this one
    */
   publish(version: string, checkout = '.'): void {
     rmSync(this.#packages, { recursive: true, force: true })
@@ -41,12 +39,12 @@ export class Repository {
     this.sign()
   }
 
-  /** Publishes the present packages once more, with the present keys. */
+  /** Publishes the same packages again, with the current keys. */
   sign(): void {
     run('scripts/repository', 'publish', this.path, '--keys', this.keys, '--packages', this.#packages)
   }
 
-  /** Makes the machine install packages from a copy of the published repository. Its other sources are removed. */
+  /** Makes a copy of the published repository the only package source of a machine. */
   addTo(machine: SystemdMachine): void {
     const target = join(machine.root, 'srv/repository')
     rmSync(target, { recursive: true, force: true })
@@ -63,7 +61,7 @@ export class Repository {
 const source =
   'Types: deb\nURIs: file:/srv/repository\nSuites: stable\nComponents: main\nSigned-By: /usr/share/keyrings/berth.gpg\n'
 
-/** A bridge of this host between the machines of a test. */
+/** Describes a bridge of this host that connects the machines of a test. */
 export const testBridge = (name: string) => ({
   name,
   create(): void {
@@ -75,7 +73,7 @@ export const testBridge = (name: string) => ({
     try {
       execFileSync('ip', ['link', 'delete', name], { stdio: 'ignore' })
     } catch {
-      // The bridge does not exist.
+      // There is nothing to remove: the bridge does not exist.
     }
   },
 })
