@@ -8,8 +8,8 @@ import { begin, guestsOf, honest, makeServers, onlyOurPool, silenceHalf } from '
 import { NetworkLab } from '../support/network/network-lab.js'
 
 /*
- * Runs busy but harmless guests for the given minutes, and prints every alert. No alert is expected.
- *   node --import tsx test/bench/abuse-honest-main.ts MINUTES [PART OF A NAME]
+ * Runs busy but harmless guests for some minutes and prints every alert. No alert is expected.
+ * node --import tsx test/bench/abuse-honest-main.ts MINUTES [PART OF A NAME]
  */
 
 const seconds = Number(argv[2] ?? '10') * 60

@@ -9,15 +9,15 @@ import { processorPercent } from './idle.js'
 
 const workloads = fileURLToPath(new URL('../support/attacks/workloads.py', import.meta.url))
 const measureMs = 60_000
-/** Guests with as much activity of one kind as is sampled. */
+/** Number of guests with as much activity of one kind as the watch can sample completely. */
 const busy = 10
-/** Guests with activity of every kind beyond the sampling limits: see plan-watch-table.ts. */
+/** Number of guests with activity of every kind beyond the sampling limits (see plan-watch-table.ts). */
 const wild = 65
 const mostSampled = 3000
 
 /**
- * Processor time of the abuse watch and its processes: all guests have counters, some request pages, and one flow in a
- * hundred of the host's table has no answer. Then enough guests attack others to reach the sampling limit.
+ * Measures the CPU time of the abuse watch. All guests have counters, some request pages, and one in a hundred flows of
+ * the host has no answer. Then enough guests attack others to reach the sampling limit.
  */
 export async function benchAbuse({ guests, flows }: { guests: number; flows: number }): Promise<Figure[]> {
   const lab = new NetworkLab('btestbench', { subnet: '10.77.0.0/16' })
@@ -27,7 +27,7 @@ export async function benchAbuse({ guests, flows }: { guests: number; flows: num
     const all = Array.from({ length: guests }, (_, index) => guestOf(lab, index))
     const network = lab.agent()
     await network.ensure(all)
-    // Port 25 is open, so that its packets are sampled.
+    // Port 25 is open, so that the watch samples its packets.
     const watch = lab.abuseWatch({ close_smtp: false })
     await watch.call('start', { guests: all, mailServers: [] })
     const addresses = all.map(({ ipv4 }) => ipv4)
@@ -46,7 +46,7 @@ export async function benchAbuse({ guests, flows }: { guests: number; flows: num
   }
 }
 
-/** The first guests have IPv6 too. */
+/** Describes a guest. The guests with activity also have an IPv6 address. */
 function guestOf(lab: NetworkLab, index: number): GuestNetwork {
   const ipv6Addresses = index < busy + wild ? [`${guestPrefix6}${(index + 16).toString(16)}`] : []
   return lab.guest(index + 11, [], { ipv6Addresses, sendsMail: true })
@@ -80,7 +80,7 @@ async function measure(watch: AgentNetwork, name: string): Promise<Figure[]> {
   ]
 }
 
-/** Passes a text through a file to a program in the host's namespace. */
+/** Runs a program in the host's namespace with a text as its input file. */
 function feed(lab: NetworkLab, [program, option]: readonly [string, string], text: string): void {
   const directory = mkdtempSync('/var/tmp/btestbench-abuse-')
   try {
@@ -99,7 +99,7 @@ function countersOf(addresses: readonly string[]): string {
     .join('')
 }
 
-/** Lines for conntrack(8): open connections, and some without an answer. */
+/** Returns input lines for conntrack(8): established connections, and every hundredth without an answer. */
 function flowsOf(addresses: readonly string[], count: number): string {
   return Array.from({ length: count }, (_, index) => {
     const source = addresses[index % addresses.length]

@@ -9,7 +9,7 @@ import { silentLog, startTestRedis } from '../support/gateway/redis.js'
 import { waitFor } from '../support/wait.js'
 import { administratorOf } from '../support/gateway/administrator.js'
 
-/* The cost of access control: `scripts/bench --only access`. Median of five rounds each. */
+/* Measures the cost of access control: `scripts/bench --only access`. Each figure is the median of five rounds. */
 
 const redis = await startTestRedis()
 await createAdminKey(redis.stateDir, join(redis.stateDir, 'admin.key'))
@@ -93,7 +93,7 @@ await measure('filter 100,000 audit entries', 1, 'µs each', (count) =>
 
 await compareLogins()
 
-/** Wrong passwords, alternately for an existing and an unknown name: the times should not differ. */
+/** Logs in with wrong passwords, alternately for an existing and an unknown name. The times should not differ. */
 async function compareLogins(count = 400): Promise<void> {
   const { admins, logins } = access.accounts
   await admins.create('known', 'correct horse battery')

@@ -1,7 +1,7 @@
 import { Agent, request } from 'node:http'
 import { connect } from 'node:net'
 
-/* An attacker who tries to exhaust a gateway, until the process is killed: `KIND PORT KEY`. */
+/* An attacker who tries to exhaust a gateway until this process is killed. Arguments: `KIND PORT KEY`. */
 
 const [kind = '', port = '0', key = ''] = process.argv.slice(2)
 const agent = new Agent({ keepAlive: true, maxSockets: 64 })
@@ -35,7 +35,7 @@ function lanes(width: number, act: (n: number) => Promise<unknown>): void {
   for (let n = 0; n < width; n++) void lane()
 }
 
-/** Sends 20,000 requests on one connection, then closes it. */
+/** Sends 20,000 requests on one connection and then closes it. */
 function pipeline(text: string): Promise<void> {
   return new Promise((resolve) => {
     const socket = connect({ host: '127.0.0.1', port: Number(port) })

@@ -8,8 +8,8 @@ import { createClient } from '../support/ask.js'
 import { GatewayProcess } from '../support/gateway/gateway-process.js'
 
 /*
- * How long others wait while somebody attacks a gateway: `scripts/bench --only attacks`. The gateway has its limits of
- * the product and a process of its own, and so have the attackers.
+ * Measures how long other clients wait while somebody attacks a gateway: `scripts/bench --only attacks`. The gateway
+ * has the limits of the product. The gateway and the attackers are separate processes.
  */
 
 const seconds = 15
@@ -20,7 +20,7 @@ interface Latencies {
   readonly login: number[]
 }
 
-/** @returns p50 and p99 of requests of another client, with each attack and without */
+/** Prints p50 and p99 of another client's requests, with each attack and without an attack. */
 export async function benchAttacks(): Promise<void> {
   const directory = mkdtempSync(join(tmpdir(), 'btestbench-attacks-'))
   const gateway = await GatewayProcess.create(directory)
@@ -70,7 +70,7 @@ function attack(kind: string, port: number, key: string): ChildProcess {
   return spawn(process.execPath, ['--import', 'tsx', file, kind, String(port), key], { stdio: 'inherit' })
 }
 
-/** Sends requests one after another, with a pause, from a separate address. */
+/** Sends requests one after another, with pauses, from an address of its own. @returns their durations in ms */
 async function askFor(gateway: GatewayProcess): Promise<Latencies> {
   const client = createClient()
   const measured: Latencies = { read: [], login: [] }

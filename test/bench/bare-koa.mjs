@@ -1,4 +1,4 @@
-// The floor for HTTP: Koa with its router, sending prepared bytes.
+// The lower bound for HTTP: Koa with its router sends prepared bytes.
 import Router from '@koa/router'
 import Koa from 'koa'
 import { readFileSync } from 'node:fs'
@@ -18,7 +18,7 @@ const send = (context, body) => {
   context.body = body
 }
 router.get('/:name', (context) => send(context, read(context.params.name)))
-// Without a router: only Koa itself.
+// The list is sent without the router: this is only Koa itself.
 app.use((context, next) => (context.path === '/list' ? send(context, read('list')) : next()))
 app.use(router.routes())
 app.listen(Number(port), '127.0.0.1')

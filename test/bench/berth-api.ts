@@ -10,7 +10,7 @@ interface Envelope {
   data?: unknown
 }
 
-/** The API of the instance named bench, as scripts/up left it. */
+/** The API of the instance named bench, which scripts/up has set up. */
 export class BerthApi {
   readonly #client = createClient({ maxConnections: 32 })
   readonly #key: string
@@ -26,7 +26,7 @@ export class BerthApi {
     return this.#key
   }
 
-  /** Sends a request, and obeys Retry-After if the rate limit rejects it. */
+  /** Sends a request. If the rate limit rejects it, it is sent again after the time in Retry-After. */
   async call<T>(method: 'GET' | 'POST' | 'PUT' | 'DELETE', path: string, body?: unknown): Promise<T> {
     const { status, headers, text } = await ask(this.#client, `${this.url}/api/v1${path}`, {
       method,

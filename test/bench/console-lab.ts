@@ -12,14 +12,14 @@ import { waitFor } from '../support/wait.js'
 const directory = '/var/tmp/btest-bcn'
 const segment = { bridge: 'btest-bcnb', prefix: '198.18.139' }
 
-/** A real gateway and real agents whose guests have an SSH server of a few KB. */
+/** A real gateway and two real agents. Their guests have a small SSH server. */
 export class ConsoleBench {
   readonly hosts = [1, 2].map(
     (index) => new FleetHost({ name: index === 1 ? 'bca' : 'bcb', index, segment, directory }),
   )
   readonly keyFile = join(directory, 'id')
   gateway!: GatewayProcess
-  /** Ids of the hosts, by name. */
+  /** Ids of the hosts by their names. */
   readonly hostIds = new Map<string, string>()
   #wipe: (() => void) | undefined
 
@@ -48,7 +48,7 @@ export class ConsoleBench {
     return answer.data as T
   }
 
-  /** Creates a guest. @returns its row once it runs */
+  /** Creates a guest and waits until it runs. @returns its row */
   async create(name: string, fields: object): Promise<{ uuid: string; id: number; ssh_port: number }> {
     const sizes = { template_id: 'debian-12', vcpu: 1, ram_mb: 128, disk_gb: 1 }
     await this.send('POST', '/containers', { name, ...sizes, ...fields })
@@ -74,7 +74,7 @@ export class ConsoleBench {
     return client
   }
 
-  /** Path of the screen socket of a virtual machine. */
+  /** Returns the path of the socket that serves the screen of a virtual machine. */
   screenSocket({ directory: of }: FleetHost): string {
     const found = readdirSync(join(of, 'run'), { recursive: true, encoding: 'utf8' }).find((path) =>
       /\/vnc$/.test(path),
@@ -82,7 +82,7 @@ export class ConsoleBench {
     return join(of, 'run', found ?? '')
   }
 
-  /** Resident memory of all processes on the path of a console, in KiB. */
+  /** Returns the resident memory of all processes between client and guest, in KiB. */
   memoryKib(): Record<'gateway' | 'agents' | 'consoles', number> {
     const of = (pattern: RegExp): number =>
       processes()
@@ -113,7 +113,7 @@ export class ConsoleBench {
     )
   }
 
-  /** Installs dropbear with its libraries, and the bench's key. */
+  /** Installs dropbear with its libraries, and the public key of the benchmark. */
   #installSsh(tree: string): void {
     const writable = (ro: string): unknown => execFileSync('btrfs', ['property', 'set', tree, 'ro', ro])
     writable('false')

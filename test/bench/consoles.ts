@@ -6,7 +6,7 @@ import { ConsoleBench } from './console-lab.js'
 import { figure, median, type Figure } from './figures.js'
 import { overConsole, overSocket, RfbClient } from './rfb-client.js'
 
-/** A line to a shell. */
+/** A connection to a shell of a guest. */
 interface Line {
   type(text: string): void
   onText: (bytes: Buffer) => void
@@ -14,13 +14,13 @@ interface Line {
 }
 
 export interface ConsoleBenchOptions {
-  /** Measured keys per system. */
+  /** Number of measured keys for each system. */
   readonly keys: number
   readonly megabytes: number
   readonly frames: number
 }
 
-/** Consoles compared with `ssh` to the same guest, many at a time, and a screen compared with its own socket. */
+/** Compares one console with `ssh`, and a screen with QEMU's own socket. Measures many consoles at a time. */
 export async function benchConsoles(options: ConsoleBenchOptions): Promise<Figure[]> {
   const bench = new ConsoleBench()
   try {
@@ -73,13 +73,13 @@ function overSsh(keyFile: string, address: string, port: number): Line {
   return line
 }
 
-/** Waits for the prompt, since the shell drops earlier input. */
+/** Waits for the prompt, because the shell drops input that arrives earlier. */
 async function prompted(line: Line): Promise<Line> {
   await until(line, '# ', () => line.type('\r'))
   return line
 }
 
-/** Waits for a text after an action. */
+/** Runs an action and waits until the shell shows a text. */
 async function until(line: Line, text: string, act: () => void): Promise<void> {
   let shown = ''
   line.onText = (bytes) => (shown = (shown + bytes.toString()).slice(-4000))
@@ -90,10 +90,10 @@ async function until(line: Line, text: string, act: () => void): Promise<void> {
   })
 }
 
-/** Ten warm-up keys per round: Node.js compiles programs while they run, as in a gateway in use. */
+/** Rounds of ten keys each that are not measured: Node.js optimizes programs while they run. */
 const warmUpRounds = 600
 
-/** Types ten keys per turn to a `cat`, whose terminal echoes them. */
+/** Measures the echo of a key. In turns, each system types ten keys into `cat`, whose terminal echoes them. */
 async function benchEcho(open: Opener, keys: number): Promise<Figure[]> {
   const systems = ['Berth', 'ssh'] as const
   const lines = new Map(await Promise.all(systems.map(async (name) => [name, await open[name]()] as const)))
@@ -127,7 +127,7 @@ function quantile(values: readonly number[], share: number): number {
   return sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * share))] ?? NaN
 }
 
-/** Compares the complete output of a guest by its digest. */
+/** Measures the time for a large output. A digest proves that the output is complete. */
 async function benchOutput(open: Opener, megabytes: number): Promise<Figure> {
   const seconds = { Berth: 0, ssh: 0 }
   for (const name of ['Berth', 'ssh'] as const) {
@@ -171,7 +171,7 @@ async function outputSeconds(line: Line, bytes: number): Promise<number> {
 
 const many = { guestsPerHost: 10, perGuest: 5, lines: 5000 } as const
 
-/** A hundred consoles at once: each must show all its numbered lines. */
+/** Measures a hundred consoles at once. Each must show all lines, which are numbered. */
 async function benchMany(bench: ConsoleBench): Promise<Figure[]> {
   const names: string[] = []
   for (const host of bench.hosts)
@@ -181,7 +181,7 @@ async function benchMany(bench: ConsoleBench): Promise<Figure[]> {
       names.push(name)
     }
   const clients: ConsoleClient[] = []
-  clients.push(await bench.open('ssh', 'one')) // the processes that hold consoles are there
+  clients.push(await bench.open('ssh', 'one')) // starts the processes that hold consoles
   clients.push(await bench.open('ssh', names.at(-1)!))
   const before = bench.memoryKib()
   for (const name of names)
@@ -213,7 +213,7 @@ async function showNumbers(client: ConsoleClient): Promise<void> {
     throw new Error(`lines are missing: ${numbers.length} of ${many.lines}`)
 }
 
-/** Whole frames one after another; the systems take turns. */
+/** Measures complete frames, which are requested one after another. The systems take turns. */
 async function benchScreen(bench: ConsoleBench, frames: number): Promise<Figure[]> {
   const [host] = bench.hosts
   await bench.create('vm', { host_id: bench.hostIds.get(host!.name), virtualization: 'kvm', ram_mb: 256 })

@@ -1,6 +1,6 @@
 import { timed } from './figures.js'
 
-/** A system that starts guests one by one: the raw tools, or LXD. */
+/** A system that starts guests one by one: either the raw tools or LXD. */
 export interface Starter {
   create(name: string): Promise<void>
   start(name: string): Promise<void>
@@ -9,10 +9,9 @@ export interface Starter {
 }
 
 /**
- * Guests created and started side by side, then removed.
- *
- * @param atOnce guests in work at the same time; more than LXD's 16 and the raw tools' 4 is slower on two cores
- * @returns seconds until all that can run do, and how many do not
+ * Creates and starts guests concurrently, then removes them.
+ * @param atOnce number of guests in progress; more than 16 with LXD or 4 with the raw tools is slower on two cores
+ * @returns seconds until all guests that can run are running, and the number of guests that failed
  */
 export async function startCrowd(
   starter: Starter,

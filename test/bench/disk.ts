@@ -6,25 +6,25 @@ import { figure, median, type Figure } from './figures.js'
 
 const run = promisify(execFile)
 const name = 'disk'
-/** Disk rates of a guest, in MB/s of 10^6 bytes. */
+/** Limits of the guest's disk rates, in MB/s of 10^6 bytes. */
 const sold = { read: 20, write: 10 } as const
 const diskGb = 2
-/** Duration of one run of fio. */
+/** Duration of one run of fio in seconds. */
 const seconds = 5
 const mostRounds = 3
 const mb = 1_000_000
 const gib = 1024 ** 3
-/** Path of fio in the guest. Debian's images do not contain it. */
+/** Directory of fio in the guest: Debian's images do not contain fio. */
 const place = '/root/fio'
 
 export interface DiskOptions {
-  /** Directory of lxc's configurations of the bench instance. */
+  /** Directory with lxc's configurations of the instance named bench. */
   readonly lxcPath: string
-  /** `<prefix>-<id>` of a container's id. */
+  /** Returns the name `<prefix>-<id>` of a container. */
   readonly lxcName: (id: number) => string
 }
 
-/** Rates that fio reaches in a guest, compared with the configured limits, and the capacity of its disk. */
+/** Compares the disk rates that fio reaches in a guest with its limits, and the capacity of its disk with its size. */
 export async function benchDisk(api: BerthApi, options: DiskOptions, rounds: number): Promise<Figure[]> {
   const limits = { vcpu: 1, ram_mb: 512, disk_gb: diskGb }
   const body = { name, template_id: 'debian-12', ...limits }
@@ -76,9 +76,9 @@ async function measureRates(fio: GuestFio, rounds: number): Promise<Map<string, 
   return rates
 }
 
-/** The host's fio with its libraries, for a guest with the same Debian. */
+/** The host's fio with its libraries, copied into a guest with the same Debian. */
 class GuestFio {
-  /** @param attach arguments of lxc-attach up to the command */
+  /** @param attach arguments of lxc-attach before the command */
   constructor(private readonly attach: readonly string[]) {}
 
   async install(): Promise<void> {
@@ -97,7 +97,7 @@ class GuestFio {
     if (code !== 0) throw new Error(`fio could not be copied into the guest: ${code}`)
   }
 
-  /** @returns bytes per second, without the page cache */
+  /** Runs fio without the page cache. @returns bytes per second */
   async rate(of: keyof typeof sold, args: readonly string[]): Promise<number> {
     const { stdout } = await this.#fio([
       '--name=rate',
@@ -116,7 +116,7 @@ class GuestFio {
     return results[0]![of].bw_bytes
   }
 
-  /** @returns bytes that the disk has used once nothing more fits */
+  /** Writes until the disk is full. @returns the number of bytes that the disk then uses */
   async fill(): Promise<number> {
     const args = ['--name=fill', '--filename=/root/full', '--size=8G', '--rw=write', '--bs=1M', '--fallocate=none']
     const failed = await this.#fio(args).then(

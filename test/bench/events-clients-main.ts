@@ -1,9 +1,9 @@
 import { connect, type Socket } from 'node:net'
 
 /*
- * Listeners of `GET /events` as one process: reads a JSON line, { port, key, listeners, slow }, and prints `listening`.
- * At the next line the slow listeners resume; it prints `awake` once they received a reset. At the end of its standard
- * input it prints a line of results. It scans bytes without parsing events, since it has less time than the gateway.
+ * Listeners of `GET /events` as one process. It reads a JSON line, { port, key, listeners, slow }, and prints
+ * `listening`. At the next line slow listeners resume; it prints `awake` when they have received a reset. At the end of
+ * its input it prints a line of results. To save CPU time, it scans bytes instead of parsing events.
  */
 
 interface Order {
@@ -17,18 +17,18 @@ interface Order {
 interface Listening {
   events: number
   last: number
-  /** Events that did not follow the previous one in the ring. */
+  /** Number of events whose id does not follow that of the previous event. */
   gaps: number
   resets: number
   rest: Buffer
   ready: boolean
-  /** True once it has stopped reading. */
+  /** True after the listener has stopped reading. */
   isAsleep: boolean
 }
 
 const listeners: Listening[] = []
 const asleep: Socket[] = []
-/** Time limit for the reset that slow listeners receive. */
+/** Time limit within which slow listeners must receive a reset. */
 const patienceMs = 20_000
 const marks = { id: Buffer.from('\nid: '), reset: Buffer.from('event: reset') }
 const sentAt = Buffer.from('"stage":"at ')
@@ -38,7 +38,7 @@ process.stdin.once('data', (chunk: Buffer) => {
   const order = JSON.parse(chunk.toString()) as Order
   const waiting = setInterval(() => {
     if (!listeners.every(({ ready }) => ready)) return
-    // Only a few at a time: the gateway limits connections without a request.
+    // Connects only 50 at a time, because the gateway limits connections without a request.
     for (let n = 0; n < 50 && listeners.length < order.listeners; n++) listen(order, listeners.length < order.slow)
     if (!listeners.every(({ ready }) => ready)) return
     clearInterval(waiting)
@@ -109,7 +109,7 @@ function note(one: Listening, id: string): void {
   one.events++
 }
 
-/** Records delays of every tenth listener. The first event of a chunk waited for the longest time. */
+/** Records the delay of every tenth listener. The first event of a chunk has waited longest. */
 function noteDelay(one: Listening, bytes: Buffer): void {
   if (one.isAsleep || listeners.indexOf(one) % 10 !== 0) return
   const at = bytes.indexOf(sentAt)

@@ -21,7 +21,7 @@ interface EventFigures {
   readonly p99: number
 }
 
-/** Many listeners, in another process, of a gateway whose tasks change continuously. */
+/** Measures a gateway whose tasks change continuously, with many listeners in another process. */
 export async function benchEvents(load: EventLoad): Promise<void> {
   const gateway = await startTestGateway()
   const child = spawn(process.execPath, ['--import', 'tsx', join(import.meta.dirname, 'events-clients-main.ts')], {
@@ -83,7 +83,7 @@ async function change(gateway: TestGateway, { changesPerSecond, seconds }: Event
   }
   const { user, system } = process.cpuUsage(used)
   const processorPct = (user + system) / 10 / (performance.now() - begunMs)
-  await delay(2000) // pending events arrive
+  await delay(2000) // waits until pending events have arrived
   return { changes, processorPct, peakMb }
 }
 

@@ -1,8 +1,8 @@
-/** One line of the report. */
+/** One row of the report. */
 export interface Figure {
   readonly name: string
   readonly unit: string
-  /** By system, in the order they are shown: `Berth`, `raw tools`, `LXD`, `bare Koa`. */
+  /** Values by system, in the order of the columns: `Berth`, `raw tools`, `LXD`, `bare Koa`. */
   readonly values: ReadonlyMap<string, number>
 }
 
@@ -13,7 +13,7 @@ export function median(values: readonly number[]): number {
   return sorted.length % 2 === 1 ? high : (low + high) / 2
 }
 
-/** Milliseconds of one run. */
+/** Returns the duration of one run in ms. */
 export async function timed(work: () => Promise<unknown>): Promise<number> {
   const begun = performance.now()
   await work()
@@ -25,7 +25,7 @@ export function figure(name: string, unit: string, values: Record<string, number
   return { name, unit, values: new Map(known) }
 }
 
-/** Prints a Markdown table: Berth, each other system, and Berth's value relative to it. */
+/** Prints a Markdown table with columns for Berth, each other system, and Berth's value divided by the other's. */
 export function printFigures(title: string, figures: readonly Figure[]): void {
   const others = [...new Set(figures.flatMap((f) => [...f.values.keys()]))].filter((name) => name !== 'Berth')
   console.log(`\n### ${title}\n`)

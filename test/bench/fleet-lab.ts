@@ -7,10 +7,10 @@ import { GatewayProcess } from '../support/gateway/gateway-process.js'
 import { freePort } from '../support/ports.js'
 import { waitFor } from '../support/wait.js'
 
-/** Limits that still count, but are never reached. */
+/** Limits so high that they are never reached. The gateway still counts requests. */
 const neverReached = { key_requests_per_second: 1_000_000, address_requests_per_second: 1_000_000 } as const
 
-/** A gateway with its own Redis and simulated hosts, and bare Koa that sends the same bytes. */
+/** A gateway with its own Redis and simulated hosts, and bare Koa, which sends the same bytes. */
 export class FleetLab {
   readonly #children: ChildProcess[] = []
   #koaPort = 0
@@ -21,7 +21,7 @@ export class FleetLab {
     readonly guests: number,
   ) {}
 
-  /** @param changesPerSecond of each host's guests, in addition to a sample of the host every second */
+  /** @param changesPerSecond changes of each host's guests, in addition to one sample of the host per second */
   static async start(hosts: number, guestsPerHost: number, changesPerSecond: number): Promise<FleetLab> {
     const directory = mkdtempSync(join(tmpdir(), 'btestbench-fleet-'))
     const gateway = await GatewayProcess.create(join(directory, 'gateway'), '127.0.0.1', {
@@ -48,7 +48,7 @@ export class FleetLab {
     return this.gateway.adminKey
   }
 
-  /** Waits until every guest is in the view, with its host online. */
+  /** Waits until the gateway shows every guest and all hosts are online. */
   async complete(intervalMs = 100): Promise<void> {
     await waitFor(
       async () => {
@@ -61,7 +61,7 @@ export class FleetLab {
     )
   }
 
-  /** Lets bare Koa serve the gateway's answer to `path`. @returns its URL */
+  /** Lets bare Koa serve the same response as the gateway. @param path path at the gateway @returns the URL at Koa */
   async mirror(name: string, path: string): Promise<string> {
     const answer = await fetch(this.url + path, { headers: { 'x-api-key': this.key } })
     if (answer.status !== 200) throw new Error(`GET ${path}: ${answer.status}`)
@@ -70,14 +70,14 @@ export class FleetLab {
     return `http://127.0.0.1:${this.#koaPort}/${name}`
   }
 
-  /** Resident memory of the gateway, in MB: now, and the most it ever had. */
+  /** Returns the resident memory of the gateway in MB: the current value and the highest value so far. */
   memory(): { now: number; peak: number } {
     const status = readFileSync(`/proc/${this.gateway.pid}/status`, 'utf8')
     const read = (name: string): number => Number(new RegExp(`^${name}:\\s+(\\d+) kB$`, 'm').exec(status)?.[1]) / 1024
     return { now: read('VmRSS'), peak: read('VmHWM') }
   }
 
-  /** Processor time of the gateway until now, in ms. */
+  /** Returns the CPU time that the gateway has used so far, in ms. */
   processorMs(): number {
     const stat = readFileSync(`/proc/${this.gateway.pid}/stat`, 'utf8')
     const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ')

@@ -3,12 +3,12 @@ import { load, type Load } from './wrk.js'
 
 const seconds = 5
 const guestsPerHost = 1000
-/** Per host, among its guests. */
+/** Number of changes per second on each host. Each change concerns one of its guests. */
 const changesPerSecond = 2
 
 /**
- * The cost of reads with a growing number of guests: hosts of 1,000 simulated guests with live metrics and changes.
- * The gateway and bare Koa send the same bytes in turn.
+ * Measures the cost of reads with a growing number of guests. Each host has 1,000 simulated guests with live metrics
+ * and changes. The gateway and bare Koa take turns in sending the same bytes.
  */
 export async function benchFleet(hostCounts: readonly number[] = [1, 20, 100]): Promise<void> {
   for (const hosts of hostCounts) {

@@ -12,10 +12,10 @@ import { silentLog } from '../support/gateway/redis.js'
 import { figure, timed, type Figure } from './figures.js'
 
 const minuteMs = 60_000
-/** Default interval of the guest sampler. */
+/** Interval of the agent's guest samples; this is the default. */
 const sampleEveryMs = 10_000
 
-/** Records minutes of many guests on a simulated clock: processor time of each minute, and space on the disk. */
+/** Records the history of many guests on a simulated clock. Measures the CPU time and the space on the disk. */
 export async function benchHistory({ guests, hours }: { guests: number; hours: number }): Promise<Figure[]> {
   const directory = mkdtempSync('/var/tmp/btestbench-history-')
   const clock = { nowMs: Date.UTC(2026, 0, 1) }
@@ -72,7 +72,7 @@ function partsOf(guests: number, clock: { nowMs: number }): Omit<HistoryParts, '
   }
 }
 
-/** One more kernel file of each guest at every sample. */
+/** Measures the CPU time for reading one more kernel file of each guest with each sample. */
 function ioPercent(guests: number): number {
   const { version, controllers } = readCgroupLayout()
   const file = version === 1 ? 'blkio.throttle.io_service_bytes_recursive' : 'io.stat'

@@ -15,8 +15,8 @@ const seconds = 5
 const rounds = 3
 
 /**
- * A gateway with its own Redis before an agent of 1,000 guests on a host in memory, and bare Koa that sends the same
- * bytes: in turns, one server process each, 32 connections.
+ * Compares a gateway with bare Koa, which sends the same bytes. The gateway has its own Redis and an agent with 1,000
+ * guests on a host in memory. They take turns, with one server process each and 32 connections.
  */
 export async function benchHttp(): Promise<Figure[]> {
   const directory = mkdtempSync(join(tmpdir(), 'btestbench-http-'))
@@ -50,7 +50,7 @@ export async function benchHttp(): Promise<Figure[]> {
 interface Gateway {
   url: string
   key: string
-  /** Name of one guest. */
+  /** Name of one of the guests. */
   name: string
 }
 
@@ -65,7 +65,7 @@ async function startGateway(directory: string, children: ChildProcess[]): Promis
       listen: `127.0.0.1:${api}`,
       join_listen: `127.0.0.1:${join_}`,
       log_level: 'info',
-      // The limits still count, but are never reached.
+      // The gateway still counts requests, but these limits are never reached.
       limits: { key_requests_per_second: 1_000_000, address_requests_per_second: 1_000_000 },
     }),
   )
@@ -126,7 +126,7 @@ async function startBareKoa(directory: string, gateway: Gateway, children: Child
   return url
 }
 
-/** Requests per second of wrk. */
+/** Returns the requests per second that wrk measures. */
 async function rate(url: string, key: string): Promise<number> {
   const { stdout } = await run('wrk', ['-t1', '-c32', `-d${seconds}s`, '-H', `X-API-Key: ${key}`, url])
   const [, text] = /Requests\/sec:\s+([\d.]+)/.exec(stdout) ?? []

@@ -7,8 +7,8 @@ const measureMs = 60_000
 const ticksPerSecond = 100
 
 /**
- * Resident memory and processor time of the daemons while nobody asks for anything, with those of the tools they keep;
- * of memory that several share a part is counted for each (PSS).
+ * Measures the resident memory and CPU time of the daemons without any requests, including the long-lived tools that
+ * they run. Memory that several processes share is divided among them (PSS).
  */
 export async function benchIdle(pidFiles: { agent: string; gateway: string }, guests: number): Promise<Figure[]> {
   await delay(settleMs)
@@ -27,19 +27,19 @@ export async function benchIdle(pidFiles: { agent: string; gateway: string }, gu
   return figures
 }
 
-/** Use of one processor by a process and its children within `ms`. */
+/** Measures a process and its children for `ms`. @returns their CPU time in percent of one CPU */
 export async function processorPercent(pid: number, ms: number): Promise<number> {
   const before = familyTicks(pid)
   await delay(ms)
   return ((familyTicks(pid) - before) / ticksPerSecond / (ms / 1000)) * 100
 }
 
-/** Ticks of the process, its ended children, and the launcher, which starts all other programs. */
+/** Returns the clock ticks of a process, its ended children, and the launcher that starts all other programs. */
 function familyTicks(pid: number): number {
   return [pid, ...readChildren(pid)].reduce((sum, each) => sum + ticks(each), 0)
 }
 
-/** utime, stime and those of children that ended, fields 14 to 17 of /proc/pid/stat (proc(5)). */
+/** Returns utime and stime of a process and of its ended children, fields 14 to 17 of /proc/pid/stat (proc(5)). */
 function ticks(pid: number): number {
   const stat = readFileSync(`/proc/${pid}/stat`, 'utf8')
   const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ')
@@ -50,7 +50,7 @@ export function rssMb(pid: number): number {
   return readKb(`/proc/${pid}/status`, 'VmRSS') / 1024
 }
 
-/** Memory of long-lived children: the agent's launcher and tools on pipes, the gateway's Redis. */
+/** Returns the memory of long-lived children: the agent's launcher and tools on pipes, or the gateway's Redis. */
 function toolsMb(pid: number): number {
   const tools = readChildren(pid).map((child) => readKb(`/proc/${child}/smaps_rollup`, 'Pss'))
   return tools.reduce((sum, kb) => sum + kb, 0) / 1024

@@ -24,7 +24,7 @@ export interface JournalOptions {
   readonly rounds: number
 }
 
-/** The cost of stopped guests in the journal: restart until the agent's first answer, idle memory and processor. */
+/** Measures the cost of stopped guests in the journal: memory and CPU time while idle, and the time of a restart. */
 export async function benchJournal(api: BerthApi, options: JournalOptions): Promise<Figure[]> {
   const figures: Figure[] = []
   const names: string[] = []
@@ -41,7 +41,7 @@ export async function benchJournal(api: BerthApi, options: JournalOptions): Prom
     }
     return figures
   } catch (error) {
-    console.error(error) // the clean-up may fail for the same reason
+    console.error(error) // the cleanup may fail for the same reason and hide this error
     throw error
   } finally {
     await inLanes(names, (name) => api.call('DELETE', `/containers/${name}/delete`))
@@ -49,7 +49,7 @@ export async function benchJournal(api: BerthApi, options: JournalOptions): Prom
   }
 }
 
-/** Lifts the limits on sold resources: this machine is too small for so many guests, which stay stopped. */
+/** Removes the limits of overcommitment: this machine is too small for so many guests, but they stay stopped. */
 async function sellWithoutBounds(instance: string): Promise<void> {
   const file = `/etc/berth-${instance}/gateway.yaml`
   const config = parse(readFileSync(file, 'utf8')) as object
@@ -67,7 +67,7 @@ async function createUntil(api: BerthApi, names: string[], count: number): Promi
   })
 }
 
-/** Kills the installed agent with -9 and starts it with its own command line. @returns median of the rounds */
+/** Measures a restart of the agent after kill -9, until its first answer. @returns the median of the rounds in ms */
 async function benchStart({ instance, rounds }: JournalOptions): Promise<number> {
   const ask = await connect(`/etc/berth-${instance}`)
   const times: number[] = []
@@ -92,7 +92,7 @@ function readPid(instance: string): number {
   return Number(readFileSync(`/run/berth-${instance}/agent.pid`, 'utf8').split(' ')[0])
 }
 
-/** @returns a function that requests an unknown operation, and tells whether the agent answers */
+/** @returns a function that requests an unknown operation and resolves with whether the agent answers */
 async function connect(configDirectory: string): Promise<() => Promise<boolean>> {
   const read = (name: string) => parse(readFileSync(join(configDirectory, `${name}.yaml`), 'utf8')) as Config
   const [agent, gateway] = [read('agent'), read('gateway')]

@@ -7,11 +7,11 @@ import { tinyDisk } from '../support/guests/tiny-image.js'
 
 const mib = 1024 ** 2
 const toolsMib = 160
-/** Area of the disk for fio: behind all partitions. */
+/** Area of the disk that fio uses. It is behind all partitions. */
 const area = ['--offset=1g', '--size=256m']
 const seconds = 3
 
-/** The tiny machine's disk with fio and its libraries on a third partition. */
+/** Makes a copy of the tiny machine's disk with fio and its libraries on a third partition. */
 export function makeFioDisk(directory: string): string {
   const [disk, tree] = [join(directory, 'fio.raw'), join(directory, 'fio-tree')]
   mkdirSync(tree)
@@ -36,10 +36,10 @@ export const fioJobs = [
   ['writes at random, 4 KiB', 'write', ['--rw=randwrite', '--bs=4k']],
 ] as const
 
-/** Columns of fio's terse output, version 3, with KiB/s. Source: fio(1) */
+/** Columns of the rates in KiB/s in fio's terse output, version 3 (fio(1)). */
 const column = { read: 6, write: 47 } as const
 
-/** A shell at the serial port of the tiny machine. */
+/** A shell on the serial port of the tiny machine. */
 export class SerialShell {
   #said = ''
 
@@ -48,7 +48,7 @@ export class SerialShell {
     socket.on('error', () => undefined)
   }
 
-  /** Resolves once the shell answers: the machine has booted. */
+  /** Opens the shell. Resolves when it answers, which means that the machine has booted. */
   static async open(path: string, timeoutMs: number): Promise<SerialShell> {
     const shell = new SerialShell(connect(path))
     await waitFor(
@@ -68,7 +68,7 @@ export class SerialShell {
     return this.#said
   }
 
-  /** @returns MB/s */
+  /** Runs fio. @returns the rate in MB/s */
   async fio(of: keyof typeof column, args: readonly string[]): Promise<number> {
     const place = '/mnt/usr/lib/x86_64-linux-gnu'
     const libraries = ['/mnt/lib/x86_64-linux-gnu', place, `${place}/ceph`].join(':')

@@ -16,16 +16,16 @@ import { RawQemu } from './raw-qemu.js'
 
 const directory = '/var/tmp/btest-kvm-bench'
 const segment = { bridge: 'btest-kvb', prefix: '198.18.12' }
-/** Memory of each machine. */
+/** Memory of each virtual machine in MiB. */
 export const ramMb = 256
-/** Time limit of a boot next to nineteen others, with each instruction translated. */
+/** Time limit of a boot while nineteen other machines boot and QEMU translates each instruction. */
 export const bootMs = 300_000
 const gib = 1024 ** 3
 
-/** Templates that the lab replaces with its own disks: one that halts, one with a system, one with fio. */
+/** Templates whose disks the lab replaces: by one that halts, one with a small system, and one with fio. */
 export const disks = { idle: 'debian-12-kvm', tiny: 'debian-13-kvm', fio: 'ubuntu-24.04-kvm' } as const
 
-/** A host with its own agent in a network namespace, a gateway, and images that boot at once or never. */
+/** A gateway, and a host with its own agent in a network namespace. Its images boot quickly or halt at once. */
 export class KvmLab {
   readonly host = new FleetHost({ name: 'kvb', index: 1, segment, directory, poolGb: 40 })
   readonly raw = new RawQemu(this.host.instance.pool, ramMb, segment.bridge)
@@ -115,7 +115,7 @@ export class KvmLab {
     return rssMb(this.host.pid)
   }
 
-  /** Fills all of its disk except the first GB with fragmented data, which determines the cost of a snapshot. */
+  /** Fills the disk, except its first GB, with fragmented data: fragments determine the cost of a snapshot. */
   async fill(name: string, { diskGb, dataGb }: { diskGb: number; dataGb: number }): Promise<void> {
     const disk = join(this.host.instance.pool, 'guests', this.#dataOf(name).uuid, 'disk.raw')
     await promisify(execFile)('fio', [

@@ -7,7 +7,7 @@ import { bootMs, disks, KvmLab, ramMb } from './kvm-lab.js'
 const many = 20
 const big = { diskGb: 10, dataGb: 1 }
 
-/** The sections. Each runs as many rounds as it needs, at most the requested number. */
+/** The sections by their names. Each runs at most the requested number of rounds. */
 const sections = {
   'kvm-create': ['creation', benchCreate],
   'kvm-snapshot': ['a large disk', benchBigDisk],
@@ -19,7 +19,7 @@ const sections = {
 export type KvmSection = keyof typeof sections
 export const kvmSections = Object.keys(sections) as KvmSection[]
 
-/** Virtual machines through the API of a gateway of their own, compared with QEMU started by hand. */
+/** Compares virtual machines that are created through the API of a gateway with QEMU started by hand. */
 export async function benchKvm(chosen: readonly KvmSection[], rounds: number): Promise<void> {
   say('making host and gateway')
   const lab = await KvmLab.open()
@@ -34,7 +34,7 @@ export async function benchKvm(chosen: readonly KvmSection[], rounds: number): P
   }
 }
 
-/** Prints the progress. */
+/** Prints the progress to standard error. */
 function say(what: string): void {
   console.error(`${new Date().toISOString().slice(11, 19)} kvm: ${what}`)
 }
@@ -52,7 +52,7 @@ async function benchCreate(lab: KvmLab, rounds: number): Promise<Figure[]> {
   return [row('create until the process runs', 'ms', median(times.berth), median(times.raw))]
 }
 
-/** A running machine with fragmented data on its disk, and a guest agent that freezes its file systems. */
+/** Measures snapshots of a running machine with fragmented data, whose guest agent freezes its file systems. */
 async function benchBigDisk(lab: KvmLab, rounds: number): Promise<Figure[]> {
   const { diskGb, dataGb } = big
   say(`a disk of ${diskGb} GB`)
@@ -98,7 +98,7 @@ async function benchMemory(lab: KvmLab): Promise<Figure[]> {
   return [row("memory beyond the machine's own, once it has booted", 'MB', berth, raw)]
 }
 
-/** Memory of QEMU's process, without the mapping that is the machine's memory. */
+/** Returns the memory of a QEMU process without the mapping that is the memory of the machine. */
 function overheadMb(pid: number): number {
   const mappings = readFileSync(`/proc/${pid}/smaps`, 'utf8').split(/^(?=[0-9a-f]+-[0-9a-f]+ )/m)
   const read = (text: string, key: string): number =>
@@ -107,7 +107,7 @@ function overheadMb(pid: number): number {
   return others.reduce((sum, text) => sum + read(text, 'Pss'), 0) / 1024
 }
 
-/** Each machine has all processors of the host, so that QEMU's own share of the limit does not matter. */
+/** Measures disk rates. Each machine has all CPUs of the host: otherwise its CPU limit would slow QEMU down. */
 async function benchFio(lab: KvmLab, rounds: number): Promise<Figure[]> {
   say('two machines that boot')
   const processors = cpus().length

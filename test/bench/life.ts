@@ -7,24 +7,24 @@ import type { RawTools } from './raw-tools.js'
 
 export interface LifeOptions {
   readonly rounds: number
-  /** Number of guests in the batch. */
+  /** Number of guests that one batch request creates. */
   readonly batch: number
 }
 
 interface System {
   create(name: string): Promise<void>
   snapshot(name: string, snapshot: string): Promise<void>
-  /** Restores a running guest, and waits until it runs again. */
+  /** Restores a running guest and waits until it runs again. */
   restore(name: string, snapshot: string): Promise<void>
   drop(name: string, snapshot: string): Promise<void>
-  /** Reinstalls a guest, and waits until it runs with a new disk. */
+  /** Reinstalls a guest and waits until it runs with a new disk. */
   reinstall(name: string): Promise<void>
   delete(name: string): Promise<void>
 }
 
 type Times = Record<'snapshot' | 'restore' | 'reinstall', number[]>
 
-/** A running Debian guest: snapshot, restore, reinstall, in turns of the systems; then so many created by one order. */
+/** Measures snapshot, restore and reinstall of a running Debian guest, in turns of the systems, and then a batch. */
 export async function benchLife(
   api: BerthApi,
   raw: RawTools,
@@ -69,7 +69,7 @@ async function measure(system: System, snapshot: string, times: Times): Promise<
   times.reinstall.push(await timed(() => system.reinstall('life')))
 }
 
-/** @returns seconds until all run */
+/** Creates guests with one request. @returns the seconds until all of them run */
 async function measureBatch(api: BerthApi, names: readonly string[]): Promise<number> {
   const allRun = async (): Promise<boolean> => {
     const rows = await api.call<{ name: string; status: string }[]>('GET', '/containers')

@@ -4,7 +4,7 @@ import type { Lxd } from './lxd.js'
 import type { RawTools } from './raw-tools.js'
 
 interface System {
-  /** Creates a guest, and waits until it runs. */
+  /** Creates a guest and waits until it runs. */
   create(name: string): Promise<void>
   stop(name: string): Promise<void>
   start(name: string): Promise<void>
@@ -19,8 +19,8 @@ interface Times {
 }
 
 /**
- * One Debian guest at a time: create until it runs, forced stop, start, delete. The systems take turns in each
- * round, so that what else the machine does falls on all of them.
+ * Measures one Debian guest at a time: create until it runs, forced stop, start, delete. The systems take turns in each
+ * round, so that other work of the machine affects all of them.
  */
 export async function benchLifecycle(
   api: BerthApi,
@@ -47,7 +47,7 @@ export async function benchLifecycle(
   ]
 }
 
-/** @param times undefined: a warm-up */
+/** @param times durations to add to; undefined for a warm-up */
 async function measure(system: System, name: string, times: Times | undefined): Promise<void> {
   const taken = {
     create: await timed(() => system.create(name)),

@@ -12,7 +12,7 @@ import { waitFor } from '../support/wait.js'
 const run = promisify(execFile)
 const socketPath = '/var/lib/lxd/unix.socket'
 const image = 'berth-bench'
-/** LXD's nftables table, which stays, empty, after its last network is deleted. */
+/** LXD's nftables table. It stays, without any content, after LXD's last network is deleted. */
 const table = ['inet', 'lxd']
 
 const preseed = `
@@ -33,13 +33,13 @@ interface Operation {
   metadata: { status?: string; status_code?: number; err?: string } | null
 }
 
-/** LXD from Debian's packages, through its own REST API, with the same image. */
+/** LXD from Debian's packages, used through its own REST API and with the same image as Berth. */
 export class Lxd {
   readonly #http = new Agent({ keepAlive: true, maxSockets: 32 })
   #daemon: ChildProcess | undefined
   #hadTable = true
 
-  /** Undefined if LXD is not installed. */
+  /** Starts LXD. @returns undefined if LXD is not installed */
   static async open(configDirectory = '/etc/berth-bench'): Promise<Lxd | undefined> {
     if (!existsSync('/usr/sbin/lxd') && !existsSync('/usr/bin/lxd')) return undefined
     const lxd = new Lxd()
@@ -77,7 +77,7 @@ export class Lxd {
     return this.#operation('POST', `/1.0/instances/${name}/snapshots`, { name: snapshot })
   }
 
-  /** LXD stops a running instance and starts it again. */
+  /** Restores a snapshot. LXD stops a running instance for this and starts it again. */
   restore(name: string, snapshot: string): Promise<void> {
     return this.#operation('PUT', `/1.0/instances/${name}`, { restore: snapshot })
   }
@@ -91,7 +91,7 @@ export class Lxd {
     return answer.metadata as unknown as { name: string; status: string }[]
   }
 
-  /** Removes guests, image, pool and network, and ends the daemon. */
+  /** Removes guests, image, pool and network, and stops the daemon. */
   async close(): Promise<void> {
     for (const { name } of await this.list()) {
       await this.kill(name).catch(() => undefined)

@@ -63,7 +63,7 @@ const options = new Command('bench')
 
 const runs = (part: Part): boolean => options.only.includes(part)
 
-/** Measures guests on the instance named bench. */
+/** Measures guests of the instance named bench. */
 async function benchGuests(): Promise<void> {
   const [api, raw, lxd] = [new BerthApi(), new RawTools(), await Lxd.open()]
   try {
@@ -78,7 +78,7 @@ async function benchGuests(): Promise<void> {
   }
 }
 
-/** `kvm` selects all of its sections. */
+/** Measures virtual machines. The part `kvm` selects all of their sections. */
 async function benchMachines(): Promise<void> {
   const chosen: readonly KvmSection[] = kvmSections.filter((section) => runs('kvm') || runs(section))
   if (chosen.length > 0) await benchKvm(chosen, options.rounds)
@@ -96,7 +96,7 @@ function readStormOptions(): StormOptions {
   }
 }
 
-/** The agent's network on simulated hosts, then the complete path if there is an instance. */
+/** Measures the agent's network on simulated hosts, and then the complete path if there is an instance named bench. */
 async function benchNetworks(): Promise<void> {
   printFigures('Network: at the agent', await benchNetwork(options.rounds))
   if (!existsSync(`${configDirectory}/gateway.yaml`)) {

@@ -33,17 +33,17 @@ const limits = {
 }
 
 /**
- * The settings of an agent with its journal and its network, in the network namespace of the process. Its guests
- * are what journal and nft know of them.
+ * The parts of an agent that change settings, with a journal and a network, in the network namespace of this process.
+ * Its guests exist only in the journal and in nft.
  */
 export class SimulatedHost {
   readonly #context: GuestContext
   readonly #mappings: PortMappings
   readonly network: Network
-  /** The same value as in an agent. */
+  /** The watch for changes by other programs, as in an agent. */
   readonly #watch: NetlinkWatch
 
-  /** @param directory for the journal, on a disk, since each answer waits until the journal is on it */
+  /** @param directory directory of the journal, on a disk, because each answer waits until the journal is synced */
   constructor(
     private readonly config: AgentConfig['network'],
     directory: string,
@@ -57,7 +57,7 @@ export class SimulatedHost {
       createShaper(config.interface_prefix, this.#watch),
     )
     const store = new GuestStore(changes)
-    // Mappings and firewalls need no other part of it.
+    // Mappings and firewalls need no other parts of the context.
     this.#context = {
       config: { network: config } as AgentConfig,
       store,
@@ -69,7 +69,7 @@ export class SimulatedHost {
     this.#mappings = new PortMappings(this.#context)
   }
 
-  /** Adds the guests to the journal and to the host. */
+  /** Adds the guests of a scenario to the journal and to the host. */
   async fill(scenario: Scenario): Promise<void> {
     const { store } = this.#context
     const portsOf = spreadPorts(scenario, this.config.nat_ports.start)
@@ -85,7 +85,7 @@ export class SimulatedHost {
     return networkOf(this.#context.store.get(uuidOf(index)), this.#context.config)
   }
 
-  /** @returns a function that deletes the mapping */
+  /** Adds a mapping to the measured guest. @returns a function that deletes it */
   async addMapping(protocol: 'tcp' | 'udp', hostPort: number): Promise<() => Promise<unknown>> {
     const target = { uuid: uuidOf(0), ifRevision: 0 }
     const { portMappings } = await this.#mappings.add(target, mappingAt(protocol, hostPort))
@@ -103,14 +103,14 @@ export class SimulatedHost {
   }
 }
 
-/** A firewall as the journal stores it. */
+/** Returns a firewall in the form in which the journal stores it. */
 export function checkedFirewall(rules: number, version: number): Firewall {
   return checkFirewall(firewallOf(rules, version))
 }
 
 const uuidOf = (index: number): string => `guest-${index}`
 
-/** Mappings of a guest: the measured guest, index 0, has its own; the others share the rest. */
+/** Spreads the mapped ports. The measured guest has index 0 and its own number; the others share the rest. */
 function spreadPorts({ guests, mappings, ownMappings }: Scenario, first: number) {
   const each = Math.ceil((mappings - ownMappings) / (guests - 1))
   return (index: number): number[] => {

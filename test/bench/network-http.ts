@@ -11,7 +11,7 @@ import { benchSettingParts } from './setting-parts.js'
 
 const guest = 'network-bench'
 const path = `/containers/${guest}`
-/** A separate table without hooks: the instance's agent would repair its own tables. */
+/** A separate table without hooks. The agent of the instance would repair its own tables. */
 const table = 'btestbench'
 const device = 'bb1'
 const port = 59_000
@@ -23,8 +23,8 @@ interface Row {
 }
 
 /**
- * Port mapping and firewall of a running guest through the API, from the request until the answer, compared with
- * nft(8) by hand in an equal table.
+ * Compares changes of a running guest's port mappings and firewall through the API, from the request to the response,
+ * with nft(8) by hand in an equivalent table.
  * @returns undefined if the instance does not have these routes
  */
 export async function benchNetworkHttp(api: BerthApi, rounds: number): Promise<Figure[] | undefined> {
@@ -32,7 +32,7 @@ export async function benchNetworkHttp(api: BerthApi, rounds: number): Promise<F
   await api.create(guest)
   try {
     await api.untilStatus(guest, 'running')
-    // The guest exists, so "not found" concerns the route.
+    // The guest exists, so "not found" means that the route does not exist.
     if (!(await api.exists(`${path}/random-port`))) return undefined
     const parts = await benchSettingParts(api, path, rounds)
     return [...(await beside((nfts) => measure(listRows(api), nfts, rounds))), ...parts]
@@ -43,7 +43,7 @@ export async function benchNetworkHttp(api: BerthApi, rounds: number): Promise<F
 
 type Nfts = ReadonlyMap<System, RawNft>
 
-/** Runs the rounds with a separate nft table, which is removed afterwards. */
+/** Runs the rounds with a separate nft table and then removes the table. */
 async function beside<T>(work: (nfts: Nfts) => Promise<T>): Promise<T> {
   const nft = new Nft()
   const [spawned, pipe] = [new RawNft('spawned', table), new RawNft('pipe', table)]
@@ -95,7 +95,7 @@ function listRows(api: BerthApi): Row[] {
   ]
 }
 
-/** The systems take turns in each round; the first one warms up. */
+/** Measures all systems, which take turns in each round. The first round is a warm-up. */
 async function measure(rows: readonly Row[], nfts: Nfts, rounds: number): Promise<Figure[]> {
   const times = new Map<string, number[]>()
   const take = async (key: string, round: number, work: () => Promise<unknown>): Promise<void> => {
@@ -112,7 +112,7 @@ async function measure(rows: readonly Row[], nfts: Nfts, rounds: number): Promis
   return rows.map(({ name }) => figure(name, 'ms', Object.fromEntries(all.map((by) => [by, medianOf(name, by)]))))
 }
 
-/** The rules as the API spells them. */
+/** Returns the firewall in the form of the API. */
 function bodyOf(version: number): unknown {
   const { enabled, defaultAction, rules } = checkedFirewall(50, version)
   const rows = rules.map(({ direction, protocol, action, network, sourceIp, port }) => ({
@@ -126,7 +126,7 @@ function bodyOf(version: number): unknown {
   return { enabled, default_action: defaultAction, rules: rows }
 }
 
-/** Removes the guest, also that of an earlier run. */
+/** Removes the guest of this run, or of an earlier one. */
 async function removeGuest(api: BerthApi): Promise<void> {
   if (!(await api.exists(path))) return
   await api.call('DELETE', `${path}/delete`)

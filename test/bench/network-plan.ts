@@ -2,15 +2,15 @@ import { figure, median, type Figure } from './figures.js'
 import type { WantedFirewall } from '../../shared/firewall-rules.js'
 import type { WantedMapping } from '../../shared/port-mapping-rules.js'
 
-/** Contents of a simulated host during a measurement. */
+/** The contents of a simulated host during a measurement. */
 export interface Scenario {
   readonly name: string
   readonly guests: number
-  /** Mapped single ports on the whole host. */
+  /** Number of mapped single ports on the whole host. */
   readonly mappings: number
-  /** Mapped ports of the measured guest; the others are spread evenly. */
+  /** Number of mapped ports of the measured guest. The other guests share the remaining ports evenly. */
   readonly ownMappings: number
-  /** Rules of each guest's firewall; 0: it is off. */
+  /** Number of rules in each guest's firewall; 0 for a disabled firewall. */
   readonly rules: number
 }
 
@@ -23,20 +23,20 @@ export const actions = [
 ] as const
 export type Action = (typeof actions)[number]
 
-/** The compared systems: the agent's setting, its `Network` without journal and checks, and nft(8) by hand. */
+/** The compared systems: the whole agent, only its `Network` without journal and checks, and nft(8) by hand. */
 export const systems = ['Berth', 'only its network', 'nft spawned', 'nft pipe'] as const
 export type System = (typeof systems)[number]
 
 /**
- * Pause between two calls, so that the agent's work after an answer, such as removing flows of a deleted mapping, does
- * not count for the next call.
+ * Pause in ms between two calls. The agent works on after an answer, for example to remove the flows of a deleted
+ * mapping. This work must not slow down the next call.
  */
 export const restMs = 25
 
-/** Milliseconds of each round. */
+/** Durations in ms of all rounds, by action and system. */
 export type Times = Partial<Record<Action, Partial<Record<System, number[]>>>>
 
-/** Records the time of one round of an action. */
+/** Records the duration of one round of an action. */
 export function note(times: Times, { action, by }: { action: Action; by: System }, ms: number): void {
   const ofAction = (times[action] ??= {})
   ;(ofAction[by] ??= []).push(ms)
@@ -51,12 +51,12 @@ export function rowsOf(scenario: string, times: Times): Figure[] {
   })
 }
 
-/** A mapping of one port, requested by its number. */
+/** Makes a mapping of one port with a given number. */
 export function mappingAt(protocol: 'tcp' | 'udp', hostPort: number): WantedMapping {
   return { protocol, hostIp: '', hostPort, hostPortEnd: 0, containerPort: 22, containerPortEnd: 0, description: '' }
 }
 
-/** Half of the rules for each direction; another `version` differs in every rule. */
+/** Makes a firewall. Half of the rules are for each direction. All rules of two versions differ. */
 export function firewallOf(rules: number, version: number): WantedFirewall {
   return {
     enabled: rules > 0,

@@ -8,8 +8,8 @@ import { note, restMs, type Action, type Scenario, type System, type Times } fro
 import { RawNft } from './network-raw.js'
 
 /*
- * One scenario, as a process in a network namespace. Argument: `RoundsOrder` in JSON. Output: the times of all rounds.
- * It ends with its parent.
+ * Measures one scenario, as a process in a network namespace. Argument: `RoundsOrder` in JSON. Output: the durations of
+ * all rounds. The process ends with its parent.
  */
 
 export interface RoundsOrder {
@@ -19,11 +19,11 @@ export interface RoundsOrder {
   readonly scratch: string
 }
 
-/** Host ports above those of the scenarios. */
+/** A host port above the ports of the scenarios. */
 const freePort = 59_000
 
 interface Contestant {
-  /** @returns a function that deletes the mapping */
+  /** Adds a mapping. @returns a function that deletes it */
   addMapping(protocol: 'tcp' | 'udp', hostPort: number): Promise<() => Promise<unknown>>
   replaceFirewall(version: number): Promise<unknown>
 }
@@ -52,7 +52,7 @@ function listContestants(): Map<System, Contestant> {
   ])
 }
 
-/** The agent's network without journal and validation. */
+/** The agent's network without its journal and validation. */
 function networkAlone(): Contestant {
   const guest = host.guest(0)
   return {
@@ -65,7 +65,7 @@ function networkAlone(): Contestant {
   }
 }
 
-/** nft(8) in the agent's own tables; firewalls in another guest's chains. */
+/** nft(8) in the agent's own tables. Firewalls are those of another guest. */
 function byHand(nft: RawNft): Contestant {
   const [{ ipv4 }, { device }] = [host.guest(0), host.guest(1)]
   return {
@@ -77,7 +77,7 @@ function byHand(nft: RawNft): Contestant {
   }
 }
 
-/** The systems take turns in each round; the first one warms up. */
+/** Measures all systems, which take turns in each round. The first round is a warm-up. */
 async function measure(contestants: ReadonlyMap<System, Contestant>): Promise<Times> {
   const times: Times = {}
   const each = async (act: (round: number, by: System, who: Contestant) => Promise<void>): Promise<void> => {

@@ -10,7 +10,7 @@ import { rowsOf, type Scenario, type Times } from './network-plan.js'
 import type { RoundsOrder } from './network-rounds.js'
 
 const rounds = fileURLToPath(new URL('network-rounds.ts', import.meta.url))
-/** If this process is killed, the clean-up of tests removes things with this prefix. */
+/** Prefix of all names. If this process is killed, the cleanup of the tests removes things with this prefix. */
 const prefix = 'btestbench'
 
 const scenarios: readonly Scenario[] = [
@@ -22,8 +22,8 @@ const scenarios: readonly Scenario[] = [
 ]
 
 /**
- * The cost of changing a port mapping or a firewall at the agent, from the request until it is journaled and in force,
- * compared with nft(8) by hand in the same tables. In a network namespace, with simulated guests.
+ * Measures changes of a port mapping or a firewall at the agent, from the request until the change is journaled and in
+ * effect. Compares them with nft(8) by hand in the same tables. Guests are simulated in a network namespace.
  */
 export async function benchNetwork(count: number): Promise<Figure[]> {
   const nat_ports = { start: 20_000, end: 59_999, per_guest: 4000 }
@@ -55,7 +55,7 @@ async function measure(lab: NetworkLab, scenario: Scenario, count: number): Prom
   return rowsOf(scenario.name, JSON.parse(output) as Times)
 }
 
-/** One address per guest of the host: a query for the host's addresses reads all of them. */
+/** Adds an interface per guest, because a query for the host's addresses reads all interfaces. */
 function addInterfaces({ host, client, config }: NetworkLab, guests: number): void {
   const lines = Array.from({ length: guests }, (_, i) => {
     const device = deviceName(config.interface_prefix, i + 1)

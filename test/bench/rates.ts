@@ -8,17 +8,17 @@ import { AgentNetwork, clientAddress, NetworkLab } from '../support/network/netw
 import { figure, median, type Figure } from './figures.js'
 
 const shaperProcess = fileURLToPath(new URL('../support/network/shaper-process.ts', import.meta.url))
-/** If this process is killed, the clean-up of tests removes things with this prefix. */
+/** Prefix of all names. If this process is killed, the cleanup of the tests removes things with this prefix. */
 const prefix = 'btestbench'
 const interfacePrefix = 'btb'
 const rates = [10, 100, 1000]
 const ways = ['down', 'up'] as const
-/** Duration of one run of iperf3, whose first second is left out for TCP. */
+/** Duration of one run of iperf3 in seconds. The first second is omitted, because TCP is still accelerating. */
 const seconds = 5
-/** Rounds take long, and their results differ little. */
+/** Maximum number of rounds: they take long, and their results differ little. */
 const mostRounds = 3
 
-/** Throughput of iperf3 between a guest and an outside client, compared with the configured rate. */
+/** Compares the throughput of iperf3 between a guest and an outside client with the configured rate. */
 export async function benchRates(rounds: number): Promise<Figure[]> {
   const lab = new NetworkLab(prefix, { subnet: '10.77.0.0/24', interface_prefix: interfacePrefix })
   lab.build()
@@ -53,7 +53,7 @@ function startShaper({ host }: NetworkLab): AgentNetwork {
   return new AgentNetwork(spawn('ip', argv, { stdio: ['pipe', 'pipe', 'inherit'] }))
 }
 
-/** Received payload in Mbit/s. */
+/** Runs iperf3. @returns the received payload in Mbit/s */
 async function measure(lab: NetworkLab, guest: GuestNetwork, way: Way): Promise<number> {
   const serverArgs = ['netns', 'exec', lab.client, 'iperf3', '--server', '--one-off', '--forceflush']
   const server = spawn('ip', serverArgs, { stdio: ['ignore', 'pipe', 'inherit'] })

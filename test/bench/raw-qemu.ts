@@ -7,16 +7,16 @@ import { isThere } from '../../agent/host/process/proc.js'
 
 const run = promisify(execFile)
 
-/** The floor: the same image, a seed, a tap on a bridge and QEMU by hand, without user, cgroups, limits or rules. */
+/** The lower bound: QEMU by hand with the same image, a seed and a tap on a bridge, but without limits or rules. */
 export class RawQemu {
-  /** @param pool with the images, on which clones are made @param ramMb of each machine @param bridge of their taps */
+  /** @param pool path of images and clones @param ramMb memory of each machine @param bridge bridge of the taps */
   constructor(
     private readonly pool: string,
     private readonly ramMb: number,
     private readonly bridge: string,
   ) {}
 
-  /** Returns once its devices exist and its processor runs. */
+  /** Starts a machine. Resolves when its devices exist and its CPU runs. */
   async create(name: string, image: string, diskGb: number, processors = 1): Promise<void> {
     const volume = this.#volume(name)
     await run('btrfs', ['subvolume', 'snapshot', join(this.pool, 'images', image), volume])

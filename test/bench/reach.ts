@@ -10,14 +10,14 @@ import { figure, median, timed, type Figure } from './figures.js'
 const rounds = 100
 const patienceMs = 10_000
 
-/** Memory that two gateways on one store use for their lists of allowed callers. */
+/** The parts of a gateway that remember which callers are allowed. Two gateways use the same store. */
 interface Gateway {
   readonly store: Store
   readonly access: Access
   readonly policies: AccessPolicies
 }
 
-/** Delay until a change at one gateway takes effect at the other; 2 s are promised. */
+/** Measures the delay until a change at one gateway takes effect at another. The product promises 2 s. */
 export async function benchReach(): Promise<Figure[]> {
   const redis = await startTestRedis()
   const secret = randomBytes(32)
@@ -60,7 +60,7 @@ function isKnown(policies: AccessPolicies): boolean {
   try {
     return policies.policy !== undefined
   } catch {
-    return false // the store has not been reached yet
+    return false // the policy has not been read from the store yet
   }
 }
 

@@ -1,7 +1,7 @@
 import { connect } from 'node:net'
 import type { ConsoleClient } from '../support/gateway/console-client.js'
 
-/** A connection that transfers the bytes of a screen. */
+/** A connection that carries the bytes of a screen. */
 export interface RfbTransport {
   send(bytes: Buffer): void
   onBytes(take: (bytes: Buffer) => void): void
@@ -29,7 +29,7 @@ export function overConsole(client: ConsoleClient): RfbTransport {
   }
 }
 
-/** A client of RFB 3.8 that requests whole frames one after another, in Raw encoding. RFC 6143. */
+/** A client of RFB 3.8 (RFC 6143). It requests complete frames in Raw encoding, one after another. */
 export class RfbClient {
   #parts: Buffer[] = []
   #length = 0
@@ -56,7 +56,7 @@ export class RfbClient {
     this.transport.close()
   }
 
-  /** @returns bytes of the frame's pixels */
+  /** Requests a frame. @returns the number of bytes of its pixels */
   async frame(): Promise<number> {
     const ask = Buffer.from([3, 0, 0, 0, 0, 0, 0, 0, 0, 0])
     ask.writeUInt16BE(this.#width, 6)
@@ -79,15 +79,15 @@ export class RfbClient {
     this.transport.send(Buffer.from('RFB 003.008\n'))
     const [types = 0] = await this.#read(1)
     await this.#read(types)
-    this.transport.send(Buffer.from([1])) // none
+    this.transport.send(Buffer.from([1])) // security type: none
     await this.#read(4)
-    this.transport.send(Buffer.from([1])) // shared
+    this.transport.send(Buffer.from([1])) // shared session
     const init = await this.#read(24)
     this.#width = init.readUInt16BE(0)
     this.#height = init.readUInt16BE(2)
     this.#pixelBytes = (init[4] ?? 32) / 8
     await this.#read(init.readUInt32BE(20))
-    this.transport.send(Buffer.from([2, 0, 0, 1, 0, 0, 0, 0])) // encodings: raw
+    this.transport.send(Buffer.from([2, 0, 0, 1, 0, 0, 0, 0])) // encodings: only Raw
   }
 
   async #read(bytes: number): Promise<Buffer> {

@@ -8,9 +8,9 @@ interface Mapping {
 }
 
 /**
- * The costs within a port mapping: each request does one thing more than the request before it. The difference in time
- * is the cost of that thing.
- * @param path of a running guest, whose mappings are the same afterwards
+ * Measures the parts of a port mapping's cost. Each request does one thing more than the previous one. The difference
+ * between two durations is the cost of that thing.
+ * @param path API path of a running guest; its mappings are unchanged at the end
  */
 export async function benchSettingParts(api: BerthApi, path: string, rounds: number): Promise<Figure[]> {
   const mappings = `${path}/port-mappings`
@@ -37,7 +37,7 @@ export async function benchSettingParts(api: BerthApi, path: string, rounds: num
   return [...times].map(([name, all]) => figure(name, 'ms', { Berth: median(all) }))
 }
 
-/** @throws {Error} if the request is carried out */
+/** Waits for a refusal. @throws {Error} if the request succeeds */
 async function refused(request: Promise<unknown>): Promise<void> {
   const done = await request.then(
     () => true,

@@ -12,15 +12,15 @@ const guests = 100
 const names = Array.from({ length: guests }, (_, i) => `storm-${i}`)
 
 export interface StormOptions {
-  /** Directory of lxc's configurations of the bench instance, used to run commands in guests. */
+  /** Directory with lxc's configurations of the instance named bench, to run commands in guests. */
   lxcPath: string
-  /** `<prefix>-<id>` of a container's id. */
+  /** Returns the name `<prefix>-<id>` of a container. */
   lxcName: (id: number) => string
-  /** Called while all guests run and nothing else happens. */
+  /** Called while all guests are running and idle. */
   whileIdle: () => Promise<Figure[]>
 }
 
-/** 100 Debian guests with systemd, requested at once: time until all run, and until systemd is up in all of them. */
+/** Requests 100 Debian guests with systemd at once. Measures the time until all run and until all have booted. */
 export async function benchStorm(
   api: BerthApi,
   raw: RawTools,
@@ -73,7 +73,7 @@ async function stormBerth(api: BerthApi, options: StormOptions): Promise<BerthSt
   return { runningSeconds, bootedSeconds, failed, booted, idle }
 }
 
-/** `systemctl is-system-running --wait` inside. */
+/** Waits for the end of the boot. @returns whether the guest's systemd is `running` */
 async function isBooted({ lxcPath, lxcName }: StormOptions, id: number): Promise<boolean> {
   const attach = ['-P', lxcPath, '-n', lxcName(id), '--clear-env', '--', 'systemctl', 'is-system-running']
   return waitFor(

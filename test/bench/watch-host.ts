@@ -21,8 +21,8 @@ const templates = ['debian-12', 'ubuntu-24.04', 'alpine-3.20', 'rocky-9']
 const capacity = { cpuCores: 4096, ramTotalMb: 8_388_608, diskTotalGb: 1_048_576, natPortsTotal: 40_000 }
 
 /**
- * A simulated host with many guests, as a gateway sees it: a Watch with live metrics and changes, and creations. It has
- * no journal and no settings, so that a hundred of them fit into one process.
+ * A simulated host with many guests, as a gateway sees it: it serves a watch with live metrics and changes, and creates
+ * guests. It has no journal and no settings, so that a hundred hosts fit into one process.
  */
 export class WatchHost {
   readonly #guests = new Map<string, Guest>()
@@ -33,7 +33,7 @@ export class WatchHost {
 
   private constructor(private readonly hostId: string) {}
 
-  /** Serves guests `sim-<id>` with ids from `firstId`. */
+  /** Starts a host with guests named `sim-<id>`. Their ids begin with `firstId`. */
   static async start(options: {
     identityDir: string
     listen: string
@@ -50,7 +50,7 @@ export class WatchHost {
     return host
   }
 
-  /** Sends a sample of the host and changes of the next `changes` guests. */
+  /** Sends a sample of the host and a change of each of the next `changes` guests. */
   tick(changes: number): void {
     this.#send(0, { $case: 'metrics', value: sampleMetrics() })
     const uuids = [...this.#guests.keys()]

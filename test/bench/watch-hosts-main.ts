@@ -3,8 +3,8 @@ import { joinGateway } from '../../agent/enrollment/join.js'
 import { WatchHost } from './watch-host.js'
 
 /*
- * Simulated hosts as one process: reads one JSON line, { hosts: [{ identityDir, token, listen, guests, firstId }],
- * changesPerSecond }, joins and serves each, prints `serving`, and ends with its standard input.
+ * Simulated hosts as one process. It reads one JSON line, { hosts: [{ identityDir, token, listen, guests, firstId }],
+ * changesPerSecond }, joins and serves all hosts, prints `serving`, and ends with its standard input.
  */
 
 interface Order {
@@ -15,7 +15,7 @@ interface Order {
     guests: number
     firstId: number
   }[]
-  /** Number of changes per host; each changes one of its guests. */
+  /** Number of changes per host and second. Each change concerns one guest. */
   readonly changesPerSecond: number
 }
 
@@ -33,7 +33,7 @@ async function serve({ hosts, changesPerSecond }: Order): Promise<void> {
     if (!existsSync(host.identityDir)) await joinGateway(host.token, host.identityDir)
     serving.push(await WatchHost.start(host))
   }
-  // Spread over time, since real hosts are independent of each other.
+  // Spreads the ticks of the hosts over time, because real hosts are independent of each other.
   serving.forEach((host, n) =>
     setTimeout(() => setInterval(() => host.tick(changesPerSecond), 1000), (n * 1000) / serving.length),
   )

@@ -7,11 +7,11 @@ export interface Load {
   readonly perSecond: number
   readonly p50Ms: number
   readonly p99Ms: number
-  /** Answers other than 2xx and 3xx, and broken connections. */
+  /** Number of responses other than 2xx and 3xx, and of broken connections. */
   readonly failed: number
 }
 
-/** Results of wrk for a number of connections. */
+/** Runs wrk with a number of connections. @returns its results */
 export async function load(url: string, options: { key: string; connections: number; seconds: number }): Promise<Load> {
   const { key, connections, seconds } = options
   const args = ['-t1', `-c${connections}`, `-d${seconds}s`, '--timeout', '30s', '--latency']
