@@ -140,6 +140,15 @@ describe('packages', function () {
     gateway.run('sh', '-c', `cp /root/good.deb ${file}`)
   })
 
+  it('start programs that do not crash', () => {
+    for (const [machine, unit] of [
+      [gateway, 'berth-gateway'],
+      [gateway, 'berth-agent'],
+      [host, 'berth-agent'],
+    ] as const)
+      expect(machine.run('systemctl', 'show', '-P', 'NRestarts', unit).trim(), unit).to.equal('0')
+  })
+
   it('are removed with all guests by --uninstall', () => {
     const { code, output, error } = shell(host, command.replace(/berth_jt_\S+/, '--uninstall'))
     expect(code, output + error).to.equal(0)

@@ -94,6 +94,7 @@ describe('packages on other distributions', function () {
         const { task_id: task } = api().ask<{ task_id: string }>('/containers', { method: 'POST', body })
         await api().follow(task, 600_000)
         expect(api().ask<{ status: string }>(`/containers/${name}`).status).to.equal('running')
+        expect(machine.run('systemctl', 'show', '-P', 'NRestarts', 'berth-agent').trim()).to.equal('0')
       })
 
       it('contains nothing of Berth after the uninstallation', () => {
