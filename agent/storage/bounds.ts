@@ -2,39 +2,39 @@ import { listSubvolumes, syncFilesystem } from '../host/disk/btrfs.js'
 import { joinGroup, readSubvolumeId, removeEmptyGroups, setLimit, type BoundedGroup } from '../host/disk/btrfs-ioctl.js'
 import type { Pool } from './pool.js'
 
-/** Level of the agent's quota groups; unused by other programs. Levels from 1 on are free for anybody. */
+/** Level of the agent's quota groups. Programs may use any level above 0; hardly any uses one this high. */
 const groupLevel = 190
 const levelShift = 48n
 const volumePath = /(?:^|\/)guests\/([0-9a-f-]{36})$/
 
 /**
- * Limits what guests use of the pool (docs/design/storage.md). With simple quotas each guest has a group for everything
- * its volume ever wrote and that still exists: in the volume, its snapshots, or one it was restored from. With classic
- * quotas the limit is on what the volume references.
+ * Limits the space of each guest in the pool (docs/design/storage.md). With simple quotas, each guest has a group that
+ * counts all data that its volumes wrote, as long as a subvolume still uses that data. With classic quotas, the limit
+ * applies to all data that the guest's volume references.
  */
 export class Bounds {
   readonly #pool: Pool
-  /** Classic quotas: id of the guest's present volume, by guest. */
+  /** Subvolume id of each guest's present volume, by guest. Only used with classic quotas. */
   readonly #subvolumeIds = new Map<string, number>()
 
   constructor(pool: Pool) {
     this.#pool = pool
   }
 
-  /** The group for a new subvolume of the guest; undefined with classic quotas. */
+  /** Returns the quota group for new subvolumes of the guest, or undefined with classic quotas. */
   findGroup(guest: string, limitBytes?: number): BoundedGroup | undefined {
     if (this.#pool.quota === 'classic') return undefined
     const id = groupIdOf(guest)
     return limitBytes === undefined ? { id } : { id, limitBytes }
   }
 
-  /** @param path of the guest's volume @param limitBytes 0: unlimited */
+  /** Sets the guest's limit. @param path path of the guest's volume @param limitBytes 0 means unlimited */
   async set(guest: string, path: string, limitBytes: number): Promise<void> {
     const group = this.findGroup(guest, limitBytes)
     await (group ? joinGroup(path, group) : setLimit(path, limitBytes))
   }
 
-  /** Bytes that count towards each guest's limit; guests without a group are missing. */
+  /** Returns the bytes that count towards each guest's limit. Guests without a quota group are left out. */
   async usage(guests: readonly string[]): Promise<Map<string, number>> {
     return this.#figures(guests, (group) => this.#pool.view.countedBytes(group))
   }
@@ -45,9 +45,9 @@ export class Bounds {
   }
 
   /**
-   * Upper bound of the bytes that all snapshots of the guest would retain if one were taken now. With simple quotas
-   * this is all data that counts for the guest. With classic quotas it is the space of existing snapshots plus the
-   * exclusive bytes of the volume.
+   * Returns an upper bound of the bytes that all snapshots of the guest would retain if one were taken now. With simple
+   * quotas, this is all data that counts for the guest. With classic quotas, it is the space of the existing snapshots
+   * plus the exclusive bytes of the volume.
    * @param retainedBytes bytes that the existing snapshots retain
    * @param options `sync`: with classic quotas, also counts data that is not on the disk yet
    */
@@ -63,8 +63,8 @@ export class Bounds {
   }
 
   /**
-   * Bytes that only this snapshot references. Not available with simple quotas.
-   * @param path relative to the pool
+   * Returns the bytes that only this snapshot references. Simple quotas do not report them: it then returns 0.
+   * @param path path relative to the pool
    */
   async exclusiveBytes(path: string): Promise<number> {
     if (this.countSnapshots) return 0
@@ -72,23 +72,23 @@ export class Bounds {
     return (found && (await this.#pool.view.exclusiveBytes(`0/${found.id}`))) ?? 0
   }
 
-  /** Bytes that count for one subvolume, after all written data is on the disk. */
+  /** Writes all data to the disk and returns the bytes that the subvolume references. */
   async measure(path: string): Promise<number> {
     await syncFilesystem(this.#pool.path)
     return (await this.#pool.view.referencedBytes(`0/${await readSubvolumeId(path)}`)) ?? 0
   }
 
-  /** Limits in bytes; 0: unlimited. */
+  /** Returns the limit of each guest in bytes; 0 means unlimited. */
   async limits(guests: readonly string[]): Promise<Map<string, number>> {
     return this.#figures(guests, (group) => this.#pool.view.limitBytes(group))
   }
 
-  /** Call it when the guest's volume was replaced or removed. */
+  /** Forgets the id of the guest's volume. Call it after the volume was replaced or removed. */
   forget(guest: string): void {
     this.#subvolumeIds.delete(guest)
   }
 
-  /** Removes groups of deleted guests. Groups whose subvolumes are still being deleted are left to a later call. */
+  /** Removes the quota groups of all other guests, except groups whose subvolumes are still being deleted. */
   async sweep(guests: readonly string[]): Promise<void> {
     if (this.#pool.quota === 'classic') return
     const kept = new Set(guests.map((guest) => groupIdOf(guest)))
@@ -108,7 +108,7 @@ export class Bounds {
         const name = this.#nameOf(guest)
         const figure = name === undefined ? undefined : await read(name)
         if (figure !== undefined) figures.set(guest, figure)
-        else this.forget(guest) // removed or replaced meanwhile; the next call reads it again
+        else this.forget(guest) // the volume was removed or replaced; the next call reads its id again
       }),
     )
     return figures
@@ -131,7 +131,7 @@ export class Bounds {
   }
 }
 
-/** The first 48 bits of a uuid, all random, are the group's id, so that it need not be stored. */
+/** Takes the group's id from the first 48 bits of the uuid, which are all random, so that it need not be stored. */
 function lowBitsOf(guest: string): bigint {
   return BigInt(`0x${guest.replaceAll('-', '').slice(0, 12)}`)
 }

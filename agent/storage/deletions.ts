@@ -4,12 +4,12 @@ import { commitTransaction } from '../host/disk/btrfs-ioctl.js'
 import type { Pool } from './pool.js'
 
 /**
- * Tracks whether the space of a guest's deleted subvolumes is free. The kernel frees it some time after the deletion;
- * until then it counts towards the guest's limit.
+ * Tracks whether the kernel has freed the space of a guest's deleted subvolumes. It frees the space some time after the
+ * deletion; until then the space counts towards the guest's limit.
  */
 export class Deletions {
   readonly #pool: Pool
-  /** Deleted subvolumes, by guest, that may be the guest's and were not freed at the last check. */
+  /** By guest: ids of deleted subvolumes that were not freed at the last check. Some may belong to other guests. */
   readonly #pending = new Map<string, readonly number[]>()
   #noted = 0
 
@@ -17,15 +17,15 @@ export class Deletions {
     this.#pool = pool
   }
 
-  /** Call it after a subvolume of the guest was deleted or moved to the trash. */
+  /** Records a deletion. Call it after a subvolume of the guest was deleted or moved to the trash. */
   note(guest: string): void {
     this.#noted++
     this.#pending.delete(guest)
   }
 
   /**
-   * Makes the kernel start to free deleted subvolumes. The first check after a deletion waits for all deleted
-   * subvolumes of the pool, since their ids do not identify the guest.
+   * Returns true if the space of the guest's deleted subvolumes is free, and makes the kernel start to free it. The
+   * first call after a deletion checks all deleted subvolumes of the pool, since their ids do not identify the guest.
    */
   async areFreed(guest: string): Promise<boolean> {
     if (this.#pending.get(guest)?.length === 0) return true
@@ -35,7 +35,7 @@ export class Deletions {
     const present = await listDeletedSubvolumes(this.#pool.path)
     const known = this.#pending.get(guest)
     const left = present.filter((id) => known?.includes(id) ?? true)
-    if (left.length === 0) await commitTransaction(this.#pool.trash) // the last extents are freed with it
+    if (left.length === 0) await commitTransaction(this.#pool.trash) // this commit frees the last extents
     if (noted !== this.#noted) return false
     this.#pending.set(guest, left)
     return left.length === 0

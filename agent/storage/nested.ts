@@ -1,9 +1,9 @@
 import { randomBytes } from 'node:crypto'
 import { lstat, readdir, rename } from 'node:fs/promises'
 
-/** Inode number of every subvolume's root directory, and of nothing else (btrfs: BTRFS_FIRST_FREE_OBJECTID). */
+/** Inode number of each subvolume's root directory. No other directory has it (BTRFS_FIRST_FREE_OBJECTID). */
 const subvolumeInode = 256
-/** Leaves room below PATH_MAX for one more name. */
+/** Longest path of a directory that is searched in place. It leaves room below PATH_MAX for one more name. */
 const maxPathBytes = 3000
 
 /**

@@ -3,7 +3,7 @@ import type { Mount } from '../host/disk/mount.js'
 /** The configured pool, with resolved paths. */
 export interface PoolWant {
   readonly pool: string
-  /** Empty: the pool is mounted by another program, or is on `loopFile`. */
+  /** Path of the pool's device. Empty if another program mounts the pool, or if the pool is on `loopFile`. */
   readonly device: string
   readonly loopFile: string
 }
@@ -12,14 +12,14 @@ export interface PoolWant {
 export interface PoolHave {
   /** The mount at the pool's path. */
   readonly mount: Mount | undefined
-  /** File behind the mount's source, if that is a loop device. */
+  /** The loop file behind the mount, if the mount's source is a loop device. */
   readonly mountBackingFile: string | undefined
   /** True if the configured device belongs to the mounted filesystem. */
   readonly mountHasDevice: boolean
   /** True if the directory at the pool's path has content while nothing is mounted there. */
   readonly directoryUsed: boolean
   readonly loopFileExists: boolean
-  /** Signatures on the device, or on the loop file if there is no device. */
+  /** Filesystem and partition signatures on the device, or on the loop file if no device is configured. */
   readonly signatures: readonly string[]
 }
 
@@ -30,7 +30,7 @@ export type PoolStep =
 
 export type PoolPlan = { readonly steps: PoolStep[] } | { readonly refuse: string }
 
-/** Plans the steps to a mounted pool. It never formats or hides anything that may be data. */
+/** Plans the steps that create and mount the pool. No step formats or hides anything that may be data. */
 export function planPool(want: PoolWant, have: PoolHave): PoolPlan {
   if (have.mount) return planMounted(want, have, have.mount)
   if (have.directoryUsed)

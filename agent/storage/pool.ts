@@ -13,15 +13,15 @@ export type StorageConfig = AgentConfig['storage']
 /** The mounted storage pool, with quotas and folders. */
 export interface Pool {
   readonly path: string
-  /** Read-only subvolumes by template id; a leading dot marks an unfinished build. */
+  /** Directory of images: read-only subvolumes, named by template id. A leading dot marks an unfinished one. */
   readonly images: string
-  /** Guests' volumes: subvolumes by uuid. `UUID.next` is about to replace one, or was replaced. */
+  /** Directory of guests' volumes: subvolumes, named by uuid. `UUID.next` will replace a volume, or was replaced. */
   readonly guests: string
-  /** Contains a directory for each guest's uuid, with read-only subvolumes by snapshot id. */
+  /** Directory of snapshots: a directory for each guest's uuid, with read-only subvolumes named by snapshot id. */
   readonly snapshots: string
-  /** Files of images that are being downloaded. */
+  /** Directory of image files that are being downloaded. */
   readonly downloads: string
-  /** Subvolumes that are about to be deleted. */
+  /** Directory of subvolumes that wait for their deletion. */
   readonly trash: string
   readonly view: BtrfsView
   readonly quota: Quota
@@ -32,9 +32,9 @@ export interface PoolCapacity {
   readonly usedBytes: number
 }
 
-/** btrfs cannot shrink below 109 MiB, and no guest fits into less than 1 GiB. */
+/** Minimum size of a loop file. No guest fits into less. */
 const minLoopBytes = 1024 ** 3
-const mountOptions = ['noatime', 'discard=async'] // discard: freed space is freed in the loop file, too
+const mountOptions = ['noatime', 'discard=async'] // discard: space freed in the pool is also freed in the loop file
 
 /**
  * Creates the pool if it does not exist, and mounts it if it is not mounted. Safe to repeat after an interruption at
@@ -50,7 +50,7 @@ export async function openPool(config: StorageConfig): Promise<Pool> {
   return preparePool(want.pool)
 }
 
-/** Reads capacity by statfs, without a process. Space that the loop file's filesystem lacks counts as used. */
+/** Reads the pool's size and use. Space that the filesystem of the loop file cannot provide counts as used. */
 export async function readCapacity(pool: Pool, config: StorageConfig): Promise<PoolCapacity> {
   const inner = await statfs(pool.path)
   const totalBytes = inner.blocks * inner.bsize
@@ -58,7 +58,7 @@ export async function readCapacity(pool: Pool, config: StorageConfig): Promise<P
   return { totalBytes, usedBytes: Math.max(0, totalBytes - freeBytes) }
 }
 
-/** Number of bytes that a sparse file may still grow; unlimited if the file does not exist. */
+/** Returns the bytes that a sparse file can still allocate, or Infinity if all its holes fit or there is no file. */
 async function growableBytes(file: string): Promise<number> {
   try {
     const [{ size, blocks }, outer] = await Promise.all([stat(file), statfs(dirname(file))])
@@ -70,7 +70,7 @@ async function growableBytes(file: string): Promise<number> {
   }
 }
 
-/** Resolves links in the configured device's path. @throws {BerthError} `storage_unusable` if the device is missing */
+/** Resolves symbolic links in the device's path. @throws {BerthError} `storage_unusable` if the device is missing */
 export async function resolveWant(config: StorageConfig): Promise<PoolWant> {
   const device = config.device && (await realpath(config.device).catch(() => ''))
   if (config.device && !device) throw unusable(`storage.device ${config.device} does not exist`)
@@ -154,7 +154,7 @@ async function preparePool(path: string): Promise<Pool> {
   return pool
 }
 
-/** Creates a folder that only root may enter: setuid files of guests are effective on the host. */
+/** Creates a folder that only root may enter, since setuid files of guests would take effect on the host. */
 async function ensureFolder(path: string): Promise<void> {
   await mkdir(path, { recursive: true, mode: 0o700 })
   await chmod(path, 0o700)

@@ -2,7 +2,8 @@ import { enableClassicQuotas, kernelHasSimpleQuota, startRescan, type BtrfsView 
 import { enableSimpleQuotas } from '../host/disk/btrfs-ioctl.js'
 
 /**
- * Simple: counts the data that a subvolume wrote itself. Classic: counts all data it references, including its image's.
+ * Mode of btrfs quotas. Simple quotas count the data that a subvolume wrote itself. Classic quotas count all data that
+ * a subvolume references, including the data of its image.
  */
 export type Quota = 'simple' | 'classic'
 
@@ -10,9 +11,9 @@ export type Quota = 'simple' | 'classic'
 export const poolLabel = 'berth-pool'
 
 /**
- * Enables quotas; an enabled mode stays. Uses simple quotas (linux 6.7) on the agent's own filesystems: with classic
- * ones, deleting a clone makes the kernel walk all references of every shared extent (100 clones: 112 s of one core,
- * against 0.6 s).
+ * Enables quotas unless they are enabled. The agent's own filesystems get simple quotas (Linux 6.7). With classic
+ * quotas, deleting a clone makes the kernel walk all references of every shared extent: 100 clones take 112 s of one
+ * core instead of 0.6 s.
  */
 export async function ensureQuota(path: string, view: BtrfsView): Promise<Quota> {
   if ((await view.quotaMode()) === 'off') {

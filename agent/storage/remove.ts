@@ -10,8 +10,8 @@ import { Trash } from './trash.js'
 import { Volumes } from './volumes.js'
 
 /**
- * Removes the pool with its content, for a purge; no guest may run. A loop-backed pool is deleted with its file. On a
- * device or another program's mount only our folders are deleted. Safe to repeat, even on an incomplete pool.
+ * Removes the pool with its content, for a purge. No guest may run. A pool on a loop file is deleted with the file. On a
+ * device or another program's mount, only Berth's folders are deleted. Safe to repeat, even on an incomplete pool.
  */
 export async function removePool(config: StorageConfig, log: Logger): Promise<void> {
   const { pool, device, loopFile } = await resolveWant(config)
@@ -45,7 +45,7 @@ async function removeFolders(config: StorageConfig, log: Logger): Promise<void> 
   await rmdirIfEmpty(pool.path)
 }
 
-/** Resets the scheduler, which a detached loop device would keep for its next user. */
+/** Resets the I/O scheduler of a loop device, since the device would keep it for its next user. */
 function unsetScheduler(device: string): void {
   setScheduler({ path: `/sys/block/${basename(device)}` }, 'none')
 }

@@ -12,40 +12,40 @@ const outcome = (totalGib: number, freeGib: number, diskGib: number): string => 
   }
 }
 
-describe('space in the pool', () => {
+describe('the free space of the pool', () => {
   for (const [name, total, free, disk, expected] of [
-    ['a disk of the whole pool', 50, 40, 50, /^room$/],
-    ['a disk of more than the pool', 50, 50, 51, /^resource_exhausted disk_gb: .* has only 50\.0 GiB/],
-    ['a pool with just the reserve', 50, 1, 10, /^room$/],
-    ['a pool with less than the reserve', 50, 0.99, 1, /^resource_exhausted disk_gb: .* full: 1\.0 of 50\.0/],
-    ['a large pool with less than 2 %', 1000, 19, 1, /full/],
+    ['a disk as large as the pool', 50, 40, 50, /^room$/],
+    ['a disk larger than the pool', 50, 50, 51, /^resource_exhausted disk_gb: .* has only 50\.0 GiB/],
+    ['a pool that has just its reserve free', 50, 1, 10, /^room$/],
+    ['a pool that has less than its reserve free', 50, 0.99, 1, /^resource_exhausted disk_gb: .* full: 1\.0 of 50\.0/],
+    ['a large pool that has less than 2 % free', 1000, 19, 1, /full/],
     ['a small pool that is empty', 1, 0.95, 1, /^room$/],
   ] as const)
-    it(`${name}: ${expected.source}`, () => expect(outcome(total, free, disk)).to.match(expected))
+    it(`gives the result /${expected.source}/ for ${name}`, () => expect(outcome(total, free, disk)).to.match(expected))
 
   for (const [name, total, free, expected] of [
-    ['half empty', 100, 50, []],
-    ['at nine tenths', 100, 10, ['storage pool 90 % full, 10.0 of 100.0 GiB are free']],
-    ['a small one with two reserves left', 8, 1.59, ['storage pool 80 % full, 1.6 of 8.0 GiB are free']],
+    ['is half full', 100, 50, []],
+    ['is nine tenths full', 100, 10, ['storage pool 90 % full, 10.0 of 100.0 GiB are free']],
+    ['is small and has less than two reserves left', 8, 1.59, ['storage pool 80 % full, 1.6 of 8.0 GiB are free']],
     [
-      'full',
+      'is full',
       100,
       1.9,
       [
         'storage pool 98 % full, 1.9 of 100.0 GiB are free: new containers, snapshots and larger disks are refused until space is freed',
       ],
     ],
-    ['none', 0, 0, []],
+    ['has no size', 0, 0, []],
   ] as const)
-    it(`warns of a pool ${name}`, () =>
+    it(`gives ${expected.length} warnings if the pool ${name}`, () =>
       expect(planRoomWarnings({ totalBytes: total * gib, usedBytes: (total - free) * gib })).to.deep.equal(expected))
 
-  it('rejects requests without a size if the pool is full', () => {
+  it('makes a full pool reject data of unknown size', () => {
     expect(() => refuseFull({ totalBytes: 50 * gib, usedBytes: 49 * gib })).to.not.throw()
     expect(() => refuseFull({ totalBytes: 50 * gib, usedBytes: 49.1 * gib })).to.throw(/full: 0\.9 of 50\.0 GiB/)
   })
 
-  it('reserves 1 GiB or 2 %, and a tenth of a small pool', () => {
+  it('includes a reserve of 1 GiB or 2 % of the pool, but of a tenth in a small pool', () => {
     expect([4, 50, 1000].map((total) => planReserveBytes(total * gib) / gib)).to.deep.equal([0.4, 1, 20])
   })
 })

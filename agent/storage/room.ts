@@ -4,8 +4,8 @@ import type { PoolCapacity } from './pool.js'
 const gib = 1024 ** 3
 
 /**
- * Checks whether a new disk of this size fits. The sum of all sizes may exceed the pool, but a single one may not. A
- * nearly full pool takes no new disk, as existing guests need the rest.
+ * Checks whether a new disk of this size fits. The sizes of all disks together may exceed the pool, but one disk may
+ * not. A nearly full pool takes no new disk, since existing guests need the rest.
  * @throws {BerthError} `resource_exhausted` with the field `disk_gb`
  */
 export function checkRoom({ totalBytes, usedBytes }: PoolCapacity, diskBytes: number): void {
@@ -13,22 +13,22 @@ export function checkRoom({ totalBytes, usedBytes }: PoolCapacity, diskBytes: nu
   checkFree({ totalBytes, usedBytes }, { field: 'disk_gb' })
 }
 
-/** Checks whether the pool has space for anything new. @throws {BerthError} `resource_exhausted` */
+/** Checks whether the pool has space for new data. @throws {BerthError} `resource_exhausted` */
 export function checkFree(pool: PoolCapacity, options: { readonly field?: string } = {}): void {
   if (isFull(pool)) throw exhausted(`the host's pool is full: ${describeFree(pool)}`, options)
 }
 
-/** Checks the space for data without a fixed size. @throws {BerthError} `storage_full` */
+/** Checks that the pool is not full, for data of unknown size. @throws {BerthError} `storage_full` */
 export function refuseFull(pool: PoolCapacity): void {
   if (isFull(pool)) throw new BerthError('exhausted', 'storage_full', `the host's pool is full: ${describeFree(pool)}`)
 }
 
-/** Bytes available for new data, without the reserve for existing guests; 0: the pool is full. */
+/** Returns the bytes available for new data, without the reserve for existing guests; 0 if the pool is full. */
 export function planFreeBytes({ totalBytes, usedBytes }: PoolCapacity): number {
   return Math.max(0, totalBytes - usedBytes - planReserveBytes(totalBytes))
 }
 
-/** Fill level at which the operator is warned. A small pool warns earlier, when two reserves are left. */
+/** Used fraction at which the operator is warned. A small pool warns earlier, when two reserves are left. */
 const warnedAt = 0.9
 
 /** Warnings for the operator about a pool that is nearly full or full. */
@@ -48,7 +48,7 @@ function describeFree({ totalBytes, usedBytes }: PoolCapacity): string {
   return `${toGib(totalBytes - usedBytes)} of ${toGib(totalBytes)} GiB are free`
 }
 
-/** 1 GiB or 2 %, whichever is more, but at most a tenth of a small pool. */
+/** Returns the bytes to keep free: 1 GiB or 2 % of the pool, whichever is more, but at most a tenth of a small pool. */
 export function planReserveBytes(totalBytes: number): number {
   return Math.max(totalBytes * 0.02, Math.min(gib, totalBytes * 0.1))
 }

@@ -15,22 +15,22 @@ import type { Pool } from './pool.js'
 const lullMs = 100
 
 /**
- * The directory of subvolumes to be deleted. The rename into it removes a subvolume atomically and immediately. The
- * next sweep deletes leftovers of a crash. The rename is not synced, so after a power loss a subvolume may be back at
- * its old place. The journal remembers removed guests for this case (Reconciler).
+ * The directory of subvolumes that wait for their deletion. A subvolume is removed atomically by its rename into this
+ * directory. After a crash, the next sweep deletes the leftovers. The rename is not synced: after a power loss, a
+ * subvolume may be back at its old path. The journal remembers removed guests for this case (Reconciler).
  */
 export class Trash {
   readonly #pool: Pool
   readonly #log: Logger
   readonly #inWork = new Set<string>()
-  /** Subvolumes that were moved here and wait for their deletion. */
+  /** Names of subvolumes that were moved here and wait for their deletion. */
   readonly #waiting: string[] = []
   readonly #emptying = new Coalescer(() => this.#emptyAll())
   #deletions = 1
-  /** The value of `#deletions` at the last complete clearing of qgroups. */
+  /** The value of `#deletions` when the last complete clearing of qgroups began. */
   #cleared = 0
   readonly #clearing = new SingleFlight()
-  /** Message of the last attempt since the last deletion. */
+  /** Error output of the last attempt to clear qgroups; empty after a deletion. */
   #qgroupErrors = ''
 
   constructor(pool: Pool, log: Logger) {
@@ -38,10 +38,10 @@ export class Trash {
     this.#log = log
   }
 
-  /** Moves the subvolume here and deletes it later. A failed deletion is logged and left to the sweep. */
+  /** Moves the subvolume here and deletes it later. A failed deletion is logged, and the next sweep repeats it. */
   async discard(path: string): Promise<void> {
     const name = `${basename(path)}.${randomBytes(6).toString('hex')}`
-    this.#inWork.add(name) // before the entry exists, so that a sweep skips it
+    this.#inWork.add(name) // added before the entry exists, so that a sweep skips it
     try {
       await moveSubvolume(path, join(this.#pool.trash, name))
     } catch (error) {
@@ -52,7 +52,7 @@ export class Trash {
     void this.#emptying.run()
   }
 
-  /** Deletes subvolumes of one directory in place; only for those that cannot contain others. */
+  /** Deletes subvolumes of one directory without moving them here. They must not contain other subvolumes. */
   async destroy(directory: string, names: readonly string[]): Promise<void> {
     try {
       await deleteSubvolumes(directory, names)
@@ -66,25 +66,25 @@ export class Trash {
     await this.#emptying.settled()
   }
 
-  /** Deletes one at a time, after a pause that lets the caller's own work finish. */
+  /** Deletes the waiting subvolumes one at a time, after a pause in which the callers can finish their work. */
   async #emptyAll(): Promise<void> {
     await delay(lullMs)
     for (const name of this.#waiting.splice(0)) await this.#empty(name)
   }
 
-  /** Deletes leftovers and the qgroups of deleted subvolumes; runs at starts and at intervals. */
+  /** Deletes leftovers of a crash and the qgroups of deleted subvolumes. Called at starts and at intervals. */
   async sweep(): Promise<void> {
     const before = new Set(this.#inWork) // an entry may disappear during the read
     const names = await readdir(this.#pool.trash)
     const left = names.filter((name) => !before.has(name) && !this.#inWork.has(name))
-    // Claims them before the first await, so that another sweep skips them.
+    // Claims the leftovers before the first await, so that another sweep skips them.
     for (const name of left) this.#inWork.add(name)
     for (const name of left) await this.#empty(name)
     if (this.#cleared === this.#deletions) return
     await this.#clearing.run(() => this.#clearQgroups())
   }
 
-  /** Qgroups that keep failing belong to an image whose data guests share until the last of these guests is deleted. */
+  /** Clears the qgroups of deleted subvolumes. Those of a deleted image stay while guests share its data. */
   async #clearQgroups(): Promise<void> {
     const deletions = this.#deletions
     const { unfinished, errors } = await clearStaleQgroups(this.#pool.path)
@@ -96,7 +96,7 @@ export class Trash {
     if (errors !== '') this.#log.info({ errors: errors.slice(0, 1000) }, 'quota groups stay')
   }
 
-  /** @param name entry that is marked as in work until this returns */
+  /** Deletes one entry of the trash, then takes it out of `#inWork`. */
   async #empty(name: string): Promise<void> {
     try {
       await this.#deleteTree(join(this.#pool.trash, name))
@@ -118,14 +118,14 @@ export class Trash {
     try {
       await deleteSubvolume(path)
     } catch (error) {
-      // Root in a guest can create nested subvolumes, and a subvolume that contains others cannot be deleted.
+      // Root in a guest can create nested subvolumes, and btrfs does not delete a subvolume that contains others.
       if (!(error instanceof CommandError) || !error.stderr.includes('Directory not empty')) throw error
       await this.#hoistNested(path)
       await deleteSubvolume(path)
     }
   }
 
-  /** Moves nested subvolumes to the trash under names of our own, to be deleted one by one. */
+  /** Moves nested subvolumes to the trash under generated names and deletes them one by one. */
   async #hoistNested(path: string): Promise<void> {
     await setReadOnly(path, false)
     for (const nested of await findNestedSubvolumes(path)) {
@@ -136,19 +136,19 @@ export class Trash {
   }
 }
 
-/** @param path bytes if a guest chose it */
+/** Renames a subvolume, even a read-only one. @param path a Buffer if a guest chose the name */
 async function moveSubvolume(path: string | Buffer, target: string): Promise<void> {
   try {
     await rename(path, target)
   } catch (error) {
-    // A guest may have made its subvolume read-only; then its `..` cannot change.
+    // A guest can make its subvolume read-only. A rename then fails, because the `..` entry cannot change.
     if ((error as NodeJS.ErrnoException).code !== 'EROFS') throw error
     await makeWritable(path)
     await rename(path, target)
   }
 }
 
-/** Names the directory by a descriptor, since an argument cannot carry every name that a guest can give. */
+/** Opens the directory to name it by its descriptor, since guests can choose names that no argument can contain. */
 async function makeWritable(path: string | Buffer): Promise<void> {
   const flags = constants.O_RDONLY | constants.O_DIRECTORY | constants.O_NOFOLLOW
   const directory: FileHandle = await open(path, flags)

@@ -35,7 +35,7 @@ export class VolumePlaces {
     return join(this.pool.images, templateId)
   }
 
-  /** @throws {BerthError} `invalid_field` */
+  /** Path of the guest's snapshot, whether it exists or not. @throws {BerthError} `invalid_field` */
   snapshotPathOf(guest: string, id: string): string {
     if (!snapshotId.test(id)) throw new BerthError('invalid', 'invalid_field', `not an id: ${id}`)
     return join(this.snapshotsOf(guest), id)
@@ -48,7 +48,7 @@ export class VolumePlaces {
     return [...new Set(guests)].filter((name) => uuid.test(name))
   }
 
-  /** Volumes whose name is a guest's uuid. Volumes next to them are left out, so that nothing is counted twice. */
+  /** Guests that have a volume. Prepared volumes and rescue systems are left out, so that none is counted twice. */
   protected async listVolumes(): Promise<string[]> {
     return (await namesIn(this.pool.guests)).filter((name) => uuid.test(name))
   }

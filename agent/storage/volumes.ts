@@ -17,12 +17,12 @@ import type { Pool } from './pool.js'
 import type { Trash } from './trash.js'
 import { isTemplateId, VolumePlaces } from './volume-places.js'
 
-/** The source that a volume is cloned from; `empty`: a new volume. */
+/** The source of a new volume: an image, a snapshot, or `empty` for a volume without content. */
 export type VolumeSource = ClonedSource | { readonly empty: true }
 type ClonedSource = { readonly templateId: string } | { readonly snapshot: string }
 
 export interface SnapshotTaken {
-  /** False: the snapshot already existed. */
+  /** False if the snapshot already existed. */
   readonly made: boolean
   /**
    * Bytes that counted towards the guest's limit right after the snapshot; undefined if the quotas do not report it.
@@ -35,20 +35,20 @@ export interface SnapshotTaken {
 export interface SnapshotOptions {
   /** Upper bound of the bytes that the existing snapshots retain. */
   readonly retainedBytes?: number
-  /** Limit of the guest from the moment of the snapshot on; undefined: unchanged. Simple quotas only. */
+  /** New limit of the guest, set together with the snapshot; undefined leaves it unchanged. Simple quotas only. */
   readonly limitBytes?: number
 }
 
 /**
- * Guests' volumes. Each is one subvolume that the driver uses as a root filesystem or as the place of a disk image.
- * Every method is idempotent, even after a kill at any point, and returns what it found. The caller decides what is
- * done, and whether the guest may run meanwhile. Limits are in bytes; 0: unlimited.
+ * Manages guests' volumes. Each volume is a subvolume that the driver uses as a root filesystem or as the place of a
+ * disk image. Every method can be repeated, even after a kill at any point. The caller decides whether the guest may
+ * run meanwhile. Limits are in bytes; 0 means unlimited.
  */
 export class Volumes extends VolumePlaces {
   readonly #trash: Trash
   readonly #bounds: Bounds
   readonly #deletions: Deletions
-  /** Guests for which a subvolume is being created; their groups stay. */
+  /** Number of running calls that create a subvolume, by guest. `sweep` keeps the groups of these guests. */
   readonly #inWork = new Map<string, number>()
 
   constructor(pool: Pool, trash: Trash) {
@@ -68,7 +68,7 @@ export class Volumes extends VolumePlaces {
     })
   }
 
-  /** Creates a volume next to the guest's, for `exchange`. It replaces one that was prepared before. */
+  /** Creates a volume next to the guest's, for `exchange`. A volume that was prepared before is replaced. */
   async prepare(guest: string, source: VolumeSource, limitBytes: number): Promise<void> {
     await this.#working(guest, `prepare a volume for ${guest}`, async () => {
       do await this.discardNext(guest)
@@ -89,14 +89,14 @@ export class Volumes extends VolumePlaces {
     })
   }
 
-  /** @returns whether one existed */
+  /** Discards the volume that was prepared for `exchange`. @returns whether it existed */
   async discardNext(guest: string): Promise<boolean> {
     const found = await this.#discard(this.nextPathOf(guest))
     if (found) this.#deletions.note(guest)
     return found
   }
 
-  /** @returns whether one existed */
+  /** Discards the guest's rescue system. @returns whether it existed */
   discardRescue(guest: string): Promise<boolean> {
     return this.#discard(this.rescuePathOf(guest))
   }
@@ -108,10 +108,9 @@ export class Volumes extends VolumePlaces {
   }
 
   /**
-   * Replaces the guest's volume with the prepared one, atomically, and synced when this returns: if the agent or the
-   * power fails, the guest has either the old or the new volume. Then the old one is moved to the trash. The guest must
-   * be stopped.
-   * @returns `done`: an earlier call exchanged it; `nothing`: there is neither a prepared volume nor an old one
+   * Replaces the guest's volume with the prepared one and moves the old one to the trash. The exchange is atomic and
+   * synced: if the agent or the power fails, the guest has either the old or the new volume. The guest must be stopped.
+   * @returns `done` if an earlier call exchanged them; `nothing` if no volume is prepared
    */
   async exchange(guest: string): Promise<ExchangeResult> {
     return this.#working(guest, `exchange the volume of ${guest}`, async () => {
@@ -130,9 +129,9 @@ export class Volumes extends VolumePlaces {
   }
 
   /**
-   * Takes a read-only snapshot of the volume in its present state: the state that a power loss would leave, unless the
-   * caller froze the guest.
-   * @param id letters, digits and `-`; unique for the guest
+   * Takes a read-only snapshot of the guest's volume. Unless the caller froze the guest, the snapshot has the state
+   * that a power loss would leave.
+   * @param id unique for the guest; letters, digits and `-`
    * @throws {BerthError} `volume_missing`, `storage_full`
    */
   async snapshot(
@@ -162,14 +161,14 @@ export class Volumes extends VolumePlaces {
   }
 
   /**
-   * Upper bound of the bytes that all snapshots would retain if one were taken now.
+   * Returns an upper bound of the bytes that all snapshots of the guest would retain if one were taken now.
    * @param retainedBytes bytes that the existing snapshots retain
    */
   expectedRetained(guest: string, retainedBytes: number): Promise<number> {
     return this.#bounds.expectedRetained(guest, retainedBytes)
   }
 
-  /** Bytes that the deletion of this snapshot frees, if the quotas report it. */
+  /** Returns the bytes that the deletion of this snapshot frees; 0 if the quotas do not report it. */
   exclusiveBytes(guest: string, id: string): Promise<number> {
     const path = relative(this.pool.path, this.snapshotPathOf(guest, id))
     return this.#bounds.exclusiveBytes(path)
@@ -180,7 +179,7 @@ export class Volumes extends VolumePlaces {
     return !this.snapshotsCount || this.#deletions.areFreed(guest)
   }
 
-  /** Deletes a snapshot. Volumes restored from it keep the data that they share. @returns whether it existed */
+  /** Deletes a snapshot. Volumes that were restored from it keep the shared data. @returns whether it existed */
   async deleteSnapshot(guest: string, id: string): Promise<boolean> {
     const found = await exists(this.snapshotPathOf(guest, id))
     if (found) await this.#destroySnapshots(guest, [id])
@@ -192,8 +191,8 @@ export class Volumes extends VolumePlaces {
   }
 
   /**
-   * Removes everything that the pool has of the guest. The volume comes last, so that the guest is known until nothing
-   * else is left.
+   * Removes the guest's volumes and snapshots from the pool. The guest's volume is removed last: until then, `list`
+   * still finds the guest.
    */
   async remove(guest: string): Promise<void> {
     const path = this.pathOf(guest)
@@ -205,12 +204,12 @@ export class Volumes extends VolumePlaces {
     if (await exists(path)) await this.#trash.discard(path)
   }
 
-  /** Bytes of the prepared volume that count towards the guest's limit. */
+  /** Returns the bytes of the prepared volume that count towards the guest's limit. */
   async measureNext(guest: string): Promise<number> {
     return this.#bounds.measure(this.nextPathOf(guest))
   }
 
-  /** Bytes that count towards the limit, by guest. @param guests default: all */
+  /** Returns the bytes that count towards each guest's limit. @param guests default: all with a volume */
   async usage(guests?: readonly string[]): Promise<Map<string, number>> {
     return this.#bounds.usage(guests ?? (await this.listVolumes()))
   }
@@ -218,7 +217,7 @@ export class Volumes extends VolumePlaces {
   /**
    * Sets every limit that differs, since a power loss may have undone the latest change. Starts no process if no limit
    * differs.
-   * @param inTurn sets a guest's limit, which may have changed meanwhile, in the guest's turn
+   * @param inTurn locks the guest's mutex and calls `set` with the guest's present limit
    * @returns the guests whose limit was wrong
    */
   async ensureLimits(
@@ -236,11 +235,11 @@ export class Volumes extends VolumePlaces {
   /** Empties the trash and removes quota groups of deleted guests; call it at starts and at intervals. */
   async sweep(): Promise<void> {
     await this.#trash.sweep()
-    const inWork = [...this.#inWork.keys()] // work that begins during `list` is in the second reading
+    const inWork = [...this.#inWork.keys()] // a call that begins during `list` is in the second reading of `#inWork`
     await this.#bounds.sweep([...(await this.list()), ...inWork, ...this.#inWork.keys()])
   }
 
-  /** @returns false if the subvolume exists by now, created by the last command of a killed agent */
+  /** Creates a subvolume. @returns false if it exists: the last command of a killed agent may have created it */
   async #make(
     guest: string,
     name: string,
@@ -280,7 +279,7 @@ export class Volumes extends VolumePlaces {
     })
   }
 
-  /** Keeps the guest's group while a subvolume for it is being created, and distinguishes a full pool from a fault. */
+  /** Runs `work` and keeps the guest's quota group meanwhile. Its errors distinguish a full pool from a fault. */
   async #working<T>(guest: string, what: string, work: () => Promise<T>): Promise<T> {
     this.#inWork.set(guest, (this.#inWork.get(guest) ?? 0) + 1)
     try {
