@@ -3,16 +3,16 @@ import { isStorageFault, recordedError } from './retry.js'
 import type { JournaledOperation, OperationError, OperationStore } from './operation-store.js'
 import type { Clock, OperationDefinition, OperationOutcome } from './types.js'
 
-/** An operation's end, to be stored in the journal. */
+/** The end of an operation, as it is written to the journal. */
 export interface OperationEnding {
   readonly definition: OperationDefinition<unknown> | undefined
   readonly operation: JournaledOperation
   readonly outcome: OperationOutcome
-  /** Recorded if the operation did not fail, for example the reason why it was canceled. */
+  /** Reason of an end without failure, for example why the operation was canceled. */
   readonly reason?: OperationError
 }
 
-/** Outcome of an operation that this version does not know. It ends, so that its subject is free for other orders. */
+/** Outcome of an operation whose action this version does not know. It fails, so that its subject becomes free. */
 export function unknownAction(action: string): OperationOutcome {
   const message = `this version of the agent does not know the operation ${action}`
   return { status: 'failed', code: 'unknown_action', message, undone: false }
@@ -30,7 +30,7 @@ export function brokenOperation(error: unknown): OperationOutcome {
 
 const none: OperationError = { code: '', message: '' }
 
-/** Writes what the definition settles and the operation's end in one transaction. */
+/** Calls the definition's `settle` and writes the operation's end to the journal, in one transaction. */
 export function commitEnd(store: OperationStore, clock: Clock, ending: OperationEnding): void {
   const { definition, operation, outcome } = ending
   const { id, subject } = operation.record
@@ -42,8 +42,8 @@ export function commitEnd(store: OperationStore, clock: Clock, ending: Operation
 }
 
 /**
- * Ends the operation even if `settle` throws, which is a bug of the definition: first as a failure, which it may
- * settle, then without settling. So nobody waits forever behind such an operation.
+ * Ends the operation even if `settle` throws, which is a bug in the definition. The operation is then recorded as
+ * failed. If `settle` throws again, it is left out. Otherwise later operations of the subject would wait forever.
  * @throws if the journal cannot be written now
  */
 export function commitEndAnyway(

@@ -25,7 +25,7 @@ export class OperationEngine {
   readonly #runner: OperationRunner
   readonly #clock: Clock
   readonly #shutdown = new AbortController()
-  /** Pending and running operations. */
+  /** Pending and running operations, by id. */
   readonly #open = new Map<string, Task>()
   readonly #waiters = new KeyedDeferred<OperationRecord>()
   readonly #counts = { done: 0, failed: 0, canceled: 0 }
@@ -37,12 +37,12 @@ export class OperationEngine {
     this.#scheduler = new Scheduler(options.parallel, (task) => this.#run(task))
     this.#clock = options.clock ?? systemClock
     this.#runner = this.#createRunner()
-    setMaxListeners(0, this.#shutdown.signal) // each running step may listen
+    setMaxListeners(0, this.#shutdown.signal) // each running step may add a listener
   }
 
   /**
-   * Continues the unfinished operations in the journal: begun ones at their step or undo, then pending ones in order.
-   * Call it once, before anything is submitted.
+   * Continues the unfinished operations in the journal: first those that had begun, at their last step or undo, then
+   * the pending ones in order. Call it once, before the first `submit`.
    */
   recover(): { resumed: number; pending: number } {
     if (this.#recovered) throw new Error('recover() twice')
@@ -56,10 +56,11 @@ export class OperationEngine {
   }
 
   /**
-   * Stores an operation in the journal and queues it; durable when this returns. A repeated id with the same request
-   * returns the recorded operation, whatever its outcome, also after it was removed (`forgetRemoved`).
-   * @throws {BerthError} `operation_conflict` if the id belongs to another request; `host_offline` before recover() and
-   * after close(); the errors of `reserve`
+   * Writes an operation to the journal and queues it. When this returns, the operation survives a power loss. A
+   * repeated id with the same request returns the recorded operation, whatever its outcome. This includes operations
+   * that were removed, until `forgetRemoved` forgets them.
+   * @throws {BerthError} `operation_conflict` if the id belongs to another request; `host_offline` before `recover` and
+   * after `close`; the errors of `reserve`
    */
   submit(order: Submission): OperationRecord {
     this.#refuseUnlessOpen()
@@ -79,8 +80,8 @@ export class OperationEngine {
   }
 
   /**
-   * Cancels a pending operation, or one whose present step may be stopped; the latter is undone afterwards.
-   * @throws {BerthError} `not_found`; `task_running`; `invalid_state` if it has ended
+   * Cancels a pending operation, or stops and undoes a running one if its present step is `cancelable`.
+   * @throws {BerthError} `not_found`; `task_running` if the step is not cancelable; `invalid_state` after the end
    */
   cancel(id: string): OperationRecord {
     const task = this.#open.get(id)
@@ -95,8 +96,8 @@ export class OperationEngine {
   }
 
   /**
-   * Removes an ended operation from the journal; its id stays known.
-   * @throws {BerthError} `not_found`; `task_running` and `invalid_state` for an unfinished one
+   * Removes an ended operation from the journal. Its id stays known, so that a repeated request does not run again.
+   * @throws {BerthError} `not_found`; `task_running` if it is running; `invalid_state` if it is pending
    */
   remove(id: string): void {
     const { status } = this.store.get(id)
@@ -106,8 +107,8 @@ export class OperationEngine {
   }
 
   /**
-   * Removes operations that ended more than `keepDays` ago, and the oldest of the others beyond `keep`, a few at a
-   * time.
+   * Removes operations that ended more than `keepDays` days ago, then as many of the others as exceed `keep`. It works
+   * in batches, so that other work can run in between.
    * @returns number of removed operations
    */
   async prune(keepDays: number, keep = Infinity): Promise<number> {
@@ -127,9 +128,9 @@ export class OperationEngine {
   }
 
   /**
-   * Forgets ids that were removed more than `days` ago, and the oldest of the others beyond `keep`. Their requests
-   * would run again if repeated.
-   * @returns number of forgotten ids
+   * Forgets operations that were removed more than `days` days ago, and the oldest of the others if they exceed `keep`.
+   * If the request of a forgotten operation is repeated, it runs again.
+   * @returns number of forgotten operations
    */
   forgetRemoved(days: number, keep = Infinity): number {
     return this.store.removed.forget(this.#clock.now() - days * dayMs, keep)
@@ -154,9 +155,7 @@ export class OperationEngine {
     return this.#scheduler.tasks(subject).map(({ id }) => id)
   }
 
-  /**
-   * True if a forward-only operation is pending or running: the subject is about to be deleted, whatever runs before.
-   */
+  /** True if a forward-only operation of the subject is pending or running: the subject is going to be deleted. */
   leaving(subject: SubjectRef): boolean {
     return this.#scheduler.tasks(subject).some((task) => task.forwardOnly)
   }
@@ -166,9 +165,9 @@ export class OperationEngine {
   }
 
   /**
-   * Aborts running steps and waits for them. Their operations neither fail nor are undone: they stay running in the
-   * journal, and the next start continues them.
-   * @returns whether all stopped in time
+   * Aborts running steps and waits until they stop. Their operations stay in the journal as running, and the next start
+   * continues them.
+   * @returns whether all steps stopped in time
    */
   async close(timeoutMs = 10_000): Promise<boolean> {
     this.#shutdown.abort()
@@ -205,7 +204,7 @@ export class OperationEngine {
   #journal(order: Submission, requestHash: string, forwardOnly: boolean) {
     const { changes } = this.options
     if (!this.#definitions.has(order.action)) throw new Error(`operation ${order.action} does not exist`)
-    // Queued after the commit: inside an outer transaction, a task could run that is then rolled back.
+    // The task is queued after the commit: in an outer transaction, it could run and its entry be rolled back later.
     if (changes.db.inTransaction) throw new Error('submit() inside of a transaction')
     return changes.transaction(() => {
       order.reserve?.()
@@ -241,7 +240,7 @@ export class OperationEngine {
     this.#ended(this.store.get(task.id))
   }
 
-  /** Never rejects. */
+  /** Runs the task to its end. The promise never rejects. */
   async #run(task: Task): Promise<void> {
     try {
       this.#ended(await this.#runner.run(task))
@@ -251,8 +250,8 @@ export class OperationEngine {
   }
 
   /**
-   * Abandons an operation whose end cannot be written. The journal keeps it for the next start, and waiters are
-   * notified.
+   * Gives up an operation whose end cannot be written. Waiting callers get the error, and the next start of the agent
+   * continues the operation.
    */
   #abandon(task: Task, err: unknown): void {
     this.options.log.error({ err, operation: task.id }, 'operation cannot be ended')

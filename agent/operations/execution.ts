@@ -19,15 +19,15 @@ export interface ExecutionParts {
   readonly signal: AbortSignal
   readonly observer: StepObserver | undefined
   readonly log: Logger
-  /** Waits without occupying a place of running operations. @throws {Interrupted} */
+  /** Waits without occupying a slot for running operations. @throws {Interrupted} */
   readonly pause: (ms: number) => Promise<void>
-  /** Waits for `work` without occupying a place of running operations. */
+  /** Waits for `work` without occupying a slot for running operations. */
   readonly yieldWhile: <T>(work: Promise<T>) => Promise<T>
   /** Writes to the journal, and retries until it succeeds. @throws {Interrupted} */
   readonly persist: <T>(write: () => T) => Promise<T>
 }
 
-/** Code that distinguishes a canceled operation that is being undone from a failed one. */
+/** Error code in the journal of an operation that is undone because it was canceled. */
 const canceledCode = 'canceled'
 
 interface Attempt {
@@ -41,10 +41,10 @@ export class Execution {
   readonly #id: string
   readonly #steps: readonly Step<unknown>[]
   readonly #weights: readonly number[]
-  /** True if the step index in the journal means the same step in this version. */
+  /** True if the step at the journal's index has the same name in this version of the agent. */
   readonly #known: boolean
   #progress: number
-  /** The present step, if it may be canceled. */
+  /** The running step, if it is cancelable. */
   #cancelable: { readonly index: number; readonly abort: AbortController } | undefined
 
   constructor(
@@ -60,7 +60,7 @@ export class Execution {
   }
 
   /**
-   * Ends the present step and undoes everything; stored in the journal when this returns.
+   * Stops the present step and undoes the operation. The journal contains the cancellation when this returns.
    * @returns false if the present step must not be stopped
    */
   cancel(): boolean {
@@ -72,7 +72,7 @@ export class Execution {
     return true
   }
 
-  /** @throws {Interrupted} if the agent shuts down first */
+  /** Runs or continues the operation. @throws {Interrupted} if the agent shuts down first */
   async run(): Promise<OperationOutcome> {
     const outcome = await this.#run()
     const isCanceled = outcome.status === 'failed' && outcome.undone && outcome.code === canceledCode
@@ -86,7 +86,7 @@ export class Execution {
       return this.#undo(this.#known ? step : this.#steps.length - 1, error, true)
     }
     const resumed = record.status === 'running'
-    // Each step is idempotent, so an operation of another version is resumed at the first step.
+    // If the agent's update changed the steps, the operation starts again at the first: every step is idempotent.
     const first = resumed && this.#known ? step : 0
     for (let index = first; index < this.#steps.length; index++) {
       const error = await this.#runStep(index, resumed && index <= Math.max(first, step))
@@ -95,7 +95,7 @@ export class Execution {
     return { status: 'done' }
   }
 
-  /** @returns the failure, if any; a forward-only operation has none */
+  /** Runs one step. A forward-only operation repeats it until it succeeds. @returns the step's error, if it failed */
   async #runStep(index: number, repeated: boolean): Promise<OperationError | undefined> {
     const step = this.#step(index)
     this.#progress = planProgress(this.#weights, index, 0)
@@ -118,7 +118,7 @@ export class Execution {
     })
   }
 
-  /** Undoes the failed step first, since it may have been partly done. */
+  /** Undoes the steps in reverse order, beginning with the failed one, which may be partly done. */
   async #undo(from: number, error: OperationError, repeated: boolean): Promise<OperationOutcome> {
     for (let index = from; index >= 0; index--) {
       const step = this.#step(index)
@@ -126,7 +126,7 @@ export class Execution {
       const written = this.#written(index, `undo ${step.name}`)
       await this.#journal(() => this.parts.store.beginUndo(this.#id, written, error))
       const failure = await this.#undoStep(index, repeated && index === from)
-      // Earlier results may be in use by the part that could not be undone, so they are not undone.
+      // The part that could not be undone may still use the results of earlier steps, so these are not undone.
       if (failure) return failed({ ...error, message: recordedUndoFailure(error, failure, step.name) }, false)
     }
     return failed(error, true)
@@ -173,7 +173,7 @@ export class Execution {
     canceled: AbortSignal,
   ): StepContext<unknown> {
     const { log, yieldWhile } = this.parts
-    // Each combined signal stays registered with the agent's own signal, so only steps that need one get one.
+    // Each combined signal stays registered with the agent's own signal, so only cancelable steps get one.
     const signal = this.#cancelable ? AbortSignal.any([this.parts.signal, canceled]) : this.parts.signal
     return {
       operationId: this.#id,
@@ -190,7 +190,7 @@ export class Execution {
     }
   }
 
-  /** Progress is only informative, so a failed write is ignored. */
+  /** Writes the progress. A failed write is only logged. */
   #report(progress: number, stage: string): void {
     try {
       this.parts.store.report(this.#id, progress, stage)
@@ -199,7 +199,7 @@ export class Execution {
     }
   }
 
-  /** Writes unless the agent is shutting down: nothing new begins then. */
+  /** Writes to the journal. @throws {Interrupted} if the agent is shutting down, when nothing new may begin */
   async #journal(write: () => void): Promise<void> {
     if (this.parts.signal.aborted) throw new Interrupted()
     await this.parts.persist(write)

@@ -35,7 +35,7 @@ export interface OperationInsert {
   action: string
   subject: Subject
   requestHash: string
-  /** Plain JSON. */
+  /** Input of the operation, as plain JSON. */
   input: unknown
   requestedBy: string
   createdAtMs: number
@@ -43,11 +43,11 @@ export interface OperationInsert {
 
 /** An operation with the data that its run needs in addition to its record. */
 export interface JournaledOperation extends SubmittedOperation {
-  /** `{}` if it cannot be read. */
+  /** Input of the operation; `{}` if it cannot be read. */
   input: unknown
   /** Reason why the input cannot be read. Such an operation can only be ended. */
   unreadable?: string
-  /** Index and name of the step, or undo, that began last. */
+  /** Index of the step whose run or undo began last. */
   step: number
   stepName: string
   undoing: boolean
@@ -75,7 +75,7 @@ export interface OpenOperation {
 
 const none: OperationError = { code: '', message: '' }
 
-/** The journal of operations. Writes are durable when they return, and watchers see them. */
+/** The journal of operations. A write is on the disk when its method returns, and watchers are notified. */
 export class OperationStore {
   readonly removed: RemovedOperations
   readonly #byId: Statement<[string], OperationRow>
@@ -94,7 +94,7 @@ export class OperationStore {
     const { db } = changes
     this.removed = new RemovedOperations(db)
     this.#byId = db.prepare('SELECT * FROM operations WHERE id = ?')
-    // rowid is the order of submission, as clocks can be set back.
+    // The rowid gives the order of submission. Times do not, since clocks can be set back.
     this.#since = db.prepare('SELECT * FROM operations WHERE revision > ? ORDER BY rowid DESC')
     this.#open = db.prepare(
       `SELECT id, action, subject_kind, subject_id, status FROM operations WHERE status IN ('pending', 'running')
@@ -162,7 +162,7 @@ export class OperationStore {
     )
   }
 
-  /** Also finds a removed operation while its id is known. */
+  /** Finds an operation, even if it was removed, until `RemovedOperations` forgets it. */
   findSubmitted(id: string, nowMs: number): SubmittedOperation | undefined {
     return this.findJournaled(id) ?? this.removed.find(id, nowMs)
   }
@@ -192,7 +192,7 @@ export class OperationStore {
     return this.get(operation.id)
   }
 
-  /** @param error error of the previous attempt, if a step is retried */
+  /** Records the beginning of a step. @param error error of the previous attempt, if the step is retried */
   beginStep(id: string, step: StepWrite, error: OperationError = none): void {
     this.#write(id, this.#step, { ...step, ...error, undoing: 0 })
   }
@@ -209,7 +209,7 @@ export class OperationStore {
     this.#write(id, this.#end, { status, nowMs, ...error })
   }
 
-  /** Removes it from the list; its id stays known, see `RemovedOperations`. */
+  /** Removes the operation from the journal. `RemovedOperations` remembers its id. */
   remove(id: string, nowMs: number): void {
     this.changes.transaction(() => {
       const row = this.#byId.get(id)
@@ -221,8 +221,8 @@ export class OperationStore {
   }
 
   /**
-   * Removes at most `limit` operations that ended before a time. Without a time, it removes the oldest operations of
-   * the guests that have the most.
+   * Removes at most `limit` operations that ended before `endedBeforeMs`. If that is Infinity, it removes the oldest
+   * operations of the subjects that have the most.
    * @returns number of removed operations
    */
   prune({ endedBeforeMs, limit, nowMs }: { endedBeforeMs: number; limit: number; nowMs: number }): number {

@@ -3,56 +3,56 @@ import type { OperationEngine } from './engine.js'
 import type { OperationDefinition, OperationRecord, Subject, SubjectRef } from './types.js'
 
 type WireOrder = NonNullable<SubmitOperationRequest['order']>
-/** Names of the orders: the cases of `SubmitOperationRequest.order`. */
+/** Names of the kinds of orders, from the protocol's `SubmitOperationRequest.order`. */
 export type OrderName = WireOrder['$case']
 export type OrderOf<Name extends OrderName> = Extract<WireOrder, { $case: Name }>['value']
 
 /**
- * One kind of operation, from order to end: how orders are accepted (`accept`), its steps, how it settles, and the
- * answer to its submission in addition to the task. `Guest` is the form of a guest in the answer.
+ * One kind of operation. It checks orders (`accept`), defines the steps and the end, and answers the submission
+ * (`answer`). `Guest` is the type of a guest in the answer.
  */
 export interface OperationKind<Name extends OrderName, Input, Guest = never> extends OperationDefinition<Input> {
-  /** Checks the order. Returns a promise if the host must be read before anything is reserved. */
+  /** Checks the order. It returns a promise if the check has to read the host. */
   accept(order: OrderOf<Name>, asked: OrderContext): AcceptedOrder<Input> | Promise<AcceptedOrder<Input>>
   /**
-   * Answers an order. A repeated order gets the same answer, whatever became of its operation.
-   * @param input undefined: the operation was removed since
+   * Returns the answer to an order, in addition to the task. A repeated order gets the same answer, whatever the
+   * outcome of its operation.
+   * @param input undefined if the operation was removed from the journal
    */
   answer?(operation: OperationRecord, input: Input | undefined): OrderAnswer<Guest>
 }
 
-/** The kind for each order. */
 // eslint-disable-next-line @typescript-eslint/no-explicit-any -- only the kind itself knows its input
 export type OperationKinds<Guest> = { readonly [Name in OrderName]: OperationKind<Name, any, Guest> }
 
-/** Circumstances of an order. */
+/** Facts about an order that are not part of its content. */
 export interface OrderContext {
   readonly operationId: string
   readonly requestedBy: string
-  /** True if the agent itself submitted the order, for a guest that should run. */
+  /** True if the agent itself submitted the order, for example to start a guest that should run. */
   readonly isSystem: boolean
   /** True if a forward-only operation of the subject, such as a deletion, is pending or running. */
   leaving(subject: SubjectRef): boolean
 }
 
-/** An order that passed every check that needs no transaction. */
+/** An order that passed all checks except those in `reserve`. */
 export interface AcceptedOrder<Input> {
   /** The subject that the operation locks. */
   readonly subject: Subject
-  /** Stored in the journal: plain JSON without secrets. */
+  /** Input for the steps, which is stored in the journal: plain JSON without secrets. */
   readonly input: Input
-  /** Value that differs between different orders and is equal for a repetition; default `input`. */
+  /** Value by which a repeated order is recognized: only a repetition has the same value. Default: `input`. */
   readonly hashOf?: unknown
   /**
-   * Writes and checks in the transaction that journals the operation; an error refuses the order. Not called for a
-   * repeated order.
+   * Makes checks and reservations in the transaction that writes the operation to the journal. An error rejects the
+   * order. Not called for a repeated order.
    */
   reserve(): void
 }
 
 export interface OrderAnswer<Guest> {
   readonly guest?: Guest | undefined
-  /** Empty: no password. */
+  /** The password for SSH that the operation sets; empty if it sets none. */
   readonly sshPassword?: string
 }
 
@@ -66,7 +66,7 @@ export interface SubmittedOrder<Guest> extends OrderAnswer<Guest> {
   readonly operation: OperationRecord
 }
 
-/** The only way to submit operations. */
+/** Checks and submits orders. There is no other way to submit operations. */
 export class Orders<Guest> {
   constructor(
     private readonly engine: OperationEngine,
@@ -74,8 +74,8 @@ export class Orders<Guest> {
   ) {}
 
   /**
-   * Stores the order with all its reservations in the journal and queues it; durable when this resolves.
-   * @throws {BerthError} the kind's refusal; `operation_conflict`, `host_offline`
+   * Writes the order with its reservations to the journal and queues it. When this resolves, it survives a power loss.
+   * @throws {BerthError} the errors of the kind's `accept`; `operation_conflict`, `host_offline`
    */
   async submit(order: Order): Promise<SubmittedOrder<Guest>> {
     const operation = this.#place(order, await this.#accept(order, false))
@@ -85,8 +85,8 @@ export class Orders<Guest> {
   }
 
   /**
-   * Submits an order of the agent itself synchronously.
-   * @throws {BerthError} as `submit`
+   * Submits an order of the agent itself. The kind must accept it synchronously.
+   * @throws {BerthError} the same errors as `submit`
    */
   submitNow(order: Order): OperationRecord {
     const accepted = this.#accept(order, true)

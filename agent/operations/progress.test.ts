@@ -2,21 +2,21 @@ import { expect } from 'chai'
 import { waitFor } from '../../test/support/wait.js'
 import { planProgress, ProgressReporter } from './progress.js'
 
-describe('progress', () => {
+describe('the progress of an operation', () => {
   for (const [name, weights, index, fraction, percent] of [
     ['begins at 0', [1, 1], 0, 0, 0],
     ['counts finished steps', [1, 3], 1, 0, 25],
-    ['counts within a step', [1, 3], 1, 0.5, 62],
-    ['reserves 100 for the end', [1, 1], 1, 1, 99],
-    ['clips above', [1, 1], 0, 7, 50],
-    ['clips below', [1, 1], 1, -1, 50],
+    ['counts the finished part of a step', [1, 3], 1, 0.5, 62],
+    ['stays below 100 until the operation has ended', [1, 1], 1, 1, 99],
+    ['limits the finished part of a step to 1', [1, 1], 0, 7, 50],
+    ['treats a negative part of a step as 0', [1, 1], 1, -1, 50],
     ['treats NaN as 0', [1, 1], 1, NaN, 50],
-    ['handles steps without weight', [0, 0], 1, 1, 0],
-    ['handles an empty list', [], 0, 0, 0],
+    ['is 0 if all steps have the weight 0', [0, 0], 1, 1, 0],
+    ['is 0 if there are no steps', [], 0, 0, 0],
   ] as const)
     it(name, () => expect(planProgress(weights, index, fraction)).to.equal(percent))
 
-  it('writes few of many reports, and the last', async () => {
+  it('is written at most once per interval, including the last report', async () => {
     const written: string[] = []
     const reporter = new ProgressReporter((r) => written.push(`${r.progress} ${r.stage}`), at(0, 'a'), 20)
     const until = performance.now() + 100
@@ -30,7 +30,7 @@ describe('progress', () => {
     reporter.close()
   })
 
-  it('writes no repetition, and nothing once closed', async () => {
+  it('is not written again without a change, nor after the reporter is closed', async () => {
     const written: string[] = []
     const reporter = new ProgressReporter((r) => written.push(`${r.progress} ${r.stage}`), at(5, 'a'), 100)
     reporter.report(5)

@@ -1,9 +1,9 @@
 import { Throttle } from '../../shared/async/throttle.js'
 
 /**
- * Progress of an operation, 0 to 99; 100 means that it has ended.
+ * Returns the progress of a running operation, 0 to 99. The value 100 is reserved for an ended operation.
  * @param weights weights of all steps
- * @param fraction progress of the step at `index`, clipped to 0…1; NaN counts as 0
+ * @param fraction progress of the step at `index`, limited to 0…1; NaN counts as 0
  */
 export function planProgress(weights: readonly number[], index: number, fraction: number): number {
   const total = sum(weights)
@@ -22,8 +22,8 @@ interface ProgressReport {
 }
 
 /**
- * Writes a step's reports to the journal, at most one per `intervalMs`, since each is a synced commit and an event to
- * every watcher. The latest report is always written while the step lasts.
+ * Writes progress reports of a step to the journal, at most one per `intervalMs`: each write is a synced commit and an
+ * event to every watcher. The latest report is always written, unless the step ends first.
  */
 export class ProgressReporter {
   readonly #writes: Throttle
@@ -36,7 +36,7 @@ export class ProgressReporter {
   ) {
     this.#newest = last
     this.#writes = new Throttle(() => this.#flush(), { intervalMs, leading: true })
-    this.#writes.hold() // the start of the step was a write too
+    this.#writes.hold() // the start of the step has just been written
   }
 
   report(progress: number, stage: string = this.#newest.stage): void {
@@ -44,7 +44,7 @@ export class ProgressReporter {
     this.#writes.request()
   }
 
-  /** Drops reports that are not written yet: they are outdated. */
+  /** Drops reports that are not written yet, since the step has ended. */
   close(): void {
     this.#writes.close()
   }

@@ -2,15 +2,15 @@ import type { Statement } from 'better-sqlite3'
 import type { Database } from '../state/database.js'
 import type { OperationRecord } from './types.js'
 
-/** The data that is needed to recognize and answer a repeated submission. */
+/** The data that is needed to recognize a repeated submission and to answer it. */
 export interface SubmittedOperation {
   record: OperationRecord
   requestHash: string
 }
 
 /**
- * Operations that were removed from the journal's list. Their requests may be repeated if the answer was lost, and must
- * not run twice.
+ * Remembers operations that were removed from the journal. A caller that lost the answer may repeat its request, which
+ * must not run twice.
  */
 export class RemovedOperations {
   readonly #find: Statement<[string], { request_hash: string; record: string }>
@@ -32,7 +32,7 @@ export class RemovedOperations {
     )
   }
 
-  /** Finds a removed operation and renews its time, as it may be repeated once more. */
+  /** Finds a removed operation. It renews the time of the removal, since the request may be repeated once more. */
   find(id: string, nowMs: number): SubmittedOperation | undefined {
     const row = this.#find.get(id)
     if (row) this.#renew.run(nowMs, id)
@@ -43,7 +43,7 @@ export class RemovedOperations {
     this.#note.run(record.id, requestHash, JSON.stringify(record), nowMs)
   }
 
-  /** Forgets older operations, and the oldest of the others beyond `keep`. @returns number of forgotten operations */
+  /** Forgets operations removed before a time, and the oldest ones beyond `keep`. @returns number of forgotten ones */
   forget(removedBeforeMs: number, keep = Infinity): number {
     const aged = this.#forget.run(removedBeforeMs).changes
     return aged + (Number.isFinite(keep) ? this.#forgetOldest.run(keep).changes : 0)

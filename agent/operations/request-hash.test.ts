@@ -6,13 +6,13 @@ describe('request hash', () => {
   for (const [name, value, text] of [
     ['orders keys at every depth', { b: [{ d: 1, c: 2 }], a: null }, '{"a":null,"b":[{"c":2,"d":1}]}'],
     ['keeps the order of lists', [3, 1, 2], '[3,1,2]'],
-    ['drops values that JSON does not have', { a: undefined, b: 1 }, '{"b":1}'],
+    ['leaves out values that JSON cannot express', { a: undefined, b: 1 }, '{"b":1}'],
     ['treats undefined as null', undefined, 'null'],
     ['keeps a key named __proto__', JSON.parse('{"__proto__":1,"a":2}'), '{"__proto__":1,"a":2}'],
   ] as const)
     it(name, () => expect(canonicalJson(value)).to.equal(text))
 
-  it('differs by action, subject and request, not by key order', () => {
+  it('depends on action, subject and request, but not on the order of keys', () => {
     const guest = { kind: 'guest', id: 'u' }
     const same = hashRequest('stop', guest, { force: true, x: 1 })
     expect(hashRequest('stop', guest, { x: 1, force: true })).to.equal(same)
@@ -25,7 +25,7 @@ describe('request hash', () => {
     expect(new Set([...others, same]).size).to.equal(5)
   })
 
-  it('has the same value for a guest as in earlier versions', () =>
+  it('is the same for a guest as in earlier versions', () =>
     expect(hashRequest('stop', { kind: 'guest', id: 'u' }, { force: true })).to.equal(
       createHash('sha256').update('{"action":"stop","guestUuid":"u","request":{"force":true}}').digest('hex'),
     ))

@@ -1,12 +1,12 @@
 import { createHash } from 'node:crypto'
 import type { SubjectRef } from './types.js'
 
-/** JSON with sorted keys, so that equal values give equal text. */
+/** Returns JSON with sorted keys, so that equal values give equal text. */
 export function canonicalJson(value: unknown): string {
   return JSON.stringify(value, (_key, part: unknown) => (isObject(part) ? ordered(part) : part)) ?? 'null'
 }
 
-/** Hash of a request, in hex SHA-256. It distinguishes a repetition from another request with the same id. */
+/** Returns the SHA-256 of a request, in hex. It distinguishes a repeated request from another with the same id. */
 export function hashRequest(action: string, subject: SubjectRef, request: unknown): string {
   // For guests, the text is the same as in earlier versions, so that their hashes still match.
   const about = subject.kind === 'guest' ? { guestUuid: subject.id } : { [subject.kind]: subject.id }

@@ -4,7 +4,7 @@ import { steadyClock } from '../../shared/steady-clock.js'
 import type { OperationError } from './operation-store.js'
 import type { Clock, RetryPolicy } from './types.js'
 
-/** Thrown when the agent shuts down: the journal stays as it is, and the next start continues from there. */
+/** Thrown when the agent shuts down. The operation stays in the journal, and the next start continues it. */
 export class Interrupted extends Error {
   override readonly name = 'Interrupted'
 }
@@ -16,14 +16,14 @@ export const systemClock: Clock = {
 
 export const defaultRetry: RetryPolicy = { firstMs: 1000, maxMs: 60_000, undoAttempts: 4 }
 
-/** @param attempt number of failed attempts, from 1 */
+/** Returns the pause before the next attempt. @param attempt number of failed attempts, at least 1 */
 export function planBackoffMs({ firstMs, maxMs }: RetryPolicy, attempt: number): number {
   return Math.min(maxMs, firstMs * 2 ** (attempt - 1))
 }
 
 const errorLength = 2000
 
-/** Converts any thrown value to a recorded error. */
+/** Converts any thrown value to an error for the journal. */
 export function recordedError(error: unknown): OperationError {
   return {
     code: error instanceof BerthError ? error.code : 'internal_error',
@@ -31,7 +31,7 @@ export function recordedError(error: unknown): OperationError {
   }
 }
 
-/** Shortens both messages so that both fit. */
+/** Combines the errors of a step and of its undo, and shortens both messages so that both fit. */
 export function recordedUndoFailure(first: OperationError, undo: OperationError, step: string): string {
   const half = errorLength / 2 - 100
   return `${shorten(first.message, half)}; undo of ${shorten(step, 80)} failed: ${shorten(undo.message, half)}`
@@ -41,7 +41,7 @@ function textOf(error: unknown): string {
   try {
     return describeError(error) || 'failed without a message'
   } catch {
-    return String(error) // not representable as JSON, for example a circular object
+    return String(error) // the value has no JSON form, for example a circular object
   }
 }
 
@@ -55,10 +55,10 @@ const passingFaults = [
   'SQLITE_BUSY',
   'SQLITE_NOMEM',
   'SQLITE_READONLY',
-  'SQLITE_CANTOPEN', // SQLite's log, if file descriptors run out
+  'SQLITE_CANTOPEN', // SQLite cannot open its log when file descriptors run out
 ]
 
-/** True if the journal cannot be written now (disk full, I/O error), whatever is written. */
+/** True if the journal cannot be written at the moment, for example because the disk is full. */
 export function isStorageFault(error: unknown): boolean {
   if (!(error instanceof Error)) return false
   const code = 'code' in error ? String(error.code) : ''

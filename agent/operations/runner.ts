@@ -20,21 +20,21 @@ export interface RunnerParts {
   readonly scheduler: Scheduler
   readonly clock: Clock
   readonly retry: RetryPolicy
-  /** Aborted when the agent stops. */
+  /** A signal that is aborted when the agent stops. */
   readonly signal: AbortSignal
   readonly observer: StepObserver | undefined
   readonly log: Logger
 }
 
-/** Runs operations of the journal, each until its end is stored there. */
+/** Runs operations from the journal. Each run lasts until the operation's end is in the journal. */
 export class OperationRunner {
   readonly #executions = new Map<string, Execution>()
 
   constructor(private readonly parts: RunnerParts) {}
 
   /**
-   * @returns the ended operation
-   * @throws {Interrupted} when the agent stops; any other error: the end cannot be written
+   * Runs the task's operation to its end. @returns the ended operation
+   * @throws {Interrupted} if the agent stops; another error if the end cannot be written
    */
   async run(task: Task): Promise<OperationRecord> {
     const { store, definitions, clock } = this.parts
@@ -47,7 +47,7 @@ export class OperationRunner {
     return this.#persist(task, () => store.get(task.id))
   }
 
-  /** @returns false if the operation is not running, or its present step must not be stopped */
+  /** Cancels a running operation. @returns false if it is not running, or its present step must not be stopped */
   cancel(id: string): boolean {
     return this.#executions.get(id)?.cancel() ?? false
   }
@@ -82,7 +82,7 @@ export class OperationRunner {
     }
   }
 
-  /** Retries a write while the disk is full or failing, which pauses the operation; any other error is thrown. */
+  /** Writes to the journal. While the disk is full or failing, the operation pauses and the write is retried. */
   async #persist<T>(task: Task, write: () => T): Promise<T> {
     const { signal, retry, log } = this.parts
     for (let attempt = 1; ; attempt++) {
@@ -99,7 +99,7 @@ export class OperationRunner {
 
   async #pause(task: Task, ms: number): Promise<void> {
     const { scheduler, clock, signal } = this.parts
-    // Rejects only when aborted, which the next line checks.
+    // The sleep rejects only if it is aborted, which the next line checks.
     await scheduler.pause(task, () => clock.sleep(ms, signal).catch(() => undefined))
     if (signal.aborted) throw new Interrupted()
   }

@@ -1,13 +1,13 @@
 import { Queue } from './queue.js'
 import type { SubjectRef } from './types.js'
 
-/** An operation in memory: the data that scheduling needs. The rest is read from the journal when its turn comes. */
+/** The data of an operation that scheduling needs. The rest is read from the journal when the task runs. */
 export interface Task {
   readonly id: string
   /** Tasks of one subject run one after another. */
   readonly subject: SubjectRef
   readonly forwardOnly: boolean
-  /** True if it is stored as running in the journal, or about to be. */
+  /** True if the operation runs, and the journal says so or is about to. */
   begun: boolean
 }
 
@@ -22,8 +22,8 @@ interface Turn {
 }
 
 /**
- * Decides which task runs next: in order per subject, first come first served over all, at most `parallel` at once. The
- * cost of each call does not depend on the number of waiting tasks.
+ * Decides which task runs next. Tasks of one subject run one after another; otherwise the first to arrive runs first.
+ * At most `parallel` tasks run at once. The time of each call does not depend on the number of waiting tasks.
  */
 export class Scheduler {
   readonly #lanes = new Map<string, Lane>()
@@ -36,7 +36,7 @@ export class Scheduler {
   #closed = false
   #waiting = 0
 
-  /** @param run must not reject */
+  /** @param run runs a task; its promise must not reject */
   constructor(
     private readonly parallel: number,
     private readonly run: (task: Task) => Promise<void>,
@@ -64,7 +64,7 @@ export class Scheduler {
     this.#enqueue({ task, go: () => this.#start(task) })
   }
 
-  /** Tasks of a subject, in order; only the first may have begun. */
+  /** Returns the tasks of a subject in their order. Only the first may have begun. */
   tasks(subject: SubjectRef): Task[] {
     const lane = this.#lanes.get(keyOf(subject))
     return lane ? [lane.current, ...lane.waiting].filter((task) => !this.#dropped.has(task)) : []
@@ -72,12 +72,12 @@ export class Scheduler {
 
   /** Removes a pending task. */
   drop(task: Task): void {
-    this.#dropped.add(task) // the queues skip it when its turn comes
+    this.#dropped.add(task) // the queues skip a dropped task when its turn comes
     this.#waiting -= 1
     this.#advance(task)
   }
 
-  /** Frees the task's slot while it waits; its subject stays busy. */
+  /** Frees the task's slot until `wait` ends. The subject of the task stays busy. */
   async pause<T>(task: Task, wait: () => Promise<T>): Promise<T> {
     this.#placed.delete(task)
     this.#pump()
@@ -89,7 +89,7 @@ export class Scheduler {
   }
 
   /**
-   * Starts no more tasks. Paused ones get a slot at once, so that they can end. Resolves once no task is running.
+   * Starts no further tasks. Paused tasks get a slot immediately, so that they can end. Resolves when none is running.
    */
   async close(): Promise<void> {
     this.#closed = true
@@ -126,7 +126,7 @@ export class Scheduler {
     this.#pump()
   }
 
-  /** Starts tasks in a later turn of the event loop, so that submitters are answered before the first effect. */
+  /** Starts tasks in a later turn of the event loop, so that callers get their answer before a task begins. */
   #pump(): void {
     if (this.#pumping) return
     this.#pumping = true

@@ -16,23 +16,23 @@ export interface EngineOptions {
 }
 
 export interface Submission {
-  /** Chosen by the caller: the same id means the same operation. */
+  /** Id of the operation, chosen by the caller. A repeated id stands for the same operation. */
   id: string
   action: string
   subject: Subject
-  /** Plain JSON; passed to the steps. */
+  /** Input for the steps, as plain JSON. */
   input: unknown
-  /** Value that differs between different requests and is equal for a repetition; default `input`. */
+  /** Value by which a repeated request is recognized: only a repetition has the same value. Default: `input`. */
   hashOf?: unknown
   requestedBy: string
-  /** Writes of the domain in the same transaction; an error refuses the operation. */
+  /** Makes checks and reservations in the transaction that writes the operation. An error rejects the operation. */
   reserve?: () => void
 }
 
 export interface EngineStats {
   running: number
   pending: number
-  /** Counted since the engine was created. */
+  /** `done`, `failed` and `canceled` are numbers of operations since the engine was created. */
   done: number
   failed: number
   canceled: number

@@ -2,9 +2,9 @@ import type { Logger } from 'pino'
 
 /** The subject of an operation. Operations on one subject run one after another. */
 export interface SubjectRef {
-  /** `guest`, `image`, … */
+  /** Kind of the subject, for example `guest` or `image`. */
   readonly kind: string
-  /** Unique within its kind: a guest's uuid, a template's id. */
+  /** Id that is unique within the kind, for example a guest's uuid or a template's id. */
   readonly id: string
 }
 
@@ -15,41 +15,41 @@ export interface Subject extends SubjectRef {
   readonly number: number
 }
 
-/** The context of a step. */
+/** Facts and functions for a step while it runs. */
 export interface StepContext<Input> {
   readonly operationId: string
   readonly subject: SubjectRef
-  /** Input as stored in the journal: plain JSON that survives a restart. */
+  /** The operation's input from the journal, as plain JSON. */
   readonly input: Input
-  /** True if this step may have run before: after a crash, or again after a failure. */
+  /** True if this step may have run before, because the agent crashed or an attempt failed. */
   readonly repeated: boolean
   /**
-   * Aborted when the agent shuts down, or the operation is canceled. The step may stop at any point; after a shutdown
-   * it runs again.
+   * Aborted when the agent shuts down or the operation is canceled. The step may then stop at any point. After a
+   * shutdown it runs again.
    */
   readonly signal: AbortSignal
   readonly log: Logger
-  /** Reports progress within the step, 0 to 1, and a text for users. */
+  /** Reports the progress within the step, from 0 to 1, and a text for users. */
   report(fraction: number, stage?: string): void
   /**
-   * Waits for shared work (such as a download that several operations need) without occupying one of the places for
-   * running operations. The subject stays busy. `work` should end when `signal` is aborted.
-   * @returns or throws the result of `work`, once this operation has a place again
+   * Waits for shared work, such as a download that several operations need, without occupying a slot for running
+   * operations. The subject stays busy. `work` should end when `signal` is aborted.
+   * @returns the result of `work`, or throws its error, once this operation has a slot again
    */
   yieldWhile<T>(work: Promise<T>): Promise<T>
 }
 
 /**
- * One effect. `run` must be safe to repeat from any point at which it was interrupted. `undo` must be safe to repeat,
- * and safe whether `run` never began, stopped at any point or finished.
+ * One step of an operation. `run` must be safe to repeat after an interruption at any point. `undo` must be safe to
+ * repeat, whether `run` never began, stopped at any point or finished.
  */
 export interface Step<Input> {
   readonly name: string
   /** Weight in the operation's progress; default 1. */
   readonly weight?: number
   /**
-   * True if the operation may be canceled during this step: `signal` is aborted and everything undone. Ignored for a
-   * `forwardOnly` operation.
+   * True if the operation may be canceled during this step. Then `signal` is aborted and the operation is undone.
+   * Ignored for a `forwardOnly` operation.
    */
   readonly cancelable?: boolean
   run(context: StepContext<Input>): Promise<void>
@@ -62,37 +62,37 @@ export type OperationOutcome =
   /** `undone` is false if an undo failed too. */
   | { status: 'failed'; code: string; message: string; undone: boolean }
 
-/** An operation as its definition sees it. */
+/** The parts of an operation that its definition receives. */
 export interface DefinedOperation<Input> {
   readonly id: string
   readonly subject: SubjectRef
   readonly input: Input
 }
 
-/** Describes operations of one action for the engine. */
+/** Defines how the engine runs all operations of one action. */
 export interface OperationDefinition<Input> {
   readonly action: string
   readonly steps: readonly Step<Input>[]
-  /** Never undone: a failing step is retried with back-off, also after restarts (used by delete). */
+  /** True if the operation is never undone. A failed step is retried with back-off, even after restarts. */
   readonly forwardOnly?: boolean
   /**
-   * Writes to the database in the transaction that begins the operation with its first step. Synchronous, without other
-   * effects; runs again when the first step does.
+   * Writes to the database in the transaction that records the start of the first step. It must be synchronous, without
+   * other effects. It runs again if a restart repeats the first step.
    */
   begin?(operation: DefinedOperation<Input>): void
-  /** Writes to the database in the transaction that ends the operation. Synchronous, without other effects. */
+  /** Writes to the database in the transaction that ends the operation. Must be synchronous and do nothing else. */
   settle?(operation: DefinedOperation<Input>, outcome: OperationOutcome): void
 }
 
 export type OperationStatus = 'pending' | 'running' | 'done' | 'failed' | 'canceled'
 
-/** An operation as shown to users. Times are in ms since 1970; 0: not yet. */
+/** An operation as shown to users. Times are in ms since 1970; 0 means not yet. */
 export interface OperationRecord {
   id: string
   action: string
   subject: Subject
   status: OperationStatus
-  /** 0 to 100. */
+  /** Progress in percent, 0 to 100. */
   progress: number
   stage: string
   errorCode: string
@@ -104,23 +104,23 @@ export interface OperationRecord {
   revision: number
 }
 
-/** A point in an operation's run; `after-…` occurs only if the step did not throw. */
+/** A point in an operation's run. The phases `after-…` occur only if the step did not throw. */
 export interface StepEvent {
   operationId: string
   action: string
-  /** The step's name. */
+  /** Name of the step. */
   step: string
   phase: 'before-run' | 'after-run' | 'before-undo' | 'after-undo'
 }
 
-/** Awaited at each point; an error counts as the failure of the step or its undo. For tests. */
+/** A function that tests use. It is awaited at each point, and its error makes the step or its undo fail. */
 export type StepObserver = (event: StepEvent) => void | Promise<void>
 
 /** A source of time, replaceable in tests. */
 export interface Clock {
-  /** ms since 1970. */
+  /** Returns the present time in ms since 1970. */
   now(): number
-  /** Rejects when aborted. */
+  /** Waits. The promise rejects when `signal` is aborted. */
   sleep(ms: number, signal: AbortSignal): Promise<void>
 }
 
@@ -128,6 +128,6 @@ export interface Clock {
 export interface RetryPolicy {
   firstMs: number
   maxMs: number
-  /** Attempts of an undo before the operation ends as failed and not undone. */
+  /** Number of attempts of an undo. If all fail, the operation ends as failed and not undone. */
   undoAttempts: number
 }
