@@ -11,7 +11,7 @@ export interface ObservedGuest {
   readonly state: ObservedState
   /** Host pid of the guest's first process (LXC) or of QEMU; undefined if the guest is not running. */
   readonly pid?: number
-  /** Start time of the process: field 22 of /proc/pid/stat. It tells a reused pid apart. */
+  /** Start time of the process, field 22 of /proc/pid/stat. It distinguishes a reused pid. */
   readonly startTime?: number
 }
 
@@ -23,13 +23,13 @@ export interface UsageSample {
   readonly txBytes: number
   /** Current number of runnable and uninterruptible tasks, for the load averages. */
   readonly runnable: number
-  /** Bytes read from and written to the guest's disk; undefined: not known. */
+  /** Bytes read from and written to the guest's disk; undefined if they are not known. */
   readonly readBytes?: number
   readonly writeBytes?: number
   /** Number of the guest's processes that the kernel has killed since its start because memory ran out. */
   readonly memoryKills?: number
   /**
-   * Bytes in use on the guest's file systems, as the guest reports them; undefined: not known, use the volume's usage
+   * Bytes in use on the guest's file systems, as the guest reports them. If undefined, the usage of the volume counts
    * instead.
    */
   readonly diskBytes?: number
@@ -38,9 +38,9 @@ export interface UsageSample {
 /** A limit that can change while the guest runs. */
 export type LiveResize = 'vcpu' | 'memory_up' | 'memory_down' | 'disk' | 'io'
 
-/** Abilities of a driver on this host; part of the host's description. */
+/** Abilities of a driver on this host, which are part of the host's description. */
 export interface DriverCapabilities {
-  /** `text`: `findConsole` supports the modes `shell` and `serial`; `vnc`: it supports the mode `vnc`. */
+  /** Supported modes of `findConsole`: `text` stands for the modes `shell` and `serial`, `vnc` for the mode `vnc`. */
   readonly consoles: readonly ('text' | 'vnc')[]
   /** Limits that can change at run time; other limits change at the next start. */
   readonly liveResize: readonly LiveResize[]
@@ -63,8 +63,9 @@ export interface DriverDescription {
 }
 
 /**
- * Outcome of new limits. `at_next_start`: the running guest cannot get them, or the guest is stopped. `refused`: the
- * guest's current use prevents one limit (`memory_in_use`); the other limits are in force.
+ * Result of setting limits. `at_next_start` means that the running guest cannot get some of them, or that the guest is
+ * stopped. `refused` means that the guest's current use prevents one limit (`memory_in_use`), while the others are in
+ * force.
  */
 export type ResizeResult =
   | {
@@ -74,22 +75,22 @@ export type ResizeResult =
     }
   | { readonly outcome: 'refused'; readonly error: BerthError }
 
-/** When the new password takes effect. */
+/** The time at which the new password takes effect. */
 export type PasswordResult = 'applied' | 'at_next_start'
 /**
- * `unchanged`: the guest already has the addresses, or is stopped. `at_next_start`: the guest could not be reached, and
- * gets them at its next boot, including a reboot of its own.
+ * `unchanged` means that the guest already has the addresses, or is stopped. `at_next_start` means that the guest could
+ * not be reached, and gets them at its next boot, even if it reboots by itself.
  */
 export type AssignResult = 'unchanged' | 'applied' | 'at_next_start'
 /**
- * `shell`: a shell of root, or the closest equivalent; `serial`: the boot messages and a login prompt; `vnc`: the
- * screen.
+ * `shell` is a shell of root, or the closest equivalent. `serial` shows the boot messages and a login prompt. `vnc`
+ * shows the screen.
  */
 export type ConsoleMode = 'shell' | 'serial' | 'vnc'
 
 /**
- * How to reach a console, for a process that outlives the agent. Either a program to run on a terminal of the host or
- * the guest, which closes inherited file descriptors itself; or a Unix socket. A socket of mode `vnc` speaks RFB
+ * The way to reach a console, for a process that outlives the agent: a program to run on a terminal of the host or the
+ * guest, or a Unix socket. A program closes inherited file descriptors itself. A socket of mode `vnc` speaks RFB
  * without a password and accepts any number of connections. Sockets of other modes are opened once and shared by all
  * users.
  */
@@ -98,13 +99,13 @@ export type ConsolePlace =
   | ({ readonly kind: 'guest-terminal' } & GuestTerminal)
   | { readonly kind: 'socket'; readonly path: string }
 
-/** How a guest ended: shut down from inside, killed, or killed by the kernel because memory ran out. */
+/** Cause of a guest's end: its own shutdown, a crash or kill, or a kill by the kernel because memory ran out. */
 export type StopCause = 'guest' | 'crash' | 'memory'
-/** Event of a guest that keeps running: it rebooted by itself, or reported a kernel panic. */
+/** Event of a guest that keeps running: it has rebooted by itself, or has reported a kernel panic. */
 export type GuestEvent = 'rebooted' | 'panicked'
 
 /**
- * A way to run guests on volumes that agent/storage creates. LXC containers and QEMU virtual machines both fit:
+ * Runs guests on volumes that agent/storage creates. LXC containers and QEMU virtual machines have a driver each:
  *
  * | | LXC | QEMU |
  * |---|---|---|
@@ -120,36 +121,36 @@ export type GuestEvent = 'rebooted' | 'panicked'
  */
 export interface Driver {
   readonly kind: 'lxc' | 'kvm'
-  /** Configured time that a guest may take to shut down. */
+  /** Time in ms that a guest may take to shut down, from the configuration. */
   readonly stopTimeoutMs: number
 
   describe(): Promise<DriverDescription>
 
-  /** Quota of the guest's volume in bytes; 0: no quota, because its disk file has a fixed size. */
+  /** Quota of the guest's volume in bytes; 0 means no quota, because the disk file has a fixed size. */
   volumeLimitBytes(machine: Machine): number
   /** Does the slow part of `initialize` that needs no volume, so that it can run while a volume is created. */
   prepareLogin(login: Login): Promise<Login>
   /**
-   * Gives a fresh clone of an image the guest's size, host name and login.
+   * Sets the guest's size, host name and login in a new clone of an image.
    * @param volume the guest's volume, or one that is about to replace it
    * @throws {BerthError} `guest_running` if the volume belongs to a running guest
    */
   initialize(machine: Machine, login: Login, volume: string): Promise<void>
   /**
-   * Gives the copy of another guest's volume this guest's host name and login and a new identity, so that both guests
-   * can run at the same time.
+   * Gives a copy of another guest's volume a new identity and this guest's host name and login, so that both guests can
+   * run at the same time.
    */
   adopt(machine: Machine, login: Login, copy: VolumeCopy): Promise<void>
   /** Prepares an empty volume for the files of a backup. */
   prepareEmpty(volume: string): Promise<void>
-  /** Checks the files that a backup has put into a volume, and frees space that they do not need. */
+  /** Checks the files that were restored from a backup, and frees space that they do not need. */
   trimFetched(volume: string): Promise<void>
   /** Writes everything that a start needs, and replaces the result of an earlier call. */
   configure(machine: Machine): Promise<void>
   /**
-   * Returns once the first process runs. Does nothing for a running guest.
-   * @param connected called once the guest's interface exists, possibly before the guest runs. It is awaited, and its
-   * error is thrown, once the guest runs.
+   * Starts the guest and returns once its first process runs. Does nothing for a running guest.
+   * @param connected called when the guest's interface exists, possibly before the guest runs. `start` awaits it, and
+   * throws its error after the guest has started.
    */
   start(machine: Machine, signal: AbortSignal, connected?: () => Promise<void>): Promise<void>
   /** Asks the guest to shut down, and kills it after `timeoutMs`. Does nothing for a stopped guest. */
@@ -158,75 +159,74 @@ export interface Driver {
   /** Removes configuration and run-time files; the guest must be stopped. */
   delete(machine: Machine): Promise<void>
 
-  /** Lists every guest of this driver with a process on the host. Reads only. */
+  /** Lists every guest of this driver that has a process on the host. It changes nothing. */
   observe(): Promise<ObservedGuest[]>
-  /** The host's processors that each running guest may use, by uuid. */
+  /** Returns the host's processors that each running guest may use, by the guest's uuid. */
   readProcessors(): Promise<ReadonlyMap<string, readonly number[]>>
   /** Uuids of all guests with a configuration on the host; used to find orphans. */
   listTraces(): Promise<string[]>
   /**
    * Removes the configuration of a guest that the journal does not know.
-   * @returns false if the guest runs, or a process may belong to it; then nothing was removed
+   * @returns false if nothing was removed, because the guest runs or a process may belong to it
    */
   removeTraces(uuid: string): Promise<boolean>
   /** Registers a listener for guests that ended by themselves or were killed from outside. */
   onStopped(listener: (uuid: string, cause: StopCause) => void): void
 
   /**
-   * Registers a listener for events inside guests. A guest may cause events as often as it likes. Absent: this driver's
-   * guests report no events.
+   * Registers a listener for events inside guests. A guest may cause any number of events. The method is missing if the
+   * driver's guests report no events.
    */
   onEvent?(listener: (uuid: string, event: GuestEvent) => void): void
 
   usage(machine: Machine, pid: number): Promise<UsageSample>
   /**
-   * `UsageSample.diskBytes` of a running guest, at most a few seconds old. Returns within a fraction of a second,
-   * whatever the guest does. Absent: this driver's samples have no such figure.
+   * Returns `UsageSample.diskBytes` of a running guest, at most a few seconds old. It takes a fraction of a second,
+   * whatever the guest does. The method is missing if the driver's samples have no such figure.
    */
   readDiskUse?(machine: Machine): Promise<number | undefined>
   /** Sets all limits except the volume's, now and for the next start. Cheap if they are already in force. */
   resize(machine: Machine): Promise<ResizeResult>
   /**
-   * Adds the guest's IPv6 addresses to the running guest, and removes `gone`. The change survives a reboot by the guest
-   * itself. Addresses that the guest set itself stay. Does nothing for a stopped guest: `configure` sets them for its
-   * next start.
+   * Adds the guest's IPv6 addresses inside the running guest, and removes the addresses in `gone`. The change survives
+   * a reboot by the guest itself. Addresses that the guest set itself stay. Does nothing for a stopped guest:
+   * `configure` sets them for its next start.
    */
   assignAddresses(machine: Machine, gone: readonly string[]): Promise<AssignResult>
   /**
-   * Recreates a running guest's interface if the host lost it. Does nothing for a stopped guest.
+   * Creates a running guest's interface again if the host lost it. Does nothing for a stopped guest.
    * @returns whether the interface was missing
    */
   connect(machine: Machine): Promise<boolean>
 
   /**
-   * Sets root's password, in the states that the capabilities list.
+   * Sets root's password. It works in the states that the driver's capabilities list.
    * @throws {BerthError} `unsupported`, `guest_refused` with the guest's reason
    */
   setPassword(machine: Machine, password: string): Promise<PasswordResult>
   /**
-   * Sets root's password in the files of a guest whose own program failed. Absent: not supported by the driver.
+   * Sets root's password in the files of a guest whose own program failed. Missing if the driver cannot do this.
    * @throws {BerthError} `guest_refused` with the guest's reason, also while the guest is changing its own accounts
    */
   overridePassword?(machine: Machine, password: string): Promise<PasswordResult>
   /**
    * Reads root's login from the guest's disk, where its owner may have changed it.
-   * @returns undefined: the login cannot be read; use the login that Berth set last
+   * @returns undefined if the login cannot be read; the caller then uses the login that Berth set last
    */
   readLogin(machine: Machine): Promise<CurrentLogin | undefined>
   /**
    * Suspends all the guest's processes and writes until `thaw`. Does nothing for a stopped guest.
-   * @returns whether the guest is frozen. False: it could not be frozen within `timeoutMs`, and continues once `thaw`
-   * is called.
+   * @returns false if the guest could not be frozen within `timeoutMs`; it continues once `thaw` is called
    */
   freeze(machine: Machine, timeoutMs: number): Promise<boolean>
   /**
-   * Does nothing unless the guest is frozen or may be frozen. @throws if it may still be frozen; a driver retries in
-   * the background where that can help
+   * Thaws a guest that is, or may be, frozen. Does nothing for other guests.
+   * @throws if the guest may still be frozen; the driver may retry the thaw in the background
    */
   thaw(machine: Machine): Promise<void>
 
-  /** @throws {BerthError} `guest_not_running`, `unsupported` for a mode that its guests do not have */
+  /** Finds a console. @throws {BerthError} `guest_not_running`, `unsupported` if the driver's guests lack the mode */
   findConsole(machine: Machine, mode: ConsoleMode): Promise<ConsolePlace>
-  /** The guest's screen as a PNG. @throws {BerthError} `guest_not_running`, `unsupported` */
+  /** Returns the guest's screen as a PNG. @throws {BerthError} `guest_not_running`, `unsupported` */
   screenshot(machine: Machine): Promise<Buffer>
 }

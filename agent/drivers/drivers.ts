@@ -15,14 +15,14 @@ export type DriverKind = Driver['kind']
 
 /** Settings of a driver's configuration section that apply to its guests. */
 export interface MachineSettings {
-  /** First host uid and gid for guests, and the number of guests that there are ids for. Each guest gets 65,536 ids. */
+  /** First host uid and gid for guests. Each guest gets 65,536 ids. */
   readonly userIdBase: number
   readonly pidsMax: number
   /** Host swap that a guest may use, as a fraction of its memory. */
   readonly swapRatio: number
 }
 
-/** Drivers' part of the host's description. */
+/** The part of the host's description that the drivers provide. */
 export interface DriversDescription {
   readonly drivers: ReadonlyMap<DriverKind, DriverDescription>
   readonly cgroupVersion: 1 | 2
@@ -64,18 +64,18 @@ export class Drivers {
 
   /**
    * Shuts down every guest, including unknown guests and those of disabled drivers. Removes nothing.
-   * @throws the first failure, once all others have ended
+   * @throws the first error, after all guests were handled
    */
   static async stopAll(config: AgentConfig, log: Logger): Promise<void> {
     await withEach(config, log, (driver) => driver.stopAll())
   }
 
-  /** Kills every guest in the same way, and removes everything that drivers have created, except volumes. */
+  /** Kills every guest, even unknown ones, and removes everything that drivers have created, except volumes. */
   static async removeAll(config: AgentConfig, log: Logger): Promise<void> {
     await withEach(config, log, (driver) => driver.removeAll())
   }
 
-  /** The configured drivers, available or not. */
+  /** The configured drivers, whether they are available or not. */
   get enabled(): Readonly<Record<DriverKind, Driver | undefined>> {
     return { lxc: this.config.lxc.enabled ? this.#lxc : undefined, kvm: this.#kvm }
   }
@@ -90,7 +90,7 @@ export class Drivers {
     return this.#lxc.ensureSeparation(place)
   }
 
-  /** @returns warnings for the operator about guests that an earlier agent started with weaker bounds */
+  /** @returns warnings for the operator about guests that an earlier agent started with weaker limits */
   describeOutdated(): string[] {
     return this.#lxc.describeOutdated()
   }
@@ -102,7 +102,7 @@ export class Drivers {
     return { drivers, cgroupVersion: this.#lxc.cgroupVersion, lxcfs: this.#lxc.hasLxcfs() }
   }
 
-  /** Stops watching. Guests keep running. */
+  /** Stops watching guests for their end. The guests keep running. */
   close(): void {
     this.#lxc.close()
     this.#kvm?.close()
@@ -111,8 +111,8 @@ export class Drivers {
 }
 
 /**
- * Opens both drivers and runs `work` on each; a failure of one does not affect the other. Nothing starts guests here,
- * so acceleration is not probed.
+ * Opens both drivers and runs `work` on each. A failure of one does not affect the other. No guest is started, so the
+ * acceleration is not checked.
  */
 async function withEach(
   config: AgentConfig,
@@ -141,7 +141,7 @@ function openLxc(config: AgentConfig, log: Logger, memoryKills?: MemoryKills): P
   })
 }
 
-/** Virtual machines need programs that a host with only containers does not have. */
+/** True if virtual machines are enabled and the host has the programs that they need. */
 function isUsable({ kvm }: AgentConfig): boolean {
   return kvm.enabled && findQemuHindrance() === undefined
 }

@@ -1,29 +1,29 @@
 import type { GuestDevice } from '../../shared/guest-devices.js'
 
 /**
- * The facts about a guest that a driver gets: numbers and names, already decided and validated. A driver makes no
- * choices and stores no state except on the host. Every method is idempotent.
+ * The facts about a guest that a driver gets, already decided and validated. A driver makes no choices, and stores no
+ * state except on the host. Each of its methods is idempotent.
  */
 export interface Machine {
   readonly uuid: string
-  /** Unique on the host; all host-side names are derived from it. */
+  /** Number of the guest, unique on the host. All names of the guest on the host are derived from it. */
   readonly id: number
   readonly hostname: string
-  /** Fully qualified name, beginning with `hostname` and a dot; absent: the guest has no domain. */
+  /** Fully qualified name, which begins with `hostname` and a dot; undefined if the guest has no domain. */
   readonly fqdn?: string
   /**
-   * Absolute path of the guest's volume: a subvolume that agent/storage creates, exchanges and removes. LXC: the root
-   * file system; QEMU: a directory with disk, firmware variables and seed.
+   * Absolute path of the guest's volume: a subvolume that agent/storage creates, exchanges and removes. With LXC it is
+   * the root file system, with QEMU a directory with disk, firmware variables and seed.
    */
   readonly volume: string
-  /** Absent: the guest boots from its disk. */
+  /** The source that the guest boots from; default: its disk. */
   readonly boot?: MachineBoot
   readonly limits: MachineLimits
   readonly isolation: Isolation
   readonly nic: MachineNic
-  /** Name servers for resolv.conf. */
+  /** Name servers for /etc/resolv.conf. */
   readonly resolvers: readonly string[]
-  /** Devices of the host that a container may use; absent: none. */
+  /** Devices of the host that a container may use; default: none. */
   readonly devices?: readonly GuestDevice[]
 }
 
@@ -38,7 +38,7 @@ export type MachineBoot =
    */
   | { readonly mode: 'rescue'; readonly volume: string }
 
-/** The volume of the system that the guest boots. */
+/** Returns the volume of the system that the guest boots. */
 export function systemVolumeOf({ boot, volume }: Pick<Machine, 'boot' | 'volume'>): string {
   return boot?.mode === 'rescue' ? boot.volume : volume
 }
@@ -47,20 +47,20 @@ export function systemVolumeOf({ boot, volume }: Pick<Machine, 'boot' | 'volume'
 export interface MachineLimits {
   readonly vcpuMilli: number
   readonly memoryBytes: number
-  /** Swap of the host in addition to `memoryBytes`. */
+  /** Swap of the host that the guest may use in addition to `memoryBytes`. */
   readonly swapBytes: number
   readonly diskBytes: number
-  /** Bytes per second; 0 = unlimited. */
+  /** Maximum rate in bytes per second; 0 means unlimited. */
   readonly ioReadBytesPerSec: number
   readonly ioWriteBytesPerSec: number
-  /** Requests per second; absent or 0: unlimited. */
+  /** Maximum number of requests per second; 0 or undefined means unlimited. */
   readonly ioReadsPerSec?: number
   readonly ioWritesPerSec?: number
-  /** Processors of the host that the guest runs on, in ascending order; absent: all. */
+  /** Processors of the host that the guest runs on, in ascending order; undefined means all. */
   readonly cpus?: readonly number[]
 }
 
-/** Bounds that keep guests apart on the host. QEMU needs one user id and few threads; LXC needs all of it. */
+/** Limits that separate guests on the host. LXC uses all of them; QEMU uses one user id and few threads. */
 export interface Isolation {
   /** First of 65,536 host uids and gids that belong only to this guest. */
   readonly userIdBase: number
@@ -69,14 +69,14 @@ export interface Isolation {
 }
 
 export interface MachineNic {
-  /** Host-side interface: the veth of a container, the tap of a virtual machine. */
+  /** Interface on the host: the veth of a container, the tap of a virtual machine. */
   readonly device: string
   readonly bridge: string
   readonly mac: string
   readonly ipv4: string
   readonly prefixLength: number
   readonly gateway: string
-  /** Each is a /128 and reaches everything through `gateway6`. */
+  /** IPv6 addresses, each a /128 that reaches all other addresses through `gateway6`. */
   readonly ipv6Addresses: readonly string[]
   readonly gateway6: string
 }
@@ -86,16 +86,16 @@ export interface VolumeCopy {
   /** Path of the new volume, which is about to replace the guest's. */
   readonly volume: string
   /**
-   * Name servers that the host assigned to the original; absent: not known. Name servers that the owner of the original
-   * set stay.
+   * Name servers that the host assigned to the original; undefined if they are not known. Name servers that the owner
+   * of the original has set stay.
    */
   readonly resolvers?: readonly string[]
 }
 
-/** Login of root, set at first boot. */
+/** Login of root that is set at the first boot. */
 export interface Login {
   readonly password?: string
-  /** crypt(5) hash of the password; absent: not computed yet. */
+  /** crypt(5) hash of the password; undefined if it has not been computed yet. */
   readonly passwordHash?: string
   readonly publicKey?: string
   /** Lines of `authorized_keys` on the guest's disk, used instead of `publicKey`. */
@@ -106,7 +106,7 @@ export interface Login {
 
 /** Root's current login, as stored on the guest's disk. */
 export interface CurrentLogin {
-  /** Root's field in the shadow file; `*` if no password works. */
+  /** Root's field in /etc/shadow; `*` if no password works. */
   readonly passwordHash: string
   readonly authorizedKeys: readonly string[]
 }

@@ -22,7 +22,7 @@ export function readGroupFacts(): GroupFacts {
 }
 
 /**
- * Finds the disk below the file system of `path`: the whole disk, since partitions cannot be throttled.
+ * Finds the disk that holds the file system of `path`: the whole disk, since partitions cannot be throttled.
  * @returns `major:minor`, or undefined if the file system is not on exactly one block device
  */
 export function findDiskNumbers(path: string): string | undefined {
@@ -60,7 +60,7 @@ function hasSwapAccounting({ version, controllers }: CgroupLayout): boolean {
   return some === undefined || existsSync(`${memory}/${some}/memory.swap.max`)
 }
 
-/** With cgroup v2, lxc passes every controller of the root on to the groups of guests. */
+/** True if guests can be pinned to processors. With cgroup v2, lxc delegates all controllers of the root to guests. */
 function hasCpusets({ version, controllers, unified = '' }: CgroupLayout): boolean {
   if (version === 1) return controllers.has('cpuset')
   return (readKernelFile(`${unified}/cgroup.controllers`) ?? '').split(/\s/).includes('cpuset')

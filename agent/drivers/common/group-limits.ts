@@ -4,7 +4,7 @@ import { readKernelFile } from '../../host/process/proc.js'
 import { conflict } from '../../../shared/errors.js'
 import { isWritten, limitsIo, planLimits, type GroupLimits, type GroupValue, type LimitFacts } from './plan-limits.js'
 
-/** A guest's groups and the values they should have. */
+/** A guest's cgroups and the values that they should have. */
 interface DesiredGroups {
   readonly groupOf: (controller: string) => string | undefined
   readonly values: readonly GroupValue[]
@@ -12,9 +12,9 @@ interface DesiredGroups {
 }
 
 /**
- * Writes a running guest's limits to its groups where they differ. Memory comes last: only it can be refused, and the
- * other limits are then already in force.
- * @param group name of the group, the same in every hierarchy
+ * Writes a running guest's limits to its cgroups where they differ. Memory comes last: only this limit can be refused,
+ * and the other limits are then already in force.
+ * @param group name of the cgroup, the same in every hierarchy
  * @returns whether any limit differed
  * @throws {BerthError} `memory_in_use` if the guest uses more than the new limit, even after reclaim
  */
@@ -52,7 +52,7 @@ function writeMemory({ groupOf, values, limits }: DesiredGroups, version: Cgroup
   else writeMemoryV2(group, own, limits.memoryBytes)
 }
 
-/** memsw must never be below the memory limit, not even between two writes: grow it first, shrink it last. */
+/** Writes v1 limits. memsw must never be below the memory limit, so it grows first and shrinks last. */
 function writeMemoryV1(group: string, values: readonly GroupValue[]): void {
   const has = readGroupNumber(group, 'memory.limit_in_bytes') ?? 0
   const grows = Number(values[0]?.value) > has
@@ -67,8 +67,8 @@ function writeMemoryV1(group: string, values: readonly GroupValue[]): void {
 }
 
 /**
- * Lowering memory.max kills processes, whereas memory.high only reclaims. So this reclaims first and checks whether
- * that was enough.
+ * Writes v2 limits. A lower memory.max kills processes, whereas memory.high only reclaims memory. Therefore it reclaims
+ * memory first and checks whether that was enough.
  */
 function writeMemoryV2(group: string, values: readonly GroupValue[], memoryBytes: number): void {
   writeGroupFile(group, 'memory.high', `${memoryBytes}`)
@@ -80,7 +80,7 @@ function writeMemoryV2(group: string, values: readonly GroupValue[], memoryBytes
   }
 }
 
-/** A missing I/O controller is fine for a guest without I/O limits. */
+/** Rejects limits of a missing controller. Guests without I/O limits need no I/O controller. */
 function refuseMissing({ controller }: GroupValue, limits: GroupLimits): void {
   const isIo = controller === 'io' || controller === 'blkio'
   if (!isIo || limitsIo(limits)) throw conflict('unsupported', `this host has no ${controller} controller`)

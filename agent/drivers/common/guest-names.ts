@@ -14,7 +14,7 @@ export interface GuestNamesParts {
 export class GuestNames {
   constructor(private readonly parts: GuestNamesParts) {}
 
-  /** @throws {BerthError} `guest_foreign` if the configuration of that name belongs to another guest */
+  /** Returns the guest's name. @throws {BerthError} `guest_foreign` if another guest's configuration uses it */
   nameOf({ id, uuid }: Machine): string {
     const name = this.parts.paths.nameOf(id)
     const owner = this.parts.configs.findUuid(name)
@@ -22,7 +22,7 @@ export class GuestNames {
     throw conflict('guest_foreign', `${name} belongs to another guest on this host: ${owner}`)
   }
 
-  /** @throws {BerthError} `guest_foreign` also if processes of that name run without a configuration */
+  /** Returns the guest's name. @throws {BerthError} `guest_foreign` if another guest or unknown processes use it */
   freeNameOf(machine: Machine): string {
     const name = this.nameOf(machine)
     if (!this.isForeign(machine)) return name
@@ -30,7 +30,7 @@ export class GuestNames {
   }
 
   /**
-   * True if the name belongs to another guest. Ids are reused after the journal was lost, while old guests may still
+   * True if the name belongs to another guest. After the journal was lost, ids are reused while old guests may still
    * run.
    */
   isForeign({ id, uuid }: Machine): boolean {
@@ -39,7 +39,7 @@ export class GuestNames {
     return owner === undefined ? this.parts.runtime.read(name).state !== 'stopped' : owner !== uuid
   }
 
-  /** Names that have, or had, processes but no configuration. */
+  /** Names that have, or had, processes but have no configuration. */
   listUnknown(prefix: string): string[] {
     const { configs, runtime } = this.parts
     return runtime.listNames(prefix).filter((name) => configs.findUuid(name) === undefined)

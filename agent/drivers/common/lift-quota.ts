@@ -2,7 +2,7 @@ import { writeGroupFile, type CgroupLayout } from '../../host/process/cgroup.js'
 import { isGone } from '../../host/process/proc.js'
 
 /**
- * Removes the group's processor limit: a throttled guest would take long to die. The group is deleted with the guest.
+ * Removes the cgroup's processor limit: a throttled guest would take long to die. The cgroup is deleted with the guest.
  */
 export function liftQuota(cgroups: CgroupLayout, name: string): void {
   const group = `${cgroups.controllers.get('cpu') ?? ''}/${name}`

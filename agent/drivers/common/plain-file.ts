@@ -2,8 +2,8 @@ import { constants } from 'node:fs'
 import { open, type FileHandle } from 'node:fs/promises'
 
 /**
- * Opens a regular file in a volume. A volume may come from anybody's backup: a link or device in it could lead to files
- * of the host.
+ * Opens a regular file in a volume. The volume may come from anybody's backup, in which a link or a device could lead
+ * to files of the host.
  * @throws {Error} also if the path is not a regular file with exactly one link
  */
 export async function openPlain(path: string, flags: number): Promise<FileHandle> {
@@ -14,7 +14,7 @@ export async function openPlain(path: string, flags: number): Promise<FileHandle
   throw new Error(`${path} is not a plain file`)
 }
 
-/** @returns undefined if there is no such regular file, or if it is larger than `mostBytes` */
+/** Reads a file of a volume. @returns undefined if it is not a regular file, or larger than `mostBytes` */
 export async function readPlainText(path: string, mostBytes: number): Promise<string | undefined> {
   const file = await openPlain(path, constants.O_RDONLY).catch(() => undefined)
   try {

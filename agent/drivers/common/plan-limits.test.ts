@@ -29,38 +29,38 @@ describe('requests per second of the disk', () => {
   const lines = (cgroupVersion: 1 | 2): string[] =>
     planLimits(limits, { ...facts, cgroupVersion }).map(({ file, value: text }) => `${file} ${text}`)
 
-  it('are bounded by files of their own in v1', () => {
+  it('are limited by files of their own with cgroup v1', () => {
     expect(lines(1)).to.include('blkio.throttle.read_iops_device 7:0 300')
     expect(lines(1)).to.include('blkio.throttle.write_iops_device 7:0 0')
   })
-  it('are bounded by the same file in v2', () =>
+  it('are limited by the same file as the rates with cgroup v2', () =>
     expect(lines(2)).to.include('io.max 7:0 rbps=max wbps=max riops=300 wiops=max'))
-  it('need the controller even without other limits', () => expect(limitsIo(limits)).to.equal(true))
+  it('count as I/O limits even without other limits', () => expect(limitsIo(limits)).to.equal(true))
 })
 
-describe('is a limit written', () => {
+describe('isWritten', () => {
   for (const [name, wanted, text, expected] of [
-    ['the same', memory, '268435456\n', true],
-    ['another', memory, '268435457\n', false],
-    ['longer', memory, '2684354560\n', false],
-    ['unlimited', memory, 'max\n', false],
-    ['two numbers', cpu, '50000 100000\n', true],
-    ['another of two', cpu, 'max 100000\n', false],
-    ['no file', cpu, undefined, false],
-    ['processors', cpus, '0-1,4\n', true],
+    ['the same number', memory, '268435456\n', true],
+    ['another number', memory, '268435457\n', false],
+    ['a number with one more digit', memory, '2684354560\n', false],
+    ['an unlimited value', memory, 'max\n', false],
+    ['the same two numbers', cpu, '50000 100000\n', true],
+    ['two values of which one differs', cpu, 'max 100000\n', false],
+    ['a missing file', cpu, undefined, false],
+    ['the same processors', cpus, '0-1,4\n', true],
     ['other processors', cpus, '0-4\n', false],
-    ['processors of a guest from before', cpus, undefined, true],
-    ['v1: the rate of the device', read, '8:0 5\n7:0 1000000\n', true],
-    ['v1: of another device only', read, '17:0 1000000\n', false],
-    ['v1: another rate', read, '7:0 10000000\n', false],
-    ['v1: none, and none wanted', unread, '', true],
-    ['v1: one that is to go', unread, '7:0 1000000\n', false],
-    ['v1: no controller, and none wanted', unread, undefined, true],
-    ['v1: no controller', read, undefined, false],
-    ['v2: as the kernel has it', io, '7:0 rbps=1000000 wbps=max riops=max wiops=max\n', true],
-    ['v2: another', io, '7:0 rbps=1000000 wbps=5 riops=max wiops=max\n', false],
-    ['v2: none, and none wanted', noIo, '', true],
-    ['v2: none', io, '8:0 rbps=1000000 wbps=max riops=max wiops=max\n', false],
+    ['missing processors of a guest that an older agent started', cpus, undefined, true],
+    ['the same rate in v1', read, '8:0 5\n7:0 1000000\n', true],
+    ['the same rate of another device in v1', read, '17:0 1000000\n', false],
+    ['another rate in v1', read, '7:0 10000000\n', false],
+    ['no rate in v1 if the rate is unlimited', unread, '', true],
+    ['a rate in v1 that must be removed', unread, '7:0 1000000\n', false],
+    ['a missing controller in v1 if the rate is unlimited', unread, undefined, true],
+    ['a missing controller in v1', read, undefined, false],
+    ['the same rates in v2', io, '7:0 rbps=1000000 wbps=max riops=max wiops=max\n', true],
+    ['another rate in v2', io, '7:0 rbps=1000000 wbps=5 riops=max wiops=max\n', false],
+    ['no rates in v2 if they are unlimited', noIo, '', true],
+    ['the same rates of another device in v2', io, '8:0 rbps=1000000 wbps=max riops=max wiops=max\n', false],
   ] as const)
-    it(name, () => expect(isWritten(wanted, text)).to.equal(expected))
+    it(`returns ${expected} for ${name}`, () => expect(isWritten(wanted, text)).to.equal(expected))
 })

@@ -1,7 +1,7 @@
 import { formatCpuList } from '../../../shared/cpu-list.js'
 import type { Isolation, Machine, MachineLimits } from '../machine.js'
 
-/** Limits set on a guest's groups. */
+/** Limits that are set on a guest's cgroups. */
 export type GroupLimits = MachineLimits & Pick<Isolation, 'pidsMax'>
 
 export function limitsOf({ limits, isolation: { pidsMax } }: Pick<Machine, 'limits' | 'isolation'>): GroupLimits {
@@ -11,31 +11,31 @@ export function limitsOf({ limits, isolation: { pidsMax } }: Pick<Machine, 'limi
 /** Properties of the host that decide how limits are written. */
 export interface LimitFacts {
   readonly cgroupVersion: 1 | 2
-  /** True if swap is charged to groups: memory.memsw (v1) or memory.swap.max (v2) exists. */
+  /** True if swap is charged to cgroups: memory.memsw (v1) or memory.swap.max (v2) exists. */
   readonly swapAccounting: boolean
   /**
-   * v1: whether socket memory (TCP, UDP) can be limited. It is charged to a group only if the group has such a limit.
+   * True if v1 can limit the memory of sockets (TCP, UDP). It counts for a cgroup only if the cgroup has this limit.
    */
   readonly socketAccounting: boolean
   /** `major:minor` of the disk that holds the pool, if known. */
   readonly poolDevice?: string
-  /** True if groups can be pinned to processors. */
+  /** True if cgroups can be pinned to processors. */
   readonly cpusets: boolean
 }
 
-/** A value for one controller's file in a guest's group. */
+/** A value for a file of one controller in a guest's cgroup. */
 export interface GroupValue {
   readonly controller: 'memory' | 'cpu' | 'cpuset' | 'pids' | 'blkio' | 'io'
   readonly file: string
   readonly value: string
 }
 
-/** CFS period in µs: the kernel's default, and its smallest quota, 1 ms. */
+/** CFS period in µs, the kernel's default. The smallest quota that the kernel accepts is 1 ms. */
 const periodUsec = 100_000
 const minimumQuotaUsec = 1000
 
 /**
- * Plans a guest's limits as cgroup files. Unlimited I/O is written too, to remove an earlier limit. Sources:
+ * Plans a guest's limits as values of cgroup files. Unlimited I/O is written, too, to remove an earlier limit. Sources:
  * Documentation/admin-guide/cgroup-v1/{memory,blkio-controller}.rst, cgroup-v2.rst, sched-bwc.rst
  */
 export function planLimits(limits: GroupLimits, facts: LimitFacts): GroupValue[] {
@@ -70,8 +70,8 @@ function planV1(limits: GroupLimits, facts: LimitFacts): GroupValue[] {
 const socketLimit = 'memory.kmem.tcp.limit_in_bytes'
 
 /**
- * An eighth of the memory. This is enough for thousands of connections, or for tens of fast ones with a long round
- * trip.
+ * Returns the limit for socket memory, an eighth of the memory. This is enough for thousands of connections, or for
+ * tens of fast ones with a long round trip.
  */
 function socketBytes(memoryBytes: number): number {
   const pageBytes = 4096
@@ -92,13 +92,13 @@ function planV2(limits: GroupLimits, facts: LimitFacts): GroupValue[] {
   ]
 }
 
-/** Rates of a device that has no line in the file. */
+/** Rates of a device that has no line in the file, for v1 and v2. */
 const unlimitedRates = ['0', 'rbps=max', 'wbps=max', 'riops=max', 'wiops=max']
 
 /**
- * True if the group's file contains the value. Rates have a line per limited device: `8:0 1000000` (v1), `8:0
- * rbps=1000000 wbps=max riops=max wiops=max` (v2).
- * @param text content of the file; undefined: the file does not exist
+ * True if the cgroup's file contains the value. A file of rates has a line for each limited device, such as `8:0
+ * 1000000` (v1) or `8:0 rbps=1000000 wbps=max riops=max wiops=max` (v2).
+ * @param text content of the file; undefined if the file does not exist
  */
 export function isWritten({ controller, value }: GroupValue, text: string | undefined): boolean {
   if (controller === 'cpuset' && text === undefined) return true // the guest was started by an older agent
@@ -121,7 +121,7 @@ function clamp(value: number, low: number, high: number): number {
   return Math.min(high, Math.max(low, value))
 }
 
-/** True if the guest has an I/O limit. Without one the controller may be missing. */
+/** True if the guest has an I/O limit. Without one, the I/O controller may be missing. */
 export function limitsIo(limits: MachineLimits): boolean {
   const { ioReadBytesPerSec, ioWriteBytesPerSec, ioReadsPerSec = 0, ioWritesPerSec = 0 } = limits
   return Math.max(ioReadBytesPerSec, ioWriteBytesPerSec, ioReadsPerSec, ioWritesPerSec) > 0

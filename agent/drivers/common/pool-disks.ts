@@ -1,11 +1,11 @@
 import { dirname } from 'node:path'
 import { findDiskNumbers } from './group-facts.js'
 
-/** Finds the disk of each pool once: it does not move while the agent runs, and each search reads all mounts. */
+/** Finds the disk of each pool and caches it: it does not move while the agent runs, and a search reads all mounts. */
 export class PoolDisks {
   readonly #byFolder = new Map<string, string | undefined>()
 
-  /** @returns `major:minor` of the disk that has the volume; undefined: unknown */
+  /** Returns `major:minor` of the disk that holds the volume, or undefined if it is not known. */
   find(volume: string): string | undefined {
     const folder = dirname(volume)
     if (!this.#byFolder.has(folder)) this.#byFolder.set(folder, findDiskNumbers(volume))

@@ -1,14 +1,14 @@
 import { parseCpuList } from '../../../shared/cpu-list.js'
 import { readKernelFile } from '../../host/process/proc.js'
 
-/** Control group of a guest in the controller `cpuset`. */
+/** A guest's cgroup in the controller `cpuset`. */
 export interface CpusetGroup {
-  /** undefined if the guest has no configuration. */
+  /** Uuid of the guest; undefined if it has no configuration. */
   readonly uuid: string | undefined
   readonly path: string
 }
 
-/** The processors that each guest may use now, by uuid. Guests without a group are left out. */
+/** Returns the processors that each guest may use now, by the guest's uuid. Guests without a cgroup are left out. */
 export function readProcessors(groups: readonly CpusetGroup[]): ReadonlyMap<string, readonly number[]> {
   const found = new Map<string, readonly number[]>()
   for (const { uuid, path } of groups) {

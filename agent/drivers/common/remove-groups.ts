@@ -2,7 +2,7 @@ import { existsSync } from 'node:fs'
 import { removeGroupTree } from '../../host/process/cgroup.js'
 import { waitUntil } from './wait.js'
 
-/** Removes the groups. Waits for zombies, which stay in their group until process 1 of the host reaps them. */
+/** Removes the cgroups. Waits for zombies, which stay in their cgroup until process 1 of the host reaps them. */
 export async function removeGroups(groups: readonly string[]): Promise<void> {
   await waitUntil(async () => (await Promise.all(groups.map(isRemoved))).every(Boolean), {
     timeoutMs: 15_000,

@@ -43,11 +43,11 @@ describe('a replaced file', () => {
     })
 
   for (const [what, make] of [
-    ['a link', () => symlinkSync(`${path}.other`, path)],
-    ['a second name', () => linkSync(`${path}.other`, path)],
+    ['a symbolic link', () => symlinkSync(`${path}.other`, path)],
+    ['a hard link', () => linkSync(`${path}.other`, path)],
     ['a pipe', () => execFileSync('mkfifo', [path])],
   ] as const)
-    it(`replaces ${what} by a new file`, async () => {
+    it(`is a new file if ${what} was in its place`, async () => {
       renameSync(path, `${path}.other`)
       make()
       await replaceFile(path, 'one', 0o600)

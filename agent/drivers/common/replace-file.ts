@@ -3,9 +3,9 @@ import { open, rename } from 'node:fs/promises'
 import { openPlain } from './plain-file.js'
 
 /**
- * Replaces a file atomically. Writes nothing if content and mode are already right, so this works even on a full disk.
- * Does not sync, which would cost more than the rest of a start. Guests' and the agent's starts check these files
- * again, so a file that a power cut damaged is replaced then.
+ * Replaces a file atomically. If content and mode are already right, it writes nothing, and so works even on a full
+ * disk. The file is not synced, which would take longer than the rest of a start. Each start of the guest or the agent
+ * checks the file, and replaces one that a power loss damaged.
  */
 export async function replaceFile(path: string, content: string, mode: number): Promise<void> {
   if (await isSo(path, content, mode)) return
@@ -21,8 +21,8 @@ export async function replaceFile(path: string, content: string, mode: number): 
 }
 
 /**
- * Reads only regular files: a volume from a backup may contain a pipe, which would block, or a link to a file of the
- * host.
+ * True if the file has this content and mode. Reads only regular files, because a volume from a backup may contain a
+ * pipe, which would block, or a link to a file of the host.
  */
 async function isSo(path: string, content: string, mode: number): Promise<boolean> {
   const file = await openPlain(path, constants.O_RDONLY).catch(() => undefined)

@@ -6,7 +6,7 @@ export const noPassword = '*'
 /** A non-empty field of the shadow file: any crypt(5) hash, locked or not. With an empty field anybody could log in. */
 export const shadowFieldPattern = /^[!*./0-9A-Za-z$,=+_-]{1,255}$/
 
-/** Lines for `authorized_keys`. */
+/** Returns the lines for `authorized_keys`. */
 export function keysOf({ publicKey, authorizedKeys }: Login): readonly string[] {
   return authorizedKeys ?? (publicKey === undefined ? [] : [publicKey])
 }

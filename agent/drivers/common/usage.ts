@@ -10,32 +10,34 @@ interface LastCpu {
 
 const interfacesKeptMs = 500
 /**
- * Upper bounds for guests that fork or nest groups without end; each group or process costs some 10 µs. At these bounds
- * the load is many times the guest's processors. A systemd guest has some 50 groups.
+ * Maximum numbers of cgroups and processes that are read, since a guest may create endless ones. Each takes about 10
+ * µs. A guest with systemd has about 50 cgroups; a load at these limits is many times the guest's processors.
  */
 const bounds = { groups: 256, pids: 256 }
 
 /**
- * Reads a guest's counters: five to seven small kernel files, and one stat file per task unless the guest is idle.
- * Runnable tasks always get some processor time (the smallest quota is 1 %). So a guest that used less than 2 ms per
- * second since the last sample is reported with 0 runnable tasks without counting them. This misses tasks that only
- * wait for a disk.
+ * Reads a guest's counters from five to seven small kernel files, and from one stat file per task unless the guest is
+ * idle. A guest that used less than 2 ms of processor time per second since the last sample counts as idle, with 0
+ * runnable tasks: runnable tasks get more than that, since the smallest quota is 1 %. This misses tasks that only wait
+ * for a disk.
  */
 export class UsageReader {
   readonly #last = new Map<string, LastCpu>()
   #interfaces = new Map<string, InterfaceBytes>()
   #interfacesAtMs = -Infinity
 
-  /** @param prefix prefix of the guests' group names */
+  /** @param prefix prefix of the names of the guests' cgroups */
   constructor(
     private readonly cgroups: CgroupLayout,
     private readonly prefix: string,
   ) {}
 
-  /** @param disk `major:minor` of the disk that holds the guest's volume; undefined if it is not exactly one disk */
+  /**
+   * Reads a sample. @param disk `major:minor` of the disk that holds the volume; undefined if there is not exactly one
+   */
   read(name: string, device: string, pid: number, disk?: string): UsageSample {
     const cpuUsec = this.#readCpuUsec(name)
-    // The host's end of the pair counts the guest's traffic in the opposite direction.
+    // The interface on the host counts the guest's traffic in the opposite direction.
     const { rxBytes, txBytes } = this.#findInterface(device) ?? { rxBytes: 0, txBytes: 0 }
     const runnable = this.#isBusy(name, pid, cpuUsec) ? this.#countRunnable(name) : 0
     const io = disk === undefined ? {} : this.#readIo(name, disk)
@@ -63,7 +65,7 @@ export class UsageReader {
     return Math.floor((readGroupNumber(this.#group('cpuacct', name), 'cpuacct.usage') ?? 0) / 1000)
   }
 
-  /** Counts like free(1) inside the guest: reclaimable page cache is not used memory. */
+  /** Reads the memory in use like free(1) in the guest, without page cache that can be reclaimed. */
   #readMemory(name: string): number {
     const group = this.#group('memory', name)
     const v1 = this.cgroups.version === 1
@@ -72,14 +74,17 @@ export class UsageReader {
     return Math.max(0, charged - (readGroupKey(group, 'memory.stat', key) ?? 0))
   }
 
-  /** v1 counts only the group itself, which contains all processes of a guest; v2 includes all groups below. */
+  /**
+   * Reads the number of kills. v1 counts those in the cgroup itself, which has all processes; v2 includes cgroups
+   * below.
+   */
   #readMemoryKills(name: string): Pick<UsageSample, 'memoryKills'> {
     const file = this.cgroups.version === 1 ? 'memory.oom_control' : 'memory.events'
     const memoryKills = readGroupKey(this.#group('memory', name), file, 'oom_kill')
     return memoryKills === undefined ? {} : { memoryKills }
   }
 
-  /** Counts only the pool's disk: requests that pass through a loop device are counted for the disk below as well. */
+  /** Reads the I/O of the pool's disk only: requests that pass through a loop device also count for the disk below. */
   #readIo(name: string, disk: string): Pick<UsageSample, 'readBytes' | 'writeBytes'> {
     const v1 = this.cgroups.version === 1
     const file = v1 ? 'blkio.throttle.io_service_bytes_recursive' : 'io.stat'
@@ -102,8 +107,8 @@ export class UsageReader {
   }
 
   /**
-   * v1: systemd makes no groups in the freezer, so one file lists all threads. v2: lists the processes of all
-   * subgroups.
+   * Lists the guest's tasks. With v1, one file lists all threads, since systemd creates no cgroups in the freezer. With
+   * v2, the processes of all cgroups below are listed.
    */
   #listTasks(name: string): number[] {
     const freezer = this.cgroups.controllers.get('freezer')
@@ -112,7 +117,7 @@ export class UsageReader {
     return readTreePids(this.#group('pids', name), bounds)
   }
 
-  /** One read of /proc/net/dev serves all guests sampled together. */
+  /** Finds the counters of an interface. One read of /proc/net/dev serves all guests that are sampled together. */
   #findInterface(device: string): InterfaceBytes | undefined {
     const nowMs = performance.now()
     if (nowMs - this.#interfacesAtMs > interfacesKeptMs) {
@@ -124,8 +129,8 @@ export class UsageReader {
 }
 
 /**
- * Lines `7:0 Read 4096` (cgroup v1), or `7:0 rbytes=4096 wbytes=0 …` (v2). A disk without a line was not used.
- * Sources: Documentation/admin-guide/cgroup-v1/blkio-controller.rst, cgroup-v2.rst
+ * Parses lines such as `7:0 Read 4096` (cgroup v1) or `7:0 rbytes=4096 wbytes=0 …` (v2). A disk without a line was not
+ * used. Sources: Documentation/admin-guide/cgroup-v1/blkio-controller.rst, cgroup-v2.rst
  */
 export function parseIo(text: string, disk: string): { readBytes: number; writeBytes: number } {
   const own = text

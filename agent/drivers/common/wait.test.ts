@@ -12,7 +12,7 @@ describe('waitUntilNone', () => {
     expect(performance.now() - begun).to.be.at.least(200)
   })
 
-  it('gives up if it does not decrease, and at the timeout', async () => {
+  it('fails if the number does not decrease, and after the timeout', async () => {
     expect(await waitUntilNone(() => 3, options).catch(said)).to.equal('timed out waiting for it')
     let left = 1e9
     expect(await waitUntilNone(() => left--, { ...options, timeoutMs: 20 }).catch(said)).to.contain('timed out')

@@ -3,7 +3,7 @@ import { BerthError } from '../../../shared/errors.js'
 
 export interface WaitOptions {
   readonly timeoutMs: number
-  /** Completes "timed out waiting for …". */
+  /** Text that completes the error "timed out waiting for …". */
   readonly what: string
   readonly signal?: AbortSignal
 }
@@ -12,8 +12,8 @@ const firstPauseMs = 2
 const longestPauseMs = 25
 
 /**
- * Waits until `isSo` returns true. Polls every 2 ms at first, later every 25 ms, as each call reads some files in
- * /proc.
+ * Waits until `isSo` returns true. It polls every 2 ms at first and every 25 ms later, because each call reads some
+ * files in /proc.
  * @throws {BerthError} `host_timeout`, or the signal's reason
  */
 export async function waitUntil(isSo: () => boolean | Promise<boolean>, options: WaitOptions): Promise<void> {
@@ -40,7 +40,7 @@ export async function waitUntilNone(
   if (left > 0) throw new BerthError('timeout', 'host_timeout', `timed out waiting for ${options.what}`)
 }
 
-/** Like {@link waitUntil}, but returns false on timeout. */
+/** Waits like {@link waitUntil}, but returns false on timeout. */
 export async function isSoWithin(
   isSo: () => boolean | Promise<boolean>,
   options: Pick<WaitOptions, 'timeoutMs' | 'signal'>,

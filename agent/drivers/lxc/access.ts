@@ -16,7 +16,7 @@ export interface LxcAccessContext {
   readonly filter: Buffer
 }
 
-/** Root's ways into a guest: its consoles and its password. */
+/** Opens a guest's consoles and sets its root password. */
 export class LxcAccess {
   constructor(private readonly context: LxcAccessContext) {}
 

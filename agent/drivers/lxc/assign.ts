@@ -5,12 +5,12 @@ import { isSameProcess, type ProcessStat } from '../../host/process/proc.js'
 import type { MachineNic } from '../machine.js'
 import { planAssign, type GuestInterface } from './plan-assign.js'
 
-/** Answer of ip(8) if a default route exists, set by the guest or by an earlier call. That is not an error. */
+/** Error output of ip(8) if the guest already has a default route, which is harmless. */
 const routeThere = /^RTNETLINK answers: File exists\nCommand failed -:\d+\n$/
 
 /**
- * Gives a running guest its IPv6 addresses, in its network namespace and with the host's ip(8): no file of the guest is
- * opened or run. Addresses that the guest has put on another interface stay there.
+ * Gives a running guest its IPv6 addresses. The host's ip(8) sets them in the guest's network namespace, so that no
+ * file of the guest is opened or run. Addresses on other interfaces of the guest stay unchanged.
  * @returns whether any address was missing or had to be removed
  * @throws {CommandError} if the guest's kernel settings refuse the change (`disable_ipv6`)
  */

@@ -3,7 +3,7 @@ import { expect } from 'chai'
 import { scratchDirectory } from '../../../test/support/scratch.js'
 import { boundGroups } from './bound-groups.js'
 
-describe('groups of a guest that an older agent started', () => {
+describe('cgroups of a guest that an older agent started', () => {
   const scratch = scratchDirectory('btest-bound-groups')
   const [memory, unified] = [`${scratch.path}/memory`, `${scratch.path}/unified`]
   const layout = { version: 1, hierarchies: [memory, unified], unified, controllers: new Map() } as const
@@ -17,13 +17,13 @@ describe('groups of a guest that an older agent started', () => {
   })
   after(() => scratch.wipe())
 
-  it('are locked in v1 and limited in v2, once', () => {
+  it('are locked in cgroup v1 and limited in v2 by the first of two calls', () => {
     expect([boundGroups(layout, 'bt-1'), boundGroups(layout, 'bt-1')]).to.deep.equal([true, false])
     expect([modeOf(groupOf(memory)), modeOf(groupOf(unified))]).to.deep.equal([0o755, 0o775])
     expect(readFileSync(`${groupOf(unified)}/cgroup.max.descendants`, 'utf8')).to.equal('512')
   })
 
-  it('are ignored if they do not exist any more', () => {
+  it('are ignored if they no longer exist', () => {
     expect(boundGroups(layout, 'bt-2')).to.equal(false)
     expect(existsSync(`${unified}/lxc.payload.bt-2`)).to.equal(false)
   })

@@ -6,8 +6,8 @@ import { subgroups } from './plan-bounds.js'
 const groupWrites = 0o020
 
 /**
- * Limits a running guest's groups as the hook does at a start (support-files.ts), for guests that an older agent
- * started. v1 groups that the guest has created since stay under its control until it ends.
+ * Limits the cgroups of a running guest that an older agent started. For other guests, a hook sets the same limits at
+ * the start (support-files.ts). v1 groups that the guest has created stay under its control until it ends.
  * @returns whether any limit differed; false if the guest no longer exists
  */
 export function boundGroups({ hierarchies, unified }: CgroupLayout, name: string): boolean {

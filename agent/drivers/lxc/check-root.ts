@@ -3,7 +3,7 @@ import { BerthError } from '../../../shared/errors.js'
 import { exists } from '../../host/disk/mount.js'
 
 /**
- * Checks the files that a backup has put into a volume: a container cannot start from a virtual machine's disk.
+ * Checks the files that were restored from a backup. A container cannot start from a virtual machine's disk.
  * @throws {BerthError} `unsupported`
  */
 export async function checkRoot(volume: string): Promise<void> {

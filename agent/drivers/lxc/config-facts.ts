@@ -4,7 +4,7 @@ import { listLxcfsEntries, type LxcHostFacts } from './host-facts.js'
 import type { LxcPaths } from './paths.js'
 import type { ConfigFacts } from './plan-config.js'
 
-/** The host as all guests' configurations need it. */
+/** Facts about the host that the configurations of all guests depend on. */
 export interface ConfigPlace {
   readonly paths: LxcPaths
   readonly facts: LxcHostFacts
@@ -12,7 +12,7 @@ export interface ConfigPlace {
   readonly lxcfsDir: string
 }
 
-/** Collects what a guest's configuration depends on besides the guest. @param name the guest's name in lxc */
+/** Collects the facts for a guest's configuration. @param name the guest's name in lxc */
 export function configFacts({ paths, facts, lxcfsDir }: ConfigPlace, { volume }: Machine, name: string): ConfigFacts {
   const poolDevice = findDiskNumbers(volume)
   return {

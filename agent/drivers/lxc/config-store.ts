@@ -6,7 +6,7 @@ import { listDirectory, readKernelFile } from '../../host/process/proc.js'
 import type { LxcPaths } from './paths.js'
 import { replaceFile } from '../common/replace-file.js'
 
-/** Guests' lxc configuration files. Each file's first line names its guest. */
+/** Guests' lxc configuration files. The first line of each file contains the guest's uuid. */
 export class LxcConfigStore {
   readonly #uuids = new Map<string, string>()
   readonly #names: RegExp
@@ -27,7 +27,7 @@ export class LxcConfigStore {
   }
 
   /**
-   * Writes the configuration if it differs. A guest that reboots reads it again, including changes by a newer agent.
+   * Writes the configuration if it differs. The guest reads it at its next start or reboot.
    * @returns whether it was written
    */
   async ensure(name: string, uuid: string, lines: readonly string[]): Promise<boolean> {
@@ -37,7 +37,7 @@ export class LxcConfigStore {
     return true
   }
 
-  /** Other methods stop seeing the configuration immediately; a later `write` of that name waits for the removal. */
+  /** Removes the configuration. Other methods ignore it immediately; a later `write` waits for the removal. */
   remove(name: string): Promise<void> {
     return this.#removals.run(name, () => {
       this.#uuids.delete(name)
@@ -46,7 +46,7 @@ export class LxcConfigStore {
     })
   }
 
-  /** Cached after the first read, as only this agent writes configurations. */
+  /** Returns the guest's uuid. It is cached, since only this agent writes configurations. */
   findUuid(name: string): string | undefined {
     if (this.#removals.has(name)) return undefined
     const known = this.#uuids.get(name)
@@ -57,7 +57,7 @@ export class LxcConfigStore {
     return uuid
   }
 
-  /** Host-side interface of the guest. */
+  /** Name of the guest's interface on the host. */
   findDevice(name: string): string | undefined {
     const text = readKernelFile(this.paths.configOf(name)) ?? ''
     return /^lxc\.net\.0\.veth\.pair = (\S+)$/m.exec(text)?.[1]
@@ -68,9 +68,7 @@ export class LxcConfigStore {
     return names.filter((name) => this.#names.test(name) && !this.#removals.has(name))
   }
 
-  /**
-   * Removes directories and locks without a configuration, left by an agent that died while making or removing them.
-   */
+  /** Removes directories and locks without a configuration, which a killed agent may have left behind. */
   sweep(isStopped: (name: string) => boolean): void {
     const { lxcPath } = this.paths
     const locked = listLocks(lxcPath).filter((name) => this.#names.test(name))

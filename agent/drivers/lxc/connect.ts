@@ -6,9 +6,9 @@ import type { MachineNic } from '../machine.js'
 import { planConnect, unfinishedDevice } from './plan-connect.js'
 
 /**
- * Recreates a running guest's interface after somebody deleted it; a veth pair loses both ends at once.
+ * Creates the interface of a running guest again after it was deleted. Both ends of a veth pair disappear together.
  * @returns whether it was missing
- * @throws {CommandError} for example if the guest's root has put another interface in its place
+ * @throws {CommandError} for example if the guest's root has given its name to another interface
  */
 export async function connectGuest(init: ProcessStat, nic: MachineNic): Promise<boolean> {
   if (readIndex(nic.device) !== undefined || !isSameProcess(init.pid, init.startTime)) return false

@@ -52,33 +52,31 @@ import { withHash } from '../common/login-hash.js'
 import { UsageReader } from '../common/usage.js'
 
 export interface LxcDriverOptions {
-  /** Contains `lxc` (one directory per guest) and `lxc-support`. Absolute; only letters, digits and `._-/`. */
+  /** Directory with `lxc` (a directory per guest) and `lxc-support`: an absolute path of letters, digits and `._-/`. */
   readonly stateDir: string
-  /** Contains marks of ended guests. */
+  /** Directory with the marks of ended guests. */
   readonly runDir: string
   /** A guest's name in lxc is `<prefix>-<id>`. */
   readonly namePrefix: string
-  /** Time that a guest may take to shut down. */
+  /** Time in ms that a guest may take to shut down. */
   readonly stopTimeoutMs: number
   readonly log: Logger
-  /**
-   * Reports processes killed because memory ran out. Absent: the driver reports such an end as a shutdown from inside.
-   */
+  /** Knows which processes were killed because memory ran out. If omitted, such an end is reported as a shutdown. */
   readonly memoryKills?: MemoryKills
-  /** System calls that are closed to guests by default and that this host allows; default: none. */
+  /** System calls that this host allows to guests although they are closed by default; default: none. */
   readonly allow?: readonly OpenCalls[]
   /** Mount point of lxcfs; default /var/lib/lxcfs. */
   readonly lxcfsDir?: string
 }
 
-/** Location of the guests' disks; configuration section `storage`. */
+/** Location of the guests' disks, from the configuration section `storage`. */
 export interface PoolPlace {
   readonly pool: string
   /** File behind the pool's loop device, if it has one. */
   readonly loop_file: string
 }
 
-/** Runs containers with lxc's tools; see contract.ts. {@link createLxcDriver} creates it. */
+/** Runs containers with lxc's tools (see contract.ts). {@link createLxcDriver} creates it. */
 export class LxcDriver implements Driver {
   readonly kind = 'lxc'
   readonly #context: LxcPowerContext & LxcResizeContext
@@ -131,7 +129,7 @@ export class LxcDriver implements Driver {
   }
 
   /**
-   * Sets the disk scheduler that shares the pool's disk among guests, if the disk is the agent's own.
+   * Sets a disk scheduler that shares the pool's disk among guests, if the disk is the agent's own loop device.
    * @returns warnings for the operator about host settings that weaken the separation of guests
    */
   ensureSeparation({ pool, loop_file: ownFile }: PoolPlace): string[] {
@@ -140,14 +138,14 @@ export class LxcDriver implements Driver {
   }
 
   /**
-   * @returns warnings for the operator about guests that an earlier agent started with weaker bounds. Reads one file
-   * per guest.
+   * Reads one file per guest.
+   * @returns warnings for the operator about running guests that an earlier agent started with weaker limits
    */
   describeOutdated(): string[] {
     return describeOutdated(this.#outdated)
   }
 
-  /** True if guests see their own memory, processors and load. */
+  /** True if lxcfs runs, which shows guests their own memory, processors and load. */
   hasLxcfs(): boolean {
     return hasLxcfs(this.#context.place.lxcfsDir)
   }
@@ -157,12 +155,10 @@ export class LxcDriver implements Driver {
   }
 
   async prepareEmpty(): Promise<void> {
-    // any directory will do
+    // An empty directory is enough for a container.
   }
 
-  /**
-   * A container's files need no trimming. The backup may contain a virtual machine's disk, though, which is rejected.
-   */
+  /** Rejects a backup that contains a virtual machine's disk. A container's files need no trimming. */
   trimFetched(volume: string): Promise<void> {
     return checkRoot(volume)
   }
@@ -284,19 +280,19 @@ export class LxcDriver implements Driver {
     return Promise.reject(conflict('unsupported', 'only virtual machines have a screen'))
   }
 
-  /** Stops watching. Guests keep running. */
+  /** Stops watching guests for their end. The guests keep running. */
   close(): void {
     this.#context.events.close()
   }
 
-  /** Shuts down every guest with this prefix, in the journal or not, and kills those that take too long. */
+  /** Shuts down every guest with the driver's prefix, even unknown ones, and kills those that take too long. */
   stopAll(): Promise<void> {
     return this.#power.stopAll(this.options.stopTimeoutMs)
   }
 
   /**
-   * Kills every guest with this prefix, in the journal or not, and removes everything that the driver has created on
-   * the host. The driver is unusable afterwards.
+   * Kills every guest with the driver's prefix, even unknown ones, and removes everything that the driver has created
+   * on the host. The driver is unusable afterwards.
    */
   async removeAll(): Promise<void> {
     this.close()

@@ -11,5 +11,5 @@ describe('planFairDisk', () => {
     ['a foreign loop device', { path: '/sys/block/loop0', scheduler: 'none', backingFile: '/x' }, 'leave'],
     ['a stacked device', { path: '/sys/block/dm-0', scheduler: 'none' }, 'leave'],
   ] as const)
-    it(`${plan}s ${what}`, () => expect(planFairDisk(disk, own)).to.equal(plan))
+    it(`returns ${plan} for ${what}`, () => expect(planFairDisk(disk, own)).to.equal(plan))
 })

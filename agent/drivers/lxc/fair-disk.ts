@@ -1,6 +1,6 @@
 import { listDisks, setScheduler, type Disk } from '../../host/disk/block-queue.js'
 
-/** The only scheduler that shares a disk's time by group, and therefore by guest. */
+/** The only I/O scheduler that shares a disk's time by cgroup, and therefore by guest. */
 const fair = 'bfq'
 
 /**
@@ -18,7 +18,7 @@ export function ensureFairDisk(numbers: string | undefined, ownFile: string): st
   })
 }
 
-/** Does not change another loop device: only the disk below it would matter, and that disk is unknown here. */
+/** Decides about the disk's scheduler. Another loop or stacked device stays: only the disk below it matters. */
 export function planFairDisk(
   { scheduler, path, backingFile }: Pick<Disk, 'scheduler' | 'path' | 'backingFile'>,
   ownFile: string,

@@ -5,7 +5,7 @@ import { expect } from 'chai'
 import type { CgroupLayout } from '../../host/process/cgroup.js'
 import { canFreeze, freezeGuest, thawContainer } from './freeze.js'
 
-/** Files of each cgroup version: one for requests, and one with the state. */
+/** For each cgroup version: the files for requests and for the state, with their contents. */
 const versions = {
   1: {
     asked: 'freezer.state',
@@ -44,7 +44,7 @@ describe('freezing a guest', () => {
       })
       afterEach(() => rmSync(top, { recursive: true }))
 
-      it('is complete once the kernel reports it, and can be undone', async () => {
+      it('waits until the kernel reports that the guest is frozen, and can be undone', async () => {
         if (version === 2) setTimeout(() => write(answer, held), 20)
         expect(await freezeGuest(layout, 'bt-1', 5000)).to.equal(true)
         expect(read(asked).trim()).to.equal(versions[version].frozen)
@@ -52,21 +52,21 @@ describe('freezing a guest', () => {
         expect(read(asked)).to.equal(thawed)
       })
 
-      // A plain file keeps the written text, whereas the kernel's would contain FREEZING.
+      // Not with v1: the test's plain file contains FROZEN at once, whereas the kernel's contains FREEZING first.
       if (version === 2)
-        it('is undone when it takes too long', async () => {
+        it('is undone if the kernel does not report it in time', async () => {
           expect(await freezeGuest(layout, 'bt-1', 50)).to.equal(false)
           expect(read(asked)).to.equal(thawed)
         })
 
-      it('ignores a missing guest, which needs no thaw', async () => {
+      it('does nothing for a missing guest, which needs no thaw', async () => {
         expect(await freezeGuest(layout, 'bt-2', 1000)).to.equal(false)
         thawContainer(layout, 'bt-2')
       })
     })
   }
 
-  it('needs a freezer hierarchy with v1', () => {
+  it('needs the freezer hierarchy with cgroup v1, but not with v2', () => {
     const layout = { hierarchies: ['/x'], controllers: new Map([['memory', '/x']]) }
     expect([canFreeze({ ...layout, version: 1 }), canFreeze({ ...layout, version: 2 })]).to.deep.equal([false, true])
   })

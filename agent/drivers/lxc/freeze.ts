@@ -3,7 +3,7 @@ import { readGroupKey, writeGroupFile, type CgroupLayout } from '../../host/proc
 import { readKernelFile } from '../../host/process/proc.js'
 import { isSoWithin } from '../common/wait.js'
 
-/** Files that freeze a guest's group: Documentation/admin-guide/cgroup-v1/freezer-subsystem.rst, cgroup-v2.rst */
+/** Files that freeze a guest's cgroup (kernel: admin-guide/cgroup-v1/freezer-subsystem.rst, cgroup-v2.rst). */
 interface Freezer {
   readonly group: string
   readonly file: string
@@ -12,7 +12,7 @@ interface Freezer {
   readonly isFrozen: () => boolean
 }
 
-/** True if the host can freeze guests. With v1 the freezer hierarchy may be missing. */
+/** True if the host can freeze guests. A host with cgroup v1 may lack the freezer hierarchy. */
 export function canFreeze({ version, controllers }: CgroupLayout): boolean {
   return version === 2 || controllers.has('freezer')
 }
@@ -36,7 +36,7 @@ export async function freezeGuest(cgroups: CgroupLayout, name: string, timeoutMs
   }
 }
 
-/** Lets the guest continue. Costs one file read if the guest no longer exists or is not frozen. */
+/** Lets a frozen guest continue. If the guest is not frozen or no longer exists, it only reads one file. */
 export function thawContainer(cgroups: CgroupLayout, name: string): void {
   const freezer = findFreezer(cgroups, name)
   if (!freezer) return
@@ -59,7 +59,7 @@ function findFreezer(cgroups: CgroupLayout, name: string): Freezer | undefined {
 
 function freezerV1(group: string): Freezer {
   const file = 'freezer.state'
-  const isFrozen = (): boolean => readKernelFile(`${group}/${file}`)?.trim() === 'FROZEN' // before that it is FREEZING
+  const isFrozen = (): boolean => readKernelFile(`${group}/${file}`)?.trim() === 'FROZEN' // it is FREEZING at first
   return { group, file, frozen: 'FROZEN', thawed: 'THAWED', isFrozen }
 }
 

@@ -4,12 +4,12 @@ import { findCgroupHindrance } from './host-facts.js'
 describe('findCgroupHindrance', () => {
   const [root, unified, systemd] = ['/sys/fs/cgroup', '/sys/fs/cgroup/unified', '/sys/fs/cgroup/systemd']
   for (const [what, version, hierarchies, tree, said] of [
-    ['v2', 2, [root], root, undefined],
-    ['v1 with an empty v2 tree', 1, ['/sys/fs/cgroup/memory', unified], unified, undefined],
-    ['v1 alone', 1, ['/sys/fs/cgroup/memory'], undefined, 'no cgroup2 tree'],
-    ['v2 with a v1 hierarchy', 2, [systemd, unified], unified, `${systemd} of v1 is mounted`],
+    ['cgroup v2', 2, [root], root, undefined],
+    ['cgroup v1 with an empty v2 tree', 1, ['/sys/fs/cgroup/memory', unified], unified, undefined],
+    ['cgroup v1 without a v2 tree', 1, ['/sys/fs/cgroup/memory'], undefined, 'no cgroup2 tree'],
+    ['cgroup v2 with a v1 hierarchy', 2, [systemd, unified], unified, `${systemd} of v1 is mounted`],
   ] as const)
-    it(`${what}: ${said ?? 'none'}`, () => {
+    it(`reports ${said ?? 'nothing'} for ${what}`, () => {
       const layout = { version, hierarchies, controllers: new Map(), ...(tree && { unified: tree }) }
       const hindrance = findCgroupHindrance(layout)
       if (said === undefined) expect(hindrance).to.equal(undefined)

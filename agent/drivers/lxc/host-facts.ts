@@ -16,18 +16,18 @@ export function readHostFacts(): LxcHostFacts {
 }
 
 /**
- * LXC loads a profile for each guest with apparmor_parser. Without that program no guest would start, so AppArmor in
- * the kernel is not enough.
+ * True if guests can have AppArmor profiles. Support in the kernel is not enough: LXC loads the profiles with
+ * apparmor_parser, and without that program no guest would start.
  */
 function hasAppArmor(): boolean {
   const enabled = readKernelFile('/sys/module/apparmor/parameters/enabled')?.startsWith('Y') ?? false
   return enabled && ['/sbin', '/usr/sbin'].some((directory) => existsSync(`${directory}/apparmor_parser`))
 }
 
-/** Kernel parameters that select v2 only. */
+/** Kernel parameters that select cgroup v2 only. */
 const unifiedParameters = 'systemd.unified_cgroup_hierarchy=1 cgroup_no_v1=all'
 
-/** Reason why guests cannot run here; `undefined` if they can. */
+/** Returns the reason why guests cannot run on this host, or undefined if they can. */
 export function findHindrance(lxcPath: string, cgroups: CgroupLayout): string | undefined {
   try {
     accessSync(lxcStartProgram, constants.X_OK)
@@ -42,7 +42,7 @@ export function findHindrance(lxcPath: string, cgroups: CgroupLayout): string | 
   return undefined
 }
 
-/** lxc 5.0.2 ignores v2 limits if any v1 hierarchy is mounted: guests would have no limits. */
+/** Returns the reason if lxc cannot limit guests. lxc 5.0.2 ignores v2 limits while a v1 hierarchy is mounted. */
 export function findCgroupHindrance({ version, hierarchies, unified }: CgroupLayout): string | undefined {
   if (unified === undefined) return 'no cgroup2 tree for the groups of guests is mounted below /sys/fs/cgroup'
   const left = hierarchies.filter((path) => path !== unified)
@@ -57,7 +57,7 @@ function ancestors(path: string): string[] {
   return path === '/' ? ['/'] : [...ancestors(dirname(path)), path]
 }
 
-/** Warnings about features that guests lack without v2. */
+/** Returns warnings about features that guests lack on a host with cgroup v1. */
 export function describeCgroups({ version }: CgroupLayout): string[] {
   if (version === 2) return []
   return [
@@ -67,7 +67,7 @@ export function describeCgroups({ version }: CgroupLayout): string[] {
   ]
 }
 
-/** Warnings for a pool on a disk that cannot be throttled: guests' I/O limits then have no effect. */
+/** Returns a warning if the pool's disk cannot be throttled: the guests' I/O limits then have no effect. */
 export function describeThrottling(numbers: string | undefined): string[] {
   if (numbers !== undefined) return []
   return ['the pool is not on a single disk: io_read_mbps and io_write_mbps of its guests have no effect']
@@ -76,18 +76,18 @@ export function describeThrottling(numbers: string | undefined): string[] {
 const lxcfsFiles = ['cpuinfo', 'diskstats', 'loadavg', 'meminfo', 'slabinfo', 'stat', 'swaps', 'uptime']
 const lxcfsEntries = [...lxcfsFiles.map((name) => `proc/${name}`), 'sys/devices/system/cpu']
 
-/** Files that lxcfs offers now; empty if lxcfs is not running. */
+/** Returns the files that lxcfs offers now; none if lxcfs is not running. */
 export function listLxcfsEntries(lxcfsDir: string): string[] {
-  // existsSync() returns false for ENOTCONN, the error of the mount of a dead lxcfs.
+  // If lxcfs has died, its mount fails with ENOTCONN, for which existsSync() returns false.
   return lxcfsEntries.filter((entry) => existsSync(`${lxcfsDir}/${entry}`))
 }
 
-/** True if lxcfs runs. */
+/** True if lxcfs is running. */
 export function hasLxcfs(lxcfsDir: string): boolean {
   return lxcfsEntries.some((entry) => existsSync(`${lxcfsDir}/${entry}`))
 }
 
-/** systemd's usual hard limit; without CAP_SYS_RESOURCE, the agent's own limit at most. */
+/** Returns the limit of open files for guests: systemd's usual one, or the agent's own if it may not raise it. */
 function readOpenFilesMax(): number {
   const wanted = 524_288
   const capabilities = /^CapEff:\s*([0-9a-f]+)$/m.exec(readKernelFile('/proc/self/status') ?? '')?.[1]

@@ -3,7 +3,7 @@ import { readKernelFile } from '../../host/process/proc.js'
 import { planSysctls, type Sysctl } from './plan-sysctls.js'
 
 /**
- * Raises kernel limits that many guests at once would reach. Higher values and missing files stay unchanged.
+ * Raises kernel limits that many guests together would reach. Higher limits, and limits unknown to the kernel, stay.
  * @returns the raised limits, as `name: old → new`
  */
 export function ensureHostLimits(): string[] {

@@ -11,7 +11,7 @@ import { planCopy, type HostKeys } from './plan-copy.js'
 import { checkLogin, planFirstBoot, type HashedLogin } from './plan-login.js'
 
 /**
- * Sets host name, hosts, resolv.conf and root's login in a root filesystem. No running guest may use it.
+ * Sets host name, /etc/hosts, /etc/resolv.conf and root's login in a root filesystem that no running guest uses.
  * @throws {BerthError} `guest_initialize_failed` if the image is not a usual Linux file system
  */
 export async function initializeGuest(root: string, machine: Machine, login: Login): Promise<void> {
@@ -20,7 +20,7 @@ export async function initializeGuest(root: string, machine: Machine, login: Log
 }
 
 /**
- * Turns the copy of another guest's root filesystem into this guest's, so that both can run at the same time.
+ * Gives a copy of another guest's root filesystem an identity of its own, so that both guests can run together.
  * @throws {BerthError} `guest_initialize_failed` if the copy is not a usual Linux file system
  */
 export async function adoptGuest(

@@ -20,8 +20,8 @@ export function findLeftovers(cgroups: CgroupLayout, name: string, device: strin
 }
 
 /**
- * Removes the traces of a killed monitor: the guest's processes, groups and interface. Costs a few stat(2) calls if
- * there are none. The caller has made sure that no monitor runs.
+ * Removes the processes, cgroups and interface of a guest whose monitor was killed. If there are none, this only takes
+ * a few stat(2) calls. The caller ensures that no monitor runs.
  */
 export async function removeLeftovers(
   runtime: LxcRuntimeReader,
@@ -36,8 +36,8 @@ export async function removeLeftovers(
 }
 
 /**
- * The kernel removes the pair with the guest's namespace at some point. So ip may find it missing before (code 1) or
- * after (2) its own search.
+ * Deletes the guest's interface. The kernel may delete it meanwhile, together with the guest's network namespace; ip(8)
+ * then exits with code 1 or 2.
  */
 async function removeInterface(device: string): Promise<void> {
   const { stderr } = await run('ip', ['link', 'delete', 'dev', device], { okCodes: [0, 1, 2] })
@@ -47,7 +47,7 @@ async function removeInterface(device: string): Promise<void> {
   })
 }
 
-/** Kills processes until no new process appears. Namespaces take time to end: tens of seconds if there are many. */
+/** Kills the guest's processes until no new one appears. Many namespaces may take tens of seconds to end. */
 async function killPayload(runtime: Pick<LxcRuntimeReader, 'payloadPids'>, name: string): Promise<void> {
   const killAll = (): number => {
     const pids = runtime.payloadPids(name)

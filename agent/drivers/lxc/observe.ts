@@ -4,7 +4,7 @@ import type { LxcPowerContext } from './power.js'
 
 type Context = Pick<LxcPowerContext, 'configs' | 'events' | 'namePrefix' | 'runtime'>
 
-/** Lists guests that have a process, and watches each of them from now on. */
+/** Lists the guests that have a process, and starts to watch each of them for its end. */
 export function observeContainers({ configs, events, namePrefix, runtime }: Context): ObservedGuest[] {
   return runtime.listNames(namePrefix).flatMap((name): ObservedGuest[] => {
     const uuid = configs.findUuid(name)
@@ -16,7 +16,7 @@ export function observeContainers({ configs, events, namePrefix, runtime }: Cont
   })
 }
 
-/** The host's processors that each guest may use, by uuid. */
+/** Returns the host's processors that each guest may use, by the guest's uuid. */
 export function readContainerProcessors({
   configs,
   namePrefix,

@@ -3,7 +3,7 @@ import { findProcess } from '../../host/process/proc.js'
 import { describeOutdated, listOutdated } from './outdated.js'
 import type { LxcRuntime } from './runtime.js'
 
-describe('guests of an older agent', () => {
+describe('guests that an older agent started', () => {
   const monitor = findProcess(process.pid)!
   const runtime = {
     listNames: () => ['bt-1', 'bt-2'],
@@ -11,13 +11,13 @@ describe('guests of an older agent', () => {
       name === 'bt-1' ? { state: 'running', monitor, restarters: [] } : { state: 'stopped', restarters: [] },
   }
 
-  it('are the running ones that were started with other limits', () => {
+  it('are listed if they still run and have other limits', () => {
     const found = listOutdated(runtime, 'bt', 'today')
     expect(found.map(({ name }) => name)).to.deep.equal(['bt-1'])
     expect(describeOutdated(found).join()).to.match(/: bt-1$/)
   })
 
-  it('are up to date after another start', () => {
+  it('are no longer reported after they have been restarted', () => {
     const before = { ...monitor, startTime: monitor.startTime - 1 }
     expect(describeOutdated([{ name: 'bt-1', monitor: before }])).to.deep.equal([])
   })

@@ -8,7 +8,7 @@ export interface OutdatedGuest {
   readonly monitor: ProcessStat
 }
 
-/** Lists outdated guests among those that run now. */
+/** Lists the running guests that are outdated. */
 export function listOutdated(
   runtime: Pick<LxcRuntimeReader, 'listNames' | 'read'>,
   prefix: string,

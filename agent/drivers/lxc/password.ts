@@ -6,16 +6,16 @@ import { readKernelFile } from '../../host/process/proc.js'
 import { CommandError } from '../../host/process/process.js'
 import { checkPassword } from './plan-login.js'
 
-/** Bounds for the guest's own program, which is untrusted. */
+/** Limits for a program inside the guest, which is untrusted. */
 const bounds = { timeoutMs: 10_000, maxOutputBytes: 65_536 }
-/** Exit codes of lxc-attach, the same as those of env(1): the program cannot be run, or is missing. */
+/** Exit codes of lxc-attach if the program cannot be run (126) or does not exist (127), as in env(1). */
 const noProgramCodes = [126, 127]
 
 /**
  * Sets root's password. The guest only gets its crypt(5) hash, on standard input. In a running guest its own chpasswd
  * sets the password, which respects the guest's locks. Small images lack chpasswd. There, and in a stopped guest, the
  * agent changes the files (docs/design/guest-login.md), even if the guest changes them meanwhile.
- * @param running undefined: the guest is stopped
+ * @param running the container; undefined if the guest is stopped
  * @param filter system call filter of the guest's processes
  * @throws {BerthError} `guest_refused` with the guest's reason
  */
@@ -39,8 +39,8 @@ export async function setRootPassword(
 const accountPrograms = /^(passwd|chpasswd|vipw|vigr|chage|chfn|chsh|pwck|(user|group)(add|del|mod)|newusers)$/
 
 /**
- * Sets root's password in the guest's files. A killed program leaves its lock file behind. So a lock file counts only
- * while a program runs that may have created it.
+ * Sets root's password in the guest's files, unless a program that changes accounts is running in the guest. Lock files
+ * do not matter, since a killed program leaves them behind.
  * @param pids pids of the guest's processes
  * @throws {BerthError} `guest_refused`
  */
@@ -62,7 +62,7 @@ function findCommand(pid: number): string {
   return readKernelFile(`/proc/${pid}/comm`)?.trim() ?? ''
 }
 
-/** @returns false if the guest has no chpasswd */
+/** Sets the password with the guest's own chpasswd. @returns false if the guest does not have it */
 async function tellGuest(container: LxcContainer, hash: string, filter: Buffer): Promise<boolean> {
   const okCodes = [0, ...noProgramCodes]
   const command = ['chpasswd', '--encrypted']
@@ -75,7 +75,7 @@ async function tellGuest(container: LxcContainer, hash: string, filter: Buffer):
   return code === 0
 }
 
-/** Cleans the untrusted output of the guest's program. */
+/** Returns the untrusted output of the guest's program without control characters. */
 function reasonOf({ message, stderr }: CommandError): string {
   const said = (stderr.trim() || message).replaceAll(/[\p{Cc}\p{Cf}\u2028\u2029]+/gu, ' ')
   return said.slice(0, 200)

@@ -15,7 +15,7 @@ export interface LxcPaths {
   readonly devices: string
   readonly marks: string
   readonly pivotGroup: string
-  /** A guest's name in lxc. All instances on a host share one namespace of command sockets and groups. */
+  /** A guest's name in lxc. It includes the instance's prefix, because all instances on a host share such names. */
   readonly nameOf: (id: number) => string
   readonly directoryOf: (name: string) => string
   readonly configOf: (name: string) => string

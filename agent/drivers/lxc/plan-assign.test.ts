@@ -10,27 +10,27 @@ const eth0 = (...addresses: string[]): GuestInterface => ({
 const lo: GuestInterface = { ifindex: 1, ifname: 'lo', addr_info: [{ family: 'inet6', local: '::1' }] }
 const route = 'route add default via fe80::1 dev if2'
 
-describe('IPv6 addresses inside a guest', () => {
+describe('planAssign', () => {
   for (const [name, shown, change, commands] of [
-    ['the first', [lo, eth0('fe80::2')], {}, ['address add 2001:db8::5/128 dev if2 nodad', route]],
-    ['there', [lo, eth0('2001:db8::5')], {}, []],
+    ['the first address', [lo, eth0('fe80::2')], {}, ['address add 2001:db8::5/128 dev if2 nodad', route]],
+    ['an address that exists', [lo, eth0('2001:db8::5')], {}, []],
     [
-      'one more, one less',
+      'an additional and a removed address',
       [lo, eth0('2001:db8::5', '2001:db8::6')],
       { ipv6Addresses: ['2001:db8::5', '2001:db8::7'], gone: ['2001:db8::6', '2001:db8::8'] },
       ['address delete 2001:db8::6/128 dev if2', 'address add 2001:db8::7/128 dev if2 nodad preferred_lft 0', route],
     ],
     [
-      'several, with the first as source',
+      'several addresses, of which the first is the source',
       [lo, eth0()],
       { ipv6Addresses: ['2001:db8::5', '2001:db8::7'] },
       ['address add 2001:db8::5/128 dev if2 nodad', 'address add 2001:db8::7/128 dev if2 nodad preferred_lft 0', route],
     ],
-    ['addresses of the guest itself stay', [lo, eth0('2001:db8::5', '2001:db8::6')], {}, []],
-    ['its interface is in another namespace', [lo], {}, []],
-    ['the interface belongs to another guest', [lo, { ...eth0(), link_index: 41 }], {}, []],
+    ['an address that the guest itself added, which stays', [lo, eth0('2001:db8::5', '2001:db8::6')], {}, []],
+    ['an interface that the guest moved to another namespace', [lo], {}, []],
+    ['an interface of another guest', [lo, { ...eth0(), link_index: 41 }], {}, []],
   ] as [string, GuestInterface[], Partial<Ipv6Assignment>, string[]][])
-    it(name, () => {
+    it(`plans the commands for ${name}`, () => {
       const of = { hostIndex: 40, ipv6Addresses: ['2001:db8::5'], gone: [], gateway6: 'fe80::1', ...change }
       expect(planAssign(shown, of)).to.deep.equal(commands)
     })

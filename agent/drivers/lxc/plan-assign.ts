@@ -3,7 +3,7 @@ import type { MachineNic } from '../machine.js'
 /** An interface as `ip -json address show` prints it inside a guest. */
 export interface GuestInterface {
   readonly ifindex: number
-  /** Index of the other end, on the host. */
+  /** Index of the interface's other end, which is on the host. */
   readonly link_index?: number
   readonly ifname: string
   readonly addr_info: readonly { readonly family: string; readonly local?: string }[]
@@ -18,8 +18,8 @@ export interface Ipv6Assignment extends InnerIpv6 {
 }
 
 /**
- * Plans ip(8) commands, in the guest's network namespace, that give its interface the addresses. Names the interface by
- * index (`if5`), since the guest chooses its name.
+ * Plans ip(8) commands that give the guest's interface its addresses, for the guest's network namespace. They name the
+ * interface by its index (`if5`), since the guest chooses its name.
  * @returns [] if nothing has to change, or if the interface is missing because the guest's root moved it
  */
 export function planAssign(shown: readonly GuestInterface[], assignment: Ipv6Assignment): string[] {
@@ -36,8 +36,8 @@ export function planAssign(shown: readonly GuestInterface[], assignment: Ipv6Ass
 }
 
 /**
- * Plans ip(8) commands that add a guest's IPv6 addresses and default route; used at its start and later.
- * @param at the interface: `dev eth0`
+ * Plans ip(8) commands that add a guest's IPv6 addresses and default route, at its start or while it runs.
+ * @param at the interface, for example `dev eth0`
  * @param added the addresses to add; default: all
  */
 export function planGuestAddresses(
@@ -46,7 +46,7 @@ export function planGuestAddresses(
   added: readonly string[] = ipv6Addresses,
 ): string[] {
   if (added.length === 0) return []
-  // Makes the first address the source of the guest's traffic: the kernel avoids deprecated ones (RFC 6724, 5, rule 3).
+  // Deprecates all addresses but the first: the kernel then uses the first as source (RFC 6724, 5, rule 3).
   const lifetime = (address: string): string => (address === ipv6Addresses[0] ? '' : ' preferred_lft 0')
   return [
     // No duplicate detection: the host answers for the address, so nobody else can have it.

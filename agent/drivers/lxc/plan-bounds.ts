@@ -1,21 +1,21 @@
 import type { NamespaceBounds } from '../../host/guest/guest-namespace.js'
 
 /**
- * Maximum number of cgroups that a guest may create: systemd creates one per service and session. Each uses kernel
- * memory that is charged to nobody.
+ * Maximum number and depth of cgroups that a guest may create. systemd creates one per service and session. Each uses
+ * kernel memory that counts towards no limit.
  */
 export const subgroups = { most: 512, depth: 64 } as const
 
 const [pendingSignals, messageQueueBytes] = [11, 12]
 
 /**
- * Bounds on kernel objects that the guest's memory limit does not count or that all guests share. Each is several times
- * the highest use seen on a busy server with rootless containers.
+ * Limits for kernel objects that the guest's memory limit does not count or that all guests share. Each limit is
+ * several times the highest use that was seen on a busy server with rootless containers.
  */
 export const namespaceBounds: NamespaceBounds = {
   counts: {
-    // Each takes 240 KB of the host, of which 90 KB are charged, and may track as many connections as the host's table
-    // holds. Debian's services use one or two (PrivateNetwork=), and each nested container uses one.
+    // Each takes 240 KB of the host, of which only 90 KB count for the guest, and may track as many connections as the
+    // host. Debian's services use one or two (PrivateNetwork=), and each nested container uses one.
     max_net_namespaces: 16,
     max_user_namespaces: 256,
     max_pid_namespaces: 128,

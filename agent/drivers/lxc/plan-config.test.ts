@@ -70,7 +70,7 @@ const withNic = (change: Partial<Machine['nic']>): Machine => ({
 })
 
 describe('planConfig', () => {
-  it('is complete and in this order', () => {
+  it('plans all lines of the configuration in this order', () => {
     expect(planConfig(machine, facts)).to.deep.equal([
       '# uuid 0f8fad5b-d9cb-469f-a165-70867728950e',
       'lxc.uts.name = web-1',
@@ -142,11 +142,11 @@ describe('planConfig', () => {
         'lxc.cgroup2.cgroup.max.depth = 64',
       ],
     ],
-    ['/20', withNic({ prefixLength: 20 }), {}, ['lxc.net.0.ipv4.address = 10.64.0.17/20 10.64.15.255']],
-    ['/32', withNic({ prefixLength: 32 }), {}, ['lxc.net.0.ipv4.address = 10.64.0.17/32 10.64.0.17']],
-    ['no IPv6', machine, {}, ['!/state/addresses']],
+    ['a /20 network', withNic({ prefixLength: 20 }), {}, ['lxc.net.0.ipv4.address = 10.64.0.17/20 10.64.15.255']],
+    ['a /32 network', withNic({ prefixLength: 32 }), {}, ['lxc.net.0.ipv4.address = 10.64.0.17/32 10.64.0.17']],
+    ['a guest without IPv6', machine, {}, ['!/state/addresses']],
     [
-      'IPv6',
+      'a guest with IPv6',
       withNic({ ipv6Addresses: ['2001:db8::5', 'fd00::1'] }),
       {},
       [
@@ -154,8 +154,8 @@ describe('planConfig', () => {
           "'address add fd00::1/128 dev eth0 nodad preferred_lft 0' 'route add default via fe80::1 dev eth0'",
       ],
     ],
-    ['no swap accounting', machine, { swapAccounting: false }, ['!lxc.cgroup.memory.memsw']],
-    ['unlimited I/O needs no controller', machine, {}, ['!lxc.cgroup.blkio']],
+    ['a host without swap accounting', machine, { swapAccounting: false }, ['!lxc.cgroup.memory.memsw']],
+    ['unlimited I/O, which needs no controller', machine, {}, ['!lxc.cgroup.blkio']],
     [
       'limited I/O',
       withLimits({ ioReadBytesPerSec: 1_000_000 }),
@@ -168,26 +168,26 @@ describe('planConfig', () => {
       ],
     ],
     [
-      'limited I/O, v2',
+      'limited I/O with cgroup v2',
       withLimits({ ioWriteBytesPerSec: 2_000_000 }),
       { cgroupVersion: 2 },
       ['lxc.cgroup2.io.max = 7:0 rbps=max wbps=2000000 riops=max wiops=max'],
     ],
     [
-      'the kernel accepts no quota below 1 ms',
+      'a processor limit below the kernel’s minimum of 1 ms',
       withLimits({ vcpuMilli: 1 }),
       {},
       ['lxc.cgroup.cpu.cfs_quota_us = 1000'],
     ],
     [
-      'AppArmor if the host has it',
+      'a host with AppArmor',
       machine,
       { apparmor: true },
       ['lxc.apparmor.profile = generated', 'lxc.apparmor.allow_nesting = 0'],
     ],
-    ['no AppArmor', machine, {}, ['!lxc.apparmor']],
+    ['a host without AppArmor', machine, {}, ['!lxc.apparmor']],
     [
-      'lxcfs',
+      'a host with lxcfs',
       machine,
       { lxcfsEntries: ['proc/meminfo'] },
       ['lxc.mount.entry = /var/lib/lxcfs/proc/meminfo proc/meminfo none bind,optional 0 0'],
@@ -199,21 +199,21 @@ describe('planConfig', () => {
       ['lxc.cgroup.cpuset.cpus = 0-1,4'],
     ],
     [
-      'assigned processors, v2',
+      'assigned processors with cgroup v2',
       { ...machine, limits: { ...machine.limits, cpus: [3] } },
       { cgroupVersion: 2 },
       ['lxc.cgroup2.cpuset.cpus = 3'],
     ],
     [
-      'no assigned processors if the host has no cpuset controller',
+      'assigned processors on a host without the cpuset controller',
       { ...machine, limits: { ...machine.limits, cpus: [3] } },
       { cpusets: false },
       ['!cpuset'],
     ],
-    ['no lxcfs', machine, {}, ['!/var/lib/lxcfs']],
-    ['no devices by default', machine, { apparmor: true }, ['!10:200', '!10:229', '!/state/devices', '!fuse']],
+    ['a host without lxcfs', machine, {}, ['!/var/lib/lxcfs']],
+    ['a guest without extra devices', machine, { apparmor: true }, ['!10:200', '!10:229', '!/state/devices', '!fuse']],
     [
-      'tun',
+      'the device tun',
       { ...machine, devices: ['tun'] },
       {},
       [
@@ -223,7 +223,7 @@ describe('planConfig', () => {
       ],
     ],
     [
-      'fuse, with mounts that AppArmor would reject',
+      'the device fuse, with mounts that AppArmor would otherwise reject',
       { ...machine, devices: ['fuse'] },
       { apparmor: true },
       [
@@ -234,13 +234,13 @@ describe('planConfig', () => {
       ],
     ],
     [
-      'no v1 hierarchies',
+      'a host without v1 hierarchies',
       machine,
       { hierarchies: { hierarchies: ['/sys/fs/cgroup'], unified: '/sys/fs/cgroup' } },
       ['!lxc.hook.start-host'],
     ],
     [
-      'v2 with systemd’s v1 hierarchy, locked as on v1',
+      'cgroup v2 with systemd’s v1 hierarchy, which is locked',
       machine,
       {
         cgroupVersion: 2,
@@ -252,7 +252,7 @@ describe('planConfig', () => {
       ],
     ],
   ] as const)
-    it(name, () => {
+    it(`plans the lines for ${name}`, () => {
       const lines = planConfig(of, { ...facts, ...on })
       for (const line of expected)
         if (line.startsWith('!')) expect(lines.join('\n')).to.not.contain(line.slice(1))
@@ -260,33 +260,33 @@ describe('planConfig', () => {
     })
 
   for (const [name, of, on] of [
-    ['newline in the host name', { ...machine, hostname: 'a\nlxc.hook.start = /x' }, {}],
-    ['upper case host name', { ...machine, hostname: 'A' }, {}],
-    ['host name of 64', { ...machine, hostname: 'a'.repeat(64) }, {}],
-    ['uuid with a path', { ...machine, uuid: '../../etc' }, {}],
-    ['range of the host', withIsolation({ userIdBase: 0 }), {}],
-    ['range not whole', withIsolation({ userIdBase: 1_000_000.5 }), {}],
-    ['space in the device', withNic({ device: 'a b' }), {}],
-    ['long device', withNic({ device: 'a'.repeat(16) }), {}],
-    ['bad mac', withNic({ mac: '02:00' }), {}],
-    ['IPv6 as IPv4', withNic({ ipv4: '::1' }), {}],
-    ['newline after the gateway', withNic({ gateway: '10.0.0.1\n' }), {}],
-    ['IPv4 as IPv6', withNic({ ipv6Addresses: ['10.0.0.1'] }), {}],
-    ['a length in IPv6', withNic({ ipv6Addresses: ['2001:db8::5/64'] }), {}],
-    ['a quote in IPv6', withNic({ ipv6Addresses: ["2001:db8::5';reboot'"] }), {}],
-    ['newline in IPv6', withNic({ ipv6Addresses: ['2001:db8::5\nlxc.hook.start = /x'] }), {}],
+    ['a newline in the host name', { ...machine, hostname: 'a\nlxc.hook.start = /x' }, {}],
+    ['a host name in upper case', { ...machine, hostname: 'A' }, {}],
+    ['a host name of 64 characters', { ...machine, hostname: 'a'.repeat(64) }, {}],
+    ['a uuid with a path', { ...machine, uuid: '../../etc' }, {}],
+    ['user ids of the host', withIsolation({ userIdBase: 0 }), {}],
+    ['a fraction as first user id', withIsolation({ userIdBase: 1_000_000.5 }), {}],
+    ['a space in the device name', withNic({ device: 'a b' }), {}],
+    ['a device name of 16 characters', withNic({ device: 'a'.repeat(16) }), {}],
+    ['an incomplete MAC address', withNic({ mac: '02:00' }), {}],
+    ['an IPv6 address instead of an IPv4 address', withNic({ ipv4: '::1' }), {}],
+    ['a newline after the gateway', withNic({ gateway: '10.0.0.1\n' }), {}],
+    ['an IPv4 address instead of an IPv6 address', withNic({ ipv6Addresses: ['10.0.0.1'] }), {}],
+    ['a prefix length in an IPv6 address', withNic({ ipv6Addresses: ['2001:db8::5/64'] }), {}],
+    ['a quote in an IPv6 address', withNic({ ipv6Addresses: ["2001:db8::5';reboot'"] }), {}],
+    ['a newline in an IPv6 address', withNic({ ipv6Addresses: ['2001:db8::5\nlxc.hook.start = /x'] }), {}],
     ['a zone in the IPv6 gateway', withNic({ ipv6Addresses: ['2001:db8::5'], gateway6: 'fe80::1%eth0' }), {}],
-    ['prefix 33', withNic({ prefixLength: 33 }), {}],
-    ['memory NaN', withLimits({ memoryBytes: Number.NaN }), {}],
-    ['memory infinite', withLimits({ memoryBytes: Number.POSITIVE_INFINITY }), {}],
-    ['negative swap', withLimits({ swapBytes: -1 }), {}],
-    ['no processes', withIsolation({ pidsMax: 0 }), {}],
-    ['shell in a path', machine, { stoppedHook: '/state/$(reboot)' }],
-    ['space in a path', { ...machine, volume: '/pool/a b' }, {}],
-    ['path up', { ...machine, volume: 'relative' }, {}],
-    ['foreign lxcfs entry', machine, { lxcfsEntries: ['proc/x none\nlxc'] }],
+    ['the prefix length 33', withNic({ prefixLength: 33 }), {}],
+    ['a memory limit of NaN', withLimits({ memoryBytes: Number.NaN }), {}],
+    ['an infinite memory limit', withLimits({ memoryBytes: Number.POSITIVE_INFINITY }), {}],
+    ['a negative swap limit', withLimits({ swapBytes: -1 }), {}],
+    ['a limit of 0 processes', withIsolation({ pidsMax: 0 }), {}],
+    ['a shell command in a path', machine, { stoppedHook: '/state/$(reboot)' }],
+    ['a space in a path', { ...machine, volume: '/pool/a b' }, {}],
+    ['a relative path', { ...machine, volume: 'relative' }, {}],
+    ['an lxcfs entry with a space and a newline', machine, { lxcfsEntries: ['proc/x none\nlxc'] }],
   ] as const)
-    it(`refuses: ${name}`, () => {
+    it(`refuses ${name}`, () => {
       expect(() => planConfig(of, { ...facts, ...on })).to.throw()
     })
 })

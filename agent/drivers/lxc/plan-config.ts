@@ -9,7 +9,7 @@ import { deviceNodes } from '../../../shared/guest-devices.js'
 export interface ConfigFacts extends LimitFacts {
   /** The guest's name in lxc, unique on the host. */
   readonly name: string
-  /** Files and directories that lxcfs offers, relative to its mount: `proc/meminfo`. */
+  /** Files and directories that lxcfs offers, relative to its mount, for example `proc/meminfo`. */
   readonly lxcfsEntries: readonly string[]
   readonly lxcfsDir: string
   readonly seccompProfile: string
@@ -23,7 +23,7 @@ export interface ConfigFacts extends LimitFacts {
   readonly stoppedHook: string
   readonly marksDir: string
   readonly lxcPath: string
-  /** Group that monitors move to while their own group is removed; shared by all guests of this agent. */
+  /** Cgroup to which a monitor moves while its own is removed; shared by all guests of this agent. */
   readonly pivotGroup: string
   /** Directory with a node for each device that guests may use. */
   readonly devicesDir: string
@@ -33,18 +33,18 @@ export interface ConfigFacts extends LimitFacts {
 }
 
 /**
- * An unprivileged guest has these capabilities only in its own namespaces. They are dropped because systemd then skips
- * units (debugfs, clock, modules) that could only fail.
+ * Capabilities that guests do not get. Without them, systemd skips units that could only fail (debugfs, clock,
+ * modules): an unprivileged guest would have these capabilities only in its own namespaces.
  */
 const droppedCapabilities = 'mac_admin mac_override sys_time sys_module sys_rawio'
 
 /**
- * null, zero, full, random, urandom, tty, console, ptmx, pts. A guest cannot make device nodes, but an uploaded image
- * may contain some; the root is mounted nodev as well.
+ * Device numbers of null, zero, full, random, urandom, tty, console, ptmx and pts. Guests may use no other device, even
+ * if an uploaded image contains its node.
  */
 const allowedDevices = ['1:3', '1:5', '1:7', '1:8', '1:9', '5:0', '5:1', '5:2', '136:*']
 
-/** lxc ignores these on hosts with v1. There, the hook sets them. */
+/** Limits of cgroup v2. lxc ignores them on hosts that also have v1; there, a hook sets them. */
 const subgroupBounds = [
   `lxc.cgroup2.cgroup.max.descendants = ${subgroups.most}`,
   `lxc.cgroup2.cgroup.max.depth = ${subgroups.depth}`,
@@ -67,8 +67,8 @@ const patterns = {
 } as const
 
 /**
- * Plans a guest's whole lxc configuration, one line each. Includes no other file: Debian's common.conf has hooks that
- * cost 0.5 s at each stop, and grants rights that guests must not have.
+ * Plans the lines of a guest's lxc configuration. It includes no other file: Debian's common.conf has hooks that take
+ * 0.5 s at each stop, and grants rights that guests must not have.
  * @throws {Error} if a value does not match its pattern or range
  */
 export function planConfig(machine: Machine, facts: ConfigFacts): string[] {
@@ -121,14 +121,14 @@ function planConfinement(facts: ConfigFacts): string[] {
   return [
     `lxc.cap.drop = ${droppedCapabilities}`,
     `lxc.seccomp.profile = ${check('path', facts.seccompProfile)}`,
-    // Allowed because the starter already has a filter (guest-namespace.ts).
+    // Allows a second filter, since the process that starts the guest already has one (guest-namespace.ts).
     'lxc.seccomp.allow_nesting = 1',
     ...(facts.apparmor ? ['lxc.apparmor.profile = generated', 'lxc.apparmor.allow_nesting = 0'] : []),
     `lxc.prlimit.nofile = 1024:${integer('openFilesMax', facts.openFilesMax, 1024, 2 ** 30)}`,
     // The agent may be protected from the OOM killer; its guests must not be.
     'lxc.proc.oom_score_adj = 0',
     'lxc.mount.auto = proc:mixed sys:mixed',
-    // Mounts only the v2 tree: without one, an init would mount all hierarchies.
+    // Mounts only the v2 tree. Without this mount, the guest's init would mount all hierarchies.
     'lxc.mount.entry = cgroup2 sys/fs/cgroup cgroup2 rw,nosuid,nodev,noexec,relatime 0 0',
     `lxc.mount.entry = ${check('path', facts.commandLine)} proc/cmdline none bind,ro,optional 0 0`,
     ...facts.lxcfsEntries.map((entry) => planLxcfsMount(facts.lxcfsDir, entry)),
@@ -141,8 +141,8 @@ function planLxcfsMount(directory: string, entry: string): string {
 }
 
 /**
- * Device nodes are mounted because the guest cannot create them. `optional`: the guest must start even if the module
- * was unloaded.
+ * Plans mounts of device nodes, since the guest cannot create nodes. They are `optional`, so that the guest starts even
+ * if the kernel module was unloaded.
  */
 function planDeviceMounts({ devices = [] }: Machine, { apparmor, devicesDir }: ConfigFacts): string[] {
   const mounts = devices.map((device) => {
@@ -152,7 +152,7 @@ function planDeviceMounts({ devices = [] }: Machine, { apparmor, devicesDir }: C
   return apparmor && devices.includes('fuse') ? [...mounts, ...fuseMounts] : mounts
 }
 
-/** AppArmor's profile of a guest allows no mounts of other types. */
+/** Rules for mounts of FUSE, which the AppArmor profile of a guest would otherwise reject. */
 const fuseMounts = ['fuse', 'fuse.*'].map((type) => `lxc.apparmor.raw = mount fstype=${type},`)
 
 function planNic({ nic }: Machine): string[] {
@@ -170,7 +170,7 @@ function planNic({ nic }: Machine): string[] {
   ]
 }
 
-/** Broadcast address of an address's network. */
+/** Returns the broadcast address of the network that contains the address. */
 export function broadcastOf(ipv4: string, prefix: number): string {
   const bytes = ipv4.split('.').map(Number)
   return bytes.map((byte, at) => byte | (255 >> Math.min(8, Math.max(0, prefix - at * 8)))).join('.')
@@ -184,7 +184,7 @@ function planGroups(machine: Machine, facts: ConfigFacts): string[] {
     ({ controller }) => (controller !== 'blkio' && controller !== 'io') || limitsIo(machine.limits),
   )
   return [
-    // Groups at the root of each hierarchy, not in the agent's own group.
+    // Puts the guest's cgroups at the root of each hierarchy, not into the agent's own.
     'lxc.cgroup.relative = 0',
     `lxc.cgroup.dir.monitor = lxc.monitor.${name}`,
     `lxc.cgroup.dir.container = lxc.payload.${name}`,
@@ -197,8 +197,9 @@ function planGroups(machine: Machine, facts: ConfigFacts): string[] {
 }
 
 /**
- * lxc gives a guest's root all of the guest's groups. A hook takes the v1 groups back before the first process runs,
- * since the kernel cannot limit them. From then on only the host can create groups there or move processes.
+ * Takes the v1 cgroups back from the guest's root, since the kernel cannot limit their number. lxc gives them to the
+ * guest, and a hook takes them back before the first process runs. Then only the host can create groups there or move
+ * processes.
  */
 function planLocks({ name, groupsHook, hierarchies: { hierarchies, unified } }: ConfigFacts): string[] {
   const locked = hierarchies.filter((path) => path !== unified)
@@ -209,8 +210,8 @@ function planLocks({ name, groupsHook, hierarchies: { hierarchies, unified } }: 
 }
 
 /**
- * Uses the same commands as for running guests. lxc's own lines cannot set lifetimes, and leave an address tentative
- * for a second, during which no service can bind to it.
+ * Sets IPv6 addresses by a hook, with the same commands as for running guests. lxc's own settings cannot set lifetimes,
+ * and leave an address tentative for a second, during which no service can bind to it.
  */
 function planIpv6({ nic: { ipv6Addresses, gateway6 } }: Machine, facts: ConfigFacts): string[] {
   if (ipv6Addresses.length === 0) return []
@@ -220,7 +221,7 @@ function planIpv6({ nic: { ipv6Addresses, gateway6 } }: Machine, facts: ConfigFa
   return [`lxc.hook.start-host = ${words.join(' ')}`]
 }
 
-/** Passes the name as an argument so that the hook's processes can be recognized (runtime.ts). */
+/** Plans the hook that runs after the guest's end. The name in its arguments identifies its processes (runtime.ts). */
 function planStoppedHook(facts: ConfigFacts): string {
   const paths = [facts.stoppedHook, facts.marksDir, facts.lxcPath].map((path) => check('path', path))
   return `lxc.hook.post-stop = ${[...paths, check('name', facts.name)].join(' ')}`

@@ -13,7 +13,7 @@ describe('planConnect', () => {
     ipv6Addresses: ['2001:db8::7', '2001:db8::8'],
   }
 
-  it('names the interface once the guest has its end', () => {
+  it('gives the interface its name only after the guest has its end of the pair', () => {
     expect(planConnect(nic, 4711)).to.deep.equal({
       create: ['link add bt7n type veth peer name eth0 address 02:00:00:00:00:07 netns 4711'],
       inside: [
@@ -28,7 +28,7 @@ describe('planConnect', () => {
     })
   })
 
-  it('omits IPv6 for a guest without it', () => {
+  it('plans no IPv6 commands for a guest without IPv6 addresses', () => {
     expect(planConnect({ ...nic, ipv6Addresses: [] }, 1).inside.join()).to.not.contain('fe80')
   })
 })

@@ -2,17 +2,17 @@ import type { MachineNic } from '../machine.js'
 import { planGuestAddresses } from './plan-assign.js'
 import { broadcastOf } from './plan-config.js'
 
-/** Commands of ip(8), to be run in this order. A crash may happen after any of them. */
+/** Commands of ip(8) that run in this order. The agent may crash after any of them. */
 export interface ConnectPlan {
-  /** On the host: creates a pair with one end in the guest. The host's end has a temporary name. */
+  /** Commands on the host that create a pair with one end in the guest. The host's end has a temporary name. */
   readonly create: readonly string[]
-  /** In the guest's network namespace. */
+  /** Commands in the guest's network namespace. */
   readonly inside: readonly string[]
-  /** On the host, as one request to the kernel: only a complete interface gets the guest's device name. */
+  /** Last command on the host. It is atomic, so that only a complete interface gets the guest's device name. */
   readonly join: string
 }
 
-/** Temporary name of the host's end. The anti-spoofing rules treat it as an unknown guest's device. */
+/** Temporary name of the host's end. The anti-spoofing rules treat it like the device of an unknown guest. */
 export function unfinishedDevice(device: string): string {
   return `${device}n`
 }

@@ -1,21 +1,21 @@
 import type { RootChange } from '../../host/guest/guest-root.js'
 import { hostsOf, planFirstBoot, resolvConfOf, textOf, type HashedLogin, type NameSettings } from './plan-login.js'
 
-/** New SSH host keys by file name, which replace those of the original in the copy. */
+/** New SSH host keys by file name. They replace the original's keys in a copy. */
 export type HostKeys = Readonly<Record<string, { readonly privateKey: string; readonly publicKey: string }>>
 
 export interface NewIdentity {
-  /** In the format of machine-id(5). */
+  /** New machine id, in the format of machine-id(5). */
   readonly machineId: string
   readonly hostKeys: HostKeys
-  /** Name servers that the host assigned to the original; absent: not known. */
+  /** Name servers that the host assigned to the original; undefined if they are not known. */
   readonly resolvers?: readonly string[]
 }
 
 /**
- * Plans the changes that turn the copy of another guest's files into this guest's: name, login, machine-id and SSH host
- * keys. The login of the original stops working, unless this guest has no login. Other lines of /etc/hosts, and name
- * servers that the owner has set, stay.
+ * Plans the changes that turn a copy of another guest's files into this guest's: name, login, machine id and SSH host
+ * keys. The login of the original stops working, unless this guest has no login. Other lines of /etc/hosts stay, and so
+ * do name servers that the owner has set.
  * @throws {Error} if a value is invalid
  */
 export function planCopy(machine: NameSettings, login: HashedLogin, identity: NewIdentity): RootChange[] {
@@ -38,7 +38,7 @@ function adapt(change: RootChange, machine: NameSettings, { resolvers }: NewIden
   return [{ kind: 'unchanged', path, old: textOf(resolvConfOf(resolvers)), content }]
 }
 
-/** Disables the logins of the original's owner. */
+/** Removes the SSH keys of the original's owner if the copy gets a password and no keys. */
 function planOtherLogins({ passwordHash, keys }: HashedLogin): RootChange[] {
   return passwordHash !== undefined && keys.length === 0 ? [{ kind: 'key', content: '' }] : []
 }

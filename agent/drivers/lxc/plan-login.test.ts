@@ -25,24 +25,24 @@ const resolved = {
 describe('planFirstBoot', () => {
   for (const [name, of, login, changes] of [
     [
-      'a domain name',
+      'a guest with a domain name',
       { ...machine, fqdn: 'web-1.example.com' },
       { keys: [] },
       [named[0]!, { ...named[1]!, content: named[1]!.content.replace('web-1', 'web-1.example.com web-1') }, resolved],
     ],
-    ['nothing', machine, { keys: [] }, [...named, resolved]],
-    ['no resolvers: the image keeps its own', { ...machine, resolvers: [] }, { keys: [] }, named],
-    ['password', machine, { passwordHash, keys: [] }, [...named, resolved, { kind: 'password', hash: passwordHash }]],
+    ['a guest without a login', machine, { keys: [] }, [...named, resolved]],
+    ['a guest without resolvers, which keeps those of the image', { ...machine, resolvers: [] }, { keys: [] }, named],
+    ['a password', machine, { passwordHash, keys: [] }, [...named, resolved, { kind: 'password', hash: passwordHash }]],
     [
-      'key, which disables the password of the image',
+      'a key, which disables the password of the image',
       machine,
       { keys: ['ssh-ed25519 AAAA me'] },
       [...named, resolved, { kind: 'key', content: 'ssh-ed25519 AAAA me\n' }, { kind: 'password', hash: '*' }],
     ],
   ] as const)
-    it(name, () => expect(planFirstBoot(of, login)).to.deep.equal(changes))
+    it(`plans the changes for ${name}`, () => expect(planFirstBoot(of, login)).to.deep.equal(changes))
 
-  it('refuses text that is not a field of the shadow file', () => {
+  it('refuses a hash that is not a valid field of /etc/shadow', () => {
     for (const bad of ['', `${passwordHash}:`, `${passwordHash}\n`, passwordHash.replace('a', '&')])
       expect(() => planFirstBoot(machine, { passwordHash: bad, keys: [] })).to.throw(/is not one line/)
   })
@@ -52,17 +52,17 @@ describe('checkLogin', () => {
   it('accepts any printable password', () => checkLogin(machine, { password: 'a:b$`"\'\\ cä' }))
 
   for (const [name, of, login] of [
-    ['newline in the password', machine, { password: 'a\nroot2:b' }],
-    ['NUL in the password', machine, { password: 'a\0' }],
-    ['empty password', machine, { password: '' }],
-    ['long password', machine, { password: 'a'.repeat(251) }],
+    ['a newline in the password', machine, { password: 'a\nroot2:b' }],
+    ['a NUL in the password', machine, { password: 'a\0' }],
+    ['an empty password', machine, { password: '' }],
+    ['a password of 251 characters', machine, { password: 'a'.repeat(251) }],
     ['two keys', machine, { publicKey: 'ssh-ed25519 A\nssh-ed25519 B' }],
-    ['carriage return in a key', machine, { publicKey: 'ssh-ed25519 A\r' }],
-    ['host name', { ...machine, hostname: 'a b' }, {}],
-    ['domain name', { ...machine, fqdn: 'a.b\n9.9.9.9 c' }, {}],
-    ['resolver', { ...machine, resolvers: ['9.9.9.9\noptions x'] }, {}],
+    ['a carriage return in a key', machine, { publicKey: 'ssh-ed25519 A\r' }],
+    ['an invalid host name', { ...machine, hostname: 'a b' }, {}],
+    ['an invalid domain name', { ...machine, fqdn: 'a.b\n9.9.9.9 c' }, {}],
+    ['an invalid resolver', { ...machine, resolvers: ['9.9.9.9\noptions x'] }, {}],
   ] as const)
-    it(`refuses: ${name}, without repeating it`, () => {
+    it(`refuses ${name} without repeating the value`, () => {
       expect(() => checkLogin(of, login))
         .to.throw(/is not one line/)
         .with.property('message')

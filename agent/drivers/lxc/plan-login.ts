@@ -19,7 +19,7 @@ const patterns = {
   publicKey: /^[^\p{Cc}\u2028\u2029]{1,16384}$/u,
 } as const
 
-/** Plans host name, hosts, resolv.conf and root's login. @throws {Error} if a value is invalid */
+/** Plans the files of host name, name resolution and root's login. @throws {Error} if a value is invalid */
 export function planFirstBoot(machine: NameSettings, login: HashedLogin): RootChange[] {
   const hostname = oneLine('hostname', machine.hostname)
   const servers = resolvConfOf(machine.resolvers)
@@ -32,23 +32,23 @@ export function planFirstBoot(machine: NameSettings, login: HashedLogin): RootCh
   ]
 }
 
-/** @throws {Error} if a value is invalid */
+/** Checks the names and the login of a guest. @throws {Error} if a value is invalid */
 export function checkLogin(machine: NameSettings, login: Login): void {
   if (login.password !== undefined) checkPassword(login.password)
   planFirstBoot(machine, { keys: keysOf(login) })
 }
 
-/** @throws {Error} if the password is not one line */
+/** Checks a password. @throws {Error} if it is not one line */
 export function checkPassword(password: string): void {
   oneLine('password', password)
 }
 
-/** Lines of /etc/resolv.conf. @throws {Error} if an address is invalid */
+/** Returns the lines of /etc/resolv.conf. @throws {Error} if an address is invalid */
 export function resolvConfOf(resolvers: readonly string[]): string[] {
   return resolvers.map((address) => `nameserver ${oneLine('resolver', address)}`)
 }
 
-/** The address's first name is the one that `hostname -f` shows (hostname(1)). */
+/** Returns the lines of /etc/hosts. `hostname -f` shows the first name of an address (hostname(1)). */
 export function hostsOf({ hostname, fqdn }: NameSettings): string[] {
   const names = fqdn === undefined ? [hostname] : [oneLine('fqdn', fqdn), hostname]
   return [
@@ -66,8 +66,8 @@ function planKeys(keys: readonly string[]): RootChange[] {
 }
 
 /**
- * With a key and no password, the image's own password must stop working. `!` would be wrong: an sshd without PAM
- * refuses the keys of a locked account, too.
+ * Plans root's password. If the login has only a key, the image's own password must stop working. `!` would lock the
+ * account, and an sshd without PAM then refuses keys, too.
  */
 function planPassword({ passwordHash, keys }: HashedLogin): RootChange[] {
   const hash = passwordHash ?? (keys.length > 0 ? noPassword : undefined)

@@ -7,7 +7,7 @@ interface Call {
   readonly arguments: readonly number[]
 }
 
-/** Runs the program like the kernel. @returns the call's errno; 0 if it is allowed */
+/** Runs the BPF program like the kernel. @returns the call's errno; 0 if it is allowed */
 function run(program: Buffer, { architecture, number, arguments: words }: Call): number {
   const data = Buffer.alloc(64)
   data.writeUInt32LE(number, 0)
@@ -32,18 +32,18 @@ describe('planSocketFilter', () => {
     for (const [what, words, errno] of [
       ['Unix', [1, 1, 0], 0],
       ['IPv6', [10, 1, 6], 0],
-      ['packet', [17, 3, 8], 0],
+      ['packets', [17, 3, 8], 0],
       ['vsock', [40, 1, 0], eAfNoSupport],
-      ['netlink, routes', [16, 3, 0], 0],
-      ['netlink, generic', [16, 0x80003, 16], 0],
-      ['netlink, between users', [16, 3, 2], eProtoNoSupport],
-      ['netlink, crypto', [16, 3, 21], eProtoNoSupport],
-      ['netlink by bits above an int', [2 ** 40 + 16, 3, 2 ** 40 + 2], eProtoNoSupport],
+      ['netlink for routes', [16, 3, 0], 0],
+      ['generic netlink', [16, 0x80003, 16], 0],
+      ['netlink between users', [16, 3, 2], eProtoNoSupport],
+      ['netlink for crypto', [16, 3, 21], eProtoNoSupport],
+      ['netlink with bits above an int', [2 ** 40 + 16, 3, 2 ** 40 + 2], eProtoNoSupport],
     ] as const)
-      it(`${name}: ${what}: ${errno}`, () =>
+      it(`gives errno ${errno} to a socket for ${what} on ${name}`, () =>
         expect(run(filter, { architecture, number, arguments: words })).to.equal(errno))
 
-  it('rejects rings and 32-bit sockets unless they are permitted', () => {
+  it('rejects packet rings and 32-bit sockets unless they are allowed', () => {
     const ring = { architecture: 0xc000003e, number: 54, arguments: [3, 263, 5] }
     const old = { architecture: 0x40000003, number: 102, arguments: [1] }
     const open = planSocketFilter(['packet-rings', 'sockets-32bit'])

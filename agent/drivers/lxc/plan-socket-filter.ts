@@ -1,25 +1,23 @@
-/** System calls that are closed to guests unless the operator opens them (`lxc.allow`). */
+/** System calls that are closed to guests unless the operator allows them (setting `lxc.allow`). */
 export type OpenCalls = 'packet-rings' | 'sockets-32bit'
 
-/** AF_UNIX, AF_INET, AF_INET6, AF_PACKET (DHCP clients, arping); netlink is checked by protocol. */
+/** Allowed families: AF_UNIX, AF_INET, AF_INET6, AF_PACKET (DHCP clients, arping). Netlink is checked by protocol. */
 const openFamilies = [1, 2, 10, 17]
 
 /**
- * Netlink protocols: routes, sockets (ss), IPsec, audit (PAM), netfilter, device events, generic (WireGuard, ethtool).
- * The others are useless in a guest, and each of their receive queues takes memory charged to nobody.
+ * AF_NETLINK and its allowed protocols: routes, sockets (ss), IPsec, audit (PAM), netfilter, device events, generic
+ * (WireGuard, ethtool). Guests do not need the others, whose receive queues take memory that counts towards no limit.
  */
 const netlinkFamily = 16
 const openProtocols = [0, 4, 6, 9, 12, 15, 16]
 
-/**
- * SOL_PACKET, and its options PACKET_RX_RING and PACKET_TX_RING. Rings take unlimited memory that is charged to nobody.
- */
+/** SOL_PACKET, and its options PACKET_RX_RING and PACKET_TX_RING. The memory of these rings counts towards no limit. */
 const packetLevel = 263
 const packetRings = [5, 13]
 
 const [eNoSys, eNoProtoOpt, eProtoNoSupport, eAfNoSupport] = [38, 92, 93, 97]
 
-/** An instruction of a classic BPF program (linux/filter.h). Labels are resolved to distances. */
+/** An instruction of a classic BPF program (linux/filter.h). Labels are converted to jump distances. */
 interface Instruction {
   readonly code: number
   readonly value: number
@@ -35,14 +33,14 @@ const give = (action: number): Instruction => ({ code: 0x06, value: action })
 const allow = give(0x7fff0000)
 const refuse = (errno: number): Instruction => give(0x00050000 | errno)
 
-/** Offsets in struct seccomp_data. Only the low half of int arguments is compared, as the kernel uses only that. */
+/** Offsets in struct seccomp_data. Only the low half of int arguments is compared: the kernel uses only this half. */
 const [callNumber, architecture, arguments_] = [0, 4, 16]
 const argument = (index: number): Instruction => load(arguments_ + index * 8)
 
 /**
  * Builds a seccomp program as bytes of struct sock_filter. It allows only sockets of the families above, in every
- * calling convention of the processor. lxc's own profiles cannot do that: they skip calls without a single libseccomp
- * number, such as the 32-bit socket calls.
+ * calling convention of the processor. lxc's own profiles cannot do that: they skip multiplexed calls, such as the
+ * 32-bit socket calls.
  */
 export function planSocketFilter(allowed: readonly OpenCalls[]): Buffer {
   const isAllowed = (call: OpenCalls): boolean => allowed.includes(call)
@@ -56,7 +54,7 @@ export function planSocketFilter(allowed: readonly OpenCalls[]): Buffer {
     allow,
     { label: 'x86-64' },
     load(callNumber),
-    clearBits(0x40000000), // x32
+    clearBits(0x40000000), // clears the flag of x32 calls
     jumpIfEqual(41, 'family'),
     jumpIfEqual(53, 'family'),
     ...rings(54),
@@ -67,8 +65,8 @@ export function planSocketFilter(allowed: readonly OpenCalls[]): Buffer {
     jumpIfEqual(359, 'family'),
     jumpIfEqual(360, 'family'),
     ...rings(366),
-    // socketcall passes families and options in memory, where a filter cannot see them. The calls above do the same as
-    // socketcall.
+    // socketcall passes its arguments in memory, where a filter cannot see them. Programs can use the calls above
+    // instead.
     ...(isAllowed('sockets-32bit') ? [] : [jumpIfEqual(102, 'socketcall')]),
     allow,
     { label: 'arm64' },

@@ -13,7 +13,7 @@ describe('planSysctls', () => {
     expect(names(new Map(converged).set('kernel.pid_max', 99_999_999))).to.deep.equal([])
   })
 
-  it('preserves the order of the neighbour thresholds', () => {
+  it('keeps the thresholds of the neighbour table in ascending order', () => {
     for (const family of ['ipv4', 'ipv6']) {
       const values = [1, 2, 3].map(
         (n) => all.find(({ name }) => name === `net.${family}.neigh.default.gc_thresh${n}`)?.value ?? 0,

@@ -1,11 +1,11 @@
 export interface Sysctl {
   readonly name: string
   readonly value: number
-  /** Reason why guests need it. */
+  /** Reason why guests need the value. */
   readonly reason: string
 }
 
-/** Counted at the host's root for all guests together. Each guest has its own bound too (plan-bounds.ts). */
+/** The kernel counts these for all guests together. Each guest also has a limit of its own (plan-bounds.ts). */
 const ofAllGuests = 'counted for all guests together'
 
 const wanted: readonly Sysctl[] = [
@@ -48,8 +48,8 @@ const wanted: readonly Sysctl[] = [
 ]
 
 /**
- * Plans which values to raise; no value is lowered, and missing values are planned too. The list was found by starting
- * 100 systemd guests at once; it agrees with LXD's list for production hosts.
+ * Plans which values to raise. No value is lowered, and values that `has` lacks are planned, too. The list was found by
+ * starting 100 guests with systemd at once; it agrees with LXD's list for production hosts.
  */
 export function planSysctls(has: ReadonlyMap<string, number>): Sysctl[] {
   return wanted.filter(({ name, value }) => (has.get(name) ?? -1) < value)

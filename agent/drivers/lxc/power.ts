@@ -23,7 +23,7 @@ export interface LxcPowerContext extends LxcStopContext {
   readonly log: Logger
 }
 
-/** Starts and ends guests, and removes their leftovers. A guest that is ended here is not reported as ended. */
+/** Starts and stops guests, and removes their leftovers. Guests that are stopped here are not reported as ended. */
 export class LxcPower {
   constructor(private readonly context: LxcPowerContext) {}
 
@@ -54,7 +54,7 @@ export class LxcPower {
     })
   }
 
-  /** @returns false if the guest, or processes without a known owner, still run */
+  /** Removes a guest's configuration. @returns false if the guest, or processes without a known owner, still run */
   async removeTraces(uuid: string): Promise<boolean> {
     const { configs, names, namePrefix, runtime } = this.context
     const name = configs.findName(uuid)
@@ -76,7 +76,7 @@ export class LxcPower {
     return removeAll(this.context, this.context.configs, this.context.namePrefix)
   }
 
-  /** Does nothing if the name belongs to another guest: this guest is then not on the host. */
+  /** Ends a guest. Does nothing if another guest has its name, since this guest is then not on the host. */
   async #ending(machine: Machine, act: (target: StopTarget) => Promise<void>): Promise<void> {
     const { names, events, runtime, usage } = this.context
     if (names.isForeign(machine)) return
@@ -90,8 +90,8 @@ export class LxcPower {
   }
 
   /**
-   * Removes the configuration in the background, as this takes tens of milliseconds while the journal is synced. If it
-   * is left over, it is only a trace of a guest known as removed.
+   * Removes the configuration in the background, since this takes tens of milliseconds. If a crash leaves it behind, it
+   * is removed later as the trace of a deleted guest.
    */
   #discardConfig(name: string): void {
     const { configs, log } = this.context

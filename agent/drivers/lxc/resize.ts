@@ -17,7 +17,7 @@ export interface LxcResizeContext {
   readonly place: ConfigPlace
 }
 
-/** Applies a guest's limits: to its groups if it runs, and to its configuration. */
+/** Applies a guest's limits to its configuration and, if it runs, to its cgroups. */
 export async function resizeContainer(
   { names, runtime, configs, place }: LxcResizeContext,
   machine: Machine,

@@ -17,7 +17,7 @@ export interface LxcRuntime {
   readonly monitor?: ProcessStat
   /** The guest's first process. */
   readonly init?: ProcessStat
-  /** During a reboot: processes that will start the guest again (support-files.ts). */
+  /** Processes that will start a rebooting guest again (support-files.ts). */
   readonly restarters: readonly ProcessStat[]
 }
 
@@ -32,15 +32,15 @@ interface ProcessInfo {
   readonly title: readonly string[]
 }
 
-/** Maximum number of reads: a starting guest goes through this many processes, and each may end during a read. */
+/** Maximum number of reads. A rebooting guest goes through that many processes, and each may end during a read. */
 const mostLooks = 5
-/** Executing a program takes a fraction of a millisecond, or a few milliseconds on a busy host. */
+/** Time to wait while a process executes a program. It takes less than 1 ms, on a busy host a few milliseconds. */
 const executingMs = 10
 
-const youngTicks = 1000 // 10 s at the kernel's 100 Hz for user space
+const youngTicks = 1000 // 10 s, since the kernel counts in 1/100 s here
 
 /**
- * Reads guests' state from their groups, which only the host's root can enter. Command lines are not used, because a
+ * Reads guests' state from their cgroups, which only the host's root can enter. Command lines are not used, because a
  * guest can fake them.
  */
 export class LxcRuntimeReader {
@@ -56,8 +56,8 @@ export class LxcRuntimeReader {
   }
 
   /**
-   * Names of all guests that have a group, running or left over, or that are rebooting. A rebooting guest leaves its
-   * group and returns, so groups are listed before and after.
+   * Lists the names of all guests that have a cgroup or are rebooting. A rebooting guest leaves its cgroup and returns
+   * later, so the cgroups are listed before and after the rebooting guests.
    */
   listNames(prefix: string): string[] {
     const group = new RegExp(`^lxc\\.(?:monitor|payload)\\.(${prefix}-\\d+)$`)
@@ -68,7 +68,8 @@ export class LxcRuntimeReader {
   }
 
   /**
-   * For a guest that was running before, this reads one file: its first process must be the same, with the same parent.
+   * Reads the guest's state. If it ran before, only its first process is read, which must still be the same and have
+   * the same parent.
    */
   read(name: string): LxcRuntime {
     const known = this.#running.get(name)
@@ -103,12 +104,12 @@ export class LxcRuntimeReader {
     return { state: isExecuted(init, monitor) ? 'running' : 'starting', monitor, init, restarters }
   }
 
-  /** Pids of every process of the guest, including those that survived its monitor. */
+  /** Returns the pids of all processes of the guest, including those that outlived its monitor. */
   payloadPids(name: string): number[] {
     return readTreePids(`${this.#hierarchy}/lxc.payload.${name}`).filter((pid) => findLiveProcess(pid))
   }
 
-  /** Hooks run in the monitor's group too. The monitor is the process whose parent is outside the group. */
+  /** Finds the monitor: the process whose parent is outside its cgroup. Hooks run in this cgroup, too. */
   #findMonitor(name: string): ProcessStat | undefined {
     const stats = readGroupPids(`${this.#hierarchy}/lxc.monitor.${name}`)
       .map(findLiveProcess)
@@ -117,9 +118,9 @@ export class LxcRuntimeReader {
   }
 
   /**
-   * Processes in the pivot group. A monitor leaves its own group to remove it, then runs the hook, which may leave a
-   * restarter, and ends. Only such processes are in this group, so their command lines are trustworthy. If one ends
-   * during the read, its child may be missing from the list. All are then read again.
+   * Lists the processes in the pivot group. A monitor moves there to remove its own group, then runs the hook, which
+   * may leave a restarter, and ends. No other processes are in this group, so their command lines are trustworthy. If a
+   * process ends during the read, its child may be missing, so the list is read again.
    */
   #listPassing(): ProcessInfo[] {
     for (let looks = 1; ; looks++) {
@@ -130,7 +131,7 @@ export class LxcRuntimeReader {
     }
   }
 
-  /** The guest's init is the monitor's child in another pid namespace; hooks are children in the host's namespace. */
+  /** Finds the guest's init: the monitor's child in another pid namespace. Hooks are in the host's namespace. */
   #findInit(monitor: ProcessStat): ProcessStat | undefined {
     for (const pid of readChildren(monitor.pid)) {
       const namespace = findNamespace(pid, 'pid')
@@ -140,7 +141,7 @@ export class LxcRuntimeReader {
   }
 }
 
-/** A process has no command line at the moment it executes its program, so it is read again. */
+/** Reads a process. Without a command line, it is read again: it has none for a moment while it executes a program. */
 function readPassing(pid: number): ProcessInfo[] {
   const deadline = performance.now() + executingMs
   for (;;) {
@@ -152,8 +153,8 @@ function readPassing(pid: number): ProcessInfo[] {
 }
 
 /**
- * True if the child has executed the guest's init and is no longer lxc-start. The guest can choose its name, but not
- * its file. An ending process has no file, which does not prove that it executed anything.
+ * True if the child has executed the guest's init and is no longer lxc-start. The program's file decides, since the
+ * guest can choose the process's name. A process without a file is ending and counts as not executed.
  */
 function isExecuted(init: ProcessStat, monitor: ProcessStat): boolean {
   if (init.command !== 'lxc-start') return true
@@ -161,7 +162,7 @@ function isExecuted(init: ProcessStat, monitor: ProcessStat): boolean {
   return its !== undefined && lxc !== undefined && its !== lxc
 }
 
-/** Field 22 counts from boot, and so does the monotonic clock of hrtime. */
+/** True if the process is younger than 10 s. Its start time counts from boot, like the clock of hrtime. */
 function isYoung({ startTime }: ProcessStat): boolean {
   const nowTicks = Number(process.hrtime.bigint() / 10_000_000n)
   return nowTicks - startTime < youngTicks

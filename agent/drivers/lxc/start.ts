@@ -12,7 +12,7 @@ export interface LxcStartContext {
   readonly runtime: LxcRuntimeReader
   /** Arguments that set up the guest's namespace (support-files.ts). */
   readonly namespace: readonly string[]
-  /** Removes the mark that the guest's earlier end left. */
+  /** Removes the mark of the guest's previous end. */
   readonly clearMark: (name: string) => void
 }
 
@@ -20,7 +20,7 @@ const settleTimeoutMs = 30_000
 
 /**
  * Starts the guest and returns once its first process runs. Does nothing for a running guest. If another lxc-start is
- * starting it, perhaps of a killed agent, this waits for that one.
+ * starting it, for example that of a killed agent, the function waits for that one.
  * @throws {BerthError} `guest_start_failed` with lxc's own reasons
  */
 export async function startGuest(context: LxcStartContext, machine: Machine, signal: AbortSignal): Promise<LxcRuntime> {
@@ -34,7 +34,7 @@ export async function startGuest(context: LxcStartContext, machine: Machine, sig
 }
 
 /**
- * Waits until the guest is neither starting nor stopping and returns its state. Processes without a monitor count as
+ * Waits until the guest is neither starting nor stopping, and returns its state. A guest without a monitor counts as
  * stopped.
  */
 async function settle(context: LxcStartContext, name: string, signal: AbortSignal): Promise<LxcRuntime> {
@@ -54,7 +54,7 @@ async function launch(context: LxcStartContext, name: string, signal: AbortSigna
   try {
     await lxcStart({ lxcPath, name }, { logFile: logOf(name), namespace })
   } catch (error) {
-    cause = error // perhaps another lxc-start was first: the state decides
+    cause = error // another lxc-start may have been faster, so the state decides
   }
   const result = await settle(context, name, signal)
   if (result.state === 'running') return result

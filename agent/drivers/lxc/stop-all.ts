@@ -13,7 +13,7 @@ export interface StopAllContext extends LxcStopContext {
 /**
  * Shuts down every guest of this instance, known or not, all at once. A guest that takes longer than `timeoutMs` is
  * killed.
- * @throws the first failure, once all others have ended
+ * @throws the first error, after all guests were handled
  */
 export async function stopAll(context: StopAllContext, timeoutMs: number): Promise<void> {
   const { configs, namePrefix, runtime } = context

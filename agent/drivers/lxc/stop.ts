@@ -6,10 +6,10 @@ import type { LxcPaths } from './paths.js'
 import { isRuntimeGone, type LxcRuntime, type LxcRuntimeReader } from './runtime.js'
 import { isSoWithin, waitUntil } from '../common/wait.js'
 
-/** The guest's names on the host. */
+/** Names of the guest and of its interface on the host. */
 export interface StopTarget {
   readonly name: string
-  /** Host-side interface. */
+  /** Name of the guest's interface on the host. */
   readonly device: string
 }
 
@@ -18,11 +18,11 @@ export interface LxcStopContext {
   readonly runtime: LxcRuntimeReader
 }
 
-/** SIGRTMIN+3 means "halt" to systemd (systemd(1)); glibc reserves the first two real-time signals. */
+/** SIGRTMIN+3, which means "halt" to systemd (systemd(1)). glibc reserves the first two real-time signals. */
 const systemdHalt = 34 + 3
 /** SIGPWR makes BusyBox init, OpenRC and sysvinit power off. */
 const sigPwr = 30
-/** A repeated halt is harmless to systemd. Without it, a lost signal would use up the whole timeout. */
+/** Time after which the signal is sent again, in case it was lost. A repeated halt is harmless to systemd. */
 const repeatMs = 5000
 const killTimeoutMs = 30_000
 
@@ -40,9 +40,9 @@ export async function stopGuest(
 }
 
 /**
- * Returns a function that reports whether the guest has ended, and signals its first process when that is due. The
- * kernel drops signals that process 1 of a pid namespace does not handle. So an init that is still setting itself up is
- * asked again, and so is a guest that has rebooted.
+ * Returns a function that reports whether the guest has ended, and sends its first process a halt signal when one is
+ * due. The signal is repeated: the kernel drops signals that an init does not handle yet, and a guest may have rebooted
+ * meanwhile.
  */
 function askToHalt(runtime: LxcRuntimeReader, name: string): () => 'asked' | 'ended' {
   let asked = { startTime: -1, atMs: -Infinity }
@@ -51,13 +51,13 @@ function askToHalt(runtime: LxcRuntimeReader, name: string): () => 'asked' | 'en
     const { init } = now
     cancelRestart(now)
     if (isRuntimeGone(now)) return 'ended'
-    // A process that is still lxc-start blocks all signals.
+    // Until it executes the guest's init, the first process is lxc-start, which blocks all signals.
     if (!init || now.state !== 'running') return 'asked'
     const due = asked.startTime !== init.startTime || performance.now() - asked.atMs > repeatMs
     if (!due) return 'asked'
     const signal = findHaltSignal(init.pid)
-    // An init that waits with sigwait(2), such as BusyBox's, does not show in any file which signals it takes. So it is
-    // asked until it has ended.
+    // The signals of an init that uses sigwait(2), such as BusyBox's, cannot be read. It gets the signal at each call,
+    // until it has ended.
     signalExactly(init.pid, init.startTime, signal ?? sigPwr)
     if (signal !== undefined) asked = { startTime: init.startTime, atMs: performance.now() }
     return 'asked'

@@ -17,7 +17,7 @@ interface TrackedGuest {
 export interface StoppedEventsOptions {
   readonly marksDir: string
   readonly runtime: LxcRuntimeReader
-  /** @returns undefined if the name has no configuration */
+  /** Returns the uuid of a guest, or undefined if the name has no configuration. */
   readonly uuidOf: (name: string) => string | undefined
   /** True if the kernel killed this ended process because memory ran out. */
   readonly ranOutOfMemory: (pid: number) => boolean
@@ -25,14 +25,14 @@ export interface StoppedEventsOptions {
 }
 
 const lookIntervalMs = 1000
-/** After this many polls the pids are checked for reuse by another process. */
+/** Every 15th poll also checks whether pids were reused by other processes. */
 const thoroughLooks = 15
 const monitorEndTimeoutMs = 10_000
 
 /**
- * Reports guests that ended without a request. A clean end leaves a mark (support-files.ts), which is noticed at once
- * or at the agent's next start. A guest whose monitor died leaves no mark. It is noticed because every known first
- * process is checked each second, which takes some 1 µs each.
+ * Reports guests that ended without a request. After a clean end, a hook leaves a mark (support-files.ts), which is
+ * noticed immediately or at the agent's next start. If the monitor died, there is no mark. Therefore each known first
+ * process is checked every second, which takes about 1 µs.
  */
 export class StoppedEvents {
   readonly #known = new Map<string, TrackedGuest>()
@@ -52,7 +52,7 @@ export class StoppedEvents {
     this.#timer.unref()
   }
 
-  /** Marks from before are reported to the first listener. */
+  /** Adds a listener. The first one also gets the ends of guests whose marks already exist. */
   onStopped(listener: (uuid: string, cause: StopCause) => void): void {
     this.#listeners.push(listener)
     for (const name of this.#listMarks()) void this.#check(name)
@@ -63,7 +63,7 @@ export class StoppedEvents {
     if (init) this.#known.set(name, { uuid, pid: init.pid, startTime: init.startTime })
   }
 
-  /** Does not report the guest's end while `act` runs. */
+  /** Runs `act`. The guest's end is not reported meanwhile. */
   whileBusy<T>(name: string, act: () => Promise<T>): Promise<T> {
     return this.#busy.while(name, act)
   }
@@ -109,9 +109,9 @@ export class StoppedEvents {
     }
   }
 
-  /** Waits for the final state: a mark appears shortly before the monitor ends, and init may be gone for a reboot. */
+  /** Reports the guest's end once its monitor has ended too. If the guest was only rebooting, it is watched again. */
   async #report(name: string): Promise<void> {
-    // Removing a mark triggers the watcher as well.
+    // The watcher also calls this after a mark was removed. The guest then needs no further report.
     if (!this.#known.has(name) && !this.#listMarks().includes(name)) return
     const uuid = this.#known.get(name)?.uuid ?? this.options.uuidOf(name)
     if (uuid === undefined) return this.forget(name)

@@ -9,8 +9,8 @@ import { replaceFile } from '../common/replace-file.js'
 import type { LxcPaths } from './paths.js'
 
 /**
- * lxc runs it as root on the host, once the guest's interface exists and before its first process runs: each argument
- * is an ip(8) command for the guest's network namespace. If one fails, the guest does not start.
+ * Hook that sets the guest's IPv6 addresses. Each argument is an ip(8) command for the guest's network namespace. lxc
+ * runs it as root on the host, before the guest's first process. If it fails, the guest does not start.
  */
 const addressesHook = `#!/bin/sh
 # command...
@@ -21,9 +21,9 @@ printf '%s\\n' "$@" | nsenter --net="/proc/$LXC_PID/ns/net" ip -batch -
 `
 
 /**
- * lxc runs it as root on the host, before the guest's first process. Bounds the groups that a guest may make in the v2
- * tree, which lxc 5.0.2 does only on hosts without v1, and takes back the groups lxc gave it in other hierarchies. If
- * it fails, the guest does not start.
+ * Hook that limits the cgroups that a guest may create in the v2 tree, which lxc 5.0.2 does only on hosts without v1.
+ * It also takes back the groups that lxc gave the guest in other hierarchies. lxc runs it as root on the host, before
+ * the guest's first process. If it fails, the guest does not start.
  */
 const groupsHook = `#!/bin/sh
 # v2-group path-to-lock...
@@ -35,11 +35,10 @@ exec /bin/chmod g-w "$@"
 `
 
 /**
- * lxc runs it as root on the host, once a guest has ended and its groups and interface are gone. For a guest that
- * powered off it leaves a mark for the agent: an empty file with the guest's name.
- *
- * For a guest that reboots it starts a process that starts the guest again, and fails so that lxc stops: lxc 5.0.2 loses
- * lxc.rootfs.options, and with them idmap and nodev, when it reboots a guest.
+ * Hook that lxc runs as root on the host after a guest has ended and its groups and interface are removed. For a guest
+ * that powered off, it leaves a mark for the agent: an empty file with the guest's name. For a guest that reboots, it
+ * starts a process that starts the guest again, and fails so that lxc stops. lxc 5.0.2 must not reboot a guest itself:
+ * it would lose lxc.rootfs.options, and with them idmap and nodev.
  */
 const stoppedHook = `#!/bin/sh
 # marks-directory lxc-path name
@@ -53,8 +52,8 @@ exit 0
 `
 
 /**
- * Starts a guest again, as the agent does. Waits longer for a guest that keeps rebooting, as each start costs the host
- * processor time that no limit of the guest counts. The first attempts may run into the old monitor.
+ * Script that starts a rebooting guest again. It delays a guest that keeps rebooting, since each start takes processor
+ * time of the host that no limit of the guest counts. The first attempts may fail while the old monitor still exists.
  */
 const restart = (namespace: readonly string[]): string => `#!/bin/sh
 # marks-directory lxc-path name
@@ -72,18 +71,19 @@ done
 `
 
 /**
- * BTRFS_IOC_SNAP_CREATE, SUBVOL_CREATE and their second versions (linux/btrfs.h). Quotas would not limit a subvolume
- * that the guest's root creates inside its own, so it could exceed its disk's size. Only the low half of the argument
- * is compared, as the kernel does. ENOTTY is the answer of a file system without subvolumes.
+ * Rules against BTRFS_IOC_SNAP_CREATE, SUBVOL_CREATE and their second versions (linux/btrfs.h). A subvolume that the
+ * guest's root creates would not count towards the guest's disk limit. Only the low half of the argument is compared,
+ * as the kernel does. ENOTTY is the error of a filesystem without subvolumes.
  */
 const subvolumeCalls = ['0x50009401', '0x5000940e', '0x50009417', '0x50009418']
   .map((request) => `ioctl errno 25 [1,${request},SCMP_CMP_MASKED_EQ,0xffffffff]\n`)
   .join('')
 
 /**
- * lxc's own list (common.seccomp) and calls that an unprivileged guest does not need. Most kernel vulnerabilities were
- * in bpf, perf, userfaultfd and io_uring (sockets: plan-socket-filter.ts). Keyrings are not namespaced. They answer
- * ENOSYS as in systemd-nspawn and Proxmox, since systemd treats EPERM as fatal in places.
+ * System calls that guests cannot use: lxc's own list (common.seccomp) and calls that an unprivileged guest does not
+ * need. Most kernel vulnerabilities were in bpf, perf, userfaultfd and io_uring (sockets: plan-socket-filter.ts).
+ * Keyrings have no namespaces. Their calls return ENOSYS, as in systemd-nspawn and Proxmox, since systemd treats EPERM
+ * as fatal.
  */
 const seccompProfile = `2
 denylist
@@ -107,22 +107,22 @@ keyctl errno 38
 ${subvolumeCalls}`
 
 /**
- * Arguments of start-guest.pl for guests' namespaces, which the agent and `restart` run. They contain no special
- * characters.
+ * Returns the arguments of start-guest.pl that set up guests' namespaces. None has characters that are special in a
+ * shell.
  */
 export function namespaceFor(allowed: readonly OpenCalls[]): string[] {
   return namespaceArguments(namespaceBounds, planSocketFilter(allowed))
 }
 
-/** Identifies monitors that were started with these arguments. */
+/** Returns a value that identifies monitors started with these arguments. */
 export function confinementFor(allowed: readonly OpenCalls[]): string {
   return confinementOf(namespaceBounds, planSocketFilter(allowed))
 }
 
 /**
- * Writes directories, hooks and seccomp profile; replaces those of older versions. lxc requires that a guest's root can
- * traverse (not list) all directories above the guest's. So everyone may traverse the state directory; secrets in it
- * are protected by their own modes.
+ * Writes the directories, hooks and seccomp profile, and replaces those of older versions. lxc requires that a guest's
+ * root can traverse, but not list, all directories above the guest's. Everyone may therefore traverse the state
+ * directory. Secrets in it are protected by their own modes.
  */
 export async function ensureSupportFiles(paths: LxcPaths, allowed: readonly OpenCalls[]): Promise<void> {
   await mkdir(paths.lxcPath, { recursive: true, mode: 0o711 })
@@ -137,7 +137,7 @@ export async function ensureSupportFiles(paths: LxcPaths, allowed: readonly Open
   await replaceFile(paths.addressesHook, addressesHook, 0o700)
   await replaceFile(paths.groupsHook, groupsHook, 0o700)
   await copyPerl('common', join(paths.support, 'common.pl'))
-  // lxc runs it as root on the host, before the first process of a rescue system.
+  // lxc runs this hook as root on the host, before the first process of a rescue system.
   await copyPerl('mount-in-guest', paths.mendHook)
   await replaceFile(paths.stoppedHook, stoppedHook, 0o700)
   await copyPerl('start-guest', join(paths.support, 'start-guest.pl'))
@@ -146,7 +146,7 @@ export async function ensureSupportFiles(paths: LxcPaths, allowed: readonly Open
   await replaceFile(paths.commandLine, '\n', 0o644)
 }
 
-/** Copies the program, because guests keep running, and reboot, while the agent's own files are replaced. */
+/** Copies a Perl program, because guests run and reboot while an update replaces the agent's own files. */
 async function copyPerl(name: string, path: string): Promise<void> {
   await replaceFile(path, await readFile(perlProgram(name), 'utf8'), 0o700)
 }

@@ -7,10 +7,10 @@ const kvm: Acceleration = { kind: 'kvm', reason: '', groupId: 104 }
 const hangs: Acceleration = { kind: 'tcg', reason: '/dev/kvm: a guest on it showed no life in 3000 ms' }
 const missing: Acceleration = { kind: 'tcg', reason: '/dev/kvm is not there' }
 
-describe('the repeated check of a host’s acceleration', () => {
+describe('the acceleration of a host', () => {
   const log = pino({ level: 'silent' })
 
-  /** @param finds results one after the other; the last one repeats */
+  /** Opens a watch. @param finds results of its checks in order; the last one repeats */
   async function watchOf(...finds: (Acceleration | Error)[]) {
     let asked = 0
     const find = async (): Promise<Acceleration> => {
@@ -23,10 +23,10 @@ describe('the repeated check of a host’s acceleration', () => {
   }
 
   for (const [what, finds, after] of [
-    ['is kvm once it works', [missing, kvm], kvm],
-    ['is translation once kvm hangs for good', [kvm, hangs, hangs], hangs],
-    ['stays kvm after a single failure', [kvm, hangs, kvm], kvm],
-    ['reports the latest reason', [missing, hangs], hangs],
+    ['becomes kvm as soon as kvm works', [missing, kvm], kvm],
+    ['becomes tcg after two failed checks of kvm', [kvm, hangs, hangs], hangs],
+    ['stays kvm after a single failed check', [kvm, hangs, kvm], kvm],
+    ['is reported with the latest reason', [missing, hangs], hangs],
     ['stays the same if the check fails', [kvm, new Error('no memory')], kvm],
   ] as const)
     it(what, async () => {
@@ -37,14 +37,14 @@ describe('the repeated check of a host’s acceleration', () => {
       watch.close()
     })
 
-  it('runs once for all concurrent callers', async () => {
+  it('is checked only once for all concurrent callers', async () => {
     const { watch, asked } = await watchOf(missing)
     await Promise.all([watch.look(), watch.look(), watch.look()])
     expect(asked()).to.equal(2)
     watch.close()
   })
 
-  it('changes nothing if the agent ends in the middle', async () => {
+  it('stays the same if the agent stops during a check', async () => {
     const find = async (): Promise<Acceleration> => (first ? ((first = false), kvm) : hangs)
     let first = true
     const watch = await AccelerationWatch.open({ log, find, confirmMs: 60_000 })

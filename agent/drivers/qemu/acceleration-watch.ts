@@ -5,7 +5,7 @@ import { findAcceleration, type Acceleration } from './acceleration.js'
 
 export interface AccelerationWatchOptions {
   readonly log: Logger
-  /** Default: starts a guest of a few instructions. */
+  /** Finds the acceleration. By default, it starts a test guest of a few instructions. */
   readonly find?: () => Promise<Acceleration>
   /** Interval between two checks; default 10 min. */
   readonly everyMs?: number
@@ -14,9 +14,9 @@ export interface AccelerationWatchOptions {
 }
 
 /**
- * Checks at intervals how guests' instructions can be run: a module may be loaded later, and a /dev/kvm may begin to
- * hang. A guest keeps the acceleration that it was started with. kvm is given up only if two checks in a row fail,
- * because a single one may fail on a busy host.
+ * Checks at intervals whether guests can use kvm. Its module may be loaded later, and /dev/kvm may begin to hang. A
+ * guest keeps the acceleration that it was started with. kvm is given up only if two checks in a row fail, because a
+ * single one may fail on a busy host.
  */
 export class AccelerationWatch {
   readonly #looking = new SingleFlight()
@@ -41,7 +41,7 @@ export class AccelerationWatch {
     return this.current
   }
 
-  /** Checks again. Calls during a check share its result. Never fails. */
+  /** Checks again. Calls during a check share its result. The promise never rejects. */
   look(): Promise<void> {
     return this.#looking.run(() => this.#look())
   }

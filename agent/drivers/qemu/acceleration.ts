@@ -2,12 +2,12 @@ import { existsSync, statSync } from 'node:fs'
 import { probeAccelerator } from '../../host/guest/qemu.js'
 import { readKernelFile } from '../../host/process/proc.js'
 
-/** How guests' instructions run on this host. */
+/** The way in which this host runs guests' instructions: by kvm, or translated by QEMU (tcg). */
 export interface Acceleration {
   readonly kind: 'kvm' | 'tcg'
-  /** Reason why it is not kvm; empty for kvm. */
+  /** Reason why kvm is not used; empty for kvm. */
   readonly reason: string
-  /** The group that may open /dev/kvm. */
+  /** Id of the group that may open /dev/kvm. */
   readonly groupId?: number
 }
 
@@ -16,8 +16,8 @@ const probeTimeoutMs = 3000
 const groupAccess = 0o060
 
 /**
- * Returns kvm if the processor supports it and a test guest responds, since a /dev/kvm that opens may still hang. Costs
- * nothing on a processor without kvm.
+ * Returns kvm if the processor supports it and a test guest responds, since /dev/kvm may hang. No test guest is started
+ * on a processor without support for kvm.
  */
 export async function findAcceleration(): Promise<Acceleration> {
   if (!existsSync(device)) return translated(`${device} does not exist`)

@@ -15,15 +15,15 @@ export interface QemuAccessContext {
   readonly runtime: QemuRuntimeReader
   readonly machines: Machines
   readonly names: GuestNames
-  /** Path of the host's own key. */
+  /** Path of the host's key, which encrypts passwords. */
   readonly keyFile: string
 }
 
-/** Root's ways into a guest: its login, its consoles and its screen. */
+/** Opens a guest's consoles and its screen, and reads and sets its login. */
 export class QemuAccess {
   constructor(private readonly context: QemuAccessContext) {}
 
-  /** Writes the seed, which tells the guest its login. */
+  /** Writes the guest's seed, from which the guest reads its login. */
   tell(machine: Machine): Promise<void> {
     const { paths, names, keyFile } = this.context
     return tellMachine(machine, { seed: paths.seedOf(names.nameOf(machine)), keyFile })
@@ -45,7 +45,7 @@ export class QemuAccess {
     return readCurrentLogin(machine.volume, this.#isRunning(name) ? paths.runOf(name) : undefined)
   }
 
-  /** A shell of root cannot be opened from outside: the serial port asks for a login. */
+  /** Finds the socket of a console. The text console is the serial port, which asks for a login. */
   findConsole(machine: Machine, mode: ConsoleMode): ConsolePlace {
     const { screen, serial } = this.#runningPaths(machine)
     return { kind: 'socket', path: mode === 'vnc' ? screen : serial }

@@ -5,14 +5,14 @@ import { listDirectory } from '../../host/process/proc.js'
 import { replaceFile } from '../common/replace-file.js'
 import type { QemuPaths } from './paths.js'
 
-/** Names the guest that a configuration belongs to. */
+/** The guest that a configuration belongs to. */
 interface Config {
   readonly uuid: string
-  /** Host-side interface. */
+  /** Name of the guest's interface on the host. */
   readonly device: string
 }
 
-/** Directories of guests' configurations: each names its owner and holds the seed of the next start. */
+/** Directories of guests' configurations. Each contains the guest's uuid and the seed of its next start. */
 export class QemuConfigStore {
   readonly #known = new Map<string, Config>()
   readonly #names: RegExp
@@ -36,7 +36,7 @@ export class QemuConfigStore {
     await rm(dirname(this.paths.configOf(name)), { recursive: true, force: true })
   }
 
-  /** Cached after the first read, as only this agent writes configurations. */
+  /** Returns the configuration. It is cached, since only this agent writes configurations. */
   find(name: string): Config | undefined {
     const found = this.#known.get(name) ?? readConfig(this.paths.configOf(name))
     if (found) this.#known.set(name, found)
@@ -60,7 +60,7 @@ export class QemuConfigStore {
   }
 }
 
-/** @returns undefined for a configuration that is missing, or that a power cut damaged */
+/** Reads a configuration. @returns undefined if it is missing, or if a power loss damaged it */
 function readConfig(path: string): Config | undefined {
   try {
     const { uuid, device } = JSON.parse(readFileSync(path, 'utf8')) as Config

@@ -3,15 +3,15 @@ import { attachTap, type Tap } from '../../host/net/tap.js'
 import type { MachineNic } from '../machine.js'
 
 /**
- * The host's tap of an interface. Its MAC address is high: a bridge takes the lowest address of its ports, and so keeps
- * its own.
+ * Returns the host's tap for an interface. Its MAC address is high, because a bridge takes the lowest address of its
+ * ports and must keep its own.
  */
 export function tapOf({ device, bridge, mac }: MachineNic): Tap {
   return { device, bridge, mac: `fe${mac.slice(2)}` }
 }
 
 /**
- * Recreates a running guest's tap after somebody deleted it.
+ * Creates the tap of a running guest again after it was deleted.
  * @param procs path of the file that lists the guest's process
  * @returns whether the tap was missing
  * @throws {CommandError} if the process has ended meanwhile

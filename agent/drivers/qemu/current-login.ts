@@ -10,9 +10,9 @@ import { withGuestAgent, type GuestAgent } from './qmp/guest-agent.js'
 const mostBytes = 65_536
 
 /**
- * Reads root's login through the guest agent if it answers. Otherwise returns the login that was last written to the
- * disk, which snapshots restore too.
- * @returns undefined if no login was written to the disk, or its system stores logins in another way
+ * Reads root's login through the guest agent if it answers. Otherwise it returns the login that was last written to the
+ * volume, which snapshots restore, too.
+ * @returns undefined for Windows, or if the volume contains no login
  */
 export async function readCurrentLogin(volume: string, run: RunPaths | undefined): Promise<CurrentLogin | undefined> {
   if ((await readDiskSystem(volume)).os === 'windows') return undefined
@@ -42,7 +42,7 @@ async function askForLogin(run: RunPaths): Promise<CurrentLogin | undefined> {
   }
 }
 
-/** A distribution may forbid its agent to read files. The error is then the same as for a missing file. */
+/** Reads a file in the guest. If its agent may not read files, the error is the same as for a missing file. */
 async function readInside(agent: GuestAgent, path: string): Promise<string> {
   const handle = await agent.ask('guest-file-open', { path, mode: 'r' })
   try {

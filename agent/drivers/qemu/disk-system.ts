@@ -14,7 +14,7 @@ export const plainSystem: DiskSystem = { os: 'linux', firmware: 'bios', secureBo
 
 const mostBytes = 4096
 
-/** A disk without this file has a plain system. The file is untrusted: the volume may come from anybody's backup. */
+/** Reads the requirements; default: a plain system. They are untrusted, since they may come from any backup. */
 export async function readDiskSystem(volume: string): Promise<DiskSystem> {
   const text = await readPlainText(systemOf(volume), mostBytes)
   return text === undefined ? plainSystem : parseDiskSystem(text)
@@ -36,6 +36,6 @@ function parseRecord(text: string): Readonly<Record<string, unknown>> {
     const value: unknown = JSON.parse(text)
     return typeof value === 'object' && value !== null ? (value as Record<string, unknown>) : {}
   } catch {
-    return {} // damaged
+    return {} // the file is damaged
   }
 }

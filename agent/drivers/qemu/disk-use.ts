@@ -5,37 +5,38 @@ import { parseFileSystems } from './parse-file-systems.js'
 import { withGuestAgent } from './qmp/guest-agent.js'
 
 interface Answer {
-  /** Undefined: the guest has no agent, or its agent does not report file systems. */
+  /** Bytes in use; undefined if the guest has no agent, or its agent does not report file systems. */
   bytes?: number | undefined
   readonly askedMs: number
-  /** Resolves with the answer; never rejects. */
+  /** Resolves when the agent has answered or failed; never rejects. */
   asking: Promise<void>
-  /** True if the agent answered fast enough last time; only then callers wait for it. */
+  /** True if the agent answered fast enough last time. Callers wait for it only then. */
   isQuick: boolean
 }
 
 const everyMs = 60_000
-/** Maximum age of a fresh figure. */
+/** Maximum age of an answer for which `refresh` does not query the agent again. */
 const freshMs = 2000
-/** Timeout of a caller that waits for a guest agent. */
+/** Time that a caller waits for a guest agent. */
 const waitMs = 300
 const timeoutMs = 1000
 
 /**
- * Usage of the guests' file systems. The host cannot see it: freed blocks stay in the disk image until the guest
- * discards them. Guest agents are queried in the background; only callers of `refresh` wait, for a short time.
+ * Reports the use of guests' file systems. The host itself cannot see it, because freed blocks stay in the disk image
+ * until the guest discards them. Guest agents are queried in the background. Only callers of `refresh` wait, for a
+ * short time.
  */
 export class DiskUse {
   readonly #answers = new Map<string, Answer>()
 
-  /** Returns the last answer. @param mostBytes size of the disk */
+  /** Returns the bytes of the agent's last answer. @param mostBytes size of the disk */
   read(name: string, run: RunPaths, mostBytes: number): number | undefined {
     const last = this.#answers.get(name)
     if (!last || performance.now() - last.askedMs >= everyMs) this.#ask(name, run, mostBytes)
     return last?.bytes
   }
 
-  /** Queries the agent unless the last answer is fresh. Callers do not wait again for a slow agent within a minute. */
+  /** Queries the agent unless the last answer is fresh. Callers wait for a slow agent at most once a minute. */
   async refresh(name: string, run: RunPaths, mostBytes: number): Promise<number | undefined> {
     const last = this.#answers.get(name)
     const ageMs = last ? performance.now() - last.askedMs : Infinity

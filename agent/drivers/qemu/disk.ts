@@ -15,7 +15,7 @@ import type { Instance } from './plan-seed.js'
 const gib = 1024 ** 3
 
 /**
- * Grows the guest's disk to at least this size; it never shrinks.
+ * Grows the guest's disk to at least this size. It never shrinks a disk.
  * @returns whether it grew
  * @throws {BerthError} `volume_missing`
  */
@@ -31,7 +31,7 @@ export async function growDisk(volume: string, bytes: number): Promise<boolean> 
 }
 
 /**
- * Gives a new disk exactly the size that was ordered.
+ * Gives a new disk exactly the ordered size.
  * @throws {BerthError} `volume_missing`; `disk_too_small` if the image needs more
  */
 export async function fitDisk(volume: string, bytes: number): Promise<void> {
@@ -52,8 +52,8 @@ function tooSmall(imageBytes: number): string {
 const trimTimeoutMs = 3_600_000
 
 /**
- * Prepares a disk that a backup has restored: makes root its owner, and turns blocks of zeros into holes. @throws
- * {BerthError} `volume_missing`
+ * Prepares a disk that was restored from a backup: root becomes its owner, and blocks of zeros become holes.
+ * @throws {BerthError} `volume_missing`
  */
 export async function trimDisk(volume: string): Promise<void> {
   const disk = await openDisk(volume)
@@ -67,8 +67,8 @@ export async function trimDisk(volume: string): Promise<void> {
 }
 
 /**
- * Opens only a regular file: the volume may come from anybody's backup, and a link or device could lead to files of the
- * host.
+ * Opens the guest's disk, which must be a regular file. The volume may come from anybody's backup, in which a link or a
+ * device could lead to files of the host.
  */
 async function openDisk(volume: string): Promise<FileHandle> {
   try {
@@ -78,7 +78,7 @@ async function openDisk(volume: string): Promise<FileHandle> {
   }
 }
 
-/** Creates the data that a disk gets at its first boot. @param keyFile the host's own key */
+/** Creates the data for the first boot of a disk. @param keyFile path of the host's key */
 export async function makeInstance(login: Login, { os }: Pick<DiskSystem, 'os'>, keyFile: string): Promise<Instance> {
   const { password, publicKey, authorizedKeys, userData } = login
   const told = { ...newInstance(), ...(userData === undefined || userData === '' ? {} : { userData }) }
@@ -95,19 +95,19 @@ export async function makeInstance(login: Login, { os }: Pick<DiskSystem, 'os'>,
 
 export async function writeInstance(volume: string, instance: Instance): Promise<void> {
   const path = instanceOf(volume)
-  await rm(`${path}.new`, { recursive: true, force: true }) // a link there would be followed
+  await rm(`${path}.new`, { recursive: true, force: true }) // a link at this path would be followed
   const found = await lstat(path).catch(() => undefined)
   if (found?.isDirectory()) await rm(path, { recursive: true }) // the rename replaces anything else atomically
   await replaceFile(path, `${JSON.stringify(instance)}\n`, 0o600)
 }
 
 const mostIdLength = 100
-/** More than a customer's user data and a login need. */
+/** Maximum size of the file in bytes. A customer's user data and a login need less. */
 const mostInstanceBytes = 2 * 1024 * 1024
 
 /**
- * Returns a new instance if the volume has no readable one, for example after a restore, so that the disk is set up
- * again.
+ * Reads the data for the first boot. If it is missing or damaged, for example after a restore, it returns new data, so
+ * that the system sets itself up again.
  */
 export async function readInstance(volume: string): Promise<Instance> {
   const text = await readPlainText(instanceOf(volume), mostInstanceBytes)
@@ -119,7 +119,7 @@ function parseInstance(text: string): Instance {
     const instance = JSON.parse(text) as Instance
     return typeof instance.id === 'string' && instance.id.length <= mostIdLength ? instance : newInstance()
   } catch {
-    return newInstance() // a power cut damaged it
+    return newInstance() // a power loss damaged the file
   }
 }
 

@@ -44,25 +44,25 @@ import { QemuRuntimeReader } from './runtime.js'
 import { clearMachine } from './stop.js'
 
 export interface QemuDriverOptions {
-  /** Contains `kvm`, one directory per guest. */
+  /** Directory whose subdirectory `kvm` contains a directory for each guest. */
   readonly stateDir: string
-  /** Contains `kvm`, with the sockets of running guests. */
+  /** Directory whose subdirectory `kvm` contains the sockets of running guests. */
   readonly runDir: string
   /** A guest's name on the host is `<prefix>-<id>`. */
   readonly namePrefix: string
   readonly stopTimeoutMs: number
-  /** Path of the host's own key, which is created if it does not exist. */
+  /** Path of the host's key, which is created if it does not exist. */
   readonly keyFile: string
-  /** Reports processes killed because memory ran out. Absent: the driver reports such an end as a crash. */
+  /** Knows which processes were killed because memory ran out. If omitted, such an end is reported as a crash. */
   readonly memoryKills?: MemoryKills
-  /** A CD with drivers for Windows; absent: none. */
+  /** Path of a CD with drivers for Windows; undefined if there is none. */
   readonly driversCd?: string
-  /** Default: starts a guest of a few instructions. */
+  /** Finds the acceleration. By default, it starts a test guest of a few instructions. */
   readonly findAcceleration?: () => Promise<Acceleration>
   readonly log: Logger
 }
 
-/** Runs virtual machines with QEMU; see contract.ts. {@link createQemuDriver} creates it. */
+/** Runs virtual machines with QEMU (see contract.ts). {@link createQemuDriver} creates it. */
 export class QemuDriver implements Driver {
   readonly kind = 'kvm'
   readonly #paths: QemuPaths
@@ -128,7 +128,7 @@ export class QemuDriver implements Driver {
     }
   }
 
-  /** The disk file has a fixed size. A quota would also count the data that its snapshots hold. */
+  /** Returns 0: the disk file has a fixed size, and a quota would also count the data of its snapshots. */
   volumeLimitBytes(): number {
     return 0
   }
@@ -146,7 +146,7 @@ export class QemuDriver implements Driver {
     await writeInstance(volume, await makeInstance(login, system, this.options.keyFile))
   }
 
-  /** The new instance id makes cloud-init set the login again and create new SSH host keys. */
+  /** Creates a new instance id, which makes cloud-init set the login again and create new SSH host keys. */
   adopt(machine: Machine, login: Login, { volume }: VolumeCopy): Promise<void> {
     return this.initialize(machine, login, volume)
   }
@@ -274,7 +274,7 @@ export class QemuDriver implements Driver {
     return this.#access.screenshot(machine)
   }
 
-  /** Stops watching. Guests keep running. */
+  /** Stops watching guests for their end. The guests keep running. */
   close(): void {
     this.acceleration.close()
     this.#freezing.close()
@@ -318,7 +318,7 @@ export class QemuDriver implements Driver {
   }
 }
 
-/** Finds out how guests can run here, and creates the driver's directories. */
+/** Creates the driver and its directories, and checks whether guests can use kvm. */
 export async function createQemuDriver(options: QemuDriverOptions): Promise<QemuDriver> {
   const { configs, runs } = qemuPaths(options)
   for (const path of [configs, runs]) await mkdir(path, { recursive: true, mode: 0o700 })

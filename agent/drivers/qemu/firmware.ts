@@ -4,7 +4,7 @@ import { firmwareFiles } from '../../host/guest/firmware.js'
 import { readDiskSystem } from './disk-system.js'
 import { firmwareVarsOf, tpmOf } from './paths.js'
 
-/** Creates the volume's own firmware variables and TPM state at its first start; snapshots include them. */
+/** Creates firmware variables and TPM state in the volume before its first start. Snapshots include them. */
 export async function ensureFirmware(volume: string, userId: number): Promise<void> {
   const system = await readDiskSystem(volume)
   const files = firmwareFiles(system)
@@ -26,8 +26,8 @@ async function ensureVars(path: string, template: string): Promise<void> {
 const mostFiles = 16
 
 /**
- * Gives the TPM's files to the user that the guest's QEMU runs as: a volume from another guest's backup belongs to
- * another user. The content is untrusted, so links are not followed and everything except regular files is deleted.
+ * Gives the TPM's files to the user of the guest's QEMU, since a volume from another guest's backup belongs to another
+ * user. The content is untrusted: links are not followed, and everything except regular files is deleted.
  */
 async function ensureTpm(path: string, userId: number): Promise<void> {
   if (!(await lstat(path).catch(() => undefined))?.isDirectory()) await rm(path, { force: true })

@@ -14,8 +14,8 @@ interface GuestAgentCommand {
   readonly arguments?: { readonly id: number }
 }
 
-/** An agent like qemu-ga, which executes commands one after another, whoever sent them. */
-describe('Freezing', () => {
+/** The tests use an agent like qemu-ga, which executes commands one after another, whoever sent them. */
+describe('FileSystemFreezer', () => {
   const directory = mkdtempSync(join(tmpdir(), 'btest-freezing-'))
   const run = { ...qemuPaths({ stateDir: directory, runDir: directory, namePrefix: 'bt' }).runOf('bt-1') }
   Object.assign(run, { frozen: join(directory, 'frozen'), agent: join(directory, 'agent') })
@@ -24,7 +24,7 @@ describe('Freezing', () => {
   let freezing: FileSystemFreezer
   let listens: boolean
   let asked: string[]
-  /** Answer to each command, or undefined for silence. */
+  /** Answers by command; undefined means that the agent stays silent. */
   let answers: Record<string, () => object | undefined | Promise<object>>
 
   beforeEach(async () => {
@@ -71,14 +71,14 @@ describe('Freezing', () => {
       (error: { code: string }) => error.code,
     )
 
-  it('freezes a guest, which is marked until it is thawed', async () => {
+  it('marks a frozen guest until it is thawed', async () => {
     expect([await freezing.freeze('bt-1', 5000), isMarked()]).to.deep.equal([true, true])
     await freezing.thaw('bt-1')
     await freezing.thaw('bt-1')
     expect([asked, isMarked()]).to.deep.equal([['freeze', 'thaw'], false])
   })
 
-  it('thaws a guest that took longer to freeze than the timeout of its thaw', async () => {
+  it('thaws a guest whose freeze took longer than the timeout of the thaw', async () => {
     let finish = (): void => undefined
     answers['guest-fsfreeze-freeze'] = () => new Promise((done) => (finish = () => done({ return: 1 })))
     expect(await freezing.freeze('bt-1', 50)).to.equal(false)
@@ -92,7 +92,7 @@ describe('Freezing', () => {
     expect(await freezing.freeze('bt-1', 5000)).to.equal(true)
   })
 
-  it('thaws a guest again that refused, or that disconnected during the freeze', async () => {
+  it('retries the thaw of a guest that disconnected during the freeze and refused the first thaw', async () => {
     answers['guest-fsfreeze-freeze'] = () => {
       for (const socket of sockets) socket.destroy()
       return undefined
@@ -104,7 +104,7 @@ describe('Freezing', () => {
     await waitFor(() => !isMarked())
   })
 
-  it('has nothing to thaw in a guest that refuses to freeze, or does not identify itself', async () => {
+  it('sends no thaw to a guest that refused to freeze or did not identify itself', async () => {
     answers['guest-fsfreeze-freeze'] = refuse
     expect([await freezing.freeze('bt-1', 5000), isMarked()]).to.deep.equal([false, false])
     answers['guest-sync-delimited'] = () => undefined
@@ -113,7 +113,7 @@ describe('Freezing', () => {
     expect(asked).to.deep.equal(['freeze'])
   })
 
-  it('gives up if nobody listens any more', async () => {
+  it('stops retrying the thaw when no agent listens in the guest any more', async () => {
     answers['guest-fsfreeze-freeze'] = answers['guest-fsfreeze-thaw'] = () => undefined
     await freezing.freeze('bt-1', 50)
     expect(await codeOf(freezing.thaw('bt-1'))).to.equal('machine_timeout')

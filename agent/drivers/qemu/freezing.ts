@@ -7,20 +7,20 @@ import { withGuestAgent } from './qmp/guest-agent.js'
 
 export interface FreezingOptions {
   readonly runOf: (name: string) => RunPaths
-  /** Returns false if the guest is stopped, or no program in it has opened its agent's port. */
+  /** Returns false if the guest is stopped, or no program in it has opened the agent's port. */
   readonly listens: (name: string) => Promise<boolean>
   readonly log: Logger
-  /** Timeout of a guest's answer to the thaw; default 5 s. */
+  /** Time in ms that a guest has to answer a thaw; default 5 s. */
   readonly thawTimeoutMs?: number
-  /** Pause before the first retry of a thaw in the background; doubles up to ten times this. Default 1 s. */
+  /** Pause in ms before the first retry of a thaw; default 1 s. It doubles with each retry, up to ten times this. */
   readonly pauseMs?: number
 }
 
 /**
- * Freezes guests' file systems through their guest agents, and thaws them. An agent does one thing at a time. If a
- * freeze takes longer than its timeout, it still completes, and the agent does not process a thaw before. So a guest is
- * marked before it is asked to freeze, until it has confirmed a thaw. Thaws are retried in the background until the
- * guest confirms one, no program listens in it, or it ends.
+ * Freezes guests' file systems through their guest agents, and thaws them. An agent executes one command at a time: a
+ * freeze that exceeds its timeout still completes, and a thaw has to wait for it. Therefore a guest is marked from
+ * before its freeze until it has confirmed a thaw. Thaws are retried in the background until the guest confirms one, no
+ * program listens in it, or it ends.
  */
 export class FileSystemFreezer {
   readonly #thaws = new KeyedSingleFlight<string>()
@@ -29,18 +29,20 @@ export class FileSystemFreezer {
 
   constructor(private readonly options: FreezingOptions) {}
 
-  /** @returns false if nothing is frozen in the guest, or if it did not answer in time; thaw it in either case */
+  /**
+   * Freezes a guest, which must be thawed in any case. @returns false if it is not frozen, or did not answer in time
+   */
   async freeze(name: string, timeoutMs: number): Promise<boolean> {
     const run = this.options.runOf(name)
     if (!(await this.options.listens(name))) return false
-    if (this.#thaws.has(name) || existsSync(run.frozen)) return false // the last freeze is not thawed yet
-    clearTimeout(this.#retries.get(name)) // a retry for an earlier run of the guest
+    if (this.#thaws.has(name) || existsSync(run.frozen)) return false // the last freeze has not been thawed yet
+    clearTimeout(this.#retries.get(name)) // the retry belongs to an earlier run of the guest
     return freezeInside(run, timeoutMs)
   }
 
   /**
-   * Costs nothing unless a freeze was begun. @throws while the guest is not thawed; the thaw is retried in the
-   * background
+   * Thaws the guest if a freeze was begun.
+   * @throws if the guest is not thawed yet; the thaw is then retried in the background
    */
   async thaw(name: string): Promise<void> {
     try {
@@ -51,7 +53,7 @@ export class FileSystemFreezer {
     }
   }
 
-  /** Stops retrying. The marks stay for the next agent. */
+  /** Stops the retries. The marks stay, so that the next agent thaws the guests. */
   close(): void {
     this.#closed = true
     for (const timer of this.#retries.values()) clearTimeout(timer)
@@ -61,7 +63,7 @@ export class FileSystemFreezer {
     return this.options.pauseMs ?? 1000
   }
 
-  /** Runs one thaw per guest at a time: a later one would thaw file systems that were frozen again meanwhile. */
+  /** Runs at most one thaw per guest: a second one would thaw file systems that were frozen again meanwhile. */
   #thawOnce(name: string): Promise<void> {
     return this.#thaws.run(name, () => this.#thaw(name))
   }

@@ -8,12 +8,12 @@ import type { GroupLimits, LimitFacts } from '../common/plan-limits.js'
 import { translationCacheMib } from './plan-command.js'
 
 const mib = 1024 ** 2
-/** Memory that QEMU needs in addition to its guest's. 57 MB were measured; running out of it would end the guest. */
+/** Memory for QEMU itself, more than the measured 57 MB: if it ran out of memory, the guest would end. */
 const overheadMib = 256
-/** Maximum number of threads: one per processor, and those that wait for the disk. */
+/** Maximum number of QEMU's threads: one per processor, and those that wait for the disk. */
 const mostThreads = 512
 
-/** Limits of QEMU's process that leave its guest its configured resources. QEMU itself limits disk I/O. */
+/** Plans limits for QEMU's process that leave the guest its configured resources. QEMU itself limits disk I/O. */
 export function planGroupLimits({ limits }: Machine, acceleration: 'kvm' | 'tcg'): GroupLimits {
   const extraMib = overheadMib + (acceleration === 'tcg' ? translationCacheMib : 0)
   return {
@@ -27,10 +27,7 @@ export function planGroupLimits({ limits }: Machine, acceleration: 'kvm' | 'tcg'
   }
 }
 
-/**
- * Creates the same group in every hierarchy, with its limits.
- * @returns paths of the groups
- */
+/** Creates the same cgroup in every hierarchy and sets its limits. @returns paths of the cgroups */
 export function ensureGroups(facts: GroupFacts, group: string, limits: GroupLimits): string[] {
   const { cgroups } = facts
   const paths = cgroups.hierarchies.map((path) => `${path}/${group}`)
@@ -43,12 +40,12 @@ export function ensureGroups(facts: GroupFacts, group: string, limits: GroupLimi
   return [telling, ...paths.filter((path) => path !== telling)]
 }
 
-/** @returns whether any limit differed */
+/** Sets the limits of a cgroup. @returns whether any limit differed */
 export function writeGroupLimits(facts: GroupFacts, group: string, limits: GroupLimits): boolean {
   return resizeGroups(facts.cgroups, group, { limits, facts: limitFacts(facts) })
 }
 
-/** Mount point of the hierarchy that is used to find a guest's processes. */
+/** Returns the mount point of the hierarchy that is used to find a guest's processes. */
 export function tellingHierarchy({ controllers, hierarchies }: CgroupLayout): string {
   return controllers.get('pids') ?? hierarchies[0] ?? '/sys/fs/cgroup'
 }
@@ -57,7 +54,7 @@ function limitFacts({ cgroups, swapAccounting, socketAccounting, cpusets }: Grou
   return { cgroupVersion: cgroups.version, swapAccounting, socketAccounting, cpusets }
 }
 
-/** v2: a group only has the controllers that its parent delegates. */
+/** Delegates controllers to guests' cgroups. With v2, a cgroup only has the controllers that its parent delegates. */
 function delegate(root: string): void {
   const has = (readKernelFile(`${root}/cgroup.controllers`) ?? '').trim().split(/\s+/)
   const given = (readKernelFile(`${root}/cgroup.subtree_control`) ?? '').trim().split(/\s+/)
@@ -65,7 +62,7 @@ function delegate(root: string): void {
   if (missing.length > 0) writeGroupFile(root, 'cgroup.subtree_control', missing.map((c) => `+${c}`).join(' '))
 }
 
-/** v1: a new group has neither processors nor memory nodes, and accepts no process until it has both. */
+/** Fills a new cpuset of v1. It has no processors or memory nodes, and accepts no process until it has both. */
 function fillCpuset({ version, controllers }: CgroupLayout, group: string): void {
   const hierarchy = controllers.get('cpuset')
   if (version !== 1 || hierarchy === undefined) return

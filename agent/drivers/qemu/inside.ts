@@ -15,13 +15,13 @@ export async function listensInside(monitor: QmpConnection): Promise<boolean> {
   return port?.['frontend-open'] !== false
 }
 
-/** A hash for the shadow file of root, or a password in clear for an administrator. */
+/** A hash of root's password, or the administrator's password in clear text. */
 type GivenPassword = { readonly passwordHash: string } | { readonly password: string; readonly username: string }
 
 /**
  * Sets the administrator's password through the guest agent. Windows accepts no hash, and reads a password from its CD
  * only at its first boot.
- * @throws {BerthError} `guest_refused` also if the guest is stopped or has no agent
+ * @throws {BerthError} `guest_refused` if the guest refuses, is stopped or has no agent
  */
 export async function setWindowsPassword(
   run: RunPaths,
@@ -32,7 +32,7 @@ export async function setWindowsPassword(
 }
 
 /**
- * @returns false if the guest has no agent, or its agent does not confirm the change
+ * Sets a password in the guest. @returns false if its agent is missing or does not confirm the change
  * @throws {BerthError} `guest_refused` with the guest's reason
  */
 export async function setPasswordInside(run: RunPaths, given: GivenPassword): Promise<boolean> {
@@ -51,7 +51,7 @@ export async function setPasswordInside(run: RunPaths, given: GivenPassword): Pr
   }
 }
 
-/** @returns false if the guest has no agent, or refused */
+/** Assigns IPv6 addresses in the guest. @returns false if the guest has no agent, or refused */
 export async function assignInside(
   run: RunPaths,
   { nic }: Machine,

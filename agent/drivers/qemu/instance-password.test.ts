@@ -9,7 +9,7 @@ describe('the first password of a system that accepts no hash', () => {
   const [own, another] = [join(directory, 'own.key'), join(directory, 'another.key')]
   after(() => rmSync(directory, { recursive: true }))
 
-  it('can be decrypted by the host that sealed it, for that system only', async () => {
+  it('can be decrypted only by the host that encrypted it, and only for that system', async () => {
     const sealedPassword = await sealPassword(own, 'iid-1', 'p"w\\1')
     expect(sealedPassword).to.not.contain('p"w')
     expect(await openPassword(own, { id: 'iid-1', sealedPassword })).to.equal('p"w\\1')
@@ -19,7 +19,7 @@ describe('the first password of a system that accepts no hash', () => {
   })
 
   for (const sealedPassword of ['', 'x', 'AAAA'.repeat(1000), 5, null, {}])
-    it(`is absent if a backup contains ${JSON.stringify(sealedPassword)?.slice(0, 12)}`, async () => {
+    it(`is undefined if a backup contains the value ${JSON.stringify(sealedPassword)?.slice(0, 12)}`, async () => {
       const told = { id: 'iid-1', sealedPassword: sealedPassword as string }
       expect(await openPassword(own, told)).to.equal(undefined)
     })

@@ -6,14 +6,14 @@ import type { Instance } from './plan-seed.js'
  * key, because it is part of snapshots and backups, which may leave the host.
  */
 
-/** @param keyFile path of the host's own key */
+/** Encrypts the first password. @param keyFile path of the host's key */
 export async function sealPassword(keyFile: string, id: string, password: string): Promise<string> {
   return seal(await readOrCreateKey(keyFile), password, contextOf(id))
 }
 
 /**
- * @returns undefined if there is no password, or if another host encrypted it, in which case the system was set up
- * there
+ * Decrypts the first password.
+ * @returns undefined if there is none, or if another host encrypted it, on which the system was then set up
  */
 export async function openPassword(
   keyFile: string,

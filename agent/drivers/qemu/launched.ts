@@ -3,18 +3,18 @@ import { replaceFile } from '../common/replace-file.js'
 import type { Machine } from '../machine.js'
 import { memoryMibOf, processorsOf } from './plan-command.js'
 
-/** Parameters that a running guest was started with, and addresses that it got since. */
+/** Parameters with which a running guest was started, and its present addresses. */
 export interface LaunchRecord {
   readonly acceleration: 'kvm' | 'tcg'
   readonly processors: number
   readonly memoryMib: number
   /** Addresses that the guest's system knows. */
   readonly ipv6Addresses: readonly string[]
-  /** Addresses that the system reads from its seed when it reboots by itself; absent: the same. */
+  /** Addresses that the system will read from its seed when it reboots by itself; undefined if unchanged. */
   readonly nextIpv6Addresses?: readonly string[]
 }
 
-/** Returns the record after the guest's system has read its seed again. @returns undefined if nothing changed */
+/** Returns the record after the guest has read its seed again, or undefined if nothing changed. */
 export function rebooted({ nextIpv6Addresses, ...launched }: LaunchRecord): LaunchRecord | undefined {
   return nextIpv6Addresses && { ...launched, ipv6Addresses: nextIpv6Addresses }
 }
@@ -38,7 +38,7 @@ export function replaceLaunched(file: string, launched: LaunchRecord): Promise<v
   return replaceFile(file, `${JSON.stringify(launched)}\n`, 0o600)
 }
 
-/** @returns undefined if the record is missing or damaged */
+/** Reads the record. @returns undefined if it is missing or damaged */
 export function findLaunched(file: string): LaunchRecord | undefined {
   try {
     return JSON.parse(readFileSync(file, 'utf8')) as LaunchRecord

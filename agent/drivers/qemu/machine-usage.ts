@@ -11,10 +11,10 @@ import { groupPrefix, type QemuPaths } from './paths.js'
 import { memoryMibOf } from './plan-command.js'
 
 const mib = 1024 ** 2
-/** Timeout of the monitor: a missing figure is better than a late sample. */
+/** Timeout of the monitor. A sample without the memory use is better than a late sample. */
 const monitorTimeoutMs = 500
 
-/** Usage of guests as the host counts it. Memory and disk come from the guests' systems if they report them. */
+/** Reads the usage of guests as the host counts it. Memory and disk use come from guests that report them. */
 export class MachineUsage {
   readonly #counters: UsageReader
   readonly #diskUse = new DiskUse()
@@ -39,7 +39,7 @@ export class MachineUsage {
     }
   }
 
-  /** At most a few seconds old, if the guest agent answers in time. */
+  /** Returns the use of the guest's disk, at most a few seconds old if the guest agent answers in time. */
   async readDiskUse(machine: Machine, name: string): Promise<number | undefined> {
     if (systemVolumeOf(machine) !== machine.volume) return undefined
     return this.#diskUse.refresh(name, this.paths.runOf(name), machine.limits.diskBytes)
@@ -56,7 +56,7 @@ export class MachineUsage {
     return monitor && readGuestMemory(monitor, bootedMib * mib)
   }
 
-  /** Returns undefined in rescue mode: the guest then runs from another disk. */
+  /** Returns the use of the guest's disk; undefined in rescue mode, when the guest runs from another disk. */
   #readDisk(machine: Machine, name: string): number | undefined {
     if (systemVolumeOf(machine) !== machine.volume) return undefined
     return this.#diskUse.read(name, this.paths.runOf(name), machine.limits.diskBytes)

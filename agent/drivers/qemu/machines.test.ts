@@ -31,9 +31,9 @@ describe('Machines', () => {
     rmSync(directory, { recursive: true, force: true })
   })
 
-  it('discard the endless output of a QEMU, which continues', async () => {
+  it('truncate a log that became too long, while QEMU continues to write to it', async () => {
     mkdirSync(run.directory, { recursive: true })
-    const said = openSync(run.log, 'a') // like launch-machine.pl
+    const said = openSync(run.log, 'a') // appends, like launch-machine.pl
     machines.track('bt-2', 'has no log', findLiveProcess(process.pid)!)
     machines.track('bt-1', 'prints much', findLiveProcess(process.pid)!)
     writeSync(said, Buffer.alloc(2 ** 20 + 1, 'x'))
@@ -43,7 +43,7 @@ describe('Machines', () => {
     expect(readFileSync(run.log, 'utf8')).to.equal('virtio: bogus\n')
   })
 
-  it('report whether a killed QEMU had run out of memory', async () => {
+  it('report whether QEMU was killed because memory ran out', async () => {
     const ended = new Map<string, StopCause>()
     machines.onStopped((uuid, cause) => ended.set(uuid, cause))
     const children = ['killed', 'starved'].map((uuid, index) => {

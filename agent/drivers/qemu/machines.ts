@@ -17,9 +17,9 @@ interface Machine {
   readonly uuid: string
   readonly process: ProcessStat
   monitor?: QmpConnection
-  /** True if the guest has shut down and waits to be ended. */
+  /** True if the guest has shut down and its QEMU waits to be ended. */
   shutDown: boolean
-  /** Time of the last log entry for each event: a guest can cause some events without end. */
+  /** Time of the last log entry for each event. It limits the log, since a guest can cause endless events. */
   readonly loggedMs: Map<string, number>
 }
 
@@ -37,7 +37,7 @@ export interface MachinesOptions {
   readonly log: Logger
 }
 
-/** QEMU's main thread answers in 100 ms with a tenth of a processor; a busy host is slower. */
+/** Timeout of a command. QEMU answers in 100 ms with a tenth of a processor; a busy host is slower. */
 const commandTimeoutMs = 5000
 const lookIntervalMs = 1000
 const endTimeoutMs = 5000
@@ -50,9 +50,9 @@ const loggedEvents: Readonly<Record<string, string>> = {
 }
 
 /**
- * Connections to the monitors of running guests, which report that a guest ended. QEMU keeps a guest that shuts down,
- * paused, so an agent that was not running still sees a clean shutdown. A guest whose process no longer exists crashed
- * or was killed. Nothing here ends a running guest.
+ * Watches running guests through connections to their monitors, and reports guests that have ended. After a clean
+ * shutdown QEMU stays paused, so that even an agent that was not running then notices it. A guest whose process no
+ * longer exists crashed or was killed. This class never ends a running guest.
  */
 export class Machines {
   readonly #machines = new Map<string, Machine>()
@@ -67,7 +67,7 @@ export class Machines {
     this.#timer.unref()
   }
 
-  /** Ends from before are reported to the first listener. */
+  /** Adds a listener. The first one also gets the guests that ended before. */
   onStopped(listener: (uuid: string, cause: StopCause) => void): void {
     this.#listeners.push(listener)
     for (const name of this.options.listNames()) void this.#check(name)
@@ -79,12 +79,12 @@ export class Machines {
     if (known?.process.pid === process.pid && known.process.startTime === process.startTime) return
     known?.monitor?.close()
     this.#machines.set(name, { uuid, process, shutDown: false, loggedMs: new Map() })
-    void this.monitor(name).catch(() => undefined) // retried every second
+    void this.monitor(name).catch(() => undefined) // a failure is retried every second
   }
 
   /**
    * Returns the connection to the guest's monitor, and opens one if necessary.
-   * @throws {BerthError} `guest_not_running`, and the errors of `Connection.open`
+   * @throws {BerthError} `guest_not_running`, and the errors of `QmpConnection.open`
    */
   async monitor(name: string, timeoutMs = commandTimeoutMs): Promise<QmpConnection> {
     const machine = this.#machines.get(name)
@@ -98,14 +98,14 @@ export class Machines {
     return this.#machines.get(name)?.shutDown ?? false
   }
 
-  /** Does not report the guest's end while `act` runs. */
+  /** Runs `act`. The guest's end is not reported meanwhile. */
   whileBusy<T>(name: string, act: () => Promise<T>): Promise<T> {
     return this.#busy.while(name, act)
   }
 
   forget(name: string): void {
     const machine = this.#machines.get(name)
-    this.#machines.delete(name) // first, since closing the connection triggers a check
+    this.#machines.delete(name) // deleted first, since closing the connection triggers a check
     machine?.monitor?.close()
   }
 
@@ -197,8 +197,8 @@ export class Machines {
   }
 
   /**
-   * When the monitor has hung up, the process may still be ending. The guest counts as ended only once its process is
-   * gone.
+   * Reports a guest whose process is gone. After the monitor has hung up, the process may still be ending, and nothing
+   * is reported yet.
    */
   async #examineStopped(name: string, uuid: string, machine: Machine | undefined): Promise<void> {
     const { paths } = this.options
@@ -207,7 +207,9 @@ export class Machines {
       await this.#end(name, uuid, this.options.ranOutOfMemory(machine.process.pid) ? 'memory' : 'crash')
   }
 
-  /** Writes the mark before QEMU ends, so that an agent that is killed in between knows the cause afterwards. */
+  /**
+   * Ends QEMU and reports the end. It first writes a mark, so that the cause survives a kill of the agent in between.
+   */
   async #end(name: string, uuid: string, cause: StopCause): Promise<void> {
     if (this.#busy.has(name)) return
     if (cause === 'guest') writeFileSync(this.options.paths.runOf(name).ended, '', { mode: 0o600 })
@@ -216,7 +218,7 @@ export class Machines {
     for (const listener of this.#listeners) listener(uuid, cause)
   }
 
-  /** @returns whether the guest has shut down within the time */
+  /** Waits for the guest's shutdown. @returns whether the guest has shut down within the time */
   waitForShutDown(name: string, options: { timeoutMs: number; signal: AbortSignal }): Promise<boolean> {
     const { runtime } = this.options
     return isSoWithin(() => this.hasShutDown(name) || runtime.read(name).state === 'stopped', options)
@@ -225,6 +227,6 @@ export class Machines {
   /** Asks QEMU to end. The caller checks whether it does. */
   async quit(name: string): Promise<void> {
     const monitor = await this.monitor(name, endTimeoutMs).catch(() => undefined)
-    await monitor?.execute('quit', undefined, endTimeoutMs).catch(() => undefined) // it may hang up before it answers
+    await monitor?.execute('quit', undefined, endTimeoutMs).catch(() => undefined) // QEMU may hang up before it answers
   }
 }

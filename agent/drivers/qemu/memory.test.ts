@@ -6,19 +6,19 @@ const stats = (total: unknown, available: unknown) => ({
   'stat-available-memory': available,
 })
 
-/** The guest was started with 256 units of memory. */
+/** All guests of these tests were started with 256 units of memory. */
 describe('the memory use of a guest, read from its balloon', () => {
   for (const [what, told, actualBytes, used] of [
     ['a guest that has all its memory', stats(240, 200), 256, 40],
-    ['a guest that gave memory back, still counted in its total', stats(240, 136), 192, 40],
-    ['a guest that gave memory back, no longer counted in its total', stats(176, 136), 192, 40],
-    ['0 instead of a negative result', stats(240, 200), 128, 0],
-    ['a guest without a balloon size from QEMU', stats(240, 200), undefined, 40],
-    ['unknown: total above the memory at start', stats(300, 200), 256, undefined],
-    ['unknown: more available than the total', stats(240, 250), 256, undefined],
-    ['unknown: negative available memory', stats(240, -1), 256, undefined],
-    ['unknown: text instead of a number', stats('240', 200), 256, undefined],
-    ['unknown: no statistics', undefined, 256, undefined],
+    ['a guest that gave memory back and still counts it in its total', stats(240, 136), 192, 40],
+    ['a guest that gave memory back and no longer counts it in its total', stats(176, 136), 192, 40],
+    ['statistics that would give a negative result', stats(240, 200), 128, 0],
+    ['a guest whose balloon size QEMU does not report', stats(240, 200), undefined, 40],
+    ['a total above the memory at the start', stats(300, 200), 256, undefined],
+    ['more available memory than the total', stats(240, 250), 256, undefined],
+    ['negative available memory', stats(240, -1), 256, undefined],
+    ['text instead of a number', stats('240', 200), 256, undefined],
+    ['a guest without statistics', undefined, 256, undefined],
   ] as const)
-    it(what, () => expect(parseGuestMemory(told, { actualBytes, bootedBytes: 256 })).to.equal(used))
+    it(`is ${used} for ${what}`, () => expect(parseGuestMemory(told, { actualBytes, bootedBytes: 256 })).to.equal(used))
 })

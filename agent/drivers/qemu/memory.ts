@@ -5,7 +5,7 @@ import { parts } from './plan-command.js'
 const timeoutMs = 500
 
 /**
- * Memory in use as the guest sees it, from its balloon driver.
+ * Reads the memory in use, in bytes, that the guest reports through its balloon driver.
  * @param bootedBytes memory that the guest was started with
  * @returns undefined if the guest has no balloon driver, or reports invalid numbers
  */
@@ -27,7 +27,7 @@ export function parseGuestMemory(
   if (typeof total !== 'number' || typeof available !== 'number' || available < 0) return undefined
   if (total > bootedBytes || available > total) return undefined
   const held = typeof actualBytes === 'number' ? Math.max(0, bootedBytes - actualBytes) : 0
-  // Linux includes the balloon in its total if the balloon shrinks under memory pressure; others subtract it.
+  // Linux includes the balloon in its total if the balloon shrinks under memory pressure; other systems subtract it.
   const isInTotal = total + held > bootedBytes
   return Math.max(0, total - available - (isInTotal ? held : 0))
 }

@@ -4,7 +4,7 @@ import type { PowerContext } from './power.js'
 
 type Context = Pick<PowerContext, 'cgroups' | 'configs' | 'machines' | 'namePrefix' | 'paths' | 'runtime'>
 
-/** Lists guests that have a process, and watches each of them from now on. */
+/** Lists the guests that have a process, and starts to watch each of them for its end. */
 export function observeMachines({ configs, machines, namePrefix, runtime }: Context): ObservedGuest[] {
   return runtime.listNames(namePrefix).flatMap((name): ObservedGuest[] => {
     const uuid = configs.findUuid(name)
@@ -17,7 +17,7 @@ export function observeMachines({ configs, machines, namePrefix, runtime }: Cont
   })
 }
 
-/** The host's processors that each guest may use, by uuid. */
+/** Returns the host's processors that each guest may use, by the guest's uuid. */
 export function readMachineProcessors({
   cgroups,
   configs,

@@ -1,13 +1,13 @@
 import { objectOf } from './qmp/messages.js'
 
-/** File systems of CDs, which belong to the host. */
+/** Types of file systems on CDs, which belong to the host. */
 const foreign = new Set(['iso9660', 'udf'])
-/** More file systems than any system mounts. */
+/** Maximum number of file systems in an answer, more than any system mounts. */
 const most = 256
 
 /**
- * Bytes in use on a guest's file systems, from its agent's answer to guest-get-fsinfo. Each disk counts once, wherever
- * it is mounted.
+ * Adds up the bytes in use on a guest's file systems, from its agent's answer to guest-get-fsinfo. A disk that is
+ * mounted several times counts once.
  * @returns undefined if the answer is invalid or lists no file system
  */
 export function parseFileSystems(answer: unknown, mostBytes: number): number | undefined {

@@ -10,13 +10,13 @@ export interface PasswordContext {
   readonly run: RunPaths
   readonly running: boolean
   readonly volume: string
-  /** Writes the seed. */
+  /** Writes the guest's seed. */
   readonly tell: () => Promise<void>
 }
 
 /**
- * Sets the password of root or the administrator through the guest agent. A Linux guest without an agent reads it at
- * its next boot.
+ * Sets the password of root or the administrator through the guest agent. A Linux guest without an agent gets it at its
+ * next boot.
  * @throws {BerthError} `guest_refused`
  */
 export async function setPassword(context: PasswordContext, password: string): Promise<PasswordResult> {
@@ -39,7 +39,7 @@ async function setRootPassword(context: PasswordContext, passwordHash: string): 
   return applied ? 'applied' : 'at_next_start'
 }
 
-/** Forgets the first password: a system whose agent answers has completed its first boot. */
+/** Deletes the stored first password. A system whose agent answers has completed its first boot. */
 async function forgetFirstPassword({ volume, tell }: PasswordContext): Promise<void> {
   const { sealedPassword, ...instance } = await readInstance(volume)
   if (sealedPassword === undefined) return

@@ -2,12 +2,12 @@ import { join } from 'node:path'
 
 /** All host paths and names that the driver uses, derived from the instance's directories and name prefix. */
 export interface QemuPaths {
-  /** Contains a directory for each guest with the files of its next start. */
+  /** Directory that contains, for each guest, a directory with the files of its next start. */
   readonly configs: string
-  /** Contains a directory for each guest with its files while it runs. */
+  /** Directory that contains, for each guest, a directory with its files while it runs. */
   readonly runs: string
   readonly nameOf: (id: number) => string
-  /** Name of a guest's group in every hierarchy. */
+  /** Name of a guest's cgroup in every hierarchy. */
   readonly groupOf: (name: string) => string
   readonly configOf: (name: string) => string
   readonly seedOf: (name: string) => string
@@ -16,21 +16,21 @@ export interface QemuPaths {
 
 export interface RunPaths {
   readonly directory: string
-  /** QEMU's working directory. QEMU's user owns it until QEMU runs, root afterwards. */
+  /** QEMU's working directory. It belongs to QEMU's user until QEMU runs, and to root afterwards. */
   readonly work: string
   readonly log: string
   readonly lock: string
-  /** Parameters that the guest was started with. */
+  /** File with the parameters that the guest was started with. */
   readonly launched: string
-  /** Exists if the guest shut down by itself and this was not processed yet. */
+  /** File that exists if the guest shut down by itself and this has not been processed yet. */
   readonly ended: string
-  /** Exists while the guest's file systems are, or may be, frozen. */
+  /** File that exists while the guest's file systems are frozen, or may be. */
   readonly frozen: string
   readonly monitor: string
   readonly secondMonitor: string
   readonly serial: string
   readonly agent: string
-  /** Socket of the screen (RFB). */
+  /** Socket of the guest's screen (RFB protocol). */
   readonly screen: string
 }
 
@@ -68,12 +68,12 @@ function runPaths(directory: string): RunPaths {
   }
 }
 
-/** The guest's disk and its first-boot data, in its volume. */
+/** Path of the guest's disk in its volume. The data for its first boot is at `instanceOf`. */
 export const diskOf = (volume: string): string => join(volume, 'disk.raw')
 export const instanceOf = (volume: string): string => join(volume, 'instance.json')
-/** Requirements that the system on the disk has for its virtual machine. */
+/** Path of the file with the requirements that the system on the disk has for its virtual machine. */
 export const systemOf = (volume: string): string => join(volume, 'system.json')
-/** Firmware variables; only with UEFI. */
+/** Path of the firmware variables, which only exist with UEFI. */
 export const firmwareVarsOf = (volume: string): string => join(volume, 'vars.fd')
-/** State of the TPM. */
+/** Path of the TPM's state. */
 export const tpmOf = (volume: string): string => join(volume, 'tpm')

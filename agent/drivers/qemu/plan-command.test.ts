@@ -35,7 +35,7 @@ const machine: Machine = {
 const media = planMedia(machine, { system: plainSystem, seed: '/state/seed.iso' })
 const facts = { name: 'bt-7', acceleration: 'tcg', system: plainSystem, media } as const
 
-/** Values of an option, in order. */
+/** Returns the values of an option, in order. */
 function valuesOf(command: readonly string[], option: string): string[] {
   return command.flatMap((part, at) => (part === option ? [command[at + 1] ?? ''] : []))
 }
@@ -43,26 +43,26 @@ function valuesOf(command: readonly string[], option: string): string[] {
 describe('planCommand', () => {
   const command = planCommand(machine, facts)
 
-  it('has no default devices, no configuration of the host, and a sandbox without child processes', () => {
+  it('excludes default devices, the host’s configuration and child processes', () => {
     expect(command).to.include.members(['-nodefaults', '-no-user-config'])
     expect(valuesOf(command, '-sandbox')).to.deep.equal([
       'on,obsolete=deny,elevateprivileges=deny,spawn=deny,resourcecontrol=deny',
     ])
   })
 
-  it('opens no file by its path, only by descriptors', () => {
+  it('names files only by descriptors, never by their paths', () => {
     for (const node of valuesOf(command, '-blockdev').map((text) => JSON.parse(text) as { filename?: string }))
       expect(node.filename ?? '/dev/fdset/').to.match(/^\/dev\/fdset\//)
     expect(command.join(' ')).to.not.contain('/pool')
     expect(valuesOf(command, '-chardev').every((text) => /,fd=%\{\w+\},/.test(text))).to.equal(true)
   })
 
-  it('has as many processors as the guest’s processor time needs, and its memory', () => {
+  it('gives the guest its memory, and its processor time rounded up to processors', () => {
     expect(valuesOf(command, '-smp')).to.deep.equal(['2,sockets=1,cores=2,threads=1'])
     expect(valuesOf(command, '-m')).to.deep.equal(['512M'])
   })
 
-  it('limits the disk rates', () => {
+  it('limits the read and write rates of the disk', () => {
     expect(JSON.parse(valuesOf(command, '-object')[0] ?? '')).to.deep.equal({
       'qom-type': 'throttle-group',
       id: 'throttle0',
@@ -75,14 +75,14 @@ describe('planCommand', () => {
     expect(balloon.split(',')).to.include('guest-stats-polling-interval=10')
   })
 
-  it('keeps QEMU after a shutdown of the guest, and depends on the acceleration', () => {
+  it('keeps QEMU after a shutdown of the guest, and selects the processor by the acceleration', () => {
     expect(valuesOf(command, '-action')).to.deep.equal(['shutdown=pause,panic=none'])
     expect(valuesOf(command, '-accel')).to.deep.equal(['tcg,thread=multi,tb-size=128'])
     const accelerated = planCommand(machine, { ...facts, acceleration: 'kvm' })
     expect([valuesOf(accelerated, '-accel'), valuesOf(accelerated, '-cpu')]).to.deep.equal([['kvm'], ['host']])
   })
 
-  it('has Hyper-V features, a clock, a pointer, a firmware and a TPM for Windows', () => {
+  it('gives Windows Hyper-V features, a local clock, a pointer, firmware and a TPM', () => {
     const system = { os: 'windows', firmware: 'uefi', secureBoot: true, tpm: true } as const
     const media = planMedia(machine, { system, seed: '/state/seed.iso', firmware: '/usr/share/OVMF/x' })
     const windows = planCommand(machine, { ...facts, acceleration: 'kvm', system, media })
@@ -97,7 +97,7 @@ describe('planCommand', () => {
     expect(windows.join(' ')).to.not.contain('/usr/share')
   })
 
-  it('gives a plain system a BIOS, without firmware variables', () => {
+  it('gives a plain system a BIOS without firmware variables', () => {
     expect(valuesOf(command, '-machine')).to.deep.equal(['q35,usb=off,vmport=off,dump-guest-core=off,smm=off'])
     expect(command.join(' ')).to.not.match(/tpm|pflash|usb-tablet|ide-cd|hv-/)
   })
@@ -107,7 +107,7 @@ describe('planCommand', () => {
     ['a uuid', { ...machine, uuid: 'x' }, 'bt-7'],
     ['a mac', { ...machine, nic: { ...machine.nic, mac: '00:00,bus=x' } }, 'bt-7'],
   ] as const)
-    it(`refuses an injected option: ${what}`, () =>
+    it(`refuses options that are injected through ${what}`, () =>
       expect(() => planCommand(wrong, { ...facts, name })).to.throw('form'))
 })
 
@@ -118,7 +118,9 @@ describe('sizes of a virtual machine', () => {
     [1001, 2],
     [2500, 3],
   ] as const)
-    it(`${vcpuMilli} thousandths are ${processors}`, () => expect(processorsOf({ vcpuMilli })).to.equal(processors))
+    it(`include ${processors} processors for a limit of ${vcpuMilli} thousandths of one`, () =>
+      expect(processorsOf({ vcpuMilli })).to.equal(processors))
 
-  it('rounds memory to whole MiB', () => expect(memoryMibOf({ memoryBytes: 300 * mib + 5 })).to.equal(300))
+  it('include the memory, rounded down to whole MiB', () =>
+    expect(memoryMibOf({ memoryBytes: 300 * mib + 5 })).to.equal(300))
 })

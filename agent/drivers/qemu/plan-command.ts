@@ -2,7 +2,7 @@ import type { Machine } from '../machine.js'
 import type { DiskSystem } from './disk-system.js'
 import { diskParts, planDisks, type Medium } from './plan-disks.js'
 
-/** Properties of host and guest that the command line depends on. */
+/** Facts about the host and the guest that the command line depends on. */
 export interface CommandFacts {
   readonly name: string
   readonly acceleration: 'kvm' | 'tcg'
@@ -11,19 +11,19 @@ export interface CommandFacts {
 }
 
 const mib = 1024 ** 2
-/** Size of the cache for translated code. By default QEMU would use an eighth of the host's memory. */
+/** Size of the cache for translated code, in MiB. By default, QEMU would use an eighth of the host's memory. */
 export const translationCacheMib = 128
 
 /** Interval at which QEMU asks the guest for its memory usage. */
 const statisticsSeconds = 10
 
 /**
- * About x86-64-v2, which distributions now require. A more capable processor costs time, as every instruction is
- * translated.
+ * Processor of translated guests: about x86-64-v2, which distributions now require. More features would take time,
+ * since every instruction is translated.
  */
 const translatedCpu = 'qemu64,+ssse3,+sse4.1,+sse4.2,+popcnt,+cx16'
 
-/** Hyper-V features that tell Windows that it is a guest. Without them its clock and locks cost half a processor. */
+/** Hyper-V features that Windows uses in a guest. Without them, its clock and locks take half a processor. */
 const enlightenments = [
   'relaxed',
   'vapic',
@@ -47,7 +47,7 @@ export function processorsOf({ vcpuMilli }: Pick<Machine['limits'], 'vcpuMilli'>
   return Math.max(1, Math.ceil(vcpuMilli / 1000))
 }
 
-/** Memory in MiB, the unit that QEMU uses. */
+/** Memory of a guest in MiB, the unit that QEMU uses. */
 export function memoryMibOf({ memoryBytes }: Pick<Machine['limits'], 'memoryBytes'>): number {
   return Math.max(64, Math.floor(memoryBytes / mib))
 }
@@ -85,7 +85,7 @@ export function planCommand(machine: Machine, facts: CommandFacts): string[] {
   ]
 }
 
-/** QEMU asks the guest for its memory usage through the balloon. */
+/** Plans the balloon, through which QEMU asks the guest for its memory usage. */
 function planBalloon(): string[] {
   const asks = `guest-stats-polling-interval=${statisticsSeconds}`
   return ['-device', `virtio-balloon-pci,id=${parts.balloon},deflate-on-oom=on,free-page-reporting=on,${asks}`]
@@ -110,7 +110,7 @@ function planBoard({ limits }: Machine, { acceleration, system }: CommandFacts):
     `base=${clockOf(system)},driftfix=slew`,
     '-boot',
     'strict=on',
-    // A guest that shuts down stays, paused, until the agent has seen that it shut down by itself and did not crash.
+    // QEMU stays, paused, after a shutdown, so that the agent can distinguish a shutdown of the guest from a crash.
     '-action',
     'shutdown=pause,panic=none',
     '-global',
@@ -129,7 +129,7 @@ function clockOf({ os }: DiskSystem): string {
   return os === 'windows' ? 'localtime' : 'utc'
 }
 
-/** With Secure Boot, only the firmware can write its variables: it does so in a mode that guests cannot enter. */
+/** Plans board and firmware. With Secure Boot, only SMM, a mode that guests cannot enter, can write the variables. */
 function planFirmware({ media, system }: CommandFacts): string[] {
   const isUefi = media.some(({ name }) => name === 'vars')
   const flash = isUefi ? ',pflash0=code,pflash1=vars' : ''
@@ -138,7 +138,7 @@ function planFirmware({ media, system }: CommandFacts): string[] {
   return smm === 'on' ? [...board, '-global', 'driver=cfi.pflash01,property=secure,value=on'] : board
 }
 
-/** The TPM is a separate program at the other end of a socket; it ends with QEMU. */
+/** Plans the TPM: a separate program at the other end of a socket, which ends together with QEMU. */
 function planTpm(): string[] {
   return [
     '-chardev',
@@ -151,12 +151,12 @@ function planTpm(): string[] {
 }
 
 /**
- * Without these options, QEMU checks 64 queues whenever one of its files is ready, which made disk reads a fifth
- * slower. The first port is reserved for a console.
+ * Controller of the serial ports, of which the first is reserved for a console. Without these options, QEMU checks 64
+ * queues whenever one of its files is ready, which made disk reads a fifth slower.
  */
 const serialPorts = 'virtio-serial-pci,max_ports=2,ioeventfd=off'
 
-/** A monitor serves one client at a time. The second is for requests that cannot wait for the first. */
+/** Plans two monitors, since each serves one client at a time. The second is for requests that cannot wait. */
 function planMonitors(): string[] {
   return [
     '-chardev',
@@ -180,7 +180,7 @@ function planMonitors(): string[] {
   ]
 }
 
-/** The interface has a port of its own, so that it can be plugged in again. */
+/** Plans the interface. It has a port of its own, so that it can be plugged in again. */
 function planNic({ nic }: Machine): string[] {
   return [
     '-device',
@@ -192,7 +192,7 @@ function planNic({ nic }: Machine): string[] {
   ]
 }
 
-/** The socket appears in the working directory. A tablet keeps the pointer in the same place as the viewer's. */
+/** Plans the screen. Its socket appears in the working directory. A tablet lets the pointer follow the viewer's. */
 function planScreen({ os }: DiskSystem): string[] {
   const card = ['-display', 'none', '-vga', 'none', '-device', 'VGA,id=video0,vgamem_mb=16']
   const pointer = os === 'windows' ? ['-device', 'qemu-xhci,id=usb', '-device', 'usb-tablet,bus=usb.0'] : []

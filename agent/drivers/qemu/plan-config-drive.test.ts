@@ -22,7 +22,7 @@ describe('the config drive of Windows', () => {
   const files = new Map(planConfigDrive(machine, instance).map(({ name, content }) => [name, content]))
   const read = (name: string): unknown => JSON.parse(files.get(`openstack/latest/${name}`) ?? '')
 
-  it('contains name, password and administrator with any characters', () =>
+  it('contains the host name, the administrator and a password with any characters', () =>
     expect(read('meta_data.json')).to.deep.equal({
       uuid: 'iid-1',
       hostname: 'desk-1',
@@ -58,7 +58,7 @@ describe('the config drive of Windows', () => {
       services: [{ type: 'dns', address: '9.9.9.9' }],
     }))
 
-  it("contains the customer's text unchanged, or no file without a text", () => {
+  it("contains the customer's user data unchanged, or no file if there is none", () => {
     expect(files.get('openstack/latest/user_data')).to.equal(instance.userData)
     const names = planConfigDrive(machine, { id: 'iid-2' }).map(({ name }) => name)
     expect(names).to.deep.equal(['openstack/latest/meta_data.json', 'openstack/latest/network_data.json'])

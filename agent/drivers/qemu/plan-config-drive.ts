@@ -1,10 +1,10 @@
 import type { Machine, MachineNic } from '../machine.js'
 import type { Instance, SeedFile } from './plan-seed.js'
 
-/** Name of the administrator of Windows in the metadata, the same in every language. */
+/** Name of the administrator of Windows in the metadata. It is the same for every language of Windows. */
 export const windowsAdministrator = 'Administrator'
 
-/** First-boot data with the password in clear text, because cloudbase-init accepts no hash. */
+/** Data for the first boot with the password in clear text, because cloudbase-init accepts no hash. */
 type ToldInstance = Pick<Instance, 'id' | 'userData'> & { readonly password?: string }
 
 /**
@@ -60,7 +60,7 @@ function planNetworkData(nic: MachineNic, resolvers: readonly string[]): unknown
   }
 }
 
-/** Netmask as four numbers: 255.255.240.0. */
+/** Returns the netmask as four numbers, for example 255.255.240.0. */
 function netmaskOf(prefixLength: number): string {
   return [0, 8, 16, 24].map((at) => 256 - 2 ** (8 - Math.min(8, Math.max(0, prefixLength - at)))).join('.')
 }

@@ -26,31 +26,31 @@ function plan(boot: MachineBoot, facts: Partial<MediaFacts> = {}) {
 describe('disks and CDs of a virtual machine', () => {
   for (const [what, boot, facts, devices] of [
     [
-      'its disk and its seed',
+      'the disk and the seed',
       { mode: 'disk' },
       {},
       ['virtio-blk-pci,drive=disk,bootindex=1', 'virtio-blk-pci,drive=seed'],
     ],
     [
-      'a CD before its disk',
+      'a CD that boots before the disk',
       { mode: 'cdrom', iso: '/images/x/cd.iso' },
       {},
       ['virtio-blk-pci,drive=disk,bootindex=1', 'virtio-blk-pci,drive=seed', 'ide-cd,bus=ide.0,drive=cd,bootindex=0'],
     ],
     [
-      'the rescue disk first, its own disk second',
+      'the rescue disk first and the guest’s own disk second',
       { mode: 'rescue', volume: '/guests/x.rescue' },
       {},
       ['virtio-blk-pci,drive=rescue,bootindex=0', 'virtio-blk-pci,drive=disk', 'virtio-blk-pci,drive=seed'],
     ],
     [
-      'for Windows seed and drivers as CDs',
+      'the disk and CDs with the seed and the drivers for Windows',
       { mode: 'disk' },
       { system: windows, ...uefi },
       ['virtio-blk-pci,drive=disk,bootindex=1', 'ide-cd,bus=ide.2,drive=seed', 'ide-cd,bus=ide.1,drive=drivers'],
     ],
     [
-      'no drivers for Linux',
+      'only the disk and the seed for Linux, even if there are drivers',
       { mode: 'disk' },
       { driversCd: '/srv/virtio.iso' },
       ['virtio-blk-pci,drive=disk,bootindex=1', 'virtio-blk-pci,drive=seed'],
@@ -58,7 +58,7 @@ describe('disks and CDs of a virtual machine', () => {
   ] as const)
     it(`are ${what}`, () => expect(plan(boot, facts).devices).to.deep.equal(devices))
 
-  it('are files of the guest, in separate fd sets; files without write permission are read-only', () => {
+  it('have separate fd sets, and are read-only unless the guest may write them', () => {
     const { media, args } = plan({ mode: 'cdrom', iso: '/images/x/cd.iso' }, { system: windows, ...uefi })
     expect(media.map(({ path, access }) => `${access} ${path}`)).to.deep.equal([
       'direct /guests/x/disk.raw',
@@ -76,7 +76,7 @@ describe('disks and CDs of a virtual machine', () => {
     expect(writable).to.deep.equal(['disk-file', 'disk-raw', 'disk', 'vars-file', 'vars'])
   })
 
-  it('include the firmware of the rescue system during rescue', () => {
+  it('include the firmware variables of the rescue system in rescue mode', () => {
     const { media } = plan({ mode: 'rescue', volume: '/guests/x.rescue' }, { firmware: '/code' })
     expect(media.find(({ name }) => name === 'vars')?.path).to.equal('/guests/x.rescue/vars.fd')
   })
@@ -84,12 +84,12 @@ describe('disks and CDs of a virtual machine', () => {
 
 describe('the system type of a disk', () => {
   for (const [what, text, system] of [
-    ['nothing', '{}', plainSystem],
-    ['no JSON', '{', plainSystem],
-    ['no record', 'null', plainSystem],
-    ['unknown words', '{"os":"beos","firmware":7,"tpm":"yes"}', plainSystem],
+    ['an empty object', '{}', plainSystem],
+    ['text that is not JSON', '{', plainSystem],
+    ['null', 'null', plainSystem],
+    ['unknown values', '{"os":"beos","firmware":7,"tpm":"yes"}', plainSystem],
     ['secure boot without UEFI', '{"secureBoot":true}', plainSystem],
-    ['all', '{"os":"windows","firmware":"uefi","secureBoot":true,"tpm":true,"more":1}', windows],
+    ['a complete record', '{"os":"windows","firmware":"uefi","secureBoot":true,"tpm":true,"more":1}', windows],
   ] as const)
-    it(`is read from ${what}`, () => expect(parseDiskSystem(text)).to.deep.equal(system))
+    it(`is ${system.os} for ${what}`, () => expect(parseDiskSystem(text)).to.deep.equal(system))
 })

@@ -6,27 +6,27 @@ import { throttleLimits } from './plan-throttle.js'
 /** Names of nodes and devices in commands to QEMU. */
 export const diskParts = { disk: 'disk', diskDevice: 'disk0', throttle: 'throttle0' } as const
 
-/** A file that the starter opens for QEMU. */
+/** A file that QEMU's starter opens for QEMU. */
 export interface Medium {
-  /** `%{NAME}` in the arguments stands for its descriptor. */
+  /** Name of the file. `%{NAME}` in the arguments stands for its descriptor. */
   readonly name: string
   /** Number of QEMU's file descriptor set that contains it. */
   readonly set: number
   readonly path: string
-  /** `direct`: read and written, bypassing the page cache. */
+  /** `direct` means that the file is read and written without the page cache. */
   readonly access: 'direct' | 'write' | 'read'
 }
 
 export interface MediaFacts {
   readonly system: DiskSystem
   readonly seed: string
-  /** A CD with drivers of virtual devices, for systems that lack them; absent: no such CD. */
+  /** Path of a CD with drivers of virtual devices, for systems that lack them; undefined if there is none. */
   readonly driversCd?: string
-  /** Path of the firmware; absent: QEMU's own BIOS. */
+  /** Path of the firmware; undefined for QEMU's own BIOS. */
   readonly firmware?: string
 }
 
-/** The files that a guest uses, according to its boot source and its system. */
+/** Returns the files that a guest uses, according to its boot source and its system. */
 export function planMedia(machine: Machine, facts: MediaFacts): Medium[] {
   const { volume, boot } = machine
   const { system, seed, driversCd, firmware } = facts
@@ -51,8 +51,8 @@ function planFirmwareMedia(firmware: string, volume: string): Medium[] {
 }
 
 /**
- * QEMU's arguments for disks and CDs, in the order in which the guest sees them. The boot device has the lowest boot
- * index, followed by the guest's disk.
+ * Plans QEMU's arguments for disks and CDs, in the order in which the guest sees them. The boot device has the lowest
+ * boot index, followed by the guest's disk.
  */
 export function planDisks(
   { limits }: Pick<Machine, 'limits'>,
@@ -76,7 +76,7 @@ export function planDisks(
   ]
 }
 
-/** In rescue mode the guest's own disk is not bootable. */
+/** Returns the boot order of the guest's own disk, which is not bootable in rescue mode. */
 function orderOf(has: (name: string) => boolean): string {
   return has('rescue') ? '' : 'bootindex=1,'
 }
@@ -85,7 +85,7 @@ function virtioDisk(node: string, options: string): string[] {
   return ['-device', `virtio-blk-pci,drive=${node},${options}`]
 }
 
-/** @param port port of the board's own controller */
+/** Plans a CD drive. @param port port of the board's own controller */
 function cd(node: string, port: number, options = ''): string[] {
   return ['-device', `ide-cd,bus=ide.${port},drive=${node},id=${node}0${options}`]
 }

@@ -20,7 +20,7 @@ interface Config {
   bootcmd?: string[][]
 }
 
-/** The parts of a multipart text by RFC 2046, as far as needed here. */
+/** Returns the parts of a multipart text (RFC 2046), as far as these tests need it. */
 function partsOf(text: string): { headers: string; body: string }[] {
   const boundary = /boundary="([^"]+)"/.exec(text)?.[1] ?? ''
   const middle = text.split(`--${boundary}--`)[0] ?? ''
@@ -36,20 +36,20 @@ function ours(told: Instance): Config {
 }
 
 describe('planSeed', () => {
-  it('has the files of NoCloud, each one line of JSON except the user data', () => {
+  it('plans the files of NoCloud, which are JSON except for the user data', () => {
     const files = planSeed({ hostname: 'web', resolvers: ['9.9.9.9'], nic }, instance)
     expect(files.map(({ name }) => name)).to.deep.equal(['meta-data', 'network-config', 'user-data'])
     expect(JSON.parse(files[0]!.content)).to.deep.equal({ 'instance-id': 'iid-1', 'local-hostname': 'web' })
   })
 
-  it('contains the domain name of a guest', () => {
+  it('uses the domain name of a guest as its host name', () => {
     const [metadata] = planSeed({ hostname: 'web', fqdn: 'web.example.com', resolvers: [], nic }, instance)
     expect(JSON.parse(metadata!.content)).to.include({ 'local-hostname': 'web.example.com' })
   })
 })
 
 describe('planNetwork', () => {
-  it('names the interface by its address, and includes gateways', () => {
+  it('identifies the interface by its MAC address, and includes the gateways', () => {
     const with6 = { ...nic, ipv6Addresses: ['2001:db8::1', '2001:db8::2'] }
     expect(planNetwork(with6, ['9.9.9.9', '1.1.1.1'])).to.deep.equal({
       version: 2,
@@ -70,7 +70,7 @@ describe('planNetwork', () => {
     })
   })
 
-  it('has no gateway for IPv6 without an address', () =>
+  it('has no IPv6 gateway for a guest without an IPv6 address', () =>
     expect(JSON.stringify(planNetwork(nic, []))).to.not.contain('gateway6'))
 })
 
@@ -87,7 +87,7 @@ describe('planUserData', () => {
     expect(withKey).to.not.have.property('ssh_pwauth')
   })
 
-  it('sets a later password once', () => {
+  it('sets a later password only once', () => {
     const reset = { serial: 'ab12', passwordHash: '$6$new$hash' }
     expect(ours({ ...instance, reset }).bootcmd).to.deep.equal([
       ['cloud-init-per', 'once', 'berth-password-ab12', 'usermod', '-p', '$6$new$hash', 'root'],
@@ -99,10 +99,10 @@ describe('planUserData', () => {
     ['a script', '#!/bin/sh\necho\n', 'text/x-shellscript'],
     ['an archive', '#cloud-config-archive\n- "#!/bin/sh"\n', 'text/cloud-config-archive'],
     ['a MIME boundary', '--BERTH-SEED--\n\n--BERTH-SEED\n', 'text/plain'],
-    ['quotes, NUL and other scripts', '"\'\0\u2028漢\n\n\r', 'text/plain'],
-    ['64 KiB', 'x'.repeat(65_536), 'text/plain'],
+    ['quotes, NUL and Chinese characters', '"\'\0\u2028漢\n\n\r', 'text/plain'],
+    ['64 KiB of text', 'x'.repeat(65_536), 'text/plain'],
   ] as const)
-    it(`contains ${what} of a customer unchanged, as the first part`, () => {
+    it(`contains ${what} of the customer unchanged as its first part`, () => {
       const parts = partsOf(planUserData({ ...instance, userData }))
       expect(parts).to.have.length(2)
       expect(parts[0]?.headers).to.contain(`Content-Type: ${type};`)

@@ -4,9 +4,9 @@ import { isMime, partsOfMime, type MimePart } from '../../../shared/first-boot/m
 import { keysOf, noPassword } from '../common/shadow-field.js'
 import type { Machine, MachineNic } from '../machine.js'
 
-/** First-boot data of a guest's disk. It is stored in the volume, so the disk's snapshots include it. */
+/** Data for the first boot of a guest's disk. It is stored in the volume, so that snapshots include it. */
 export interface Instance {
-  /** cloud-init sets up a disk again if this id is new to it. */
+  /** Id of the instance. cloud-init sets up a system again if the id is new to it. */
   readonly id: string
   /** crypt(5) hash of root's password. */
   readonly passwordHash?: string
@@ -17,18 +17,18 @@ export interface Instance {
   readonly authorizedKeys?: readonly string[]
   /** The customer's own cloud-init data. */
   readonly userData?: string
-  /** A password that the running guest could not get. It is set at the next boot, once for each `serial`. */
+  /** A password that could not be set in the running guest. It is set at the next boot, once for each `serial`. */
   readonly reset?: { readonly serial: string; readonly passwordHash: string }
 }
 
-/** Content of the CD that configures a system. */
+/** Content of the CD that configures a guest's system. */
 export interface Seed {
   readonly label: 'cidata' | 'config-2'
   readonly files: readonly SeedFile[]
 }
 
 export interface SeedFile {
-  /** Path on the CD. */
+  /** Path of the file on the CD. */
   readonly name: string
   readonly content: string
 }
@@ -36,7 +36,7 @@ export interface SeedFile {
 type SeedIdentity = Pick<Machine, 'hostname' | 'fqdn' | 'resolvers' | 'nic'>
 
 /**
- * Plans the files of a NoCloud seed. JSON is YAML, so no value can change the structure.
+ * Plans the files of a NoCloud seed. They are JSON, which is valid YAML, so that no value can change the structure.
  * Source: cloudinit.readthedocs.io, NoCloud
  */
 export function planSeed(machine: SeedIdentity, instance: Instance): SeedFile[] {
@@ -48,8 +48,8 @@ export function planSeed(machine: SeedIdentity, instance: Instance): SeedFile[] 
 }
 
 /**
- * Network config version 2, limited to forms that netplan, networkd and eni all render correctly. Gateways have keys of
- * their own, since routes to `::/0` become `::/64`, and `to: default` crashes networkd's renderer.
+ * Plans a network config of version 2, limited to forms that netplan, networkd and eni all render correctly. Gateways
+ * have keys of their own, since routes to `::/0` become `::/64`, and `to: default` crashes networkd's renderer.
  */
 export function planNetwork(nic: MachineNic, resolvers: readonly string[]): unknown {
   const { mac, ipv4, prefixLength, gateway, ipv6Addresses, gateway6 } = nic
@@ -68,13 +68,13 @@ export function planNetwork(nic: MachineNic, resolvers: readonly string[]): unkn
   return { version: 2, ethernets: { eth0 } }
 }
 
-/** Merges Berth's settings after the customer's: lists are appended, and keys that the customer set stay. */
+/** Rules that merge Berth's settings after the customer's: lists are appended, and keys of the customer stay. */
 const merge = [
   { name: 'list', settings: ['append'] },
   { name: 'dict', settings: ['no_replace', 'recurse_list'] },
 ]
 
-/** The account must not be locked: an sshd without PAM refuses the keys of a locked account. */
+/** Plans Berth's settings. The account is not locked: an sshd without PAM refuses the keys of a locked account. */
 function planConfig(instance: Instance): unknown {
   const { passwordHash, reset } = instance
   const keys = keysOf(instance)
@@ -98,14 +98,14 @@ function planConfig(instance: Instance): unknown {
   }
 }
 
-/** cloud-init-per leaves a mark in the guest, so that the password is not set again at later boots. */
+/** Plans a command that sets the password only once: cloud-init-per leaves a mark in the guest. */
 function planReset({ serial, passwordHash }: NonNullable<Instance['reset']>): string[] {
   return ['cloud-init-per', 'once', `berth-password-${serial}`, 'usermod', '-p', passwordHash, 'root']
 }
 
 /**
- * Joins the customer's parts, then Berth's. The customer's parts are base64, which cannot contain a boundary. Source:
- * cloudinit.readthedocs.io, MIME multi-part archive
+ * Returns the user data: the customer's parts, then Berth's. The customer's parts are base64, which cannot contain a
+ * boundary. Source: cloudinit.readthedocs.io, MIME multi-part archive
  */
 export function planUserData(instance: Instance): string {
   const own = part('text/cloud-config', `#cloud-config\n${JSON.stringify(planConfig(instance))}\n`)
@@ -118,7 +118,7 @@ export function planUserData(instance: Instance): string {
   ].join('')
 }
 
-/** A boundary that the text does not contain, so that the text cannot end its part. */
+/** Returns a boundary that the text does not contain, so that the text cannot end its part. */
 function boundaryFor(text: string): string {
   let boundary = 'BERTH-SEED'
   for (let n = 1; text.includes(boundary); n++) boundary = `BERTH-SEED-${n}`
@@ -130,8 +130,8 @@ function part(type: string, text: string): string {
 }
 
 /**
- * cloud-init ignores the parts of a nested message, so they become parts of our own message. Data from earlier versions
- * may have no known form.
+ * Returns the customer's data as parts of the message. A MIME message is split, since cloud-init ignores the parts of a
+ * nested message. Data from earlier versions may have no known form.
  */
 function customersParts(userData: string): string[] {
   try {

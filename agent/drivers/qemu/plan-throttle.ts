@@ -2,7 +2,7 @@ import type { MachineLimits } from '../machine.js'
 
 type Rates = Pick<MachineLimits, 'ioReadBytesPerSec' | 'ioWriteBytesPerSec' | 'ioReadsPerSec' | 'ioWritesPerSec'>
 
-/** Limits of a throttle group; 0: unlimited. Source: ThrottleLimits in qapi/block-core.json of QEMU */
+/** Returns the limits of a throttle group; 0 means unlimited (QEMU: ThrottleLimits in qapi/block-core.json). */
 export function throttleLimits({
   ioReadBytesPerSec: readBytes,
   ioWriteBytesPerSec: writeBytes,

@@ -15,7 +15,7 @@ export interface PowerContext extends QemuStartContext {
   readonly forget: (name: string) => void
 }
 
-/** Starts and ends guests, and removes their leftovers. A guest that is ended here is not reported as ended. */
+/** Starts and stops guests, and removes their leftovers. Guests that are stopped here are not reported as ended. */
 export class Power {
   constructor(private readonly context: PowerContext) {}
 
@@ -41,7 +41,7 @@ export class Power {
     })
   }
 
-  /** @returns false if the guest, or processes without a known owner, still run */
+  /** Removes a guest's leftovers. @returns false if the guest, or processes without a known owner, still run */
   async removeTraces(uuid: string): Promise<boolean> {
     const { configs, names, namePrefix } = this.context
     const name = configs.findName(uuid)
@@ -53,8 +53,8 @@ export class Power {
 
   /**
    * Shuts down every guest of this instance, all at once. A guest that was not observed has no monitor connection, and
-   * is killed when its time is over.
-   * @throws the first failure, once all have ended
+   * is killed after the timeout.
+   * @throws the first error, after all guests were handled
    */
   async stopAll(timeoutMs: number): Promise<void> {
     const { machines, namePrefix, runtime } = this.context
@@ -85,7 +85,7 @@ export class Power {
     await configs.remove(name)
   }
 
-  /** Does nothing if the name belongs to another guest. */
+  /** Ends a guest. Does nothing if the name belongs to another guest. */
   async #ending(machine: Machine, act: (name: string) => Promise<void>): Promise<void> {
     const { forget, machines, names, paths } = this.context
     const name = paths.nameOf(machine.id)

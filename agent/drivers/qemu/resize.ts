@@ -32,8 +32,8 @@ export async function resizeMachine(context: ResizeContext, machine: Machine, na
 
 /**
  * Applies the limits that can change in a running guest: a larger disk, other rates, and processors and memory up to
- * the amount that it was started with. Processors are never unplugged, because QEMU crashes at the next reset; the
- * guest gets less processor time instead.
+ * the amount that it was started with. Processors are never unplugged, because QEMU would crash at the guest's next
+ * reset. The guest gets less processor time instead.
  */
 async function resizeRunning(context: ResizeContext, machine: Machine): Promise<ResizeResult> {
   const { paths, facts, machines } = context
@@ -53,9 +53,7 @@ async function resizeRunning(context: ResizeContext, machine: Machine): Promise<
   return { outcome: later ? 'at_next_start' : 'applied', changed }
 }
 
-/**
- * A balloon takes time, and a guest may take its memory back. So the group keeps the size that the guest may grow to.
- */
+/** Gives the cgroup the memory that the guest may grow to: a balloon takes time, and the guest may take memory back. */
 function bounded(machine: Machine, launchedMib: number | undefined): Machine {
   const memoryBytes = Math.max(machine.limits.memoryBytes, (launchedMib ?? 0) * mib)
   return { ...machine, limits: { ...machine.limits, memoryBytes } }
@@ -67,7 +65,7 @@ async function resizeDisk(monitor: QmpConnection, { limits: { diskBytes } }: Mac
   return true
 }
 
-/** Size of the disk in bytes, as the guest sees it. */
+/** Reads the size of the disk in bytes, as the guest sees it. */
 async function readDiskSize(monitor: QmpConnection): Promise<number> {
   const nodes = await monitor.execute('query-named-block-nodes', { flat: true })
   const disk = (Array.isArray(nodes) ? nodes : []).map(objectOf).find((node) => node?.['node-name'] === parts.disk)

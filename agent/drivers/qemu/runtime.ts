@@ -8,15 +8,15 @@ export interface QemuRuntime {
   readonly process?: ProcessStat
 }
 
-/** Reads guests' state from their groups. Only the host's root can move processes into these. */
 /** Command name of a guest's TPM, which ends after its QEMU. */
 const tpmCommand = 'swtpm'
 
+/** Reads guests' state from their cgroups. Only the host's root can move processes into these. */
 export class QemuRuntimeReader {
   /** @param hierarchy mount point of the hierarchy that is used to find guests' processes */
   constructor(private readonly hierarchy: string) {}
 
-  /** Names of all guests that have a group, running or left over. */
+  /** Lists the names of all guests that have a cgroup, whether they run or left it behind. */
   listNames(prefix: string): string[] {
     const names = new RegExp(`^${groupPrefix.replaceAll('.', '\\.')}(${prefix}-\\d+)$`)
     return listDirectory(this.hierarchy).flatMap((entry) => names.exec(entry)?.[1] ?? [])
@@ -34,7 +34,7 @@ export class QemuRuntimeReader {
     return readGroupPids(this.#groupOf(name))
   }
 
-  /** The file that lists a guest's processes. */
+  /** Returns the path of the file that lists a guest's processes. */
   procsOf(name: string): string {
     return `${this.#groupOf(name)}/cgroup.procs`
   }

@@ -8,8 +8,8 @@ const mostBytes = 8 * 1024 ** 2
 const timeoutMs = 10_000
 
 /**
- * Takes the guest's screen as a PNG. QEMU writes it into a prepared file in a directory of root, where it cannot create
- * other files. The content is untrusted; only its first bytes are checked.
+ * Returns a screenshot of the guest as a PNG. QEMU writes it into a prepared file in a directory of root, in which it
+ * cannot create other files. The content is untrusted; only its first bytes are checked.
  * @throws {BerthError} `machine_refused`, `machine_timeout`, `screenshot_failed`
  */
 export async function takeScreenshot(monitor: QmpConnection, work: string, userId: number): Promise<Buffer> {

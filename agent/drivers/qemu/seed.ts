@@ -2,11 +2,11 @@ import { open } from 'node:fs/promises'
 import { planIso } from './iso/plan-iso.js'
 import type { Seed } from './plan-seed.js'
 
-/** Space for the data of cloud-init. A customer's user data has at most 256 KiB, and a third more as base64. */
+/** Size of the CD. A customer's user data has at most 256 KiB, and a third more in base64. */
 const seedBytes = 1024 * 1024
 
 /**
- * Writes a CD in place and with a constant size: a running guest has it open, and reads the new content when it
+ * Writes a CD in place and with a constant size, because a running guest has it open and reads the new content when it
  * reboots.
  */
 export async function writeSeed({ label, files }: Seed, path: string): Promise<void> {

@@ -23,13 +23,13 @@ export interface QemuStartContext extends QemuStopContext {
   readonly facts: GroupFacts
   readonly machines: Machines
   readonly acceleration: Pick<AccelerationWatch, 'now' | 'look'>
-  /** A CD with drivers for Windows. */
+  /** Path of a CD with drivers for Windows. */
   readonly driversCd?: string
 }
 
 export interface StartOrder {
   readonly signal: AbortSignal
-  /** Called once the tap exists, which is before the guest runs. */
+  /** Called when the tap exists, which is before the guest runs. */
   readonly connected?: () => Promise<void>
 }
 
@@ -37,7 +37,7 @@ const settleTimeoutMs = 30_000
 
 /**
  * Starts the guest and returns once its QEMU answers. Does nothing for a running guest. If the starter of a killed
- * agent is about to start the guest, this waits for it.
+ * agent is about to start the guest, the function waits for it.
  * @throws {BerthError} `guest_start_failed` with QEMU's own reason; the error of `connected`, in which case the guest
  * runs
  */
@@ -61,7 +61,7 @@ export async function startMachine(
   if (connecting.status === 'rejected') throw connecting.reason
 }
 
-/** @returns the result of `connected` */
+/** Launches QEMU. @returns the result of `connected` */
 async function launch(
   context: QemuStartContext,
   machine: Machine,
@@ -77,7 +77,7 @@ async function launch(
     const reason = readReason(paths.runOf(name).log)
     machines.forget(name)
     await clearMachine(context, name)
-    void context.acceleration.look() // this may be the cause
+    void context.acceleration.look() // a change of the acceleration may be the cause
     throw new BerthError('internal', 'guest_start_failed', `start of ${name} failed: ${reason}`, { cause })
   }
 }
@@ -94,12 +94,12 @@ async function startTracked(context: QemuStartContext, machine: Machine, name: s
 
 async function untilGreeted(machines: Machines, name: string, run: RunPaths): Promise<void> {
   await machines.monitor(name, settleTimeoutMs)
-  // QEMU has created its socket there. From now on nobody who takes over QEMU can create another in its place.
+  // QEMU has created its socket here. From now on, a program that takes over QEMU cannot replace the socket.
   chownSync(run.work, 0, 0)
   chmodSync(run.work, 0o711)
 }
 
-/** Uses synchronous calls, since all of /run is in memory: a thread would take several times as long. */
+/** Prepares the files of a run by synchronous calls: /run is in memory, where a thread takes several times as long. */
 function prepareDirectory(run: RunPaths, userId: number): void {
   rmSync(run.ended, { force: true })
   rmSync(run.work, { recursive: true, force: true })
@@ -139,13 +139,13 @@ async function startProcess(context: QemuStartContext, machine: Machine, name: s
   })
 }
 
-/** @throws {BerthError} `unsupported` */
+/** Refuses a system whose firmware the host lacks. @throws {BerthError} `unsupported` */
 function refuseUnsupported(system: DiskSystem): void {
   const hindrance = findFirmwareHindrance(system)
   if (hindrance !== undefined) throw new BerthError('invalid', 'unsupported', hindrance)
 }
 
-/** The last line of QEMU's log. */
+/** Returns the last line of QEMU's log, as the reason of a failed start. */
 function readReason(log: string): string {
   const lines = (readKernelFile(log) ?? '').slice(-4096).split('\n').filter(Boolean)
   return (lines.at(-1) ?? 'QEMU did not answer').replaceAll(/\p{Cc}+/gu, ' ').slice(0, 300)

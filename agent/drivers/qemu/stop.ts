@@ -15,11 +15,11 @@ export interface QemuStopContext {
   readonly cgroups: CgroupLayout
 }
 
-/** Pressing the button again is harmless. A press while the guest still boots is lost. */
+/** Interval at which the power button is pressed. A press is lost while the guest boots, and harmless afterwards. */
 const repeatMs = 5000
 const killTimeoutMs = 30_000
 
-/** Presses the power button until the guest has shut down; kills it after `timeoutMs`. */
+/** Presses the power button until the guest has shut down, or kills the guest after `timeoutMs`. */
 export async function stopMachine(
   context: QemuStopContext & { readonly machines: Machines },
   name: string,
@@ -55,8 +55,8 @@ export async function clearMachine({ paths, runtime, cgroups }: QemuStopContext,
 }
 
 /**
- * Leaves three files: the lock, which a starter of a killed agent may hold; QEMU's last log; and the mark of the
- * guest's end, which its reader removes.
+ * Removes the files of a run except three: the lock, which a starter of a killed agent may hold; QEMU's last log; and
+ * the mark of the guest's end, which its reader removes.
  */
 function removeRunFiles(paths: QemuPaths, name: string): void {
   const run = paths.runOf(name)

@@ -9,9 +9,9 @@ import { planSeed, type Seed } from './plan-seed.js'
 import { writeSeed } from './seed.js'
 
 /**
- * Writes the CD with name, addresses and login that the guest's system reads at its next boot, including a reboot of
- * its own.
- * @param keyFile path of the host's own key, which encrypts passwords
+ * Writes the CD with name, addresses and login. The guest's system reads it at its next boot, even if the guest reboots
+ * by itself.
+ * @param keyFile path of the host's key, which encrypts passwords
  */
 export async function tellMachine(machine: Machine, { seed, keyFile }: TellPlaces): Promise<void> {
   await mkdir(dirname(seed), { recursive: true, mode: 0o700 })

@@ -2,12 +2,12 @@
 
 export const sectorBytes = 2048
 
-/** Number of whole sectors for this many bytes. */
+/** Returns the number of sectors that this many bytes need. */
 export function sectorsOf(bytes: number): number {
   return Math.ceil(bytes / sectorBytes)
 }
 
-/** Number in both byte orders: ECMA-119, 7.3.3 */
+/** Encodes a 32-bit number in both byte orders (ECMA-119, 7.3.3). */
 export function both32(value: number): Buffer {
   const bytes = Buffer.alloc(8)
   bytes.writeUInt32LE(value, 0)
@@ -15,7 +15,7 @@ export function both32(value: number): Buffer {
   return bytes
 }
 
-/** Number in both byte orders: ECMA-119, 7.2.3 */
+/** Encodes a 16-bit number in both byte orders (ECMA-119, 7.2.3). */
 export function both16(value: number): Buffer {
   const bytes = Buffer.alloc(4)
   bytes.writeUInt16LE(value, 0)
@@ -28,7 +28,7 @@ export function wide(text: string): Buffer {
   return Buffer.from(text, 'utf16le').swap16()
 }
 
-/** @throws {RangeError} if the content is longer than `bytes` */
+/** Pads the content to `bytes` bytes. @throws {RangeError} if the content is longer */
 export function padded(content: Buffer, bytes: number, filling: Buffer = Buffer.alloc(1)): Buffer {
   if (content.length > bytes) throw new RangeError(`${content.length} bytes where ${bytes} are`)
   return Buffer.concat([content, Buffer.alloc(bytes - content.length, filling)])

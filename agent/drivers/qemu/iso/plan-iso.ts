@@ -3,20 +3,20 @@ import { both16, both32, padded, sectorBytes, sectorsOf, wide } from './fields.j
 import { joliet, planRecord, rockRidge, type Extent, type Naming } from './plan-records.js'
 import { planTree, type IsoDirectory } from './plan-tree.js'
 
-/** The first sectors are reserved for boot programs. */
+/** Number of sectors at the beginning that are reserved for boot programs. */
 const systemSectors = 16
 const descriptorSectors = 3
-/** One path table in each byte order, for each kind of names. */
+/** Number of sectors for path tables: one table in each byte order, for each kind of names. */
 const pathTableSectors = 4
 const firstDirectory = systemSectors + descriptorSectors + pathTableSectors
 
-/** A tree of directories. A CD has two trees, which share the same files. */
+/** A tree of directories with one kind of names. A CD has two trees, which share the same files. */
 interface Volume {
   readonly naming: Naming
   readonly directories: readonly IsoDirectory[]
-  /** First sector of the directories; each has one sector. */
+  /** First sector of the directories. Each directory has one sector. */
   readonly directoriesAt: number
-  /** First sector of the two path tables, which are adjacent. */
+  /** First sector of the tree's two path tables, which are adjacent. */
   readonly tablesAt: number
   readonly files: readonly Extent[]
 }
@@ -68,7 +68,7 @@ function directoryExtent({ directoriesAt }: Volume, index: number): Extent {
   return { at: directoriesAt + index, bytes: sectorBytes }
 }
 
-/** ECMA-119, 6.8 */
+/** Plans the sector of a directory (ECMA-119, 6.8). */
 function planDirectory(volume: Volume, index: number): Buffer {
   const { naming, directories, files } = volume
   const { parent, entries } = directories[index]!
@@ -84,7 +84,7 @@ function planDirectory(volume: Volume, index: number): Buffer {
   )
 }
 
-/** ECMA-119, 9.4 */
+/** Plans a path table (ECMA-119, 9.4). */
 function planPathTable(volume: Volume, order: 'LE' | 'BE'): Buffer {
   const { naming, directories } = volume
   return Buffer.concat(
@@ -106,7 +106,7 @@ interface DescriptorFacts {
   readonly isJoliet: boolean
 }
 
-/** ECMA-119, 8.4 and 8.5 */
+/** Plans a volume descriptor (ECMA-119, 8.4 and 8.5). */
 function planDescriptor(volume: Volume, { label, sectors, isJoliet }: DescriptorFacts): Buffer {
   const text = (content: string, bytes: number): Buffer =>
     isJoliet ? padded(wide(content), bytes, wide(' ')) : padded(Buffer.from(content), bytes, Buffer.from(' '))
@@ -132,7 +132,7 @@ function planDescriptor(volume: Volume, { label, sectors, isJoliet }: Descriptor
       text('', 128),
       text('', 128),
       text('', 128),
-      text('', 128), // set, publisher, preparer, application
+      text('', 128), // four texts: volume set, publisher, preparer, application
       text('', 37),
       text('', 37),
       text('', 37),
@@ -145,7 +145,7 @@ function planDescriptor(volume: Volume, { label, sectors, isJoliet }: Descriptor
   )
 }
 
-/** Sectors of the path tables in both byte orders, and of their optional copies, which do not exist. */
+/** Plans the fields with the sectors of the path tables. Optional copies of the tables do not exist. */
 function planTablePlaces({ tablesAt }: Volume): Buffer {
   const places = Buffer.alloc(16)
   places.writeUInt32LE(tablesAt, 0)

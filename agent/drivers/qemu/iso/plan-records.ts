@@ -10,18 +10,18 @@ export interface Extent {
 /** Subject of a directory record: an entry, the directory itself, its parent, or the root directory. */
 export type RecordSubject = IsoEntry | 'root' | 'self' | 'parent'
 
-/** A way to write names. */
+/** A way of writing names on a CD. */
 export interface Naming {
   readonly idOf: (entry: IsoEntry) => Buffer
   /** Additional fields for readers that support extensions. */
   readonly extraOf: (subject: RecordSubject) => Buffer
 }
 
-/** The recording time is always 2000-01-01. ECMA-119, 9.1.5 */
+/** Recording time of every file: 2000-01-01 (ECMA-119, 9.1.5). */
 const recorded = Buffer.from([100, 1, 1, 0, 0, 0, 0])
 const directoryFlag = 2
 
-/** A directory's record. ECMA-119, 9.1 */
+/** Plans a record in a directory (ECMA-119, 9.1). */
 export function planRecord(naming: Naming, subject: RecordSubject, { at, bytes }: Extent): Buffer {
   const isFile = typeof subject === 'object' && subject.kind === 'file'
   const id = idOf(naming, subject)
@@ -45,15 +45,15 @@ function idOf(naming: Naming, subject: RecordSubject): Buffer {
   return Buffer.from([subject === 'parent' ? 1 : 0])
 }
 
-/** Names for Windows. Source: Joliet Specification of 1995 */
+/** Names for Windows (Joliet Specification of 1995). */
 export const joliet: Naming = {
   idOf: ({ name }) => wide(name),
   extraOf: () => Buffer.alloc(0),
 }
 
 /**
- * Names for Linux: plain ISO 9660 names, which are short and sorted like the long ones, and next to each the original
- * name. Source: IEEE P1281 (SUSP) and P1282 (Rock Ridge)
+ * Names for Linux. Each entry has a short ISO 9660 name, which is sorted like the original name, and the original name
+ * as an extension. Source: IEEE P1281 (SUSP) and P1282 (Rock Ridge)
  */
 export function rockRidge(order: readonly IsoEntry[]): Naming {
   return {

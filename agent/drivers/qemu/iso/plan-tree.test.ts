@@ -1,22 +1,22 @@
 import { expect } from 'chai'
 import { planTree } from './plan-tree.js'
 
-describe('the tree of a CD', () => {
+describe('planTree', () => {
   for (const [what, files, directories] of [
-    ['nothing', [], [':0']],
-    ['files', ['user-data', 'meta-data'], [':0 meta-data=file1 user-data=file0']],
+    ['no files', [], [':0']],
+    ['files without directories', ['user-data', 'meta-data'], [':0 meta-data=file1 user-data=file0']],
     [
-      'directories level by level',
+      'files in nested directories, level by level',
       ['b/x', 'a/deep/y', 'c', 'a/z'],
       [':0 a=directory1 b=directory2 c=file2', 'a:0 deep=directory3 z=file3', 'b:0 x=file0', 'deep:1 y=file1'],
     ],
     [
-      'a name that begins like another',
+      'a directory whose name begins like another',
       ['a-b/c', 'a/d'],
       [':0 a=directory1 a-b=directory2', 'a:0 d=file1', 'a-b:0 c=file0'],
     ],
   ] as const)
-    it(what, () => {
+    it(`plans the tree for ${what}`, () => {
       const told = planTree(files).map(({ name, parent, entries }) =>
         [`${name}:${parent}`, ...entries.map((one) => `${one.name}=${one.kind}${one.index}`)].join(' '),
       )
@@ -24,5 +24,5 @@ describe('the tree of a CD', () => {
     })
 
   for (const name of ['', 'a//b', '../a', 'ü', 'a b', 'x'.repeat(65)])
-    it(`rejects the name ${JSON.stringify(name)}`, () => expect(() => planTree([name])).to.throw('not a name'))
+    it(`rejects the file name ${JSON.stringify(name)}`, () => expect(() => planTree([name])).to.throw('not a name'))
 })

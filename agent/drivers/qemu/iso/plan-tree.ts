@@ -1,8 +1,7 @@
-/** An entry of a directory. */
 export interface IsoEntry {
   readonly name: string
   readonly kind: 'directory' | 'file'
-  /** Index among the directories, or among the files as they were passed. */
+  /** Index of the entry among all directories, or among the files in the caller's order. */
   readonly index: number
 }
 
@@ -10,16 +9,16 @@ export interface IsoDirectory {
   readonly name: string
   /** Index of the parent among the directories; the root is its own parent. */
   readonly parent: number
-  /** Sorted by name. */
+  /** Entries of the directory, sorted by name. */
   readonly entries: readonly IsoEntry[]
 }
 
-/** Names that every reader accepts. */
+/** Pattern of the names that every reader of CDs accepts. */
 const names = /^(?!\.+$)[A-Za-z0-9._-]{1,64}$/
 
 /**
  * Plans the directories that the files need, level by level, the root first.
- * @param files their paths, with `/` between names
+ * @param files paths of the files, with `/` between names
  * @throws {Error} for an invalid name
  */
 export function planTree(files: readonly string[]): IsoDirectory[] {
@@ -52,7 +51,7 @@ function nameOf(path: string): string {
   return path.slice(path.lastIndexOf('/') + 1)
 }
 
-/** Orders directories of one level by their parents first. */
+/** Compares directories by level. Directories of one level are ordered by their parents first. */
 function byLevel(a: string, b: string): number {
   const [first, second] = [a.split('/'), b.split('/')]
   const level = Number(a !== '') * first.length - Number(b !== '') * second.length

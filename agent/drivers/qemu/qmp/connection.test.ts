@@ -10,8 +10,8 @@ import { mostLineBytes } from './messages.js'
 
 const greeting = '{"QMP":{"version":{},"capabilities":[]}}\n'
 
-/** The other side is a real socket that sends arbitrary data. */
-describe('Connection', () => {
+/** The tests connect to a real socket, which sends arbitrary data. */
+describe('QmpConnection', () => {
   const directory = mkdtempSync(join(tmpdir(), 'btest-qmp-'))
   const path = join(directory, 'socket')
   let server: Server | undefined
@@ -19,7 +19,7 @@ describe('Connection', () => {
   afterEach(() => new Promise<void>((done) => (server ? server.close(() => done()) : done())))
   after(() => rmSync(directory, { recursive: true, force: true }))
 
-  /** @param answer called for each line after the greeting and its answer */
+  /** Starts a server. @param answer called for each message except the first */
   async function serve(answer: (message: { id: number; execute: string }, socket: Socket) => void, greets = greeting) {
     server = createServer((socket) => {
       socket.on('error', () => undefined)
@@ -57,7 +57,7 @@ describe('Connection', () => {
     expect(await codeOf(connection.execute('query'))).to.equal('machine_unreachable')
   })
 
-  it('does not wait longer than its timeout, and does not confuse a late answer with another', async () => {
+  it('waits no longer than its timeout, and does not use a late answer for another command', async () => {
     let late = 0
     await serve(({ id, execute }, socket) => {
       if (execute === 'slow') late = id
@@ -69,7 +69,7 @@ describe('Connection', () => {
     connection.close()
   })
 
-  it('reads little from a virtual machine that floods it with events', async () => {
+  it('reads only a few events from a virtual machine that floods it with events', async () => {
     let heard = 0
     const flood = '{"event":"GUEST_PANICKED","data":{"action":"run"}}\n'.repeat(100_000)
     await serve(({ id }, socket) => socket.write(`${flood}{"return":1,"id":${id}}\n`))
@@ -85,7 +85,7 @@ describe('Connection', () => {
     '{"error":{"class":"GenericError","desc":"no"},"id":1}',
     '{"QMP":{}}',
   ])
-    it(`reads little from a guest agent that floods it with unrequested ${said}`, async () => {
+    it(`reads only a part from a guest agent that floods it with unrequested ${said}`, async () => {
       let isRead = false
       await serve(({ id }, socket) => {
         socket.write(`${said}\n`.repeat(500_000), () => (isRead = true))
@@ -98,13 +98,13 @@ describe('Connection', () => {
     })
 
   for (const [what, said] of [
-    ['no JSON', 'what?\n'],
-    ['no message', '[1,2]\n'],
-    ['an endless line', 'x'.repeat(mostLineBytes + 1)],
-    ['a huge answer', `{"return":"${'x'.repeat(mostLineBytes)}"}\n`],
-    ['no further data', undefined],
+    ['text that is not JSON', 'what?\n'],
+    ['JSON that is not a message', '[1,2]\n'],
+    ['a line that is too long', 'x'.repeat(mostLineBytes + 1)],
+    ['an answer that is too long', `{"return":"${'x'.repeat(mostLineBytes)}"}\n`],
+    ['the end of its data', undefined],
   ] as const)
-    it(`hangs up on a virtual machine that sends ${what}`, async () => {
+    it(`closes if the virtual machine sends ${what}`, async () => {
       let closed = 0
       await serve((_message, socket) => void (said === undefined ? socket.destroy() : socket.write(said)))
       const connection = await open({ onClose: () => closed++, timeoutMs: 5000 })
@@ -113,7 +113,7 @@ describe('Connection', () => {
       expect([connection.closed, closed]).to.deep.equal([true, 1])
     })
 
-  it('fails if nobody greets or listens', async () => {
+  it('does not open if the other side sends no greeting or does not exist', async () => {
     await serve(() => undefined, '{"event":"NOTHING"}\n')
     expect(await codeOf(open({ timeoutMs: 50 }))).to.equal('machine_timeout')
     expect(await codeOf(open({ path: `${path}-none` }))).to.equal('machine_unreachable')
@@ -122,7 +122,7 @@ describe('Connection', () => {
   describe('to a guest agent', () => {
     const ask = (): Promise<unknown> => withGuestAgent(path, (agent) => agent.ask('guest-ping'), 100)
 
-    it('opens to one that answers, after another client’s partial command', async () => {
+    it('opens if the agent answers, even after the rest of an earlier answer', async () => {
       await serve((message, socket) => {
         const { id, execute } = message
         const args = (message as unknown as { arguments?: { id: number } }).arguments
@@ -132,7 +132,7 @@ describe('Connection', () => {
       expect(await ask()).to.equal('pong')
     })
 
-    it('fails if it is silent, answers another request, or floods', async () => {
+    it('does not open if the agent is silent, answers another request, or sends too much', async () => {
       for (const said of ['', '{"return":1,"id":ID}\n', 'x'.repeat(mostLineBytes + 1)]) {
         await serve(({ id }, socket) => void socket.write(said.replace('ID', `${id}`)), '')
         expect(await codeOf(ask()), said.slice(0, 20)).to.equal('guest_agent_missing')

@@ -10,14 +10,14 @@ export interface ConnectionOptions {
   readonly path: string
   /** Timeout of the connection, of QEMU's greeting and of commands without a timeout of their own. */
   readonly timeoutMs: number
-  /** True for QEMU; false for the guest agent, which sends no greeting. */
+  /** True for QEMU, which sends a greeting; false for the guest agent, which does not. */
   readonly greets: boolean
   readonly onEvent?: (event: MachineEvent) => void
   /** Called once, when the other side has hung up or violated the protocol. */
   readonly onClose?: () => void
 }
 
-/** Pause in reading after too many events. */
+/** Time for which reading pauses after too many events. */
 const restMs = 1000
 
 interface Pending {
@@ -46,11 +46,11 @@ export class QmpConnection {
     this.#socket = socket
     this.#options = options
     socket.on('data', (chunk: Buffer) => this.#receive(chunk))
-    socket.on('error', () => undefined) // 'close' follows
+    socket.on('error', () => undefined) // the event 'close' follows
     socket.once('close', () => this.#end(gone()))
   }
 
-  /** @throws {BerthError} `machine_unreachable`, `machine_timeout` */
+  /** Opens a connection. @throws {BerthError} `machine_unreachable`, `machine_timeout` */
   static async open(options: ConnectionOptions): Promise<QmpConnection> {
     const socket = connect(options.path)
     const connection = new QmpConnection(socket, options)
@@ -68,6 +68,7 @@ export class QmpConnection {
   }
 
   /**
+   * Executes a command and returns its result.
    * @throws {BerthError} `machine_refused` with QEMU's reason, `machine_timeout`, `machine_unreachable`
    */
   execute(command: string, args?: Readonly<Record<string, unknown>>, timeoutMs?: number): Promise<unknown> {
@@ -163,7 +164,7 @@ export class QmpConnection {
     this.#answered(id)?.resolve(value)
   }
 
-  /** @returns undefined for an unrequested answer; a guest may send any number of them */
+  /** Finds the command that the answer belongs to. @returns undefined for an unrequested answer, which is counted */
   #answered(id: number): Pending | undefined {
     const pending = this.#settle(id)
     if (!pending) this.#countUnasked()
@@ -185,7 +186,7 @@ export class QmpConnection {
   }
 }
 
-/** The guest agent marks the answer to a delimited command with a byte that cannot occur in JSON. */
+/** Removes leftovers before an answer. The guest agent marks its answer with a byte that cannot occur in JSON. */
 function clean(line: string): string {
   return line.replace(/^.*\ufffd/su, '')
 }

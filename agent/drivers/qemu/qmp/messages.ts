@@ -4,7 +4,7 @@
  * Sources: docs/interop/qmp-spec.txt, docs/interop/qemu-ga-ref of QEMU
  */
 
-/** The longest answer that the driver requests from QEMU has some 100 KB. */
+/** Maximum length of a line. The longest answer that the driver requests from QEMU has about 100 KB. */
 export const mostLineBytes = 1024 * 1024
 
 export type QmpMessage =
@@ -18,7 +18,7 @@ export class MalformedMessage extends Error {
   override readonly name = 'MalformedMessage'
 }
 
-/** @throws {MalformedMessage} */
+/** Parses a line. @throws {MalformedMessage} */
 export function parseQmpMessage(line: string): QmpMessage {
   const message = objectOf(parseJson(line))
   if (!message) throw new MalformedMessage('no object')
@@ -32,7 +32,7 @@ export function parseQmpMessage(line: string): QmpMessage {
   return { kind: 'refusal', id, class: textOf(error['class']), reason: textOf(error['desc']) }
 }
 
-/** @returns undefined for anything but an object */
+/** Returns the value if it is an object, or undefined. */
 export function objectOf(value: unknown): Readonly<Record<string, unknown>> | undefined {
   return typeof value === 'object' && value !== null && !Array.isArray(value)
     ? (value as Readonly<Record<string, unknown>>)
@@ -46,7 +46,7 @@ export class Lines {
 
   constructor(private readonly mostBytes = mostLineBytes) {}
 
-  /** @throws {MalformedMessage} if a line exceeds the maximum length */
+  /** Returns the lines that the chunk completes. @throws {MalformedMessage} if a line is too long */
   take(chunk: Buffer): string[] {
     const lines: string[] = []
     let from = 0
