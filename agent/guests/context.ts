@@ -15,13 +15,13 @@ import type { GuestStore } from './record/guest-store.js'
 /** The part of images that the guests domain needs. */
 export interface GuestImages {
   /**
-   * Checks whether a new guest may be created from it.
+   * Checks whether a new guest may be created from the image.
    * @throws {BerthError} `invalid_field`, `unsupported`, `image_disabled`
    */
   checkUsable(templateId: string, virtualization: DriverKind): void
-  /** Does the same for an image that is booted temporarily instead of a guest's disk. */
+  /** Checks whether an image may be booted instead of a guest's disk. @throws the errors of `checkUsable` */
   checkBootable(templateId: string, types: readonly ImageType[]): void
-  /** Resolves a template id for such a guest. */
+  /** Resolves a template id for a guest of this virtualization. */
   idFor(templateId: string, virtualization: DriverKind): string
   osOf(templateId: string): 'linux' | 'windows'
   /** True if the image is on this host. */
@@ -31,26 +31,27 @@ export interface GuestImages {
 
 /** A guest's traffic in the current period. */
 export interface TrafficUse {
-  /** Bytes of IP packets, headers included. */
+  /** Bytes of IP packets, including their headers. */
   readonly rxBytes: number
   readonly txBytes: number
   /** First day of the period, YYYY-MM-DD in the host's time zone. */
   readonly periodStart: string
   readonly resetsAtMs: number
-  /** Offset of the host's time zone at that time, east of UTC. */
+  /** Offset of the host's time zone at `resetsAtMs`, in minutes east of UTC. */
   readonly utcOffsetMinutes: number
 }
 
-/** Enforces the conditions besides its owner's wish that decide whether a guest may run: its quota and its expiry. */
+/** Enforces traffic quotas and expiry times, which decide whether a guest may run. */
 export interface PolicyKeeper {
   readUse(record: GuestRecord): TrafficUse
   /** Counts traffic up to now. If the host's counters cannot be read, it logs that and counts nothing. */
   count(): Promise<void>
-  /** Restarts counting from the last counted values, in the same period. Joins the caller's transaction. */
+  /** Sets the use in the present period to 0, as of the last count. Joins the caller's transaction. */
   resetUse(uuid: string): void
   /**
-   * Compares usage and clock with the current settings: records the result in the guest's `policy`, stops a guest that
-   * may not run, limits or restores rates. Call it after a quota, an expiry or a count changed; idempotent.
+   * Compares the guest's use and the clock with its settings. It records the result in the guest's `policy`, stops a
+   * guest that may not run, and limits or restores its rates. Call it after a quota, an expiry or a count changed. It
+   * may be repeated.
    */
   judge(uuid: string): Promise<void>
 }

@@ -3,7 +3,7 @@ import { open, seal } from '../../shared/sealing.js'
 import type { Login } from '../drivers/machine.js'
 import type { GuestRecord } from './record/record.js'
 
-/** Encrypts logins for the journal; one guest's ciphertext cannot be opened for another. */
+/** Encrypts logins for the journal. A ciphertext can be decrypted only for the guest that it belongs to. */
 export class LoginVault {
   constructor(private readonly key: Buffer) {}
 
@@ -11,12 +11,12 @@ export class LoginVault {
     return seal(this.key, JSON.stringify(login), uuid)
   }
 
-  /** Decrypts the guest's login; empty if it has none. */
+  /** Decrypts the guest's login; `{}` if the guest has none. */
   open({ uuid, login }: Pick<GuestRecord, 'uuid' | 'login'>): Login {
     return login === null ? {} : (JSON.parse(open(this.key, login, uuid)) as Login)
   }
 
-  /** Keyed digest that allows secrets to be compared without storing them. */
+  /** Returns a keyed digest, by which secrets can be compared without storing them. */
   digest(secret: string): string {
     return createHmac('sha256', this.key).update(secret).digest('base64url')
   }

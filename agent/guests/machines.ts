@@ -6,16 +6,15 @@ import { machineOf, type MachineDefaults } from './record/machine.js'
 import type { GuestRecord } from './record/record.js'
 
 export interface MachineParts extends MachineDefaults {
-  /** undefined: this host does not run guests of the kind. */
+  /** The drivers by kind; undefined for a kind of guests that this host does not run. */
   readonly drivers: Readonly<Record<DriverKind, Driver | undefined>>
   readonly processors: ProcessorPlaces
 }
 
-/** Guests as machines of this host's drivers. */
+/** Connects guests of the journal with the drivers of this host. */
 export class GuestMachines {
   constructor(private readonly parts: MachineParts) {}
 
-  /** The drivers that this host has. */
   get drivers(): Driver[] {
     return Object.values(this.parts.drivers).filter((driver) => driver !== undefined)
   }
@@ -28,14 +27,14 @@ export class GuestMachines {
     return this.parts.drivers[kind]
   }
 
-  /** @throws if the host has no driver for the guest, for example after a change of configuration */
+  /** Returns the guest's driver. @throws if the host has none, for example after a change of configuration */
   driverOf({ spec: { virtualization } }: GuestRecord): Driver {
     const driver = this.findDriver(virtualization)
     if (!driver) throw new Error(`no ${virtualization} driver on this host`)
     return driver
   }
 
-  /** The guest in the drivers' terms. */
+  /** Returns the facts about the guest that its driver needs. */
   of(record: GuestRecord): Machine {
     return machineOf(record, this.parts)
   }

@@ -2,7 +2,7 @@ import { expect } from 'chai'
 import { unlimitedTraffic } from './record/record.js'
 import { parseTrafficLimit } from './parse-settings.js'
 
-describe('a quota in a request', () => {
+describe('parseTrafficLimit', () => {
   for (const [name, wire, expected] of [
     ['an empty request', {}, {}],
     ['an empty mode as the default', { mode: '' }, { mode: 'total' }],
@@ -16,9 +16,9 @@ describe('a quota in a request', () => {
     })
 
   for (const [name, wire, field] of [
-    ['a mode of another version', { mode: 'tomorrow' }, 'traffic_mode'],
-    ['a mode in capitals', { mode: 'TOTAL' }, 'traffic_mode'],
-    ['an action of another version', { action: 'tomorrow' }, 'traffic_action'],
+    ['an unknown mode', { mode: 'tomorrow' }, 'traffic_mode'],
+    ['a mode in capital letters', { mode: 'TOTAL' }, 'traffic_mode'],
+    ['an unknown action', { action: 'tomorrow' }, 'traffic_action'],
   ] as const)
     it(`refuses ${name}`, () =>
       expect(() => parseTrafficLimit(wire))

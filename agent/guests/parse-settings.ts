@@ -7,7 +7,7 @@ import { unlimitedTraffic, type TrafficLimit } from './record/record.js'
 /** End of the year 9999, the last year that JavaScript and every client can format. */
 const lastTimeMs = 253_402_300_799_000
 
-/** @returns canonical addresses. @throws {BerthError} `invalid_field` unless they are of the family and unique */
+/** Returns canonical addresses. @throws {BerthError} `invalid_field` unless they are of the family and unique */
 export function parseAddresses(field: string, values: readonly string[], family: AddressFamily): string[] {
   if (values.length > networkLimits.addresses.max)
     throw invalidField(field, `${field}: at most ${networkLimits.addresses.max} addresses are allowed`)
@@ -21,7 +21,7 @@ export function parseAddresses(field: string, values: readonly string[], family:
   return addresses
 }
 
-/** @param value ms since 1970; 0: none. @throws {BerthError} `invalid_field` */
+/** Checks a time. @param value ms since 1970; 0 means none. @throws {BerthError} `invalid_field` */
 export function parseTime(field: string, value: number): number {
   if (!Number.isSafeInteger(value) || value < 0 || value > lastTimeMs)
     throw invalidField(field, `${field}: not a valid date and time`)
@@ -32,7 +32,7 @@ export type TrafficChange = {
   readonly [Field in keyof WireTrafficLimit]?: WireTrafficLimit[Field] | undefined
 }
 
-/** Undefined fields keep their value from `base`. @throws {BerthError} `invalid_field` */
+/** Parses a traffic limit. Undefined fields keep their value from `base`. @throws {BerthError} `invalid_field` */
 export function parseTrafficLimit(
   wire: TrafficChange | undefined,
   base: TrafficLimit = unlimitedTraffic,
@@ -53,7 +53,7 @@ export function parseTrafficLimit(
 const modes = ['total', 'split'] as const
 const actions = ['stop', 'throttle', 'none'] as const
 
-/** An empty value means the first word. @throws {BerthError} `invalid_field` naming the known words */
+/** Parses a word. An empty value means the first one. @throws {BerthError} `invalid_field` with the known words */
 function parseWord<Word extends string>(field: string, value: string, words: readonly [Word, ...Word[]]): Word {
   const word = value === '' ? words[0] : words.find((known) => known === value)
   if (word !== undefined) return word

@@ -9,15 +9,15 @@ import { volumeLimitOf } from './snapshots/volume-bound.js'
 import type { GuestStore } from './record/guest-store.js'
 
 /*
- * Steps that guest operations are composed of. Each reads the guest from the journal, so that a step repeated after a
- * restart acts on the current state.
+ * Steps of operations on guests. Each reads the guest from the journal, so that a step that is repeated after a restart
+ * acts on the current state.
  */
 
 export type GuestStep<Input = unknown> = Step<Input>
 
 /**
  * Builds the image unless the host has it, clones a disk from it, and prepares the disk for the first boot.
- * @param around runs the creation of the disk, once there is an image
+ * @param around runs the creation of the disk, after the image exists
  */
 export function diskStep(context: GuestContext, around: (makeDisk: () => Promise<void>) => Promise<void>): GuestStep {
   return {
@@ -48,10 +48,10 @@ async function makeDisk(
 export async function ensureImage(images: GuestImages, templateId: string, step: StepContext<unknown>): Promise<void> {
   if (images.has(templateId)) return
   const report = (fraction: number, stage: string): void => step.report(fraction, stage)
-  await step.yieldWhile(images.ensure(templateId, report, step.signal)) // may take minutes: lets other operations run
+  await step.yieldWhile(images.ensure(templateId, report, step.signal)) // other operations run meanwhile
 }
 
-/** Writes the files that a start needs, and sets the guest's rules before its first packet. Both run in parallel. */
+/** Writes the files that a start needs and, in parallel, sets the guest's rules before its first packet. */
 export function configureStep(context: BootContext, options: { undo: boolean }): GuestStep {
   const configure: GuestStep = {
     name: 'configure',
@@ -66,8 +66,8 @@ export function configureStep(context: BootContext, options: { undo: boolean }):
 }
 
 /**
- * Starts the guest and sets its rates as soon as there is a device to set them on.
- * @param isSkipped selects guests that are not started, without an error
+ * Starts the guest and sets its rates as soon as its interface exists.
+ * @param isSkipped selects guests that are not started, which is not an error
  */
 export function startStep(context: BootContext, isSkipped: (record: GuestRecord) => boolean = () => false): GuestStep {
   return {
@@ -85,8 +85,8 @@ export function startStep(context: BootContext, isSkipped: (record: GuestRecord)
 }
 
 /**
- * The step, but refused for a suspended guest, since the suspension may be newer than the operation.
- * @param except inputs for which the step runs anyway
+ * Makes the step fail for a suspended guest, since the suspension may be newer than the operation.
+ * @param except selects inputs for which the step runs anyway
  */
 export function unlessSuspended<Input>(
   { store }: Pick<GuestContext, 'store'>,
@@ -100,7 +100,7 @@ export function unlessSuspended<Input>(
   return { ...step, run }
 }
 
-/** Clears the changes that waited for a start. */
+/** Clears the list of changes that waited for the guest's start. */
 function noteStarted(store: GuestStore, { uuid, atNextStart }: GuestRecord): void {
   if (atNextStart.length > 0) store.update(uuid, { atNextStart: [] })
 }
@@ -108,8 +108,8 @@ function noteStarted(store: GuestStore, { uuid, atNextStart }: GuestRecord): voi
 const panicked = 'its system panicked'
 
 /**
- * A system that rebooted by itself has read its addresses and a password again. Its limits change only at its next
- * start.
+ * Records an event of a running guest. A system that rebooted by itself has read its addresses and its password again.
+ * Its limits change only at its next start.
  */
 export function noteEvent(store: GuestStore, uuid: string, event: GuestEvent): void {
   const record = store.find(uuid)
@@ -122,7 +122,7 @@ export function noteEvent(store: GuestStore, uuid: string, event: GuestEvent): v
   store.update(uuid, { atNextStart, statusReason })
 }
 
-/** Shows a change that a running guest gets later, until its next start. */
+/** Records whether a running guest gets a change only at its next start. */
 export function noteForStart(
   store: GuestStore,
   uuid: string,
@@ -134,12 +134,12 @@ export function noteForStart(
   store.update(uuid, { atNextStart: later ? [...others, change] : others })
 }
 
-/** Writes configuration and rules again each time: limits or the agent's version may have changed. */
+/** Returns the steps of a start. They write all files again: limits or the agent's version may have changed. */
 export function bootSteps(context: BootContext): GuestStep[] {
   return [configureStep(context, { undo: false }), startStep(context)]
 }
 
-/** Records inner addresses that a running guest did not get. */
+/** Records whether a running guest gets its IPv6 addresses only at its next start. */
 export function noteAssigned(store: GuestStore, uuid: string, result: AssignResult): void {
   if (result === 'unchanged') return
   noteForStart(store, uuid, { change: 'addresses', later: result === 'at_next_start' })
@@ -169,21 +169,21 @@ export function removeStep(context: GuestContext): GuestStep {
 }
 
 /**
- * Removes rules and volume in one step: after a restart in between, the rules of all guests in the journal, including
- * this one, would be restored.
+ * Removes a guest's rules and volume in one step. After a restart between two steps, the rules of all guests in the
+ * journal, including this one, would be restored.
  */
 async function removeFromHost(context: GuestContext, record: GuestRecord): Promise<void> {
   await allEnded([detachGuest(context, record), removeMachine(context, record)])
 }
 
-/** Removes the volume with its snapshots last: the guest's processes use it until they end. */
+/** Removes the volume with its snapshots last, since the guest's processes use it until they end. */
 async function removeMachine(context: DiskContext, record: GuestRecord): Promise<void> {
   await context.machines.driverOf(record).delete(context.machines.of(record))
   await context.volumes.remove(record.uuid)
 }
 
 export interface StopInput {
-  /** True: the guest is stopped without a graceful shutdown. */
+  /** True if the guest is stopped without a graceful shutdown. */
   force: boolean
 }
 
@@ -194,7 +194,7 @@ function detachGuest(context: BootContext, { uuid }: GuestRecord): Promise<void>
   })
 }
 
-/** Like `withGuest`, but in the guest's turn, so that no setting changes it between reading and acting. */
+/** Like `withGuest`, but holds the guest's mutex, so that no setting changes the guest meanwhile. */
 function inTurn(
   store: GuestStore,
   act: (record: GuestRecord, step: StepContext<unknown>) => Promise<void>,
@@ -211,7 +211,7 @@ export function withGuest<Input>(
   return (step) => act(store.get(step.subject.id), step)
 }
 
-/** Runs `act` only if the journal has the guest; for steps that remove or undo. */
+/** Runs `act` only if the journal contains the guest. It is for steps that remove or undo something. */
 export function ifPresent<Input>(
   store: GuestStore,
   act: (record: GuestRecord, step: StepContext<Input>) => Promise<void>,

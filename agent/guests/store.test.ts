@@ -48,7 +48,7 @@ const guest: GuestInsert = {
   expiresAtMs: 0,
 }
 
-describe('guest store', () => {
+describe('GuestStore', () => {
   let changes: Changes
   let store: GuestStore
 
@@ -59,7 +59,7 @@ describe('guest store', () => {
   })
   afterEach(() => changes.db.close())
 
-  it('returns what was stored', () => {
+  it('returns a guest as it was inserted', () => {
     const policy = { expired: false, overQuota: false }
     const snapshots = { snapshotLimit: 5, snapshots: [], snapshotSchedule: noSchedule, snapshotSpace: unmeasuredSpace }
     const room = { fetchedBytes: 0, extraBytes: 0, nextExtraBytes: 0 }
@@ -89,14 +89,14 @@ describe('guest store', () => {
     expect([store.find('u1'), store.list()]).to.deep.equal([undefined, []])
   })
 
-  it('stores another login, and reports nothing for an equal one', () => {
+  it('stores another login, but leaves the revision unchanged for an equal one', () => {
     store.update('u1', { login: 'sealed', hasPassword: true })
     expect(store.get('u1')).to.include({ login: 'sealed', hasPassword: true, revision: 2 })
     store.update('u1', { login: 'sealed', hasPassword: true })
     expect(store.get('u1').revision).to.equal(2)
   })
 
-  it('stores nothing of a failed transaction, and reuses its revision', () => {
+  it('stores no change of a failed transaction, and uses its revision again', () => {
     const refused = (): void =>
       changes.transaction(() => {
         store.update('u1', { statusReason: 'refused' })
@@ -119,7 +119,7 @@ describe('guest store', () => {
     { policy: { expired: true, overQuota: false } },
   ]
   for (const update of updates)
-    it(`writes ${JSON.stringify(update)} and nothing else, once`, () => {
+    it(`writes only ${JSON.stringify(update)}, and only once`, () => {
       const before = store.get('u1')
       store.update('u1', update)
       store.update('u1', update)
@@ -146,7 +146,7 @@ describe('guest store', () => {
     expect(store.get('u1').revision).to.equal(changes.revision)
   })
 
-  it('knows the owner of each address until the guest is deleted', () => {
+  it('knows the addresses of a guest until the guest is deleted', () => {
     expect(store.hasAddress('198.51.100.7')).to.equal(true)
     store.setAddresses('u1', 6, ['2001:db8::6', '2001:db8::5'])
     expect(store.get('u1')).to.deep.include({

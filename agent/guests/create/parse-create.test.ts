@@ -72,7 +72,7 @@ describe('parseCreate', () => {
     })
   })
 
-  it('accepts addresses, a quota, rates and a time', () => {
+  it('accepts addresses, a quota, rates and an expiry time', () => {
     const order = parseCreate({
       ...request,
       spec: {
@@ -102,7 +102,7 @@ describe('parseCreate', () => {
     expect(order.limits).to.include({ networkDownMbps: 100, networkUpMbps: 0 })
   })
 
-  it('accepts a key and a password', () => {
+  it('accepts a login with a key and a login with a password', () => {
     const key = parseCreate(withSpec({ sshAuthMode: 'key', sshPublicKey: `${ed25519} me@home` }))
     expect(key.login).to.deep.equal({ kind: 'key', publicKey: `${ed25519} me@home` })
     const password = parseCreate(withSpec({ sshAuthMode: 'password', sshPassword: 'abcdefg1' }))
@@ -110,61 +110,73 @@ describe('parseCreate', () => {
   })
 
   for (const [name, bad, code] of [
-    ['no spec', { ...request, spec: undefined }, 'missing_field spec'],
-    ['no limits', withSpec({ limits: undefined }), 'missing_field spec'],
+    ['a request without a spec', { ...request, spec: undefined }, 'missing_field spec'],
+    ['a request without limits', withSpec({ limits: undefined }), 'missing_field spec'],
     ['a path as name', { ...request, name: '../etc' }, 'invalid_field name'],
     ['a newline in the name', { ...request, name: 'a\nlxc.hook.start=/bin/sh' }, 'invalid_field name'],
-    ['a leading dash', { ...request, name: '-rf' }, 'invalid_field name'],
-    ['digits only', { ...request, name: '123' }, 'invalid_field name'],
+    ['a name with a leading dash', { ...request, name: '-rf' }, 'invalid_field name'],
+    ['a name of digits only', { ...request, name: '123' }, 'invalid_field name'],
     ['a uuid as name', { ...request, name: request.uuid }, 'invalid_field name'],
-    ['an endless name', { ...request, name: 'a'.repeat(64) }, 'invalid_field name'],
-    ['id 0', { ...request, id: 0 }, 'invalid_field id'],
-    ['an id past 2^53', { ...request, id: 2 ** 60 }, 'invalid_field id'],
-    ['an id too long for an interface', { ...request, id: 1e10 }, 'invalid_field id'],
+    ['a name of 64 characters', { ...request, name: 'a'.repeat(64) }, 'invalid_field name'],
+    ['the id 0', { ...request, id: 0 }, 'invalid_field id'],
+    ['an id above 2^53', { ...request, id: 2 ** 60 }, 'invalid_field id'],
+    ['an id that is too long for an interface name', { ...request, id: 1e10 }, 'invalid_field id'],
     ['a path as uuid', { ...request, uuid: '../../x' }, 'invalid_field uuid'],
     ['an upper-case uuid', { ...request, uuid: 'ABCDEF00-0000-4000-8000-000000000002' }, 'invalid_field uuid'],
-    ['a path as template', withSpec({ templateId: '../debian-12' }), 'invalid_field template_id'],
-    ['no virtualization', withSpec({ virtualization: '' }), 'invalid_field virtualization'],
-    ['another virtualization', withSpec({ virtualization: 'xen' }), 'invalid_field virtualization'],
+    ['a path as template id', withSpec({ templateId: '../debian-12' }), 'invalid_field template_id'],
+    ['a request without virtualization', withSpec({ virtualization: '' }), 'invalid_field virtualization'],
+    ['an unknown virtualization', withSpec({ virtualization: 'xen' }), 'invalid_field virtualization'],
     ['user data for a container', withSpec({ userData: '#!/bin/sh' }), 'unsupported user_data'],
-    ['endless user data', withSpec({ virtualization: 'kvm', userData: 'x'.repeat(65_537) }), 'invalid_field user_data'],
-    ['no processor', withLimits({ vcpuMilli: 0 }), 'invalid_field vcpu'],
-    ['NaN memory', withLimits({ ramMb: NaN }), 'invalid_field ram_mb'],
-    ['a fraction of a disk', withLimits({ diskGb: 1.5 }), 'invalid_field disk_gb'],
-    ['an endless network rate', withLimits({ networkUpMbps: 1e6 }), 'invalid_field network_up_mbps'],
-    ['257 addresses', withSpec({ ipv4Count: 257 }), 'invalid_field ipv4_count'],
-    ['half an address', withSpec({ ipv6Count: 0.5 }), 'invalid_field ipv6_count'],
-    ['a name as address', withSpec({ publicIpv4s: ['host'] }), 'invalid_field public_ipv4s'],
-    ['IPv6 as IPv4', withSpec({ publicIpv4s: ['2001:db8::1'] }), 'invalid_field public_ipv4s'],
-    ['an address twice', withSpec({ ipv6Addresses: ['2001:db8::1', '2001:DB8:0::1'] }), 'invalid_field ipv6_addresses'],
-    ['an address and more', withSpec({ ipv6Addresses: ['::1; flush'] }), 'invalid_field ipv6_addresses'],
-    ['a zone', withSpec({ ipv6Addresses: ['fe80::1%eth0'] }), 'invalid_field ipv6_addresses'],
-    ['a time before all times', withSpec({ expiresAtMs: -1 }), 'invalid_field expires_at'],
-    ['a time after all times', withSpec({ expiresAtMs: 1e15 }), 'invalid_field expires_at'],
-    ['a quota below 0', withTraffic({ monthlyGb: -1 }), 'invalid_field monthly_traffic_gb'],
-    ['a 32nd day', withTraffic({ resetDay: 32 }), 'invalid_field traffic_reset_day'],
-    ['an action of tomorrow', withTraffic({ action: 'of tomorrow' }), 'invalid_field traffic_action'],
-    ['a mode of tomorrow', withTraffic({ mode: 'of tomorrow' }), 'invalid_field traffic_mode'],
-    ['a host name to answer on', withMapping({ hostIp: 'localhost' }), 'invalid_field host_ip'],
-    ['a range that ends before', withMapping({ containerPortEnd: 21 }), 'invalid_field container_port_end'],
     [
-      'ranges of two lengths',
+      'user data of more than 64 KiB',
+      withSpec({ virtualization: 'kvm', userData: 'x'.repeat(65_537) }),
+      'invalid_field user_data',
+    ],
+    ['a guest without processors', withLimits({ vcpuMilli: 0 }), 'invalid_field vcpu'],
+    ['a memory size of NaN', withLimits({ ramMb: NaN }), 'invalid_field ram_mb'],
+    ['a fraction as disk size', withLimits({ diskGb: 1.5 }), 'invalid_field disk_gb'],
+    ['a network rate that is too high', withLimits({ networkUpMbps: 1e6 }), 'invalid_field network_up_mbps'],
+    ['257 IPv4 addresses', withSpec({ ipv4Count: 257 }), 'invalid_field ipv4_count'],
+    ['half an IPv6 address', withSpec({ ipv6Count: 0.5 }), 'invalid_field ipv6_count'],
+    ['a host name as address', withSpec({ publicIpv4s: ['host'] }), 'invalid_field public_ipv4s'],
+    ['an IPv6 address as IPv4', withSpec({ publicIpv4s: ['2001:db8::1'] }), 'invalid_field public_ipv4s'],
+    [
+      'the same address twice',
+      withSpec({ ipv6Addresses: ['2001:db8::1', '2001:DB8:0::1'] }),
+      'invalid_field ipv6_addresses',
+    ],
+    ['an address followed by text', withSpec({ ipv6Addresses: ['::1; flush'] }), 'invalid_field ipv6_addresses'],
+    ['an address with a zone', withSpec({ ipv6Addresses: ['fe80::1%eth0'] }), 'invalid_field ipv6_addresses'],
+    ['a negative expiry time', withSpec({ expiresAtMs: -1 }), 'invalid_field expires_at'],
+    ['an expiry time that is too late', withSpec({ expiresAtMs: 1e15 }), 'invalid_field expires_at'],
+    ['a negative quota', withTraffic({ monthlyGb: -1 }), 'invalid_field monthly_traffic_gb'],
+    ['a reset on day 32', withTraffic({ resetDay: 32 }), 'invalid_field traffic_reset_day'],
+    ['an unknown traffic action', withTraffic({ action: 'of tomorrow' }), 'invalid_field traffic_action'],
+    ['an unknown traffic mode', withTraffic({ mode: 'of tomorrow' }), 'invalid_field traffic_mode'],
+    ['a host name as host_ip', withMapping({ hostIp: 'localhost' }), 'invalid_field host_ip'],
+    [
+      'a port range that ends before it begins',
+      withMapping({ containerPortEnd: 21 }),
+      'invalid_field container_port_end',
+    ],
+    [
+      'port ranges of different lengths',
       withMapping({ containerPortEnd: 30, hostPort: 20000, hostPortEnd: 20001 }),
       'invalid_field host_port_end',
     ],
-    ['a foreign protocol', withMapping({ protocol: 'sctp' }), 'invalid_field protocol'],
-    ['port 65536', withMapping({ hostPort: 65_536 }), 'invalid_field host_port'],
-    ['a two-line description', withMapping({ description: 'a\u2028b' }), 'invalid_field description'],
-    ['mappings without NAT', withSpec({ assignNat: false }), 'invalid_field port_mappings'],
+    ['an unknown protocol', withMapping({ protocol: 'sctp' }), 'invalid_field protocol'],
+    ['the port 65536', withMapping({ hostPort: 65_536 }), 'invalid_field host_port'],
+    ['a description of two lines', withMapping({ description: 'a\u2028b' }), 'invalid_field description'],
+    ['port mappings without NAT', withSpec({ assignNat: false }), 'invalid_field port_mappings'],
     [
-      'too many mappings',
+      'more than 1000 port mappings',
       withSpec({ portMappings: Array.from({ length: 1001 }, () => spec.portMappings[0]!) }),
       'invalid_field port_mappings',
     ],
-    ['no login', withSpec({ sshAuthMode: '' }), 'invalid_field ssh_auth_mode'],
+    ['a request without a login', withSpec({ sshAuthMode: '' }), 'invalid_field ssh_auth_mode'],
     ['a weak password', withSpec({ sshAuthMode: 'password', sshPassword: 'abcdefgh' }), 'invalid_field ssh_password'],
     [
-      'a two-line password',
+      'a password of two lines',
       withSpec({ sshAuthMode: 'password', sshPassword: 'abcdef1\nroot:x1' }),
       'invalid_field ssh_password',
     ],
@@ -179,7 +191,7 @@ describe('parseCreate', () => {
       'invalid_field ssh_public_key',
     ],
     [
-      'a key of another type',
+      'a key whose content has another type',
       withSpec({
         sshAuthMode: 'key',
         sshPublicKey: ed25519.replace('ed25519 ', 'rsa ').replace('ssh-rsa', 'ssh-rsa'),

@@ -20,7 +20,7 @@ import { parseAddresses, parseTime, parseTrafficLimit } from '../parse-settings.
 import { checkLimits } from '../resources/limits.js'
 import type { GuestLimits, TrafficLimit } from '../record/record.js'
 
-/** A creation request that passed every check; host port 0: still to be chosen. */
+/** A creation request that passed every check. A host port of 0 still has to be chosen. */
 export interface CreateRequest {
   id: number
   uuid: string
@@ -29,24 +29,24 @@ export interface CreateRequest {
   templateId: string
   limits: GuestLimits
   portMappings: CheckedMapping[]
-  /** Number of addresses to take from the host's pools, in addition to the explicit ones. */
+  /** Number of IPv4 addresses to take from the host's pools, in addition to `publicIpv4s`. */
   ipv4Count: number
   publicIpv4s: string[]
   ipv6Count: number
   ipv6Addresses: string[]
   traffic: TrafficLimit
-  /** 0: never. */
+  /** Time in ms since 1970; 0 means never. */
   expiresAtMs: number
   snapshotLimit: number
   login: LoginRequest
-  /** User data for cloud-init; empty: none. */
+  /** User data for cloud-init; empty if there is none. */
   userData: string
   start: boolean
   devices: GuestDevice[]
 }
 
 /**
- * Checks a creation. The gateway has checked the same rules, but the agent trusts no one.
+ * Checks a creation request. The gateway has applied the same rules, but the agent does not rely on it.
  * @throws {BerthError} `invalid_field`, `missing_field`, `unsupported`
  */
 export function parseCreate(request: CreateOrder): CreateRequest {
@@ -76,19 +76,19 @@ export function parseCreate(request: CreateOrder): CreateRequest {
   }
 }
 
-/** @throws {BerthError} `invalid_field` */
+/** Checks that the value is a lower-case uuid. @throws {BerthError} `invalid_field` */
 export function parseUuid(field: string, value: string): string {
   if (!new RegExp(uuidPattern).test(value)) throw invalidField(field, `${field}: must be a lower-case uuid`)
   return value
 }
 
-/** Checks the requester's name, which the task list shows: one printable line. */
+/** Checks that the requester's name, which the task list shows, is one printable line. */
 export function parseRequester(value: string): string {
   if (!isDescription(value)) throw invalidField('requested_by', 'requested_by: must be one line')
   return value
 }
 
-/** @throws {BerthError} `invalid_field` */
+/** Checks the format of a template id. @throws {BerthError} `invalid_field` */
 export function checkTemplateId(id: string): void {
   if (!new RegExp(templateIdPattern).test(id)) throw invalidField('template_id', 'template_id: has the wrong format')
 }
@@ -98,7 +98,7 @@ function parseVirtualization(value: string): DriverKind {
   throw invalidField('virtualization', 'virtualization: must be lxc or kvm')
 }
 
-/** @throws {BerthError} `unsupported` for a container, `invalid_field` */
+/** Checks the user data. @throws {BerthError} `unsupported` for a container, `invalid_field` */
 function parseUserData({ userData, virtualization }: WireSpec): string {
   if (userData !== '' && virtualization !== 'kvm')
     throw new BerthError('invalid', 'unsupported', 'user_data: only available for virtual machines', {

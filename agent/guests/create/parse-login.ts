@@ -5,7 +5,7 @@ import type { Login } from '../../drivers/machine.js'
 import type { LoginVault } from '../login-vault.js'
 import { makePassword } from './make-password.js'
 
-/** The requested login. */
+/** The login that a request asks for. */
 export type LoginRequest =
   { kind: 'auto' } | { kind: 'password'; password: string } | { kind: 'key'; publicKey: string }
 
@@ -15,7 +15,7 @@ interface WireLogin {
   readonly sshPublicKey: string
 }
 
-/** @throws {BerthError} `invalid_field` */
+/** Parses the login of a request. @throws {BerthError} `invalid_field` */
 export function parseLogin(wire: WireLogin): LoginRequest {
   switch (wire.sshAuthMode) {
     case 'auto_password':
@@ -30,12 +30,12 @@ export function parseLogin(wire: WireLogin): LoginRequest {
   }
 }
 
-/** Windows does not support keys, so it gets a password instead. */
+/** Returns the request. For Windows, which does not support keys, a generated password replaces a key. */
 export function loginFor(os: 'linux' | 'windows', request: LoginRequest): LoginRequest {
   return os === 'windows' && request.kind === 'key' ? { kind: 'auto' } : request
 }
 
-/** Creates a password if none was given. */
+/** Returns the login for the guest, with a generated password if the request asks for one. */
 export function loginOf(request: LoginRequest): Login {
   switch (request.kind) {
     case 'auto':
@@ -48,8 +48,8 @@ export function loginOf(request: LoginRequest): Login {
 }
 
 /**
- * Replaces the password with a keyed digest, for the hash that distinguishes orders: the password behind a plain fast
- * hash could be guessed.
+ * Replaces the password with a keyed digest, because the request is hashed to recognize a repeated order. A password
+ * could be guessed from a fast hash without a key.
  */
 export function hashableLogin(logins: LoginVault, request: LoginRequest): LoginRequest {
   return request.kind === 'password' ? { ...request, password: logins.digest(request.password) } : request

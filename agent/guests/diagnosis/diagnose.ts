@@ -18,17 +18,17 @@ import {
 
 export interface DiagnosisRequest {
   readonly uuid: string
-  /** Port of the guest. */
+  /** Port of the guest that cannot be reached. */
   readonly port: number
-  /** Address of the client that cannot connect; empty: not known. */
+  /** Address of the client that cannot connect; empty if it is not known. */
   readonly source: string
 }
 
 export interface Diagnosis {
   readonly steps: readonly ConnectionStep[]
-  /** Address at which the port is reachable from outside; empty: every address of the host. */
+  /** Address at which the port is reachable from outside; empty means every address of the host. */
   readonly address: string
-  /** Port at that address; 0: not reachable. */
+  /** Port at that address; 0 means that the guest's port is not reachable. */
   readonly outsidePort: number
   /** Ports that the guest listens on, if nothing listens on the requested one. */
   readonly listeningPorts: readonly number[]
@@ -37,9 +37,9 @@ export interface Diagnosis {
 }
 
 interface Way {
-  /** Address of the attempted connection. */
+  /** Address to which the agent tries to connect. */
   readonly address: string
-  /** Address shown to owners. It is hidden if it is the host's own, unless a mapping names it. */
+  /** Address that owners see; empty for an address of the host that no mapping names. */
   readonly told: string
   readonly port: number
   readonly isThere: boolean
@@ -47,7 +47,7 @@ interface Way {
 
 const maxPortsTold = 20
 const maxAddresses = 1000
-/** Maximum number of parallel diagnoses: each reads all guests of the host. */
+/** Maximum number of parallel diagnoses. Each reads all guests of the host. */
 const mostLooks = 8
 const mostLooksOfGuest = 2
 
@@ -58,7 +58,7 @@ export interface DiagnosisHost {
 
 /** Finds out why a port of a guest cannot be reached. Sends nothing to the guest except two connection attempts. */
 export class ConnectionDiagnosis {
-  /** By request: callers with the same request share one diagnosis. */
+  /** Running diagnoses by request. Callers with the same request share one diagnosis. */
   readonly #running = new KeyedSingleFlight<string, Diagnosis>()
 
   constructor(
@@ -66,7 +66,7 @@ export class ConnectionDiagnosis {
     private readonly host: DiagnosisHost,
   ) {}
 
-  /** @throws {BerthError} `not_found`, `rate_limited` */
+  /** Runs a diagnosis. @throws {BerthError} `not_found`, `rate_limited` */
   run(request: DiagnosisRequest): Promise<Diagnosis> {
     const record = this.context.store.get(request.uuid)
     const key = `${record.uuid} ${request.port} ${request.source}`
@@ -115,7 +115,7 @@ export class ConnectionDiagnosis {
       outside: way,
       running: pid !== undefined && (!isContainer || listeners !== undefined),
       ...(blockedBy && { blockedBy }),
-      // The kernel uses the destination as the source if the destination is the host's own address.
+      // For a destination that is the host's own address, the kernel uses the same address as the source.
       drops: { caller: drops(source), hostInside: drops(gateway), hostOutside: drops(way?.address ?? '') },
     }
   }
@@ -134,7 +134,7 @@ export class ConnectionDiagnosis {
   }
 }
 
-/** With a public address of its own, the guest is reached at the port itself; otherwise through a mapping. */
+/** Finds how to reach the port: at the guest's public address if it has one, otherwise through a mapping. */
 function findWay(
   { publicIpv4s: [own], portMappings }: GuestRecord,
   port: number,
@@ -168,7 +168,7 @@ const blockCodes = {
   security: 'stopped_for_abuse',
 } as const satisfies Record<Block, ConnectionFacts['blockedBy']>
 
-/** The first reason why the guest is blocked; abuse takes precedence over a used-up quota. */
+/** Returns the first reason why the guest is blocked. Abuse takes precedence over a used-up quota. */
 function blockOf(record: GuestRecord): ConnectionFacts['blockedBy'] {
   const blocks = blocksOf(record)
   const first = (['suspended', 'expired', 'security', 'traffic'] as const).find((block) => blocks.includes(block))

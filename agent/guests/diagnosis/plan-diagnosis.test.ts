@@ -14,18 +14,18 @@ const well: ConnectionFacts = {
 }
 const untried = { inside: undefined, through: undefined }
 
-/** Steps that are not simply ok. */
+/** Returns the steps that are not simply ok. */
 const found = (facts: Partial<ConnectionFacts>): string[] =>
   planDiagnosis({ ...well, ...facts })
     .filter(({ state, code }) => state !== 'ok' || code !== '')
     .map(({ name, state, code }) => `${name} ${state} ${code}`)
 
-describe('the reason why a port cannot be reached', () => {
+describe('planDiagnosis', () => {
   for (const [name, facts, steps] of [
-    ['it can', {}, []],
-    ['it is slow', { throttled: true }, ['allowed ok throttled']],
+    ['the port can be reached', {}, []],
+    ['the guest is throttled', { throttled: true }, ['allowed ok throttled']],
     [
-      'it is over its quota and stopped',
+      'the guest is over its quota and stopped',
       { blockedBy: 'traffic_used_up', running: false, listeners: undefined, ...untried },
       [
         'allowed failed traffic_used_up',
@@ -34,7 +34,7 @@ describe('the reason why a port cannot be reached', () => {
       ],
     ],
     [
-      'nothing listens',
+      'no program listens on the port',
       { listeners: [{ port: 80, isReachable: true }], ...untried },
       [
         'listening failed nothing_listens',
@@ -42,7 +42,7 @@ describe('the reason why a port cannot be reached', () => {
       ],
     ],
     [
-      'it listens on loopback only',
+      'a program listens on the loopback interface only',
       { listeners: [{ port: 22, isReachable: false }], ...untried },
       [
         'listening failed listens_on_loopback',
@@ -50,35 +50,35 @@ describe('the reason why a port cannot be reached', () => {
       ],
     ],
     [
-      'no mapping',
+      'no mapping leads to the port',
       { outside: undefined, through: undefined },
       ['mapping failed no_mapping', 'connection skipped earlier_step_failed'],
     ],
     [
-      'the address of the mapping is gone',
+      'the host no longer has the address of the mapping',
       { outside: { address: '192.0.2.99', isThere: false }, through: undefined },
       ['mapping failed address_missing', 'connection skipped earlier_step_failed'],
     ],
     ['the firewall drops the caller', { drops: { ...none, caller: true } }, ['firewall failed firewall_drops']],
     [
-      'the firewall permits the caller, but not the host',
+      'the firewall admits the caller, but not the host',
       { drops: { ...none, hostInside: true, hostOutside: true }, ...untried },
       ['guest skipped host_not_let_in', 'connection skipped host_not_let_in'],
     ],
     [
-      'a firewall inside drops',
+      'a firewall in the guest drops packets',
       { inside: 'silent', through: undefined },
       ['guest failed guest_silent', 'connection skipped earlier_step_failed'],
     ],
     [
-      'a firewall inside refuses',
+      'a firewall in the guest refuses connections',
       { inside: 'refused', through: undefined },
       ['guest failed guest_refuses', 'connection skipped earlier_step_failed'],
     ],
-    ['the host does not pass it on', { through: 'silent' }, ['connection failed not_forwarded']],
-    ['a virtual machine that answers', { listeners: undefined }, []],
+    ['the host does not forward connections', { through: 'silent' }, ['connection failed not_forwarded']],
+    ['a virtual machine answers', { listeners: undefined }, []],
     [
-      'a virtual machine where nothing listens',
+      'no program listens in a virtual machine',
       { listeners: undefined, inside: 'refused', through: undefined },
       [
         'listening failed nothing_listens',
@@ -86,14 +86,14 @@ describe('the reason why a port cannot be reached', () => {
       ],
     ],
     [
-      'an unresponsive virtual machine',
+      'a virtual machine does not respond',
       { listeners: undefined, inside: 'silent', through: undefined },
       ['listening skipped not_visible', 'guest failed guest_silent', 'connection skipped earlier_step_failed'],
     ],
   ] as const satisfies readonly (readonly [string, Partial<ConnectionFacts>, readonly string[]])[])
-    it(name, () => expect(found(facts)).to.deep.equal(steps))
+    it(`reports ${steps.length} abnormal steps if ${name}`, () => expect(found(facts)).to.deep.equal(steps))
 
-  it('is checked with test connections only if their result would be conclusive', () => {
+  it('needs test connections only if their result would be conclusive', () => {
     const inside = (facts: Partial<ConnectionFacts>): boolean => triesInside({ ...well, ...facts })
     const through = (facts: Partial<ConnectionFacts>): boolean => triesThrough({ ...well, ...facts })
     expect([inside({}), inside({ listeners: undefined }), through({})]).to.deep.equal([true, true, true])

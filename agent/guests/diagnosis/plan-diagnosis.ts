@@ -4,20 +4,20 @@ import type { ListeningSocket } from '../../host/net/listening-ports.js'
 /** Findings about a guest and the path to one of its ports. */
 export interface ConnectionFacts {
   readonly port: number
-  /** Reason why the guest may not run, as the kinds of `policyReasonOf`; absent: it may run. */
+  /** Reason why the guest may not run, as in `policyReasonOf`; undefined if it may run. */
   readonly blockedBy?: 'suspended' | 'expired' | 'traffic_used_up' | 'stopped_for_abuse'
   readonly throttled: boolean
   readonly running: boolean
-  /** Undefined: the host cannot see listening sockets, for example those of a virtual machine. */
+  /** Listening sockets; undefined if the host cannot see them, for example those of a virtual machine. */
   readonly listeners: readonly ListeningSocket[] | undefined
-  /** Address at which the port is reachable from outside; undefined: not reachable. */
+  /** Address at which the port is reachable from outside; undefined if it is not reachable. */
   readonly outside: { readonly address: string; readonly isThere: boolean } | undefined
   /**
-   * Sources whose packets the guest's firewall drops: the client, and the host itself at the guest's and at the outer
-   * address.
+   * True for each source whose packets the guest's firewall drops: the client, and the host itself as it connects to
+   * the guest's own address (`hostInside`) or to the outer address (`hostOutside`).
    */
   readonly drops: { readonly caller: boolean; readonly hostInside: boolean; readonly hostOutside: boolean }
-  /** Outcomes of attempted connections; undefined: not attempted, since it would prove nothing. */
+  /** Results of connection attempts; undefined if there was none, because it would prove nothing. */
   readonly inside?: ConnectOutcome | undefined
   readonly through?: ConnectOutcome | undefined
 }
@@ -25,7 +25,7 @@ export interface ConnectionFacts {
 export type StepName = 'allowed' | 'running' | 'listening' | 'mapping' | 'firewall' | 'guest' | 'connection'
 export type StepState = 'ok' | 'failed' | 'skipped'
 
-/** `code` gives the reason if the step is not simply ok. */
+/** A step of the diagnosis. `code` gives the reason if the step is not simply ok. */
 export interface ConnectionStep {
   readonly name: StepName
   readonly state: StepState
@@ -39,8 +39,8 @@ const skipped = (code: string): Verdict => ['skipped', code]
 const notReached = skipped('earlier_step_failed')
 
 /**
- * True if a connection to the guest's own address is informative: something may listen, and the firewall admits the
- * host.
+ * True if a connection attempt to the guest's own address is informative: a program may listen, and the firewall admits
+ * the host.
  */
 export function triesInside(facts: ConnectionFacts): boolean {
   if (!facts.running || facts.drops.hostInside) return false
@@ -49,7 +49,7 @@ export function triesInside(facts: ConnectionFacts): boolean {
   )
 }
 
-/** True if a connection through the mapping is informative. */
+/** True if a connection attempt through the mapping is informative. */
 export function triesThrough(facts: ConnectionFacts): boolean {
   const { outside, drops, inside } = facts
   return facts.running && outside?.isThere === true && !drops.hostOutside && (drops.hostInside || inside === 'open')

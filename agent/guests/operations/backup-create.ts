@@ -9,8 +9,8 @@ import { backupSteps, type BackupInput } from './backup-steps.js'
 import { guestSubject, refuseBroken } from './guest-order.js'
 
 /**
- * The backup has the operation's id. It is sent from a snapshot while the guest keeps running, and counts once it has
- * been verified.
+ * Creates a backup, which has the operation's id. It is sent from a snapshot while the guest keeps running, and becomes
+ * valid once it has been verified.
  */
 export function backupCreateKind(context: BackupContext): OperationKind<'backupCreate', BackupInput> {
   const { store, now } = context
@@ -43,7 +43,7 @@ export function backupCreateKind(context: BackupContext): OperationKind<'backupC
   }
 }
 
-/** @throws {BerthError} `invalid_state` */
+/** Refuses a guest that is broken, being created or being deleted. @throws {BerthError} `invalid_state` */
 function checkSendable(record: GuestRecord, asked: OrderContext): void {
   refuseBroken(record)
   if (record.status === 'deleting' || asked.leaving(guestSubject(record.uuid)))

@@ -9,7 +9,7 @@ interface DeleteInput extends TargetInput {
   backupId: string
 }
 
-/** Also works for a guest on another host, or one that no longer exists: only the target knows the backup then. */
+/** Deletes a backup, even of a guest that was deleted or is on another host. Only the target knows such a backup. */
 export function backupDeleteKind(
   context: Pick<BackupContext, 'store' | 'backups' | 'targets'>,
 ): OperationKind<'backupDelete', DeleteInput> {
@@ -26,7 +26,7 @@ export function backupDeleteKind(
         hashOf: { targetId: input.targetId, backupId },
         reserve: () => {
           const known = store.find(subject.id)?.backups.find(({ id }) => id === backupId)
-          // A backup that is being created stays marked, since others recognize its snapshot by the mark.
+          // A backup that is being created keeps its state, by which other operations recognize its snapshot.
           if (known?.state === 'taking')
             throw conflict('task_running', 'the backup is being created: cancel its task first')
           updateBackup(store, subject.id, { id: backupId, state: 'deleting' })

@@ -7,14 +7,14 @@ import type { TargetVault } from '../../backups/vault.js'
 import type { GuestContext } from '../context.js'
 import { parseUuid } from '../create/parse-create.js'
 
-/** Stored input of all operations that use a target. */
+/** Stored input of all operations that use a backup target. */
 export interface TargetInput {
   targetId: string
-  /** Encrypted target: the journal contains no secrets in clear text. */
+  /** Encrypted target, since the journal contains no secrets in clear text. */
   target: string
 }
 
-/** Operations on a guest's backups run one after another, and do not prevent it from being started or stopped. */
+/** Returns the subject for a guest's backups. Its operations run one after another, and never block a start or stop. */
 export function backupSubject({ store }: Pick<GuestContext, 'store'>, uuid: string): Subject {
   const id = parseUuid('uuid', uuid)
   const known = store.find(id)
@@ -22,8 +22,8 @@ export function backupSubject({ store }: Pick<GuestContext, 'store'>, uuid: stri
 }
 
 /**
- * @param about subject that the sealed target is for: the subject's id. @throws {BerthError} `invalid_field`,
- * `missing_field`
+ * Checks and encrypts the target of an order. @param about id of the subject for which the target is encrypted
+ * @throws {BerthError} `invalid_field`, `missing_field`
  */
 export function parseBackupTarget(targets: TargetVault, about: string, target: BackupTarget | undefined): TargetInput {
   if (!target) throw new BerthError('invalid', 'missing_field', 'target: is required', { field: 'target' })
@@ -31,7 +31,7 @@ export function parseBackupTarget(targets: TargetVault, about: string, target: B
   return { targetId: target.id, target: targets.seal(about, target) }
 }
 
-/** @param guest owner of the backups; default: the guest that the target was sealed for */
+/** Decrypts the target. @param guest owner of the backups; default: the guest that the target was encrypted for */
 export function repositoryOf(targets: TargetVault, about: string, { target }: TargetInput, guest = about): Repository {
   return { target: targets.open(about, target), guest }
 }

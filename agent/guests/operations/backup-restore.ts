@@ -22,7 +22,7 @@ interface RestoreInput extends TargetInput {
   backupId: string
   /** Uuid of the guest that the backup is from. */
   sourceUuid: string
-  /** The guest is stopped without a shutdown, because its last writes are discarded anyway. */
+  /** The guest is always stopped without a shutdown, because its last writes are discarded anyway. */
   force: true
 }
 
@@ -34,8 +34,8 @@ interface Parts {
 }
 
 /**
- * Fetches the backup into a new volume while the guest runs. Then this volume replaces the disk, as in the restore of a
- * snapshot. A copy on another guest gets that guest's name and login.
+ * Restores a backup. It is fetched into a new volume while the guest runs. The volume then replaces the disk, as in the
+ * restore of a snapshot. The backup of another guest gets this guest's name and login.
  */
 export function backupRestoreKind(
   context: BackupContext,
@@ -63,7 +63,7 @@ export function backupRestoreKind(
   }
 }
 
-/** @throws {BerthError} `invalid_field`, `missing_field` */
+/** Checks the order and encrypts its target. @throws {BerthError} `invalid_field`, `missing_field` */
 function parseRestore(targets: TargetVault, order: OrderOf<'backupRestore'>): RestoreInput {
   return {
     ...parseBackupTarget(targets, parseUuid('uuid', order.uuid), order.target),
@@ -109,7 +109,7 @@ async function readSize(
   return step.yieldWhile(context.backups.readSize(at, input.backupId, step))
 }
 
-/** Creates an empty volume with room for the backup. It replaces one that was created before. */
+/** Creates an empty volume with room for the backup. It replaces the volume of an earlier attempt. */
 async function prepareVolume(
   { context, capacity }: Parts,
   { subject: { id: uuid }, signal }: StepContext<RestoreInput>,
@@ -132,7 +132,7 @@ async function fetchInto(parts: Parts, step: StepContext<RestoreInput>, size: Ba
   await step.yieldWhile(context.backups.fetch(at, fetched, step))
 }
 
-/** The image of the original contains some of the data. */
+/** Returns the path of an image that contains some of the backup's data, if the host has one. */
 function findImage(
   { images, volumes }: Pick<BackupContext, 'images' | 'volumes'>,
   templateIds: readonly (string | undefined)[],
@@ -141,7 +141,7 @@ function findImage(
   return found === undefined ? undefined : volumes.imagePathOf(found)
 }
 
-/** The copy gets this guest's name and login, and both guests may run. */
+/** Gives the copy this guest's name and login, so that both guests can run. */
 async function makeOwn(
   context: Pick<GuestContext, 'machines' | 'volumes' | 'logins'>,
   record: GuestRecord,

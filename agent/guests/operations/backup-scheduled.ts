@@ -22,8 +22,8 @@ interface ScheduledInput extends BackupInput {
 }
 
 /**
- * A backup by the guest's schedule: a separate operation that only the agent submits. Backups that it will drop are
- * hidden from its submission on. If the new backup fails, they reappear.
+ * Defines scheduled backups, which only the agent submits. Backups that will be deleted for the new one are hidden as
+ * soon as it is submitted. If it fails, they reappear.
  */
 export function scheduledBackupDefinition(context: BackupContext): OperationDefinition<ScheduledInput> {
   const { store } = context
@@ -50,7 +50,7 @@ export function scheduledBackups(context: Pick<GuestContext, 'store' | 'now'>): 
   }
 }
 
-/** The next scheduled backup. It is submitted even if the guest has no room for one, so that the task reports this. */
+/** Returns the next scheduled backup. It is submitted even without room for it, so that the task reports this. */
 function scheduledBackupOrder(
   context: Pick<GuestContext, 'store' | 'now'>,
   record: GuestRecord,
@@ -90,7 +90,7 @@ function scheduledBackupOrder(
   }
 }
 
-/** Backups at other targets count towards the limit, and stay. */
+/** Plans which backups to delete. Backups at other targets count towards the limit, but stay. */
 function planDropped({ backups, backupSchedule: { targetId, retention } }: GuestRecord) {
   const kept = backups.filter((backup) => backup.targetId === targetId)
   const elsewhere = backups.length - kept.length
@@ -107,7 +107,7 @@ function roomStep({ store }: Pick<BackupContext, 'store'>): Step<unknown> {
   }
 }
 
-/** A backup that the target cannot delete now is not an error: the next run drops it. */
+/** Deletes old backups. If the target cannot delete one now, this is not an error, and the next run deletes it. */
 function rotateStep(context: Pick<BackupContext, 'store' | 'backups' | 'targets'>): Step<ScheduledInput> {
   const { store, backups } = context
   return {
@@ -132,9 +132,9 @@ function rotateStep(context: Pick<BackupContext, 'store' | 'backups' | 'targets'
 }
 
 /**
- * Scheduled backups beyond the retention, in the target's own list. Leftovers of a failed run that the target did not
- * remove appear in none of our lists.
- * @param kept oldest first
+ * Returns the scheduled backups that exceed the retention. The list is the target's own, because leftovers of a failed
+ * run are missing from the lists of the agent.
+ * @param kept backups at the target, oldest first
  */
 export function planExcess(kept: readonly StoredBackup[], retention: number): readonly StoredBackup[] {
   const scheduled = kept.filter((backup) => backup.scheduled)

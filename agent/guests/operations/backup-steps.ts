@@ -11,17 +11,15 @@ export interface BackupInput extends TargetInput {
   description: string
 }
 
-/** Time that a failing target has to remove its data. */
+/** Time in ms that a failing target has to remove its data. */
 const takeBackMs = 60_000
 
-/**
- * Steps of a backup with the operation's id, which was reserved with the order. It counts once it has been verified.
- */
+/** Returns the steps that create the backup reserved with the order. It is valid once it has been verified. */
 export function backupSteps(context: BackupContext): Step<BackupInput>[] {
   return [snapshotStep(context), sendStep(context), dropStep(context), verifyStep(context)]
 }
 
-/** Does not remove stray snapshots: another operation on the guest may have snapshots of its own. */
+/** Takes the snapshot to send. Stray snapshots stay, since they may belong to another operation on the guest. */
 function snapshotStep(context: BackupContext): Step<unknown> {
   const { store, volumes, now } = context
   return {
@@ -83,7 +81,7 @@ function sendStep(context: BackupContext): Step<BackupInput> {
   }
 }
 
-/** A failing target may fail here too. Data that it keeps is then in no list, and disappears with the next deletion. */
+/** Removes the sent data. If this fails too, no list contains the data, and the next deletion removes it. */
 async function takeBack(
   { backups, targets }: Pick<BackupContext, 'backups' | 'targets'>,
   step: StepContext<BackupInput>,

@@ -17,9 +17,9 @@ import type { GuestStore } from '../record/guest-store.js'
 import type { LoginVault } from '../login-vault.js'
 
 interface BootInput extends BootChoice {
-  /** Encrypted login of root for rescue mode; otherwise empty. */
+  /** Encrypted login of root for rescue mode; empty for other modes. */
   login: string
-  /** True: the guest is stopped without a graceful shutdown. */
+  /** True if the guest is stopped without a graceful shutdown. */
   force: boolean
 }
 
@@ -29,8 +29,8 @@ type Order = OrderOf<'changeBoot'>
 const rescueBytes = 8 * 1024 ** 3
 
 /**
- * Makes the guest boot its disk, a CD or a rescue system: now if it runs, otherwise at its next start. If that fails,
- * it boots as before. Answers with root's password in rescue mode.
+ * Makes the guest boot from its disk, a CD or a rescue system. A running guest is restarted; a stopped one changes at
+ * its next start. After a failure, the guest boots as before. In rescue mode, the answer contains root's password.
  */
 export function changeBootKind(
   context: GuestContext,
@@ -58,8 +58,8 @@ export function changeBootKind(
 }
 
 /**
- * @throws {BerthError} `invalid_field`, `unsupported`; on submission also `not_found`, `invalid_state`,
- * `image_disabled`, …
+ * Accepts an order. @throws {BerthError} `invalid_field`, `unsupported`; on submission also `not_found`,
+ * `invalid_state`, `image_disabled`, …
  */
 async function acceptBoot(
   { context, capacity }: { context: GuestContext; capacity: Pick<HostCapacity, 'readDisk'> },
@@ -85,7 +85,7 @@ async function acceptBoot(
   }
 }
 
-/** @throws {BerthError} `invalid_field` */
+/** Parses the boot source. @throws {BerthError} `invalid_field` */
 function parseChoice({ mode: asked, image }: Order, kind: 'lxc' | 'kvm'): BootChoice {
   const mode = oneOf('mode', asked, ['disk', 'cdrom', 'rescue'])
   if (mode === 'cdrom' && kind === 'lxc') throw invalidField('mode', 'mode: only virtual machines can boot a CD')
@@ -101,7 +101,7 @@ function typesOf(mode: BootChoice['mode'], kind: 'lxc' | 'kvm') {
   return kind === 'lxc' ? (['lxc'] as const) : (['rescue', 'kvm'] as const)
 }
 
-/** A rescue system cannot be replaced while the guest uses it. @throws {BerthError} `invalid_state` */
+/** Refuses to replace a rescue system while the guest uses it. @throws {BerthError} `invalid_state` */
 function refuseWithoutChange({ boot }: GuestRecord, { mode }: BootChoice): void {
   if (mode === 'rescue' && boot.mode === 'rescue')
     throw conflict('invalid_state', 'the container is in rescue mode: boot its disk first')
@@ -116,7 +116,7 @@ function imageStep(images: GuestImages): Step<BootInput> {
   }
 }
 
-/** Runs before the guest is stopped, so that a failure does not affect the guest. */
+/** Creates the rescue system before the guest is stopped, so that a failure does not affect the guest. */
 function rescueStep(context: GuestContext): Step<BootInput> {
   const { volumes } = context
   return {
@@ -137,7 +137,7 @@ function rescueStep(context: GuestContext): Step<BootInput> {
   }
 }
 
-/** The rescue system also gets the guest's known SSH key. */
+/** Returns the login of the rescue system, which includes the guest's known SSH key. */
 function rescueLogin(logins: LoginVault, record: GuestRecord, { login }: BootInput) {
   const { publicKey } = logins.open(record)
   return { ...logins.open({ uuid: record.uuid, login }), ...(publicKey === undefined ? {} : { publicKey }) }
@@ -157,7 +157,7 @@ function modeStep(store: GuestStore): Step<BootInput> {
   }
 }
 
-/** The point of no return. After it, no failure restores the previous boot source, which may no longer exist. */
+/** Makes the new boot source final: no later failure restores the previous one, which may no longer exist. */
 function commitStep(context: DiskContext): Step<BootInput> {
   return {
     name: 'commit',
@@ -171,9 +171,9 @@ function commitStep(context: DiskContext): Step<BootInput> {
 
 function settleBoot(store: GuestStore, id: string, outcome: OperationOutcome): void {
   const record = store.find(id)
-  if (!record || outcome.status === 'canceled') return // nothing was begun
+  if (!record || outcome.status === 'canceled') return // a canceled operation changed nothing
   const { mode, image } = record.boot
-  // If a guest did not start again, this is reported, and the next comparison with the host starts it.
+  // If the guest did not start again, the reason is shown, and the reconciler starts it later.
   const statusReason = outcome.status === 'failed' ? outcome.message : ''
   store.update(id, { boot: { mode, image }, status: record.wanted, statusReason })
 }

@@ -24,7 +24,7 @@ interface CreateInput {
   start: boolean
 }
 
-/** Creates a guest. Answers with the guest and its password, which is empty in key mode. */
+/** Creates a guest. The answer contains the guest and its password, which is empty for a login with a key. */
 export function createKind(
   context: GuestContext,
   capacity: HostCapacity,
@@ -45,7 +45,7 @@ export function createKind(
         const isStarted = input.start && !isStoppedBySuspension(context.store.get(id))
         settled(context.store, id, isStarted ? 'running' : 'stopped')
       } else if (outcome.status === 'failed' && !outcome.undone) broken(context.store, id, outcome.message)
-      else context.store.remove(id) // nothing of it is left on the host
+      else context.store.remove(id) // the host has nothing left of the guest
     },
     answer: ({ subject, status, error }) => {
       const guest = context.store.find(subject.id)
@@ -56,8 +56,8 @@ export function createKind(
 }
 
 /**
- * @throws {BerthError} `invalid_field`, `resource_exhausted`; on submission `image_disabled`, `name_conflict`,
- * `port_conflict`, `address_in_use`, `resource_exhausted`, `invalid_field`, `unsupported`
+ * Accepts an order. @throws {BerthError} `invalid_field`, `resource_exhausted`; on submission `image_disabled`,
+ * `name_conflict`, `port_conflict`, `address_in_use`, `resource_exhausted`, `invalid_field`, `unsupported`
  */
 async function acceptCreate(
   { context, capacity }: { context: GuestContext; capacity: HostCapacity },
@@ -74,7 +74,7 @@ async function acceptCreate(
     subject: { ...guestSubject(uuid), name, number: id },
     input: { start },
     hashOf: { ...order, operationId, requestedBy: '', login: hashableLogin(context.logins, order.login) },
-    // Only a new order is checked: a repeated one must be answered even if the pool is full by then.
+    // Only a new order is checked. A repeated order must be answered even if the pool is full by then.
     reserve: () => {
       context.images.checkUsable(templateId, virtualization)
       checkRoom(disk, limits.diskGb * gib)
@@ -83,7 +83,7 @@ async function acceptCreate(
   }
 }
 
-/** @throws {BerthError} `unsupported` */
+/** Checks that the host can run guests of this kind. @throws {BerthError} `unsupported` */
 function checkDriver(machines: GuestMachines, kind: DriverKind): void {
   if (machines.findDriver(kind)) return
   throw new BerthError('invalid', 'unsupported', `virtualization: ${kind} is not available on this host`, {

@@ -11,15 +11,15 @@ const mostLooks = 20
 const mostStarts = 16
 
 /**
- * If several guests are created at once, all disks are created before the first guest boots: a booting guest would take
- * processors and disk from the remaining creations (docs/design/operations.md). This state is only in memory: after a
- * restart, each creation continues at its step, and passes here again.
+ * Delays the start of new guests until the disks of all guests in creation exist. A booting guest would take processors
+ * and disk from the remaining creations (docs/design/operations.md). The state is only in memory: after a restart, each
+ * creation continues at its step and registers again.
  */
 export class DisksFirst {
   readonly #inWork = new Set<Promise<unknown>>()
   readonly #starts = new Semaphore(mostStarts)
 
-  /** Runs the creation of a guest. Starts wait for its end, whether it fails or not. */
+  /** Runs the creation of a guest. Starts wait until it has ended, whether it fails or not. */
   async prepare(make: () => Promise<void>): Promise<void> {
     const work = make()
     this.#inWork.add(work)
@@ -30,14 +30,14 @@ export class DisksFirst {
     }
   }
 
-  /** Starts a guest once no creation is running, without occupying a place of running operations while it waits. */
+  /** Starts a guest once no creation is running. It occupies no slot for running operations while it waits. */
   async start(
     { signal, yieldWhile }: Pick<StepContext<unknown>, 'signal' | 'yieldWhile'>,
     boot: () => Promise<void>,
   ): Promise<void> {
     for (let look = 0; look < mostLooks; look++) {
-      await yieldWhile(Promise.allSettled(this.#inWork)) // resumes at the end of the queue of operations
-      await nextTurn() // lets a creation register that just got its place, or is between two steps
+      await yieldWhile(Promise.allSettled(this.#inWork)) // resumes at the end of the queue for slots
+      await nextTurn() // lets a creation register that just got its slot, or is between two steps
       if (this.#inWork.size === 0) break
     }
     await yieldWhile(this.#starts.run(boot, signal))

@@ -11,7 +11,7 @@ export function guestSubject(uuid: string): SubjectRef {
 
 /**
  * Accepts an order for a guest that exists and is not being deleted.
- * @param check runs in the transaction; an error refuses the order
+ * @param order `check` runs in the transaction; an error rejects the order
  * @throws {BerthError} `invalid_field`; on reservation `not_found`, `invalid_state`
  */
 export function acceptForGuest<Input>(
@@ -34,12 +34,12 @@ export function acceptForGuest<Input>(
   }
 }
 
-/** Operations on the guest's own system must not affect its rescue system. @throws {BerthError} `invalid_state` */
+/** Refuses operations on the guest's own system while it is in rescue mode. @throws {BerthError} `invalid_state` */
 export function refuseRescued({ boot }: GuestRecord): void {
   if (boot.mode === 'rescue') throw conflict('invalid_state', 'the container is in rescue mode: boot its disk first')
 }
 
-/** @throws {BerthError} `invalid_state` */
+/** Refuses operations on a broken guest. @throws {BerthError} `invalid_state` */
 export function refuseBroken({ status, statusReason }: GuestRecord): void {
   if (status === 'error')
     throw conflict('invalid_state', `the container is broken, it can only be deleted: ${statusReason}`)

@@ -18,10 +18,9 @@ import { snapshotRestoreKind } from './snapshot-restore.js'
 import { startKind } from './start.js'
 import { stopKind } from './stop.js'
 
-/** Kinds of operations on guests. */
 export type GuestKinds = Omit<OperationKinds<GuestRecord>, 'changeSwap' | 'imageDownload'>
 
-/** Kinds by the name of their order in the protocol. */
+/** Returns the kinds by the name of their order in the protocol. */
 export function guestKinds(context: BackupContext, capacity: HostCapacity): GuestKinds {
   return {
     create: createKind(context, capacity),

@@ -4,7 +4,7 @@ import type { GuestStore } from '../record/guest-store.js'
 
 /** Sets guests' status when operations begin and end, in the engine's transactions. */
 
-/** Sets the status during an operation, and the desired state from now on. The operation's end settles both. */
+/** Returns a `begin` that sets the status and the desired state. The end of the operation settles both. */
 export function mark(store: GuestStore, status: GuestStatus, wanted: 'running' | 'stopped') {
   return ({ subject }: Pick<DefinedOperation<unknown>, 'subject'>): void =>
     store.update(subject.id, { status, wanted, statusReason: '' })
@@ -19,14 +19,14 @@ export function broken(store: GuestStore, uuid: string, statusReason: string): v
   store.update(uuid, { status: 'error', statusReason, wanted: 'stopped' })
 }
 
-/** @param keepWanted the guest ran before and still should: a later comparison with the host starts it */
+/** Settles a start. @param keepWanted true if the guest ran before and still should: the reconciler then starts it */
 export function settleStart(
   store: GuestStore,
   uuid: string,
   { outcome, keepWanted }: { outcome: OperationOutcome; keepWanted: boolean },
 ): void {
   if (outcome.status === 'done') return settled(store, uuid, 'running')
-  if (outcome.status === 'canceled') return // nothing was begun
+  if (outcome.status === 'canceled') return // a canceled operation changed nothing
   const wanted = keepWanted ? {} : ({ wanted: 'stopped' } as const)
   store.update(uuid, { status: 'stopped', statusReason: outcome.message, ...wanted })
 }

@@ -25,16 +25,16 @@ const bootBytes = 256 * 1024 ** 2
 
 interface ReinstallInput {
   templateId: string
-  /** Encrypted, as the journal holds no clear passwords. Empty: the guest keeps its login. */
+  /** Encrypted login, since the journal contains no passwords in clear text; empty if the guest keeps its login. */
   login: string
-  /** True: the guest is stopped without a graceful shutdown. */
+  /** True if the guest is stopped without a graceful shutdown. */
   force: boolean
 }
 
 /**
  * Gives the guest a new disk from a template, and a new login. Everything else stays, including snapshots. The guest
- * runs afterwards if it was meant to run before. Until the new disk works, the old one is retained, and restored after
- * any failure. The journal has the old template and login until `commit`.
+ * runs afterwards if it should run. The old disk is retained until the new one works, and restored after any failure.
+ * The journal has the old template and login until `commit`.
  */
 export function reinstallKind(
   context: GuestContext,
@@ -63,8 +63,8 @@ interface Parts {
 }
 
 /**
- * @throws {BerthError} `invalid_field`; on submission also `resource_exhausted`, `not_found`, `invalid_state`,
- * `image_disabled`
+ * Accepts an order. @throws {BerthError} `invalid_field`; on submission also `resource_exhausted`, `not_found`,
+ * `invalid_state`, `image_disabled`
  */
 async function acceptReinstall(
   { context, capacity }: Parts,
@@ -121,7 +121,7 @@ function preparedDiskStep(context: GuestContext): Step<ReinstallInput> {
   }
 }
 
-/** The login that currently works, even if the owner changed it inside the guest. */
+/** Returns the login that currently works, even if the owner changed it inside the guest. */
 async function readKeptLogin(context: Pick<GuestContext, 'machines' | 'logins'>, record: GuestRecord): Promise<Login> {
   const journaled = context.logins.open(record)
   const current = await context.machines.driverOf(record).readLogin(context.machines.of(record))
@@ -136,7 +136,7 @@ function newLogin(logins: LoginVault, record: GuestRecord, { login }: ReinstallI
   return { ...logins.open({ uuid: record.uuid, login }), ...(userData === undefined ? {} : { userData }) }
 }
 
-/** The point of no return: no failure after it restores the old disk. */
+/** Makes the new disk final: no later failure restores the old one. */
 function commitStep(context: GuestContext): Step<ReinstallInput> {
   return {
     name: 'commit',
@@ -157,9 +157,9 @@ function commitStep(context: GuestContext): Step<ReinstallInput> {
 
 function settleReinstall(store: GuestStore, id: string, outcome: OperationOutcome): void {
   const record = store.find(id)
-  if (!record || outcome.status === 'canceled') return // nothing was begun
+  if (!record || outcome.status === 'canceled') return // a canceled operation changed nothing
   if (outcome.status === 'failed' && !outcome.undone) return broken(store, id, outcome.message)
   const statusReason = outcome.status === 'failed' ? outcome.message : ''
-  // If a guest did not start again, this is reported, and the next comparison with the host starts it.
+  // If the guest did not start again, the reason is shown, and the reconciler starts it later.
   store.update(id, { status: record.wanted, statusReason })
 }

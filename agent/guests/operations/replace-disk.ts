@@ -19,8 +19,8 @@ export function keptId(operationId: string): string {
 }
 
 /**
- * @param around `prepare` creates the new volume for `exchange` while the guest still runs; `commit` is last and
- * deletes the hidden snapshot
+ * Returns all steps, including two of the caller: `prepare` creates the new volume for `exchange` while the guest still
+ * runs; `commit` is the last step and deletes the hidden snapshot.
  */
 export function replaceDiskSteps<Input extends StopInput>(
   context: GuestContext,
@@ -44,7 +44,9 @@ export function stopToBootAgain(context: BootContext): Step<StopInput> {
   }
 }
 
-/** Deletes the hidden snapshot. A failure is only logged: the next operation that removes strays deletes it. */
+/**
+ * Deletes the hidden snapshot. A failure is only logged: the next operation that removes stray snapshots deletes it.
+ */
 export async function forgetKept(
   context: DiskContext,
   { subject, operationId, log, signal }: StepContext<unknown>,
@@ -81,13 +83,13 @@ function exchangeStep(context: DiskContext): Step<unknown> {
     run: withGuest(context.store, async ({ uuid }) => void (await volumes.exchange(uuid))),
     undo: ifPresent(context.store, async (record, { operationId }) => {
       const kept = keptId(operationId)
-      const isKept = (await volumes.listSnapshots(record.uuid)).includes(kept) // none once the new disk has worked
+      const isKept = (await volumes.listSnapshots(record.uuid)).includes(kept) // deleted once the new disk has worked
       if (isKept) await volumes.restore(record.uuid, kept, volumeLimitOf(context.machines, record))
     }),
   }
 }
 
-/** Runs the step only for a guest that should and may run. */
+/** Makes the step run only for a guest that should and may run. */
 export function ifItRuns(store: GuestStore, step: Step<unknown>): Step<unknown> {
   const run: Step<unknown>['run'] = async (at) => {
     if (mayRun(store.get(at.subject.id))) await step.run(at)
@@ -95,7 +97,7 @@ export function ifItRuns(store: GuestStore, step: Step<unknown>): Step<unknown> 
   return { ...step, run }
 }
 
-/** Starts the guest as it was before. If that fails, the next comparison with the host starts it. */
+/** Starts the guest as it was before. If that fails, the reconciler starts it later. */
 async function bootAgain(context: BootContext, record: GuestRecord, step: StepContext<unknown>): Promise<void> {
   if (!mayRun(record)) return
   try {

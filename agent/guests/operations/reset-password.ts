@@ -12,13 +12,13 @@ import { acceptForGuest, refuseBroken, refuseRescued } from './guest-order.js'
 import { withRoom } from './restore-room.js'
 
 interface ResetInput {
-  /** Encrypted, because the journal contains no passwords in clear text. */
+  /** Encrypted login, since the journal contains no passwords in clear text. */
   login: string
 }
 
 /**
- * Sets root's password. The journal is updated after the guest. An SSH key stays. The guest may be blocked, but not
- * suspended.
+ * Sets root's password, first in the guest and then in the journal. The SSH key stays. The guest may be blocked, but
+ * not suspended.
  */
 export function resetPasswordKind(context: GuestContext): OperationKind<'resetPassword', ResetInput> {
   const { logins } = context
@@ -29,8 +29,8 @@ export function resetPasswordKind(context: GuestContext): OperationKind<'resetPa
     steps: [
       unlessSuspended(context, {
         name: 'password',
-        // The journal is updated in the same step: another step could fail and leave a login in the journal that does
-        // not work.
+        // The journal is updated in the same step. If another step did this and failed, the journal would contain a
+        // login that does not work.
         run: withGuest<ResetInput>(context.store, async (record, { input }) => {
           const { uuid } = record
           const password = passwordOf(uuid, input)
@@ -66,7 +66,7 @@ async function setPassword(context: GuestContext, record: GuestRecord, password:
   }
 }
 
-/** @throws {BerthError} `invalid_field`; on reservation as `acceptForGuest` */
+/** Accepts an order. @throws {BerthError} `invalid_field`; on reservation the errors of `acceptForGuest` */
 function acceptReset(
   context: Pick<GuestContext, 'store' | 'logins'>,
   { uuid, password }: OrderOf<'resetPassword'>,

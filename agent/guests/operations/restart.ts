@@ -5,7 +5,7 @@ import { bootSteps, stopStep, unlessSuspended, type StopInput } from '../steps.j
 import { acceptForGuest, refuseBroken } from './guest-order.js'
 import { mark, settleStart } from './outcomes.js'
 
-/** Stops and starts a guest; only starts a stopped one. */
+/** Restarts a guest. A stopped guest is only started. */
 export function restartKind(context: BootContext): OperationKind<'restart', StopInput> {
   return {
     action: 'restart',

@@ -11,7 +11,7 @@ import { volumeLimitOf } from '../snapshots/volume-bound.js'
 import { planExtraBytes, planFetchedBytes, planOriginalBytes } from './plan-restore-room.js'
 import type { GuestMachines } from '../machines.js'
 
-/** How long an operation waits until the kernel has freed a deleted disk. */
+/** Time in ms that an operation waits until the kernel has freed a deleted disk. */
 const vanishMs = 60_000
 const pollMs = 500
 
@@ -22,7 +22,7 @@ interface WantedRoom {
 }
 
 /**
- * Raises the guest's limit so that a backup fits in addition to its disk, until one of both is deleted.
+ * Raises the guest's limit, so that a backup fits in addition to the disk until one of them is deleted.
  * @throws {BerthError} `backup_too_large`, `storage_full`
  */
 export async function makeRoom(
@@ -45,7 +45,7 @@ async function hasFree({ readDisk }: Pick<HostCapacity, 'readDisk'>, bytes: numb
   return planFreeBytes(await readDisk()) >= bytes
 }
 
-/** @returns false if it takes too long */
+/** Waits until deleted volumes are freed. @returns false if it takes too long */
 async function untilFreed(isFreed: () => Promise<boolean>, signal: AbortSignal): Promise<boolean> {
   const deadline = performance.now() + vanishMs
   while (!(await isFreed())) {
@@ -62,7 +62,7 @@ export async function raiseBound(context: DiskContext, uuid: string, bytes: numb
   if (limitBytes === 0) return
   const boundBytes = volumeLimitOf(context.machines, { ...record, fetchedBytes: 0 })
   const overBytes = Math.max(0, (await usedBytesOf(context.volumes, uuid)) - boundBytes)
-  // Space that an earlier operation reserved is still needed.
+  // An earlier operation may still need the space that it reserved.
   context.store.update(uuid, { fetchedBytes: Math.max(record.fetchedBytes, bytes + overBytes) })
   await setBound(context, context.store.get(uuid))
 }
@@ -71,8 +71,8 @@ export async function raiseBound(context: DiskContext, uuid: string, bytes: numb
 const workBytes = 16 * 1024 ** 2
 
 /**
- * Runs work that writes to the guest's disk, which may be full. Freeze a running guest first, because it would use the
- * space itself. After a crash, the comparison with the host restores the limit.
+ * Runs work that writes to the guest's disk, and raises the limit meanwhile, since the disk may be full. Freeze a
+ * running guest first, because it would use the space itself. After a crash, the reconciler restores the limit.
  */
 export async function withRoom<T>(context: DiskContext, uuid: string, work: () => Promise<T>): Promise<T> {
   const { fetchedBytes } = context.store.get(uuid)
@@ -86,8 +86,8 @@ export async function withRoom<T>(context: DiskContext, uuid: string, work: () =
 }
 
 /**
- * Call it once the restored volume is complete. Data that it no longer shares counts for the guest, so the limit rises
- * by that amount when the volume replaces the disk.
+ * Records by how much the limit rises when the restored volume replaces the disk: data that the volume no longer shares
+ * counts for the guest. Call it when the volume is complete.
  * @throws {BerthError} `backup_too_large`
  */
 export async function noteRestored(context: DiskContext, uuid: string, size: BackupSize): Promise<void> {
@@ -100,10 +100,10 @@ export async function noteRestored(context: DiskContext, uuid: string, size: Bac
 }
 
 /**
- * Lowers the limit once the discarded volume is freed: otherwise a running guest would find its disk full. If that
- * takes long, the comparison with the host does it.
- * @param change change of the journal; until the volume is freed, the reserved space grows by the amount that the
- * change subtracts
+ * Lowers the limit after the discarded volume is freed. If it were lowered before, a running guest would find its disk
+ * full. If the kernel takes long, the reconciler lowers it later.
+ * @param change change of the guest's record. Until the volume is freed, `fetchedBytes` grows by the amount that the
+ * change subtracts from the limit.
  */
 export async function endRoom(
   context: DiskContext,

@@ -5,7 +5,7 @@ import type { GuestRecord } from '../record/record.js'
 import { settled } from './outcomes.js'
 import { keptId, mayRun } from './replace-disk.js'
 
-/** Settles a guest after the restore of a snapshot or a backup. */
+/** Settles the status of a guest after the restore of a snapshot or a backup. */
 export function settleRestore(
   context: Pick<GuestContext, 'store' | 'now'>,
   { id, subject }: DefinedOperation<unknown>,
@@ -20,14 +20,14 @@ export function settleRestore(
 }
 
 /**
- * Neither the new disk works nor was the old one restored. The hidden snapshot becomes visible, so that its owner may
- * try to restore it.
+ * Makes the hidden snapshot of the old disk visible, so that the owner can try to restore it. Called if the new disk
+ * does not work and the old one could not be restored.
  */
 function offerKept({ store, now }: Pick<GuestContext, 'store' | 'now'>, record: GuestRecord, id: string): void {
   const { uuid, snapshots } = record
   const description = 'before a restore that failed'
   const kept = { id, description, createdAtMs: now(), createdBy: 'system', scheduled: false, sizeBytes: 0 }
-  // The allowance includes this snapshot since it was taken.
+  // The allowance has included this snapshot since it was taken.
   const retainedBytes = Math.max(planRetained(record), planAllowance(record))
   const snapshotSpace = { ...record.snapshotSpace, retainedBytes }
   store.update(uuid, { snapshots: [...snapshots, { ...kept, state: 'ready' }], snapshotSpace })

@@ -15,7 +15,7 @@ interface SnapshotInput {
   description: string
 }
 
-/** The snapshot has the operation's id. */
+/** Creates a snapshot, which gets the operation's id. */
 export function snapshotCreateKind(
   context: GuestContext,
   { readDisk }: Pick<HostCapacity, 'readDisk'>,
@@ -43,12 +43,12 @@ export function snapshotCreateKind(
     steps: [takeStep(context)],
     settle: ({ id, subject }, { status }) => {
       if (status === 'done') updateSnapshot(store, subject.id, { id, state: 'ready' })
-      else forgetSnapshot(store, subject.id, id) // what of it is left, the next one removes
+      else forgetSnapshot(store, subject.id, id) // the next snapshot removes leftovers
     },
   }
 }
 
-/** The snapshot has the operation's id and was reserved with the order. */
+/** Takes the snapshot that was reserved with the order. It has the operation's id. */
 export function takeStep(context: GuestContext): Step<unknown> {
   const { store, volumes, now } = context
   return {

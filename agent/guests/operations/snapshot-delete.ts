@@ -9,8 +9,8 @@ interface DeleteInput {
 }
 
 /**
- * The snapshot is hidden from the submission on, and cannot be restored any more. A restore that was submitted before
- * still finds it.
+ * Deletes a snapshot. From the submission on, it is hidden and cannot be restored. Only a restore that was submitted
+ * before still finds it.
  */
 export function snapshotDeleteKind(context: DiskContext): OperationKind<'snapshotDelete', DeleteInput> {
   const { store } = context

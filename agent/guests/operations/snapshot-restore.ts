@@ -12,13 +12,13 @@ import { settleRestore } from './settle-restore.js'
 
 interface RestoreInput {
   snapshotId: string
-  /** The guest is stopped without a shutdown, because its last writes are discarded anyway. */
+  /** The guest is always stopped without a shutdown, because its last writes are discarded anyway. */
   force: true
 }
 
 /**
- * Steps that may fail without affecting the guest run before it is stopped. The old disk is retained until the restored
- * one works: docs/design/snapshots.md.
+ * Restores a snapshot. Steps that may fail without affecting the guest run before it is stopped. The old disk is
+ * retained until the restored one works (docs/design/snapshots.md).
  */
 export function snapshotRestoreKind(context: GuestContext): OperationKind<'snapshotRestore', RestoreInput> {
   return {

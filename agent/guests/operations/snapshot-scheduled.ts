@@ -14,7 +14,7 @@ import type { GuestStore } from '../record/guest-store.js'
 import { guestSubject } from './guest-order.js'
 import { takeStep } from './snapshot-create.js'
 
-/** Creator shown for these snapshots and tasks. */
+/** The creator that is shown for scheduled snapshots and their tasks. */
 export const scheduleUser = 'schedule'
 const action = 'snapshot-scheduled'
 const gib = 1024 ** 3
@@ -25,8 +25,8 @@ interface ScheduledInput {
 }
 
 /**
- * A snapshot by the guest's schedule: a separate operation that only the agent submits. Snapshots that it will drop are
- * hidden from its submission on. If the new snapshot fails, they reappear.
+ * Defines scheduled snapshots, which only the agent submits. Snapshots that will be deleted for the new one are hidden
+ * as soon as it is submitted. If it fails, they reappear.
  */
 export function scheduledSnapshotDefinition(
   context: GuestContext,
@@ -56,9 +56,8 @@ export function scheduledSnapshots(context: Pick<GuestContext, 'store' | 'now'>)
 }
 
 /**
- * A guest's next scheduled snapshot. It is submitted even if the guest has no room for one, so that the task reports
- * this.
- * @param nextRunMs noted with the order, so that no run is lost or done twice
+ * Returns a guest's next scheduled snapshot. It is submitted even without room for it, so that the task reports this.
+ * @param run `nextRunMs`: time of the run after this one, stored with the order, so that no run is lost or repeated
  */
 function scheduledSnapshotOrder(
   { store, now }: Pick<GuestContext, 'store' | 'now'>,
@@ -118,8 +117,8 @@ async function hasSpace(context: DiskContext, uuid: string): Promise<boolean> {
 }
 
 /**
- * Deletes the oldest scheduled snapshot, because a new one would exceed the limit of space. Call it again only after
- * the space of this one is free.
+ * Deletes the oldest scheduled snapshot, because a new one would exceed the space limit. Call it again only after the
+ * space of this one is free.
  * @throws {BerthError} `snapshot_space_exceeded`
  */
 async function dropOldest(
@@ -138,14 +137,14 @@ async function dropOldest(
 }
 
 /**
- * With a limit below the size of the disk, the next snapshot may not fit even after this deletion, so the guest keeps
- * its only snapshot.
+ * True if this is the guest's only snapshot and the limit is below the size of the disk. Even without it, the next
+ * snapshot may not fit, so the guest keeps it.
  */
 function isLastOfGuest(record: GuestRecord, others: readonly SnapshotRecord[]): boolean {
   return others.length === 1 && planSpaceLimit(record) < record.spec.limits.diskGb * gib
 }
 
-/** A snapshot that cannot be deleted is not an error: the next run drops it. */
+/** Deletes old snapshots. If one cannot be deleted, this is not an error, and the next run deletes it. */
 function dropStep(context: DiskContext): Step<ScheduledInput> {
   const { store } = context
   return {
@@ -168,5 +167,5 @@ function settleTaken(
   { uuid, id, outcome }: { uuid: string; id: string; outcome: OperationOutcome },
 ): void {
   if (outcome.status === 'done') updateSnapshot(store, uuid, { id, state: 'ready' })
-  else forgetSnapshot(store, uuid, id) // what of it is left, the next one removes
+  else forgetSnapshot(store, uuid, id) // the next snapshot removes leftovers
 }

@@ -7,7 +7,7 @@ import { mark, settleStart } from './outcomes.js'
 
 interface StartInput {
   force: boolean
-  /** True if the agent itself submitted it: a failure does not change whether the owner wants the guest to run. */
+  /** True if the agent itself submitted the start. A failure then does not change the desired state of the guest. */
   system?: boolean
 }
 

@@ -32,20 +32,20 @@ export function stopKind(context: Pick<GuestContext, 'store' | 'machines'>): Ope
     settle: ({ subject }, outcome) => {
       if (store.find(subject.id)?.status !== 'stopping') return // the stop was no longer due, or never began
       if (outcome.status === 'done') settled(store, subject.id, 'stopped')
-      // The guest was not stopped: the next comparison with the host finds its real state.
+      // The guest was not stopped. The reconciler finds its real state later.
       else if (outcome.status === 'failed') settled(store, subject.id, 'running', outcome.message)
     },
   }
 }
 
-/** A user who stops a suspended guest does not want it to run after the suspension. Joins the caller's transaction. */
+/** Keeps the guest stopped after its suspension, since a user stopped it. Joins the caller's transaction. */
 function forgetResume(store: GuestStore, { uuid, suspension }: GuestRecord): void {
   if (suspension?.resumes) store.update(uuid, { suspension: { ...suspension, resumes: false } })
 }
 
 type Due = Pick<DefinedOperation<PowerOffInput>, 'subject' | 'input'>
 
-/** The agent's own stop is skipped once the guest may run again. */
+/** True unless the agent itself submitted the stop and the guest may run again. */
 function isDue(store: GuestStore, { subject, input }: Due): boolean {
   return input.system !== true || !isAllowedToRun(store.get(subject.id))
 }

@@ -24,37 +24,44 @@ const record = (
     spec: { limits: { networkDownMbps, networkUpMbps } },
   }) as GuestRecord
 
-describe('policy', () => {
+describe('the policy of a guest', () => {
   for (const [name, judged, reason] of [
-    ['nothing', record({}), ''],
+    ['not blocked', record({}), ''],
     ['expired', record({ expired: true }), 'expired'],
     ['over its quota', record({ overQuota: true }), 'traffic quota used up'],
-    ['both', record({ expired: true, overQuota: true }), 'expired, traffic quota used up'],
-    ['over, throttled', record({ overQuota: true }, { action: 'throttle' }), ''],
-    ['over its quota, without an action', record({ overQuota: true }, { action: 'none' }), ''],
+    ['expired and over its quota', record({ expired: true, overQuota: true }), 'expired, traffic quota used up'],
+    ['over its quota and throttled', record({ overQuota: true }, { action: 'throttle' }), ''],
+    ['over its quota without an action', record({ overQuota: true }, { action: 'none' }), ''],
     ['expired and throttled', record({ expired: true, overQuota: true }, { action: 'throttle' }), 'expired'],
   ] as const)
-    it(`blocks: ${name}`, () => expect(policyReasonOf(judged)).to.equal(reason))
+    it(`gives the reason "${reason}" for a guest that is ${name}`, () =>
+      expect(policyReasonOf(judged)).to.equal(reason))
 
   for (const [name, judged, down, up] of [
-    ['the configured rates', record({}, {}, [100, 20]), 100, 20],
-    ['unlimited rates', record({}), 0, 0],
+    ['a guest with configured rates', record({}, {}, [100, 20]), 100, 20],
+    ['a guest with unlimited rates', record({}), 0, 0],
     ['a throttle that is not due', record({}, { action: 'throttle', throttleMbps: 2 }, [100, 0]), 100, 0],
-    ['the action "stop" sets no throttle', record({ overQuota: true }, { throttleMbps: 2 }, [100, 0]), 100, 0],
-    ['its own throttle', record({ overQuota: true }, { action: 'throttle', throttleMbps: 2 }), 2, 2],
-    ['the throttle of the host', record({ overQuota: true }, { action: 'throttle' }), 10, 10],
-    ['the lower one', record({ overQuota: true }, { action: 'throttle' }, [5, 100]), 5, 10],
+    ['the action "stop", which sets no throttle', record({ overQuota: true }, { throttleMbps: 2 }, [100, 0]), 100, 0],
+    ['a throttle of the guest', record({ overQuota: true }, { action: 'throttle', throttleMbps: 2 }), 2, 2],
+    ['a throttle of the host', record({ overQuota: true }, { action: 'throttle' }), 10, 10],
+    [
+      'a throttle that is lower than only one configured rate',
+      record({ overQuota: true }, { action: 'throttle' }, [5, 100]),
+      5,
+      10,
+    ],
   ] as const)
-    it(`limits rates: ${name}`, () =>
+    it(`limits the rates to ${down} and ${up} Mbit/s for ${name}`, () =>
       expect(ratesOf(judged, config)).to.include({ device: 'bt7', downMbps: down, upMbps: up }))
 
   for (const [name, judged, cut] of [
-    ['one that has expired', record({ expired: true }), true],
-    ['one that is to stop', record({ overQuota: true }), true],
-    ['not a throttled guest', record({ overQuota: true }, { action: 'throttle' }), false],
-    ['not a guest without an action', record({ overQuota: true }, { action: 'none' }), false],
+    ['a guest that has expired', record({ expired: true }), true],
+    ['a guest that must stop', record({ overQuota: true }), true],
+    ['a throttled guest', record({ overQuota: true }, { action: 'throttle' }), false],
+    ['a guest without an action', record({ overQuota: true }, { action: 'none' }), false],
   ] as const)
-    it(`disconnects: ${name}`, () => expect(ratesOf(judged, config).cut).to.equal(cut))
+    it(`${cut ? 'disconnects' : 'does not disconnect'} ${name}`, () =>
+      expect(ratesOf(judged, config).cut).to.equal(cut))
 
   const suspension = (mode: GuestSuspension['mode']): GuestSuspension => ({
     mode,
@@ -72,14 +79,14 @@ describe('policy', () => {
     ['over its quota', { overQuota: true }, undefined, ['traffic'], false],
     ['not blocked', {}, undefined, [], true],
   ] as const)
-    it(`names the reason that blocks a guest that is ${name}`, () => {
+    it(`lists the reasons that block a guest that is ${name}`, () => {
       const judged = { ...record(policy), suspension: mode === undefined ? null : suspension(mode) }
       expect(blocksOf(judged)).to.deep.equal(blocks)
       expect(isAllowedToRun(judged)).to.equal(mayRun)
       expect(ratesOf(judged, config).cut).to.equal(blocks.length > 0)
     })
 
-  it('shows the throttle', () => {
+  it('tells whether a guest is throttled', () => {
     expect(isThrottled(record({ overQuota: true }, { action: 'throttle' }))).to.equal(true)
     expect(isThrottled(record({ overQuota: true }))).to.equal(false)
   })

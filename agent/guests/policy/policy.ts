@@ -7,10 +7,10 @@ import type { GuestStore } from '../record/guest-store.js'
 
 type PolicyFacts = Pick<GuestRecord, 'policy' | 'traffic' | 'suspension'>
 
-/** Why a guest is blocked. */
+/** A reason why a guest is blocked. */
 export type Block = 'suspended' | 'expired' | 'traffic' | 'security'
 
-/** All reasons that block the guest. Each is lifted separately. */
+/** Returns all reasons that block the guest. Each is lifted separately. */
 export function blocksOf({ policy, traffic, suspension }: PolicyFacts): Block[] {
   const blocks: Readonly<Record<Block, boolean>> = {
     suspended: Boolean(suspension),
@@ -21,7 +21,7 @@ export function blocksOf({ policy, traffic, suspension }: PolicyFacts): Block[] 
   return (Object.keys(blocks) as Block[]).filter((block) => blocks[block])
 }
 
-/** The reason why the guest is blocked, as text for users; empty: not blocked. */
+/** Returns the reasons why the guest is blocked, as text for users; empty if it is not blocked. */
 export function policyReasonOf(judged: PolicyFacts): string {
   const texts: Readonly<Record<Block, string>> = {
     suspended: 'suspended',
@@ -34,7 +34,7 @@ export function policyReasonOf(judged: PolicyFacts): string {
     .join(', ')
 }
 
-/** True if the guest may be running. A suspension in mode `network` only cuts it off. */
+/** True if the guest may be running. A suspension in mode `network` only disconnects it. */
 export function isAllowedToRun(judged: PolicyFacts): boolean {
   const onlyCutOff = judged.suspension?.mode === 'network'
   return blocksOf(judged).every((block) => block === 'suspended' && onlyCutOff)
@@ -53,7 +53,7 @@ export function refuseSuspended({ suspension }: Pick<GuestRecord, 'suspension'>)
   if (suspension) throw new BerthError('forbidden', 'policy_blocked', 'the container is suspended: unsuspend it first')
 }
 
-/** @throws {BerthError} `policy_blocked` */
+/** Refuses a blocked guest. @throws {BerthError} `policy_blocked` */
 export function checkAllowed(judged: PolicyFacts): void {
   refuseSuspended(judged)
   const reason = policyReasonOf(judged)
@@ -61,7 +61,8 @@ export function checkAllowed(judged: PolicyFacts): void {
 }
 
 /**
- * As `checkAllowed`, for the agent itself: it also starts a guest that is suspended in mode `network`, after a reboot.
+ * Refuses a guest that may not run. It is for the agent itself, which also starts a guest that is suspended in mode
+ * `network`, after a reboot of the host.
  * @throws {BerthError} `policy_blocked`
  */
 export function checkAllowedToRun(judged: PolicyFacts): void {
@@ -69,7 +70,7 @@ export function checkAllowedToRun(judged: PolicyFacts): void {
 }
 
 /**
- * Refuses like `checkAllowed`, but an order that may lift it ends a block for abuse. Joins the caller's transaction.
+ * Refuses a blocked guest. If `mayLift` is true, a block for abuse is lifted instead. Joins the caller's transaction.
  * @throws {BerthError} `policy_blocked`
  */
 export function allowOrLift(store: GuestStore, record: GuestRecord, mayLift: boolean): void {
@@ -79,12 +80,12 @@ export function allowOrLift(store: GuestStore, record: GuestRecord, mayLift: boo
   liftAbuse(store, record)
 }
 
-/** Ends a block for abuse, whatever else the guest may be blocked for. Joins the caller's transaction. */
+/** Lifts a block for abuse. Other blocks of the guest stay. Joins the caller's transaction. */
 export function liftAbuse(store: GuestStore, { uuid, policy: { abuse, ...policy } }: GuestRecord): void {
   if (abuse !== undefined) store.update(uuid, { policy })
 }
 
-/** The rates in force now: as configured, lower while the guest is throttled, none while it is blocked. */
+/** Returns the rates in force now: as configured, lower while the guest is throttled, none while it is blocked. */
 export function ratesOf(record: GuestRecord, config: AgentConfig): GuestRates {
   const { networkDownMbps, networkUpMbps } = record.spec.limits
   const throttle = isThrottled(record) ? record.traffic.throttleMbps || config.traffic.throttle_mbps : 0
@@ -96,7 +97,7 @@ export function ratesOf(record: GuestRecord, config: AgentConfig): GuestRates {
   }
 }
 
-/** The lower of two rates; 0 is unlimited. */
+/** Returns the lower of two rates, where 0 means unlimited. */
 function lower(a: number, b: number): number {
   return a === 0 || b === 0 ? a + b : Math.min(a, b)
 }

@@ -18,14 +18,44 @@ const record = (
 
 describe('planSuspend', () => {
   for (const [name, before, mode, resumes, wanted] of [
-    ['a running guest resumes', record('running'), 'stop', true, undefined],
-    ['a stopped guest does not resume', record('stopped'), 'stop', false, undefined],
-    ['mode network stops nothing', record('running'), 'network', false, undefined],
-    ['a repetition keeps the resumption', record('stopped', suspended('stop', true)), 'stop', true, undefined],
-    ['from stop to network', record('stopped', suspended('stop', true)), 'network', false, 'running'],
-    ['from stop to network, stopped', record('stopped', suspended('stop', false)), 'network', false, undefined],
-    ['from network to stop', record('running', suspended('network', false)), 'stop', true, undefined],
-    ['an expired guest', record('stopped', suspended('stop', true), true), 'network', false, undefined],
+    ['lets a running guest resume later', record('running'), 'stop', true, undefined],
+    ['does not let a stopped guest resume later', record('stopped'), 'stop', false, undefined],
+    ['leaves a running guest running in mode network', record('running'), 'network', false, undefined],
+    [
+      'still lets a guest resume later if it is called again',
+      record('stopped', suspended('stop', true)),
+      'stop',
+      true,
+      undefined,
+    ],
+    [
+      'starts a suspended guest again when the mode becomes network',
+      record('stopped', suspended('stop', true)),
+      'network',
+      false,
+      'running',
+    ],
+    [
+      'leaves a stopped guest stopped when the mode becomes network',
+      record('stopped', suspended('stop', false)),
+      'network',
+      false,
+      undefined,
+    ],
+    [
+      'lets a running guest resume later when the mode becomes stop',
+      record('running', suspended('network', false)),
+      'stop',
+      true,
+      undefined,
+    ],
+    [
+      'leaves an expired guest stopped in mode network',
+      record('stopped', suspended('stop', true), true),
+      'network',
+      false,
+      undefined,
+    ],
   ] as const)
     it(name, () => {
       const update = planSuspend(before, order(mode), nowMs)
@@ -40,7 +70,7 @@ describe('planUnsuspend', () => {
     ['leaves a stopped guest stopped', record('stopped', suspended('stop', false)), undefined],
     ['leaves an expired guest stopped', record('stopped', suspended('stop', true), true), undefined],
     ['leaves a guest unchanged in mode network', record('running', suspended('network', false)), undefined],
-    ['has nothing to do without a suspension', record('stopped'), undefined],
+    ['changes nothing for a guest without a suspension', record('stopped'), undefined],
   ] as const)
     it(name, () => {
       const update = planUnsuspend(before)
@@ -52,9 +82,9 @@ describe('parseSuspension', () => {
   for (const [name, fields, field] of [
     ['an empty reason', { reason: ' ' }, 'reason'],
     ['a reason of two lines', { reason: 'a\nb' }, 'reason'],
-    ['a long message', { message: 'x'.repeat(501) }, 'message'],
+    ['a message of 501 characters', { message: 'x'.repeat(501) }, 'message'],
     ['an unknown mode', { mode: 'freeze' }, 'mode'],
-    ['an end that has passed', { untilMs: nowMs }, 'until'],
+    ['an end in the past', { untilMs: nowMs }, 'until'],
     ['an end that is not a valid time', { untilMs: 1e18 }, 'until'],
   ] as const)
     it(`refuses ${name}`, () => {

@@ -6,7 +6,7 @@ import type { GuestRecord, GuestSuspension } from '../record/record.js'
 import { parseTime } from '../parse-settings.js'
 import type { GuestUpdate } from '../record/rows.js'
 
-/* Pure rules of suspensions: docs/design/suspension.md. */
+/* Rules of suspensions, without I/O (docs/design/suspension.md). */
 
 export interface SuspensionOrder {
   readonly reason: string
@@ -17,7 +17,7 @@ export interface SuspensionOrder {
 
 type Suspendable = Pick<GuestRecord, 'suspension' | 'wanted' | 'policy' | 'traffic'>
 
-/** @throws {BerthError} `invalid_field` */
+/** Checks an order to suspend a guest. @throws {BerthError} `invalid_field` */
 export function parseSuspension(
   { reason, message, mode, untilMs }: SuspensionOrder,
   nowMs: number,
@@ -33,8 +33,8 @@ export function parseSuspension(
 }
 
 /**
- * Plans a suspension or its change. A guest that was stopped by a suspension runs again when the mode changes to
- * `network`.
+ * Plans a suspension or its change. If a suspension stopped the guest, and its mode changes to `network`, the guest
+ * runs again.
  */
 export function planSuspend(
   record: Suspendable,
@@ -56,7 +56,7 @@ export function planUnsuspend(record: Suspendable): GuestUpdate {
   return { suspension, ...planResume({ ...record, suspension }, record.suspension?.resumes ?? false) }
 }
 
-/** The reconciler starts a guest that should run. */
+/** Plans the desired state of a guest that ran before. The reconciler then starts it. */
 function planResume(record: Suspendable, ran: boolean): GuestUpdate {
   return ran && isAllowedToRun(record) ? { wanted: 'running' } : {}
 }

@@ -1,7 +1,7 @@
 import type { GuestRecord } from '../record/record.js'
 import { countOf, planMove, planPlace, shareOf, type Place } from './plan-places.js'
 
-/** Maximum number of guests that one round moves, whatever the number of guests. */
+/** Maximum number of guests that are moved at once. */
 const movesAtOnce = 16
 
 type PlacedGuest = Pick<GuestRecord, 'uuid' | 'wanted'> & {
@@ -15,7 +15,7 @@ export class ProcessorPlaces {
 
   #online: readonly number[]
 
-  /** @param readOnline returns the processors that guests may have now, in ascending order */
+  /** @param readOnline returns the processors that guests may use now, in ascending order */
   constructor(private readonly readOnline: () => readonly number[]) {
     this.#online = readOnline()
   }
@@ -31,8 +31,8 @@ export class ProcessorPlaces {
   }
 
   /**
-   * Processors of a guest. They stay the same as long as the guest should run and their number is unchanged. A guest
-   * that should not run takes no capacity.
+   * Returns the processors of a guest. They stay the same as long as the guest should run and their number is
+   * unchanged. A guest that should not run takes no capacity.
    */
   cpusOf({ uuid, wanted, spec: { limits } }: PlacedGuest): readonly number[] {
     const known = this.#places.get(uuid)
@@ -55,8 +55,8 @@ export class ProcessorPlaces {
   }
 
   /**
-   * Moves guests to balance the processors, which become uneven when guests start and stop, or when the host's
-   * processors change. @returns guests that moved
+   * Moves guests to balance the load of the processors, after guests or the host's processors changed.
+   * @returns guests that moved
    */
   balance(): string[] {
     const moved = new Set(this.#followHost())
@@ -69,7 +69,7 @@ export class ProcessorPlaces {
     return [...moved]
   }
 
-  /** @returns guests whose processors went offline, or that may have more */
+  /** Moves guests whose processors went offline, or that may have more. @returns these guests */
   #followHost(): string[] {
     const online = this.readOnline()
     if (online.join() === this.#online.join()) return []

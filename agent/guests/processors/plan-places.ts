@@ -1,24 +1,24 @@
 /*
- * The processors that a guest runs on: its limit, rounded up. `nproc` shows this number in the guest, and runtimes create
- * threads by it; the quota limits the processor time of the guest. Processors are chosen by the configured limits, as in
- * LXD and Proxmox, so that each processor carries about the same.
+ * A guest runs on as many processors as its limit, rounded up. `nproc` shows this number in the guest, and runtimes
+ * create threads by it; the quota limits the processor time. Processors are chosen by the configured limits, as in LXD
+ * and Proxmox, so that each processor carries about the same load.
  */
 
 export interface Place {
-  /** In ascending order. */
+  /** The processors of the guest, in ascending order. */
   readonly cpus: readonly number[]
   readonly vcpuMilli: number
 }
 
-/** Sold thousandths of each processor. */
+/** Load of each processor in thousandths: the sum of the shares that its guests add (`shareOf`). */
 export type Loads = ReadonlyMap<number, number>
 
-/** Number of processors that the guest sees. */
+/** Returns the number of processors that the guest sees. */
 export function countOf(vcpuMilli: number, online: readonly number[]): number {
   return Math.min(online.length, Math.max(1, Math.ceil(vcpuMilli / 1000)))
 }
 
-/** Load that a guest adds to each of its processors. */
+/** Returns the load that a guest adds to each of its processors. */
 export function shareOf({ cpus, vcpuMilli }: Place): number {
   return vcpuMilli / cpus.length
 }
@@ -33,8 +33,8 @@ export function planPlace(vcpuMilli: number, online: readonly number[], loads: L
 }
 
 /**
- * The move of one guest from the most loaded processor to the least loaded one that brings them closest together;
- * undefined if no move helps.
+ * Plans the move of one guest from the most loaded processor to the least loaded one that brings their loads closest
+ * together. @returns undefined if no move helps
  */
 export function planMove(
   places: ReadonlyMap<string, Place>,

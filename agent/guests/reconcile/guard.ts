@@ -1,6 +1,6 @@
 import type { Logger } from 'pino'
 
-/** Logs the failure of a comparison: the next one tries again. */
+/** Runs a comparison and logs its failure. The next comparison tries again. */
 export async function guardComparison(log: Logger, what: string, work: () => Promise<void>): Promise<void> {
   try {
     await work()

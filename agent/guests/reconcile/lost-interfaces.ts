@@ -3,14 +3,14 @@ import { deviceName } from '../../network/addresses/private-ipv4.js'
 import type { GuestContext } from '../context.js'
 import type { GuestRecord } from '../record/record.js'
 
-/** A guest that reboots by itself lacks its interface for less than this. */
+/** Time in ms after which a missing interface counts as lost. A reboot of the guest takes less. */
 const settledMs = 1500
 
-/** Repairs host-side interfaces that were deleted while their guest runs. */
+/** Restores interfaces on the host that were deleted while their guest runs. */
 export class LostInterfaces {
-  /** Guests without their interface, and since when. */
+  /** Times since which guests lack their interface, by uuid. */
   #missing = new Map<string, number>()
-  /** Guests whose interface could not be recreated and is still missing. */
+  /** Guests whose interface could not be created again and is still missing. */
   readonly #failed = new Set<string>()
 
   constructor(
@@ -18,7 +18,7 @@ export class LostInterfaces {
     private readonly isBusy: (uuid: string) => boolean,
   ) {}
 
-  /** One warning for each guest whose interface could not be recreated. */
+  /** Warnings for an operator: one for each guest whose interface could not be created again. */
   get warnings(): string[] {
     return [...this.#failed].flatMap((uuid) => {
       const record = this.context.store.find(uuid)
@@ -26,7 +26,7 @@ export class LostInterfaces {
     })
   }
 
-  /** Recreates interfaces that have been missing for a while. @returns what it repaired */
+  /** Creates interfaces that have been missing for a while. @returns the repairs */
   async ensure(): Promise<string[]> {
     const there = readInterfaces()
     const lost = this.context.store

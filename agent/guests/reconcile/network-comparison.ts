@@ -6,10 +6,10 @@ import { networkOf } from '../resources/network.js'
 import { guardComparison } from './guard.js'
 import { LostInterfaces } from './lost-interfaces.js'
 
-/** Interval of comparisons in ms, so that changes by other programs are repaired within 5 s. */
+/** Interval of comparisons in ms. With it, changes by other programs are repaired within 5 s. */
 const everyMs = 3000
 
-/** Compares the host's network with the journal: at once after changes by other programs, else at intervals. */
+/** Compares the host's network with the journal at intervals, and immediately after changes by other programs. */
 export class NetworkComparison {
   readonly #all = new Coalescer(() => this.#compareAll())
   readonly #rates = new Coalescer(() => this.#compareRates())
@@ -17,7 +17,7 @@ export class NetworkComparison {
   #timer: NodeJS.Timeout | undefined
   #repairs = 0
 
-  /** Guests in the network's terms, cached until the list of guests changes. */
+  /** Network settings of all guests, cached until the list of guests changes. */
   #planned: { readonly records: readonly GuestRecord[]; readonly networks: readonly WantedNetwork[] } = {
     records: [],
     networks: [],
@@ -35,7 +35,6 @@ export class NetworkComparison {
     return this.#repairs
   }
 
-  /** Warnings for an operator. */
   get warnings(): readonly string[] {
     return this.#interfaces.warnings
   }
@@ -58,27 +57,27 @@ export class NetworkComparison {
     await Promise.all([this.#all.settled(), this.#rates.settled()])
   }
 
-  /** Converges parts of the network with the current journal. @throws {BerthError} the host's first refusal */
+  /** Converges these parts of the network with the journal. @throws {BerthError} the host's first refusal */
   async ensure(parts: readonly NetworkPart[]): Promise<void> {
     this.#noteRepairs(await this.context.network.ensure(this.#plan(), parts))
   }
 
   /**
-   * Converges the network with the journal as of this call or later.
+   * Converges the network with the state of the journal at this call or later.
    * @throws {BerthError} the host's first refusal
    */
   compare(): Promise<void> {
     return this.#all.run()
   }
 
-  /** Interfaces are recreated after their rules are in place, and get their rates afterwards. */
+  /** Compares all parts. Lost interfaces are created after their rules, and get their rates afterwards. */
   async #compareAll(): Promise<void> {
     await this.ensure(['rules'])
     this.#noteRepairs(await this.#interfaces.ensure())
     await this.ensure(['addresses', 'rates'])
   }
 
-  /** Recreates lost interfaces and sets rates, after interfaces were added or removed. */
+  /** Creates lost interfaces and sets rates, after interfaces were added or removed. */
   async #compareRates(): Promise<void> {
     this.#noteRepairs(await this.#interfaces.ensure())
     await this.ensure(['rates'])

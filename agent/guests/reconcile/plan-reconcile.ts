@@ -2,29 +2,29 @@ import type { ObservedState, StopCause } from '../../drivers/contract.js'
 import type { GuestRecord } from '../record/record.js'
 import type { GuestUpdate } from '../record/rows.js'
 
-/** A guest without a running operation, compared with the host. */
+/** A guest without a running operation, compared with the state of the host. */
 export interface Comparison {
   readonly record: Pick<GuestRecord, 'uuid' | 'status' | 'wanted'>
   readonly observed: ObservedState
-  /** Cause of the guest's end, if it was seen. */
+  /** Cause of the guest's end, if it was reported. */
   readonly ended: StopCause | undefined
   /**
-   * True if it must not be started now: the cause of its end may still be reported, or it was started too often
+   * True if the guest must not be started now: the cause of its end may still be reported, or it was started too often
    * recently.
    */
   readonly held: boolean
-  /** True if it may not run: its quota is used up, or it has expired. */
+  /** True if the guest may not run, for example because its quota is used up or it has expired. */
   readonly blocked: boolean
 }
 
 export type GuestRepair =
   | { kind: 'update'; uuid: string; update: GuestUpdate }
-  /** Starts it again: the host went down, or the guest was killed. */
+  /** Starts the guest again, after the host went down or the guest was killed. */
   | { kind: 'start'; uuid: string }
 
 /**
- * Plans repairs where host and journal differ. A running guest is never stopped, since the journal may be wrong: it is
- * recorded as running.
+ * Plans repairs where host and journal differ. A running guest is never stopped, since the journal may be wrong. It is
+ * recorded as running instead.
  */
 export function planReconcile(comparisons: readonly Comparison[]): GuestRepair[] {
   return comparisons.flatMap((comparison) => planGuest(comparison) ?? [])

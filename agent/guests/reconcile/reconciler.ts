@@ -18,31 +18,31 @@ import { settleSpace } from '../snapshots/snapshot-space.js'
 import { noteEvent } from '../steps.js'
 import { volumeLimitOf } from '../snapshots/volume-bound.js'
 
-/** Delay before a comparison: changes come in groups, and one comparison serves them all. */
+/** Delay in ms before a comparison. Changes come in groups, and one comparison serves them all. */
 const lookDelayMs = 100
 
 export interface ReconcilerParts {
   readonly context: GuestContext
   readonly orders: Orders<GuestRecord>
   readonly engine: OperationEngine
-  /** Called with the running guests each time they were read. */
+  /** Called with the running guests each time they have been read. */
   readonly onObserved: (observed: readonly ObservedGuest[]) => void
   /** Empties the trash and restores quotas. @param limitBytes limits by uuid @returns the repairs */
   readonly repairStorage: (limitBytes: ReadonlyMap<string, number>) => Promise<string[]>
 }
 
-/** Compares the host with the journal: at once on events, in full every `intervalMs`. */
+/** Compares the host with the journal and repairs differences: immediately after events, in full every `intervalMs`. */
 export class Reconciler {
   readonly network: NetworkComparison
   readonly #ended = new Map<string, StopCause>()
   readonly #policy: RestartPolicy
   readonly #runningGuests: RunningGuests
-  /** Guests to compare, and the time to do so. */
+  /** Guests that changed, which are compared at `#lookAtMs`. */
   readonly #changed = new Set<string>()
   #lookAtMs = Infinity
   #timer: NodeJS.Timeout | undefined
   #look: NodeJS.Timeout | undefined
-  /** Settles once the comparisons of single guests have ended. */
+  /** Settles when all running comparisons of single guests have ended. */
   #looking: Promise<unknown> = Promise.resolve()
   #unlisten: (() => void) | undefined
   readonly #passes = new Coalescer(() => this.#compareAll())
@@ -68,12 +68,11 @@ export class Reconciler {
     return this.#repairs + this.network.repairs
   }
 
-  /** Warnings for an operator. */
   get warnings(): readonly string[] {
     return [...this.#warnings, ...this.network.warnings]
   }
 
-  /** Listens to guests' own stops, to changes of guests in the journal, and to changes of nft by other programs. */
+  /** Listens for ends of guests, for changes of guests in the journal, and for changes of nft by other programs. */
   listen(): void {
     this.#unlisten = this.#context.store.changes.onChange(({ kind, key, removed }) => {
       if (kind !== 'guest') return
@@ -91,12 +90,12 @@ export class Reconciler {
       })
     for (const driver of this.#context.machines.drivers)
       driver.onEvent?.((uuid, event) => {
-        if (this.#isBusy(uuid)) return // the operation's end says what the guest is
+        if (this.#isBusy(uuid)) return // the operation's end sets the guest's status
         void this.#guard('events', async () => noteEvent(this.#context.store, uuid, event))
       })
   }
 
-  /** Called when the kernel killed a guest because memory ran out. */
+  /** Registers a listener for guests that the kernel killed because memory ran out. */
   onMemoryKill(listener: (uuid: string) => void): void {
     this.#onMemoryKill = listener
   }
@@ -113,7 +112,7 @@ export class Reconciler {
     await Promise.all([this.#passes.settled(), this.#looking, this.network.close()])
   }
 
-  /** Resolves after a comparison that starts after this call. Failures are logged, and the next pass tries again. */
+  /** Runs a comparison that begins after this call. Failures are logged, and the next pass tries again. */
   pass(): Promise<void> {
     return this.#passes.run()
   }
@@ -203,10 +202,7 @@ export class Reconciler {
     return new Map(lists.flat().map((observed) => [observed.uuid, observed]))
   }
 
-  /**
-   * True if the record is still the one that was compared. An observation is worthless if an operation began or ended
-   * meanwhile.
-   */
+  /** True if the record is unchanged and no operation runs. Otherwise the observation of the guest is outdated. */
   #unchanged(record: GuestRecord): boolean {
     return !this.#isBusy(record.uuid) && this.#context.store.find(record.uuid)?.revision === record.revision
   }

@@ -9,7 +9,7 @@ describe('RestartPolicy', () => {
     policy = new RestartPolicy(() => now)
   })
 
-  it('waits for the cause of an end that was not reported yet', () => {
+  it('waits for the cause of an end if it has not been reported yet', () => {
     expect(policy.holdMs('u', false)).to.equal(1500)
     now += 1000
     expect(policy.holdMs('u', false)).to.equal(500)
@@ -17,18 +17,18 @@ describe('RestartPolicy', () => {
     expect(policy.holdMs('u', false)).to.equal(0)
   })
 
-  it('starts a crashed guest at once', () => {
+  it('starts a crashed guest immediately', () => {
     expect(policy.holdMs('u', true)).to.equal(0)
   })
 
-  it('resets its delay after a run', () => {
+  it('resets the delay after the guest has run', () => {
     policy.holdMs('u', false)
     now += 1500
     policy.running('u')
     expect(policy.holdMs('u', false)).to.equal(1500)
   })
 
-  it('doubles its delay after each start, and forgets old starts', () => {
+  it('doubles the delay after each start, and forgets old starts', () => {
     const holds = [0, 1, 2, 3].map(() => {
       policy.started('u')
       const hold = policy.holdMs('u', true)

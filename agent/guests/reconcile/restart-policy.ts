@@ -1,16 +1,16 @@
-/** The cause of an end is reported within this time. Only then a guest without processes counts as lost. */
+/** Time in ms within which the cause of an end is reported. Before that, a guest without processes is not restarted. */
 const toldWithinMs = 1500
 const firstBackoffMs = 5000
 const maxBackoffMs = 300_000
-/** Earlier starts do not count any more. */
+/** Time in ms after which earlier starts do not count any more. */
 const windowMs = 600_000
 
-/** Decides when a guest that should run, but does not, may be started again. */
+/** Decides when a guest that should run but does not may be started again. */
 export class RestartPolicy {
   readonly #missingSince = new Map<string, number>()
   readonly #starts = new Map<string, number[]>()
 
-  /** @param now ms since 1970 */
+  /** @param now returns the present time in ms since 1970 */
   constructor(private readonly now: () => number) {}
 
   running(uuid: string): void {
@@ -28,8 +28,8 @@ export class RestartPolicy {
   }
 
   /**
-   * How long to wait, in ms: until the cause of the end is reported, if unknown, and twice as long for each start in
-   * the last ten minutes. 0: start now.
+   * Returns the time in ms to wait before a start; 0 means none. While the cause of the end is not known, it may still
+   * be reported. The time doubles with each start in the last ten minutes.
    */
   holdMs(uuid: string, causeKnown: boolean): number {
     const since = this.#missingSince.get(uuid) ?? this.now()

@@ -4,16 +4,15 @@ import type { GuestContext } from '../context.js'
 import type { GuestRecord } from '../record/record.js'
 import { noteAssigned } from '../steps.js'
 
-/** A guest's state when it was last checked; equal texts mean equal states. */
+/** A guest's state when it was last checked. Equal texts mean equal states. */
 interface Look {
   readonly limits: string
   readonly addresses: string
 }
 
 /**
- * Maintains limits and inner addresses of running guests. A setting applies them itself; this repairs settings that a
- * killed agent did not apply, or whose rollback the host refused. A guest is checked once per run and after it changed;
- * otherwise it costs nothing on the host.
+ * Repairs limits and IPv6 addresses of running guests if a killed agent did not apply a setting, or if the host refused
+ * its rollback. A guest is checked once per run and after its record changed. Otherwise nothing is read from the host.
  */
 export class RunningGuests {
   readonly #looks = new Map<string, Look>()
@@ -21,7 +20,7 @@ export class RunningGuests {
   constructor(private readonly context: Pick<GuestContext, 'store' | 'machines' | 'log'>) {}
 
   /**
-   * Skips guests with a setting or an operation in progress. Refusals of the host are logged.
+   * Checks guests, except those with a setting or an operation in progress. Refusals of the host are logged.
    * @param running guests that were just observed
    * @returns the repairs
    */
@@ -35,7 +34,7 @@ export class RunningGuests {
     return (await Promise.all(repairs)).flat()
   }
 
-  /** Applies new processors to guests. */
+  /** Applies the present assignment of processors to these guests. */
   async move(uuids: readonly string[]): Promise<void> {
     for (const uuid of uuids)
       await this.context.store.mutex.run(uuid, async () => {
@@ -64,7 +63,7 @@ export class RunningGuests {
     const look = lookOf(observed, record)
     const seen = this.#looks.get(uuid)
     const resized = await this.#try('limits', uuid, () => resize(driver, machine))
-    // Tried once, because the guest's root may refuse an address or have removed it.
+    // Addresses are tried only once, because the guest's root may refuse an address or have removed it.
     const assigned =
       seen?.addresses !== look.addresses &&
       (await this.#try('IPv6 addresses', uuid, () => this.#assign(driver, machine)))
@@ -79,7 +78,7 @@ export class RunningGuests {
     return result !== 'unchanged'
   }
 
-  /** @returns undefined if it failed */
+  /** Runs `work` and logs its failure. @returns undefined if it failed */
   async #try(what: string, guest: string, work: () => Promise<boolean>): Promise<boolean | undefined> {
     try {
       return await work()
@@ -90,14 +89,14 @@ export class RunningGuests {
   }
 }
 
-/** @throws the guest's refusal */
+/** Applies the guest's limits. @throws if the guest's present use prevents one */
 async function resize(driver: Driver, machine: Machine): Promise<boolean> {
   const resized = await driver.resize(machine)
   if (resized.outcome === 'refused') throw resized.error
   return resized.changed
 }
 
-/** Contains the revision, because a setting that is rolled back leaves the limits the same. */
+/** Describes the guest's state. It includes the revision, since a rolled-back setting leaves the limits the same. */
 function lookOf({ pid, startTime }: ObservedGuest, { revision, ipv6Addresses }: GuestRecord): Look {
   const run = `${pid} ${startTime}`
   return { limits: `${run} ${revision}`, addresses: `${run} ${ipv6Addresses.join(' ')}` }

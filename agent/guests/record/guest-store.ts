@@ -40,11 +40,11 @@ const insertMapping = `INSERT INTO port_mappings
    (guest_uuid, position, protocol, host_ip, host_port, host_port_end, container_port, container_port_end, description)
  VALUES (@uuid, @position, @protocol, @hostIp, @hostPort, @hostPortEnd, @containerPort, @containerPortEnd, @description)`
 
-/** The journal of this host's guests. Writes are transactions of `Changes`, and watchers see them. */
+/** The journal of this host's guests. Writes are transactions of `Changes`, whose watchers are notified. */
 export class GuestStore {
   /**
-   * Mutex by uuid. Code that reads a guest from the journal and then acts on it holds the lock, so that no change is
-   * lost.
+   * Mutexes by uuid. Code that reads a guest from the journal and then acts on it holds the guest's mutex, so that no
+   * change is lost.
    */
   readonly mutex = new KeyedMutex()
   readonly #byUuid: Statement<[string], StoredGuestRow>
@@ -54,7 +54,7 @@ export class GuestStore {
   readonly #insertMapping: Statement<[PortMapping & { uuid: string; position: number }]>
   readonly #deleteMapping: Statement<[string, number]>
   readonly #heads: Statement<[number], Pick<StoredGuestRow, 'uuid' | 'revision'>>
-  /** Records as last committed; frozen, since all readers share them. */
+  /** Records as they were last committed. They are frozen, since all readers share them. */
   readonly #records = new Map<string, GuestRecord>()
   /** The list of all guests at a revision of the journal. */
   #listed: { readonly revision: number; readonly records: readonly GuestRecord[] } | undefined
@@ -79,7 +79,7 @@ export class GuestStore {
     return revision === undefined ? undefined : this.#recordAt(uuid, revision)
   }
 
-  /** @throws {BerthError} `not_found` */
+  /** Returns the guest. @throws {BerthError} `not_found` */
   get(uuid: string): GuestRecord {
     const record = this.find(uuid)
     if (!record) throw notFound('container')
@@ -87,15 +87,15 @@ export class GuestStore {
   }
 
   /**
-   * The current guest. It is cached until a change, since reading one with a thousand mappings takes milliseconds.
-   * Do not call it while an open transaction has changed the guest.
+   * Returns the current record of the guest. It is cached until a change, since reading a guest with a thousand
+   * mappings takes milliseconds. Do not call it while an open transaction has changed the guest.
    * @throws {BerthError} `not_found`
    */
   renew(record: GuestRecord): GuestRecord {
     return this.#revision.get(record.uuid) === record.revision ? record : this.get(record.uuid)
   }
 
-  /** Ordered by id; returns the same list until a guest changes. */
+  /** Lists guests in the order of their ids. It returns the same list until a guest changes. */
   list(sinceRevision = -1): readonly GuestRecord[] {
     const { revision, db } = this.changes
     if (sinceRevision >= 0 || db.inTransaction) return this.#read(sinceRevision)
@@ -108,7 +108,9 @@ export class GuestStore {
     return records
   }
 
-  /** @throws {BerthError} `name_conflict` if uuid, id or name is taken; the allocators ensure other uniqueness */
+  /**
+   * Inserts a guest. @throws {BerthError} `name_conflict` if uuid, id or name is taken (addresses: see the allocators)
+   */
   insert(guest: GuestInsert): void {
     this.changes.transaction(() => {
       this.#refuseTaken(guest)
@@ -119,7 +121,7 @@ export class GuestStore {
     })
   }
 
-  /** Writes the fields that differ. If none does, the revision stays the same. */
+  /** Writes the fields that differ. If none differs, the revision stays the same. */
   update(uuid: string, update: GuestUpdate): void {
     this.changes.transaction(() => {
       const row = this.#byUuid.get(uuid)
@@ -135,7 +137,7 @@ export class GuestStore {
     })
   }
 
-  /** The position after the guest's last mapping. */
+  /** Returns the position after the guest's last mapping. */
   nextPosition(uuid: string): number {
     const last = this.changes.db
       .prepare<[string], number | null>('SELECT max(position) FROM port_mappings WHERE guest_uuid = ?')
@@ -144,7 +146,7 @@ export class GuestStore {
     return (last ?? -1) + 1
   }
 
-  /** @param index index in the guest's list. @throws {BerthError} `not_found` */
+  /** Returns the position of a mapping. @param index index in the guest's list @throws {BerthError} `not_found` */
   getPosition(uuid: string, index: number): number {
     const position = this.changes.db
       .prepare<[string, number], number>(
@@ -172,12 +174,12 @@ export class GuestStore {
     })
   }
 
-  /** True if the address, of either family, belongs to a guest. */
+  /** True if the IPv4 or IPv6 address belongs to a guest. */
   hasAddress(address: string): boolean {
     return this.changes.db.prepare('SELECT 1 FROM guest_addresses WHERE address = ?').get(address) !== undefined
   }
 
-  /** Replaces all addresses of one family; the allocator has checked other uses. */
+  /** Replaces all addresses of one family. The allocator has checked that they are free. */
   setAddresses(uuid: string, family: 4 | 6, addresses: readonly string[]): void {
     this.changes.transaction(() => {
       this.changes.db.prepare('DELETE FROM guest_addresses WHERE guest_uuid = ? AND family = ?').run(uuid, family)
@@ -194,12 +196,12 @@ export class GuestStore {
     })
   }
 
-  /** True if the secret key is needed to read any guest's login. */
+  /** True if any guest has a login, which can only be read with the secret key. */
   hasLogins(): boolean {
     return this.changes.db.prepare('SELECT 1 FROM guests WHERE login IS NOT NULL LIMIT 1').get() !== undefined
   }
 
-  /** Lowest free index of a range of user ids below `slots`; undefined when all are taken. */
+  /** Returns the lowest free index of a range of user ids below `slots`, or undefined if all are taken. */
   freeUserIdSlot(slots: number): number | undefined {
     const row = this.changes.db
       .prepare<[], { slot: number }>(
@@ -218,7 +220,7 @@ export class GuestStore {
     return heads.flatMap(({ uuid, revision }) => this.#recordAt(uuid, revision) ?? [])
   }
 
-  /** Does not cache a record read inside an open transaction, whose revision may be rolled back and assigned again. */
+  /** Reads a record. In an open transaction it is not cached: the revision may be rolled back and assigned again. */
   #recordAt(uuid: string, revision: number): GuestRecord | undefined {
     const kept = this.#records.get(uuid)
     if (kept?.revision === revision) return kept
@@ -277,7 +279,7 @@ export class GuestStore {
   }
 }
 
-/** Freezes deeply. */
+/** Freezes a value and all its parts. */
 function freeze<T extends object>(value: T): T {
   for (const part of Object.values(value))
     if (typeof part === 'object' && part !== null && !Object.isFrozen(part)) freeze(part as object)

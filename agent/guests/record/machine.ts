@@ -19,7 +19,7 @@ export interface MachineDefaults {
   readonly gateway: string
   readonly prefixLength: number
   readonly resolvers: readonly string[]
-  /** Prefix of the names of host-side interfaces. */
+  /** Prefix of the names of interfaces on the host. */
   readonly interfacePrefix: string
   readonly volumes: Pick<Volumes, 'pathOf' | 'rescuePathOf' | 'imagePathOf'>
   readonly processors: { cpusOf(record: GuestRecord): readonly number[] }
@@ -34,7 +34,7 @@ function bootOf(
   return mode === 'rescue' ? { mode, volume: volumes.rescuePathOf(uuid) } : { mode }
 }
 
-/** Converts a guest's record to the driver's terms. */
+/** Converts a guest's record to the facts that its driver needs. */
 export function machineOf(record: GuestRecord, defaults: MachineDefaults): Machine {
   const { userIdBase, pidsMax, swapRatio } = defaults.settings
   const { limits } = record.spec

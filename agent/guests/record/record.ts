@@ -18,7 +18,7 @@ import {
 export type GuestStatus =
   'creating' | 'starting' | 'running' | 'stopping' | 'stopped' | 'restarting' | 'deleting' | 'error'
 
-/** Configured sizes; rate 0: unlimited. */
+/** Configured limits of a guest. A rate of 0 means unlimited. */
 export interface GuestLimits {
   vcpuMilli: number
   ramMb: number
@@ -27,22 +27,22 @@ export interface GuestLimits {
   networkUpMbps: number
   ioReadMbps: number
   ioWriteMbps: number
-  /** Read requests per second; absent: unlimited. */
+  /** Maximum number of read requests per second; undefined means unlimited. */
   ioReadIops?: number | undefined
   ioWriteIops?: number | undefined
 }
 
-/** The guest as ordered; stored as JSON. */
+/** The configuration of a guest as it was ordered, which is stored as JSON. */
 export interface GuestSpec {
   virtualization: DriverKind
   templateId: string
   limits: GuestLimits
 }
 
-/** A port or a range. The ranges of host and guest have the same length, and a single port ends where it begins. */
+/** Maps a port or a range, which has the same length on host and guest. A single port is a range of one. */
 export interface PortMapping {
   protocol: 'tcp' | 'udp'
-  /** Host address that the mapping answers on; empty: every local address. */
+  /** Host address of the mapping; empty means every local address. */
   hostIp: string
   hostPort: number
   hostPortEnd: number
@@ -53,52 +53,52 @@ export interface PortMapping {
 
 export type TrafficAction = 'stop' | 'throttle' | 'none'
 
-/** Monthly quotas in GB of 10^9 bytes; 0: unlimited. */
+/** Monthly traffic quota. The limits are in GB of 10^9 bytes; 0 means unlimited. */
 export interface TrafficLimit {
   mode: 'total' | 'split'
-  /** In total mode: limit for both directions together. */
+  /** Limit for both directions together, in mode `total`. */
   monthlyGb: number
-  /** In split mode; `in` is the traffic that the guest receives. */
+  /** Limits in mode `split`. `in` is the traffic that the guest receives. */
   inGb: number
   outGb: number
   action: TrafficAction
-  /** Rate in both directions while throttled; 0: the host's configured rate. */
+  /** Rate in both directions while the guest is throttled; 0 means the host's configured rate. */
   throttleMbps: number
-  /** Day of the month on which counting restarts, 1 to 28; 0: the host's configured day. */
+  /** Day of the month on which counting restarts, 1 to 28; 0 means the host's configured day. */
   resetDay: number
 }
 
-/** True if the guest is expired or over quota; policy.ts derives the consequences. */
+/** Facts that decide whether the guest may run. policy.ts derives the consequences. */
 export interface GuestPolicy {
-  /** `expiresAtMs` has passed. */
+  /** True if `expiresAtMs` has passed. */
   expired: boolean
-  /** The current period's quota is used up. */
+  /** True if the quota of the current period is used up. */
   overQuota: boolean
-  /** The kind of abuse that the guest was stopped for; absent: not stopped for abuse. */
+  /** Kind of abuse that the guest was stopped for; undefined if it was not. */
   abuse?: string
   /**
-   * The expiry for which the running guest was stopped. If a wrong clock caused the stop, the guest is started again.
+   * Expiry time for which the running guest was stopped. If a wrong clock caused the stop, the guest is started again.
    */
   stoppedForExpiryMs?: number
-  /** The expiry that has passed; absent if the guest is not expired or an older agent stopped it. */
+  /** Expiry time that has passed; undefined if the guest has not expired, or an older agent stopped it. */
   expiredForMs?: number
 }
 
-/** An administrator's decision that the guest may not be used; docs/design/suspension.md. */
+/** An administrator's decision that the guest may not be used (docs/design/suspension.md). */
 export interface GuestSuspension {
   mode: SuspensionMode
-  /** Reason for the provider. */
+  /** Reason that the provider sees. */
   reason: string
-  /** Message for the customer; may be empty. */
+  /** Message that the customer sees; may be empty. */
   message: string
   sinceMs: number
-  /** 0: until it is lifted. */
+  /** End of the suspension; 0 means that it lasts until it is lifted. */
   untilMs: number
-  /** True if the suspension stopped the guest while it ran, so that it runs again afterwards. */
+  /** True if the suspension stopped the running guest, so that it runs again afterwards. */
   resumes: boolean
 }
 
-/** Settings of the abuse watch for the guest; see agent/abuse. */
+/** Settings of the abuse watch for the guest (see agent/abuse). */
 export interface GuestSecurity {
   /** True if the guest is never stopped for abuse. */
   exempt: boolean
@@ -107,10 +107,10 @@ export interface GuestSecurity {
 
 export const usualSecurity: Readonly<GuestSecurity> = { exempt: false, smtp: 'default' }
 
-/** Boot source of a guest: its disk; a CD, followed by its disk; or a rescue system next to its disk. */
+/** Boot source of a guest: its disk, a CD followed by its disk, or a rescue system next to its disk. */
 export interface BootChoice {
   mode: 'disk' | 'cdrom' | 'rescue'
-  /** Id of the template; empty: the guest's disk. */
+  /** Template id of the CD or the rescue system; empty for the guest's disk. */
   image: string
 }
 
@@ -134,7 +134,7 @@ export const unlimitedTraffic: Readonly<TrafficLimit> = {
 }
 
 /**
- * The part of a guest that the journal stores in one document in addition to its spec, because no SQL query uses it.
+ * The part of a guest that the journal stores in one document, in addition to its spec, because no SQL query uses it.
  * Add a new field here and to `documentDefaults`.
  */
 export interface GuestDocument {
@@ -142,10 +142,10 @@ export interface GuestDocument {
   hasPassword: boolean
   firewall: Firewall
   traffic: TrafficLimit
-  /** 0: never. */
+  /** Expiry time in ms since 1970; 0 means never. */
   expiresAtMs: number
   policy: GuestPolicy
-  /** Null: the guest is not suspended. */
+  /** Suspension of the guest; null if it is not suspended. */
   suspension: Readonly<GuestSuspension> | null
   security: Readonly<GuestSecurity>
   /** Devices of the host that the guest may use. */
@@ -153,13 +153,13 @@ export interface GuestDocument {
   /** Operating system of the guest's template. */
   os: 'linux' | 'windows'
   boot: Readonly<GuestBoot>
-  /** Maximum number of snapshots; 0: none. */
+  /** Maximum number of snapshots; 0 means none. */
   snapshotLimit: number
-  /** Oldest first. */
+  /** Snapshots of the guest, oldest first. */
   snapshots: readonly SnapshotRecord[]
   snapshotSchedule: Readonly<SnapshotSchedule>
   snapshotSpace: Readonly<SnapshotSpace>
-  /** Oldest first. */
+  /** Backups of the guest, oldest first. */
   backups: readonly BackupRecord[]
   backupSchedule: Readonly<BackupSchedule>
   /** Bytes by which the volume's limit is raised while a backup is fetched. */
@@ -169,7 +169,7 @@ export interface GuestDocument {
    * files.
    */
   extraBytes: number
-  /** Same as `extraBytes`, for the volume that is about to replace the guest's. */
+  /** Value of `extraBytes` after the prepared volume has replaced the guest's. */
   nextExtraBytes: number
   /** Changes that the running guest gets at its next start; empty for a stopped guest. */
   atNextStart: readonly PendingChange[]
@@ -177,7 +177,7 @@ export interface GuestDocument {
 
 export type PendingChange = 'limits' | 'password' | 'addresses' | 'devices'
 
-/** Values for a guest that was created by a version without the field. */
+/** Values of fields that the journal entry of a guest lacks, because an older version created it. */
 export const documentDefaults: Readonly<GuestDocument> = {
   hasPassword: false,
   firewall: openFirewall,
@@ -204,24 +204,24 @@ export const documentDefaults: Readonly<GuestDocument> = {
 /** A guest as stored in the journal. */
 export interface GuestRecord extends GuestDocument {
   uuid: string
-  /** Unique in the fleet, assigned by the gateway. */
+  /** Number of the guest, unique in the fleet. The gateway assigns it. */
   id: number
   name: string
   spec: GuestSpec
   status: GuestStatus
   statusReason: string
-  /** The owner's wish, which decides what happens after a crash or a reboot. */
+  /** State that the owner wants. It decides what happens after a crash or a reboot. */
   wanted: 'running' | 'stopped'
   /** Index of the guest's range of host user ids. */
   userIdSlot: number
   ipv4: string
   mac: string
-  /** Encrypted `Login`; null: no login. */
+  /** Encrypted `Login`; null if the guest has none. */
   login: string | null
   portMappings: PortMapping[]
-  /** Public addresses, mapped one-to-one. The guest's own traffic leaves from the first. */
+  /** Public addresses, each mapped one-to-one to the guest. The guest's own traffic leaves from the first. */
   publicIpv4s: string[]
-  /** Canonical (RFC 5952). */
+  /** IPv6 addresses in canonical form (RFC 5952). */
   ipv6Addresses: string[]
   createdAtMs: number
   revision: number

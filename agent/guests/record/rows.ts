@@ -8,12 +8,12 @@ import {
   type PortMapping,
 } from './record.js'
 
-/** Rows of the journal as SQLite returns them. */
+/** A row of the table `guests`, as SQLite returns it. */
 export interface StoredGuestRow {
   uuid: string
   id: number
   name: string
-  /** JSON of `StoredGuest`. */
+  /** A `StoredGuest` as JSON. */
   spec: string
   status: GuestStatus
   status_reason: string
@@ -27,8 +27,8 @@ export interface StoredGuestRow {
 }
 
 /**
- * Selects a guest's mappings as one JSON text, which costs a third of as many rows. Each mapping is an array of its
- * columns. Parameter: the guest's uuid.
+ * Selects all mappings of a guest as one JSON text, which takes a third of the time of separate rows. Each mapping is
+ * an array of its columns. The parameter is the guest's uuid.
  */
 export const selectMappings = `
   SELECT json_group_array(
@@ -42,10 +42,10 @@ export interface AddressRow {
   address: string
 }
 
-/** The stored document of a guest; fields unknown to the version that wrote it are missing. */
+/** The stored document of a guest. Fields that the writing version did not know are missing. */
 export type StoredGuest = GuestSpec & Partial<GuestDocument>
 
-/** The changeable fields of a guest; limits and template are those of its spec. */
+/** The fields of a guest that can change. Limits and template belong to its spec. */
 export type GuestUpdate = Partial<
   Pick<GuestRecord, 'status' | 'statusReason' | 'wanted' | 'login'> &
     GuestDocument & { limits: GuestLimits; templateId: string }
@@ -56,12 +56,12 @@ type MutableColumns = Pick<StoredGuestRow, 'spec' | 'status' | 'status_reason' |
 
 const documentKeys = Object.keys(documentDefaults) as (keyof GuestDocument)[]
 
-/** The fields of a record or update that belong to the document. */
+/** Returns the fields of a record or an update that belong to the document. */
 export function documentOf(part: Partial<GuestDocument>): Partial<GuestDocument> {
   return Object.fromEntries(documentKeys.flatMap((key) => (part[key] === undefined ? [] : [[key, part[key]]])))
 }
 
-/** Columns that the update changes. Equal values are equal texts, since JSON keeps the order of keys. */
+/** Returns the columns that the update changes. Equal values give equal texts: JSON keeps the order of keys. */
 export function columnsOf(update: GuestUpdate, row: StoredGuestRow): Partial<MutableColumns> {
   const { status, statusReason, wanted, login, limits, templateId } = update
   const document = {
@@ -115,7 +115,7 @@ type MappingValues = [
   description: string,
 ]
 
-/** Frozen, since all readers share them. */
+/** Parses mappings. They are frozen, since all readers share them. */
 function parseMappings(text: string): PortMapping[] {
   const rows = JSON.parse(text) as MappingValues[]
   return rows.map(([protocol, hostIp, hostPort, hostPortEnd, containerPort, containerPortEnd, description]) =>

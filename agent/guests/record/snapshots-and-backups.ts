@@ -1,29 +1,30 @@
-/** A snapshot of the guest's volume. */
+/** A snapshot of a guest's volume, as recorded in the journal. */
 export interface SnapshotRecord {
-  /** Same as the id of the operation that took it and the name of the volume's snapshot. */
+  /** Id of the operation that took the snapshot. The volume's snapshot has the same name. */
   id: string
   createdAtMs: number
   createdBy: string
   /** True if a schedule created it. */
   scheduled: boolean
-  /** Bytes that counted towards the guest's disk limit when it was taken; 0: unknown. */
+  /** Bytes that counted towards the guest's disk limit when the snapshot was taken; 0 if they are not known. */
   sizeBytes: number
   description: string
-  /** Only `ready` snapshots are shown. For the others, an operation is about to find out whether they exist. */
+  /** Only `ready` snapshots are shown. For the others, a running operation decides whether they exist. */
   state: 'taking' | 'ready' | 'deleting'
 }
 
-/** Space that the snapshots of a guest retain in the pool: docs/design/storage.md. */
+/** Space that the snapshots of a guest retain in the pool (docs/design/storage.md). */
 export interface SnapshotSpace {
-  /** Limit of the space that all snapshots together may retain; 0: the default, a multiple of the disk size. */
+  /** Maximum bytes that all snapshots together may retain; 0 means the default, a multiple of the disk size. */
   limitBytes: number
-  /** Upper bound of the space that all snapshots together retain. */
+  /** Upper bound of the bytes that all snapshots together retain. */
   retainedBytes: number
   /**
-   * Bytes by which the limit of the disk is raised: `retainedBytes`, hidden snapshots, and space that is being freed.
+   * Bytes by which the limit of the disk is raised, for `retainedBytes`, hidden snapshots and space that is being
+   * freed.
    */
   allowanceBytes: number
-  /** False: the guest was created by a version that did not measure the space. */
+  /** False if the guest was created by a version that did not measure the space. */
   isMeasured: boolean
 }
 
@@ -34,25 +35,25 @@ export const unmeasuredSpace: Readonly<SnapshotSpace> = {
   isMeasured: false,
 }
 
-/** Schedule of a guest's automatic snapshots; agent/guests/schedule implements it. */
+/** Schedule of a guest's automatic snapshots, which agent/guests/schedule carries out. */
 export interface SnapshotSchedule {
   enabled: boolean
-  /** 0: never set. */
+  /** Hours between two runs; 0 if the schedule was never set. */
   intervalHours: number
-  /** `HH:MM` in the host's time zone, of the first run; empty: never set. */
+  /** Time of day of the first run, `HH:MM` in the host's time zone; empty if the schedule was never set. */
   time: string
-  /** Number of scheduled snapshots that are retained; 0: as many as the guest may have. */
+  /** Number of scheduled snapshots that are retained; 0 means as many as the guest may have. */
   retention: number
   /**
-   * `YYYY-MM-DD` in the host's time zone. One run is at `time` of this day, and the others are whole intervals away;
-   * empty: off.
+   * A day with a run at `time`, `YYYY-MM-DD` in the host's time zone. All other runs are whole intervals away from this
+   * run. Empty if the schedule is off.
    */
   firstDay: string
   /** User who set the schedule. */
   createdBy: string
-  /** 0: not yet. */
+  /** Time of the last run; 0 if there was none. */
   lastRunMs: number
-  /** 0: it is off. */
+  /** Time of the next run; 0 if the schedule is off. */
   nextRunMs: number
 }
 
@@ -67,12 +68,12 @@ export const noSchedule: Readonly<SnapshotSchedule> = {
   nextRunMs: 0,
 }
 
-/** Schedule of a guest's automatic backups, and their target. The retention counts backups at the target. */
+/** Schedule of a guest's automatic backups, with their target. The retention counts backups at this target. */
 export interface BackupSchedule extends SnapshotSchedule {
   targetId: string
-  /** Time of the last change of the sealed target, by which the gateway detects an outdated one. */
+  /** Time of the last change of the stored target, by which the gateway detects an outdated one. */
   targetChangedAtMs: number
-  /** Encrypted target; empty: never set. */
+  /** Encrypted target; empty if it was never set. */
   target: string
 }
 
@@ -83,24 +84,24 @@ export const noBackupSchedule: Readonly<BackupSchedule> = {
   target: '',
 }
 
-/** A state of the guest's volume that is stored at a backup target. */
+/** A backup: a state of the guest's volume that is stored at a backup target. */
 export interface BackupRecord {
-  /** Id of the operation that created it; the target uses the same id. */
+  /** Id of the operation that created the backup. The target uses the same id. */
   id: string
   targetId: string
   createdAtMs: number
   createdBy: string
   /** True if a schedule created it. */
   scheduled: boolean
-  /** Total length of all files in it. */
+  /** Total length in bytes of all files in the backup. */
   sizeBytes: number
-  /** Bytes that counted for the guest's disk at that time; absent: not known. */
+  /** Bytes that counted towards the guest's disk limit at that time; undefined if they are not known. */
   usedBytes?: number
-  /** Bytes that the target had to store for it. */
+  /** Bytes that the target had to store for the backup. */
   storedBytes: number
-  /** 0: not yet. */
+  /** Time of the last verification; 0 if there was none. */
   verifiedAtMs: number
   description: string
-  /** Same states as for a snapshot. */
+  /** State of the backup, with the same values as for a snapshot. */
   state: 'taking' | 'ready' | 'deleting'
 }

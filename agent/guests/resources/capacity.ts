@@ -14,7 +14,7 @@ export interface HostCapacity extends ProcessorsAndMemory {
 
 type RequestedLimits = Pick<GuestLimits, 'vcpuMilli' | 'ramMb'>
 
-/** Checks that the guest by itself is not larger than the host. @throws {BerthError} `resource_exhausted` */
+/** Checks that a single guest is not larger than the host. @throws {BerthError} `resource_exhausted` */
 export function checkCapacity(
   { vcpuMilli, ramMb }: RequestedLimits,
   { cpuCores, ramTotalMb }: ProcessorsAndMemory,
@@ -29,7 +29,7 @@ export function checkCapacity(
   )
 }
 
-/** Checks only what changes, as the host may have been larger before. @throws {BerthError} as above */
+/** Checks only changed limits, since the host may have been larger before. @throws {BerthError} `resource_exhausted` */
 export function checkCapacityChange(
   before: RequestedLimits,
   wanted: RequestedLimits,

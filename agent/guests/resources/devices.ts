@@ -3,7 +3,7 @@ import type { GuestDevice } from '../../../shared/guest-devices.js'
 import type { DriverKind } from '../../drivers/drivers.js'
 import { hasGuestDevice } from '../../host/guest/guest-devices.js'
 
-/** @throws {BerthError} `unsupported` for a virtual machine, and for a device that the host does not have */
+/** Checks devices. @throws {BerthError} `unsupported` for a virtual machine, and for a device that the host lacks */
 export function checkDevices(devices: readonly GuestDevice[], virtualization: DriverKind): void {
   if (devices.length === 0) return
   if (virtualization === 'kvm')

@@ -52,7 +52,7 @@ describe('reserved mappings', () => {
     mapping!.containerPortEnd,
   ]
 
-  it('get the requested ports, and others are picked around them', () => {
+  it('get the requested host ports, which are not picked for other mappings', () => {
     const wanted = Array.from({ length: 99 }, (_, n) => ({ containerPort: n + 1 }))
     const mappings = reserve([...wanted, { containerPort: 500, hostPort: 30050 }])
     expect(mappings.map(({ containerPort }) => containerPort)).to.deep.equal([
@@ -64,12 +64,12 @@ describe('reserved mappings', () => {
     expect(codeOf([...wanted, {}, {}])).to.equal('resource_exhausted')
   })
 
-  it('lead to the same number if none is given', () => {
+  it('lead to the same port number in the guest if none is given', () => {
     const [mapping] = reserve([{ hostPort: 30007 }])
     expect(ports(mapping)).to.deep.equal([30007, 30007, 30007, 30007])
   })
 
-  it('have the same numbers on both sides of a range if these are free', () => {
+  it('have the same port numbers on host and guest for a range if these are free', () => {
     const range = { containerPort: 30010, containerPortEnd: 30019 }
     expect(ports(reserve([range])[0])).to.deep.equal([30010, 30019, 30010, 30019])
     const [first, ...rest] = ports(reserve([range], ['tcp:30015'])[0])
@@ -79,13 +79,13 @@ describe('reserved mappings', () => {
     expect(ports(shifted).slice(2)).to.deep.equal([30010, 30019])
   })
 
-  it('can share a port only with the other protocol', () => {
+  it('can share a host port only with a mapping of the other protocol', () => {
     const both = [{ hostPort: 30001 }, { hostPort: 30001, protocol: 'udp' }]
     expect(reserve(both)).to.have.lengthOf(2)
     expect(codeOf([...both, { hostPort: 30001 }])).to.equal('port_conflict host_port')
   })
 
-  describe('respect the limit of host ports per guest', () => {
+  describe('with a limit of host ports per guest', () => {
     const limit = 20
     const limited = structuredClone(config)
     limited.network.nat_ports.per_guest = limit
@@ -102,27 +102,27 @@ describe('reserved mappings', () => {
     }
     const singles = Array.from({ length: limit }, () => ({ containerPort: 22 }))
     for (const [name, wanted, others, replaced, code] of [
-      ['exactly the limit', [range(limit)], [], undefined, 'no error'],
-      ['one more than the limit', [range(limit + 1)], [], undefined, 'resource_exhausted'],
-      ['several mappings together', singles, [], undefined, 'no error'],
-      ['one more mapping', [...singles, {}], [], undefined, 'resource_exhausted'],
+      ['as many ports as the limit', [range(limit)], [], undefined, 'no error'],
+      ['one port more than the limit', [range(limit + 1)], [], undefined, 'resource_exhausted'],
+      ['several mappings with as many ports as the limit', singles, [], undefined, 'no error'],
+      ['one mapping more than the limit', [...singles, {}], [], undefined, 'resource_exhausted'],
       [
-        'tcp and udp count separately',
+        'tcp and udp ports, which count separately',
         [range(11), { ...range(10), protocol: 'udp' }],
         [],
         undefined,
         'resource_exhausted',
       ],
-      ['together with existing ports', [range(5)], [held(10), held(5)], undefined, 'no error'],
-      ['one more together with existing ports', [range(6)], [held(10), held(5)], undefined, 'resource_exhausted'],
-      ['a longer range in place of another', [range(10)], [held(10)], held(3), 'no error'],
-      ['a too long range in place of another', [range(11)], [held(10)], held(3), 'resource_exhausted'],
-      ['more if it already exceeds the limit', [range(1)], [held(30)], undefined, 'resource_exhausted'],
-      ['longer if it already exceeds the limit', [range(31)], [], held(30), 'resource_exhausted'],
-      ['as long if it already exceeds the limit', [range(30)], [held(30)], held(30), 'no error'],
-      ['shorter if it already exceeds the limit', [range(29)], [held(30)], held(30), 'no error'],
+      ['new and existing ports up to the limit', [range(5)], [held(10), held(5)], undefined, 'no error'],
+      ['new and existing ports above the limit', [range(6)], [held(10), held(5)], undefined, 'resource_exhausted'],
+      ['a range that replaces a shorter one, up to the limit', [range(10)], [held(10)], held(3), 'no error'],
+      ['a range that replaces a shorter one, above the limit', [range(11)], [held(10)], held(3), 'resource_exhausted'],
+      ['a new port of a guest above the limit', [range(1)], [held(30)], undefined, 'resource_exhausted'],
+      ['a longer range of a guest above the limit', [range(31)], [], held(30), 'resource_exhausted'],
+      ['an equal range of a guest above the limit', [range(30)], [held(30)], held(30), 'no error'],
+      ['a shorter range of a guest above the limit', [range(29)], [held(30)], held(30), 'no error'],
     ] as [string, Partial<WantedMapping>[], PortMapping[], PortMapping | undefined, string][])
-      it(name, () => {
+      it(`give ${code} for ${name}`, () => {
         const order = {
           wanted: wanted.map((fields) => checkPortMapping(want(fields))),
           others,
@@ -137,7 +137,7 @@ describe('reserved mappings', () => {
       })
   })
 
-  it('answer on an address of the host that is not available for guests', () => {
+  it('accept only addresses of the host that are not reserved for guests', () => {
     const [own = ''] = listHostAddresses('ipv4')
     expect(reserve([{ hostIp: own, hostPort: 30001 }])[0]).to.include({ hostIp: own })
     expect(codeOf([{ hostIp: '203.0.113.77' }])).to.equal('invalid_field host_ip')

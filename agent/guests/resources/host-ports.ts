@@ -9,13 +9,13 @@ import type { PortMapping } from '../record/record.js'
 
 export interface MappingOrder {
   readonly wanted: readonly CheckedMapping[]
-  /** Result of `readListeningPorts`. */
+  /** Ports on which programs of the host listen, from `readListeningPorts`. */
   readonly listening: ReadonlySet<string>
   /** True if the guest has an IPv6 address that ports can be mapped to. */
   readonly hasIpv6: boolean
   /** The guest's other mappings; default: none. */
   readonly others?: readonly PortMapping[]
-  /** The mapping that they replace. */
+  /** The mapping that the wanted ones replace. */
   readonly replaced?: PortMapping
 }
 
@@ -25,24 +25,24 @@ export interface HostPortsParts {
   readonly facts: Pick<HostFacts, 'listAddresses'>
 }
 
-/** The host ports that guests' mappings may have. */
+/** Reserves host ports for guests' mappings. */
 export class HostPorts {
   /**
-   * Ports that a setting in progress has freed in the journal. No other guest gets them until the host has followed: the
-   * setting may be rolled back, and packets may still reach the old guest.
+   * Ports that a setting in progress has freed in the journal. No other guest gets them until the host has applied the
+   * setting: it may be rolled back, and packets may still reach the old guest.
    */
   readonly #held = new Set<PortSpan>()
 
   constructor(private readonly parts: HostPortsParts) {}
 
-  /** @returns a function that ends the hold; idempotent */
+  /** Holds freed ports. @returns a function that ends the hold and may be called repeatedly */
   hold(span: PortSpan): () => void {
     this.#held.add(span)
     return () => void this.#held.delete(span)
   }
 
   /**
-   * Chooses host ports for mappings inside the journal's transaction.
+   * Chooses and checks host ports for mappings, inside the journal's transaction.
    * @throws {BerthError} `port_conflict`, `resource_exhausted`, `invalid_field`, `address_in_use`
    */
   reserve(order: MappingOrder): PortMapping[] {
@@ -55,7 +55,7 @@ export class HostPorts {
     return chooseMappings(this.openChoice(listening), wanted)
   }
 
-  /** A choice of host ports from the host's current range, without ports on hold. */
+  /** Returns a choice of host ports from the host's present range, without the ports on hold. */
   openChoice(listening: ReadonlySet<string>): PortChoice {
     const { store, config } = this.parts
     const { db } = store.changes
@@ -63,7 +63,7 @@ export class HostPorts {
   }
 
   /**
-   * Checks that host_ip is the host's own address and not a guest's; empty means all addresses.
+   * Checks that the address belongs to the host and is not reserved for a guest. Empty means all addresses.
    * @throws {BerthError} `invalid_field`, `address_in_use`
    */
   checkHostIp(hostIp: string): void {
@@ -76,7 +76,7 @@ export class HostPorts {
   }
 }
 
-/** Checks the limit only if ports are added: a guest above a lowered limit may still change mappings. */
+/** Checks the limit of ports if ports are added. A guest above a lowered limit may still change its mappings. */
 function checkPortCount({ wanted, others = [], replaced }: MappingOrder, limit: number): void {
   const asked = sum(wanted.map(({ length }) => length))
   const grows = asked > (replaced ? lengthOf(replaced) : 0)
@@ -85,7 +85,7 @@ function checkPortCount({ wanted, others = [], replaced }: MappingOrder, limit: 
 }
 
 /**
- * Limits the ports of a guest's mappings including an added one, for callers with a limit of their own.
+ * Checks the number of ports of all mappings, including an added one, against a caller's own limit.
  * @throws {BerthError} `quota_exceeded`
  */
 export function refuseMorePorts(
@@ -106,7 +106,7 @@ function sum(numbers: readonly number[]): number {
   return numbers.reduce((total, number) => total + number, 0)
 }
 
-/** Takes requested host ports first, so that none of them is picked for another mapping. */
+/** Chooses host ports. Requested ones are taken first, so that none of them is picked for another mapping. */
 function chooseMappings(choice: PortChoice, wanted: readonly CheckedMapping[]): PortMapping[] {
   for (const mapping of wanted) if (mapping.hostPort !== 0) choice.take(spanOf(mapping))
   const settled = wanted.map((mapping) => keepNumbers(choice, mapping))
@@ -118,8 +118,8 @@ function chooseMappings(choice: PortChoice, wanted: readonly CheckedMapping[]): 
 }
 
 /**
- * Prefers the guest's own port numbers for a range: the range is then one element in the kernel, otherwise one per
- * port.
+ * Prefers the guest's own port numbers for a range of host ports: the kernel then stores one element for the range
+ * instead of one per port.
  */
 function keepNumbers(choice: PortChoice, wanted: CheckedMapping): CheckedMapping {
   const { hostPort, containerPort, containerPortEnd, length } = wanted
@@ -128,7 +128,7 @@ function keepNumbers(choice: PortChoice, wanted: CheckedMapping): CheckedMapping
   return choice.tryTake(spanOf(same)) ? same : wanted
 }
 
-/** Picks ports for equal requests together. */
+/** Picks ports for all equal requests at once. */
 function pickAlike(choice: PortChoice, wanted: readonly CheckedMapping[]): Map<string, number[]> {
   const free = new Map<string, number[]>()
   for (const mapping of wanted) {
@@ -148,7 +148,7 @@ export function spanOf({ protocol, hostIp, hostPort, hostPortEnd }: CheckedMappi
   return { protocol, hostIp, first: hostPort, last: hostPortEnd }
 }
 
-/** The mapping at this host port; container port 0 becomes the same number. */
+/** Returns the mapping at this host port. A container port of 0 becomes the same number. */
 export function mappingAt(wanted: CheckedMapping, hostPort: number): PortMapping {
   const containerPort = wanted.containerPort || hostPort
   return {

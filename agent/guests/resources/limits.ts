@@ -2,7 +2,7 @@ import { checkInteger } from '../../../shared/field-checks.js'
 import { limits as ranges } from '../../../shared/guest-rules.js'
 import type { GuestLimits } from '../record/record.js'
 
-/** @throws {BerthError} `invalid_field` naming the field as the API spells it */
+/** Checks limits. @throws {BerthError} `invalid_field` with the field's name in the API */
 export function checkLimits(limits: Readonly<GuestLimits>): GuestLimits {
   return {
     vcpuMilli: checkInteger('vcpu', limits.vcpuMilli, ranges.vcpuMilli),
@@ -17,7 +17,7 @@ export function checkLimits(limits: Readonly<GuestLimits>): GuestLimits {
   }
 }
 
-/** An unlimited value is left out, as in guests that were created before this limit existed. */
+/** Leaves out an unlimited value, as in guests that were created before this limit existed. */
 function boundedBy(name: 'ioReadIops' | 'ioWriteIops', value: number): Partial<GuestLimits> {
   return value > 0 ? { [name]: value } : {}
 }

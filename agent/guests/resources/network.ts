@@ -3,12 +3,12 @@ import type { WantedNetwork } from '../../network/contract.js'
 import { ratesOf } from '../policy/policy.js'
 import type { GuestRecord } from '../record/record.js'
 
-/** True if the guest may connect to port 25 of others. */
+/** True if the guest may connect to port 25 of other hosts. */
 export function sendsMail({ security }: GuestRecord, { security: { close_smtp: closed } }: AgentConfig): boolean {
   return security.smtp === 'default' ? !closed : security.smtp === 'open'
 }
 
-/** Converts a guest's record to the network's terms. */
+/** Converts a guest's record to the facts that the network needs. */
 export function networkOf(record: GuestRecord, config: AgentConfig): WantedNetwork {
   return {
     uuid: record.uuid,

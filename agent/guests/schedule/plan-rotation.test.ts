@@ -13,22 +13,22 @@ function keptOf(text: string): RetainedCopy[] {
   })
 }
 
-describe('rotation of scheduled snapshots', () => {
+describe('planRotation', () => {
   for (const [name, snapshots, limit, retention, expected] of [
-    ['the first', '', 5, 0, ''],
-    ['below quota and retention', 'h s s', 5, 4, ''],
-    ['the quota is full: the oldest', 's s s s s', 5, 0, '0'],
-    ['the retention is full: the oldest', 'h s s s', 10, 3, '1'],
-    ['both: the one that drops more', 's s s s h', 5, 2, '0 1 2'],
-    ['a retention that became smaller', 's s s s s', 10, 1, '0 1 2 3 4'],
-    ['a quota that became smaller', 's s s h s', 3, 0, '0 1 2'],
-    ['never a manual one', 'h h s h h', 5, 0, '2'],
-    ['only manual snapshots: no space', 'h h h h h', 5, 0, 'none'],
-    ['more manual ones than the quota: none is dropped', 'h h h s s', 3, 0, 'none'],
-    ['no quota: no space', 's s', 0, 0, 'none'],
-    ['one that is being deleted frees a place', 'h h h h hd', 5, 0, ''],
-    ['one that is being taken needs a place', 's h h h ht', 5, 0, '0'],
-    ['incomplete ones are not dropped', 'st sd s h h', 4, 1, '2'],
+    ['drops nothing for the first snapshot', '', 5, 0, ''],
+    ['drops nothing below quota and retention', 'h s s', 5, 4, ''],
+    ['drops the oldest snapshot if the quota is full', 's s s s s', 5, 0, '0'],
+    ['drops the oldest scheduled snapshot if the retention is full', 'h s s s', 10, 3, '1'],
+    ['drops as many as the stricter of quota and retention requires', 's s s s h', 5, 2, '0 1 2'],
+    ['drops more if the retention became smaller', 's s s s s', 10, 1, '0 1 2 3 4'],
+    ['drops more if the quota became smaller', 's s s h s', 3, 0, '0 1 2'],
+    ['never drops a manual snapshot', 'h h s h h', 5, 0, '2'],
+    ['has no room if manual snapshots fill the quota', 'h h h h h', 5, 0, 'none'],
+    ['drops nothing if manual snapshots exceed the quota', 'h h h s s', 3, 0, 'none'],
+    ['has no room with a quota of 0', 's s', 0, 0, 'none'],
+    ['does not count a snapshot that is being deleted', 'h h h h hd', 5, 0, ''],
+    ['counts a snapshot that is being taken', 's h h h ht', 5, 0, '0'],
+    ['does not drop incomplete snapshots', 'st sd s h h', 4, 1, '2'],
   ] as const)
     it(name, () => {
       const { hasRoom, dropped } = planRotation({ kept: keptOf(snapshots), limit, retention })

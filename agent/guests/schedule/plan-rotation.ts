@@ -6,25 +6,25 @@ export interface RetainedCopy {
 }
 
 export interface Rotation {
-  /** True if there is room for one more after the drops. */
+  /** True if there is room for one more copy after the dropped ones are deleted. */
   readonly hasRoom: boolean
-  /** Ids, oldest first. */
+  /** Ids of the copies to delete, oldest first. */
   readonly dropped: readonly string[]
 }
 
 export interface RotationState {
-  /** Oldest first. */
+  /** Existing copies, oldest first. */
   readonly kept: readonly RetainedCopy[]
-  /** Maximum number of copies. */
+  /** Maximum number of copies, including manual ones. */
   readonly limit: number
-  /** Maximum number of scheduled copies; 0: as many as `limit`. */
+  /** Maximum number of scheduled copies; 0 means as many as `limit`. */
   readonly retention: number
 }
 
 /**
- * Chooses the copies that make room for one more by the schedule: the oldest scheduled ones, as far as the guest's
- * quota or the schedule's retention is exceeded. A manual copy is never dropped. Nothing is dropped if manual copies
- * fill the quota by themselves.
+ * Chooses the copies to delete, so that the schedule can create one more: the oldest scheduled ones, as many as exceed
+ * the guest's quota or the schedule's retention. A manual copy is never deleted. If manual copies fill the quota by
+ * themselves, nothing is deleted.
  */
 export function planRotation({ kept, limit, retention }: RotationState): Rotation {
   const staying = kept.filter(({ state }) => state !== 'deleting')

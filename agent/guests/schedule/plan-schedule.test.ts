@@ -10,23 +10,24 @@ const set = (old: SnapshotSchedule, change: Partial<ScheduleChange>, now: string
   planSchedule(old, { createdBy: 'api:test', ...change }, { nowMs: berlin.parse(now)!, time: berlin })
 const daily = { enabled: true, intervalHours: 24, time: '03:30' }
 
-describe('a snapshot schedule that is set', () => {
+describe('planSchedule', () => {
   const shown = ({ nextRunMs, firstDay }: SnapshotSchedule): string => `${berlin.format(nextRunMs)} ${firstDay}`.trim()
 
   for (const [name, change, expected] of [
     ['daily', daily, '2026-05-02 03:30:00 2026-05-02'],
-    ['daily, later today', { ...daily, time: '10:30' }, '2026-05-01 10:30:00 2026-05-01'],
-    ['every six hours: before its time of day', { ...daily, intervalHours: 6 }, '2026-05-01 15:30:00 2026-05-02'],
+    ['daily, with a time later today', { ...daily, time: '10:30' }, '2026-05-01 10:30:00 2026-05-01'],
+    ['every six hours, even before its time of day', { ...daily, intervalHours: 6 }, '2026-05-01 15:30:00 2026-05-02'],
     ['weekly', { ...daily, intervalHours: 168 }, '2026-05-02 03:30:00 2026-05-02'],
-    ['without a time of day', { enabled: true, intervalHours: 24 }, '2026-05-02 00:00:00 2026-05-02'],
+    ['daily, without a time of day', { enabled: true, intervalHours: 24 }, '2026-05-02 00:00:00 2026-05-02'],
     ['off', { ...daily, enabled: false }, ''],
   ] as const)
-    it(name, () => expect(shown(set(noSchedule, change, '2026-05-01 10:00:00'))).to.equal(expected))
+    it(`plans the next run of a schedule (${name})`, () =>
+      expect(shown(set(noSchedule, change, '2026-05-01 10:00:00'))).to.equal(expected))
 
-  it('refuses an enabled one without an interval', () =>
+  it('refuses an enabled schedule without an interval', () =>
     expect(() => set(noSchedule, { enabled: true }, '2026-05-01 10:00:00')).to.throw('interval_hours: is required'))
 
-  it('keeps omitted fields, and records who set it last', () => {
+  it('keeps omitted fields, and records the user who set the schedule last', () => {
     const first = set(noSchedule, { ...daily, retention: 3 }, '2026-05-01 10:00:00')
     const off = set(first, { enabled: false, createdBy: 'api:other' }, '2026-05-01 11:00:00')
     expect(off).to.deep.equal({
@@ -39,7 +40,7 @@ describe('a snapshot schedule that is set', () => {
     expect(set(off, { enabled: true }, '2026-05-01 12:00:00')).to.deep.equal(first)
   })
 
-  it('keeps its last runs when it is set again, and starts over if interval or time change', () => {
+  it('keeps the days of the runs when it is set again, unless interval or time change', () => {
     const weekly = set(noSchedule, { ...daily, intervalHours: 168 }, '2026-05-01 10:00:00')
     const again = { ...daily, intervalHours: 168 }
     expect(set(weekly, { ...again, retention: 2 }, '2026-05-04 10:00:00')).to.deep.equal({
@@ -84,7 +85,7 @@ function simulate({ schedule, from, to, off = [], held, offsetMs = 0, time = ber
   return runs
 }
 
-describe('weeks of a snapshot schedule', () => {
+describe('runs of a snapshot schedule', () => {
   const days = (month: string, from: number, to: number): string[] =>
     Array.from({ length: to - from + 1 }, (_, index) => `2026-${month}-${String(from + index).padStart(2, '0')}`)
 
@@ -92,7 +93,7 @@ describe('weeks of a snapshot schedule', () => {
     ['spring', '03', 20, 31],
     ['autumn', '10', 15, 31],
   ] as const)
-    it(`run daily at their time of day across the clock change of ${name}`, () => {
+    it(`occur daily at their time of day across the clock change in ${name}`, () => {
       const begin = `2026-${month}-${from} 00:00:00`
       const runs = simulate({
         schedule: set(noSchedule, daily, begin),
@@ -102,7 +103,7 @@ describe('weeks of a snapshot schedule', () => {
       expect(runs).to.deep.equal(days(month, from, to).map((day) => `${day} 03:30`))
     })
 
-  it('run hourly in each of the 23 hours of one day and the 25 of another', () => {
+  it('occur in each of the 23, 24 or 25 hours of a day if they are hourly', () => {
     for (const [day, hours] of [
       ['2026-03-29', 23],
       ['2026-10-25', 25],
@@ -113,7 +114,7 @@ describe('weeks of a snapshot schedule', () => {
     }
   })
 
-  it('stay on their weekday across both changes', () => {
+  it('stay on their weekday across both clock changes if they are weekly', () => {
     const schedule = set(noSchedule, { ...daily, intervalHours: 168 }, '2026-03-01 00:00:00')
     const runs = simulate({ schedule, from: '2026-03-01 00:00:00', to: '2026-11-15 00:00:00' })
     expect(runs).to.have.length(37)
@@ -124,14 +125,14 @@ describe('weeks of a snapshot schedule', () => {
   const begin = '2026-05-01 00:00:00'
   const schedule = set(noSchedule, daily, begin)
 
-  it('run once for days during which the host was off', () => {
+  it('occur once for all the days during which the host was off', () => {
     const off = [['2026-05-03 01:00:00', '2026-05-12 10:00:00']] as const
     const runs = simulate({ schedule, from: begin, to: '2026-05-14 00:00:00', off, offsetMs: 7 * minuteMs })
     const late = ['2026-05-12 10:07', '2026-05-13 03:30']
     expect(runs).to.deep.equal(['2026-05-01 03:30', '2026-05-02 03:30', ...late])
   })
 
-  it('run once although the host goes off again before the run', () => {
+  it('occur once even if the host goes off again before it makes up for them', () => {
     const off = [
       ['2026-05-02 01:00:00', '2026-05-04 10:00:00'],
       ['2026-05-04 10:05:00', '2026-05-04 10:06:00'],
@@ -141,7 +142,7 @@ describe('weeks of a snapshot schedule', () => {
     expect(runs).to.deep.equal(['2026-05-01 03:30', '2026-05-04 12:20', '2026-05-05 03:30'])
   })
 
-  it('do not catch up if the next run is sooner, or a run is only a few minutes late', () => {
+  it('are not made up for if the next run is sooner, and may be a few minutes late', () => {
     const off = [['2026-05-02 01:00:00', '2026-05-03 03:10:00']] as const
     const offsetMs = catchUpWithinMs - 1
     const runs = simulate({ schedule, from: begin, to: '2026-05-04 00:00:00', off, offsetMs })
@@ -153,7 +154,7 @@ describe('weeks of a snapshot schedule', () => {
     ])
   })
 
-  it('work if the host is off during the hour of a clock change', () => {
+  it('occur once if the host is off during the hour of a clock change', () => {
     for (const [day, from, to] of [
       ['2026-03-29', '2026-03-29 01:30:00', '2026-03-29 03:45:00'],
       ['2026-10-25', '2026-10-25 01:30:00', '2026-10-25 03:45:00'],
@@ -169,13 +170,13 @@ describe('weeks of a snapshot schedule', () => {
     }
   })
 
-  it('skip runs while the guest is suspended, and do not catch up', () => {
+  it('are skipped while the guest is suspended, and not made up for', () => {
     const held = ['2026-05-02 00:00:00', '2026-05-05 10:00:00'] as const
     const runs = simulate({ schedule, from: begin, to: '2026-05-07 00:00:00', held })
     expect(runs).to.deep.equal(['2026-05-01 03:30', '2026-05-06 03:30'])
   })
 
-  it('spread the missed runs of a thousand guests', () => {
+  it('are spread over time if a thousand guests missed theirs', () => {
     const nowMs = berlin.parse('2026-05-09 10:00:00')!
     const looks = Array.from({ length: 1000 }, (_, index) =>
       planLook(schedule, { nowMs, offsetMs: () => index * 1800, isHeld: false, isFirst: true }, berlin),
@@ -191,7 +192,7 @@ describe('weeks of a snapshot schedule', () => {
   })
 })
 
-describe('a check of a snapshot schedule', () => {
+describe('planLook', () => {
   const nowMs = berlin.parse('2026-05-10 10:00:00')!
   const schedule = { ...set(noSchedule, daily, '2026-05-01 00:00:00') }
   const regularMs = berlin.parse('2026-05-11 03:30:00')!
@@ -202,13 +203,13 @@ describe('a check of a snapshot schedule', () => {
     ['is not due yet', regularMs, {}, ['wait']],
     ['is late', nowMs - missedAfterMs, {}, ['run', regularMs]],
     ['was missed', nowMs - missedAfterMs - 1, {}, ['move', nowMs + 1]],
-    ['after the clock was years ahead', nowMs + 3000 * dayMs, {}, ['move', regularMs]],
-    ['after the clock was an hour ahead', regularMs + dayMs, {}, ['wait']],
-    ['in another time zone than before', regularMs + 7_200_000, { isFirst: true }, ['move', regularMs]],
-    ['in a starting agent', regularMs, { isFirst: true }, ['wait']],
-    ['is caught up by a starting agent', nowMs + 5, { isFirst: true }, ['wait']],
+    ['is years away, because the clock was wrong', nowMs + 3000 * dayMs, {}, ['move', regularMs]],
+    ['is a day later than expected', regularMs + dayMs, {}, ['wait']],
+    ['is too late, because the time zone changed', regularMs + 7_200_000, { isFirst: true }, ['move', regularMs]],
+    ['is not due yet when the agent starts', regularMs, { isFirst: true }, ['wait']],
+    ['makes up for a missed one when the agent starts', nowMs + 5, { isFirst: true }, ['wait']],
   ] as const)
-    it(name, () => {
+    it(`plans "${expected[0]}" for a run that ${name}`, () => {
       const look = planLook({ ...schedule, nextRunMs }, { ...at, ...more }, berlin)
       expect(look.kind === 'wait' ? [look.kind] : [look.kind, look.nextRunMs]).to.deep.equal(expected)
     })

@@ -3,7 +3,7 @@ import type { TimeFormat } from '../../../shared/time.js'
 import type { SnapshotSchedule } from '../record/snapshots-and-backups.js'
 import { firstDayOf, hourMs, nextSlotMs } from './plan-slots.js'
 
-/** Undefined fields stay. */
+/** A change of a schedule. Undefined fields keep their value. */
 export interface ScheduleChange {
   readonly enabled?: boolean | undefined
   readonly intervalHours?: number | undefined
@@ -12,17 +12,17 @@ export interface ScheduleChange {
   readonly createdBy: string
 }
 
-/** Runs that are this late count as missed: the host or its agent was off, or its clock was wrong. */
+/** Delay in ms after which a run counts as missed: the host or its agent was off, or its clock was wrong. */
 export const missedAfterMs = 15 * 60_000
-/** A missed run is made up for within this time, at a different moment for each guest. */
+/** Time in ms within which a missed run is made up for, at a different moment for each guest. */
 export const catchUpWithinMs = 30 * 60_000
-/** Largest change of the clocks. */
+/** Largest jump of the local time, in ms. */
 const clockChangeMs = 24 * hourMs
 
 /**
- * Plans a change of the schedule. If interval and time of day stay, the next runs stay too: setting the same schedule
- * daily does not postpone anything.
- * @throws {BerthError} `missing_field` if it is enabled without an interval
+ * Plans a change of the schedule. If interval and time of day stay the same, so do the next runs: setting the same
+ * schedule daily does not postpone them.
+ * @throws {BerthError} `missing_field` if the schedule is enabled without an interval
  */
 export function planSchedule<Schedule extends SnapshotSchedule>(
   old: Readonly<Schedule>,
@@ -50,16 +50,16 @@ export type Look = { readonly kind: 'wait' } | { readonly kind: 'move' | 'run'; 
 
 export interface LookAt {
   readonly nowMs: number
-  /** Returns the guest's own offset, below `catchUpWithinMs`. */
+  /** Returns the guest's own offset in ms, below `catchUpWithinMs`. */
   readonly offsetMs: () => number
-  /** True if the schedule is suspended for the guest now; runs that are due meanwhile are skipped. */
+  /** True if the schedule is suspended for the guest now. Runs that are due meanwhile are skipped. */
   readonly isHeld: boolean
-  /** True at the agent's start: its time zone may have changed. */
+  /** True for the first check after the agent's start: the time zone may have changed. */
   readonly isFirst: boolean
 }
 
 /**
- * Plans the next step of an enabled schedule. Missed runs are made up for by a single one, unless the regular run comes
+ * Plans the next step of an enabled schedule. A single run makes up for all missed ones, unless the regular run comes
  * first.
  */
 export function planLook(schedule: Readonly<SnapshotSchedule>, at: LookAt, time: TimeFormat): Look {

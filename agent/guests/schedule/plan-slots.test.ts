@@ -13,7 +13,7 @@ const zones = {
 
 type Zone = keyof typeof zones
 
-/** Runs after a time, as UTC. */
+/** Returns the runs after a time, in UTC. */
 function runs(
   zone: Zone,
   [intervalHours, time, firstDay]: readonly [number, string, string],
@@ -41,18 +41,18 @@ describe('times of a snapshot schedule', () => {
     ],
     [
       ...([
-        'daily at a time that spring skips: later by the skipped time',
+        'daily at a time that spring skips, which is later by the skipped time',
         'Berlin',
         [24, '02:30', '2026-01-01'],
       ] as const),
       ...(['2026-03-28T00:00Z', ['03-28T01:30', '03-29T01:30', '03-30T00:30']] as const),
     ],
     [
-      ...(['daily at a time that occurs twice in autumn: once', 'Berlin', [24, '02:30', '2026-01-01']] as const),
+      ...(['daily at a time that autumn repeats', 'Berlin', [24, '02:30', '2026-01-01']] as const),
       ...(['2026-10-24T00:00Z', ['10-24T00:30', '10-25T00:30', '10-26T01:30']] as const),
     ],
     [
-      ...(['every six hours in spring: at the same times of day', 'Berlin', [6, '03:00', '2026-01-01']] as const),
+      ...(['every six hours in spring', 'Berlin', [6, '03:00', '2026-01-01']] as const),
       ...(['2026-03-28T19:00Z', ['03-28T20:00', '03-29T01:00', '03-29T07:00', '03-29T13:00']] as const),
     ],
     [
@@ -60,11 +60,11 @@ describe('times of a snapshot schedule', () => {
       ...(['2026-10-24T18:00Z', ['10-24T19:00', '10-25T02:00', '10-25T08:00', '10-25T14:00']] as const),
     ],
     [
-      ...(['hourly in spring: every hour, none twice', 'Berlin', [1, '00:00', '2026-01-01']] as const),
+      ...(['hourly in spring, never twice', 'Berlin', [1, '00:00', '2026-01-01']] as const),
       ...(['2026-03-28T23:00Z', ['03-29T00:00', '03-29T01:00', '03-29T02:00', '03-29T03:00']] as const),
     ],
     [
-      ...(['hourly in autumn: every hour, none omitted', 'Berlin', [1, '00:15', '2026-01-01']] as const),
+      ...(['hourly in autumn, without a gap', 'Berlin', [1, '00:15', '2026-01-01']] as const),
       ...(['2026-10-24T23:00Z', ['10-24T23:15', '10-25T00:15', '10-25T01:15', '10-25T02:15']] as const),
     ],
     [
@@ -72,7 +72,7 @@ describe('times of a snapshot schedule', () => {
       ...(['2026-02-27T00:00Z', ['03-02T04:00', '03-09T03:00', '03-16T03:00']] as const),
     ],
     [
-      ...(['every five hours: around the clock', 'UTC', [5, '03:00', '2026-05-01']] as const),
+      ...(['every five hours around the clock', 'UTC', [5, '03:00', '2026-05-01']] as const),
       ...(['2026-04-30T23:00Z', ['05-01T03:00', '05-01T08:00', '05-01T13:00', '05-01T18:00']] as const),
     ],
     [
@@ -88,14 +88,15 @@ describe('times of a snapshot schedule', () => {
       ...(['2026-05-31T12:00Z', ['06-01T00:00', '06-01T00:00', '05-31T00:00']] as const),
     ],
   ] as const)
-    it(name, () => expect(runs(zone, schedule, from, expected.length)).to.deep.equal(expected))
+    it(`are correct for a schedule that runs ${name}`, () =>
+      expect(runs(zone, schedule, from, expected.length)).to.deep.equal(expected))
 
   for (const [name, now, timeOfDay, expected] of [
     ['later today', '2026-05-01 10:00:00', '10:01', '2026-05-01'],
-    ['at this minute: tomorrow', '2026-05-01 10:00:00', '10:00', '2026-05-02'],
-    ['earlier today: tomorrow', '2026-05-01 10:00:00', '03:00', '2026-05-02'],
-    ['skipped today', '2026-03-29 01:00:00', '02:30', '2026-03-29'],
+    ['this minute', '2026-05-01 10:00:00', '10:00', '2026-05-02'],
+    ['earlier today', '2026-05-01 10:00:00', '03:00', '2026-05-02'],
+    ['skipped by today’s clock change', '2026-03-29 01:00:00', '02:30', '2026-03-29'],
   ] as const)
-    it(`first day of a time ${name}`, () =>
+    it(`begin on ${expected} for a time of day that is ${name}`, () =>
       expect(firstDayOf(timeOfDay, berlin.parse(now)!, berlin)).to.equal(expected))
 })

@@ -2,17 +2,17 @@ import type { TimeFormat } from '../../../shared/time.js'
 import type { SnapshotSchedule } from '../record/snapshots-and-backups.js'
 
 /*
- * Decides when a schedule is due. Runs lie on a grid of the wall clock of the host's zone: at `time` of the first day,
- * and whole intervals before and after it. So a daily run stays at its time of day when the clocks change, and a run
- * every six hours stays at its four times. A time that the clocks skip is later by the length of the jump. If the
- * clocks show a time twice, the first is used, except for an hourly schedule, which runs in each hour that passes.
+ * Decides when a schedule is due. Runs lie on a grid of the host's local time: at `time` of the first day, and whole
+ * intervals before and after it. Therefore a daily run stays at its time of day when the clocks change, and a run every
+ * six hours stays at its four times. A time that the clocks skip is later by the length of the jump. If the clocks show
+ * a time twice, the first is used, except for an hourly schedule, which runs in each hour that passes.
  */
 
 type Grid = Pick<SnapshotSchedule, 'intervalHours' | 'time' | 'firstDay'>
 
 export const hourMs = 3_600_000
 
-/** The first run after `afterMs`, which may be any time, including one before the first day. */
+/** Returns the first run after `afterMs`, which may be any time, even before the first day. */
 export function nextSlotMs(grid: Grid, afterMs: number, time: TimeFormat): number {
   const stepMs = grid.intervalHours * hourMs
   const originMs = Date.parse(`${grid.firstDay}T${grid.time}:00Z`)
@@ -22,19 +22,19 @@ export function nextSlotMs(grid: Grid, afterMs: number, time: TimeFormat): numbe
   return Math.min(...instants.filter((ms) => ms > afterMs))
 }
 
-/** Day of the first run at its time of day, for a schedule that is set now. */
+/** Returns the day of the first run at this time of day, for a schedule that is set now. */
 export function firstDayOf(timeOfDay: string, nowMs: number, time: TimeFormat): string {
   const firstDay = time.format(nowMs).slice(0, 10)
   const first = nextSlotMs({ intervalHours: 24, time: timeOfDay, firstDay }, nowMs, time)
   return time.format(first).slice(0, 10)
 }
 
-/** Local time of the zone, as if it were UTC. */
+/** Returns the local time of the zone in ms, as if it were UTC. */
 function wallMs(ms: number, time: TimeFormat): number {
   return Date.parse(`${time.format(ms).replace(' ', 'T')}Z`)
 }
 
-/** @param twice whether to include the second time, if the clocks show it again an hour later */
+/** Returns the times at which the clocks show `wall`. @param twice whether to include the second time, if it exists */
 function instantsOf(wall: number, twice: boolean, time: TimeFormat): number[] {
   const first = time.parse(new Date(wall).toISOString().slice(0, 19)) ?? Infinity
   return twice && wallMs(first + hourMs, time) === wall ? [first, first + hourMs] : [first]

@@ -17,11 +17,11 @@ export interface ScheduledKind {
   /** Name of the kind for the log. */
   readonly what: string
   readonly scheduleOf: (record: GuestRecord) => Readonly<SnapshotSchedule>
-  /** Stores the time of the next run; part of the caller's transaction. */
+  /** Stores the time of the next run in the caller's transaction. */
   readonly move: (record: GuestRecord, nextRunMs: number) => void
   /** Subjects that the run needs. If an operation uses one of them, the run waits. */
   readonly subjectsOf: (record: GuestRecord) => readonly SubjectRef[]
-  /** @param run `nextRunMs` is stored with the order, so that no run is lost or done twice */
+  /** Creates the order of a run. @param run `nextRunMs` is stored with the order, so that no run is lost or repeated */
   readonly orderOf: (record: GuestRecord, run: { readonly id: string; readonly nextRunMs: number }) => Submission
 }
 
@@ -31,7 +31,7 @@ export interface SchedulerParts {
   readonly engine: Pick<OperationEngine, 'submit' | 'wait' | 'busy'>
 }
 
-/** Submits scheduled runs of guests, a few at a time. */
+/** Submits the scheduled runs of guests, a few at a time. */
 export class ScheduledRuns {
   readonly #running = new Set<string>()
   /** Guests that were due at the last check, the longest overdue first. */
@@ -46,7 +46,7 @@ export class ScheduledRuns {
     this.#time = createTimeFormat(parts.context.config.time_zone)
   }
 
-  /** Checks at once and then at every interval. */
+  /** Checks the schedules immediately and then at every interval. */
   start(intervalMs: number): void {
     this.look()
     this.#timer = setInterval(() => this.look(), intervalMs)
@@ -57,7 +57,7 @@ export class ScheduledRuns {
     clearInterval(this.#timer)
   }
 
-  /** Submits runs that are due. Failures are logged, since the next check is soon. */
+  /** Submits runs that are due. A failure is logged, and the next check tries again. */
   look(): void {
     try {
       this.#due = this.#findDue()
@@ -68,7 +68,7 @@ export class ScheduledRuns {
     this.#orderDue()
   }
 
-  /** Finds guests that are due, and stores the times of runs that move. */
+  /** Finds guests that are due, and stores the new times of runs that move. */
   #findDue(): string[] {
     const { kind, context } = this.parts
     const { store } = context
@@ -130,12 +130,12 @@ export class ScheduledRuns {
   }
 }
 
-/** A blocked guest is stopped, so its snapshots would all be alike, and push out earlier ones. */
+/** True if runs are skipped. A blocked guest is stopped: its snapshots would be alike and replace earlier ones. */
 function isHeld(record: GuestRecord): boolean {
   return ['error', 'deleting', 'creating'].includes(record.status) || policyReasonOf(record) !== ''
 }
 
-/** The offset is always the same for a guest, and evenly distributed over all guests. */
+/** Returns the guest's offset. It is always the same for a guest, and evenly distributed over all guests. */
 function offsetOf(uuid: string): number {
   return createHash('sha256').update(uuid).digest().readUInt32BE(0) % catchUpWithinMs
 }

@@ -15,7 +15,7 @@ type Context = ChangeContext & Pick<BackupContext, 'config' | 'targets'>
 
 /**
  * Sets the guest's backup schedule and its target. Existing backups stay until the next run. A change of only the
- * target concerns the target itself: it applies if the schedule still uses that target.
+ * target, such as its password, applies if the schedule still uses that target.
  * @throws {BerthError} `invalid_field`, `missing_field`, and those of `changeGuest`
  */
 export function setBackupSchedule(

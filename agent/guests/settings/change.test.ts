@@ -21,7 +21,7 @@ const limits = {
 describe('a change of a setting', () => {
   let store: GuestStore
   let context: ChangeContext
-  /** Changes applied on the host, in order. */
+  /** Changes that were applied on the host, in order. */
   let told: string[]
 
   beforeEach(() => {
@@ -69,13 +69,13 @@ describe('a change of a setting', () => {
       (error: unknown) => (error as { code: string }).code,
     )
 
-  it('is journaled, then applied to the host', async () => {
+  it('is stored in the journal and then applied to the host', async () => {
     expect(await change(0, setReason('a'))).to.equal('a')
     expect(told).to.deep.equal(['a'])
     expect(store.get('u1').statusReason).to.equal('a')
   })
 
-  it('is executed once per id, and in force when a repetition is answered', async () => {
+  it('takes effect once per id, and is in force when a repetition is answered', async () => {
     await change(0, setReason('a'), 'id-1')
     const { revision } = store.get('u1')
     expect(await change(revision - 1, setReason('b'), 'id-1')).to.equal('a')
@@ -86,7 +86,7 @@ describe('a change of a setting', () => {
     expect([pruneDone(store.changes.db, 5), pruneDone(store.changes.db, 6)]).to.deep.equal([0, 1])
   })
 
-  it('may be repeated with an id that the host rejected', async () => {
+  it('may be repeated with the same id if the host rejected it', async () => {
     const refuse = (): Promise<void> => Promise.reject(conflict('host_refuses', 'no'))
     expect(await change(0, setReason('b', refuse), 'id-1')).to.equal('host_refuses')
     expect(await change(0, setReason('b'), 'id-1')).to.equal('b')
@@ -108,7 +108,7 @@ describe('a change of a setting', () => {
     expect(store.get('u1').statusReason).to.equal('')
   })
 
-  it('reports with a failure whether it was rolled back', async () => {
+  it('reports in its error whether it was rolled back', async () => {
     const undone = async (what: SettingChange): Promise<unknown> =>
       changeGuest(context, { uuid: 'u1', ifRevision: 0 }, what).catch((error: BerthError) => error.undone)
     const refuse = (): Promise<void> => Promise.reject(new Error('nft died'))
@@ -116,7 +116,7 @@ describe('a change of a setting', () => {
     expect([await undone(setReason('b', once)), await undone(setReason('b', refuse))]).to.deep.equal([true, false])
   })
 
-  it('is rejected for another revision, even if it changes during the wait', async () => {
+  it('is rejected for another revision of the guest, even if the revision changes during the wait', async () => {
     expect(await change(7, setReason('a'))).to.equal('precondition_failed')
     const { revision } = store.get('u1')
     const both = [change(revision, setReason('a')), change(revision, setReason('b'))]
@@ -127,7 +127,7 @@ describe('a change of a setting', () => {
     expect(told).to.deep.equal(['a'])
   })
 
-  it('reads the guest once before and once after it, and again only after another change', async () => {
+  it('reads the guest once before and once after the write, and again only after another change', async () => {
     const [reads, get] = [[] as string[], store.get.bind(store)]
     store.get = (uuid) => (reads.push(uuid), get(uuid))
     expect(await change(0, setReason('a'))).to.equal('a')
@@ -143,7 +143,7 @@ describe('a change of a setting', () => {
     ['creating', 'a'],
     ['stopping', 'a'],
   ] as const)
-    it(`for a guest that is ${status}: ${code}`, async () => {
+    it(`is ${code === 'a' ? 'accepted' : 'refused'} for a guest with the status ${status}`, async () => {
       store.update('u1', { status })
       expect(await change(0, setReason('a'))).to.equal(code)
     })

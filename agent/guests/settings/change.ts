@@ -3,36 +3,36 @@ import type { GuestContext } from '../context.js'
 import type { GuestRecord } from '../record/record.js'
 import { forgetDone, isDone, noteDone } from './done.js'
 
-/** The guest that a setting is for, and its conditions. */
+/** The guest that a setting is for, and the conditions of the change. */
 export interface Target {
   readonly uuid: string
-  /** The change is refused if the guest's revision differs; 0: any revision. */
+  /** The change is refused if the guest's revision differs; 0 means any revision. */
   readonly ifRevision: number
-  /** Makes a repeated call take effect only once; absent or empty: each call takes effect. */
+  /** Id by which a repeated call takes effect only once. If undefined or empty, each call takes effect. */
   readonly operationId?: string
-  /** Maximum number of ports of all the guest's mappings once one is added; undefined: the host's limit. */
+  /** Maximum number of ports in all the guest's mappings after one is added; undefined means the host's limit. */
   readonly portLimit?: number | undefined
 }
 
-/** Dependencies of every setting in addition to its own `prepare` and `apply`. */
+/** Dependencies that all settings share. */
 export type ChangeContext = Pick<GuestContext, 'store' | 'log' | 'now'>
 
-/** How one setting is read, stored in the journal and applied. */
+/** Defines how one setting is read, stored in the journal and applied. */
 export interface SettingChange {
-  /** Reads the data that the transaction needs from the host. */
+  /** Reads data from the host that the transaction needs. */
   readonly prepare?: (record: GuestRecord) => Promise<void>
-  /** Writes to the journal, in one transaction. @returns a function that rolls this back, in another transaction */
+  /** Writes to the journal in one transaction. @returns a function that rolls this back in another transaction */
   readonly write: (record: GuestRecord) => () => void
-  /** Converges the host with the guest's record; idempotent. */
+  /** Converges the host with the guest's record. It may be repeated. */
   readonly apply?: (record: GuestRecord) => Promise<void>
-  /** Called once the setting is in force, rolled back or refused. */
+  /** Called when the setting is in force, rolled back or refused. */
   readonly ended?: () => void
 }
 
 /**
- * Changes a setting: stores it in the journal, applies it on the host, then returns. If the host refuses, the journal
- * is rolled back and the old state is in force again. After a crash in between, the journal has the new state, and the
- * comparison with the host applies it.
+ * Changes a setting: stores it in the journal and applies it on the host. If the host refuses, the journal is rolled
+ * back and the old state is in force again. After a crash in between, the journal has the new state, and the reconciler
+ * applies it.
  * @returns the guest in its present state
  * @throws {BerthError} `not_found`, `precondition_failed`, `invalid_state`, and the errors of `change`
  */
@@ -48,7 +48,7 @@ export function changeGuest(context: ChangeContext, target: Target, change: Sett
   })
 }
 
-/** Applies a repeated change again: the first call may have ended before it was in force. */
+/** Applies a repeated change again, since the first call may have ended before the change was in force. */
 async function repeat({ store }: ChangeContext, { uuid }: Target, { apply }: SettingChange): Promise<GuestRecord> {
   const record = store.get(uuid)
   await apply?.(record)
@@ -101,8 +101,7 @@ interface Undo {
 }
 
 /**
- * Rolls a setting back. Errors are only logged: the caller gets the first failure, and the next comparison repairs the
- * rest.
+ * Rolls a setting back. Errors are only logged: the caller gets the first failure, and the reconciler repairs the rest.
  * @returns whether the former state is in force
  */
 async function restore({ store, log }: ChangeContext, uuid: string, { takeBack, apply }: Undo): Promise<boolean> {

@@ -1,17 +1,17 @@
 import type { Database } from '../../state/database.js'
 
 /*
- * Ids of applied settings, stored in the transaction of their change, so that a repetition after a lost answer does not
- * add something twice.
+ * Ids of applied settings. Each is stored in the transaction of its change, so that a repetition after a lost answer
+ * does not add something twice.
  */
 
-/** @param operationId empty: no id */
+/** True if the setting with this id was applied. @param operationId empty if the setting has no id */
 export function isDone(db: Database, operationId: string): boolean {
   if (operationId === '') return false
   return db.prepare('SELECT 1 FROM done_settings WHERE operation_id = ?').get(operationId) !== undefined
 }
 
-/** Stores the id; the caller's transaction also has the change. */
+/** Stores the id in the caller's transaction, which also contains the change. */
 export function noteDone(db: Database, operationId: string, { uuid, nowMs }: { uuid: string; nowMs: number }): void {
   if (operationId === '') return
   const columns = '(operation_id, guest_uuid, done_at_ms)'
@@ -22,7 +22,7 @@ export function forgetDone(db: Database, operationId: string): void {
   db.prepare('DELETE FROM done_settings WHERE operation_id = ?').run(operationId)
 }
 
-/** Removes older ids, and the oldest of the others beyond `keep`. @returns number of removed ids */
+/** Removes older ids, and the oldest of the others if they exceed `keep`. @returns number of removed ids */
 export function pruneDone(db: Database, beforeMs: number, keep = Infinity): number {
   const aged = db.prepare('DELETE FROM done_settings WHERE done_at_ms < ?').run(beforeMs).changes
   if (!Number.isFinite(keep)) return aged

@@ -7,9 +7,9 @@ import type { GuestRecord } from '../record/record.js'
 import { changeGuest, type Target } from './change.js'
 
 /**
- * Replaces all rules.
- * @returns the guest with the rules as stored: canonical, each with an id
- * @throws {BerthError} `invalid_field` naming the rule's field, and those of `changeGuest`
+ * Replaces all rules of the guest's firewall.
+ * @returns the guest with the stored rules, which are canonical and have an id each
+ * @throws {BerthError} `invalid_field` with the field of the rule, and those of `changeGuest`
  */
 export async function setFirewall(context: GuestContext, target: Target, wanted: WantedFirewall): Promise<GuestRecord> {
   const { store, network } = context
@@ -23,7 +23,7 @@ export async function setFirewall(context: GuestContext, target: Target, wanted:
   })
 }
 
-/** Keeps ids that were assigned here before, and replaces any others. */
+/** Keeps ids that were assigned before, and replaces all others. */
 function withIds(wanted: Firewall, old: Firewall): Firewall {
   const known = new Set(old.rules.map(({ id }) => id))
   const rules = wanted.rules.map((rule) => ({ ...rule, id: known.has(rule.id) ? rule.id : randomUUID() }))

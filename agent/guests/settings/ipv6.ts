@@ -9,14 +9,14 @@ import { changeGuest, type Target } from './change.js'
 import { parseAddresses } from '../parse-settings.js'
 
 interface Ipv6Order {
-  /** Number of addresses to choose in addition to the explicit ones. */
+  /** Number of addresses to choose, in addition to `addresses`. */
   readonly count: number
   readonly addresses: readonly string[]
 }
 
 /**
- * Gives a guest more IPv6 addresses, also inside it while it runs. An empty request means one address, unless the guest
- * already has some.
+ * Gives a guest more IPv6 addresses, which a running guest gets immediately. An empty request means one address, unless
+ * the guest already has some.
  * @throws {BerthError} `resource_exhausted`, `address_in_use`, `invalid_field`, and those of `changeGuest`
  */
 export async function assignIpv6(context: GuestContext, target: Target, wanted: Ipv6Order): Promise<GuestRecord> {
@@ -46,7 +46,7 @@ function chooseMore(
 ): readonly string[] {
   const had = record.ipv6Addresses.length
   const nothingAsked = count === 0 && addresses.length === 0
-  if (nothingAsked && had > 0) return [] // a repeated call
+  if (nothingAsked && had > 0) return [] // the call is repeated
   const ipv6Count = nothingAsked ? 1 : count
   if (had + ipv6Count + addresses.length > networkLimits.addresses.max)
     throw conflict('resource_exhausted', `a container can have at most ${networkLimits.addresses.max} IPv6 addresses`)

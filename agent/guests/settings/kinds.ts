@@ -20,11 +20,11 @@ type ChangeName = WireChange['$case']
 type ValueOf<Name extends ChangeName> = Extract<WireChange, { $case: Name }>['value']
 
 /**
- * Stores a change in the journal and applies it; it is in force when this resolves. @returns the guest after the change
+ * Stores a change in the journal and applies it. It is in force when this resolves. @returns the guest after the change
  */
 export type SettingKind<Name extends ChangeName> = (target: Target, value: ValueOf<Name>) => Promise<GuestRecord>
 
-/** The kind for each change: the cases of `ChangeSettingRequest.change`. */
+/** The kind of each change in `ChangeSettingRequest.change`. */
 export type SettingKinds = { readonly [Name in ChangeName]: SettingKind<Name> }
 
 export interface SettingParts {

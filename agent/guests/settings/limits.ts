@@ -12,13 +12,13 @@ import { changeGuest, type Target } from './change.js'
 
 const gib = 1024 ** 3
 
-/** Undefined fields stay. */
+/** A change of limits. Undefined fields keep their value. */
 export type LimitsChange = { readonly [Field in keyof GuestLimits]?: GuestLimits[Field] | undefined }
 
 /**
- * Changes limits. They are in force at once if the guest runs.
+ * Changes limits. For a running guest they are in force immediately.
  * @throws {BerthError} `invalid_field`, `resource_exhausted`, `disk_shrink`, `memory_in_use` if the guest uses more
- * memory than the new limit, `task_running` while it is being created, and those of `changeGuest`
+ * memory than the new limit, `task_running` while the guest is being created, and those of `changeGuest`
  */
 export async function setLimits(
   context: GuestContext,
@@ -31,7 +31,7 @@ export async function setLimits(
   return changeGuest(context, target, {
     prepare: async () => void (disk = wanted.diskGb === undefined ? undefined : await capacity.readDisk()),
     write: ({ uuid, status, spec: { limits: old } }) => {
-      // Its disk and configuration are being created with the original limits.
+      // The guest's disk and configuration are being created with the original limits.
       if (status === 'creating') throw conflict('task_running', 'the container is being created')
       const limits = checkLimits(merge(old, wanted))
       checkCapacityChange(old, limits, capacity)
@@ -55,7 +55,7 @@ function merge(old: GuestLimits, wanted: LimitsChange): GuestLimits {
 }
 
 /**
- * Checks the new disk size. A disk never shrinks: its content may not fit, and the partition table would not match.
+ * Checks the new disk size. A disk never shrinks: its content might not fit, and its partition table would not match.
  * @returns whether the disk grows
  * @throws {BerthError} `disk_shrink`, `resource_exhausted`
  */

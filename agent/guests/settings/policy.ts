@@ -15,7 +15,9 @@ export class PolicySettings {
     private readonly keeper: PolicyKeeper,
   ) {}
 
-  /** Undefined fields stay. @throws {BerthError} `invalid_field`, and those of `changeGuest` */
+  /**
+   * Sets the quota. Undefined fields keep their value. @throws {BerthError} `invalid_field`, and those of `changeGuest`
+   */
   setTrafficLimit(target: Target, wanted: TrafficChange): Promise<GuestRecord> {
     const { store } = this.context
     const write: SettingChange['write'] = ({ uuid, traffic: old }) => {
@@ -26,8 +28,8 @@ export class PolicySettings {
   }
 
   /**
-   * Restarts counting; traffic so far belongs to the past. If counters cannot be read now, this is logged and counting
-   * restarts anyway, so that a blocked guest is freed. Traffic since the last count then belongs to the new period.
+   * Restarts the count of traffic at 0. If counters cannot be read now, this is logged and the count restarts anyway,
+   * so that a blocked guest is freed. Traffic since the last reading then belongs to the new count.
    * @throws {BerthError} those of `changeGuest`
    */
   resetTraffic(target: Target): Promise<GuestRecord> {
@@ -39,8 +41,8 @@ export class PolicySettings {
   }
 
   /**
-   * A time in the past blocks the guest at once.
-   * @param expiresAtMs 0: never
+   * Sets the expiry time. A time in the past blocks the guest immediately.
+   * @param expiresAtMs ms since 1970; 0 means never
    * @throws {BerthError} `invalid_field`, and those of `changeGuest`
    */
   setExpiry(target: Target, expiresAtMs: number): Promise<GuestRecord> {
@@ -53,7 +55,7 @@ export class PolicySettings {
   }
 
   /**
-   * Suspends the guest, or changes its suspension; docs/design/suspension.md.
+   * Suspends the guest, or changes its suspension (docs/design/suspension.md).
    * @throws {BerthError} `invalid_field`, and those of `changeGuest`
    */
   suspend(target: Target, order: SuspensionOrder): Promise<GuestRecord> {
@@ -75,7 +77,7 @@ export class PolicySettings {
     return () => this.context.store.update(uuid, { suspension, wanted })
   }
 
-  /** Calls `judge` after the guest's turn, as it takes a turn itself. */
+  /** Changes the guest. `judge` is called afterwards, since it locks the guest's mutex itself. */
   async #change(target: Target, change: SettingChange): Promise<GuestRecord> {
     await changeGuest(this.context, target, change)
     await this.keeper.judge(target.uuid)

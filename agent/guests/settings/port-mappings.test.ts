@@ -32,12 +32,12 @@ const at = (hostPort: number, protocol = 'tcp') => ({
   description: '',
 })
 
-describe('settings of port mappings', () => {
+describe('port mappings of a guest', () => {
   let store: GuestStore
   let mappings: PortMappings
   let server: Server
   let waitingPort: number
-  /** Number of changes on the host. */
+  /** Number of changes that were applied on the host. */
   let told: number
 
   before(async () => {
@@ -91,7 +91,7 @@ describe('settings of port mappings', () => {
       (error: unknown) => (error as { code: string }).code,
     )
 
-  it('reject ports at which a program of the host listens with the same protocol', async () => {
+  it('cannot use a port at which a program of the host listens with the same protocol', async () => {
     expect(await codeOf(mappings.add(target, at(waitingPort)))).to.equal('port_conflict')
     expect(await codeOf(mappings.add(target, at(waitingPort, 'udp')))).to.equal('accepted')
     expect(await codeOf(mappings.update(target, 0, { protocol: 'tcp' }))).to.equal('port_conflict')
@@ -120,7 +120,7 @@ describe('settings of port mappings', () => {
     expect(await codeOf(mappings.update(target, 0, range(40_049)))).to.equal('accepted')
   })
 
-  it('are added up to a limit of the caller, counted in ports', async () => {
+  it('can be added up to a limit of the caller, which counts ports', async () => {
     const add = (portLimit: number | undefined, wanted = {}) =>
       codeOf(mappings.add({ ...target, portLimit }, { ...at(0, 'udp'), ...wanted }))
     const three = { containerPort: 1, containerPortEnd: 3 }
@@ -148,10 +148,10 @@ describe('settings of port mappings', () => {
   })
 
   for (const [name, change] of [
-    ['that go', () => mappings.remove(target, 0)],
-    ['that keep their host ports', () => mappings.update(target, 0, { containerPort: 80 })],
+    ['are removed', () => mappings.remove(target, 0)],
+    ['keep their host ports', () => mappings.update(target, 0, { containerPort: 80 })],
   ] as const)
-    it(`${name}: are checked before the host is queried`, async () => {
+    it(`are applied without a query of the host’s listening ports if they ${name}`, async () => {
       await mappings.add(target, at(waitingPort, 'udp'))
       const changed = change()
       await turnOfTheLoop()

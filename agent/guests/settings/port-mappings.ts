@@ -24,23 +24,22 @@ export interface FreePortsQuery {
 
 interface Place {
   readonly record: GuestRecord
-  /** The guest's mapping that changes. */
+  /** The mapping of the guest that changes. */
   readonly replaced?: PortMapping
   readonly position: number
   readonly listening: ReadonlySet<string>
 }
 
-/** Holds the ports of a removed mapping until the host has followed. @returns a function that restores the mapping */
+/** Holds a removed mapping's ports until the host has applied the removal. @returns a function that restores it */
 type Freeing = (position: number, old: PortMapping) => () => void
 
-/** Changes a guest's port mappings. */
 export class PortMappings {
   constructor(private readonly context: GuestContext) {}
 
   /**
    * Adds a mapping at the end of the guest's list.
-   * @throws {BerthError} `invalid_field`, `port_conflict`, `resource_exhausted`, `quota_exceeded` beyond the target's own
-   * limit, and those of `changeGuest`
+   * @throws {BerthError} `invalid_field`, `port_conflict`, `resource_exhausted`, `quota_exceeded` if it exceeds the
+   * target's `portLimit`, and those of `changeGuest`
    */
   async add(target: Target, wanted: WantedMapping): Promise<GuestRecord> {
     const checked = checkPortMapping(wanted)
@@ -59,9 +58,9 @@ export class PortMappings {
   }
 
   /**
-   * Changes a mapping; undefined fields stay.
+   * Changes a mapping. Undefined fields keep their value.
    * @param index index in the guest's list
-   * @throws {BerthError} as `add`, and `not_found`
+   * @throws {BerthError} the errors of `add`, and `not_found`
    */
   async update(target: Target, index: number, wanted: MappingChange): Promise<GuestRecord> {
     const { store } = this.context
@@ -75,14 +74,14 @@ export class PortMappings {
     const write = (record: GuestRecord, freeing: Freeing): (() => void) => {
       const position = store.getPosition(record.uuid, index)
       const old = record.portMappings[index]!
-      store.removeMapping(record.uuid, position) // so that it may reuse its own ports
+      store.removeMapping(record.uuid, position) // first, so that it may reuse its own ports
       this.#put({ record, replaced: old, position, listening }, checkPortMapping(changePortMapping(old, wanted)))
       return freeing(position, old)
     }
     return this.#change(target, write, prepare)
   }
 
-  /** @throws {BerthError} `not_found`, and those of `changeGuest` */
+  /** Removes a mapping. @throws {BerthError} `not_found`, and those of `changeGuest` */
   async remove(target: Target, index: number): Promise<GuestRecord> {
     const { store } = this.context
     return this.#change(target, (record, freeing) => {
@@ -92,7 +91,9 @@ export class PortMappings {
     })
   }
 
-  /** Finds ports that are free now; reserves nothing. @throws {BerthError} `invalid_field`, `resource_exhausted` */
+  /**
+   * Finds ports that are free now, without a reservation. @throws {BerthError} `invalid_field`, `resource_exhausted`
+   */
   async findFree({ protocol, hostIp, count }: FreePortsQuery): Promise<number[]> {
     const { ports } = this.context
     ports.checkHostIp(hostIp)

@@ -5,14 +5,14 @@ import { networkOf } from '../resources/network.js'
 import type { GuestRecord } from '../record/record.js'
 import { changeGuest, type Target } from './change.js'
 
-/** Undefined fields stay. */
+/** A change of the security settings. Undefined fields keep their value. */
 export interface SecurityChange {
   readonly exempt?: boolean | undefined
   readonly smtp?: string | undefined
 }
 
 /**
- * Sets how the abuse watch treats the guest, and whether it may connect to port 25 of others.
+ * Sets how the abuse watch treats the guest, and whether it may connect to port 25 of other hosts.
  * @throws {BerthError} `invalid_field`, and those of `changeGuest`
  */
 export function setSecurity(context: GuestContext, target: Target, wanted: SecurityChange): Promise<GuestRecord> {
@@ -27,7 +27,7 @@ export function setSecurity(context: GuestContext, target: Target, wanted: Secur
   })
 }
 
-/** @throws {BerthError} `invalid_field` */
+/** Parses the setting for port 25. @throws {BerthError} `invalid_field` */
 function parseSmtp(text: string): SmtpChoice {
   const found = smtpChoices.find((choice) => choice === text)
   if (found === undefined) throw invalidField('smtp', `smtp: must be one of ${smtpChoices.join(', ')}`)

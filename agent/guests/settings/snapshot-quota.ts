@@ -6,7 +6,7 @@ import type { GuestContext } from '../context.js'
 import type { GuestRecord } from '../record/record.js'
 import { changeGuest, type Target } from './change.js'
 
-/** Undefined fields stay. */
+/** A change of the snapshot quota. Undefined fields keep their value. */
 export interface QuotaChange {
   readonly limit?: number | undefined
   readonly spaceBytes?: number | undefined
@@ -19,7 +19,7 @@ interface Parts {
 
 /**
  * Sets how many snapshots the guest may have, and how much space they may retain together. Existing snapshots beyond
- * the limits stay; no new one is taken until there is room.
+ * the limits stay, and no new one is taken until there is room.
  * @throws {BerthError} `invalid_field`, `resource_exhausted`, and those of `changeGuest`
  */
 export async function setSnapshotQuota(
@@ -39,7 +39,7 @@ export async function setSnapshotQuota(
   })
 }
 
-/** @throws {BerthError} `invalid_field`, `resource_exhausted` */
+/** Checks the limit of space. @throws {BerthError} `invalid_field`, `resource_exhausted` */
 function checkSpace(spaceBytes: number, poolBytes: number): number {
   checkInteger('space_limit_bytes', spaceBytes, limits.snapshotSpaceBytes)
   if (spaceBytes > poolBytes)

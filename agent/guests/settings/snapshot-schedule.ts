@@ -31,7 +31,7 @@ export function setSnapshotSchedule(
   })
 }
 
-/** @throws {BerthError} `invalid_field` */
+/** Checks the interval and the time of day. @throws {BerthError} `invalid_field` */
 export function checkRuns({ intervalHours, time }: Pick<ScheduleChange, 'intervalHours' | 'time'>): void {
   if (intervalHours !== undefined) checkInteger('interval_hours', intervalHours, limits.snapshotIntervalHours)
   if (time !== undefined && !timeOfDay.test(time))

@@ -11,7 +11,7 @@ export function sentSnapshotId(backupId: string): string {
   return `backup-${backupId}`
 }
 
-/** @throws {BerthError} `quota_exceeded`; backups that are being created or deleted count, too */
+/** Records a backup before it is created. @throws {BerthError} `quota_exceeded`; incomplete backups count, too */
 export function reserveBackup(
   store: GuestStore,
   { uuid, backups }: GuestRecord,
@@ -27,7 +27,7 @@ export function backupsExceeded(have: number): BerthError {
   return new BerthError('forbidden', 'quota_exceeded', `the container already has ${have} backups: delete one first`)
 }
 
-/** Does nothing if the guest or the backup no longer exists. */
+/** Changes the record of a backup. Does nothing if the guest or the backup no longer exists. */
 export function updateBackup(
   store: GuestStore,
   uuid: string,
@@ -40,7 +40,7 @@ export function updateBackup(
     })
 }
 
-/** Does nothing if the guest no longer exists. */
+/** Removes a backup from the guest's record. Does nothing if the guest no longer exists. */
 export function forgetBackup(store: GuestStore, uuid: string, id: string): void {
   const known = store.find(uuid)?.backups
   if (known) store.update(uuid, { backups: known.filter((backup) => backup.id !== id) })

@@ -22,7 +22,7 @@ const snapshotOf = (sizeGb: number): SnapshotRecord => ({
   state: 'ready',
 })
 
-/** A guest with a disk of 10 GB; figures in GB. */
+/** Returns a guest with a disk of 10 GB. The numbers are in GB. */
 function guestOf(space: Partial<SnapshotSpace> | undefined, sizes: readonly number[] = []): GuestRecord {
   const measured = { limitBytes: 0, retainedBytes: 0, allowanceBytes: 0, isMeasured: true }
   const inBytes = Object.entries(space ?? {}).map(([key, value]) => [
@@ -37,12 +37,12 @@ function guestOf(space: Partial<SnapshotSpace> | undefined, sizes: readonly numb
 }
 
 describe('the space of snapshots', () => {
-  it('has a limit of two disks unless an administrator sets one', () => {
+  it('is limited to twice the disk unless an administrator sets a limit', () => {
     expect(planSpaceLimit(guestOf(undefined)) / gib).to.equal(20)
     expect(planSpaceLimit(guestOf({ limitBytes: 3 })) / gib).to.equal(3)
   })
 
-  it('is estimated from the sizes of snapshots if nothing was measured', () => {
+  it('is estimated from the sizes of snapshots if it was not measured', () => {
     const record = guestOf(undefined, [4, 7])
     expect([planRetained(record) / gib, planAllowance(record) / gib]).to.deep.equal([7, 7])
   })
@@ -68,14 +68,14 @@ describe('the space of snapshots', () => {
     })
 
   for (const [name, { retained, usage, sizes, counts = true }, expected] of [
-    ['stays while everything still counts', { retained: 6, usage: 9, sizes: [6] }, [6, 6]],
-    ['falls to the total that counts', { retained: 6, usage: 4, sizes: [3, 6] }, [4, 4]],
+    ['stays if all data still counts', { retained: 6, usage: 9, sizes: [6] }, [6, 6]],
+    ['falls to the bytes that count', { retained: 6, usage: 4, sizes: [3, 6] }, [4, 4]],
     ['falls to the size of the newest remaining snapshot', { retained: 6, usage: 9, sizes: [3] }, [3, 3]],
-    ['stays if the newest has no size', { retained: 6, usage: 9, sizes: [0] }, [6, 6]],
+    ['stays if the newest snapshot has no size', { retained: 6, usage: 9, sizes: [0] }, [6, 6]],
     ['is 0 without snapshots', { retained: 6, usage: 9, sizes: [] }, [0, 0]],
-    ['never raises the disk with classic quotas', { retained: 6, usage: 9, sizes: [3], counts: false }, [6, 0]],
+    ['does not raise the disk limit with classic quotas', { retained: 6, usage: 9, sizes: [3], counts: false }, [6, 0]],
   ] as const satisfies readonly [string, SettleCase, [number, number]][])
-    it(`${name} once the kernel has freed deleted data`, () => {
+    it(`${name} when it is settled`, () => {
       const record = guestOf({ retainedBytes: retained, allowanceBytes: 30 })
       const { retainedBytes, allowanceBytes } = planSettled(record, {
         present: sizes.map(snapshotOf),

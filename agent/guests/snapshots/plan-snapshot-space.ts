@@ -4,32 +4,36 @@ import type { SnapshotRecord, SnapshotSpace } from '../record/snapshots-and-back
 
 const gib = 1024 ** 3
 
-/** Default limit as a multiple of the disk size: enough for a snapshot of a full disk and one complete rewrite. */
+/**
+ * Default limit as a multiple of the disk size. It is enough for a snapshot of a full disk and one complete rewrite.
+ */
 export const defaultSpaceDisks = 2
 
 type SpaceSettings = Pick<GuestRecord, 'snapshotSpace' | 'spec'>
 
-/** Bytes that all snapshots of a guest together may retain. */
+/** Returns the bytes that all snapshots of a guest together may retain. */
 export function planSpaceLimit({ snapshotSpace, spec }: SpaceSettings): number {
   return snapshotSpace.limitBytes || defaultSpaceDisks * spec.limits.diskGb * gib
 }
 
 /**
- * Upper bound of the bytes that the snapshots of a guest retain. Estimated for guests from a version that did not
- * measure it.
+ * Returns an upper bound of the bytes that the snapshots of a guest retain. It is an estimate for guests of a version
+ * that did not measure it.
  */
 export function planRetained({ snapshotSpace, snapshots }: Pick<GuestRecord, 'snapshotSpace' | 'snapshots'>) {
   if (snapshotSpace.isMeasured) return snapshotSpace.retainedBytes
   return Math.max(0, ...snapshots.map(({ sizeBytes }) => sizeBytes))
 }
 
-/** Bytes by which the limit of the guest's disk is raised, so that snapshots do not consume the space that was sold. */
+/**
+ * Returns the bytes by which the guest's disk limit is raised, so that snapshots do not use the space that was sold.
+ */
 export function planAllowance(record: Pick<GuestRecord, 'snapshotSpace' | 'snapshots'>): number {
   return record.snapshotSpace.isMeasured ? record.snapshotSpace.allowanceBytes : planRetained(record)
 }
 
 /**
- * @param expectedBytes bytes that all snapshots would retain, including the new one
+ * Refuses a snapshot beyond the limit. @param expectedBytes bytes that all snapshots would retain, including this one
  * @throws {BerthError} `snapshot_space_exceeded`
  */
 export function refuseBeyondSpace(record: SpaceSettings, expectedBytes: number): void {
@@ -42,8 +46,8 @@ export function refuseBeyondSpace(record: SpaceSettings, expectedBytes: number):
 }
 
 /**
- * The allowance right after a snapshot. It grows by at most one disk: a guest that exceeds its size does not get a
- * higher limit for it.
+ * Plans the allowance right after a snapshot. It grows by at most one disk: a guest that exceeds its size does not get
+ * a higher limit for it.
  */
 export function planRaised(record: GuestRecord, { measured, diskBytes }: { measured: number; diskBytes: number }) {
   const highest = Math.max(planSpaceLimit(record), planRetained(record)) + diskBytes
@@ -53,19 +57,19 @@ export function planRaised(record: GuestRecord, { measured, diskBytes }: { measu
 export interface SpaceMeasurement {
   /** Existing snapshots of the guest on the host. */
   readonly present: readonly SnapshotRecord[]
-  /** Bytes that count for the guest now, never less than its snapshots retain. */
+  /** Bytes that count for the guest now. They are never less than its snapshots retain. */
   readonly usageBytes: number
   /** True if the space of snapshots counts towards the limit of the disk. */
   readonly snapshotsCount: boolean
 }
 
-/** Upper bound of the bytes that snapshots retain once the space of deleted ones is free. */
+/** Plans the bytes that snapshots retain at most, after the space of deleted ones has been freed. */
 export function planSettled(
   record: GuestRecord,
   { present, usageBytes, snapshotsCount }: SpaceMeasurement,
 ): SnapshotSpace {
   const { limitBytes } = record.snapshotSpace
-  // The size of a snapshot is what all snapshots retained when it was taken.
+  // The size of a snapshot is the number of bytes that all snapshots retained when it was taken.
   const sizes = snapshotsCount ? present.slice(-1).flatMap(({ sizeBytes }) => sizeBytes || []) : []
   const bounded = Math.min(planRetained(record), usageBytes, ...sizes)
   const retainedBytes = present.length === 0 ? 0 : bounded

@@ -1,9 +1,9 @@
 import type { GuestContext } from '../context.js'
 
 /**
- * Ends the extra space of a restore or a reinstall, once the kernel has freed the discarded volume: with less space
- * before, the guest would find its disk full. The caller sets the limit.
- * @param isBusy whether an operation that may need the space has begun
+ * Ends the extra space of a restore or a reinstall if the kernel has freed the discarded volume. If it ended earlier,
+ * the guest would find its disk full. The caller sets the limit.
+ * @param isBusy returns true if an operation that may need the space has begun
  * @returns false if the volume is not freed yet
  */
 export async function settleRoom(

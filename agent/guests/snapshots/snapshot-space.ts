@@ -8,26 +8,26 @@ import { volumeLimitOf } from './volume-bound.js'
 import type { GuestStore } from '../record/guest-store.js'
 
 /*
- * Snapshots do not consume the space that a guest bought: the limit of its disk is raised by the space they retain. It
+ * Snapshots do not use the space that a guest bought: the limit of its disk is raised by the space that they retain. It
  * is raised before a snapshot is taken, and lowered after the kernel has freed the space of a deleted one. See
  * docs/design/storage.md.
  */
 
 /**
- * How long an operation waits until the space of deleted snapshots is free. After that, the periodic comparison with
- * the host lowers the limit.
+ * Time in ms that an operation waits until the space of deleted snapshots is free. After that, the reconciler lowers
+ * the limit.
  */
 const settleMs = 5000
 const lookMs = 200
 
-/** Bytes that the snapshots of the guest would retain if one were taken now. */
+/** Returns the bytes that the snapshots of the guest would retain if one were taken now. */
 export function readExpected(volumes: GuestVolumes, record: GuestRecord): Promise<number> {
   return volumes.expectedRetained(record.uuid, planRetained(record))
 }
 
 /**
- * Takes a snapshot that counts towards the guest's limit of space. Idempotent; call it in the guest's turn.
- * @throws {BerthError} `snapshot_space_exceeded`: the snapshot was removed again
+ * Takes a snapshot that counts towards the guest's space limit. It may be repeated. The caller holds the guest's mutex.
+ * @throws {BerthError} `snapshot_space_exceeded`; the snapshot is then removed again
  */
 export async function takeCounted(context: DiskContext, uuid: string, id: string): Promise<SnapshotTaken> {
   const before = context.store.get(uuid)
@@ -43,13 +43,14 @@ export async function takeCounted(context: DiskContext, uuid: string, id: string
 }
 
 /**
- * Takes a temporary snapshot for the agent itself. It only raises the limit of the disk. Call it in the guest's turn.
+ * Takes a temporary snapshot for the agent itself, which only raises the disk limit. The caller holds the guest's
+ * mutex.
  */
 export function takeHidden(context: DiskContext, uuid: string, id: string): Promise<SnapshotTaken> {
   return takeRaised(context, context.store.get(uuid), id)
 }
 
-/** From the moment of the snapshot on, the guest can write up to the size of its disk. */
+/** Takes a snapshot. From this moment on, the guest can still write up to the size of its disk. */
 async function takeRaised(context: DiskContext, record: GuestRecord, id: string): Promise<SnapshotTaken> {
   const { volumes, store, machines } = context
   const { uuid } = record
@@ -64,7 +65,7 @@ async function takeRaised(context: DiskContext, record: GuestRecord, id: string)
   return taken
 }
 
-/** Deletes a snapshot and subtracts its exclusive bytes, if the quotas report them. */
+/** Deletes a snapshot and subtracts its exclusive bytes from the retained ones, if the quotas report them. */
 export function deleteCounted(context: DiskContext, uuid: string, id: string): Promise<void> {
   return context.store.mutex.run(uuid, () => deleteInTurn(context, uuid, id))
 }
@@ -78,12 +79,12 @@ async function deleteInTurn(context: DiskContext, uuid: string, id: string): Pro
     note(store, uuid, { retainedBytes: Math.max(0, planRetained(record) - freedBytes) })
 }
 
-/** `freeing`: the kernel is still freeing deleted data; `held`: the agent holds a temporary snapshot of the guest. */
+/** `freeing`: the kernel is still freeing deleted data; `held`: the agent retains a temporary snapshot of the guest. */
 export type SpaceState = 'settled' | 'freeing' | 'held'
 
 /**
- * Lowers the limit of the disk to the space that the remaining snapshots retain, once the space of deleted ones is
- * free.
+ * Lowers the limit of the disk to the space that the remaining snapshots retain. It does so only after the space of
+ * deleted snapshots is free.
  */
 export async function settleSpace(context: DiskContext, uuid: string): Promise<SpaceState> {
   const known = context.store.find(uuid)
@@ -109,8 +110,8 @@ async function settleFreed(context: DiskContext, uuid: string): Promise<SpaceSta
 }
 
 /**
- * Waits until the space of deleted snapshots is free, usually less than a second, and settles it.
- * @returns false if it is not free yet
+ * Waits until the space of deleted snapshots is free, usually less than a second, and then lowers the limit.
+ * @returns false if the space is not free yet
  */
 export async function awaitSettled(context: DiskContext, uuid: string, signal: AbortSignal): Promise<boolean> {
   const deadline = performance.now() + settleMs
@@ -128,12 +129,12 @@ async function measure(volumes: GuestVolumes, record: GuestRecord) {
   return { settled: planSettled(record, { present, usageBytes, snapshotsCount }), hasHidden }
 }
 
-/** True for most guests; nothing is read for them. */
+/** True if the guest has no snapshots and no retained space, like most guests. Nothing is read for it. */
 function hasNothing(record: GuestRecord): boolean {
   return record.snapshots.length === 0 && planRetained(record) === 0 && planAllowance(record) === 0
 }
 
-/** The revision of a guest that was never measured and has no snapshot stays unchanged. */
+/** True if the record already has these numbers. A guest without snapshots that was never measured stays unchanged. */
 function isSettled(record: GuestRecord, { retainedBytes, allowanceBytes }: SnapshotSpace): boolean {
   const isKnown = record.snapshotSpace.isMeasured || retainedBytes === 0
   return isKnown && planRetained(record) === retainedBytes && planAllowance(record) === allowanceBytes

@@ -7,7 +7,7 @@ import type { GuestStore } from '../record/guest-store.js'
 
 /** Guests' snapshots in the journal. Each write is part of the caller's transaction. */
 
-/** @throws {BerthError} `quota_exceeded`; snapshots that are being taken or deleted count, too */
+/** Records a snapshot before it is taken. @throws {BerthError} `quota_exceeded`; incomplete snapshots count, too */
 export function reserveSnapshot(
   store: GuestStore,
   { uuid, snapshots, snapshotLimit }: GuestRecord,
@@ -23,14 +23,14 @@ export function quotaExceeded(limit: number, have: number): BerthError {
   return new BerthError('forbidden', 'quota_exceeded', message)
 }
 
-/** @throws {BerthError} `not_found` */
+/** Returns a complete snapshot. @throws {BerthError} `not_found` */
 export function getReadySnapshot({ snapshots }: GuestRecord, id: string): SnapshotRecord {
   const found = snapshots.find((snapshot) => snapshot.id === id && snapshot.state === 'ready')
   if (!found) throw notFound('snapshot')
   return found
 }
 
-/** Does nothing if the guest or the snapshot no longer exists. */
+/** Changes the record of a snapshot. Does nothing if the guest or the snapshot no longer exists. */
 export function updateSnapshot(
   store: GuestStore,
   uuid: string,
@@ -48,7 +48,7 @@ export function forgetSnapshot(store: GuestStore, uuid: string, id: string): voi
   store.update(uuid, { snapshots: known.filter((snapshot) => snapshot.id !== id) })
 }
 
-/** Removes snapshots that no journal knows, left by an operation that could not remove them. */
+/** Deletes snapshots that the journal does not contain, left by an operation that could not delete them. */
 export async function removeStrays({ store, volumes }: DiskContext, uuid: string): Promise<void> {
   const { snapshots, backups } = store.get(uuid)
   const sent = backups.flatMap(({ id, state }) => (state === 'taking' ? [sentSnapshotId(id)] : []))

@@ -3,14 +3,14 @@ import type { GuestRecord } from '../record/record.js'
 import { thawGuest } from './thaw.js'
 
 /**
- * A guest that does not freeze within this time continues, and its snapshot has the state that a power loss would
- * leave.
+ * Time in ms within which a guest must freeze. Otherwise it continues, and its snapshot has the state that a power loss
+ * would leave.
  */
 const freezeTimeoutMs = 500
 
 /**
- * Runs work while the guest is frozen. The work runs even if the guest cannot be frozen, and succeeds even if it does
- * not thaw at once.
+ * Runs `work` while the guest is frozen. It runs even if the guest cannot be frozen, and succeeds even if the guest
+ * does not thaw immediately.
  */
 export async function whileFrozen<T>(
   context: Pick<GuestContext, 'machines' | 'log'>,
