@@ -36,6 +36,7 @@ export function configFacts({ paths, facts, lxcfsDir }: ConfigPlace, { volume }:
     pivotGroup: paths.pivotGroup,
     devicesDir: paths.devices,
     apparmor: facts.apparmor,
+    ...(facts.mountsIdmapped ? {} : { mountPoint: paths.mountPoint }),
     openFilesMax: facts.openFilesMax,
   }
 }

@@ -304,5 +304,5 @@ export class LxcDriver implements Driver {
 export async function createLxcDriver(options: LxcDriverOptions): Promise<LxcDriver> {
   const paths = lxcPaths(options)
   await ensureSupportFiles(paths, options.allow ?? [])
-  return new LxcDriver(options, paths, readHostFacts())
+  return new LxcDriver(options, paths, await readHostFacts())
 }

@@ -3,16 +3,24 @@ import { dirname } from 'node:path'
 import type { CgroupLayout } from '../../host/process/cgroup.js'
 import { lxcStartProgram } from '../../host/guest/lxc.js'
 import { readKernelFile } from '../../host/process/proc.js'
+import { run } from '../../host/process/process.js'
 import { readGroupFacts, type GroupFacts } from '../common/group-facts.js'
 
 /** Properties of the host that the driver adapts to. */
 export interface LxcHostFacts extends GroupFacts {
   readonly apparmor: boolean
   readonly openFilesMax: number
+  /** False for lxc 6 and newer, which does not apply `idmap` with a user namespace that it did not create. */
+  readonly mountsIdmapped: boolean
 }
 
-export function readHostFacts(): LxcHostFacts {
-  return { ...readGroupFacts(), apparmor: hasAppArmor(), openFilesMax: readOpenFilesMax() }
+export async function readHostFacts(): Promise<LxcHostFacts> {
+  return {
+    ...readGroupFacts(),
+    apparmor: hasAppArmor(),
+    openFilesMax: readOpenFilesMax(),
+    mountsIdmapped: (await readMajor()) < 6,
+  }
 }
 
 /**
@@ -22,6 +30,13 @@ export function readHostFacts(): LxcHostFacts {
 function hasAppArmor(): boolean {
   const enabled = readKernelFile('/sys/module/apparmor/parameters/enabled')?.startsWith('Y') ?? false
   return enabled && ['/sbin', '/usr/sbin'].some((directory) => existsSync(`${directory}/apparmor_parser`))
+}
+
+/** Returns the major version of lxc; 0 if it is not installed. */
+async function readMajor(): Promise<number> {
+  if (!existsSync(lxcStartProgram)) return 0
+  const { stdout } = await run(lxcStartProgram, ['--version'])
+  return Number.parseInt(stdout)
 }
 
 /** Kernel parameters that select cgroup v2 only. */

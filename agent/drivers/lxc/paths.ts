@@ -11,6 +11,8 @@ export interface LxcPaths {
   readonly seccompProfile: string
   /** File that guests see as /proc/cmdline. */
   readonly commandLine: string
+  /** Directory at which start-guest.pl mounts a guest's volume, in a mount namespace of its own. */
+  readonly mountPoint: string
   /** Device nodes of the host that guests may use. */
   readonly devices: string
   readonly marks: string
@@ -34,6 +36,7 @@ export function lxcPaths(options: { stateDir: string; runDir: string; namePrefix
     stoppedHook: join(support, 'stopped-hook'),
     seccompProfile: join(support, 'seccomp'),
     commandLine: join(support, 'cmdline'),
+    mountPoint: join(support, 'volume'),
     devices: join(support, 'devices'),
     marks: join(options.runDir, 'lxc-stopped'),
     pivotGroup: `lxc.pivot.${options.namePrefix}`,

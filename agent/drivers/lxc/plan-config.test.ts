@@ -234,6 +234,12 @@ describe('planConfig', () => {
       ],
     ],
     [
+      'a host whose lxc cannot mount volumes with the ids of a shared user namespace',
+      machine,
+      { mountPoint: '/state/volume' },
+      ['# volume /pool/guests/x', 'lxc.rootfs.path = dir:/state/volume', '!lxc.rootfs.options'],
+    ],
+    [
       'a host without v1 hierarchies',
       machine,
       { hierarchies: { hierarchies: ['/sys/fs/cgroup'], unified: '/sys/fs/cgroup' } },

@@ -28,6 +28,8 @@ export interface ConfigFacts extends LimitFacts {
   /** Directory with a node for each device that guests may use. */
   readonly devicesDir: string
   readonly apparmor: boolean
+  /** Directory at which start-guest.pl mounts the guest's volume. Undefined: lxc mounts the volume itself. */
+  readonly mountPoint?: string
   /** Highest hard limit of open files for the guest's processes. */
   readonly openFilesMax: number
 }
@@ -74,7 +76,7 @@ const patterns = {
 export function planConfig(machine: Machine, facts: ConfigFacts): string[] {
   const lines = [
     `# uuid ${check('uuid', machine.uuid)}`,
-    ...planIdentity(machine),
+    ...planIdentity(machine, facts),
     ...planConfinement(facts),
     ...planDeviceMounts(machine, facts),
     ...planNic(machine),
@@ -89,19 +91,25 @@ export function planConfig(machine: Machine, facts: ConfigFacts): string[] {
   return lines
 }
 
-function planIdentity(machine: Machine): string[] {
+function planIdentity(machine: Machine, facts: ConfigFacts): string[] {
   const base = integer('userIdBase', machine.isolation.userIdBase, 65_536, 4_294_901_760)
   return [
     `lxc.uts.name = ${check('hostname', machine.hostname)}`,
     `lxc.idmap = u 0 ${base} 65536`,
     `lxc.idmap = g 0 ${base} 65536`,
-    `lxc.rootfs.path = dir:${check('path', systemVolumeOf(machine))}`,
-    'lxc.rootfs.options = idmap=container,nodev',
+    ...planVolume(machine, facts),
     'lxc.console.buffer.size = 256KB',
     'lxc.tty.max = 1',
     'lxc.pty.max = 1024',
     'lxc.start.auto = 0',
   ]
+}
+
+/** Gives the guest its volume, with its user ids. Lxc 6 needs start-guest.pl for that, which reads the comment. */
+function planVolume(machine: Machine, { mountPoint }: ConfigFacts): string[] {
+  const volume = check('path', systemVolumeOf(machine))
+  if (mountPoint === undefined) return [`lxc.rootfs.path = dir:${volume}`, 'lxc.rootfs.options = idmap=container,nodev']
+  return [`# volume ${volume}`, `lxc.rootfs.path = dir:${check('path', mountPoint)}`]
 }
 
 /**

@@ -132,6 +132,7 @@ export async function ensureSupportFiles(paths: LxcPaths, allowed: readonly Open
   // of their own.
   await mkdir(paths.support, { recursive: true, mode: 0o711 })
   await chmod(paths.support, 0o711)
+  await mkdir(paths.mountPoint, { recursive: true, mode: 0o711 })
   await mkdir(paths.marks, { recursive: true, mode: 0o700 })
   await ensureDeviceNodes(paths.devices)
   await replaceFile(paths.addressesHook, addressesHook, 0o700)

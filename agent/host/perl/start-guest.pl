@@ -3,8 +3,8 @@
 # namespace: `NAME=VALUE` for a file of /proc/sys/user, `NUMBER=VALUE` for a resource of prlimit(2). A process that has the
 # hash in its environment already has the filter from an earlier start.
 #
-# System calls: clone with CLONE_NEWUSER, prlimit64 and a seccomp filter between fork and exec. Node cannot make them, and
-# unshare(1) cannot create a namespace inside another one whose processes write its map.
+# System calls: clone with CLONE_NEWUSER, prlimit64 and a seccomp filter between fork and exec, and those of mount_volume.
+# Node cannot make them, and unshare(1) cannot create a namespace inside another one whose processes write its map.
 #
 # The kernel counts namespaces, inotify and fanotify objects, queued signals and message queues for each user of a user
 # namespace, and also for the namespace's creator in each namespace above (ucounts). A limit in the guest's own namespace
@@ -16,6 +16,7 @@
 # enters the outer namespace, and ends once the second one has the map of the inner namespace. The second one waits until
 # lxc-start, which has opened the namespace, ends. If a process dies, a pipe closes and the start fails.
 use strict;
+use Fcntl;
 use POSIX ();
 require(__FILE__ =~ s{[^/]+\z}{common.pl}r);
 
@@ -44,7 +45,24 @@ sub separate {
   return ask('user namespace', 'clone', 0x10000000 | POSIX::SIGCHLD(), 0, 0, 0, 0);
 }
 
-my ($base) = take("$lxc_path/$name/config") =~ /^lxc\.idmap = u 0 (\d+) 65536$/m or die "$name: no lxc.idmap\n";
+# Mounts a guest's volume with the ids of a user namespace, in a new mount namespace of this process. Earlier mounts there
+# are those of the same guest before a reboot. Mounts of the host still reach the new namespace, but not the reverse.
+sub mount_volume {
+  my ($volume, $target, $user_namespace) = @_;
+  my ($here, $clone, $empty_path, $from_empty_path) = (-100, 1, 0x1000, 4);
+  my ($new_ns, $recursive_slave, $nodev, $idmap, $detach) = (0x00020000, 0x84000, 0x4, 0x00100000, 2);
+  sysopen(my $ids, $user_namespace, O_RDONLY) or die "$user_namespace: $!\n";
+  ask('mount namespace', 'unshare', $new_ns);
+  ask('mounts', 'mount', 0, '/', 0, $recursive_slave, 0);
+  1 while call('umount2', $target, $detach) == 0;
+  my $mount = ask("mount $volume", 'open_tree', $here, "$volume", $clone | close_on_exec());
+  my $attributes = pack('Q4', $nodev | $idmap, 0, 0, fileno $ids);
+  ask('ids', 'mount_setattr', $mount, '', $empty_path, $attributes, length $attributes);
+  ask("mount $target", 'move_mount', $mount, '', $here, "$target", $from_empty_path);
+}
+
+my $config = take("$lxc_path/$name/config");
+my ($base) = $config =~ /^lxc\.idmap = u 0 (\d+) 65536$/m or die "$name: no lxc.idmap\n";
 $^F = 255; # the next pipe stays open in lxc-start
 pipe(my $held, my $holding) or die "pipe: $!\n";
 $^F = 2;
@@ -82,6 +100,10 @@ for my $kind ('uid_map', 'gid_map') {
 }
 syswrite($map, "\n");
 my ($inner) = (<$made> // '') =~ /^(\d+)$/ or die "user namespace: not made\n";
+if (my ($volume) = $config =~ m{^# volume (/.+)$}m) {
+  my ($target) = $config =~ m{^lxc\.rootfs\.path = dir:(/.+)$}m or die "$name: no lxc.rootfs.path\n";
+  mount_volume($volume, $target, "/proc/$inner/ns/user");
+}
 if (($ENV{BERTH_CONFINEMENT} // '') ne $confinement) {
   confine($filter);
   $ENV{BERTH_CONFINEMENT} = $confinement;
