@@ -8,7 +8,6 @@ import type { ConfigFacts } from './plan-config.js'
 export interface ConfigPlace {
   readonly paths: LxcPaths
   readonly facts: LxcHostFacts
-  /** Mount point of lxcfs. */
   readonly lxcfsDir: string
 }
 

@@ -57,7 +57,6 @@ export class LxcConfigStore {
     return uuid
   }
 
-  /** Name of the guest's interface on the host. */
   findDevice(name: string): string | undefined {
     const text = readKernelFile(this.paths.configOf(name)) ?? ''
     return /^lxc\.net\.0\.veth\.pair = (\S+)$/m.exec(text)?.[1]

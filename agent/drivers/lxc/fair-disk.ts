@@ -18,7 +18,10 @@ export function ensureFairDisk(numbers: string | undefined, ownFile: string): st
   })
 }
 
-/** Decides about the disk's scheduler. Another loop or stacked device stays: only the disk below it matters. */
+/**
+ * Decides about the disk's scheduler. Keeps that of other loop devices and stacked devices: only the disk below them
+ * matters.
+ */
 export function planFairDisk(
   { scheduler, path, backingFile }: Pick<Disk, 'scheduler' | 'path' | 'backingFile'>,
   ownFile: string,

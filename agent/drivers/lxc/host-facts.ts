@@ -97,7 +97,6 @@ export function listLxcfsEntries(lxcfsDir: string): string[] {
   return lxcfsEntries.filter((entry) => existsSync(`${lxcfsDir}/${entry}`))
 }
 
-/** True if lxcfs is running. */
 export function hasLxcfs(lxcfsDir: string): boolean {
   return lxcfsEntries.some((entry) => existsSync(`${lxcfsDir}/${entry}`))
 }

@@ -8,7 +8,6 @@ export interface OutdatedGuest {
   readonly monitor: ProcessStat
 }
 
-/** Lists the running guests that are outdated. */
 export function listOutdated(
   runtime: Pick<LxcRuntimeReader, 'listNames' | 'read'>,
   prefix: string,

@@ -15,7 +15,6 @@ export interface ConfigFacts extends LimitFacts {
   readonly seccompProfile: string
   /** File that guests see as /proc/cmdline. */
   readonly commandLine: string
-  /** The host's cgroup mount points. */
   readonly hierarchies: Pick<CgroupLayout, 'hierarchies' | 'unified'>
   readonly addressesHook: string
   readonly groupsHook: string

@@ -23,7 +23,7 @@ export interface LxcPowerContext extends LxcStopContext {
   readonly log: Logger
 }
 
-/** Starts and stops guests, and removes their leftovers. Guests that are stopped here are not reported as ended. */
+/** Starts and stops guests, and removes their remains on the host. Does not report guests that it stops as ended. */
 export class LxcPower {
   constructor(private readonly context: LxcPowerContext) {}
 

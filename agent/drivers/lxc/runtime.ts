@@ -15,7 +15,6 @@ import type { LxcPaths } from './paths.js'
 export interface LxcRuntime {
   readonly state: ObservedState
   readonly monitor?: ProcessStat
-  /** The guest's first process. */
   readonly init?: ProcessStat
   /** Processes that will start a rebooting guest again (support-files.ts). */
   readonly restarters: readonly ProcessStat[]

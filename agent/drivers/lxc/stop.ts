@@ -9,7 +9,6 @@ import { isSoWithin, waitUntil } from '../common/wait.js'
 /** Names of the guest and of its interface on the host. */
 export interface StopTarget {
   readonly name: string
-  /** Name of the guest's interface on the host. */
   readonly device: string
 }
 

@@ -36,7 +36,6 @@ export class AccelerationWatch {
     return new AccelerationWatch({ ...options, find }, await find())
   }
 
-  /** Result of the last check. */
   get now(): Acceleration {
     return this.current
   }

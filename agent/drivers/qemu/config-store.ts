@@ -8,7 +8,6 @@ import type { QemuPaths } from './paths.js'
 /** The guest that a configuration belongs to. */
 interface Config {
   readonly uuid: string
-  /** Name of the guest's interface on the host. */
   readonly device: string
 }
 

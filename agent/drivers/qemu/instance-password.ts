@@ -2,18 +2,18 @@ import { open, readOrCreateKey, seal } from '../../../shared/sealing.js'
 import type { Instance } from './plan-seed.js'
 
 /*
- * Systems that accept no hash get their first password in clear text. The volume stores it encrypted with the host's
- * key, because it is part of snapshots and backups, which may leave the host.
+ * A system that accepts no hash gets its initial password in clear text. The volume stores the password encrypted with
+ * the host's key, because volumes are part of snapshots and backups, which may leave the host.
  */
 
-/** Encrypts the first password. @param keyFile path of the host's key */
+/** Encrypts the initial password of a guest's system. @param keyFile path of the host's key */
 export async function sealPassword(keyFile: string, id: string, password: string): Promise<string> {
   return seal(await readOrCreateKey(keyFile), password, contextOf(id))
 }
 
 /**
- * Decrypts the first password.
- * @returns undefined if there is none, or if another host encrypted it, on which the system was then set up
+ * Decrypts the initial password of a guest's system.
+ * @returns undefined if there is none, or if another host encrypted it: the system was then set up on that host
  */
 export async function openPassword(
   keyFile: string,

@@ -39,7 +39,7 @@ async function setRootPassword(context: PasswordContext, passwordHash: string): 
   return applied ? 'applied' : 'at_next_start'
 }
 
-/** Deletes the stored first password. A system whose agent answers has completed its first boot. */
+/** Deletes the stored initial password. A system whose agent answers has completed its first boot. */
 async function forgetFirstPassword({ volume, tell }: PasswordContext): Promise<void> {
   const { sealedPassword, ...instance } = await readInstance(volume)
   if (sealedPassword === undefined) return

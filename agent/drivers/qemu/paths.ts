@@ -75,5 +75,4 @@ export const instanceOf = (volume: string): string => join(volume, 'instance.jso
 export const systemOf = (volume: string): string => join(volume, 'system.json')
 /** Path of the firmware variables, which only exist with UEFI. */
 export const firmwareVarsOf = (volume: string): string => join(volume, 'vars.fd')
-/** Path of the TPM's state. */
 export const tpmOf = (volume: string): string => join(volume, 'tpm')

@@ -28,7 +28,6 @@ export interface Seed {
 }
 
 export interface SeedFile {
-  /** Path of the file on the CD. */
   readonly name: string
   readonly content: string
 }

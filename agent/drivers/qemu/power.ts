@@ -15,7 +15,7 @@ export interface PowerContext extends QemuStartContext {
   readonly forget: (name: string) => void
 }
 
-/** Starts and stops guests, and removes their leftovers. Guests that are stopped here are not reported as ended. */
+/** Starts and stops guests, and removes their remains on the host. Does not report guests that it stops as ended. */
 export class Power {
   constructor(private readonly context: PowerContext) {}
 
@@ -41,7 +41,10 @@ export class Power {
     })
   }
 
-  /** Removes a guest's leftovers. @returns false if the guest, or processes without a known owner, still run */
+  /**
+   * Removes what a guest left on the host.
+   * @returns false if the guest, or processes without a known owner, still run
+   */
   async removeTraces(uuid: string): Promise<boolean> {
     const { configs, names, namePrefix } = this.context
     const name = configs.findName(uuid)

@@ -1,13 +1,13 @@
 export interface IsoEntry {
   readonly name: string
   readonly kind: 'directory' | 'file'
-  /** Index of the entry among all directories, or among the files in the caller's order. */
+  /** For a directory: its index in the list of all directories. For a file: its index in the list of the caller. */
   readonly index: number
 }
 
 export interface IsoDirectory {
   readonly name: string
-  /** Index of the parent among the directories; the root is its own parent. */
+  /** Index of the parent in the list of all directories. The root is its own parent. */
   readonly parent: number
   /** Entries of the directory, sorted by name. */
   readonly entries: readonly IsoEntry[]

@@ -39,7 +39,6 @@ export function objectOf(value: unknown): Readonly<Record<string, unknown>> | un
     : undefined
 }
 
-/** Splits bytes into lines. */
 export class Lines {
   #rest: Buffer[] = []
   #restBytes = 0
