@@ -44,7 +44,6 @@ async function makeDisk(
   await driver.initialize(machine, login, machine.volume)
 }
 
-/** Builds the image unless the host has it. */
 export async function ensureImage(images: GuestImages, templateId: string, step: StepContext<unknown>): Promise<void> {
   if (images.has(templateId)) return
   const report = (fraction: number, stage: string): void => step.report(fraction, stage)

@@ -11,7 +11,7 @@ export interface BackupInput extends TargetInput {
   description: string
 }
 
-/** Time in ms that a failing target has to remove its data. */
+/** Time in ms for the removal of a failed backup's data from its target, which may be failing. */
 const takeBackMs = 60_000
 
 /** Returns the steps that create the backup reserved with the order. It is valid once it has been verified. */
@@ -81,7 +81,7 @@ function sendStep(context: BackupContext): Step<BackupInput> {
   }
 }
 
-/** Removes the sent data. If this fails too, no list contains the data, and the next deletion removes it. */
+/** Removes a failed backup from its target. If this fails too, no list shows it, and the next deletion removes it. */
 async function takeBack(
   { backups, targets }: Pick<BackupContext, 'backups' | 'targets'>,
   step: StepContext<BackupInput>,

@@ -25,7 +25,6 @@ interface BootInput extends BootChoice {
 
 type Order = OrderOf<'changeBoot'>
 
-/** Size limit of a rescue system's volume. */
 const rescueBytes = 8 * 1024 ** 3
 
 /**

@@ -7,7 +7,6 @@ import type { StepContext } from '../../operations/types.js'
  * delay it forever.
  */
 const mostLooks = 20
-/** Maximum number of guests that start in parallel. */
 const mostStarts = 16
 
 /**
@@ -37,7 +36,7 @@ export class DisksFirst {
   ): Promise<void> {
     for (let look = 0; look < mostLooks; look++) {
       await yieldWhile(Promise.allSettled(this.#inWork)) // resumes at the end of the queue for slots
-      await nextTurn() // lets a creation register that just got its slot, or is between two steps
+      await nextTurn() // lets creations register that just got their slot, or are between two steps
       if (this.#inWork.size === 0) break
     }
     await yieldWhile(this.#starts.run(boot, signal))

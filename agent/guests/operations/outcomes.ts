@@ -4,7 +4,7 @@ import type { GuestStore } from '../record/guest-store.js'
 
 /** Sets guests' status when operations begin and end, in the engine's transactions. */
 
-/** Returns a `begin` that sets the status and the desired state. The end of the operation settles both. */
+/** Returns a `begin` that sets the status and the desired state. Both are set again when the operation ends. */
 export function mark(store: GuestStore, status: GuestStatus, wanted: 'running' | 'stopped') {
   return ({ subject }: Pick<DefinedOperation<unknown>, 'subject'>): void =>
     store.update(subject.id, { status, wanted, statusReason: '' })
@@ -19,7 +19,7 @@ export function broken(store: GuestStore, uuid: string, statusReason: string): v
   store.update(uuid, { status: 'error', statusReason, wanted: 'stopped' })
 }
 
-/** Settles a start. @param keepWanted true if the guest ran before and still should: the reconciler then starts it */
+/** Records the result of a start. @param keepWanted true if the guest ran before, so that the reconciler starts it */
 export function settleStart(
   store: GuestStore,
   uuid: string,

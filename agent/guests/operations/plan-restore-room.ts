@@ -28,7 +28,7 @@ export function planFetchedBytes(size: BackupSize): number {
   return Math.ceil(writtenBytes * overhead) + metadataBytes + smallestBytes
 }
 
-/** Returns the bytes for data that is moved to be shared. Backups of older versions only need them for large files. */
+/** Returns the bytes of data that is moved to be shared. In backups of older versions, only large files need it. */
 function planMovedBytes({ sizeBytes, usedBytes = 0, savedBytes = 0, movedBytes }: BackupSize): number {
   const originalBytes = Math.min(sizeBytes, usedBytes) // `usedBytes` includes snapshots of the original
   return movedBytes ?? (savedBytes === 0 ? 0 : originalBytes)

@@ -17,8 +17,8 @@ interface ResetInput {
 }
 
 /**
- * Sets root's password, first in the guest and then in the journal. The SSH key stays. The guest may be blocked, but
- * not suspended.
+ * Sets root's password, first in the guest and then in the journal. The SSH key stays. A blocked guest is accepted,
+ * unless it is suspended.
  */
 export function resetPasswordKind(context: GuestContext): OperationKind<'resetPassword', ResetInput> {
   const { logins } = context

@@ -5,7 +5,7 @@ import type { GuestRecord } from '../record/record.js'
 import { settled } from './outcomes.js'
 import { keptId, mayRun } from './replace-disk.js'
 
-/** Settles the status of a guest after the restore of a snapshot or a backup. */
+/** Sets the status of a guest after the restore of a snapshot or a backup. */
 export function settleRestore(
   context: Pick<GuestContext, 'store' | 'now'>,
   { id, subject }: DefinedOperation<unknown>,

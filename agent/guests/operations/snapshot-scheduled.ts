@@ -56,7 +56,8 @@ export function scheduledSnapshots(context: Pick<GuestContext, 'store' | 'now'>)
 }
 
 /**
- * Returns a guest's next scheduled snapshot. It is submitted even without room for it, so that the task reports this.
+ * Returns a guest's next scheduled snapshot. It is submitted even if there is no room for it: its task then reports
+ * this.
  * @param run `nextRunMs`: time of the run after this one, stored with the order, so that no run is lost or repeated
  */
 function scheduledSnapshotOrder(
@@ -167,5 +168,5 @@ function settleTaken(
   { uuid, id, outcome }: { uuid: string; id: string; outcome: OperationOutcome },
 ): void {
   if (outcome.status === 'done') updateSnapshot(store, uuid, { id, state: 'ready' })
-  else forgetSnapshot(store, uuid, id) // the next snapshot removes leftovers
+  else forgetSnapshot(store, uuid, id) // the next snapshot removes its remains
 }

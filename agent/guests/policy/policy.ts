@@ -7,7 +7,6 @@ import type { GuestStore } from '../record/guest-store.js'
 
 type PolicyFacts = Pick<GuestRecord, 'policy' | 'traffic' | 'suspension'>
 
-/** A reason why a guest is blocked. */
 export type Block = 'suspended' | 'expired' | 'traffic' | 'security'
 
 /** Returns all reasons that block the guest. Each is lifted separately. */
@@ -85,7 +84,9 @@ export function liftAbuse(store: GuestStore, { uuid, policy: { abuse, ...policy 
   if (abuse !== undefined) store.update(uuid, { policy })
 }
 
-/** Returns the rates in force now: as configured, lower while the guest is throttled, none while it is blocked. */
+/**
+ * Returns the present rates: as configured, lower while the guest is throttled, all traffic cut while it is blocked.
+ */
 export function ratesOf(record: GuestRecord, config: AgentConfig): GuestRates {
   const { networkDownMbps, networkUpMbps } = record.spec.limits
   const throttle = isThrottled(record) ? record.traffic.throttleMbps || config.traffic.throttle_mbps : 0

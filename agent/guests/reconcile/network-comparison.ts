@@ -57,14 +57,14 @@ export class NetworkComparison {
     await Promise.all([this.#all.settled(), this.#rates.settled()])
   }
 
-  /** Converges these parts of the network with the journal. @throws {BerthError} the host's first refusal */
+  /** Makes these parts of the host's network match the journal. @throws {BerthError} the first error of the host */
   async ensure(parts: readonly NetworkPart[]): Promise<void> {
     this.#noteRepairs(await this.context.network.ensure(this.#plan(), parts))
   }
 
   /**
-   * Converges the network with the state of the journal at this call or later.
-   * @throws {BerthError} the host's first refusal
+   * Makes the host's network match the journal, by a comparison that begins after this call.
+   * @throws {BerthError} the first error of the host
    */
   compare(): Promise<void> {
     return this.#all.run()

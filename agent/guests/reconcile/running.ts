@@ -4,7 +4,7 @@ import type { GuestContext } from '../context.js'
 import type { GuestRecord } from '../record/record.js'
 import { noteAssigned } from '../steps.js'
 
-/** A guest's state when it was last checked. Equal texts mean equal states. */
+/** Texts that describe a guest's state at its last check. Equal texts mean equal states. */
 interface Look {
   readonly limits: string
   readonly addresses: string
@@ -12,7 +12,8 @@ interface Look {
 
 /**
  * Repairs limits and IPv6 addresses of running guests if a killed agent did not apply a setting, or if the host refused
- * its rollback. A guest is checked once per run and after its record changed. Otherwise nothing is read from the host.
+ * to roll a setting back. A guest is checked once per run and after its record changed. Otherwise nothing is read from
+ * the host.
  */
 export class RunningGuests {
   readonly #looks = new Map<string, Look>()
@@ -63,7 +64,7 @@ export class RunningGuests {
     const look = lookOf(observed, record)
     const seen = this.#looks.get(uuid)
     const resized = await this.#try('limits', uuid, () => resize(driver, machine))
-    // Addresses are tried only once, because the guest's root may refuse an address or have removed it.
+    // Addresses are set only once for each state, because the guest's root may refuse or remove an address.
     const assigned =
       seen?.addresses !== look.addresses &&
       (await this.#try('IPv6 addresses', uuid, () => this.#assign(driver, machine)))
@@ -89,7 +90,7 @@ export class RunningGuests {
   }
 }
 
-/** Applies the guest's limits. @throws if the guest's present use prevents one */
+/** Applies the guest's limits. @throws if the guest uses more than one of the limits allows */
 async function resize(driver: Driver, machine: Machine): Promise<boolean> {
   const resized = await driver.resize(machine)
   if (resized.outcome === 'refused') throw resized.error

@@ -7,8 +7,8 @@ type Context = Pick<GuestContext, 'store' | 'volumes' | 'log'> & {
 }
 
 /**
- * Finds guests on the host that the journal does not contain. They are not removed, since the journal may be an old
- * one. Only guests that it records as removed are removed: after a power loss, their files may be back.
+ * Finds guests on the host that the journal does not contain. They are not removed, since the journal may be outdated.
+ * Only guests that the journal records as deleted are removed: after a power loss, their files may be back.
  */
 export async function findStrays(context: Context): Promise<string[]> {
   const strays: string[] = []
@@ -24,7 +24,7 @@ async function listTraces({ drivers, volumes }: Context): Promise<Set<string>> {
   return new Set((await Promise.all([volumes.list(), ...lists])).flat())
 }
 
-/** Removes a guest that was deleted before. @returns false if the journal does not record this, or the guest runs */
+/** Removes a guest that the journal records as deleted. @returns false if it does not, or if the guest runs */
 async function removeForgotten({ store, drivers, volumes, log }: Context, uuid: string): Promise<boolean> {
   if (!store.changes.wasRemoved('guest', uuid)) return false
   try {

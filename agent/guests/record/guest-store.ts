@@ -174,7 +174,6 @@ export class GuestStore {
     })
   }
 
-  /** True if the IPv4 or IPv6 address belongs to a guest. */
   hasAddress(address: string): boolean {
     return this.changes.db.prepare('SELECT 1 FROM guest_addresses WHERE address = ?').get(address) !== undefined
   }

@@ -148,9 +148,7 @@ export interface GuestDocument {
   /** Suspension of the guest; null if it is not suspended. */
   suspension: Readonly<GuestSuspension> | null
   security: Readonly<GuestSecurity>
-  /** Devices of the host that the guest may use. */
   devices: readonly GuestDevice[]
-  /** Operating system of the guest's template. */
   os: 'linux' | 'windows'
   boot: Readonly<GuestBoot>
   /** Maximum number of snapshots; 0 means none. */
@@ -159,7 +157,6 @@ export interface GuestDocument {
   snapshots: readonly SnapshotRecord[]
   snapshotSchedule: Readonly<SnapshotSchedule>
   snapshotSpace: Readonly<SnapshotSpace>
-  /** Backups of the guest, oldest first. */
   backups: readonly BackupRecord[]
   backupSchedule: Readonly<BackupSchedule>
   /** Bytes by which the volume's limit is raised while a backup is fetched. */

@@ -42,7 +42,7 @@ export interface AddressRow {
   address: string
 }
 
-/** The stored document of a guest. Fields that the writing version did not know are missing. */
+/** The stored document of a guest. It lacks fields that did not exist in the version that wrote it. */
 export type StoredGuest = GuestSpec & Partial<GuestDocument>
 
 /** The fields of a guest that can change. Limits and template belong to its spec. */

@@ -4,7 +4,6 @@ export interface SnapshotRecord {
   id: string
   createdAtMs: number
   createdBy: string
-  /** True if a schedule created it. */
   scheduled: boolean
   /** Bytes that counted towards the guest's disk limit when the snapshot was taken; 0 if they are not known. */
   sizeBytes: number
@@ -49,7 +48,6 @@ export interface SnapshotSchedule {
    * run. Empty if the schedule is off.
    */
   firstDay: string
-  /** User who set the schedule. */
   createdBy: string
   /** Time of the last run; 0 if there was none. */
   lastRunMs: number
@@ -91,7 +89,6 @@ export interface BackupRecord {
   targetId: string
   createdAtMs: number
   createdBy: string
-  /** True if a schedule created it. */
   scheduled: boolean
   /** Total length in bytes of all files in the backup. */
   sizeBytes: number

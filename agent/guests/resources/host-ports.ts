@@ -15,7 +15,7 @@ export interface MappingOrder {
   readonly hasIpv6: boolean
   /** The guest's other mappings; default: none. */
   readonly others?: readonly PortMapping[]
-  /** The mapping that the wanted ones replace. */
+  /** The existing mapping that `wanted` replaces. */
   readonly replaced?: PortMapping
 }
 
@@ -25,7 +25,6 @@ export interface HostPortsParts {
   readonly facts: Pick<HostFacts, 'listAddresses'>
 }
 
-/** Reserves host ports for guests' mappings. */
 export class HostPorts {
   /**
    * Ports that a setting in progress has freed in the journal. No other guest gets them until the host has applied the
@@ -35,7 +34,10 @@ export class HostPorts {
 
   constructor(private readonly parts: HostPortsParts) {}
 
-  /** Holds freed ports. @returns a function that ends the hold and may be called repeatedly */
+  /**
+   * Keeps freed ports from other guests (see `#held`).
+   * @returns a function that ends this and may be called repeatedly
+   */
   hold(span: PortSpan): () => void {
     this.#held.add(span)
     return () => void this.#held.delete(span)
@@ -55,7 +57,7 @@ export class HostPorts {
     return chooseMappings(this.openChoice(listening), wanted)
   }
 
-  /** Returns a choice of host ports from the host's present range, without the ports on hold. */
+  /** Returns a choice of host ports from the host's present range, without the ports in `#held`. */
   openChoice(listening: ReadonlySet<string>): PortChoice {
     const { store, config } = this.parts
     const { db } = store.changes
@@ -118,7 +120,7 @@ function chooseMappings(choice: PortChoice, wanted: readonly CheckedMapping[]): 
 }
 
 /**
- * Prefers the guest's own port numbers for a range of host ports: the kernel then stores one element for the range
+ * If possible, maps a range to host ports with the guest's own numbers: the kernel then stores one nft element for it
  * instead of one per port.
  */
 function keepNumbers(choice: PortChoice, wanted: CheckedMapping): CheckedMapping {

@@ -6,7 +6,7 @@ export interface RetainedCopy {
 }
 
 export interface Rotation {
-  /** True if there is room for one more copy after the dropped ones are deleted. */
+  /** True if there is room for one more copy after the copies in `dropped` are deleted. */
   readonly hasRoom: boolean
   /** Ids of the copies to delete, oldest first. */
   readonly dropped: readonly string[]

@@ -66,7 +66,7 @@ export function planLook(schedule: Readonly<SnapshotSchedule>, at: LookAt, time:
   const { nextRunMs } = schedule
   const { nowMs, offsetMs, isHeld, isFirst } = at
   const lateMs = nowMs - nextRunMs
-  const isFar = -lateMs > schedule.intervalHours * hourMs + clockChangeMs // the clock was wrong
+  const isFar = -lateMs > schedule.intervalHours * hourMs + clockChangeMs // the next run was planned with a wrong clock
   if (lateMs < 0 && !isFar && !isFirst) return { kind: 'wait' }
   const regularMs = nextSlotMs(schedule, nowMs, time)
   if (lateMs < 0) return nextRunMs <= regularMs ? { kind: 'wait' } : { kind: 'move', nextRunMs: regularMs }

@@ -4,8 +4,8 @@ import type { SnapshotSchedule } from '../record/snapshots-and-backups.js'
 /*
  * Decides when a schedule is due. Runs lie on a grid of the host's local time: at `time` of the first day, and whole
  * intervals before and after it. Therefore a daily run stays at its time of day when the clocks change, and a run every
- * six hours stays at its four times. A time that the clocks skip is later by the length of the jump. If the clocks show
- * a time twice, the first is used, except for an hourly schedule, which runs in each hour that passes.
+ * six hours stays at its four times. If the clocks skip a time, its run is later by the length of the jump. If the
+ * clocks show a time twice, the first is used, except for an hourly schedule, which runs in each hour that passes.
  */
 
 type Grid = Pick<SnapshotSchedule, 'intervalHours' | 'time' | 'firstDay'>

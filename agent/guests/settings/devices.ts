@@ -22,7 +22,8 @@ export function setDevices(context: GuestContext, target: Target, { names }: Dev
       return () => store.update(uuid, { devices: old })
     },
     apply: async (record) => {
-      const resized = await context.machines.driverOf(record).resize(context.machines.of(record)) // writes the configuration
+      // writes its configuration
+      const resized = await context.machines.driverOf(record).resize(context.machines.of(record))
       if (resized.outcome === 'refused') throw resized.error
       const later = resized.outcome === 'applied'
       if (isChanged) noteForStart(store, record.uuid, { change: 'devices', later })

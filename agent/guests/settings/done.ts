@@ -22,7 +22,10 @@ export function forgetDone(db: Database, operationId: string): void {
   db.prepare('DELETE FROM done_settings WHERE operation_id = ?').run(operationId)
 }
 
-/** Removes older ids, and the oldest of the others if they exceed `keep`. @returns number of removed ids */
+/**
+ * Removes ids that are older, and the oldest of the others if more than `keep` are left.
+ * @returns number of removed ids
+ */
 export function pruneDone(db: Database, beforeMs: number, keep = Infinity): number {
   const aged = db.prepare('DELETE FROM done_settings WHERE done_at_ms < ?').run(beforeMs).changes
   if (!Number.isFinite(keep)) return aged

@@ -24,13 +24,13 @@ export interface FreePortsQuery {
 
 interface Place {
   readonly record: GuestRecord
-  /** The mapping of the guest that changes. */
+  /** The existing mapping that `wanted` replaces. */
   readonly replaced?: PortMapping
   readonly position: number
   readonly listening: ReadonlySet<string>
 }
 
-/** Holds a removed mapping's ports until the host has applied the removal. @returns a function that restores it */
+/** Keeps a removed mapping's ports from others until the host has removed it. @returns a function that restores it */
 type Freeing = (position: number, old: PortMapping) => () => void
 
 export class PortMappings {
@@ -68,13 +68,13 @@ export class PortMappings {
     const prepare = async ({ portMappings }: GuestRecord): Promise<void> => {
       const old = portMappings[index]
       const checked = old && checkPortMapping(changePortMapping(old, wanted))
-      // A program listening on a port that the mapping already has does not matter.
+      // If a mapping keeps its host ports, it does not matter whether programs listen on them.
       if (checked && !isAtSameHostPorts(old, checked)) listening = await readListeningPorts([checked.protocol])
     }
     const write = (record: GuestRecord, freeing: Freeing): (() => void) => {
       const position = store.getPosition(record.uuid, index)
       const old = record.portMappings[index]!
-      store.removeMapping(record.uuid, position) // first, so that it may reuse its own ports
+      store.removeMapping(record.uuid, position) // first, so that the new mapping may use its ports
       this.#put({ record, replaced: old, position, listening }, checkPortMapping(changePortMapping(old, wanted)))
       return freeing(position, old)
     }
@@ -137,7 +137,7 @@ export class PortMappings {
   #putBack(uuid: string, position: number, mapping: PortMapping): void {
     const { store } = this.context
     store.removeMapping(uuid, position)
-    store.putMapping(uuid, position, mapping) // its ports are on hold
+    store.putMapping(uuid, position, mapping) // no other guest can have got its ports
   }
 }
 

@@ -1,8 +1,8 @@
 import type { GuestContext } from '../context.js'
 
 /**
- * Ends the extra space of a restore or a reinstall if the kernel has freed the discarded volume. If it ended earlier,
- * the guest would find its disk full. The caller sets the limit.
+ * Lowers the limit that a restore or a reinstall has raised, if the kernel has freed the discarded volume. If it were
+ * lowered earlier, the guest would find its disk full. The caller sets the limit.
  * @param isBusy returns true if an operation that may need the space has begun
  * @returns false if the volume is not freed yet
  */
