@@ -4,7 +4,6 @@ import { isGone, listDirectory, readKernelFile } from '../process/proc.js'
 
 /** A whole disk and its I/O scheduler. */
 export interface Disk {
-  /** Path of the disk in sysfs. */
   readonly path: string
   /** Device number as `major:minor`. */
   readonly numbers: string

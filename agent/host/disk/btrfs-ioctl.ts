@@ -70,7 +70,7 @@ export async function joinGroup(path: string, { id, limitBytes }: BoundedGroup):
 }
 
 /**
- * Limits the space that the subvolume references (classic quotas) or owns (simple quotas), even if it is full.
+ * Limits the space that the subvolume references (classic quotas) or owns (simple quotas). It may already use more.
  * @param bytes 0: removes the limit
  */
 export async function setLimit(path: string, bytes: number): Promise<void> {
@@ -81,7 +81,7 @@ export async function readSubvolumeId(path: string): Promise<number> {
   return Number(await request('id', path))
 }
 
-/** Removes those of the groups that have no members. @param path any directory of the filesystem */
+/** Removes the groups that have no members; others stay. @param path any directory of the filesystem */
 export async function removeEmptyGroups(path: string, ids: readonly bigint[]): Promise<void> {
   await request('ungroup', path, ...ids)
 }

@@ -30,8 +30,9 @@ export interface LayoutSpace {
 }
 
 /**
- * Records which data the files of a tree share, where they have holes, and which data is compressed. Files that exceed
- * the bounds are left out, or recorded without their ranges if they have large holes.
+ * Records which data the files of a tree share, where they have holes, and which data is compressed. A file that
+ * exceeds a limit (`LayoutBounds`, constants above) is left out. If it has large holes, only its length and space are
+ * recorded.
  * @param tree tree on btrfs, which must not change meanwhile
  * @param file path of the new layout, whose format perl/read-layout.pl describes
  * @throws {CommandError}

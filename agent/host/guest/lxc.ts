@@ -54,7 +54,6 @@ export function listLocks(lxcPath: string): string[] {
   return listDirectory(lockDirectoryOf(lxcPath)).flatMap((file) => /^\.(.+)$/.exec(file)?.[1] ?? [])
 }
 
-/** Removes the lock file of a deleted container. */
 export function removeLock({ lxcPath, name }: LxcContainer): void {
   rmSync(`${lockDirectoryOf(lxcPath)}/.${name}`, { force: true })
 }

@@ -1,6 +1,5 @@
 import { writeSysctl } from './sysctl.js'
 
-/** A change of a kernel setting. */
 export interface SysctlChange {
   /** Path below /proc/sys. */
   readonly path: string

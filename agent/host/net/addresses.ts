@@ -62,7 +62,6 @@ const routeUp = 0x1
 const routeGateway = 0x2
 const routeReject = 0x200
 
-/** A default route of the host. */
 export interface DefaultRoute {
   readonly interface: string
   /** Address of the gateway. Empty: the link has none. */

@@ -10,7 +10,6 @@ export interface HostCounters {
   /** Bytes that the interfaces with hardware have received. */
   readonly rxBytes: number | undefined
   readonly txBytes: number | undefined
-  /** Bytes that were read from the disks. */
   readonly readBytes: number | undefined
   readonly writeBytes: number | undefined
 }
@@ -31,7 +30,8 @@ function readUplinkBytes(): Pick<HostCounters, 'rxBytes' | 'txBytes'> {
   if (text === undefined) return { rxBytes: undefined, txBytes: undefined }
   let [rxBytes, txBytes] = [0, 0]
   for (const [name, bytes] of parseNetDev(text)) {
-    if (!existsSync(`/sys/class/net/${name}/device`) || isVirtual(name)) continue // a bond would count its interfaces again
+    // a bond's interfaces are counted themselves
+    if (!existsSync(`/sys/class/net/${name}/device`) || isVirtual(name)) continue
     rxBytes += bytes.rxBytes
     txBytes += bytes.txBytes
   }

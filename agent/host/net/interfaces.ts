@@ -5,7 +5,6 @@ import { listDirectory, readKernelFile } from '../process/proc.js'
 
 const interfaceUp = 1
 
-/** Reads the names of all interfaces. */
 export function readInterfaces(): ReadonlySet<string> {
   const names = new Set(listDirectory('/sys/class/net'))
   names.delete('bonding_masters') // a file of the bonding module, not an interface

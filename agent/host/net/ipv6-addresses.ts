@@ -1,7 +1,6 @@
 import { parseAddress } from '../../../shared/addresses.js'
 import { readKernelFile } from '../process/proc.js'
 
-/** An IPv6 address of an interface. */
 export interface InterfaceIpv6 {
   readonly interface: string
   /** Address as eight groups of four digits, not shortened. */

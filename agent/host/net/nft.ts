@@ -82,7 +82,6 @@ export class Nft {
   }
 }
 
-/** Runs nft in a separate process. */
 function once(args: readonly string[], stdin = ''): Promise<PipeOutput> {
   return run('nft', ['-n', ...args], { stdin, okCodes: [0, 1], maxOutputBytes, onStart: noteToolPid })
 }

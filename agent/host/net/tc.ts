@@ -48,7 +48,6 @@ export class Tc {
     return (await this.#send([...queries, `filter show dev ${filtersOf} ingress`])).stdout
   }
 
-  /** Lists the qdiscs of all devices. */
   async listQdiscs(): Promise<Qdisc[]> {
     return JSON.parse((await this.#send(['qdisc show'])).stdout) as Qdisc[]
   }

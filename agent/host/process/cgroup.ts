@@ -19,7 +19,6 @@ export interface CgroupLayout {
 
 const v2Controllers = ['cpu', 'cpuset', 'io', 'memory', 'pids']
 
-/** Parses /proc/self/mountinfo. */
 export function parseCgroupLayout(mountinfo: string): CgroupLayout {
   const hierarchies: string[] = []
   const v1 = new Map<string, string>()

@@ -130,7 +130,7 @@ function exchange(child: Child, tool: PipeTool, line: string): Promise<PipeOutpu
     const onOutput = (on: 'stdout' | 'stderr', chunk: string): void => {
       if (on === markerOn || output[on].length < maxUnmarked[on]) output[on] += chunk
       const before = on === markerOn ? tool.beforeMarker(output[on]) : undefined
-      // Output on the other stream from before the marker is read in this turn of the event loop.
+      // Output that the tool wrote to the other stream before the marker is read in this turn of the event loop.
       if (before !== undefined)
         setImmediate(() => settle(() => resolve(withoutNotes({ ...output, [markerOn]: before }))))
     }

@@ -95,7 +95,6 @@ export function isSameProcess(pid: number, startTime: number): boolean {
   return findLiveProcess(pid)?.startTime === startTime
 }
 
-/** Reads the id of the current boot. */
 export function readBootId(): string {
   return (readKernelFile('/proc/sys/kernel/random/boot_id') ?? '').trim()
 }
