@@ -9,7 +9,6 @@ import { findSources } from './mirror.js'
 import { makeImage, scratchOf, type BuildContext, type PublishParts } from './publish.js'
 
 export interface BuildParts extends PublishParts {
-  /** URL of the Debian archive. */
   readonly mirror: string
 }
 

@@ -1,7 +1,6 @@
 import { arch } from 'node:os'
 import type { FirmwareWish } from '../host/guest/firmware.js'
 
-/** Source of an image. */
 export type ImageSource =
   /** Image that this host builds from packages of a Debian mirror. `suite` is Debian's name of the release. */
   | { readonly kind: 'built'; readonly suite: string }

@@ -14,9 +14,7 @@ export interface FetchParts extends DownloadParts {
   readonly directory: string
   /** Directory to which administrators copy image files. Undefined: uploads are disabled. */
   readonly uploads?: string
-  /** URL of the image server. */
   readonly server: string
-  /** Maximum size of a download in bytes. */
   readonly maxBytes: number
   /** Returns the free bytes where images are unpacked. */
   readonly readFreeBytes: () => Promise<number>

@@ -15,7 +15,6 @@ export function targetPolicy(config: AgentConfig['images']): TargetPolicy {
   }
 }
 
-/** Returns the settings of downloads. */
 export function fetchSettings(config: AgentConfig['images']): Pick<FetchParts, 'policy' | 'server' | 'maxBytes'> {
   return { policy: targetPolicy(config), server: config.server, maxBytes: config.max_download_gb * gib }
 }

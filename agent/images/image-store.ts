@@ -42,7 +42,6 @@ export interface ImageState {
 }
 
 interface Progress extends DownloadProgress {
-  /** Progress in per cent. */
   readonly progress: number
 }
 

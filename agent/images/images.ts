@@ -55,7 +55,7 @@ export class Images {
     return template
   }
 
-  /** Resolves a template id. A container template's id may also stand for the virtual machine with the same system. */
+  /** Returns the id of the template for a guest of this kind: `id`, or the virtual machine with the same system. */
   idFor(id: string, virtualization: ImageType): string {
     const isOther = virtualization === 'kvm' && this.find(id)?.virtualization === 'lxc'
     return isOther && this.find(diskIdOf(id)) ? diskIdOf(id) : id
@@ -66,7 +66,6 @@ export class Images {
     return this.find(id)?.os ?? 'linux'
   }
 
-  /** True if the image is on this host. */
   has(id: string): boolean {
     return this.store.isAvailable(id)
   }

@@ -12,18 +12,15 @@ import { installArchive, type InstallParts } from './install.js'
 import { sweepWork, type BuildContext } from './publish.js'
 import { discardFetched, fetchImage, sweepFetched, type FetchParts } from './fetch.js'
 
-/** Creates and stores images. */
 export interface ImagePool {
   has(id: string): Promise<boolean>
-  /** Reads the size of an image in bytes. */
   readSize(id: string): Promise<number>
   /** Creates an image. If its download is aborted, the received part stays for the next attempt. */
   make(entry: CatalogEntry, making: BuildContext): Promise<void>
   /** Removes the image. Guests that were created from it are not affected. */
   remove(id: string): Promise<void>
-  /** Removes an unfinished download. */
   discardFetched(id: string): Promise<void>
-  /** Removes leftovers of unfinished images. Must not be called while an image is being created. */
+  /** Removes the files of unfinished images. Must not be called while an image is being created. */
   sweep(kept: SweepRules): Promise<void>
 }
 

@@ -3,7 +3,6 @@ import { BerthError } from '../../../shared/errors.js'
 import { run } from '../../host/process/process.js'
 
 export interface DiskParts {
-  /** Path of the disk to create. */
   readonly disk: string
   readonly tree: string
   /** Path of GRUB's core image, which gets its own partition. */

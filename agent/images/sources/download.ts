@@ -50,7 +50,7 @@ export async function download(
   }
 }
 
-/** Removes a completely or partially downloaded file, and its note. */
+/** Removes a completely or partially downloaded file, and the note that identifies its version. */
 export async function discardDownload(file: string): Promise<void> {
   await rm(file, { force: true })
   await rm(noteOf(file), { force: true })
