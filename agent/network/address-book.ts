@@ -23,7 +23,7 @@ import type { Ipv6Prefix } from './addresses/pool.js'
 import { AddressPools } from './addresses/pools.js'
 import { readMappedAddresses, readPool, readPrefixes } from './addresses/address-tables.js'
 
-/** Interval in ms at which the agent searches a host without guests' addresses for leftovers of an earlier agent. */
+/** Interval in ms at which addresses that an earlier agent left on the host are searched while no guest has one. */
 const emptyMs = 20_000
 
 export interface AddressBookOptions {
@@ -42,7 +42,7 @@ export class HostAddressBook implements AddressBook {
   readonly #contested: ContestedAddresses
   readonly #pools: AddressPools
   readonly #known = new KnownGuests()
-  /** Decides when to search for leftovers while no guest has an address. */
+  /** Decides when to search the host for addresses that an earlier agent left. Only used while no guest has one. */
   readonly #drift = new Drift(emptyMs)
   readonly #mutex = new Mutex()
 

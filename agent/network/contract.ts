@@ -136,7 +136,6 @@ export interface AddressBook {
   close(): Promise<void>
 }
 
-/** Limits the rates of guests' interfaces. */
 export interface Shaper {
   /** Converges the rates of existing interfaces, and removes rates that belong to no guest. @returns the repairs */
   ensure(guests: readonly GuestRates[]): Promise<string[]>

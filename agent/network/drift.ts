@@ -17,7 +17,7 @@ export class Drift {
     return this.#noted || performance.now() - this.#lookedAtMs >= this.everyMs
   }
 
-  /** Runs a full read. Changes noted while it runs are left for the next one. */
+  /** Runs a full read. If `note` is called during the read, another one is due afterwards. */
   async look<T>(work: () => Promise<T>): Promise<T> {
     this.#noted = false
     this.#lookedAtMs = performance.now()

@@ -6,7 +6,6 @@ import type { PoolAddress, Ipv6Prefix } from './pool.js'
 
 /* Reads and writes pools and assignments in the journal, synchronously. The caller wraps writes in a transaction. */
 
-/** An address and the guest that has it. */
 export interface Assignment {
   readonly guestUuid: string
   readonly address: string
@@ -45,14 +44,12 @@ export function readMappedAddresses(db: Database): Set<string> {
   return new Set(addresses.pluck().all())
 }
 
-/** True if a port mapping names the address as host_ip. */
 export function isMapped(db: Database, address: string): boolean {
   // Naming both protocols lets SQLite use the index.
   const named = db.prepare("SELECT 1 FROM port_mappings WHERE protocol IN ('tcp', 'udp') AND host_ip = ?")
   return named.get(address) !== undefined
 }
 
-/** Reads the host ports of all mappings. */
 export function readMappedPorts(db: Database): PortSpan[] {
   return db
     .prepare<[], PortSpan>(

@@ -51,7 +51,6 @@ describe('allocation of guest addresses', () => {
   beforeEach(() => (db = openDatabase(':memory:')))
   afterEach(() => db.close())
 
-  /** Adds a guest with these addresses. */
   function give(family: 4 | 6, addresses: readonly string[]): string {
     const uuid = `guest-${++guests}`
     db.prepare(

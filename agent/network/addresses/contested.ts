@@ -60,7 +60,6 @@ export class ContestedAddresses {
     void eachLimited(due, { limit: parallel, signal: this.#ended.signal }, (item) => this.#askFor(item))
   }
 
-  /** Stops pending probes. */
   close(): void {
     this.#ended.abort()
   }

@@ -20,7 +20,6 @@ export function holdPrefixes(db: Database, { sources }: Ipv6Plan, addresses: rea
   if (fresh.length > 0) writeHeldPrefixes(db, [...held.filter((prefix) => isUsed(db, prefix)), ...fresh])
 }
 
-/** True if a guest has an address of the prefix. */
 export function isUsed(db: Database, prefix: Ipv6Prefix): boolean {
   const network = ipv6NetworkOf(prefix)
   return readAssignments(db, 6).some(({ address }) => holds(network, parseIpv6(address)!))

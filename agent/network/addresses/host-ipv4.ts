@@ -79,7 +79,6 @@ export class HostIpv4 {
     await this.remove(listCandidates().map(({ address }) => address))
   }
 
-  /** Stops pending announcements. */
   close(): void {
     this.#ended.abort()
   }

@@ -53,7 +53,6 @@ function planAddress({ address, interface: device }: PlacedIpv4, { metric }: Hos
   return `address replace ${address}/32 dev ${device} metric ${metric}`
 }
 
-/** Plans the removal of one address. */
 export function planAddressRemoval({ address, interface: device }: PlacedIpv4): string {
   return `address delete ${address}/32 dev ${device}`
 }

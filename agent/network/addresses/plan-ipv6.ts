@@ -28,13 +28,12 @@ export interface Ipv6Source {
 export interface Ipv6Facts {
   /** Prefixes set through the API, from the journal. They take precedence over found ones. */
   readonly configured: readonly Ipv6Prefix[]
-  /** Prefixes found earlier and used by guests, the oldest first. They take precedence over newly found ones. */
+  /** Held prefixes (held-prefixes.ts), the oldest first. They take precedence over newly found ones. */
   readonly held: readonly Ipv6Prefix[]
   /** Returns true if a guest has an address of the prefix. Called only for held prefixes that no longer exist. */
   readonly isUsed: (prefix: Ipv6Prefix) => boolean
   /** All addresses of the host; `undefined` if its kernel has no IPv6. */
   readonly addresses: readonly InterfaceIpv6[] | undefined
-  /** Names of all interfaces. */
   readonly interfaces: readonly string[]
   readonly defaultRoute: DefaultRoute | undefined
   /** The default route through an uplink (see `readUplinks`). Prefixes are only found on its interface. */
@@ -57,7 +56,7 @@ export interface Ipv6Plan {
  */
 const longestFound = 112
 
-/** Chooses the sources of guests' IPv6: set prefixes, otherwise held ones, otherwise a found one, otherwise NAT66. */
+/** Chooses the sources of addresses: prefixes set through the API, otherwise held ones, a found one, or NAT66. */
 export function planIpv6(facts: Ipv6Facts): Ipv6Plan {
   const { addresses, configured } = facts
   if (!addresses) return { sources: [], reason: 'the kernel of the host has no IPv6' }

@@ -10,7 +10,6 @@ import type { Ipv6Prefix, PoolAddress } from './pool.js'
 
 /** The host's IPv4 addresses that are in use. */
 export interface UsedIpv4 {
-  /** Public addresses of guests. */
   readonly assigned: readonly string[]
   /** Addresses that port mappings name as host_ip. */
   readonly mapped: ReadonlySet<string>

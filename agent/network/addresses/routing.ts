@@ -54,12 +54,11 @@ export interface RoutingChange {
 }
 
 interface Replacement extends RoutingChange {
-  /** Held prefixes (held-prefixes.ts) to restore when a change is rolled back. */
+  /** Prefixes that were held (held-prefixes.ts) before a change, to restore them when the change is rolled back. */
   readonly heldPrefixes?: readonly Ipv6Prefix[] | undefined
 }
 
 export interface Ipv6Status {
-  /** True if guests can get IPv6 addresses. */
   readonly available: boolean
   /** True if the host has an IPv6 default route and its router answers. */
   readonly reachable: boolean
@@ -224,7 +223,7 @@ export class Routing {
     replacePool(db, items)
   }
 
-  /** @param held the held prefixes to restore when a change is rolled back */
+  /** @param held prefixes that were held (held-prefixes.ts) before the change that is rolled back */
   #replacePrefixes(items: readonly Ipv6Prefix[], held: readonly Ipv6Prefix[] = []): void {
     const { changes, book } = this.options
     const assigned = readAssignments(changes.db, 6).map(({ address }) => address)

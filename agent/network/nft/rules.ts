@@ -56,7 +56,6 @@ class HostRules implements Rules {
   readonly #guard: Guard
   readonly #known = new KnownGuests()
   readonly #stale = new StaleFlowQueue(readHostAddresses)
-  /** Decides when the tables must be read again. */
   readonly #drift: Drift
   /** True if other programs' filters have changed, or were not read yet. */
   #othersChanged = true
@@ -216,8 +215,8 @@ class HostRules implements Rules {
   }
 
   /**
-   * Notes firewalls in the background. It queues for the mutex immediately, so that no later call runs first. A failure
-   * is corrected when the tables are next read.
+   * Notes in the background how nft prints the firewalls (observed.ts). It queues for the mutex immediately, so that no
+   * later call runs first. A failure is corrected when the tables are next read.
    */
   #noteSoon(): void {
     this.#mutex.run(asStep('note firewalls', () => this.#tables.noteFirewalls())).catch(() => undefined)

@@ -20,7 +20,7 @@ import {
   type ObservedShaping,
 } from './plan.js'
 
-/** Matches errors about an interface that disappeared, or that ip or tc had cached. The command is retried once. */
+/** Matches errors about an interface that is gone, or whose cached index is outdated. The command is retried once. */
 const gone = /No such device|Cannot find device|does not exist/
 /** Interval in ms at which `ensure` compares all rates in full although a watch reports changes. */
 const thoroughMs = 60_000

@@ -3,7 +3,6 @@ import { parseCidrOrAddress } from '../../../../shared/addresses.js'
 import { invalidField } from '../../../../shared/errors.js'
 import { chain, rule, set, type Item } from './plan-items.js'
 
-/** Destinations that guests cannot reach. */
 export interface ClosedPlan {
   /** Canonical addresses and CIDRs, of both families. */
   readonly closed: readonly string[]

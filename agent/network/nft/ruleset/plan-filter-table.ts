@@ -234,7 +234,7 @@ interface Bound {
   readonly guest: string
 }
 
-/** Plans a limit of connections. Packets that a guest itself sent and lost are counted, and those of others not. */
+/** Plans a limit of connections. Its drops are counted only if the guest itself sent the packets. */
 function boundConnections(chainName: string, name: Connections, { match, guest }: Bound): Item[] {
   const dropped = name === 'outbound' ? `update @limited { ${guest} } ` : ''
   const count = `ct count over ${connectionsPerGuest / sampling}`

@@ -186,7 +186,6 @@ export function mergeElements(plans: readonly { elements: Elements }[]): Map<Ele
   return new Map(plans.flatMap(({ elements }) => [...elements]))
 }
 
-/** Returns the hash of a planned firewall. */
 export function hashFirewall(chains: FirewallChains): string {
   return shortHash([chains.in, chains.out].map((rules) => rules.join('\n')).join('\n\n'))
 }

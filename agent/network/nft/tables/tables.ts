@@ -188,7 +188,7 @@ export class Tables {
   }
 }
 
-/** Makes the elements drop that jump to chains of unknown guests, because these chains cannot be created again. */
+/** Replaces jumps to the chains of unknown guests by drops, because these chains cannot be created again. */
 function withoutLostFirewalls(elements: Map<ElementId, string>, { setFirewalls }: TableChange): TableChange['add'] {
   const made = new Set(setFirewalls.flatMap(({ device }) => [`jump in_${device}`, `jump out_${device}`]))
   return new Map(
