@@ -22,7 +22,7 @@ export interface AbuseWatchParts {
 export interface AbuseLogs {
   /** Connections that exist now. */
   readonly flows: readonly { readonly atMs: number; readonly flow: OpenedFlow }[]
-  /** Rows recorded with alerts and in the last minutes, newest first. */
+  /** Flows that are stored with alerts, and observed flows of the last minutes, newest first. */
   readonly rows: readonly FlowRow[]
 }
 

@@ -49,7 +49,7 @@ export class AlertStore {
     return row && recordOf(row)
   }
 
-  /** Returns open alerts, which further findings may extend, oldest first. */
+  /** Returns open alerts, oldest first. An alert is open as long as another finding would extend it. */
   open(nowMs: number): AlertRecord[] {
     return this.#recent.all(nowMs - quietMs).map(recordOf)
   }
@@ -73,7 +73,7 @@ export class AlertStore {
     return known
   }
 
-  /** Deletes alerts from before `beforeMs` (ms since 1970), and the oldest ones if more than `keep` are left. */
+  /** Deletes alerts that are older than `beforeMs`. If more than `keep` are left, also deletes the oldest of these. */
   prune(beforeMs: number, keep: number): void {
     const { db } = this.#changes
     const ids = db

@@ -24,7 +24,7 @@ export interface Finding {
 /** Outcome of a guest's flow, as far as it was observed. */
 export type Outcome = 'opened' | 'refused' | 'unanswered' | 'answered'
 
-/** Similar flows of a guest, seen within a few seconds. */
+/** Similar flows of a guest that were observed within a few seconds. `count` is their number. */
 export interface FlowRow {
   readonly atMs: number
   readonly outcome: Outcome
@@ -76,18 +76,16 @@ export interface WatchedGuest {
   readonly ipv6Addresses: readonly string[]
 }
 
-/** Observes guests' packets on the host. */
 export interface AbuseSensor {
   /** Starts counting and sampling, and repairs what other programs removed. Idempotent. */
   ensure(): Promise<void>
-  /** Removes everything that `ensure` created on the host, also in an earlier process. Idempotent. */
+  /** Removes everything that `ensure` created on the host, even if an earlier process created it. Idempotent. */
   remove(): Promise<void>
   onReport(listener: (report: PacketReport) => void): void
   /** Returns all counts since counting began, by uuid. Guests that sent and received nothing are missing. */
   readCounts(guests: readonly WatchedGuest[]): Promise<ReadonlyMap<string, PacketCounts>>
-  /** Returns the flows that these addresses opened. */
   readFlowsOf(addresses: readonly string[]): Promise<readonly OpenedFlow[]>
-  /** Returns the flows of all guests that nobody has answered. */
+  /** Returns the unanswered flows of all guests. */
   readUnreplied(): Promise<readonly OpenedFlow[]>
   close(): Promise<void>
 }

@@ -3,7 +3,6 @@ import { GuestEvidence } from './guest-evidence.js'
 /** Maximum number of rows of all guests. If it is exceeded, the guests with the most rows lose half of theirs. */
 const mostRows = 300_000
 
-/** Recent observations of all guests, by uuid. */
 export class EvidenceStore {
   readonly #byGuest = new Map<string, GuestEvidence>()
 

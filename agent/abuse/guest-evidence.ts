@@ -4,7 +4,7 @@ import type { AbuseClaim, CountRow, Evidence, FlowRow } from './contract.js'
 import { isQuiet, noCounts, planGrowth, type PacketCounts } from './plan-counts.js'
 
 const mailPort = 25
-/** Times for which a guest's rows are stored, and their maximum numbers. A row takes some hundred bytes. */
+/** For each kind of row: the time in ms for which it is stored, and the maximum number. A row takes some 100 bytes. */
 const kept = {
   rowsMs: 600_000,
   mailMs: 3_600_000,
@@ -12,22 +12,21 @@ const kept = {
   rows: 6000,
   mail: 4000,
   claims: 500,
-  /** Maximum number of flows that are remembered as already noted. The newest are kept. */
+  /** Maximum number of flows for which it is remembered that their outcome is in the rows. The newest are kept. */
   noted: 20_000,
 } as const
-/** Time after which an unchanged flow is noted again, because it still exists in the kernel's table. */
+/** Time in ms after which a row is added again for a flow that still exists in the kernel's table without a change. */
 const notedMs = 240_000
-/** Time after which a flow without an answer counts as unanswered. */
+/** Time in ms after which a flow without an answer counts as unanswered. */
 const patienceMs = 5000
 
-/** Recent observations of one guest. */
 export class GuestEvidence {
   #rows: FlowRow[] = []
   #mail: FlowRow[] = []
   #claims: AbuseClaim[] = []
   #counts: CountRow[] = []
   #counted: { readonly atMs: number; readonly counts: PacketCounts } | undefined
-  /** Time in ms at which each flow's outcome was noted. */
+  /** Time in ms at which a row was last added for each flow. */
   readonly #noted = new Map<string, number>()
   /** Time in ms since 1970 at which the guest's flows were last read from the host's table. */
   lookedAtMs = 0
@@ -36,12 +35,11 @@ export class GuestEvidence {
     return this.#rows.length + this.#mail.length
   }
 
-  /** Number of flows that are remembered as noted. */
+  /** Number of flows for which it is remembered that their outcome is in the rows. */
   get notedFlows(): number {
     return this.#noted.size
   }
 
-  /** Returns the latest rows, newest first. */
   latest(count: number): FlowRow[] {
     return this.#rows.slice(-count).reverse()
   }
@@ -112,7 +110,7 @@ export class GuestEvidence {
     }
   }
 
-  /** Notes a flow. The flow that was noted longest ago is forgotten first. */
+  /** Remembers that a row was added for the flow. If too many flows are remembered, forgets the oldest one. */
   #note(key: string, atMs: number): void {
     this.#noted.delete(key)
     this.#noted.set(key, atMs)

@@ -45,7 +45,7 @@ export class HostSensor implements AbuseSensor {
     this.#commands = planWatchTable(this.#plan)
   }
 
-  /** Creates the table, and replaces one with a different plan. An empty chain has the plan's hash as its name. */
+  /** Creates the table, or replaces one with a different plan. The name of an empty chain is the hash of the plan. */
   async ensure(): Promise<void> {
     await this.#ensureCounting()
     await this.#ensureTable()

@@ -5,7 +5,7 @@ import { worse } from './contract.js'
 import { isOpen, type AlertState } from './plan-merge.js'
 import type { AlertRecord, AlertStore } from './alert-store.js'
 
-/** Time in ms within which a guest's kills are written together, because it can cause any number of them. */
+/** Minimum time in ms between two writes to a guest's alert, because a guest can cause any number of kills. */
 const gatherMs = 60_000
 
 /** Report about processes that the kernel killed because a guest's memory ran out. */
@@ -48,7 +48,9 @@ export class MemoryAlerts {
     this.#flushes.close()
   }
 
-  /** Writes waiting kills. If that fails, for example on a full disk, they wait for the next flush. */
+  /**
+   * Writes the kills that are not written yet. If that fails, for example on a full disk, the next flush repeats it.
+   */
   #flush(): void {
     try {
       for (const [uuid, { waiting }] of this.#guests) if (waiting > 0) this.#flushGuest(uuid, waiting)

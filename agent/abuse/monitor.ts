@@ -21,7 +21,7 @@ const suspectsAtOnce = 8
 const unrepliedEveryMs = 60_000
 /** The kernel's default timeout in seconds of a flow without an answer, from which the flow's age is computed. */
 const unansweredSeconds: Readonly<Record<string, number>> = { tcp: 120, udp: 30, icmp: 30 }
-/** Time in ms within which samples arrive. */
+/** Maximum time in ms between a packet and its sample. A sample belongs to the owner of the address at that time. */
 const sampledMs = 6000
 
 export interface MonitorParts {
@@ -36,7 +36,7 @@ export interface CheckSummary {
   readonly alerts: number
 }
 
-/** Time in ms for which a check returns the result of the one before. */
+/** Time in ms after a check for which further checks return its result. */
 const checkEveryMs = 5000
 
 /** Watches guests for abuse: collects the sensor's observations, evaluates them, and writes alerts. */
@@ -84,7 +84,6 @@ export class AbuseMonitor {
     return this.#checked.outcome
   }
 
-  /** Returns recent flows of a guest, newest first. */
   latestRows(uuid: string, count: number): ReturnType<GuestEvidence['latest']> {
     return this.#evidence.find(uuid)?.latest(count) ?? []
   }
@@ -180,7 +179,7 @@ export class AbuseMonitor {
     this.#addFlows(await sensor.readFlowsOf(addresses))
   }
 
-  /** Reads all guests' unanswered flows, which may make guests suspects. So it must run before suspects are read. */
+  /** Reads all unanswered flows, which may turn guests into suspects. It must run before suspects' flows are read. */
   async #lookUpUnreplied(nowMs: number): Promise<void> {
     if (nowMs - this.#unrepliedAtMs < unrepliedEveryMs && nowMs >= this.#unrepliedAtMs) return
     this.#unrepliedAtMs = nowMs
@@ -261,7 +260,7 @@ export class AbuseMonitor {
   }
 }
 
-/** Computes a flow's age. The kernel reports how long a flow has left, and each packet restarts that time. */
+/** Computes a flow's age from the time after which the kernel will forget the flow. Each packet restarts that time. */
 function ageMsOf({ protocol, leftSeconds }: OpenedFlow): number {
   return Math.max(0, (unansweredSeconds[protocol] ?? 600) - leftSeconds) * 1000
 }

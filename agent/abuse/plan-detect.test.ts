@@ -14,7 +14,7 @@ interface Spread {
   readonly ports?: number
   readonly port?: number
   readonly protocol?: string
-  /** Time in seconds until now over which the flows are distributed. */
+  /** Length in seconds of the period, up to the present time, over which the flows are distributed. */
   readonly seconds?: number
   readonly count?: number
   readonly replyBytes?: number
@@ -37,7 +37,7 @@ function flows(spread: Spread): FlowRow[] {
   })
 }
 
-/** Returns the counts of evaluations every ten seconds until now. @param perSecond increase per second */
+/** Returns the counts of `looks` evaluations, ten seconds apart until now. @param perSecond increase per second */
 function counts(perSecond: Partial<CountRow>, looks = 6): CountRow[] {
   return Array.from({ length: looks }, (_, index) => {
     const grown = Object.fromEntries(Object.entries(perSecond).map(([name, value]) => [name, Number(value) * 10]))

@@ -2,13 +2,13 @@ import type { Evidence, Finding, FlowRow } from './contract.js'
 import type { Thresholds } from './thresholds.js'
 import { largestShare, levelOf, portOf, rateOf, serviceOf, sum, recentRows } from './windows.js'
 
-/** Fraction of the traffic that one target must receive at least, so that it counts as a flood. */
+/** Minimum fraction of a guest's traffic that goes to one target in a flood. */
 const oneTarget = 0.8
-/** If a target's connections use more ports than this fraction of their number, they are a search for open ports. */
+/** If more ports than this fraction of the number of connections are used, the guest only searches for open ports. */
 const manyPorts = 0.5
-/** Minimum duration in seconds: three evaluations, which are about ten seconds apart. */
+/** Minimum duration of a critical flood in seconds: three evaluations, which are about ten seconds apart. */
 const lastingSeconds = 25
-/** Minimum number of packets sent for each packet received. */
+/** In a flood, a guest sends at least this many packets for each packet that it receives. */
 const packetRatio = 20
 
 export function planFloods(evidence: Evidence, { ddos: levels }: Thresholds): Finding[] {

@@ -1,7 +1,7 @@
 import type { Evidence, Finding } from './contract.js'
 import { planSamples, type AlertState } from './plan-merge.js'
 
-/** A guest continues its abuse if it was seen within this time, or within one and a half evaluation intervals. */
+/** A guest continues its abuse if it sent such packets within this time, or within 1.5 evaluation intervals. */
 const freshSeconds = 15
 
 /**

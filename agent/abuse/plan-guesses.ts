@@ -8,7 +8,7 @@ import { groupBy, levelOf, sum, recentRows } from './windows.js'
  * table count, because these also contain the bytes of the replies.
  */
 
-/** An SSH server sends more than this until it refuses a password. A shorter connection is not a login. */
+/** An SSH server sends more bytes than this before it refuses a password. With fewer bytes, no login was attempted. */
 const sshGreetingBytes = 1000
 const sshPort = 22
 
@@ -19,7 +19,7 @@ export function planGuesses(evidence: Evidence, thresholds: Thresholds): Finding
     const byTarget = groupBy(ofPort, ({ target }) => target)
     const wide = judgeMany(port, byTarget.size, thresholds)
     if (wide) return [wide]
-    // An application may open connections to its own database at any rate.
+    // Many connections to one database are not guesses: an application may connect to its own database at any rate.
     if (databases.includes(port) && !ports.includes(port)) return []
     return [...byTarget].flatMap(([target, guesses]) =>
       judgeOne({ target, port, guesses, nowMs: evidence.nowMs }, thresholds),

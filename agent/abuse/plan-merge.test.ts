@@ -14,7 +14,7 @@ const finding = (severity: Severity, target = '198.18.0.1'): Finding => ({
 
 /**
  * Evaluates findings of these severities, `seconds` apart.
- * @param burstSeconds time after which the guest itself was no longer seen
+ * @param burstSeconds seconds after which the guest sends no further packets
  */
 function looks(severities: readonly Severity[], seconds = 10, burstSeconds = Infinity): AlertState[] {
   let alert: AlertState | undefined

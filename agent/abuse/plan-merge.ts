@@ -40,7 +40,7 @@ export interface AlertGuest {
 
 /** Time in ms after an alert's last finding within which another finding extends it. */
 export const quietMs = 15 * 60_000
-/** Time in ms for which behaviour must continue to be critical. A single burst, which is found for minutes, is not. */
+/** Time in ms after which continued behaviour is critical. A single burst, which is found for minutes, is not. */
 const goesOnMs = 15_000
 /** Pause in ms after which behaviour counts as new. */
 const pauseMs = 120_000
@@ -104,7 +104,7 @@ export function planAlert(
 
 type Critical = Pick<AlertState, 'severity' | 'criticalAtMs' | 'suspicion'>
 
-/** Decides how severe a critical finding is. It counts only as high until the behaviour has continued. */
+/** Returns the severity of a critical finding. It is only `high` until the behaviour has continued for some time. */
 function judgeCritical(
   known: Pick<AlertState, 'criticalAtMs' | 'suspicion' | 'action' | 'stopAtMs'>,
   { severity }: Finding,
@@ -133,7 +133,6 @@ function isSame(
   return !isOver && seenAtMs >= lastMs && seenAtMs - lastMs <= pauseMs
 }
 
-/** Maximum number of samples that an alert stores. */
 export const keptSamples = 50
 
 /** Returns the rows that an alert stores as evidence of a finding. */

@@ -7,7 +7,7 @@ import { distinct, isFailed, levelOf, portOf, serviceOf, recentRows } from './wi
  * scanning, even if it contacts many targets.
  */
 
-/** Fraction of one target's ports that must fail at least, so that they count as a port scan. */
+/** Minimum fraction of the ports of one target that must refuse or not answer, so that they count as a port scan. */
 const failedPorts = 0.5
 
 export function planPortScans(evidence: Evidence, { port_scan: levels }: Thresholds): Finding[] {
@@ -30,11 +30,11 @@ export function planPortScans(evidence: Evidence, { port_scan: levels }: Thresho
   })
 }
 
-/** Fraction of the targets at one port that must fail at least, so that they count as a horizontal scan. */
+/** Minimum fraction of the targets at one port that must refuse or not answer, so that they are a horizontal scan. */
 const failedTargets = 0.7
 const fewPorts = 3
 const mostOfAll = 0.6
-/** Factor for ports of peer-to-peer programs, which contact many peers that no longer exist. */
+/** Factor of the threshold for ports of peer-to-peer programs, which contact many peers that no longer exist. */
 const peerFactor = 10
 
 export function planHorizontalScans(evidence: Evidence, { horizontal_scan: levels }: Thresholds): Finding[] {
@@ -72,7 +72,7 @@ function isAnswered({ outcome }: FlowRow): boolean {
 
 const targetOf = ({ target }: FlowRow): string => target
 
-/** Counts the values that are not among the others. */
+/** Returns the number of `values` that `others` does not contain. */
 function countNew(values: ReadonlySet<string> | undefined, others: ReadonlySet<string>): number {
   return [...(values ?? [])].filter((value) => !others.has(value)).length
 }

@@ -8,12 +8,12 @@ import { noCounts, type ServiceTraffic, type PacketCounts } from './plan-counts.
 type AmplifierCounter = (typeof amplifierCounters)[number]
 type WatchedCounter = WatchCounter | AmplifierCounter
 
-/** Names of the sets to read: those of the watch table, for each family, and those of the rules. */
+/** Names of the sets to read: sets of the watch table, one for each family, and counting sets of guests' rules. */
 export type CountedName = WatchedCounter | `${WatchedCounter}6` | 'sent' | 'received' | 'limited' | 'forged'
 
 type GuestCounter = CountedElement<CountedName>
 
-/** Sums the counters of each guest over its device, MAC and addresses. Guests without counters are missing. */
+/** Returns the sums of each guest's counters for its device, MAC and addresses. Guests without counters are missing. */
 export function sumCounts(
   guests: readonly WatchedGuest[],
   elements: readonly GuestCounter[],

@@ -3,7 +3,6 @@ import type { CountRow, FlowRow } from './contract.js'
 
 /* Functions that several detectors use on a guest's rows. */
 
-/** Returns the rows of the last seconds. */
 export function recentRows<Row extends { readonly atMs: number }>(
   rows: readonly Row[],
   nowMs: number,
@@ -27,7 +26,6 @@ export function groupBy<Row, Key>(rows: readonly Row[], keyOf: (row: Row) => Key
   return groups
 }
 
-/** Returns the distinct values of each key. */
 export function distinct(
   rows: readonly FlowRow[],
   keyOf: (row: FlowRow) => string,
@@ -53,7 +51,7 @@ export function sum<Row>(rows: readonly Row[], valueOf: (row: Row) => number): n
   return rows.reduce((total, row) => total + valueOf(row), 0)
 }
 
-/** Returns the average of a value per second over the counted period. */
+/** Returns the average of a value per second over the period that the rows cover. */
 export function rateOf(counts: readonly CountRow[], valueOf: (row: CountRow) => number): number {
   const seconds = sum(counts, (row) => row.seconds)
   return seconds === 0 ? 0 : sum(counts, valueOf) / seconds
