@@ -107,8 +107,8 @@ export class OperationEngine {
   }
 
   /**
-   * Removes operations that ended more than `keepDays` days ago, then as many of the others as exceed `keep`. It works
-   * in batches, so that other work can run in between.
+   * Removes operations that ended more than `keepDays` days ago and, if more than `keep` ended ones are left, as many
+   * more. It works in batches, so that other work can run in between.
    * @returns number of removed operations
    */
   async prune(keepDays: number, keep = Infinity): Promise<number> {
@@ -128,7 +128,7 @@ export class OperationEngine {
   }
 
   /**
-   * Forgets operations that were removed more than `days` days ago, and the oldest of the others if they exceed `keep`.
+   * Forgets operations that were removed more than `days` days ago, and the oldest ones if more than `keep` are left.
    * If the request of a forgotten operation is repeated, it runs again.
    * @returns number of forgotten operations
    */

@@ -126,7 +126,7 @@ export class Execution {
       const written = this.#written(index, `undo ${step.name}`)
       await this.#journal(() => this.parts.store.beginUndo(this.#id, written, error))
       const failure = await this.#undoStep(index, repeated && index === from)
-      // The part that could not be undone may still use the results of earlier steps, so these are not undone.
+      // The step whose undo failed may still use the results of earlier steps, so these are not undone.
       if (failure) return failed({ ...error, message: recordedUndoFailure(error, failure, step.name) }, false)
     }
     return failed(error, true)

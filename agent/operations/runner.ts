@@ -20,7 +20,6 @@ export interface RunnerParts {
   readonly scheduler: Scheduler
   readonly clock: Clock
   readonly retry: RetryPolicy
-  /** A signal that is aborted when the agent stops. */
   readonly signal: AbortSignal
   readonly observer: StepObserver | undefined
   readonly log: Logger

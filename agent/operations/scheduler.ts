@@ -70,7 +70,6 @@ export class Scheduler {
     return lane ? [lane.current, ...lane.waiting].filter((task) => !this.#dropped.has(task)) : []
   }
 
-  /** Removes a pending task. */
   drop(task: Task): void {
     this.#dropped.add(task) // the queues skip a dropped task when its turn comes
     this.#waiting -= 1

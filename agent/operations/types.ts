@@ -108,7 +108,6 @@ export interface OperationRecord {
 export interface StepEvent {
   operationId: string
   action: string
-  /** Name of the step. */
   step: string
   phase: 'before-run' | 'after-run' | 'before-undo' | 'after-undo'
 }
