@@ -16,7 +16,7 @@ const lullMs = 100
 
 /**
  * The directory of subvolumes that wait for their deletion. A subvolume is removed atomically by its rename into this
- * directory. After a crash, the next sweep deletes the leftovers. The rename is not synced: after a power loss, a
+ * directory. After a crash, the next sweep deletes its remains. The rename is not synced: after a power loss, a
  * subvolume may be back at its old path. The journal remembers removed guests for this case (Reconciler).
  */
 export class Trash {
@@ -72,12 +72,12 @@ export class Trash {
     for (const name of this.#waiting.splice(0)) await this.#empty(name)
   }
 
-  /** Deletes leftovers of a crash and the qgroups of deleted subvolumes. Called at starts and at intervals. */
+  /** Deletes what a crash left in the trash, and qgroups of deleted subvolumes. Called at starts and at intervals. */
   async sweep(): Promise<void> {
     const before = new Set(this.#inWork) // an entry may disappear during the read
     const names = await readdir(this.#pool.trash)
     const left = names.filter((name) => !before.has(name) && !this.#inWork.has(name))
-    // Claims the leftovers before the first await, so that another sweep skips them.
+    // Claims these subvolumes before the first await, so that another sweep skips them.
     for (const name of left) this.#inWork.add(name)
     for (const name of left) await this.#empty(name)
     if (this.#cleared === this.#deletions) return

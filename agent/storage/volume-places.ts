@@ -19,12 +19,11 @@ export class VolumePlaces {
     return join(this.pool.guests, checkUuid(guest))
   }
 
-  /** Path of the volume that `exchange` puts in place of the guest's. */
+  /** Path of the volume that `exchange` makes the guest's volume. */
   nextPathOf(guest: string): string {
     return `${this.pathOf(guest)}${nextSuffix}`
   }
 
-  /** Path of the guest's rescue system. */
   rescuePathOf(guest: string): string {
     return `${this.pathOf(guest)}${rescueSuffix}`
   }
@@ -53,7 +52,6 @@ export class VolumePlaces {
     return (await namesIn(this.pool.guests)).filter((name) => uuid.test(name))
   }
 
-  /** Ids of the guest's snapshots. */
   async listSnapshots(guest: string): Promise<string[]> {
     return (await namesIn(this.snapshotsOf(guest))).filter((name) => snapshotId.test(name))
   }

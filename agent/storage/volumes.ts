@@ -215,8 +215,8 @@ export class Volumes extends VolumePlaces {
   }
 
   /**
-   * Sets every limit that differs, since a power loss may have undone the latest change. Starts no process if no limit
-   * differs.
+   * Corrects every limit that differs from `limits`, since a power loss may have undone the latest change. Starts no
+   * process if no limit differs.
    * @param inTurn locks the guest's mutex and calls `set` with the guest's present limit
    * @returns the guests whose limit was wrong
    */
