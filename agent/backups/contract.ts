@@ -3,7 +3,6 @@ import type { BackupTarget } from '../../proto/gen/berth/agent/v1/backup.js'
 /** Storage of one guest's backups at a target. */
 export interface Repository {
   readonly target: BackupTarget
-  /** The guest's uuid. */
   readonly guest: string
 }
 
@@ -13,7 +12,7 @@ export interface FetchedBackup {
   readonly tree: string
   /** Tree of an image on the same file system. Restored files that equal files of the image share their data. */
   readonly image?: string
-  /** Called before anything is written if the layout is unusable, because large files then take their whole length. */
+  /** Called before the first write if the layout is unusable: large files then need the space of their whole length. */
   readonly makeWholeRoom?: () => Promise<void>
 }
 
@@ -33,7 +32,7 @@ export interface BackupNote {
   readonly scheduled: boolean
   /** Bytes that counted towards the size of the guest's disk. Undefined in backups of older versions. */
   readonly usedBytes?: number
-  /** Bytes that large files save compared with their length. Default: 0. */
+  /** Bytes by which the space of large files is smaller than their length. Default: 0. */
   readonly savedBytes?: number
   /** Bytes that a restore needs in addition while it moves and shares data. Undefined in backups of older versions. */
   readonly movedBytes?: number
@@ -92,6 +91,6 @@ export interface BackupRepositories {
   list(at: Repository, watch: WorkContext): Promise<StoredBackup[]>
   /** Writes a small test backup, reads it back and deletes it. */
   probe(target: BackupTarget, watch: WorkContext): Promise<void>
-  /** Removes leftovers of killed agents from the host. Must not be called while another call runs. */
+  /** Removes the working directories of killed agents from the host. Must not be called while another call runs. */
   sweep(): Promise<void>
 }

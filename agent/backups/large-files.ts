@@ -108,7 +108,7 @@ export function planExcludes(tree: string, files: readonly Pick<LargeFile, 'path
   return patterns.flatMap((pattern) => ['--exclude', pattern])
 }
 
-/** Returns patterns that together match every name except the tree's: shorter, longer, and differing in one letter. */
+/** Returns patterns that match all names except the tree's: shorter and longer ones, and ones with another letter. */
 function besideTree(tree: string): string[] {
   const letters = [...tree]
   const shorter = letters.slice(1).map((_letter, index) => `/${'?'.repeat(index + 1)}`)

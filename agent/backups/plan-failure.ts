@@ -12,7 +12,7 @@ interface Rule {
   readonly final?: boolean
 }
 
-/** Rules, of which the first matching one counts. Those that name the cause come before those that name effects. */
+/** Rules for failures. The first rule that matches is used, so rules for causes come before rules for their effects. */
 const rules: readonly Rule[] = [
   {
     says: ['out of memory', 'cannot allocate memory', 'failed to create new os thread'],

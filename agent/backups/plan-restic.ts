@@ -48,9 +48,7 @@ export function planRepository(target: BackupTarget, name: string, place: string
 }
 
 interface RunPlace {
-  /** Name of the repository. */
   readonly name: string
-  /** Path of the working directory. */
   readonly at: string
   readonly secret: ResticPlan['env']
 }

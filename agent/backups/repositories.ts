@@ -24,7 +24,6 @@ import { Restic, type ResticOptions } from './restic.js'
 const probeName = 'berth-check'
 
 export interface ResticRepositoriesOptions extends ResticOptions {
-  /** Maximum number of parallel transfers. */
   readonly parallel: number
 }
 

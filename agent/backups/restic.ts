@@ -10,7 +10,7 @@ import { Patience } from './patience.js'
 import { isAbsent, planFailure } from './plan-failure.js'
 import { planRepository, sshLog } from './plan-restic.js'
 
-/** A command of restic and its surroundings. */
+/** A command of restic, with its input and its output. */
 export interface ResticCommand {
   readonly args: readonly string[]
   /** Path of the tree that restic finds at `treeName` in its working directory. */

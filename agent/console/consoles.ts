@@ -21,8 +21,8 @@ export interface AgentConsolesParts {
 const modes: readonly string[] = ['shell', 'serial', 'vnc'] satisfies ConsoleMode[]
 
 /**
- * Opens consoles of this host's guests. A separate process holds terminals. The agent itself forwards screens, because
- * screens cannot be resumed.
+ * Opens consoles of this host's guests. A separate process holds terminals (modes `shell` and `serial`). The agent
+ * itself forwards screens (mode `vnc`), because they cannot be resumed.
  */
 export class AgentConsoles {
   readonly #screens = new Holder((place, _size, listener) => {

@@ -49,7 +49,6 @@ export interface ConsoleUser {
   end(): void
 }
 
-/** A console that is in use. */
 export interface OpenConsole {
   receive(request: ConsoleRequest): void
   /** Must be called when the user has left. The user may return later. */

@@ -164,7 +164,7 @@ describe('a held console', () => {
     user.leave()
     show('three\n')
     const again = new User(held, null)
-    // Output soon after other output is sent together with the output that follows.
+    // Output that closely follows other output waits a moment, and is sent together with the output after it.
     expect([again.text, again.opened?.replay]).to.deep.equal(['one\ntwo\nthree\n', user.text.length])
     held.close()
   })

@@ -4,14 +4,14 @@ import type { ConsoleRequest } from '../../shared/console-frames.js'
 import type { ConsoleUser, OpenConsole, Size } from './contract.js'
 import { OutputRing } from './output-ring.js'
 
-/** Maximum amount of unacknowledged output. As much output is retained, so that a client that resumes loses nothing. */
+/** Maximum amount of unacknowledged output. The same amount is retained, so that a resuming client loses nothing. */
 const windowBytes = 512 * 1024
 /** Amount of output that is replayed to a client that reconnects with an empty screen. */
 const replayBytes = 256 * 1024
-/** Size of the last chunk that a terminal emits before it is paused, by which the window may be exceeded. */
+/** Size of the last chunk that a terminal may emit although it is paused. The window may be exceeded by this amount. */
 const chunkBytes = 64 * 1024
 const messageBytes = 32 * 1024
-/** Time in ms within which output is sent together, unless it is as little as typed characters (`littleBytes`). */
+/** Time in ms for which output is collected, to send it together. At most `littleBytes` bytes are sent at once. */
 const gatherMs = 2
 const littleBytes = 64
 /** Maximum amount of input that may wait for a terminal. Further input is dropped, as by a tty. */

@@ -71,7 +71,7 @@ export class Holder {
     }
   }
 
-  /** Finds a limit that is reached. Returns the consoles of which an unused one may be ended. */
+  /** Finds a limit that is reached. Returns the consoles that count towards it; an unused one of them may be ended. */
   #findFull(request: HoldRequest): Full | undefined {
     const { guestUuid, principal, share, limits } = request
     const all = [...this.#consoles.values()]

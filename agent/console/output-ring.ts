@@ -10,7 +10,6 @@ export class OutputRing {
   /** @param capacityBytes number of bytes that are retained; memory may exceed it by one block */
   constructor(private readonly capacityBytes: number) {}
 
-  /** Offset of the oldest retained byte. */
   get start(): number {
     return Math.max(this.#base, this.#end - this.capacityBytes)
   }

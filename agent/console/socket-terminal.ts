@@ -89,7 +89,6 @@ class SocketInput {
     if (!this.#isWriting) this.flush()
   }
 
-  /** Writes all waiting input to the socket. */
   flush(): void {
     const bytes = Buffer.concat(this.#waiting.splice(0))
     if (bytes.length === 0) return

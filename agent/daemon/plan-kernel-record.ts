@@ -5,7 +5,7 @@ import type { SysctlChange } from '../host/kernel/sysctl-change.js'
 export interface KernelRecord {
   /** The kernel's boot id, because a boot resets the values. */
   readonly boot: string
-  /** Network namespaces of the agents that need the settings, by state directory. 0: unknown since a boot. */
+  /** Network namespaces of the agents that need the settings, by state directory. 0: unknown since the last boot. */
   readonly users: Readonly<Record<string, number>>
   /** Original values by key (see `keyOf`), in the order of their first change. */
   readonly before: Readonly<Record<string, number>>
@@ -16,7 +16,6 @@ export interface KernelRecord {
 /** An agent and its network namespace. */
 export interface KernelUser {
   readonly stateDir: string
-  /** Inode number of the network namespace. */
   readonly netns: number
 }
 
@@ -51,7 +50,6 @@ export function planBoot(record: KernelRecord, boot: string): KernelRecord {
   }
 }
 
-/** Adds an agent to those that need the settings. */
 export function planUser(record: KernelRecord, { stateDir, netns }: KernelUser): KernelRecord {
   return { ...record, users: { ...record.users, [stateDir]: netns } }
 }

@@ -6,7 +6,7 @@ import type { GuestStore } from '../guests/record/guest-store.js'
 import type { Database } from '../state/database.js'
 import { findSetting, putSetting } from '../state/settings-table.js'
 
-/** Reads or creates the key. Refuses to replace a lost one: a new key could not decrypt existing logins. */
+/** Reads or creates the key. Never replaces a lost key, because a new one could not decrypt existing logins. */
 export async function openSecret(path: string, store: GuestStore): Promise<Buffer> {
   if (store.hasLogins() && !existsSync(path))
     throw new BerthError(

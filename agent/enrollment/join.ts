@@ -26,7 +26,7 @@ const timeouts = { connectMs: timeoutMs, headersMs: timeoutMs, bodyMs: timeoutMs
 const maxAnswerBytes = 64 * 1024
 const joinName = identityDnsName({ role: 'join' })
 
-/** Returns the token from the command line. If it is `-`, reads the stream: process lists would show an argument. */
+/** Returns the token. If the argument is `-`, reads it from the stream: arguments are visible in process lists. */
 export async function readJoinToken(argument: string, input: Readable): Promise<string> {
   return argument === '-' ? (await text(input)).trim() : argument
 }

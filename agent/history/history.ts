@@ -57,7 +57,6 @@ export class UsageHistory {
   /** Number of the hour up to which hours and days of each series are aggregated. */
   readonly #rolled = new Map<string, number>()
   readonly #unlisten: () => void
-  /** Number of the last recorded minute. */
   #recorded = 0
   #writtenAtMs: number
   #timer: NodeJS.Timeout | undefined

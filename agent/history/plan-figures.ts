@@ -14,7 +14,7 @@ export interface Reading {
   readonly writeBytes: number | undefined
 }
 
-/** Limits in ms of the time between two readings. Others do not represent a minute: counters advance in steps. */
+/** Minimum and maximum time in ms between readings. Others do not represent a minute: counters advance in steps. */
 const [shortestMs, longestMs] = [1000, 120_000]
 
 /**

@@ -43,7 +43,6 @@ export interface Point {
   readonly figures: Figures
 }
 
-/** Bytes to write, and their offset in the file. */
 export interface SeriesWrite {
   readonly offset: number
   readonly bytes: Buffer
@@ -141,7 +140,6 @@ export function planRollUp(series: Buffer, range: Coarse, { from, end }: { from:
   return points
 }
 
-/** Applies writes to a copy of the file in memory. */
 export function applyWrites(series: Buffer, writes: readonly SeriesWrite[]): void {
   for (const { offset, bytes } of writes) bytes.copy(series, offset)
 }

@@ -13,8 +13,8 @@ const revokedFreshMs = 1000
 /** Time in ms within which a running agent notices that `berth-agent join` has replaced its identity. */
 const rejoinNoticedMs = 2000
 /**
- * Limits of connections without a proven identity. They are high, because a gateway connects for all consoles of a host
- * at once after a restart.
+ * Limits of connections without a proven identity. They are high, because after a restart a gateway connects for all
+ * consoles of a host at once.
  */
 const strangers = { unproven: 384, unprovenPerSource: 256, proveWithinMs: 5000 }
 
@@ -47,9 +47,8 @@ export interface AgentTls {
   onReplaced(listener: () => void): void
   /** @throws {BerthError} `bad_certificate` unless the certificate is at this moment the gateway's */
   checkPeer(certificate: PeerCertificate | undefined): void
-  /** Limits connections without a call of the gateway. */
+  /** Limits connections until the gateway makes its first call on them. */
   readonly guard: ConnectionGuard
-  /** Returns the identity in use. */
   identity(): AgentIdentity
   /** Reads the identity again, for new connections. Must be called after a certificate was installed. */
   reload(): AgentIdentity

@@ -62,7 +62,7 @@ export function watchKinds({ guests, operations, images, alerts }: WatchStores):
   }
 }
 
-/** Returns the newest operations and all unfinished ones. Many operations of one guest do not displace others. */
+/** Returns all unfinished operations and the newest others. Many of one guest do not displace those of other guests. */
 function listed(all: readonly OperationRecord[]): readonly OperationRecord[] {
   const newest = new Set(fairlyNewest(all, ({ subject }) => `${subject.kind} ${subject.id}`, listedOperations))
   return all.filter((record) => newest.has(record) || record.finishedAtMs === 0)

@@ -146,7 +146,7 @@ const migrations: readonly string[] = [
      removed_at_ms INTEGER NOT NULL
    ) STRICT, WITHOUT ROWID;
    CREATE INDEX removed_operations_age ON removed_operations (removed_at_ms);`,
-  // Operations without a guest were builds of images.
+  // In older versions, operations without a guest were builds of images.
   `ALTER TABLE operations ADD COLUMN subject_kind TEXT NOT NULL DEFAULT 'guest';
    ALTER TABLE operations RENAME COLUMN guest_uuid TO subject_id;
    ALTER TABLE operations RENAME COLUMN guest_id TO subject_number;

@@ -44,6 +44,6 @@ export interface HostSwap {
   release(slot: SwapSlot, signal: AbortSignal): Promise<void>
   /** Sets whether a boot activates a file. */
   keep(slot: SwapSlot, kept: boolean): Promise<void>
-  /** Removes a file and leftovers of its creation. It must not be in use. */
+  /** Removes a file, even an incomplete one. It must not be in use. */
   remove(slot: SwapSlot): Promise<void>
 }

@@ -4,8 +4,8 @@ import { currentOf, otherOf } from './plan.js'
 import { discard } from './steps.js'
 
 /**
- * Activates the swap file if systemd did not do so at boot, and removes leftovers of a change. Must not be called while
- * a change is running. Failures are only logged, because the agent also works without swap.
+ * Activates the swap file if systemd did not do so at boot, and removes files that an interrupted change left behind.
+ * Must not be called while a change is running. Failures are only logged, because the agent also works without swap.
  */
 export async function ensureSwap(swap: HostSwap, log: Logger): Promise<void> {
   try {

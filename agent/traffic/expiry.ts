@@ -24,7 +24,7 @@ export function policyOf(record: GuestRecord, overQuota: boolean, clock: Uncerta
   }
 }
 
-/** True if the guest has expired. Neither expiry nor its end takes effect while the clock may be wrong. */
+/** True if the guest has expired. While the clock may be wrong, a guest neither expires nor stops being expired. */
 function isExpired({ expiresAtMs, policy }: GuestRecord, clock: UncertainClock): boolean {
   if (expiresAtMs === 0) return false
   const isUnchanged = (policy.expiredForMs ?? expiresAtMs) === expiresAtMs

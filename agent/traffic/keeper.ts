@@ -26,9 +26,8 @@ export interface KeeperParts {
   readonly clock: UncertainClock
   /** True if an operation of the guest is pending or running. */
   readonly busy: (uuid: string) => boolean
-  /** Requests a stop of the guest. */
   readonly stop: (uuid: string, requestedBy: string) => void
-  /** Queues a start of the guest. */
+  /** DELdrivers/lxc/driver.ts:57|Directory of the marks that hooks leave for ended guests (see stopped-events.ts). */
   readonly start: (uuid: string) => void
   /** Id of the host's current boot. In each boot, counters begin at 0. */
   readonly bootId: string
@@ -69,9 +68,9 @@ export class TrafficKeeper implements PolicyKeeper {
   }
 
   /**
-   * Counts traffic, and judges guests whose state changes because of their traffic or the clock. Failures are only
-   * logged, because the next run follows soon. A guest that is busy for a long time does not delay the counting of
-   * others.
+   * Counts traffic, and enforces quota and expiry of guests whose state changes because of their traffic or the clock.
+   * Failures are only logged, because the next run follows soon. A guest that is busy for a long time does not delay
+   * the counting of others.
    */
   look(): Promise<void> {
     return this.#look(() => this.#countAll())
@@ -89,8 +88,8 @@ export class TrafficKeeper implements PolicyKeeper {
   }
 
   /**
-   * Counts traffic now. A count in progress is not sufficient, because it may have read older counters. Affected guests
-   * are judged after the next reading.
+   * Counts traffic now. A count in progress is not sufficient, because it may have read older counters. Quotas are
+   * enforced after the next reading.
    */
   async count(): Promise<void> {
     await this.#counting.settled()
@@ -105,7 +104,7 @@ export class TrafficKeeper implements PolicyKeeper {
     return { rxBytes, txBytes, periodStart: start, resetsAtMs, utcOffsetMinutes: offset }
   }
 
-  /** Sets a guest's count to 0 in the present period, even if a wrong clock had started a later one. */
+  /** Sets a guest's count to 0 in the present period, even if a wrong clock had already started a later period. */
   resetUse(uuid: string): void {
     const { store } = this.parts.context
     store.changes.transaction(() => {
@@ -139,7 +138,7 @@ export class TrafficKeeper implements PolicyKeeper {
     })
   }
 
-  /** Counts the traffic of all guests. @returns uuids of the guests to judge */
+  /** Counts the traffic of all guests. @returns uuids of the guests for which `judge` must be called */
   async #countAll(): Promise<string[]> {
     this.#ticks = 0
     return this.#countIn(await this.#readCounters())
@@ -270,7 +269,7 @@ function onOf(records: readonly GuestRecord[]): ReadonlySet<string> {
   return new Set(records.filter(({ status }) => status !== 'stopped').map(({ uuid }) => uuid))
 }
 
-/** True if the guest is judged. Broken guests and guests that are being deleted are not. */
+/** True if quota and expiry of the guest are enforced. Not those of a broken guest, or of one that is being deleted. */
 function isJudged({ status }: GuestRecord): boolean {
   return status !== 'deleting' && status !== 'error'
 }

@@ -8,7 +8,7 @@ import type { TimeFormat } from '../../shared/time.js'
 /** The period to which a count belongs. */
 export interface CountedPeriod {
   readonly periodStart: string
-  /** The period that was left when the clock was set back far. Empty: none. */
+  /** The period that was left when the clock was set back by more than a month. Empty: none. */
   readonly periodLeft: string
 }
 
@@ -70,8 +70,8 @@ export function advancePeriod(
 }
 
 /**
- * Returns the reset day with which a period began: the present one if it leads to that first day, otherwise the day
- * itself.
+ * Returns the reset day with which a period began: the present reset day if it leads to the period's first day,
+ * otherwise that first day's number in the month.
  */
 function resetDayOf(start: string, resetDay: number): number {
   const [year, month, day] = parseDate(start)
