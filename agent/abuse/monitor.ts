@@ -21,7 +21,10 @@ const suspectsAtOnce = 8
 const unrepliedEveryMs = 60_000
 /** The kernel's default timeout in seconds of a flow without an answer, from which the flow's age is computed. */
 const unansweredSeconds: Readonly<Record<string, number>> = { tcp: 120, udp: 30, icmp: 30 }
-/** Maximum time in ms between a packet and its sample. A sample belongs to the owner of the address at that time. */
+/**
+ * Maximum time in ms between a packet and the report with its sample. A sample is ignored if the address of the packet
+ * got its present owner less than this time ago.
+ */
 const sampledMs = 6000
 
 export interface MonitorParts {

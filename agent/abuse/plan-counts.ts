@@ -16,7 +16,7 @@ export interface PacketCounts {
   readonly amplified: ReadonlyMap<number, ServiceTraffic>
 }
 
-/** Bytes of the requests to a guest's service, and of its answers. */
+/** Bytes of the requests to a service of the guest (`asked`), and bytes of the service's answers (`served`). */
 export interface ServiceTraffic {
   readonly askedBytes: number
   readonly servedBytes: number

@@ -4,7 +4,10 @@ import { largestShare, levelOf, portOf, rateOf, serviceOf, sum, recentRows } fro
 
 /** Minimum fraction of a guest's traffic that goes to one target in a flood. */
 const oneTarget = 0.8
-/** If more ports than this fraction of the number of connections are used, the guest only searches for open ports. */
+/**
+ * A guest searches for open ports, which is not a flood, if it uses more different ports of the target than this
+ * fraction of the number of its connections.
+ */
 const manyPorts = 0.5
 /** Minimum duration of a critical flood in seconds: three evaluations, which are about ten seconds apart. */
 const lastingSeconds = 25

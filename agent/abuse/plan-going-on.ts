@@ -1,7 +1,10 @@
 import type { Evidence, Finding } from './contract.js'
 import { planSamples, type AlertState } from './plan-merge.js'
 
-/** A guest continues its abuse if it sent such packets within this time, or within 1.5 evaluation intervals. */
+/**
+ * A guest counts as continuing its abuse if it sent packets of this kind within this time, or within one and a half
+ * evaluation intervals if that is longer.
+ */
 const freshSeconds = 15
 
 /**

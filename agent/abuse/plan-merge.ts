@@ -40,7 +40,10 @@ export interface AlertGuest {
 
 /** Time in ms after an alert's last finding within which another finding extends it. */
 export const quietMs = 15 * 60_000
-/** Time in ms after which continued behaviour is critical. A single burst, which is found for minutes, is not. */
+/**
+ * Time in ms for which behaviour must continue before it counts as critical. A single burst does not count, although it
+ * is found for minutes.
+ */
 const goesOnMs = 15_000
 /** Pause in ms after which behaviour counts as new. */
 const pauseMs = 120_000

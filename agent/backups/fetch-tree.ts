@@ -76,7 +76,7 @@ async function readBackedUp(restic: Restic, snapshotId: string): Promise<string 
   try {
     const args = ['dump', '--no-lock', snapshotId, `/${layoutName}`]
     const { stdout } = await restic.run({ args, timeoutMs: transferMs, binaryBytes: mostLayoutBytes })
-    return stdout // a longer layout is truncated: in a field, it counts as damaged; between files, this is harmless
+    return stdout // a layout that is too long is truncated: within a field it counts as damaged, otherwise it is valid
   } catch (error) {
     if (error instanceof BerthError && unreadable.has(error.code)) return undefined
     throw error

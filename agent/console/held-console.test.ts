@@ -135,7 +135,7 @@ describe('a held console', () => {
   it('does not count lost output as output that the user must acknowledge', async () => {
     const { held, show } = makeConsole()
     const user = new User(held)
-    show('x'.repeat(100 * kib)) // too little for the user to acknowledge
+    show('x'.repeat(100 * kib)) // too little output for the user to acknowledge
     show('y'.repeat(1024 * kib))
     await waitFor(() => user.text.length > 400 * kib, { what: 'a window of output' })
     held.close()

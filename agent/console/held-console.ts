@@ -11,7 +11,10 @@ const replayBytes = 256 * 1024
 /** Size of the last chunk that a terminal may emit although it is paused. The window may be exceeded by this amount. */
 const chunkBytes = 64 * 1024
 const messageBytes = 32 * 1024
-/** Time in ms for which output is collected, to send it together. At most `littleBytes` bytes are sent at once. */
+/**
+ * Time in ms for which output is collected before it is sent. Output of at most `littleBytes`, such as typed
+ * characters, is sent immediately.
+ */
 const gatherMs = 2
 const littleBytes = 64
 /** Maximum amount of input that may wait for a terminal. Further input is dropped, as by a tty. */
@@ -49,7 +52,7 @@ export class HeldConsole {
   /** Bytes of input that wait for the terminal, and the part of them that earlier users have typed. */
   #owed = 0
   #owedBefore = 0
-  /** Bytes of the present user's input that the terminal has taken, and that were acknowledged to the user. */
+  /** Bytes of the present user's input that the terminal has accepted, and that were acknowledged to the user. */
   #taken = 0
   #noted = 0
   #lastSentMs = 0

@@ -168,7 +168,7 @@ export class UsageHistory {
         this.#writeSeries(key, points, nowMs)
         this.#pending.delete(key)
       } catch (err) {
-        failures.push(err) // for example on a full disk: these minutes are written with the next ones
+        failures.push(err) // the disk may be full: these minutes are written with the next ones
       }
     }
     if (failures.length > 0)

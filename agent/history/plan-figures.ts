@@ -14,7 +14,10 @@ export interface Reading {
   readonly writeBytes: number | undefined
 }
 
-/** Minimum and maximum time in ms between readings. Others do not represent a minute: counters advance in steps. */
+/**
+ * Minimum and maximum time in ms between two readings. With another time, the figures would not represent a minute,
+ * because counters advance in steps.
+ */
 const [shortestMs, longestMs] = [1000, 120_000]
 
 /**

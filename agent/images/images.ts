@@ -55,7 +55,9 @@ export class Images {
     return template
   }
 
-  /** Returns the id of the template for a guest of this kind: `id`, or the virtual machine with the same system. */
+  /**
+   * Returns the id of the template for a guest of this kind: `id`, or that of a virtual machine with the same system.
+   */
   idFor(id: string, virtualization: ImageType): string {
     const isOther = virtualization === 'kvm' && this.find(id)?.virtualization === 'lxc'
     return isOther && this.find(diskIdOf(id)) ? diskIdOf(id) : id
@@ -121,8 +123,8 @@ export class Images {
   }
 
   /**
-   * Removes the leftovers of a failed or canceled attempt, and also a complete image. Removes nothing if other callers
-   * wait for the image, or if a guest is about to be created from it.
+   * Removes the files of a failed or canceled attempt, and also a complete image. Removes nothing if other callers wait
+   * for the image, or if a guest is about to be created from it.
    */
   async takeBack(id: string): Promise<void> {
     if (this.#builds.has(id) || this.isUsed(id)) return

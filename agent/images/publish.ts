@@ -65,7 +65,7 @@ async function discardWork({ trash }: PublishParts, work: string): Promise<void>
   if (await exists(work)) await trash.discard(work)
 }
 
-/** Removes leftovers of agents that died while they created images. Must not be called while an image is created. */
+/** Removes the unfinished images of agents that died. Must not be called while an image is created. */
 export async function sweepWork(parts: PublishParts): Promise<void> {
   const left = (await readdir(parts.pool.images)).filter((name) => name.startsWith('.'))
   for (const name of left.filter((name) => !name.endsWith(scratchSuffix)))

@@ -106,7 +106,7 @@ export class GuestSampler {
       return inside ?? (await this.context.volumes.usage([uuid])).get(uuid)
     } catch (error) {
       this.context.log.debug({ guest: uuid, reason: describeError(error) }, 'disk not read')
-      return undefined // the caller uses the last figure
+      return undefined // callers use the previous figure
     }
   }
 

@@ -23,7 +23,10 @@ import type { Ipv6Prefix } from './addresses/pool.js'
 import { AddressPools } from './addresses/pools.js'
 import { readMappedAddresses, readPool, readPrefixes } from './addresses/address-tables.js'
 
-/** Interval in ms at which addresses that an earlier agent left on the host are searched while no guest has one. */
+/**
+ * Interval in ms at which the agent searches the host for addresses that an earlier agent left there. Only used while
+ * no guest has an address.
+ */
 const emptyMs = 20_000
 
 export interface AddressBookOptions {
@@ -42,7 +45,7 @@ export class HostAddressBook implements AddressBook {
   readonly #contested: ContestedAddresses
   readonly #pools: AddressPools
   readonly #known = new KnownGuests()
-  /** Decides when to search the host for addresses that an earlier agent left. Only used while no guest has one. */
+  /** Decides when to search the host for addresses of an earlier agent. Only used while no guest has an address. */
   readonly #drift = new Drift(emptyMs)
   readonly #mutex = new Mutex()
 

@@ -107,8 +107,8 @@ export class OperationEngine {
   }
 
   /**
-   * Removes operations that ended more than `keepDays` days ago and, if more than `keep` ended ones are left, as many
-   * more. It works in batches, so that other work can run in between.
+   * Removes operations that ended more than `keepDays` days ago. If more than `keep` ended ones are left, it removes
+   * the surplus, too. It works in batches, so that other work can run in between.
    * @returns number of removed operations
    */
   async prune(keepDays: number, keep = Infinity): Promise<number> {

@@ -62,7 +62,10 @@ export function watchKinds({ guests, operations, images, alerts }: WatchStores):
   }
 }
 
-/** Returns all unfinished operations and the newest others. Many of one guest do not displace those of other guests. */
+/**
+ * Returns all unfinished operations and the newest other ones. Many operations of one guest do not displace those of
+ * other guests.
+ */
 function listed(all: readonly OperationRecord[]): readonly OperationRecord[] {
   const newest = new Set(fairlyNewest(all, ({ subject }) => `${subject.kind} ${subject.id}`, listedOperations))
   return all.filter((record) => newest.has(record) || record.finishedAtMs === 0)

@@ -108,7 +108,7 @@ export class Bounds {
         const name = this.#nameOf(guest)
         const figure = name === undefined ? undefined : await read(name)
         if (figure !== undefined) figures.set(guest, figure)
-        else this.forget(guest) // the volume was removed or replaced; the next call reads its id again
+        else this.forget(guest) // the volume was removed or replaced: the next call reads the new id
       }),
     )
     return figures

@@ -16,8 +16,9 @@ const lullMs = 100
 
 /**
  * The directory of subvolumes that wait for their deletion. A subvolume is removed atomically by its rename into this
- * directory. After a crash, the next sweep deletes its remains. The rename is not synced: after a power loss, a
- * subvolume may be back at its old path. The journal remembers removed guests for this case (Reconciler).
+ * directory. After a crash, the next sweep deletes the subvolumes that are still in it. The rename is not synced: after
+ * a power loss, a subvolume may be back at its old path. The journal remembers removed guests for this case
+ * (Reconciler).
  */
 export class Trash {
   readonly #pool: Pool
@@ -41,7 +42,7 @@ export class Trash {
   /** Moves the subvolume here and deletes it later. A failed deletion is logged, and the next sweep repeats it. */
   async discard(path: string): Promise<void> {
     const name = `${basename(path)}.${randomBytes(6).toString('hex')}`
-    this.#inWork.add(name) // added before the entry exists, so that a sweep skips it
+    this.#inWork.add(name) // noted before the entry exists, so that a sweep skips it
     try {
       await moveSubvolume(path, join(this.#pool.trash, name))
     } catch (error) {

@@ -235,7 +235,7 @@ export class Volumes extends VolumePlaces {
   /** Empties the trash and removes quota groups of deleted guests; call it at starts and at intervals. */
   async sweep(): Promise<void> {
     await this.#trash.sweep()
-    const inWork = [...this.#inWork.keys()] // a call that begins during `list` is in the second reading of `#inWork`
+    const inWork = [...this.#inWork.keys()] // read twice: a call may begin during `list`
     await this.#bounds.sweep([...(await this.list()), ...inWork, ...this.#inWork.keys()])
   }
 

@@ -34,7 +34,7 @@ function makeStep(swap: HostSwap): SwapStep {
     run: async (step) => {
       const { made } = changeOf(step)
       if (!made) return
-      if (!step.repeated) await discard(swap, made.slot, step.signal) // removes an earlier change's file
+      if (!step.repeated) await discard(swap, made.slot, step.signal) // removes a file of an earlier change
       await swap.make(made.slot, made.sizeBytes, step.signal)
     },
     undo: async (step) => {

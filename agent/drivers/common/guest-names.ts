@@ -39,7 +39,7 @@ export class GuestNames {
     return owner === undefined ? this.parts.runtime.read(name).state !== 'stopped' : owner !== uuid
   }
 
-  /** Names that have, or had, processes but have no configuration. */
+  /** Lists names of guests that have, or had, processes on the host but have no configuration. */
   listUnknown(prefix: string): string[] {
     const { configs, runtime } = this.parts
     return runtime.listNames(prefix).filter((name) => configs.findUuid(name) === undefined)

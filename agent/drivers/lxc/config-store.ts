@@ -67,7 +67,7 @@ export class LxcConfigStore {
     return names.filter((name) => this.#names.test(name) && !this.#removals.has(name))
   }
 
-  /** Removes directories and locks without a configuration, which a killed agent may have left behind. */
+  /** Removes directories and locks of guests without a configuration, which a killed agent may have left behind. */
   sweep(isStopped: (name: string) => boolean): void {
     const { lxcPath } = this.paths
     const locked = listLocks(lxcPath).filter((name) => this.#names.test(name))

@@ -2,7 +2,7 @@ import { readConfinement } from '../../host/guest/guest-namespace.js'
 import { isSameProcess, type ProcessStat } from '../../host/process/proc.js'
 import type { LxcRuntimeReader } from './runtime.js'
 
-/** A guest that was started with a system call filter or bounds that differ from this agent's. */
+/** A guest that was started with another system call filter or other limits (plan-bounds.ts) than this agent uses. */
 export interface OutdatedGuest {
   readonly name: string
   readonly monitor: ProcessStat

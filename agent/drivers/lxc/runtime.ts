@@ -36,7 +36,7 @@ const mostLooks = 5
 /** Time to wait while a process executes a program. It takes less than 1 ms, on a busy host a few milliseconds. */
 const executingMs = 10
 
-const youngTicks = 1000 // 10 s, since the kernel counts in 1/100 s here
+const youngTicks = 1000 // 10 s: start times are in 1/100 s
 
 /**
  * Reads guests' state from their cgroups, which only the host's root can enter. Command lines are not used, because a

@@ -25,7 +25,7 @@ const sigPwr = 30
 const repeatMs = 5000
 const killTimeoutMs = 30_000
 
-/** Asks the guest to power off, waits up to `timeoutMs`, then kills it. For a stopped guest it removes leftovers. */
+/** Asks the guest to power off, waits up to `timeoutMs`, then kills it. Removes what a stopped guest left behind. */
 export async function stopGuest(
   context: LxcStopContext,
   target: StopTarget,

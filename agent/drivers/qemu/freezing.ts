@@ -36,7 +36,7 @@ export class FileSystemFreezer {
     const run = this.options.runOf(name)
     if (!(await this.options.listens(name))) return false
     if (this.#thaws.has(name) || existsSync(run.frozen)) return false // the last freeze has not been thawed yet
-    clearTimeout(this.#retries.get(name)) // the retry belongs to an earlier run of the guest
+    clearTimeout(this.#retries.get(name)) // a pending retry belongs to an earlier run of the guest
     return freezeInside(run, timeoutMs)
   }
 
@@ -95,7 +95,7 @@ export class FileSystemFreezer {
 }
 
 async function freezeInside(run: RunPaths, timeoutMs: number): Promise<boolean> {
-  writeFileSync(run.frozen, '', { mode: 0o600 }) // written first: after a crash the next agent thaws the guest
+  writeFileSync(run.frozen, '', { mode: 0o600 }) // written first, so that after a crash the next agent thaws it
   let sent = false
   const freeze = withGuestAgent(
     run.agent,

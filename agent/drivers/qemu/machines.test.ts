@@ -33,7 +33,7 @@ describe('Machines', () => {
 
   it('truncate a log that became too long, while QEMU continues to write to it', async () => {
     mkdirSync(run.directory, { recursive: true })
-    const said = openSync(run.log, 'a') // appends, like launch-machine.pl
+    const said = openSync(run.log, 'a') // appends to the log, like launch-machine.pl
     machines.track('bt-2', 'has no log', findLiveProcess(process.pid)!)
     machines.track('bt-1', 'prints much', findLiveProcess(process.pid)!)
     writeSync(said, Buffer.alloc(2 ** 20 + 1, 'x'))

@@ -105,7 +105,7 @@ export class Machines {
 
   forget(name: string): void {
     const machine = this.#machines.get(name)
-    this.#machines.delete(name) // deleted first, since closing the connection triggers a check
+    this.#machines.delete(name) // deleted before the close, which triggers a check
     machine?.monitor?.close()
   }
 

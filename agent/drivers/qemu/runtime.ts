@@ -16,7 +16,7 @@ export class QemuRuntimeReader {
   /** @param hierarchy mount point of the hierarchy that is used to find guests' processes */
   constructor(private readonly hierarchy: string) {}
 
-  /** Lists the names of all guests that have a cgroup, whether they run or left it behind. */
+  /** Lists the names of all guests that have a cgroup, even if they are stopped. */
   listNames(prefix: string): string[] {
     const names = new RegExp(`^${groupPrefix.replaceAll('.', '\\.')}(${prefix}-\\d+)$`)
     return listDirectory(this.hierarchy).flatMap((entry) => names.exec(entry)?.[1] ?? [])

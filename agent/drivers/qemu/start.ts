@@ -77,7 +77,7 @@ async function launch(
     const reason = readReason(paths.runOf(name).log)
     machines.forget(name)
     await clearMachine(context, name)
-    void context.acceleration.look() // a change of the acceleration may be the cause
+    void context.acceleration.look() // the start may have failed because the acceleration changed
     throw new BerthError('internal', 'guest_start_failed', `start of ${name} failed: ${reason}`, { cause })
   }
 }

@@ -16,7 +16,7 @@ import type { LoginVault } from '../login-vault.js'
 export function reserveGuest(context: GuestContext, order: CreateRequest, listening: ReadonlySet<string>): void {
   const { virtualization, templateId, limits, start, ...kept } = order
   context.store.insert({
-    ...kept, // fields for the guest's document; the store ignores the rest
+    ...kept, // contains the document's fields; the store ignores others
     spec: { virtualization, templateId, limits },
     os: context.images.osOf(templateId),
     status: 'creating',

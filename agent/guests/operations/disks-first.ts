@@ -36,7 +36,7 @@ export class DisksFirst {
   ): Promise<void> {
     for (let look = 0; look < mostLooks; look++) {
       await yieldWhile(Promise.allSettled(this.#inWork)) // resumes at the end of the queue for slots
-      await nextTurn() // lets creations register that just got their slot, or are between two steps
+      await nextTurn() // other creations, which just got a slot or are between two steps, register first
       if (this.#inWork.size === 0) break
     }
     await yieldWhile(this.#starts.run(boot, signal))

@@ -83,7 +83,7 @@ function exchangeStep(context: DiskContext): Step<unknown> {
     run: withGuest(context.store, async ({ uuid }) => void (await volumes.exchange(uuid))),
     undo: ifPresent(context.store, async (record, { operationId }) => {
       const kept = keptId(operationId)
-      const isKept = (await volumes.listSnapshots(record.uuid)).includes(kept) // missing if the new disk has worked
+      const isKept = (await volumes.listSnapshots(record.uuid)).includes(kept) // missing once the new disk has worked
       if (isKept) await volumes.restore(record.uuid, kept, volumeLimitOf(context.machines, record))
     }),
   }
@@ -97,7 +97,7 @@ export function ifItRuns(store: GuestStore, step: Step<unknown>): Step<unknown> 
   return { ...step, run }
 }
 
-/** Starts the guest again after an undo. If that fails, the reconciler starts it later. */
+/** Starts the guest again, as an undo of its stop. If that fails, the reconciler starts it later. */
 async function bootAgain(context: BootContext, record: GuestRecord, step: StepContext<unknown>): Promise<void> {
   if (!mayRun(record)) return
   try {

@@ -43,7 +43,7 @@ export function snapshotCreateKind(
     steps: [takeStep(context)],
     settle: ({ id, subject }, { status }) => {
       if (status === 'done') updateSnapshot(store, subject.id, { id, state: 'ready' })
-      else forgetSnapshot(store, subject.id, id) // the next snapshot removes its remains
+      else forgetSnapshot(store, subject.id, id) // the next snapshot removes its files
     },
   }
 }

@@ -168,5 +168,5 @@ function settleTaken(
   { uuid, id, outcome }: { uuid: string; id: string; outcome: OperationOutcome },
 ): void {
   if (outcome.status === 'done') updateSnapshot(store, uuid, { id, state: 'ready' })
-  else forgetSnapshot(store, uuid, id) // the next snapshot removes its remains
+  else forgetSnapshot(store, uuid, id) // the next snapshot removes its files
 }

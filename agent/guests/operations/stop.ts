@@ -30,7 +30,7 @@ export function stopKind(context: Pick<GuestContext, 'store' | 'machines'>): Ope
     },
     steps: [ifDue(store, stopStep(context))],
     settle: ({ subject }, outcome) => {
-      if (store.find(subject.id)?.status !== 'stopping') return // the stop was no longer due, or never began
+      if (store.find(subject.id)?.status !== 'stopping') return // the stop was not necessary any more, or never began
       if (outcome.status === 'done') settled(store, subject.id, 'stopped')
       // The guest was not stopped. The reconciler finds its real state later.
       else if (outcome.status === 'failed') settled(store, subject.id, 'running', outcome.message)

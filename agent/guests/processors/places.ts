@@ -69,7 +69,7 @@ export class ProcessorPlaces {
     return [...moved]
   }
 
-  /** Moves guests if a processor of them went offline, or if they may use more processors now. @returns these guests */
+  /** Moves guests if one of their processors went offline, or if they may use more processors. @returns these guests */
   #followHost(): string[] {
     const online = this.readOnline()
     if (online.join() === this.#online.join()) return []

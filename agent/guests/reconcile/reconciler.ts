@@ -84,7 +84,7 @@ export class Reconciler {
     for (const driver of this.#context.machines.drivers)
       driver.onStopped((uuid, cause) => {
         if (cause === 'memory') this.#onMemoryKill(uuid)
-        if (this.#isBusy(uuid)) return // the operation handles it
+        if (this.#isBusy(uuid)) return // the running operation handles it
         this.#ended.set(uuid, cause)
         this.#lookIn(lookDelayMs, uuid)
       })

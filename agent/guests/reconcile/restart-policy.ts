@@ -28,8 +28,8 @@ export class RestartPolicy {
   }
 
   /**
-   * Returns the time in ms to wait before a start; 0 means none. If the cause of the end is not known yet, it waits for
-   * the report of the cause. The time doubles with each start in the last ten minutes.
+   * Returns the time in ms to wait before a start; 0 means none. If the cause of the end is not known yet, the time
+   * includes a wait for its report. The time doubles with each start in the last ten minutes.
    */
   holdMs(uuid: string, causeKnown: boolean): number {
     const since = this.#missingSince.get(uuid) ?? this.now()

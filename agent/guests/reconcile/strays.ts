@@ -24,7 +24,7 @@ async function listTraces({ drivers, volumes }: Context): Promise<Set<string>> {
   return new Set((await Promise.all([volumes.list(), ...lists])).flat())
 }
 
-/** Removes a guest that the journal records as deleted. @returns false if it does not, or if the guest runs */
+/** Removes a guest that the journal records as deleted. @returns false for another guest, and for one that runs */
 async function removeForgotten({ store, drivers, volumes, log }: Context, uuid: string): Promise<boolean> {
   if (!store.changes.wasRemoved('guest', uuid)) return false
   try {

@@ -137,7 +137,7 @@ export class PortMappings {
   #putBack(uuid: string, position: number, mapping: PortMapping): void {
     const { store } = this.context
     store.removeMapping(uuid, position)
-    store.putMapping(uuid, position, mapping) // no other guest can have got its ports
+    store.putMapping(uuid, position, mapping) // no other guest has its ports: they were held
   }
 }
 

@@ -89,7 +89,7 @@ export async function enableClassicQuotas(path: string): Promise<void> {
 }
 
 export async function startRescan(path: string): Promise<void> {
-  await run('btrfs', ['quota', 'rescan', path], { okCodes: [0, 1] }) // 1: a rescan is already running
+  await run('btrfs', ['quota', 'rescan', path], { okCodes: [0, 1] }) // code 1 means that a rescan is already running
 }
 
 export async function kernelHasSimpleQuota(): Promise<boolean> {
@@ -170,7 +170,7 @@ export class BtrfsView {
       ['limit_flags', 'max_referenced'].map((name) => this.#read(`qgroups/${group.replace('/', '_')}/${name}`)),
     )
     if (flags === undefined) return undefined
-    return (Number(flags) & 1) === 0 ? 0 : Number(limit) // linux/btrfs.h: BTRFS_QGROUP_LIMIT_MAX_RFER
+    return (Number(flags) & 1) === 0 ? 0 : Number(limit) // the flag 1 is BTRFS_QGROUP_LIMIT_MAX_RFER
   }
 
   async #readGroup(group: string, figure: string): Promise<number | undefined> {

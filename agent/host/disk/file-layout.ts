@@ -31,8 +31,8 @@ export interface LayoutSpace {
 
 /**
  * Records which data the files of a tree share, where they have holes, and which data is compressed. A file that
- * exceeds a limit (`LayoutBounds`, constants above) is left out. If it has large holes, only its length and space are
- * recorded.
+ * exceeds a limit (`LayoutBounds` and the constants above) is left out. If it has large holes, it is recorded without
+ * its list of holes and shared parts.
  * @param tree tree on btrfs, which must not change meanwhile
  * @param file path of the new layout, whose format perl/read-layout.pl describes
  * @throws {CommandError}

@@ -17,7 +17,7 @@ export async function ensureDeviceNodes(directory: string): Promise<void> {
   for (const device of guestDevices) {
     const path = join(directory, device)
     if (isDevice(path)) continue
-    await rm(`${path}.new`, { force: true }) // a killed agent may have left it
+    await rm(`${path}.new`, { force: true }) // a killed agent may have left this file
     await run('mknod', ['--mode=666', `${path}.new`, 'c', ...deviceNodes[device].numbers.split(':')])
     await rename(`${path}.new`, path)
   }

@@ -79,7 +79,7 @@ export function openGuestPty(place: GuestTerminal, size: TerminalSize, listener:
   const fd = place.terminals && makeTerminal(place.terminals)
   if (fd === undefined) return openPty(place.otherwise, size, listener)
   try {
-    setPtySize(fd, size) // before the program opens the other side
+    setPtySize(fd, size) // must be set before the program opens the other side
     return showOn(fd, start(place, fd), listener)
   } catch (error) {
     closeSync(fd)
@@ -90,7 +90,7 @@ export function openGuestPty(place: GuestTerminal, size: TerminalSize, listener:
 function start({ program, args, env }: TerminalCommand, fd: number): ChildProcess {
   const stdio = ['pipe', 'ignore', 'pipe', fd] as const
   const child = spawn(program, args, { env, cwd: '/', detached: true, stdio: [...stdio] })
-  child.on('error', () => undefined) // the missing pid shows the failure
+  child.on('error', () => undefined) // an undefined pid already shows the failure
   if (child.pid === undefined) throw new Error(`${program} was not started`)
   return child
 }

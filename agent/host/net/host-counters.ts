@@ -30,7 +30,7 @@ function readUplinkBytes(): Pick<HostCounters, 'rxBytes' | 'txBytes'> {
   if (text === undefined) return { rxBytes: undefined, txBytes: undefined }
   let [rxBytes, txBytes] = [0, 0]
   for (const [name, bytes] of parseNetDev(text)) {
-    // a bond's interfaces are counted themselves
+    // bytes of a bond are those of its interfaces, which count
     if (!existsSync(`/sys/class/net/${name}/device`) || isVirtual(name)) continue
     rxBytes += bytes.rxBytes
     txBytes += bytes.txBytes

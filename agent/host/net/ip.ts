@@ -13,7 +13,7 @@ const gone = /Cannot assign requested address|No such (?:process|file or directo
 /** Matches the message about an outdated index. ip caches indexes by name, so a new process must be started. */
 const staleIndex = /No such device/
 
-/** True if ip failed because an interface, address or entry does not exist, or because its cached index is outdated. */
+/** True if ip failed because an interface, address or entry does not exist, or ip has cached an outdated index. */
 export function isGoneForIp(error: unknown): boolean {
   return error instanceof CommandError && gone.test(error.stderr)
 }

@@ -25,7 +25,8 @@ export const netlink = { error: 2, done: 3, ack: 4, interrupted: 0x10, dump: 0x3
 
 /**
  * Sends requests and waits for all answers.
- * @param containing bytes of which messages of a dump must contain at least one; empty: all messages are returned
+ * @param containing byte sequences: a message of a dump is only returned if it contains one of them; empty: all are
+ * returned
  * @returns all answers, including errors and ends of dumps
  * @throws {CommandError}
  */

@@ -65,7 +65,7 @@ export interface TreeBounds {
   readonly pids: number
 }
 
-/** Reads the pids of processes in the group and all groups below it, within the bounds. */
+/** Reads the pids of processes in the group and in all groups below it, as far as `TreeBounds` allows. */
 export function readTreePids(
   group: string,
   { groups, pids: most }: TreeBounds = { groups: Infinity, pids: Infinity },

@@ -142,7 +142,7 @@ export function findProgram(pid: number): string | undefined {
     const { dev, ino } = statSync(`/proc/${pid}/exe`)
     return `${dev}:${ino}`
   } catch {
-    return undefined // the process has ended; EACCES: it is just ending
+    return undefined // the process has ended; EACCES: it is about to end
   }
 }
 

@@ -141,7 +141,7 @@ class Output {
     const follow = stream === 'stderr' ? onStderrLine : onStdoutLine
     if (follow) this.#follow(stream, chunk, follow)
     if (this.#sizes[stream] > maxOutputBytes) return follow !== undefined
-    this.#chunks[stream].push(Buffer.from(chunk)) // copied, because the chunk is part of a larger buffer
+    this.#chunks[stream].push(Buffer.from(chunk)) // copied, because `chunk` is part of a larger buffer
     return true
   }
 

@@ -48,7 +48,7 @@ function planPartitions(): string {
 
 async function makeRoot({ disk, tree, rootUuid }: DiskParts): Promise<void> {
   const offset = partitions.root * sectorBytes
-  const tableMib = 1 // space for the second partition table at the disk's end
+  const tableMib = 1 // room for the second partition table at the end of the disk
   const kib = (diskMib - tableMib) * 1024 - offset / 1024
   const extended = `offset=${offset},assume_storage_prezeroed=1`
   const args = ['-q', '-t', 'ext4', '-U', rootUuid, '-L', 'root', '-d', tree, '-E', extended, '-m', '1']

@@ -41,7 +41,7 @@ export async function download(
     const resumed = await transfer.complete()
     return await verified(order, async () => {
       if (!resumed) return false
-      await discardDownload(order.file) // the part of an earlier download may belong to another version
+      await discardDownload(order.file) // data of an earlier download may belong to another version
       await transfer.complete()
       return true
     })

@@ -68,7 +68,7 @@ export class ContestedAddresses {
     const { log, findOwner = findIpv4Owner } = this.options
     try {
       const mac = await findOwner(device, address, this.#ended.signal)
-      const asked = this.#asked.get(address) // undefined if the address was forgotten meanwhile
+      const asked = this.#asked.get(address) // undefined if `keep` has forgotten the address meanwhile
       if (asked) asked.mac = mac
     } catch (err) {
       log.debug({ err, address, device }, 'no ARP request could be sent for the address')

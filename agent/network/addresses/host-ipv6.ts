@@ -33,8 +33,8 @@ interface ShownNeighbour {
 /** Maintains the routes, neighbours and proxy entries for guests' IPv6 addresses. */
 export class HostIpv6 {
   /**
-   * State for which unused kernel settings were last restored: whether guests have IPv6, and the proxied interfaces.
-   * Undefined: they must be checked again.
+   * Situation in which unused kernel settings were last restored: whether guests have IPv6, and the proxied interfaces.
+   * Undefined: unused settings must be searched again.
    */
   #released: string | undefined
 

@@ -56,7 +56,10 @@ export interface Ipv6Plan {
  */
 const longestFound = 112
 
-/** Chooses the sources of addresses: prefixes set through the API, otherwise held ones, a found one, or NAT66. */
+/**
+ * Chooses the sources of guests' addresses: prefixes set through the API, otherwise held prefixes (held-prefixes.ts),
+ * otherwise a prefix found on an interface, otherwise NAT66.
+ */
 export function planIpv6(facts: Ipv6Facts): Ipv6Plan {
   const { addresses, configured } = facts
   if (!addresses) return { sources: [], reason: 'the kernel of the host has no IPv6' }

@@ -254,7 +254,7 @@ class HostRules implements Rules {
     this.#purging.close()
     this.#settling.close()
     this.#onForeignChange = undefined
-    await this.#tables.noteFirewalls().catch(() => undefined) // otherwise the next agent would set them again
+    await this.#tables.noteFirewalls().catch(() => undefined) // without a note, the next agent would set them again
     await this.#purge().catch(() => undefined)
     await Promise.all([this.#nft.close(), this.#bridge.close(), this.#guard.close()])
   }

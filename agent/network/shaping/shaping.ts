@@ -200,7 +200,7 @@ class TcShaper implements HostShaper {
         await this.#ip.run([`link delete dev ${name}`])
       } catch (error) {
         if (!isGone(error)) throw error
-        await this.#ip.close() // the ip process had cached an old interface: the next call starts a new one
+        await this.#ip.close() // the ip process may have cached an old interface: the next call starts a new process
         if (readFlags(name) !== undefined) await this.#ip.remove([`link delete dev ${name}`])
       }
     }

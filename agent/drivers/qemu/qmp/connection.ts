@@ -186,7 +186,7 @@ export class QmpConnection {
   }
 }
 
-/** Removes leftovers before an answer. The guest agent marks its answer with a byte that cannot occur in JSON. */
+/** Removes the rest of an earlier answer. The guest agent begins its answer with a byte that cannot occur in JSON. */
 function clean(line: string): string {
   return line.replace(/^.*\ufffd/su, '')
 }

@@ -10,7 +10,7 @@ import type { GuestSet } from '../ruleset/guest-sets.js'
 export interface HeldFirewall {
   /** Hash of the rules it was created from; '' if the chains on the host differ from those that were created. */
   readonly planned: string
-  /** Name of the empty chain whose name identifies the firewall (see observed.ts). Undefined: not created yet. */
+  /** Name of the empty chain that identifies the firewall (see observed.ts). Undefined: not created yet. */
   readonly note: string | undefined
 }
 
