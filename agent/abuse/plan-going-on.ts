@@ -15,7 +15,7 @@ const freshSeconds = 15
 export function lastSeenMs({ rows, counts }: Evidence, finding: Finding): number {
   if (finding.type === 'ddos') return counts.at(-1)?.atMs ?? 0
   if (finding.type === 'reflection') return counts.findLast(({ amplified }) => amplified.has(finding.port))?.atMs ?? 0
-  // Other outcomes do not show when the guest sent: they are noted later, when the host's table is read.
+  // Rows with other outcomes do not show when the guest sent packets: they are added when the host's table is read.
   const seen = rows.filter(({ outcome }) => outcome === 'opened' || outcome === 'refused')
   return planSamples(seen, finding).at(-1)?.atMs ?? 0
 }

@@ -20,7 +20,8 @@ export interface ClockOptions {
 export function openClock(db: Database, { now, monotonic = now }: ClockOptions): SteadyClock {
   const clock = now && monotonic ? new SteadyClock({ wall: now, monotonic }) : steadyClock
   const known = findSetting(db, setting)
-  // Without a mark in the journal, either no guest exists yet, or the previous agent was of an older version.
+  // If the journal has no record of the clock, either no guest exists yet, or the previous agent was of an older
+  // version.
   if (known === undefined) clock.trust()
   else clock.resume(JSON.parse(known) as ClockMark, readBootId())
   return clock

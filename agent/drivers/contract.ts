@@ -128,7 +128,7 @@ export interface Driver {
 
   /** Quota of the guest's volume in bytes; 0 means no quota, because the disk file has a fixed size. */
   volumeLimitBytes(machine: Machine): number
-  /** Does the slow part of `initialize` that needs no volume, so that it can run while a volume is created. */
+  /** Does a slow part of `initialize` in advance. It needs no volume, so it can run while a volume is created. */
   prepareLogin(login: Login): Promise<Login>
   /**
    * Sets the guest's size, host name and login in a new clone of an image.

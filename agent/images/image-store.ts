@@ -75,7 +75,7 @@ export class ImageStore {
   readonly #custom: Statement<[], Row>
   readonly #write: Statement<[Record<string, unknown>]>
   readonly #progress = new Map<string, Progress>()
-  /** Last reported progress of each image, and the throttles of its writes. */
+  /** By image: its last reported progress, and the throttle of its writes. */
   readonly #newest = new Map<string, Progress>()
   readonly #writes = new Map<string, Throttle>()
 

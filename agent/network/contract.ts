@@ -125,7 +125,9 @@ export interface AddressBook {
   choose(order: AddressOrder): Pick<GuestNetwork, 'publicIpv4s' | 'ipv6Addresses'>
   /** Converges the host's addresses, routes and neighbours for all guests. @returns the repairs */
   ensure(guests: readonly GuestNetwork[]): Promise<string[]>
-  /** Converges one guest, if it runs also inside it. Removes addresses that it no longer has. Idempotent. */
+  /**
+   * Converges one guest on the host and, if it runs, inside it. Removes addresses that it no longer has. Idempotent.
+   */
   attach(guest: GuestNetwork): Promise<void>
   detach(guest: GuestNetwork): Promise<void>
   /** Warnings about interfaces and addresses that pools name but the host does not have. */

@@ -75,7 +75,7 @@ export class Trash {
 
   /** Deletes what a crash left in the trash, and qgroups of deleted subvolumes. Called at starts and at intervals. */
   async sweep(): Promise<void> {
-    const before = new Set(this.#inWork) // an entry may disappear during the read
+    const before = new Set(this.#inWork) // copied first: entries may disappear during the read
     const names = await readdir(this.#pool.trash)
     const left = names.filter((name) => !before.has(name) && !this.#inWork.has(name))
     // Claims these subvolumes before the first await, so that another sweep skips them.

@@ -19,7 +19,7 @@ export class VolumePlaces {
     return join(this.pool.guests, checkUuid(guest))
   }
 
-  /** Path of the volume that `exchange` makes the guest's volume. */
+  /** Path of the prepared volume, which `exchange` puts in place of the guest's volume. */
   nextPathOf(guest: string): string {
     return `${this.pathOf(guest)}${nextSuffix}`
   }

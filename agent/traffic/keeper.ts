@@ -27,7 +27,6 @@ export interface KeeperParts {
   /** True if an operation of the guest is pending or running. */
   readonly busy: (uuid: string) => boolean
   readonly stop: (uuid: string, requestedBy: string) => void
-  /** DELdrivers/lxc/driver.ts:57|Directory of the marks that hooks leave for ended guests (see stopped-events.ts). */
   readonly start: (uuid: string) => void
   /** Id of the host's current boot. In each boot, counters begin at 0. */
   readonly bootId: string

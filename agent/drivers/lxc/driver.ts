@@ -54,7 +54,7 @@ import { UsageReader } from '../common/usage.js'
 export interface LxcDriverOptions {
   /** Directory with `lxc` (a directory per guest) and `lxc-support`: an absolute path of letters, digits and `._-/`. */
   readonly stateDir: string
-  /** Directory with the marks of ended guests. */
+  /** Directory of the marks that hooks leave for ended guests (see stopped-events.ts). */
   readonly runDir: string
   /** A guest's name in lxc is `<prefix>-<id>`. */
   readonly namePrefix: string

@@ -5,7 +5,7 @@ export interface Sysctl {
   readonly reason: string
 }
 
-/** The kernel counts these for all guests together. Each guest also has a limit of its own (plan-bounds.ts). */
+/** Reason for settings that limit all guests together. Each guest also has its own limits (plan-bounds.ts). */
 const ofAllGuests = 'counted for all guests together'
 
 const wanted: readonly Sysctl[] = [

@@ -85,7 +85,7 @@ function planConfig(instance: Instance): unknown {
   }
   return {
     merge_how: merge,
-    // Changed addresses are applied at the next boot, without the rest of a first boot.
+    // Changed addresses are applied at the next boot, without the other steps of a first boot.
     updates: { network: { when: ['boot-new-instance', 'boot'] } },
     // Adds a line for the name to /etc/hosts, without which `hostname -f` fails; the other lines stay.
     manage_etc_hosts: 'localhost',

@@ -20,7 +20,7 @@ import { parseAddresses, parseTime, parseTrafficLimit } from '../parse-settings.
 import { checkLimits } from '../resources/limits.js'
 import type { GuestLimits, TrafficLimit } from '../record/record.js'
 
-/** A creation request that passed every check. A host port of 0 still has to be chosen. */
+/** A creation request that passed every check. A host port of 0 means that the port still has to be chosen. */
 export interface CreateRequest {
   id: number
   uuid: string

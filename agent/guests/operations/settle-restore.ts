@@ -27,7 +27,7 @@ function offerKept({ store, now }: Pick<GuestContext, 'store' | 'now'>, record: 
   const { uuid, snapshots } = record
   const description = 'before a restore that failed'
   const kept = { id, description, createdAtMs: now(), createdBy: 'system', scheduled: false, sizeBytes: 0 }
-  // The allowance has included this snapshot since it was taken.
+  // `planAllowance` has included the space of this snapshot since it was taken.
   const retainedBytes = Math.max(planRetained(record), planAllowance(record))
   const snapshotSpace = { ...record.snapshotSpace, retainedBytes }
   store.update(uuid, { snapshots: [...snapshots, { ...kept, state: 'ready' }], snapshotSpace })

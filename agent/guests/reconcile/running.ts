@@ -90,7 +90,7 @@ export class RunningGuests {
   }
 }
 
-/** Applies the guest's limits. @throws if the guest uses more than one of the limits allows */
+/** Applies the guest's limits. @throws if the guest's present use exceeds a new limit */
 async function resize(driver: Driver, machine: Machine): Promise<boolean> {
   const resized = await driver.resize(machine)
   if (resized.outcome === 'refused') throw resized.error

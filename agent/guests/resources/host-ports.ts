@@ -150,7 +150,7 @@ export function spanOf({ protocol, hostIp, hostPort, hostPortEnd }: CheckedMappi
   return { protocol, hostIp, first: hostPort, last: hostPortEnd }
 }
 
-/** Returns the mapping at this host port. A container port of 0 becomes the same number. */
+/** Returns the mapping with this host port. A container port of 0 becomes the same number as the host port. */
 export function mappingAt(wanted: CheckedMapping, hostPort: number): PortMapping {
   const containerPort = wanted.containerPort || hostPort
   return {

@@ -12,7 +12,7 @@ const upload = { handle: 'd1', class: 'd1:1' }
 const leafHandle = 'd2'
 const ingressHook = 'ffff:fff1'
 
-/** Stands for the rate of a class that is not as the agent creates it. */
+/** Value for the rate of a class that has other settings than the agent gives it. */
 const other = -1
 
 /** Returns the name of a guest's IFB. It ends in a letter, unlike guests' own interfaces. */
