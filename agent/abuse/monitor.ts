@@ -51,7 +51,7 @@ export class AbuseMonitor {
   #checked: { readonly atMs: number; readonly outcome: Promise<CheckSummary> } | undefined
   #unrepliedAtMs = 0
   #closed = false
-  /** Number of sampled packets that were inspected, and of those that were lost. */
+  /** Numbers of sampled packets that were inspected (`seen`), and that were lost (`lost`). */
   readonly packets = { seen: 0, lost: 0 }
 
   constructor(private readonly parts: MonitorParts) {

@@ -5,8 +5,8 @@ import { largestShare, levelOf, portOf, rateOf, serviceOf, sum, recentRows } fro
 /** Minimum fraction of a guest's traffic that goes to one target in a flood. */
 const oneTarget = 0.8
 /**
- * A guest searches for open ports, which is not a flood, if it uses more different ports of the target than this
- * fraction of the number of its connections.
+ * If the number of contacted ports of a target exceeds this fraction of the connections to it, the guest is searching
+ * for open ports, which is not a flood.
  */
 const manyPorts = 0.5
 /** Minimum duration of a critical flood in seconds: three evaluations, which are about ten seconds apart. */

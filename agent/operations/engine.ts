@@ -41,8 +41,8 @@ export class OperationEngine {
   }
 
   /**
-   * Continues the unfinished operations in the journal: first those that had begun, at their last step or undo, then
-   * the pending ones in order. Call it once, before the first `submit`.
+   * Continues the unfinished operations in the journal. Those that had begun come first and resume at their last step
+   * or undo; the pending ones follow in order. Call it once, before the first `submit`.
    */
   recover(): { resumed: number; pending: number } {
     if (this.#recovered) throw new Error('recover() twice')

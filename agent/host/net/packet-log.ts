@@ -36,7 +36,9 @@ export type PacketSample =
 
 export interface PacketReport {
   readonly samples: readonly PacketSample[]
-  /** Number of sampled packets that were inspected, and of those that were lost because there were too many. */
+  /**
+   * Numbers of sampled packets that were inspected (`seen`), and that were lost because there were too many (`lost`).
+   */
   readonly seen: number
   readonly lost: number
 }

@@ -46,9 +46,10 @@ export const rule = (chainName: string, text: string): Item => ({ rule: text, ch
 /** Bits of the packet mark. They exist only within the host, because packets lose their mark between namespaces. */
 export const marks = {
   /**
-   * A guest uses a mapping to reach another guest. With net.bridge.bridge-nf-call-iptables, which Docker and Kubernetes
-   * set for all bridges, the kernel runs IP hooks on frames and forwards such a packet on the bridge without routing
-   * it. So the bridge table must accept it, once the filter for routed packets has accepted it.
+   * Marks packets by which a guest uses a mapping to reach another guest. With net.bridge.bridge-nf-call-iptables,
+   * which Docker and Kubernetes set for all bridges, the kernel runs IP hooks on frames and forwards such a packet on
+   * the bridge without routing it. So the bridge table must accept it, once the filter for routed packets has accepted
+   * it.
    */
   hairpin: '0x8000000',
   /** The packet has passed the bridge table (bridged) or the filter table (filtered). The guard drops all others. */
