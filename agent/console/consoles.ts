@@ -123,7 +123,7 @@ function hold(socket: Socket, request: HoldRequest, user: ConsoleUser): Promise<
       try {
         reader.push(chunk, take)
       } catch {
-        socket.destroy() // the process has another version: it is left, and `close` follows
+        socket.destroy() // the process has another version; the event `close` follows
       }
     })
     socket.on('error', () => undefined) // the event `close` follows

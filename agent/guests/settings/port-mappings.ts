@@ -74,7 +74,7 @@ export class PortMappings {
     const write = (record: GuestRecord, freeing: Freeing): (() => void) => {
       const position = store.getPosition(record.uuid, index)
       const old = record.portMappings[index]!
-      store.removeMapping(record.uuid, position) // first, so that the new mapping may use its ports
+      store.removeMapping(record.uuid, position) // removed first: the new mapping may use its ports
       this.#put({ record, replaced: old, position, listening }, checkPortMapping(changePortMapping(old, wanted)))
       return freeing(position, old)
     }
