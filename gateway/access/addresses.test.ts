@@ -15,7 +15,8 @@ describe('the parser of address lists', () => {
     ['0.0.0.0/0', ['0.0.0.0/0']],
     ['::/0', ['::/0']],
   ] as const)
-    it(`reads ${JSON.stringify(text)}`, () => expect(parseAddressList('f', text)).to.deep.equal(entries))
+    it(`reads ${JSON.stringify(text)} as ${JSON.stringify(entries)}`, () =>
+      expect(parseAddressList('f', text)).to.deep.equal(entries))
 
   for (const text of [
     '1.2.3',
@@ -51,7 +52,7 @@ describe('the parser of address lists', () => {
     ['::10.0.0.1', ['::a00:1'], ['10.0.0.1', '::ffff:10.0.0.1']],
     ['10.0.0.1', ['10.0.0.1', '::ffff:10.0.0.1'], ['::10.0.0.1', '::a00:1']],
   ] as const)
-    it(`does not mix IPv4 and IPv6 addresses in the list ${entries}`, () => {
+    it(`creates a list ${entries} that contains ${inside.join(', ')}, but not ${outside.join(', ')}`, () => {
       const set = new AddressSet(parseAddressList('f', entries))
       expect(inside.filter((address) => !set.has(address))).to.deep.equal([])
       expect(outside.filter((address) => set.has(address))).to.deep.equal([])
@@ -69,7 +70,7 @@ describe('the parser of address lists', () => {
     it(`creates a list ${outer} that ${contained ? 'contains' : 'does not contain'} ${inner}`, () =>
       expect(containsAddresses(outer.split(','), inner.split(','))).to.equal(contained))
 
-  it('rejects invalid text with its own error, and can parse its own output', () => {
+  it('rejects invalid text with an error that names the field, and parses its own output to the same list', () => {
     fc.assert(
       fc.property(
         fc.oneof(fc.string(), fc.ipV4(), fc.ipV6(), fc.string({ unit: fc.constantFrom(...'0123456789.:/af,\n') })),

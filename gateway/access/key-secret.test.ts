@@ -11,7 +11,7 @@ describe('key secrets', () => {
     }
   })
 
-  it('contain all digits about equally often', () => {
+  it('contain all letters and digits about equally often', () => {
     const digits = Array.from({ length: 2000 }, () => createKeySecret().slice(9, 52)).join('')
     const counts = new Map<string, number>()
     for (const digit of digits) counts.set(digit, (counts.get(digit) ?? 0) + 1)
@@ -20,7 +20,7 @@ describe('key secrets', () => {
     for (const count of counts.values()) expect(Math.abs(count - expected)).to.be.lessThan(6 * Math.sqrt(expected))
   })
 
-  it('are rejected if a digit was changed, removed or added', () => {
+  it('are rejected if a character was changed, removed or added', () => {
     const key = createKeySecret()
     for (let i = 0; i < key.length; i++)
       expect(isKeySecret(key.slice(0, i) + (key[i] === 'a' ? 'b' : 'a') + key.slice(i + 1)), `${i}`).to.equal(false)
@@ -28,7 +28,7 @@ describe('key secrets', () => {
       expect(isKeySecret(other)).to.equal(false)
   })
 
-  it('have a short beginning for display, and a digest', () => {
+  it('are displayed only by their first 15 characters, and have a hexadecimal digest', () => {
     const key = createKeySecret()
     expect(shownPrefix(key)).to.equal(`${key.slice(0, 15)}...`)
     expect(digestKey(key)).to.match(/^[0-9a-f]{64}$/)

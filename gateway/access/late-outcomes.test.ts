@@ -47,7 +47,7 @@ describe('audit outcomes that wait for the store', () => {
     expect(logged).to.contain('still wait')
   })
 
-  it('are dropped and logged beyond the limit, the oldest first', async () => {
+  it('are dropped, the oldest first, and logged if more of them wait than the limit permits', async () => {
     const late = create()
     for (const outcome of [1, 2, 3, 4, 5]) late.add(outcome)
     await late.flush()

@@ -43,7 +43,7 @@ describe('creating a key', () => {
   })
   const make = (fields: KeyFields) => planNewKey(fields, rightsOf(keysOf(limited), limited))
 
-  it('copies missing limits from the creator, and those default scopes that the creator has', () =>
+  it('copies missing limits from the creator, and gives the key only those default scopes that the creator has', () =>
     expect(make({})).to.deep.equal({
       scopes: ['container:read'],
       addresses: ['10.0.0.0/24'],
@@ -52,18 +52,18 @@ describe('creating a key', () => {
       disabled: false,
     }))
 
-  for (const [field, fields] of [
-    ['scopes', { scopes: ['*'] }],
-    ['scopes', { scopes: ['container:read', 'apikey:read'] }],
-    ['scopes', { scopes: ['apikey:*'] }],
-    ['container_uuids', { containerUuids: [] }],
-    ['container_uuids', { containerUuids: ['u1', 'u3'] }],
-    ['ip_whitelist', { addresses: [] }],
-    ['ip_whitelist', { addresses: ['10.0.0.0/23'] }],
-    ['expires_at', { expiresAtMs: 0 }],
-    ['expires_at', { expiresAtMs: 5001 }],
+  for (const [name, field, fields] of [
+    ['the scope * if the creator has only some scopes', 'scopes', { scopes: ['*'] }],
+    ['a scope that the creator does not have', 'scopes', { scopes: ['container:read', 'apikey:read'] }],
+    ['the scope apikey:* if the creator has only apikey:create', 'scopes', { scopes: ['apikey:*'] }],
+    ['access to all containers if the creator is bound to two containers', 'container_uuids', { containerUuids: [] }],
+    ['access to a container to which the creator has no access', 'container_uuids', { containerUuids: ['u1', 'u3'] }],
+    ['requests from all addresses if the creator is restricted to a network', 'ip_whitelist', { addresses: [] }],
+    ['a larger network than the network of the creator', 'ip_whitelist', { addresses: ['10.0.0.0/23'] }],
+    ['a key without an expiry if the creator has an expiry', 'expires_at', { expiresAtMs: 0 }],
+    ['a key that expires after its creator', 'expires_at', { expiresAtMs: 5001 }],
   ] as const)
-    it(`rejects ${JSON.stringify(fields)}, which exceeds the rights of the creator`, () =>
+    it(`rejects ${name}`, () =>
       expect(() => make({ scopes: ['container:read'], ...fields }))
         .to.throw()
         .with.property('field', field))
@@ -82,7 +82,7 @@ describe('creating a key', () => {
 })
 
 describe('changing a key', () => {
-  it('is rejected for the calling key itself, and for its creator if the caller is limited', () => {
+  it('is rejected if a key requests it for itself, or a limited key requests it for the key that created it', () => {
     const keys = keysOf(
       record(1),
       record(2, { scopes: ['apikey:*'] }),
@@ -115,12 +115,12 @@ describe('changing a key', () => {
     expect(change(keys, 1, 4, { disabled: false }).disabled).to.equal(false)
   })
 
-  it('is rejected if it exceeds the rights of the key’s creator', () => {
+  it('is rejected if the key would get rights that its creator does not have', () => {
     const keys = keysOf(record(1), record(2, { scopes: ['apikey:*'] }), record(3, { scopes: [], parentId: 2 }))
     expect(() => change(keys, 1, 3, { scopes: ['swap:read'] })).to.throw('key 2, which created this key')
   })
 
-  it('is rejected if no usable administrator’s key would be left', () => {
+  it('is rejected, as is a deletion, if no usable key with unlimited rights would be left', () => {
     const code = (act: () => unknown) => expect(act).to.throw().with.property('code', 'invalid_state')
     const alone = keysOf(record(1), record(2, { scopes: ['container:read'] }))
     code(() => removal(alone, 1, 1))
@@ -152,7 +152,7 @@ describe('deleting a key', () => {
     expect(removal(keys, 1, 2).removed.map((key) => key.id)).to.deep.equal([2, 3, 4])
   })
 
-  it('keeps the keys that an unlimited key created, and assigns them to its creator', () => {
+  it('keeps the keys that a deleted unlimited key created, and assigns them to the creator of the deleted key', () => {
     const keys = keysOf(record(1), record(2, { parentId: 1 }), record(3, { parentId: 2, scopes: ['swap:read'] }))
     const { removed, adopted } = removal(keys, 1, 2)
     expect(removed.map((key) => key.id)).to.deep.equal([2])
@@ -256,7 +256,7 @@ describe('any sequence of changes of keys', () => {
     )
   })
 
-  it('does not extend the rights of the limited keys that request it', () => {
+  it('lets limited keys that request the changes gain only rights that one of these keys already had', () => {
     fc.assert(
       fc.property(
         fc.array(fieldsArbitrary, { minLength: 2, maxLength: 4 }),
@@ -321,11 +321,36 @@ describe('the limit of keys that a caller may create', () => {
 
   const full = 'key_limit_reached'
   for (const [what, callerId, created, expected] of [
-    ['rejects a bound key, and counts the keys that its keys created', 3, createdBy(4, 9), full],
-    ['rejects a key that a bound key created, because both share the limit', 4, createdBy(3, 9), full],
-    ['accepts a bound key whose billing key has many keys', 3, createdBy(2, 98), ''],
-    ['accepts a billing key that has more keys than a bound key may have', 2, createdBy(2, 98), ''],
-    ['rejects a billing key that has reached the limit of keys that are not bound', 2, createdBy(2, 99), full],
+    [
+      'rejects a key that is bound to containers if it and the keys that it created have reached their limit',
+      3,
+      createdBy(4, 9),
+      full,
+    ],
+    [
+      'rejects a key that was created by a key bound to containers if both together have reached their limit',
+      4,
+      createdBy(3, 9),
+      full,
+    ],
+    [
+      'accepts a key that is bound to containers although the unbound key that created it has created many keys',
+      3,
+      createdBy(2, 98),
+      '',
+    ],
+    [
+      'accepts an unbound key that has created more keys than a key bound to containers may create',
+      2,
+      createdBy(2, 98),
+      '',
+    ],
+    [
+      'rejects a limited key that is not bound to containers if it has reached the limit of such keys',
+      2,
+      createdBy(2, 99),
+      full,
+    ],
     ['rejects an unlimited key if all unlimited keys together have reached the limit', 1, createdBy(1, 99), full],
     ['accepts an unlimited key while a limited key has reached its limit', 1, createdBy(2, 99), ''],
     ['accepts an administrator while a limited key has reached its limit', 0, createdBy(2, 99), ''],

@@ -1,25 +1,25 @@
 import { expect } from 'chai'
 import { cookieHeader, readCookie } from './cookies.js'
 
-describe('the reader of cookies', () => {
+describe('the handling of cookies', () => {
   for (const [what, cookie, secure, value] of [
     ['nothing if the request has no cookies', undefined, false, undefined],
     ['the cookie with the right name', 'berth=abc', false, 'abc'],
     ['a cookie among others', 'a=1; berth=abc;b=2', false, 'abc'],
     ['nothing from a cookie with a longer name', 'xberth=abc', false, undefined],
-    ['a cookie that occurs twice with one value', 'berth=abc; berth=abc', false, 'abc'],
-    ['nothing if a cookie occurs with two values', 'berth=abc; berth=def', false, undefined],
+    ['a cookie that occurs twice with the same value', 'berth=abc; berth=abc', false, 'abc'],
+    ['nothing if a cookie occurs twice with different values', 'berth=abc; berth=def', false, undefined],
     ['nothing from a cookie without the prefix __Host- under TLS', 'berth=abc', true, undefined],
     ['a cookie with the prefix __Host- under TLS', '__Host-berth=abc', true, 'abc'],
     ['nothing from a cookie with the prefix __Host- without TLS', '__Host-berth=abc', false, undefined],
     ['only the cookie with the prefix __Host- under TLS', 'berth=x; __Host-berth=abc', true, 'abc'],
-    ['nothing from the cookie of a device', 'berth-device=abc', false, undefined],
+    ['nothing if only the cookie that identifies the device was sent', 'berth-device=abc', false, undefined],
   ] as const)
     it(`reads ${what}`, () => {
       expect(readCookie(cookie === undefined ? {} : { cookie }, 'berth', secure)).to.equal(value)
     })
 
-  it('finds cookies that are created only for this server and this site', () => {
+  it('creates cookies that browsers send only to this server and only in requests of its own pages', () => {
     expect(cookieHeader('berth', 'x', { secure: true, seconds: 5 })).to.equal(
       '__Host-berth=x; Path=/; HttpOnly; SameSite=Strict; Secure; Max-Age=5',
     )

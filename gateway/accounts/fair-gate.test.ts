@@ -55,7 +55,7 @@ describe('the queue of password checks', () => {
     expect(await endAll()).to.deep.equal(['guess 1', 'owner', 'guess 2', 'guess 3'])
   })
 
-  it('gives a known device its own turn, separately from strangers who try the same account', async () => {
+  it('lets a known device take turns with other callers, separately from strangers who try the same account', async () => {
     const { enter, endAll } = labOf({ atOnce: 1 })
     for (const n of [1, 2, 3]) enter(`guess ${n}`, { account: 'owner', source: `s${n}` })
     enter('stranger')
@@ -63,7 +63,7 @@ describe('the queue of password checks', () => {
     expect(await endAll()).to.deep.equal(['guess 1', 'device', 'stranger', 'guess 2', 'guess 3'])
   })
 
-  it('runs logins before other work, and reserves a slot for them', async () => {
+  it('runs logins before other work, and reserves a slot for logins', async () => {
     const { began, enter, endAll, settle } = labOf()
     for (const n of [1, 2, 3]) enter(`rotation ${n}`, { lane: 'other', account: 'reseller' })
     await settle()
@@ -72,7 +72,7 @@ describe('the queue of password checks', () => {
     expect(await endAll()).to.deep.equal(['rotation 1', 'login 1', 'login 2', 'login 3', 'rotation 2', 'rotation 3'])
   })
 
-  it('gives other work a turn during a flood of logins', async () => {
+  it('runs other work from time to time even during a flood of logins', async () => {
     const { enter, endAll } = labOf({ atOnce: 1, maxStrangers: 100 })
     enter('first')
     enter('rotation', { lane: 'other' })
@@ -80,7 +80,7 @@ describe('the queue of password checks', () => {
     expect((await endAll()).indexOf('rotation')).to.equal(16)
   })
 
-  it('rejects work of the account with the most waiting work to accept another account', async () => {
+  it('rejects work of the account with the most waiting work if the queue is full and another account needs space', async () => {
     const { answers, enter, endAll, settle } = labOf({ atOnce: 1, maxStrangers: 3 })
     for (const n of [1, 2, 3, 4]) enter(`flood ${n}`, { account: 'flood', source: 'one' })
     enter('owner')
@@ -89,7 +89,7 @@ describe('the queue of password checks', () => {
     expect(await endAll()).to.deep.equal(['flood 1', 'owner', 'flood 2', 'flood 3'])
   })
 
-  it('accepts the owner at a new address while many addresses guess the password', async () => {
+  it('accepts a login of the owner from a new address while many addresses guess the password', async () => {
     const { answers, enter, settle } = labOf({ atOnce: 1, maxStrangers: 3 })
     for (const n of [1, 1, 2, 3]) enter(`guess ${n}`, { account: 'owner', source: `s${n}` })
     enter('owner', { account: 'owner', source: 'home' })
@@ -97,12 +97,12 @@ describe('the queue of password checks', () => {
     expect([...answers]).to.deep.equal([['guess 1', 'refused']])
   })
 
-  describe('in a flood of logins with a new name and a new address each', () => {
+  describe('during a flood of logins that each have a new name and a new address', () => {
     const flood = (enter: (name: string) => void, count: number): void => {
       for (let n = 1; n <= count; n++) enter(`stranger ${n}`)
     }
 
-    it('reserves slots for known logins', async () => {
+    it('reserves slots for logins from known devices', async () => {
       const { began, enter, settle } = labOf({ atOnce: 4, strangersAtOnce: 2 })
       flood(enter, 5)
       enter('owner', { known: true })
@@ -110,21 +110,21 @@ describe('the queue of password checks', () => {
       expect(began).to.deep.equal(['stranger 1', 'stranger 2', 'owner'])
     })
 
-    it('runs known logins before strangers that arrived earlier', async () => {
+    it('runs logins from known devices before logins of strangers that arrived earlier', async () => {
       const { enter, endAll } = labOf({ atOnce: 1 })
       flood(enter, 3)
       for (const name of ['ada', 'bob']) enter(name, { known: true })
       expect(await endAll()).to.deep.equal(['stranger 1', 'ada', 'bob', 'stranger 2', 'stranger 3'])
     })
 
-    it('gives a stranger a turn after every few known logins', async () => {
+    it('runs a login of a stranger after every few logins from known devices', async () => {
       const { enter, endAll } = labOf({ atOnce: 1 })
       flood(enter, 2)
       for (let n = 0; n < 8; n++) enter(`known ${n}`, { known: true })
       expect((await endAll()).indexOf('stranger 2')).to.equal(5)
     })
 
-    it('rejects strangers when their queue is full, but accepts known logins', async () => {
+    it('rejects strangers when their queue is full, but accepts logins from known devices', async () => {
       const { gate, answers, enter, settle } = labOf({ atOnce: 1, maxStrangers: 3 })
       flood(enter, 3)
       const claim = { lane: 'login', account: 'new', source: 'new' } as const
@@ -138,7 +138,7 @@ describe('the queue of password checks', () => {
       expect([...answers]).to.deep.equal([['late', 'refused']])
     })
 
-    it('does not prefer new names to an owner who was served some time ago', async () => {
+    it('does not prefer new names to an owner whose last login was checked some time ago', async () => {
       const { began, enter, endAll, end, settle } = labOf({ atOnce: 1, maxStrangers: 100 })
       enter('owner 1', { account: 'owner', source: 'home' })
       for (let n = 0; n < 40; n++) enter(`earlier ${n}`)
@@ -150,7 +150,7 @@ describe('the queue of password checks', () => {
       expect(order.indexOf('owner 2')).to.be.lessThan(order.indexOf('later 0'))
     })
 
-    it('accepts a new account if another account has several waiting attempts', async () => {
+    it('accepts a login to a new account while several logins to another account wait', async () => {
       const { gate, enter } = labOf({ atOnce: 1, maxStrangers: 3 })
       for (const n of [1, 2, 3, 4]) enter(`flood ${n}`, { account: 'flood', source: `s${n}` })
       expect(gate.refuses({ lane: 'login', account: 'new', source: 'new' })).to.equal(false)
@@ -165,7 +165,7 @@ describe('the queue of password checks', () => {
     expect([...answers]).to.deep.equal([['waiting', 'refused']])
   })
 
-  it('continues after a check that fails', async () => {
+  it('runs the next check after a check has failed', async () => {
     const gate = new FairGate({ ...limits, atOnce: 1 })
     const claim: GateClaim = { lane: 'login', account: 'a', source: 's' }
     const failed = gate.run(claim, () => Promise.reject(new Error('x'))).catch((error: Error) => error.message)

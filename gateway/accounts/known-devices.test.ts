@@ -22,7 +22,7 @@ describe('known devices', () => {
     ['an empty cookie', ''],
     ['a cookie of another installation', new KnownDevices(Buffer.alloc(32, 2)).add(undefined, account(7))],
     ['an invented cookie', `${'A'.repeat(22)}.${'A'.repeat(22)}`],
-    ['a proof that belongs to another device', `${'A'.repeat(22)}.${cookie.split('.')[1]}`],
+    ['a cookie whose signature belongs to another device', `${'A'.repeat(22)}.${cookie.split('.')[1]}`],
     ['a very long cookie', `${cookie}${'.A'.repeat(10_000)}`],
   ] as const)
     it(`are not recognized by ${what}`, () => {
@@ -34,7 +34,7 @@ describe('known devices', () => {
     expect(devices.find(devices.add(cookie, account(7, 2)), account(7, 2))).to.equal(devices.find(cookie, account(7)))
   })
 
-  it('forget the oldest account if too many accounts have logged in', () => {
+  it('forget the account that was added first if more than eight accounts log in on one device', () => {
     let many: string | undefined
     for (let id = 1; id <= 9; id++) many = devices.add(many, account(id))
     expect([1, 2, 9].map((id) => devices.find(many, account(id)) !== undefined)).to.deep.equal([false, true, true])

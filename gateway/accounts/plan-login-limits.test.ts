@@ -11,16 +11,21 @@ describe('login limits', () => {
     [11, 3_600_000],
     [1_000_000, 3_600_000],
   ] as const)
-    it(`require a wait of ${waitMs / 1000} s after attempt ${attempts} from one source at an account`, () => {
+    it(`require a wait of ${waitMs / 1000} s after failed attempt ${attempts} from one source at one account`, () => {
       expect(waitAfter(attempts, allowances.pair)).to.equal(waitMs)
     })
 
   const stranger = { account: 'a', source: '192.0.2.1' }
   for (const [what, attempt, failures, names] of [
     ['attempts of strangers by source', stranger, 0, ['pair:a:192.0.2.1', 'source:192.0.2.1']],
-    ['attempts of strangers by source under attack, too', stranger, attackAt, ['pair:a:192.0.2.1', 'source:192.0.2.1']],
     [
-      'attempts of a known device by device, even under attack',
+      'attempts of strangers by source even while the account is under attack',
+      stranger,
+      attackAt,
+      ['pair:a:192.0.2.1', 'source:192.0.2.1'],
+    ],
+    [
+      'attempts of a known device by device even while the account is under attack',
       { ...stranger, device: 'd:a' },
       attackAt,
       ['device:d:a'],
@@ -30,7 +35,7 @@ describe('login limits', () => {
       expect(planBuckets(attempt, 'password', failures).map(({ name }) => name)).to.deep.equal(names)
     })
 
-  it('allow strangers fewer attempts, but never none, while many attempts at the account fail', () => {
+  it('allow strangers fewer attempts, but at least two, while many attempts at the account fail', () => {
     const free = [0, attackAt - 1, attackAt, 1_000_000].map(
       (failures) => planBuckets(stranger, 'password', failures)[0]?.allowance.free,
     )
@@ -38,10 +43,20 @@ describe('login limits', () => {
   })
 
   for (const [what, attempt, step, names] of [
-    ['a stranger’s code by account, too', stranger, 'code', ['code-pair:a:192.0.2.1', 'source:192.0.2.1', 'codes:a']],
-    ['a recovery code apart from other codes', stranger, 'recovery', ['recovery-pair:a:192.0.2.1', 'source:192.0.2.1']],
-    ['a known device’s code by device', { ...stranger, device: 'd:a' }, 'code', ['code-device:d:a']],
-    ['a known device’s recovery code by device', { ...stranger, device: 'd:a' }, 'recovery', ['recovery-device:d:a']],
+    [
+      'the codes of a stranger by source and by account',
+      stranger,
+      'code',
+      ['code-pair:a:192.0.2.1', 'source:192.0.2.1', 'codes:a'],
+    ],
+    [
+      'recovery codes of a stranger separately from other codes',
+      stranger,
+      'recovery',
+      ['recovery-pair:a:192.0.2.1', 'source:192.0.2.1'],
+    ],
+    ['the codes of a known device by device', { ...stranger, device: 'd:a' }, 'code', ['code-device:d:a']],
+    ['recovery codes of a known device by device', { ...stranger, device: 'd:a' }, 'recovery', ['recovery-device:d:a']],
   ] as const)
     it(`count ${what}`, () => {
       expect(planBuckets(attempt, step, 0).map(({ name }) => name)).to.deep.equal(names)

@@ -2,8 +2,14 @@ import { expect } from 'chai'
 import { isSameSite } from './same-site.js'
 
 const host = 'panel.test:8080'
+const header = (name: string, value: string | undefined): string =>
+  value === undefined ? `no ${name}` : `${name} "${value}"`
+const verdict = (same: boolean | undefined): string => {
+  if (same === undefined) return 'makes no decision about a request'
+  return same ? 'accepts a request' : 'rejects a request'
+}
 
-describe('the same-site check of a request', () => {
+describe('the same-site check of a request to panel.test:8080', () => {
   for (const [origin, site, secure, same] of [
     [undefined, undefined, false, undefined],
     ['http://panel.test:8080', undefined, false, true],
@@ -27,7 +33,7 @@ describe('the same-site check of a request', () => {
     ['http://panel.test:8080', 'cross-site', false, false],
     ['http://evil.test', 'same-origin', false, false],
   ] as const)
-    it(`is ${same} for Origin ${origin ?? 'none'}, Sec-Fetch-Site ${site ?? 'none'}${secure ? ', TLS' : ''}`, () => {
+    it(`${verdict(same)} with ${header('Origin', origin)} and ${header('Sec-Fetch-Site', site)}${secure ? ' over TLS' : ''}`, () => {
       const headers = {
         host,
         ...(origin !== undefined && { origin }),
@@ -36,7 +42,7 @@ describe('the same-site check of a request', () => {
       expect(isSameSite(headers, secure)).to.equal(same)
     })
 
-  it('accepts an Origin without the default port of https', () => {
+  it('accepts an Origin without a port if the Host header has no port or port 443 over TLS', () => {
     expect(isSameSite({ host: 'panel.test', origin: 'https://panel.test' }, true)).to.equal(true)
     expect(isSameSite({ host: 'panel.test:443', origin: 'https://panel.test' }, true)).to.equal(true)
     expect(isSameSite({ origin: 'https://panel.test' }, true)).to.equal(false)

@@ -18,14 +18,14 @@ describe('a session', () => {
   for (const [what, now, atMs, current] of [
     ['is valid after the login', account, nowMs, true],
     ['ends when it expires', account, session.expiresAtMs, false],
-    ['ends when all sessions of the account end', { ...account, generation: 6 }, nowMs, false],
+    ['is not valid after all sessions of its account were ended', { ...account, generation: 6 }, nowMs, false],
     ['ends if its account is disabled', { ...account, disabled: true }, nowMs, false],
     ['ends if its account is deleted', undefined, nowMs, false],
     ['is not valid for another account', { ...account, id: 4 }, nowMs, false],
   ] as const)
     it(what, () => expect(isCurrent(session, now, atMs)).to.equal(current))
 
-  it('contains only the first part of a long User-Agent', () => {
+  it('stores only the first 200 characters of a long User-Agent', () => {
     expect(session.userAgent).to.have.length(200)
   })
 })

@@ -20,13 +20,13 @@ describe('a second factor', () => {
   }
   const codeNow = () => generateSync({ secret })
 
-  it('can only be decrypted for its account, with the secret of the installation', () => {
+  it('can only be decrypted for its own account and with the secret of the installation', () => {
     expect(totp.secret).to.not.include(secret)
     expect(() => twoFactor.open(totp.secret, 4)).to.throw('open a sealed text')
     expect(() => new TwoFactor(Buffer.alloc(32, 2)).open(totp.secret, 3)).to.throw('open a sealed text')
   })
 
-  it('rejects codes of the same or an earlier time step than the last accepted code', () => {
+  it('rejects a code of the time step of the last accepted code, or of an earlier step', () => {
     const used = twoFactor.use(account, { code: codeNow() })!
     expect(used.lastStep).to.be.closeTo(Date.now() / 30_000, 2)
     expect(twoFactor.use({ ...account, totp: used }, { code: codeNow() })).to.equal(undefined)
@@ -44,9 +44,10 @@ describe('a second factor', () => {
   })
 
   for (const given of [{ code: '' }, { code: '000 00' }, { code: '１２３４５６' }, { recoveryCode: '' }])
-    it(`rejects ${JSON.stringify(given)}`, () => expect(twoFactor.use(account, given)).to.equal(undefined))
+    it(`rejects the malformed input ${JSON.stringify(given)}`, () =>
+      expect(twoFactor.use(account, given)).to.equal(undefined))
 
-  it('rejects all codes before its set-up', () => {
+  it('rejects all codes before it was set up for the account', () => {
     const { totp: _, ...without } = account
     expect(twoFactor.use(without, { code: codeNow() })).to.equal(undefined)
   })

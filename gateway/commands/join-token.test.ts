@@ -1,6 +1,9 @@
 import { expect } from 'chai'
 import { freeName } from './join-token.js'
 
+const usedNames = (names: readonly string[]): string =>
+  names.length === 0 ? 'no name is in use' : `these names are in use: ${names.join(', ')}`
+
 describe('the name of a new host', () => {
   for (const [machine, taken, name] of [
     ['node1', [], 'node1'],
@@ -11,7 +14,7 @@ describe('the name of a new host', () => {
     ['…', [], 'host'],
     ['a'.repeat(60), [], 'a'.repeat(24)],
   ] as const)
-    it(`is ${name} if the local host name is ${machine} and ${taken.join(', ') || 'no name'} is in use`, () => {
+    it(`is "${name}" if the local host name is "${machine}" and ${usedNames(taken)}`, () => {
       expect(
         freeName(
           taken.map((other) => ({ name: other })),

@@ -2,6 +2,14 @@ import { expect } from 'chai'
 import fc from 'fast-check'
 import { readOwnFrame, readTerminalFrame, type ClientFrame } from './frames.js'
 
+const verbs = {
+  input: 'are input of the user',
+  resize: 'resize the terminal',
+  ack: 'acknowledge output',
+  close: 'close the console',
+  nothing: 'are ignored',
+  bad: 'are invalid',
+} as const
 const input = (text: string): ClientFrame => ({ type: 'input', bytes: Buffer.from(text) })
 
 describe('frames of clients', () => {
@@ -26,12 +34,12 @@ describe('frames of clients', () => {
     ['ls\r', { type: 'bad' }, input('ls\r')],
     ['', { type: 'bad' }, input('')],
   ] as [string, ClientFrame, ClientFrame][])
-    it(`with the text ${text || '(empty)'} are parsed for both kinds of clients`, () => {
+    it(`${verbs[own.type]} with berth.console.v1, and ${verbs[terminal.type]} with other protocols: ${text || '(empty)'}`, () => {
       expect(readOwnFrame(Buffer.from(text), false)).to.deep.equal(own)
       expect(readTerminalFrame(Buffer.from(text), false)).to.deep.equal(terminal)
     })
 
-  it('are input if they are binary, and never cause an exception', () => {
+  it('are input of the user if they are binary, and never cause an exception', () => {
     fc.assert(
       fc.property(fc.uint8Array(), fc.json(), (bytes, json) => {
         const data = Buffer.from(bytes)

@@ -1,7 +1,7 @@
 import { expect } from 'chai'
 import { InputRate } from './input-rate.js'
 
-describe('the input rate', () => {
+describe('the limit of input to a console', () => {
   it('allows a burst, then 64 KiB per second, and another burst after a pause', () => {
     const rate = new InputRate(0)
     const steps = [0, 1_048_576, 0, 0, 65_536, 1000, 1000, 0, 0, 1500, 65_536, 500, 100_000, 1_048_576, 0]

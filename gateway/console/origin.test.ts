@@ -2,8 +2,10 @@ import { expect } from 'chai'
 import { mayOpen } from './origin.js'
 
 const allowed = ['https://panel.example', 'http://127.0.0.1:9000']
+const header = (name: string, value: string | undefined): string =>
+  value === undefined ? `no ${name}` : `${name} "${value}"`
 
-describe('the origin check of consoles', () => {
+describe('the origin check of consoles that permits https://panel.example and http://127.0.0.1:9000', () => {
   for (const [origin, host, scheme, expected] of [
     ['http://berth.example:8080', 'berth.example:8080', 'http', true],
     ['http://BERTH.example:8080', 'Berth.Example:8080', 'http', true],
@@ -36,6 +38,6 @@ describe('the origin check of consoles', () => {
     ['http://berth.example', undefined, 'http', false],
     ['http://null', 'null', 'http', true],
   ] as const)
-    it(`${expected ? 'accepts' : 'rejects'} Origin ${origin ?? 'none'} for ${scheme} and Host ${host ?? 'none'}`, () =>
+    it(`${expected ? 'accepts' : 'rejects'} a request over ${scheme} with ${header('Origin', origin)} and ${header('Host', host)}`, () =>
       expect(mayOpen({ origin, host, scheme }, allowed)).to.equal(expected))
 })

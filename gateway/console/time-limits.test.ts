@@ -2,23 +2,42 @@ import { expect } from 'chai'
 import { planTime } from './time-limits.js'
 
 const [second, minute, hour] = [1000, 60_000, 3_600_000]
+const effectOf = (expected: string): string =>
+  expected
+    .replace('nothing', 'have no effect on')
+    .replace(/^warn (\d+)$/, 'warn $1 s before the end of')
+    .replace(/^end (\d+) (\w+)$/, 'close, with code $1 and reason $2,')
 
 describe('the time limits of a console', () => {
   for (const [name, kind, opened, typed, now, expected] of [
     ['a new terminal', 'ssh', 0, 0, 0, 'nothing'],
     ['a terminal after 28 minutes without input', 'ssh', 0, 0, 28 * minute, 'nothing'],
     ['a terminal after 29 minutes without input', 'ssh', 0, 0, 29 * minute, 'warn 60'],
-    ['a terminal a moment before 30 minutes without input', 'ssh', 0, 0, 30 * minute - 1, 'warn 1'],
+    ['a terminal one millisecond before 30 minutes without input', 'ssh', 0, 0, 30 * minute - 1, 'warn 1'],
     ['a terminal after 30 minutes without input', 'ssh', 0, 0, 30 * minute, 'end 4408 idle'],
     ['a terminal that is 30 minutes old and has recent input', 'ssh', 0, 29.5 * minute, 30 * minute, 'nothing'],
-    ['a screen after 30 minutes without input', 'vnc', 0, 0, 30 * minute, 'nothing'],
-    ['a screen ten seconds before an hour without input', 'vnc', 0, 0, hour - 10 * second, 'warn 10'],
-    ['a screen after an hour without input', 'vnc', 0, 0, hour, 'end 4408 idle'],
-    ['a terminal with input for twelve hours', 'ssh', 0, 12 * hour, 12 * hour, 'nothing'],
-    ['a terminal with input after more than twelve hours', 'ssh', 0, 12 * hour, 12 * hour + 1, 'end 4408 too_long'],
-    ['a terminal with input for eleven hours', 'ssh', 5 * hour, 16 * hour, 16 * hour + minute, 'nothing'],
+    ['a screen of a virtual machine after 30 minutes without input', 'vnc', 0, 0, 30 * minute, 'nothing'],
+    [
+      'a screen of a virtual machine ten seconds before an hour without input',
+      'vnc',
+      0,
+      0,
+      hour - 10 * second,
+      'warn 10',
+    ],
+    ['a screen of a virtual machine after an hour without input', 'vnc', 0, 0, hour, 'end 4408 idle'],
+    ['a terminal that has had input for exactly twelve hours', 'ssh', 0, 12 * hour, 12 * hour, 'nothing'],
+    [
+      'a terminal that has had input for more than twelve hours',
+      'ssh',
+      0,
+      12 * hour,
+      12 * hour + 1,
+      'end 4408 too_long',
+    ],
+    ['a terminal that has had input for eleven hours', 'ssh', 5 * hour, 16 * hour, 16 * hour + minute, 'nothing'],
   ] as const)
-    it(`cause "${expected}" for ${name}`, () => {
+    it(`${effectOf(expected)} ${name}`, () => {
       const step = planTime({ kind, openedAtMs: opened, lastInputMs: typed }, now)
       const said =
         step.do === 'end'

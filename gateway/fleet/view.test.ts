@@ -120,7 +120,7 @@ function check(view: FleetState, model: Model): void {
 }
 
 describe('the fleet view', () => {
-  it('always equals the last reports of the hosts', () => {
+  it('always shows the last reports of the hosts', () => {
     fc.assert(
       fc.property(fc.array(steps, { maxLength: 40 }), (list) => {
         const [view, model] = [new FleetState(), new Model()]
@@ -133,7 +133,7 @@ describe('the fleet view', () => {
     )
   })
 
-  it('has another version of its guests after each change that lists show', () => {
+  it('gives its guests a new version after each change that lists of guests show', () => {
     const view = new FleetState()
     const host = view.setHost(record('a'))
     const seen = [view.guestsVersion]

@@ -12,11 +12,17 @@ const messageOf = (error: BerthError, body: unknown, query = ''): string => {
 describe('the error for a missing field', () => {
   for (const [name, field, body, query, isSent] of [
     ['says "is required" if the field was not sent', 'size_mb', {}, '', false],
-    ['says "is required" without a body', 'size_mb', undefined, '', false],
+    ['says "is required" if the request has no body', 'size_mb', undefined, '', false],
     ['says "must not be empty" for empty text', 'size_mb', { size_mb: '' }, '', true],
     ['says "must not be empty" for null', 'size_mb', { size_mb: null }, '', true],
     ['says "must not be empty" for an empty query parameter', 'template_id', {}, 'template_id=', true],
-    ['says "must not be empty" for a list’s field', 'containers[1].name', { containers: [{}, { name: '' }] }, '', true],
+    [
+      'says "must not be empty" for empty text in an entry of a list',
+      'containers[1].name',
+      { containers: [{}, { name: '' }] },
+      '',
+      true,
+    ],
     [
       'says "is required" if only another entry of the list has the field',
       'containers[0].name',
@@ -25,7 +31,7 @@ describe('the error for a missing field', () => {
       false,
     ],
     ['says "must not be empty" for null in a nested field', 'schedule.time', { schedule: { time: null } }, '', true],
-    ['says "is required" for a property of the object’s prototype', 'constructor', {}, '', false],
+    ['says "is required" for a field that only the prototype of the object has', 'constructor', {}, '', false],
   ] as const)
     it(name, () => {
       const rule = isSent ? 'must not be empty' : 'is required'

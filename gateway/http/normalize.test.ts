@@ -144,7 +144,7 @@ describe('the normalization of request values', () => {
       ],
     ],
   ] as [string, TSchema, [unknown, unknown][]][])
-    it(`converts spellings of ${name}`, () => {
+    it(`reads the meant value from each accepted spelling: ${name}`, () => {
       for (const [sent, meant] of forms) expect(read(schema, sent), JSON.stringify(sent)).to.deep.equal(meant)
     })
 
@@ -180,11 +180,11 @@ describe('the normalization of request values', () => {
     ['lists of objects', objects, ['x', 5, [null], [''], { a: 1 }]],
     ['lists of text', addresses, [5, true, { '0': 'x' }]],
   ] as [string, TSchema, unknown[]][])
-    it(`does not change invalid values for ${name}, so that validation rejects them`, () => {
+    it(`does not change invalid values, so that validation rejects them: ${name}`, () => {
       for (const value of values) expect(read(schema, value), JSON.stringify(value)).to.deep.equal(value)
     })
 
-  it('converts spellings of required fields, but does not remove these fields', () => {
+  it('reads the accepted spellings of required fields, but does not remove required fields that are empty', () => {
     const normalize = compileNormalizer(Type.Object({ a: integer, b: Type.String(trimmed) }), {
       creates: true,
     })
@@ -192,7 +192,7 @@ describe('the normalization of request values', () => {
     expect(normalize({ a: '3', b: ' x ' })).to.deep.equal({ a: 3, b: 'x' })
   })
 
-  it('never converts {} to an empty list in a change', () => expect(read(objects, {}, false)).to.deep.equal({}))
+  it('does not convert {} to an empty list in a change', () => expect(read(objects, {}, false)).to.deep.equal({}))
 
   describe('for fields that restrict access', () => {
     const list = Type.Array(Type.String(), restricts)
@@ -213,7 +213,7 @@ describe('the normalization of request values', () => {
         ],
       ],
       [
-        'a text with entries',
+        'a text that lists entries',
         listText,
         [null, ' ', ',,,', ' , \n', {}, [], [''], [','], [',,,'], [',', ' '], ['\n']],
         [
@@ -251,20 +251,20 @@ describe('the normalization of request values', () => {
         ],
       ],
     ] as [string, TSchema, unknown[], [unknown, unknown][]][]) {
-      it(`ignores empty values of ${name} in a change, and rejects them in a creation`, () => {
+      it(`ignores ambiguous empty values of ${name} in a change, and rejects them in a creation`, () => {
         for (const value of open) {
           expect(read(schema, value, false), JSON.stringify(value)).to.equal(undefined)
           expect(() => read(schema, value, true), JSON.stringify(value)).to.throw(BerthError, /^f: must not be empty/)
         }
       })
-      it(`accepts other values of ${name}`, () => {
+      it(`accepts unambiguous values of ${name}`, () => {
         for (const [sent, meant] of explicit)
           for (const creates of [true, false])
             expect(read(schema, sent, creates), JSON.stringify(sent)).to.deep.equal(meant)
       })
     }
 
-    it('never removes an entry from a list', () => {
+    it('never removes an entry with text from a list', () => {
       const entry = fc.stringMatching(/^[a-z0-9.:]{1,12}$/)
       const noise = fc.constantFrom('', ' ', null)
       fc.assert(
@@ -277,7 +277,7 @@ describe('the normalization of request values', () => {
       )
     })
 
-    it('never returns text without entries, unless empty text was sent', () => {
+    it('returns text without entries only if empty text was sent', () => {
       const part = fc.constantFrom('', ' ', ',', ',,,', '\n', ' , \n', 'a', '10.0.0.1')
       fc.assert(
         fc.property(fc.oneof(part, fc.array(part)), fc.boolean(), (sent, creates) => {

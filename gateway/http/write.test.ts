@@ -16,7 +16,7 @@ const write: Write = {
 }
 
 describe('a request with an Idempotency-Key', () => {
-  it('runs again when repeated if its answer was too long to be stored', async () => {
+  it('runs again when it is repeated if its answer was too long to be stored', async () => {
     const ends: string[] = []
     const end = (name: string) => () => Promise.resolve(void ends.push(name))
     const claim = { id: 'i', operationId: 'o' }

@@ -46,7 +46,7 @@ const steps = fc.oneof(
 const makeTable = () => new Table<Item, Name>({ fields, compare: (a, b) => a.id - b.id, counted: ['color'] })
 
 describe('a table', () => {
-  it('returns the same items as a search of all items, after any changes', () =>
+  it('returns the same items as a search through all items after any sequence of changes', () =>
     fc.assert(
       fc.asyncProperty(fc.array(steps, { maxLength: 40 }), async (list) => {
         const [table, model] = [makeTable(), new Map<string, Item>()]
@@ -99,7 +99,7 @@ describe('a table', () => {
     await checkAnswer(table, model, query)
   })
 
-  it('includes items that are added, removed and moved in each turn while an answer is built', () =>
+  it('includes items that are added, removed and moved in each turn of the event loop while an answer is built', () =>
     fc.assert(
       fc.asyncProperty(queries, fc.array(moves, { maxLength: 12 }), async (query, turns) => {
         const lab = new MovingLab(400)
@@ -135,7 +135,7 @@ describe('a table', () => {
     await checkAnswer(table, model, { filters: [{ field: 'color', value: 'blue' }], sort: [] })
   })
 
-  it('answers more different queries than it caches', async () => {
+  it('answers correctly even if there are more different queries than it caches', async () => {
     const [table, model] = [makeTable(), new Map<string, Item>()]
     for (let id = 0; id < 50; id++) {
       const item = { key: `k${id}`, id, color: 'red', size: id }
@@ -152,8 +152,8 @@ describe('a table', () => {
   })
 })
 
-describe('a sort with a repeated field', () => {
-  it('shares a cached selection with the sort without the repetition', async () => {
+describe('a sort that names a field repeatedly', () => {
+  it('uses the same cached selection as a sort that names the field only once', async () => {
     const table = makeTable()
     table.set('k', { key: 'k', id: 1, color: 'red', size: 1 })
     const size = { field: 'size', descending: false } as const

@@ -14,7 +14,7 @@ function addressOf(peer: string, forwarded: ForwardedHeaders, trusted: string[])
 
 describe('the determination of a client’s address', () => {
   for (const [name, peer, forwarded, trusted, expected] of [
-    ['returns the address of the peer', '192.0.2.1', undefined, [], '192.0.2.1'],
+    ['returns the address of the peer if there is no header', '192.0.2.1', undefined, [], '192.0.2.1'],
     ['ignores headers if no proxy is trusted', '192.0.2.1', '127.0.0.1', [], '192.0.2.1'],
     ['ignores headers of untrusted peers', '192.0.2.1', '127.0.0.1', ['10.0.0.0/8'], '192.0.2.1'],
     ['returns the address that a trusted proxy reports', '10.0.0.1', '198.51.100.7', ['10.0.0.0/8'], '198.51.100.7'],
@@ -26,15 +26,27 @@ describe('the determination of a client’s address', () => {
       '198.51.100.7',
     ],
     [
-      'ignores all addresses before an invalid entry',
+      'ignores all addresses before an invalid entry of X-Forwarded-For',
       '10.0.0.1',
       '198.51.100.7, junk, 10.0.0.2',
       ['10.0.0.0/8'],
       '10.0.0.2',
     ],
     ['returns the address of the proxy if the header is empty', '10.0.0.1', '', ['10.0.0.0/8'], '10.0.0.1'],
-    ['returns the first address if all are trusted', '10.0.0.1', '10.0.0.3,10.0.0.2', ['10.0.0.0/8'], '10.0.0.3'],
-    ['converts IPv4-mapped IPv6 to IPv4', '::ffff:10.0.0.1', '::FFFF:198.51.100.7', ['10.0.0.1'], '198.51.100.7'],
+    [
+      'returns the first address if all addresses are trusted',
+      '10.0.0.1',
+      '10.0.0.3,10.0.0.2',
+      ['10.0.0.0/8'],
+      '10.0.0.3',
+    ],
+    [
+      'converts an IPv4-mapped IPv6 address to IPv4',
+      '::ffff:10.0.0.1',
+      '::FFFF:198.51.100.7',
+      ['10.0.0.1'],
+      '198.51.100.7',
+    ],
     ['does not trust IPv4 peers if all of IPv6 is trusted', '192.0.2.1', '127.0.0.1', ['::/0'], '192.0.2.1'],
     ['does not trust IPv6 peers if all of IPv4 is trusted', '::192.0.2.1', '127.0.0.1', ['0.0.0.0/0'], '::192.0.2.1'],
     [
@@ -46,11 +58,23 @@ describe('the determination of a client’s address', () => {
     ],
     ['removes brackets and port from an IPv6 address', '10.0.0.1', '[2001:db8::1]:443', ['10.0.0.0/8'], '2001:db8::1'],
     ['removes brackets from an IPv6 address', '10.0.0.1', '[2001:db8::1]', ['10.0.0.0/8'], '2001:db8::1'],
-    ['does not mistake IPv6 digits for a port', '10.0.0.1', '2001:db8::1:443', ['10.0.0.0/8'], '2001:db8::1:443'],
-    ['ignores an address with an invalid port', '10.0.0.1', '198.51.100.7:x', ['10.0.0.0/8'], '10.0.0.1'],
-    ['uses a proxy’s X-Real-IP', '10.0.0.1', { 'x-real-ip': '198.51.100.7' }, ['10.0.0.0/8'], '198.51.100.7'],
     [
-      'uses a proxy’s CF-Connecting-IP',
+      'does not mistake the end of an IPv6 address for a port',
+      '10.0.0.1',
+      '2001:db8::1:443',
+      ['10.0.0.0/8'],
+      '2001:db8::1:443',
+    ],
+    ['ignores an address with an invalid port', '10.0.0.1', '198.51.100.7:x', ['10.0.0.0/8'], '10.0.0.1'],
+    [
+      'uses the header X-Real-IP of a trusted proxy',
+      '10.0.0.1',
+      { 'x-real-ip': '198.51.100.7' },
+      ['10.0.0.0/8'],
+      '198.51.100.7',
+    ],
+    [
+      'uses the header CF-Connecting-IP of a trusted proxy',
       '10.0.0.1',
       { 'cf-connecting-ip': '2001:db8::7' },
       ['10.0.0.0/8'],
@@ -76,7 +100,7 @@ describe('the determination of a client’s address', () => {
   ] as [string, string, ForwardedHeaders, string[], string][])
     it(name, () => expect(addressOf(peer, forwarded, trusted)).to.equal(expected))
 
-  it('always returns an address, and never one that the client has invented', () => {
+  it('always returns a valid address, and never an address that the client has invented', () => {
     const hop = fc.oneof(fc.ipV4(), fc.ipV6(), fc.string(), fc.constant('10.1.2.3'))
     fc.assert(
       fc.property(fc.array(hop, { maxLength: 6 }), (hops) => {
@@ -94,16 +118,46 @@ describe('a request', () => {
   const proxies = new AddressSet(['10.0.0.0/8'])
   for (const [name, peer, encrypted, proto, expected] of [
     ['counts as encrypted if its connection to the gateway is encrypted', '192.0.2.1', true, undefined, true],
-    ['does not count as encrypted if its connection to the gateway is not', '192.0.2.1', false, undefined, false],
-    ['does not count as encrypted because of a header of an untrusted peer', '192.0.2.1', false, 'https', false],
-    ['counts as encrypted despite a contrary header of an untrusted peer', '192.0.2.1', true, 'http', true],
+    [
+      'does not count as encrypted if its connection to the gateway is not encrypted',
+      '192.0.2.1',
+      false,
+      undefined,
+      false,
+    ],
+    ['does not count as encrypted if only a header of an untrusted peer says so', '192.0.2.1', false, 'https', false],
+    [
+      'counts as encrypted if its connection is encrypted and a header of an untrusted peer denies it',
+      '192.0.2.1',
+      true,
+      'http',
+      true,
+    ],
     ['counts as encrypted if a trusted proxy says so', '10.0.0.1', false, 'https', true],
     ['counts as encrypted if a proxy with an IPv4-mapped address says so', '::ffff:10.0.0.1', false, 'HTTPS', true],
     ['does not count as encrypted if a trusted proxy denies it', '10.0.0.1', false, 'http', false],
-    ['does not count as encrypted if only the connection behind the trusted proxy is', '10.0.0.1', true, 'http', false],
-    ['does not count as encrypted if only some hops are', '10.0.0.1', false, 'https, http', false],
-    ['counts as encrypted if all hops are', '10.0.0.1', false, 'https, https', true],
-    ['counts as encrypted if a trusted proxy with TLS sends no header', '10.0.0.1', true, undefined, true],
+    [
+      'does not count as encrypted if only the connection from the trusted proxy to the gateway is encrypted',
+      '10.0.0.1',
+      true,
+      'http',
+      false,
+    ],
+    [
+      'does not count as encrypted if only some of the reported connections are encrypted',
+      '10.0.0.1',
+      false,
+      'https, http',
+      false,
+    ],
+    ['counts as encrypted if all reported connections are encrypted', '10.0.0.1', false, 'https, https', true],
+    [
+      'counts as encrypted if a trusted proxy connects to the gateway with TLS and sends no header',
+      '10.0.0.1',
+      true,
+      undefined,
+      true,
+    ],
   ] as [string, string, boolean, string | undefined, boolean][])
     it(name, () => {
       const headers = proto === undefined ? {} : { 'x-forwarded-proto': proto }

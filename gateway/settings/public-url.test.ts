@@ -9,7 +9,8 @@ describe('the public URL of the panel', () => {
     ['http://203.0.113.7:8080', 'http://203.0.113.7:8080'],
     ['https://[2001:db8::7]:8443', 'https://[2001:db8::7]:8443'],
   ] as const)
-    it(`can be set to ${JSON.stringify(text)}`, () => expect(parsePublicUrl(text)).to.equal(parsed))
+    it(`can be set to ${JSON.stringify(text)}, and is stored as ${JSON.stringify(parsed)}`, () =>
+      expect(parsePublicUrl(text)).to.equal(parsed))
 
   for (const text of [
     'panel.example.com',
@@ -34,25 +35,35 @@ describe('the public URL of the panel', () => {
   for (const [name, facts, url, source] of [
     ['empty if neither a URL nor TLS is configured', { set: '', tls: undefined }, '', 'none'],
     [
-      'the configured URL',
+      'the configured URL even if TLS is configured',
       { set: 'https://a.example', tls: { target: 'b.example', port: 443 } },
       'https://a.example',
       'set',
     ],
-    ['the name in the certificate', { set: '', tls: { target: 'b.example', port: 443 } }, 'https://b.example', 'tls'],
     [
-      'derived from the certificate with a port other than 443',
+      'the name in the certificate if no URL is configured',
+      { set: '', tls: { target: 'b.example', port: 443 } },
+      'https://b.example',
+      'tls',
+    ],
+    [
+      'the address in the certificate with the port of HTTPS if the port is not 443',
       { set: '', tls: { target: '203.0.113.7', port: 8443 } },
       'https://203.0.113.7:8443',
       'tls',
     ],
     [
-      'derived from an IPv6 address in the certificate',
+      'the IPv6 address of the certificate, enclosed in square brackets',
       { set: '', tls: { target: '2001:db8::7', port: 443 } },
       'https://[2001:db8::7]',
       'tls',
     ],
-    ['empty if the certificate is for loopback', { set: '', tls: { target: '127.0.0.1', port: 443 } }, '', 'none'],
+    [
+      'empty if the certificate is for a loopback address',
+      { set: '', tls: { target: '127.0.0.1', port: 443 } },
+      '',
+      'none',
+    ],
     ['empty if the certificate has no name', { set: '', tls: { target: '', port: 443 } }, '', 'none'],
   ] as const)
     it(`is ${name}`, () => expect(planPublicBase(facts)).to.deep.equal({ url, source }))

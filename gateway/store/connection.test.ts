@@ -11,13 +11,13 @@ async function answerAfter(turns: number): Promise<string> {
 }
 
 describe('a command with a time limit', () => {
-  it('accepts an answer that is late because the event loop was blocked', async () => {
+  it('accepts an answer that arrives late because the event loop was blocked', async () => {
     const begun = performance.now()
     expect(await withTimeout(100, answerAfter(20))).to.equal('answer')
     expect(performance.now() - begun).to.be.greaterThan(500)
   })
 
-  it('fails if there is no answer', async () => {
+  it('fails if no answer arrives within the limit', async () => {
     const failure = await withTimeout(50, new Promise(() => undefined)).catch((error: unknown) => error)
     expect(String(failure)).to.include('no answer within 50 ms')
   })

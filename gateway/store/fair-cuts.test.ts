@@ -8,10 +8,10 @@ const shares = (...of: readonly (readonly [name: string, count: number])[]): Sha
 
 describe('the callers that lose entries in a full store', () => {
   for (const [what, before, excess, cuts] of [
-    ['do not exist if there is space', [['a', 5]], 0, []],
-    ['include the only caller', [['a', 5]], 2, [['a', 2]]],
+    ['are an empty list if there is space', [['a', 5]], 0, []],
+    ['are the only caller if there is no other', [['a', 5]], 2, [['a', 2]]],
     [
-      'include only the caller with the most entries',
+      'are only the caller with the most entries if this caller has far more than the others',
       [
         ['a', 100],
         ['b', 3],
@@ -20,7 +20,7 @@ describe('the callers that lose entries in a full store', () => {
       [['a', 50]],
     ],
     [
-      'are those with the most entries, which then have equally many',
+      'are the callers with the most entries, which then have equally many entries',
       [
         ['a', 10],
         ['b', 8],
@@ -33,7 +33,7 @@ describe('the callers that lose entries in a full store', () => {
       ],
     ],
     [
-      'belong to the root with the most entries, and are its largest keys',
+      'are the largest keys of one creator if all keys of this creator together have the most entries',
       [
         ['a/1', 6],
         ['a/2', 4],
@@ -43,7 +43,7 @@ describe('the callers that lose entries in a full store', () => {
       [['a/1', 3]],
     ],
     [
-      'include everybody if all entries must be removed',
+      'are all callers if all entries must be removed',
       [
         ['a', 2],
         ['b', 1],

@@ -23,14 +23,49 @@ describe('the limit of sub-users', () => {
 
   const full = 'account_limit_reached'
   for (const [what, all, by, code] of [
-    ['a bound caller below its limit', accounts(limit.bound - 1, ofCustomer), boundTo('key:3'), ''],
-    ['a bound caller at its limit', accounts(limit.bound, ofCustomer), boundTo('key:3'), full],
-    ['a bound caller while another one is at its limit', accounts(limit.bound, ofCustomer), boundTo('key:4'), ''],
-    ['a bound caller whose billing key has many sub-users', accounts(5000, { root: 'key:2' }), boundTo('key:3'), ''],
-    ['a billing key with 5000 sub-users', accounts(5000, { root: 'key:2' }), billing, ''],
-    ['a billing key that has reached its limit', accounts(limit.others, { root: 'key:2' }), billing, full],
-    ['an administrator while a bound caller has reached its limit', accounts(limit.others, ofCustomer), admin, ''],
-    ['an administrator if administrators have reached their limit', accounts(limit.others), admin, full],
+    [
+      'a caller that is bound to containers and is below its limit',
+      accounts(limit.bound - 1, ofCustomer),
+      boundTo('key:3'),
+      '',
+    ],
+    [
+      'a caller that is bound to containers and has reached its limit',
+      accounts(limit.bound, ofCustomer),
+      boundTo('key:3'),
+      full,
+    ],
+    [
+      'a caller that is bound to containers while another such caller has reached its limit',
+      accounts(limit.bound, ofCustomer),
+      boundTo('key:4'),
+      '',
+    ],
+    [
+      'a caller that is bound to containers and whose creator has many sub-users',
+      accounts(5000, { root: 'key:2' }),
+      boundTo('key:3'),
+      '',
+    ],
+    [
+      'a limited key that is not bound to containers and has 5000 sub-users',
+      accounts(5000, { root: 'key:2' }),
+      billing,
+      '',
+    ],
+    [
+      'a limited key that is not bound to containers and has reached its limit',
+      accounts(limit.others, { root: 'key:2' }),
+      billing,
+      full,
+    ],
+    [
+      'an administrator while a caller that is bound to containers has reached its limit',
+      accounts(limit.others, ofCustomer),
+      admin,
+      '',
+    ],
+    ['an administrator if all administrators together have reached their limit', accounts(limit.others), admin, full],
   ] as [string, SubUserAccount[], Principal, string][])
     it(`${code === '' ? 'accepts' : 'rejects'} ${what}`, () => expect(refusal(all, by)).to.equal(code))
 })

@@ -29,7 +29,7 @@ describe('an uploaded certificate', function () {
     throw new Error('accepted')
   }
 
-  it('is sorted: first the certificate of the key, then its issuer', async () => {
+  it('is sorted: the certificate of the key first, then the certificate of its issuer', async () => {
     const { certPem, leafPem, keyPem } = await issue()
     const middlePem = certPem.slice(leafPem.length)
     const { chainPem } = check({ certPem: `junk\n${middlePem}${leafPem}`, keyPem })
@@ -44,7 +44,7 @@ describe('an uploaded certificate', function () {
   for (const [what, options, code] of [
     ['if it has expired', { notBeforeMs: Date.now() - 9 * dayMs, notAfterMs: Date.now() - dayMs }, 'expired'],
     ['if it is not valid yet', { notBeforeMs: Date.now() + dayMs }, 'not_yet_valid'],
-    ['if it is not for servers', { purposes: ['1.3.6.1.5.5.7.3.2'] }, 'unusable'],
+    ['if its extended key usage does not permit servers', { purposes: ['1.3.6.1.5.5.7.3.2'] }, 'unusable'],
   ] as const)
     it(`is rejected ${what}`, async () =>
       expect(refusal(await issue(options as LeafOptions))).to.deep.equal([`certificate_${code}`, 'cert_pem']))
@@ -63,16 +63,16 @@ describe('an uploaded certificate', function () {
   })
 
   for (const junk of ['x', '-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n', '\u0000'])
-    it(`is rejected if it is ${JSON.stringify(junk)}`, async () =>
+    it(`is rejected if its text is ${JSON.stringify(junk)}`, async () =>
       expect(refusal({ ...(await issue()), certPem: junk })).to.deep.equal(['certificate_invalid', 'cert_pem']))
 
-  it('is rejected if it contains a private key', async () => {
+  it('is rejected if its text also contains a private key', async () => {
     const { certPem, keyPem } = await issue()
     expect(refusal({ certPem: certPem + keyPem, keyPem })).to.deep.equal(['certificate_invalid', 'cert_pem'])
   })
 
   for (const junk of ['x', '-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----\n'])
-    it(`is rejected if the key is ${JSON.stringify(junk)}`, async () =>
+    it(`is rejected if the text of the key is ${JSON.stringify(junk)}`, async () =>
       expect(refusal({ ...(await issue()), keyPem: junk })).to.deep.equal(['private_key_invalid', 'key_pem']))
 
   for (const type of ['pkcs8', 'sec1'] as const)

@@ -27,7 +27,7 @@ describe('the reader of offered protocols', () => {
     expect(readProtocols(await helloOf({}))).to.deep.equal([])
   })
 
-  it('asks for more bytes until the message is complete', async () => {
+  it('requests more bytes until the ClientHello is complete', async () => {
     const hello = await helloOf({ ALPNProtocols: ['acme-tls/1'] })
     for (let size = 0; size < hello.length; size++)
       expect(readProtocols(hello.subarray(0, size)), `${size}`).to.equal('more')

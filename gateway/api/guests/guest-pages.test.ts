@@ -49,7 +49,7 @@ const guestSteps = fc.record({
 })
 
 describe('a list of guests', () => {
-  it('shows the present state of all guests in both forms, and has a new ETag after any change', () =>
+  it('shows the current state of all guests as full and as compact list, and has a new ETag after each change', () =>
     fc.assert(
       fc.asyncProperty(fc.array(guestSteps, { maxLength: 30 }), async (steps) => {
         const { view, hosts, pages } = startView()
@@ -78,7 +78,7 @@ describe('a list of guests', () => {
       { numRuns: 100 },
     ))
 
-  it('renders only the piece of a changed guest again, also if the change occurs during a request', async () => {
+  it('renders only the part with a changed guest again, even if the guest changes during a request', async () => {
     const { view, hosts, pages } = startView()
     for (let id = 0; id < 5000; id++) view.apply(hosts[0]!, { $case: 'guest', value: reported(id + 1) })
     const piecesOf = async () => (await pages.fullList(everybody, {})).prepared!.body as readonly Buffer[]
@@ -96,7 +96,7 @@ describe('a list of guests', () => {
     })
   })
 
-  it('shows bound callers only their own guests, and filters, sorts and pages these', async () => {
+  it('shows only their own guests to callers that are bound to containers, and filters, sorts and pages only these guests', async () => {
     const { view, hosts, pages } = startView()
     for (let id = 1; id <= 20; id++) view.apply(hosts[id % 2]!, { $case: 'guest', value: reported(id) })
     const bound = { guests: new Set([3, 8, 5, 12].map(uuidOf)), scopes: ['*'] } as unknown as Principal
@@ -116,7 +116,7 @@ describe('a list of guests', () => {
     ])
   })
 
-  it('shows owners only to callers with permission that are not bound to containers', async () => {
+  it('shows owners only to callers that have the permission and are not bound to containers', async () => {
     const { view, hosts, pages } = startView()
     for (const id of [1, 2]) view.apply(hosts[0]!, { $case: 'guest', value: reported(id) })
     const clara = [{ id: '7', username: 'clara' }]

@@ -47,7 +47,7 @@ describe('name lookups', () => {
     expect(await names.resolve('b')).to.deep.equal(['192.0.2.7'])
   })
 
-  it('return nothing after the timeout, and do not query again immediately', async () => {
+  it('return nothing after the timeout, and send no new query immediately afterwards', async () => {
     answers = false
     const names = new NameLookup({ timeoutMs: 200, keepMs: 60_000, keep: 10, servers })
     expect(await names.resolve('one.example')).to.deep.equal([])
@@ -56,7 +56,7 @@ describe('name lookups', () => {
     expect(queries).to.equal(asked)
   })
 
-  it('forget the answers for the oldest names beyond the limit', async () => {
+  it('forget the answers for the oldest names if more answers are cached than the limit permits', async () => {
     const names = new NameLookup({ timeoutMs: 5000, keepMs: 60_000, keep: 2, servers })
     for (const name of ['a.example', 'b.example', 'c.example', 'c.example', 'a.example']) await names.resolve(name)
     expect(queries / 2).to.equal(4)

@@ -12,12 +12,17 @@ const named = { host: 'node1.example.com' }
 
 describe('the check of the address that customers see', () => {
   for (const [name, given, state, code] of [
-    ['accepts an address of the host', {}, 'ok', ''],
-    ['accepts another address of the host', { host: '2001:db8::7' }, 'ok', ''],
-    ['accepts a name that resolves to the host', { ...named, resolved: ['203.0.113.7'] }, 'ok', ''],
-    ['fails without an address', { host: '' }, 'failed', 'public_address_missing'],
+    ['accepts a public IPv4 address of the host', {}, 'ok', ''],
+    ['accepts a public IPv6 address of the host', { host: '2001:db8::7' }, 'ok', ''],
+    ['accepts a name that resolves to an address of the host', { ...named, resolved: ['203.0.113.7'] }, 'ok', ''],
+    ['fails if the host has no public address', { host: '' }, 'failed', 'public_address_missing'],
     ['fails for a name that does not resolve', named, 'failed', 'public_address_unresolved'],
-    ['fails for a name of 127.0.0.1', { ...named, resolved: ['127.0.0.1'] }, 'failed', 'public_address_loopback'],
+    [
+      'fails for a name that resolves to 127.0.0.1',
+      { ...named, resolved: ['127.0.0.1'] },
+      'failed',
+      'public_address_loopback',
+    ],
     ['fails for a loopback address', { host: '127.0.0.1' }, 'failed', 'public_address_loopback'],
     ['fails for the address of another host', { host: '203.0.113.8' }, 'failed', 'public_address_elsewhere'],
     ['fails for an address that belongs to no host', { host: '203.0.113.99' }, 'failed', 'public_address_elsewhere'],
@@ -35,7 +40,12 @@ describe('the check of the address that customers see', () => {
       'public_address_elsewhere',
     ],
     ['accepts an address of the guest itself', { own: '203.0.113.50', host: '' }, 'ok', ''],
-    ['fails for a mapping at a loopback address', { own: '127.0.0.1' }, 'failed', 'public_address_loopback'],
+    [
+      'fails for a mapping that exists only at a loopback address',
+      { own: '127.0.0.1' },
+      'failed',
+      'public_address_loopback',
+    ],
   ] as const)
     it(name, () => expect(planAddressStep({ ...facts, ...given })).to.deep.equal({ state, code }))
 })

@@ -49,9 +49,9 @@ describe('the timeline of a container', () => {
     ['snapshot', 'system', 'task'],
     ['stop', 'system:security', 'alert'],
   ] as const)
-    it(`shows the task ${action} of ${requestedBy} as ${kind}`, () =>
+    it(`shows a task "${action}" that ${requestedBy} requested as an event of kind "${kind}"`, () =>
       expect(planTimeline({ ...none, operations: [task({ action, requestedBy })] }, 1)[0]?.kind).to.equal(kind))
-  it('omits tickets of consoles, except those that were rejected', () => {
+  it('omits requests for console tickets, except rejected requests', () => {
     const audit = [true, false].map((success) => entry({ action: 'console.ticket', success }))
     expect(planTimeline({ ...none, audit }, 10).map(({ status }) => status)).to.deep.equal(['failure'])
   })

@@ -17,23 +17,33 @@ const bare = { publicIpv4s: [], ipv6Addresses: [], sshPort: 0, portMappings: [] 
 describe('the SSH command of a guest', () => {
   for (const [name, guest, hostAddress, command] of [
     [
-      'a mapped port at the public address of its host',
+      'uses a mapped port at the public name of the host',
       mapped,
       'node1.example.com',
       'ssh -p 20022 root@node1.example.com',
     ],
-    ['the IPv6 address of its host', mapped, '2001:db8::7', 'ssh -p 20022 root@2001:db8::7'],
-    ['nothing if the address of its host is not known', mapped, '', ''],
-    ['its own public IPv4 address', { ...mapped, publicIpv4s: ['203.0.113.9'] }, 'node1', 'ssh root@203.0.113.9'],
+    ['uses a mapped port at the IPv6 address of the host', mapped, '2001:db8::7', 'ssh -p 20022 root@2001:db8::7'],
+    ['is empty if the address of the host is not known', mapped, '', ''],
     [
-      'the host address of its mapping',
+      'uses the public IPv4 address of the guest',
+      { ...mapped, publicIpv4s: ['203.0.113.9'] },
+      'node1',
+      'ssh root@203.0.113.9',
+    ],
+    [
+      'uses the host address of the mapping to the SSH port',
       { ...mapped, portMappings: [mapping({ hostIp: '203.0.113.8' })] },
       'node1',
       'ssh -p 20022 root@203.0.113.8',
     ],
-    ['nothing for a mapping at loopback', { ...mapped, portMappings: [mapping({ hostIp: '127.0.0.1' })] }, 'node1', ''],
     [
-      'no host address of mappings of other ports',
+      'is empty if the mapping exists only at a loopback address',
+      { ...mapped, portMappings: [mapping({ hostIp: '127.0.0.1' })] },
+      'node1',
+      '',
+    ],
+    [
+      'does not use the host address of a mapping to another port',
       {
         ...mapped,
         portMappings: [mapping({ hostPort: 80, hostPortEnd: 80, hostIp: '203.0.113.8' }), mapping()],
@@ -41,14 +51,19 @@ describe('the SSH command of a guest', () => {
       'node1',
       'ssh -p 20022 root@node1',
     ],
-    ['nothing without a mapping and a public address', bare, 'node1', ''],
+    ['is empty if the guest has neither a mapping nor a public address', bare, 'node1', ''],
     [
-      'its IPv6 address if it has no other',
+      'uses the IPv6 address of the guest if the guest has no other address',
       { ...bare, ipv6Addresses: ['2001:db8::9'] },
       'node1',
       'ssh root@2001:db8::9',
     ],
-    ['nothing if the reported address is invalid', { ...bare, publicIpv4s: ['$(reboot)'] }, 'node1', ''],
+    [
+      'is empty if the agent reports an invalid address of the guest',
+      { ...bare, publicIpv4s: ['$(reboot)'] },
+      'node1',
+      '',
+    ],
   ] as const)
-    it(`uses ${name}`, () => expect(sshCommand(planSshPlace({ ...guest } as never, hostAddress))).to.equal(command))
+    it(name, () => expect(sshCommand(planSshPlace({ ...guest } as never, hostAddress))).to.equal(command))
 })

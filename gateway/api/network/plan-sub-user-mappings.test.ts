@@ -33,7 +33,12 @@ describe('a sub-user’s change of a port mapping', () => {
 
   for (const [name, body, full, inner] of [
     ['may change the container port', { container_port: 8080 }, { containerPort: 8080 }, { containerPort: 8080 }],
-    ['may empty the description only with full permission', { description: '' }, { description: '' }, {}],
+    [
+      'empties the description with full permission, and ignores an empty description without it',
+      { description: '' },
+      { description: '' },
+      {},
+    ],
     ['may change the description only with full permission', { description: 'x' }, { description: 'x' }, 'description'],
     ['may change the protocol only with full permission', { protocol: 'udp' }, { protocol: 'udp' }, 'protocol'],
     ['must not change the host port', { host_port: 30_001 }, 'host_port', 'host_port'],
@@ -41,13 +46,13 @@ describe('a sub-user’s change of a port mapping', () => {
     ['must not change the host address', { host_ip: '192.0.2.2' }, 'host_ip', 'host_ip'],
     ['must not change the number of ports', { container_port_end: 85 }, 'container_port_end', 'container_port_end'],
     [
-      'may contain all fields if only the container port differs',
+      'may contain all fields if only the container ports differ from the existing mapping',
       { ...everyField, container_port: 90, container_port_end: 94 },
       { containerPort: 90, protocol: 'tcp', description: 'web' },
       { containerPort: 90 },
     ],
     [
-      'may contain empty fields',
+      'may contain empty host fields, which change nothing',
       { ...everyField, host_ip: '', host_port: 0, host_port_end: 0 },
       { containerPort: 80, protocol: 'tcp', description: 'web' },
       { containerPort: 80 },
@@ -58,13 +63,13 @@ describe('a sub-user’s change of a port mapping', () => {
       expect(change(body, true)).to.deep.equal(inner)
     })
 
-  it('is rejected for host fields of a mapping that does not exist', () => {
+  it('is rejected if it contains a host port and the mapping does not exist', () => {
     expect(outcome(() => planSubUserMappings({ ...planMappingChange({ host_port: 1 }) }, undefined, false))).to.equal(
       'host_port',
     )
   })
 
-  it('must not choose host port or host address of a new mapping', () => {
+  it('must not choose the host port or the host address if it adds a new mapping', () => {
     const side = { hostIp: '', hostPort: 0, hostPortEnd: 0 }
     expect(outcome(() => refuseChosenSide(side))).to.equal(undefined)
     expect(outcome(() => refuseChosenSide({ ...side, hostPort: 1 }))).to.equal('host_port')

@@ -10,22 +10,52 @@ const held = (reservations: readonly (GuestClaim & { hostId: string })[]) => ({
   byId: new Map(reservations.map((one) => [one.id, one.uuid])),
 })
 
-describe('the registration of reported guests', () => {
+describe('the registration of guests that the host "a" reports', () => {
   for (const [name, claims, reserved, add, refused] of [
-    ['does nothing without guests', [], [], [], []],
+    ['does nothing if the host reports no guests', [], [], [], []],
     ['registers unknown guests', [claim('u1', 1), claim('u2', 2)], [], ['u1', 'u2'], []],
-    ['does not change known guests', [claim('u1', 1)], [{ ...claim('u1', 1), hostId: 'a' }], [], []],
-    ['rejects a guest of another host', [claim('u1', 1)], [{ ...claim('u1', 1), hostId: 'b' }], [], ['u1']],
     [
-      'rejects a name in use, ignoring case',
+      'does not change guests that are already registered for the host',
+      [claim('u1', 1)],
+      [{ ...claim('u1', 1), hostId: 'a' }],
+      [],
+      [],
+    ],
+    [
+      'rejects a guest that is registered for another host',
+      [claim('u1', 1)],
+      [{ ...claim('u1', 1), hostId: 'b' }],
+      [],
+      ['u1'],
+    ],
+    [
+      'rejects a guest whose name is in use by another guest, even if the names differ in case',
       [claim('u1', 1, 'WEB')],
       [{ ...claim('u2', 2, 'web'), hostId: 'a' }],
       [],
       ['u1'],
     ],
-    ['rejects an id in use', [claim('u1', 2)], [{ ...claim('u2', 2), hostId: 'b' }], [], ['u1']],
-    ['rejects a name that a host reports twice', [claim('u1', 1, 'web'), claim('u2', 2, 'Web')], [], ['u1'], ['u2']],
-    ['rejects an id that a host reports twice', [claim('u1', 1), claim('u2', 1)], [], ['u1'], ['u2']],
+    [
+      'rejects a guest whose id is in use by another guest',
+      [claim('u1', 2)],
+      [{ ...claim('u2', 2), hostId: 'b' }],
+      [],
+      ['u1'],
+    ],
+    [
+      'rejects the second of two reported guests with the same name',
+      [claim('u1', 1, 'web'), claim('u2', 2, 'Web')],
+      [],
+      ['u1'],
+      ['u2'],
+    ],
+    [
+      'rejects the second of two reported guests with the same id',
+      [claim('u1', 1), claim('u2', 1)],
+      [],
+      ['u1'],
+      ['u2'],
+    ],
   ] as const)
     it(name, () => {
       const plan = planClaims('a', claims, held(reserved))

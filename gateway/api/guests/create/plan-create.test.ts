@@ -37,10 +37,18 @@ describe('the plan of a Windows container', () => {
   })
 
   for (const [name, body, mode] of [
-    ['the mode key with a key', { ssh_auth_mode: 'key', ssh_public_key: publicKey }, 'auto_password'],
-    ['an invalid key', { ssh_public_key: 'nonsense' }, 'auto_password'],
-    ['a key and a password', { ssh_public_key: publicKey, ssh_password: 'S3cret-enough' }, 'password'],
-    ['the mode key without a key', { ssh_auth_mode: 'key' }, 'auto_password'],
+    [
+      'the SSH mode "key", even with a public key',
+      { ssh_auth_mode: 'key', ssh_public_key: publicKey },
+      'auto_password',
+    ],
+    ['an invalid public key', { ssh_public_key: 'nonsense' }, 'auto_password'],
+    [
+      'a public key that comes with a password',
+      { ssh_public_key: publicKey, ssh_password: 'S3cret-enough' },
+      'password',
+    ],
+    ['the SSH mode "key" without a public key', { ssh_auth_mode: 'key' }, 'auto_password'],
   ] as const)
     it(`does not use ${name}`, () => {
       expect(windows(body)).to.include({ sshAuthMode: mode, sshPublicKey: '' })
@@ -60,7 +68,7 @@ describe('the plan of a new container', () => {
   for (const [name, body, ports] of [
     ['one automatic mapping to SSH by default', {}, [[22, 0, 'tcp']]],
     [
-      'several automatic mappings, the first to SSH, the others to the number of the host port',
+      'several automatic mappings, the first to SSH, the others to the port that equals their host port',
       { port_mapping_count: 3 },
       [
         [22, 0, 'tcp'],
@@ -68,17 +76,17 @@ describe('the plan of a new container', () => {
         [0, 0, 'tcp'],
       ],
     ],
-    ['one automatic mapping to SSH for a count of 0', { port_mapping_count: 0 }, [[22, 0, 'tcp']]],
-    ['no mappings without NAT', { assign_nat: false }, []],
+    ['one automatic mapping to SSH if port_mapping_count is 0', { port_mapping_count: 0 }, [[22, 0, 'tcp']]],
+    ['no mappings if NAT is off', { assign_nat: false }, []],
     [
-      'no mappings without NAT if all lists are empty',
+      'no mappings if NAT is off and all lists of ports are empty',
       { assign_nat: false, port_mapping_count: 3, extra_ports: [], nat_port_mappings: [] },
       [],
     ],
-    ['no mappings without NAT if extra_ports is not a list', { assign_nat: false, extra_ports: 3 }, []],
-    ['no extra ports for empty entries', { extra_ports: ['', ' ', null] }, [[22, 0, 'tcp']]],
+    ['no mappings if NAT is off and extra_ports is not a list', { assign_nat: false, extra_ports: 3 }, []],
+    ['no mappings to extra ports for empty entries of extra_ports', { extra_ports: ['', ' ', null] }, [[22, 0, 'tcp']]],
     [
-      'extra ports after SSH',
+      'mappings to extra ports after the mapping to SSH',
       { extra_ports: [80, 443] },
       [
         [22, 0, 'tcp'],
@@ -87,7 +95,7 @@ describe('the plan of a new container', () => {
       ],
     ],
     [
-      'each extra port once, and none that is mapped explicitly',
+      'one mapping to each extra port, except to extra ports that are also mapped explicitly',
       {
         extra_ports: [80, 443, 22, 80, 8080],
         nat_port_mappings: [{ container_port: 8080, host_port: 25080 }],
@@ -99,9 +107,13 @@ describe('the plan of a new container', () => {
         [8080, 25080, 'tcp'],
       ],
     ],
-    ['SSH only once if it is also an extra port', { port_mapping_count: 0, extra_ports: [22] }, [[22, 0, 'tcp']]],
     [
-      'an extra port over TCP if it is mapped explicitly over UDP',
+      'only one mapping to SSH if port 22 is also an extra port',
+      { port_mapping_count: 0, extra_ports: [22] },
+      [[22, 0, 'tcp']],
+    ],
+    [
+      'a mapping over TCP to an extra port that is mapped explicitly over UDP',
       { extra_ports: [53], nat_port_mappings: [{ container_port: 53, protocol: 'udp' }] },
       [
         [22, 0, 'tcp'],
@@ -109,9 +121,9 @@ describe('the plan of a new container', () => {
         [53, 0, 'udp'],
       ],
     ],
-    ['no extra ports if extra_ports is not a list', { extra_ports: 'x' }, [[22, 0, 'tcp']]],
+    ['no mappings to extra ports if extra_ports is not a list', { extra_ports: 'x' }, [[22, 0, 'tcp']]],
     [
-      'explicit mappings after SSH',
+      'explicit mappings after the mapping to SSH',
       { nat_port_mappings: [{ container_port: 53, host_port: 25053, protocol: 'udp' }] },
       [
         [22, 0, 'tcp'],
@@ -130,11 +142,11 @@ describe('the plan of a new container', () => {
     it(`contains ${name}`, () => expect(portsOf(body)).to.deep.equal(ports))
 
   for (const [name, body, code, field] of [
-    ['a name of digits', { name: '123' }, 'invalid_field', 'name'],
+    ['a name that consists of digits', { name: '123' }, 'invalid_field', 'name'],
     ['a name with a slash', { name: 'a/b' }, 'invalid_field', 'name'],
     ['a name that is the path of a route', { name: 'list' }, 'invalid_field', 'name'],
-    ['the login mode keep', { ssh_auth_mode: 'keep' }, 'invalid_field', 'ssh_auth_mode'],
-    ['the mode password without a password', { ssh_auth_mode: 'password' }, 'missing_field', 'ssh_password'],
+    ['the SSH mode "keep"', { ssh_auth_mode: 'keep' }, 'invalid_field', 'ssh_auth_mode'],
+    ['the SSH mode "password" without a password', { ssh_auth_mode: 'password' }, 'missing_field', 'ssh_password'],
     ['a short password', { ssh_auth_mode: 'password', ssh_password: 'abc123' }, 'invalid_field', 'ssh_password'],
     [
       'a password without digits',
@@ -148,16 +160,21 @@ describe('the plan of a new container', () => {
       'invalid_field',
       'ssh_password',
     ],
-    ['the mode key without a key', { ssh_auth_mode: 'key', ssh_public_key: '' }, 'missing_field', 'ssh_public_key'],
     [
-      'a key on two lines',
+      'the SSH mode "key" without a public key',
+      { ssh_auth_mode: 'key', ssh_public_key: '' },
+      'missing_field',
+      'ssh_public_key',
+    ],
+    [
+      'two public keys on two lines',
       { ssh_auth_mode: 'key', ssh_public_key: `${publicKey}\n${publicKey}` },
       'invalid_field',
       'ssh_public_key',
     ],
-    ['an invalid port', { extra_ports: [0] }, 'invalid_field', 'extra_ports'],
+    ['an invalid port in extra_ports', { extra_ports: [0] }, 'invalid_field', 'extra_ports'],
     [
-      'two mappings of one host port',
+      'two mappings of the same host port',
       {
         nat_port_mappings: [
           { container_port: 1, host_port: 25000 },
@@ -168,24 +185,29 @@ describe('the plan of a new container', () => {
       'nat_port_mappings',
     ],
     [
-      'explicit mappings without NAT',
+      'explicit mappings if NAT is off',
       { assign_nat: false, nat_port_mappings: [{ container_port: 1 }] },
       'invalid_field',
       'nat_port_mappings',
     ],
-    ['extra ports without NAT', { assign_nat: false, extra_ports: [80] }, 'invalid_field', 'extra_ports'],
-    ['a bad password without a mode', { ssh_password: 'short' }, 'invalid_field', 'ssh_password'],
-    ['a bad key without a mode', { ssh_public_key: 'ssh-rsa x' }, 'invalid_field', 'ssh_public_key'],
+    ['extra ports if NAT is off', { assign_nat: false, extra_ports: [80] }, 'invalid_field', 'extra_ports'],
+    ['a short password even if no SSH mode is sent', { ssh_password: 'short' }, 'invalid_field', 'ssh_password'],
+    [
+      'an invalid public key even if no SSH mode is sent',
+      { ssh_public_key: 'ssh-rsa x' },
+      'invalid_field',
+      'ssh_public_key',
+    ],
     ['an expiry that is not a valid time', { expires_at: 'tomorrow' }, 'invalid_field', 'expires_at'],
     ['an expiry on a date that does not exist', { expires_at: '2030-02-30' }, 'invalid_field', 'expires_at'],
     [
-      'a mapping on an invalid address',
+      'a mapping at an invalid host address',
       { nat_port_mappings: [{ container_port: 80 }, { container_port: 81, host_ip: 'eth0' }] },
       'invalid_field',
       'nat_port_mappings.1.host_ip',
     ],
     [
-      'a mapping of ranges with different lengths',
+      'a mapping between port ranges of different lengths',
       { nat_port_mappings: [{ container_port: 80, container_port_end: 89, host_port: 1, host_port_end: 9 }] },
       'invalid_field',
       'nat_port_mappings.0.host_port_end',
@@ -201,7 +223,12 @@ describe('the plan of a new container', () => {
       'invalid_field',
       'nat_port_mappings',
     ],
-    ['one address twice', { public_ipv4s: ['192.0.2.1', '192.0.2.2', '192.0.2.1'] }, 'invalid_field', 'public_ipv4s.2'],
+    [
+      'the same IPv4 address twice',
+      { public_ipv4s: ['192.0.2.1', '192.0.2.2', '192.0.2.1'] },
+      'invalid_field',
+      'public_ipv4s.2',
+    ],
     [
       'the same IPv6 address twice in different spellings',
       { ipv6_addresses: ['2001:db8::1', '2001:DB8:0::1'] },
@@ -209,13 +236,13 @@ describe('the plan of a new container', () => {
       'ipv6_addresses.1',
     ],
     [
-      'IPv4 addresses if their assignment is off',
+      'a list of IPv4 addresses if assign_ipv4 is off',
       { assign_ipv4: false, public_ipv4s: ['192.0.2.1'] },
       'invalid_field',
       'public_ipv4s',
     ],
     [
-      'IPv6 addresses if their assignment is off',
+      'a list of IPv6 addresses if assign_ipv6 is off',
       { assign_ipv6: false, ipv6_addresses: ['2001:db8::1'] },
       'invalid_field',
       'ipv6_addresses',
@@ -245,14 +272,14 @@ describe('the plan of a new container', () => {
     expect(plan(nothing).spec).to.deep.equal(plan().spec)
   })
 
-  it('ignores a password or key that the login mode does not use, even an invalid one', () => {
+  it('ignores an invalid password or public key if the SSH mode does not use it', () => {
     const unused = { ssh_password: 'short', ssh_public_key: 'no key' }
     expect(plan({ ssh_auth_mode: 'auto_password', ...unused }).spec).to.deep.equal(plan().spec)
     const key = plan({ ssh_auth_mode: 'key', ssh_password: 'short', ssh_public_key: publicKey }).spec
     expect(key).to.include({ sshAuthMode: 'key', sshPassword: '' })
   })
 
-  it('derives the login mode from the password or the key, and rejects both without a mode', () => {
+  it('derives a missing SSH mode from the password or the public key, and rejects a request with both', () => {
     expect(plan({ ssh_password: 'abcd1234', ssh_public_key: '' }).spec).to.include({
       sshAuthMode: 'password',
       sshPassword: 'abcd1234',
@@ -269,17 +296,29 @@ describe('the plan of a new container', () => {
 
   for (const [name, body, counts] of [
     ['no addresses by default', {}, [0, 0]],
-    ['one address each for assign_ipv4 and assign_ipv6', { assign_ipv4: true, assign_ipv6: true }, [1, 1]],
+    [
+      'one IPv4 and one IPv6 address if assign_ipv4 and assign_ipv6 are set',
+      { assign_ipv4: true, assign_ipv6: true },
+      [1, 1],
+    ],
     ['one address if assign_ipv4 is set and ipv4_count is 0', { assign_ipv4: true, ipv4_count: 0 }, [1, 0]],
     ['as many addresses as ipv6_count says if assign_ipv6 is set', { assign_ipv6: true, ipv6_count: 3 }, [0, 3]],
-    ['as many addresses as ipv4_count says without assign_ipv4', { ipv4_count: 2 }, [2, 0]],
+    ['as many addresses as ipv4_count says even if assign_ipv4 is missing', { ipv4_count: 2 }, [2, 0]],
     [
-      'no addresses if assign_ipv4 and assign_ipv6 are off, despite counts',
+      'no addresses if assign_ipv4 and assign_ipv6 are off, even if counts are sent',
       { assign_ipv4: false, ipv4_count: 2, assign_ipv6: false, ipv6_count: 1 },
       [0, 0],
     ],
-    ['no addresses beyond a list if assign_ipv4 is set', { assign_ipv4: true, public_ipv4s: ['192.0.2.9'] }, [0, 0]],
-    ['as many addresses as ipv4_count says beyond a list', { ipv4_count: 1, public_ipv4s: ['192.0.2.9'] }, [1, 0]],
+    [
+      'no addresses in addition to a list of addresses if assign_ipv4 is set',
+      { assign_ipv4: true, public_ipv4s: ['192.0.2.9'] },
+      [0, 0],
+    ],
+    [
+      'as many addresses as ipv4_count says in addition to a list of addresses',
+      { ipv4_count: 1, public_ipv4s: ['192.0.2.9'] },
+      [1, 0],
+    ],
   ] as [string, Partial<CreateBody>, number[]][])
     it(`requests ${name}`, () => {
       const { spec } = plan(body)
@@ -289,18 +328,34 @@ describe('the plan of a new container', () => {
 
   for (const [name, body, rates] of [
     ['unlimited rates by default', {}, [0, 0, 0, 0]],
-    ['rates for single directions', { network_down_mbps: 100, io_write_mbps: 5 }, [100, 0, 0, 5]],
-    ['the legacy rates for both directions', { network_bw_mbps: 50, io_speed_mbps: 7 }, [50, 50, 7, 7]],
-    ['the rate of a direction instead of the legacy rate', { network_bw_mbps: 50, network_up_mbps: 7 }, [50, 7, 0, 0]],
-    ['the legacy rate instead of 0 for a direction', { network_bw_mbps: 50, network_up_mbps: 0 }, [50, 50, 0, 0]],
-    ['rates of directions if legacy ones are 0', { io_speed_mbps: 0, io_read_mbps: 3, io_write_mbps: 0 }, [0, 0, 3, 0]],
+    [
+      'the rates that are sent for single directions, and no limit for other directions',
+      { network_down_mbps: 100, io_write_mbps: 5 },
+      [100, 0, 0, 5],
+    ],
+    ['the rates of the legacy fields for both directions', { network_bw_mbps: 50, io_speed_mbps: 7 }, [50, 50, 7, 7]],
+    [
+      'the rate for a direction instead of the rate of the legacy field',
+      { network_bw_mbps: 50, network_up_mbps: 7 },
+      [50, 7, 0, 0],
+    ],
+    [
+      'the rate of the legacy field for a direction whose own rate is 0',
+      { network_bw_mbps: 50, network_up_mbps: 0 },
+      [50, 50, 0, 0],
+    ],
+    [
+      'the rates for single directions if the legacy field is 0',
+      { io_speed_mbps: 0, io_read_mbps: 3, io_write_mbps: 0 },
+      [0, 0, 3, 0],
+    ],
   ] as [string, Partial<CreateBody>, number[]][])
     it(`uses ${name}`, () => {
       const { networkDownMbps, networkUpMbps, ioReadMbps, ioWriteMbps } = plan(body).spec.limits!
       expect([networkDownMbps, networkUpMbps, ioReadMbps, ioWriteMbps]).to.deep.equal(rates)
     })
 
-  it('contains quota, expiry, and a mapping at one host address', () => {
+  it('contains the traffic quota, the expiry, and a mapping at a single host address', () => {
     const { spec } = plan({
       traffic_mode: 'in_out',
       traffic_in_gb: 5,
@@ -328,6 +383,6 @@ describe('the plan of a new container', () => {
     })
   })
 
-  it('contains the key without surrounding spaces', () =>
+  it('contains the public key without surrounding spaces', () =>
     expect(plan({ ssh_auth_mode: 'key', ssh_public_key: ` ${publicKey} ` }).spec.sshPublicKey).to.equal(publicKey))
 })
