@@ -8,7 +8,7 @@ const typed = (text: string, layout: Parameters<typeof planTyping>[1]): string[]
 
 describe('a text typed on a keyboard', () => {
   for (const layout of layoutNames)
-    it(`may contain all printable ASCII characters without dead keys, with the layout ${layout}`, () => {
+    it(`can contain all printable ASCII characters that need no dead key, with the layout ${layout}`, () => {
       const dead = { us: '', gb: '', de: '^`´~', fr: '^¨' }[layout]
       const all = Array.from({ length: 95 }, (_, at) => String.fromCharCode(32 + at)).join('')
       const wanted = [...all].filter((character) => !dead.includes(character)).join('')
@@ -41,7 +41,7 @@ describe('a text typed on a keyboard', () => {
       ],
     ],
   ] as const)
-    it(`is typed with the correct keys: ${JSON.stringify(text)} with the layout ${layout}`, () =>
+    it(`is typed with the correct keys of the layout ${layout}: ${JSON.stringify(text)}`, () =>
       expect(typed(text, layout)).to.deep.equal(keys))
 
   it('is rejected as a whole, with a list of the characters that cannot be typed', () =>

@@ -16,6 +16,6 @@ describe('text sent with the modifiers of the key bar', () => {
     ['Alt and a letter', 'b', { alt: true }, '\x1bb'],
     ['Ctrl, Alt and a letter', 'x', { ctrl: true, alt: true }, '\x1b\x18'],
   ] as const)
-    it(`for ${name} is ${JSON.stringify(sent)}`, () =>
+    it(`is ${JSON.stringify(sent).replace('\x7f', '\\u007f')} for ${name}`, () =>
       expect(withHeld(text, { ctrl: false, alt: false, ...held })).to.equal(sent))
 })

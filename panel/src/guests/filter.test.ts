@@ -55,7 +55,7 @@ describe('the search for a guest by name, id, address or port', () => {
     ['0b1c', true],
     ['', true],
   ] as const)
-    it(`${found ? 'finds' : 'does not find'} the guest with the text "${text}"`, () =>
+    it(`${found ? 'finds' : 'does not find'} the guest by the text "${text}"`, () =>
       expect(matcherOf(text)(web)).to.equal(found))
 })
 

@@ -15,5 +15,5 @@ describe('the name of a browser', () => {
     ['curl/8.5.0', 'curl/8.5.0'],
     ['–', ''],
   ] as const)
-    it(`is "${name}" for its user agent`, () => expect(browserName(userAgent)).to.equal(name))
+    it(`is "${name}" for the user agent "${userAgent}"`, () => expect(browserName(userAgent)).to.equal(name))
 })

@@ -16,19 +16,19 @@ describe("the step of a host's installation", () => {
     ['is "online" even if the script failed before', host('online', 'failed'), undefined, 'online'],
     ['is "waiting" if an agent joins without the script', host('offline'), host('pending'), 'waiting'],
     [
-      'is "command" if the only report is older than the command',
+      'is "command" if the only report of the script is older than the command',
       host('pending', 'failed'),
       host('pending', 'failed'),
       'command',
     ],
     [
-      'is "command" for a known host that is offline',
+      'is "command" if the host was already offline when the command was shown',
       host('offline', 'waiting'),
       host('offline', 'waiting'),
       'command',
     ],
     [
-      'is the same step as before if the script reports it again',
+      'is "failed" if the script reports the same failure again at a later time',
       host('pending', 'failed', '2026-11-26 09:10:00'),
       host('pending', 'failed'),
       'failed',
@@ -36,7 +36,7 @@ describe("the step of a host's installation", () => {
   ] as const)
     it(what, () => expect(installStepOf(now, earlier)).to.equal(step))
 
-  it('is shown until the gateway has reached the agent for the first time', () => {
+  it('is shown until the gateway has reached the agent of the host for the first time', () => {
     expect(isBeingInstalled(host('pending'))).to.equal(true)
     expect(isBeingInstalled(host('offline', 'waiting'))).to.equal(true)
     expect(isBeingInstalled(host('online', 'waiting'))).to.equal(false)

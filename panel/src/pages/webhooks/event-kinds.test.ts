@@ -10,10 +10,10 @@ describe('the events of a webhook', () => {
       ['guest.*', 'alert.*'],
     ],
   ] as const)
-    it(`are requested as ${words.join(' ')} for the kinds ${kinds.join(', ')}`, () =>
+    it(`are requested from the API as ${words.join(' ')} if the user selects the kinds ${kinds.join(', ')}`, () =>
       expect(wordsOf(kinds as readonly EventKind[])).to.deep.equal(words))
 
-  it('are shown by the names of their kinds, and single events unchanged', () => {
+  it('are shown by the name of their kind, except single events, which are shown unchanged', () => {
     const shown = shownWords(['*', 'guest.*', 'task.failed'], (kind) => kind.toUpperCase())
     expect(shown).to.equal('*, GUEST, task.failed')
   })
