@@ -14,6 +14,6 @@ describe('the check for plain English', () => {
     ['There are no guests.', []],
     ['The name is no UUID.', ['is no']],
   ] as const)
-    it(`finds ${violations.join(', ') || 'nothing'} in "${text}"`, () =>
+    it(`${violations.length === 0 ? 'accepts' : `finds a violation of the rule "${violations.join(', ')}" in`} "${text}"`, () =>
       expect(violationsOf(text)).to.deep.equal(violations))
 })

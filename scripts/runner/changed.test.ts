@@ -18,7 +18,7 @@ describe('the tests that a change affects', () => {
     ['the tests that import the changed file', ['agent/a.ts'], [tests[0]]],
     ['the tests that start a program which imports the changed file', ['agent/b.ts'], [tests[1]]],
     ['the tests that use code generated from the changed file', ['proto/guest.proto'], [tests[1]]],
-    ['a changed test itself', ['agent/a.test.ts'], [tests[0]]],
+    ['only the changed file itself if this file is a test', ['agent/a.test.ts'], [tests[0]]],
     ['no tests if a document has changed', ['docs/network.md'], []],
     ['all tests if the version of a package has changed', ['package-lock.json'], tests],
     ['all tests if the test runner has changed', ['scripts/runner/lanes.ts'], tests],
@@ -39,7 +39,8 @@ describe('fileFinder', () => {
     ['./main.js', []],
     ['node_modules/x.js', []],
   ] as const)
-    it(`finds ${named.join(', ') || 'no file'} for the name ${name}`, () => expect(find(name)).to.deep.equal(named))
+    it(`finds ${named.join(', ') || 'no file'} for the name ${name} in the code`, () =>
+      expect(find(name)).to.deep.equal(named))
 })
 
 describe('the dependency graph of the repository', () => {
@@ -59,6 +60,6 @@ describe('the dependency graph of the repository', () => {
       'test/api/guests/containers.test.ts',
     ]))
 
-  it('does not lead from the gateway to tests of agents that run without one', () =>
+  it('does not lead from the gateway to tests of agents that run without a gateway', () =>
     expect(affected('gateway/webhooks/deliverer.ts')).not.to.include('test/host/boot.test.ts'))
 })

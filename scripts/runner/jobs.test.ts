@@ -5,7 +5,7 @@ const all = { parts: [], unitOnly: false, quickOnly: false }
 const labels = (files: readonly string[], times: readonly (readonly [string, number])[] = []): string[][] =>
   planChains(files, new Map(times)).map(({ jobs }) => jobs.map(({ label }) => label))
 
-describe('selection of test files', () => {
+describe('the selection of test files', () => {
   const files = ['agent/a.test.ts', 'test/api/keys.test.ts', 'test/operations/order.test.ts', 'test/host/boot.test.ts']
 
   const onRequest = 'test/packages/delivery.test.ts'
@@ -15,7 +15,7 @@ describe('selection of test files', () => {
     expect(selectTests([...files, onRequest], { ...all, parts: ['packages'] })).to.deep.equal([onRequest])
   })
 
-  it('is complete without the tests of packages, but not if any other file is missing', () => {
+  it('counts as complete if only the tests of packages are missing, but not if any other file is missing', () => {
     expect(isComplete(files, [...files, onRequest])).to.equal(true)
     expect(isComplete(files.slice(1), files)).to.equal(false)
   })
@@ -24,8 +24,8 @@ describe('selection of test files', () => {
     ['all files', all, files],
     ['files whose path contains one of the given parts', { ...all, parts: ['api/', './agent'] }, [files[0], files[1]]],
     ['only tests next to the code with the option --unit', { ...all, unitOnly: true }, [files[0]]],
-    ['only tests that need no root for the quick run', { ...all, quickOnly: true }, [files[0], files[2]]],
-    ['no file for an unknown part', { ...all, parts: ['missing'] }, []],
+    ['only tests that need no root privileges for the quick run', { ...all, quickOnly: true }, [files[0], files[2]]],
+    ['no file if no path contains the given part', { ...all, parts: ['missing'] }, []],
   ] as const)
     it(`selects ${name}`, () => expect(selectTests(files, selection)).to.deep.equal(selected))
 
@@ -37,7 +37,7 @@ describe('selection of test files', () => {
 })
 
 describe('the plan of the test processes', () => {
-  it("begins with the longest chain; a group's files form one chain", () => {
+  it('puts the files of a group into one chain, and begins with the longest chain', () => {
     const files = ['test/setup/a.test.ts', 'test/setup/b.test.ts', 'test/host/boot.test.ts', 'test/faults/kill.test.ts']
     const times = [20, 30, 40, 60].map((seconds, index) => [files[index] ?? '', seconds] as const)
     expect(labels(files, times)).to.deep.equal([[files[3]], [files[1], files[0]], [files[2]]])
@@ -51,7 +51,7 @@ describe('the plan of the test processes', () => {
     ])
   })
 
-  it('puts files that need two lanes before longer files', () => {
+  it('puts files that occupy two lanes of the test runner before files that take longer', () => {
     const [long, crowd] = ['test/host/boot.test.ts', 'test/host/hostile-guest.test.ts']
     expect(labels([long, crowd], [[long, 500]])).to.deep.equal([[crowd], [long]])
   })
@@ -64,7 +64,7 @@ describe('the plan of the test processes', () => {
   it('puts all tests next to the code of a folder into one process', () =>
     expect(labels(['agent/a.test.ts', 'agent/b.test.ts'])).to.deep.equal([['agent (tests next to the code)']]))
 
-  it('splits a failed process by file, except tests next to the code', () => {
+  it('splits a failed process into one process for each of its files, except if they are tests next to the code', () => {
     const [shared, unit] = ['test/api/a.test.ts', 'agent/a.test.ts'].map(
       (file) => planChains([file, file.replace('/a.', '/b.')], new Map())[0]?.jobs[0] as Job,
     )
@@ -75,7 +75,7 @@ describe('the plan of the test processes', () => {
     expect(unit && splitJob(unit)).to.deep.equal([])
   })
 
-  it('sorts recorded durations by name', () =>
+  it('stores the recorded durations in the order of the names of the tests', () =>
     expect(
       formatTimes(
         new Map([

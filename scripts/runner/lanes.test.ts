@@ -25,7 +25,7 @@ async function turnsOf(chains: readonly Chain[], lanes: { count: number; computi
   return [...seen]
 }
 
-describe('lanes', () => {
+describe('lanes of the test runner', () => {
   for (const [name, chains, lanes, turns] of [
     [
       'run as many chains at once as there are lanes, in the given order',
@@ -34,13 +34,13 @@ describe('lanes', () => {
       ['a b', 'c'],
     ],
     [
-      'prefer a computing chain while too few of them run',
+      'prefer a chain that computes while fewer such chains run than configured',
       [chain('a', 'host'), chain('b', 'host'), chain('c', 'compute')],
       { count: 2, computing: 1 },
       ['a c', 'b'],
     ],
     [
-      'run more computing chains than preferred if no other chains wait',
+      'run more chains that compute than configured if no other chains wait',
       [chain('a', 'compute'), chain('b', 'compute')],
       { count: 2, computing: 1 },
       ['a b'],
@@ -52,18 +52,18 @@ describe('lanes', () => {
       ['a b', 'c'],
     ],
     [
-      'keep lanes free for a waiting chain that needs two',
+      'stay free for the next waiting chain if this chain needs two lanes',
       [chain('a', 'host'), chain('b', 'host', 2), chain('c', 'host')],
       { count: 2, computing: 0 },
       ['a', 'b', 'c'],
     ],
     [
-      'run a chain that needs more lanes than there are when no other chain runs',
+      'run a chain that needs more lanes than exist as soon as no other chain runs',
       [chain('a', 'host', 2), chain('b', 'host')],
       { count: 1, computing: 0 },
       ['a', 'b'],
     ],
-    ['end at once if there is nothing to run', [], { count: 2, computing: 1 }, []],
+    ['end at once if no chain is given', [], { count: 2, computing: 1 }, []],
   ] as const)
     it(name, async () => expect(await turnsOf(chains, lanes)).to.deep.equal(turns))
 })
