@@ -1,7 +1,7 @@
 import { expect } from 'chai'
 import { parseAddress, parseAddressRange, parseCidrOrAddress } from './addresses.js'
 
-describe('addresses', () => {
+describe('the parser of addresses', () => {
   for (const [text, canonical] of [
     ['192.0.2.1', '192.0.2.1'],
     ['2001:DB8:0:0:0::1', '2001:db8::1'],
@@ -22,7 +22,7 @@ describe('addresses', () => {
     [' 10.0.0.1 - 10.0.0.1 ', '10.0.0.1', 0x0a000001n, 0x0a000001n],
     ['::1-::ff', '::1-::ff', 1n, 255n],
   ] as const)
-    it(`reads the range ${text} as ${canonical}`, () =>
+    it(`reads the range "${text}" as ${canonical}`, () =>
       expect(parseAddressRange(text)).to.deep.include({ text: canonical, first, last }))
 
   for (const text of [

@@ -13,7 +13,7 @@ describe('CPU lists', () => {
       expect(formatCpuList(cpus)).to.equal(text)
     })
 
-  it('are sorted, and empty for invalid text', () => {
+  it('are sorted when they are parsed, and are empty if the text is invalid', () => {
     expect(parseCpuList('4,0-1,1')).to.deep.equal([0, 1, 4])
     for (const text of ['x', '-1', '3-1', '0-999999']) expect(parseCpuList(text), text).to.deep.equal([])
   })

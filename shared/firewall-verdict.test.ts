@@ -22,19 +22,27 @@ const verdict = (rules: object[], arrival: Partial<Arrival> = {}, more: object =
 
 describe('the firewall check of a connection to port 22', () => {
   for (const [name, rules, said] of [
-    ['applies the default without rules', [], 'default'],
+    ['applies the default action if there are no rules', [], 'default'],
     ['accepts a connection to the port of a rule', [{ port: '22' }], 'passes'],
     ['accepts a connection to a port within the range of a rule', [{ port: '80,20-30' }], 'passes'],
-    ['applies the default if all rules name other ports', [{ port: '23,80' }], 'default'],
+    ['applies the default action if all rules name other ports', [{ port: '23,80' }], 'default'],
     ['accepts a connection by a rule for all protocols', [{ protocol: 'all' }], 'passes'],
-    ['applies the default if all rules name other protocols', [{ protocol: 'udp' }, { protocol: 'icmp' }], 'default'],
-    ['applies the default if the only rule is for outgoing connections', [{ direction: 'out' }], 'default'],
-    ['applies the default if the only rule is for IPv6', [{ network: 'ipv6' }], 'default'],
+    [
+      'applies the default action if all rules name other protocols',
+      [{ protocol: 'udp' }, { protocol: 'icmp' }],
+      'default',
+    ],
+    ['applies the default action if the only rule is for outgoing connections', [{ direction: 'out' }], 'default'],
+    ['applies the default action if the only rule is for IPv6', [{ network: 'ipv6' }], 'default'],
     ['accepts a connection from the address of a rule', [{ sourceIp: '198.51.100.7' }], 'passes'],
     ['accepts a connection from the network of a rule', [{ sourceIp: '198.51.100.0/29' }], 'passes'],
     ['accepts a connection from the address range of a rule', [{ sourceIp: '198.51.100.5-198.51.100.7' }], 'passes'],
-    ['applies the default outside the address range of a rule', [{ sourceIp: '198.51.100.5-198.51.100.6' }], 'default'],
-    ['applies the default if the rule names an IPv6 network', [{ sourceIp: '2001:db8::/32' }], 'default'],
+    [
+      'applies the default action if the source is outside the address range of the only rule',
+      [{ sourceIp: '198.51.100.5-198.51.100.6' }],
+      'default',
+    ],
+    ['applies the default action if the only rule names an IPv6 network', [{ sourceIp: '2001:db8::/32' }], 'default'],
     ['applies the first matching rule', [{ id: 'no', action: 'DROP' }, {}], 'no'],
   ] as const)
     it(name, () => expect(verdict([...rules])).to.equal(said))

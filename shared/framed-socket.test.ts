@@ -55,7 +55,7 @@ describe('a framed connection', () => {
       expect(heard).to.deep.equal([])
     })
 
-  it('sends keep-alives, and ends if the peer sends none', async () => {
+  it('sends keep-alive frames, and ends if the peer sends no keep-alive frames', async () => {
     let signs = 0
     other.on('data', (chunk: Buffer) => (signs += chunk.length / 4))
     await waitFor(() => ended !== undefined)
@@ -63,7 +63,7 @@ describe('a framed connection', () => {
     expect(signs).to.equal(2)
   })
 
-  it('ends in time if the peer has ended the connection and its last bytes were not read', async () => {
+  it('ends within the time limit if the peer has ended the connection before its last bytes were read', async () => {
     framed.pause()
     other.write(frameOf(Buffer.from('late')))
     other.end()
@@ -71,7 +71,7 @@ describe('a framed connection', () => {
     await waitFor(() => ended !== undefined)
   })
 
-  it('ends in time even if the peer does not close its side', async () => {
+  it('ends within the time limit even if the peer does not close its side of the connection', async () => {
     other.pause() // the peer does not notice the end
     const signs = setInterval(() => other.write(frameOf(Buffer.alloc(0))), 20)
     framed.end() // replaced by the shorter time of the next call
@@ -79,7 +79,7 @@ describe('a framed connection', () => {
     await waitFor(() => ended !== undefined).finally(() => clearInterval(signs))
   })
 
-  it('does not end while its own reader has paused it', async () => {
+  it('does not end for lack of keep-alive frames while its own reader has paused it', async () => {
     const startedMs = performance.now()
     framed.pause()
     await waitFor(() => performance.now() - startedMs > 300)

@@ -13,7 +13,7 @@ function textOf(content: Uint8Array, isBytes: boolean): string {
 }
 
 describe('frames', () => {
-  it('are read correctly however the stream is split into chunks', () => {
+  it('are read correctly regardless of how the stream is split into chunks', () => {
     const frames = fc.array(fc.tuple(fc.uint8Array({ maxLength: 300 }), fc.boolean()), { maxLength: 8 })
     fc.assert(
       fc.property(frames, fc.infiniteStream(fc.integer({ min: 1, max: 50 })), (sent, cuts) => {
@@ -31,11 +31,11 @@ describe('frames', () => {
   })
 
   const bad = [
-    ['of a frame that is too long, before its content arrives', [0, 1, 0x84, 0]],
-    ['of an unknown kind', [2, 0, 0, 1]],
+    ['announces too many bytes, before the content arrives', [0, 1, 0x84, 0]],
+    ['names an unknown kind of frame', [2, 0, 0, 1]],
   ] as const
   for (const [what, head] of bad)
-    it(`are refused with a header ${what}`, () => {
+    it(`are refused if their header ${what}`, () => {
       expect(() => read(new FrameReader(), Buffer.from(head))).to.throw(RangeError)
     })
 })

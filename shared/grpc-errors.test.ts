@@ -32,7 +32,7 @@ describe('an error that crosses gRPC', () => {
       ])
     })
 
-  it('reveals only that the host failed and that the change was rolled back', () => {
+  it('reveals only the failed step and that the change was rolled back', () => {
     const failure = Object.assign(new BerthError('internal', 'internal_error', 'nft died'), { undone: true })
     const { code, message } = fromServiceError(toServiceError(failure), { step: 'set firewall', left: true })
     expect([code, message]).to.deep.equal([
@@ -41,45 +41,50 @@ describe('an error that crosses gRPC', () => {
     ])
   })
 
-  it('reveals no detail if it is internal', () => {
+  it('reveals no details if it is an internal error', () => {
     const sent = toStatus(new Error('secret path /etc/shadow'))
     expect([sent.code, sent.details]).to.deep.equal([status.INTERNAL, 'internal error'])
   })
 
   for (const [name, error, kind, code] of [
-    ['because the connection broke', received(status.UNAVAILABLE), 'timeout', 'agent_timeout'],
-    ['because the call was cancelled', received(status.CANCELLED), 'timeout', 'agent_timeout'],
-    ['because the agent did not answer', received(status.DEADLINE_EXCEEDED), 'timeout', 'agent_timeout'],
+    ['if the connection broke', received(status.UNAVAILABLE), 'timeout', 'agent_timeout'],
+    ['if the call was cancelled', received(status.CANCELLED), 'timeout', 'agent_timeout'],
+    ['if the agent did not answer in time', received(status.DEADLINE_EXCEEDED), 'timeout', 'agent_timeout'],
     [
-      'because of a bug of the agent',
+      'if the agent reports an internal error',
       received(status.INTERNAL, { 'berth-code': 'internal_error' }),
       'internal',
       'agent_error',
     ],
-    ['because the agent does not know the method', received(status.UNIMPLEMENTED), 'internal', 'agent_error'],
+    ['if the agent does not know the method', received(status.UNIMPLEMENTED), 'internal', 'agent_error'],
     [
-      'because the agent refuses the gateway',
+      'if the agent refuses the identity of the gateway',
       received(status.UNAUTHENTICATED, { 'berth-code': 'unauthorized' }),
       'internal',
       'agent_error',
     ],
     [
-      'because the agent lets the gateway do less',
+      'if the agent does not give the gateway the necessary scope',
       received(status.PERMISSION_DENIED, { 'berth-code': 'insufficient_scope' }),
       'internal',
       'agent_error',
     ],
-    ['that is a refusal without a stable code', received(status.NOT_FOUND), 'internal', 'agent_error'],
-    ['with a malformed code', received(status.NOT_FOUND, { 'berth-code': 'Bad Code' }), 'internal', 'agent_error'],
-    ['that is not from gRPC', new Error('x'), 'internal', 'agent_error'],
+    ['if it is a refusal without a stable code', received(status.NOT_FOUND), 'internal', 'agent_error'],
+    [
+      'if its stable code is malformed',
+      received(status.NOT_FOUND, { 'berth-code': 'Bad Code' }),
+      'internal',
+      'agent_error',
+    ],
+    ['if it was not created by gRPC', new Error('x'), 'internal', 'agent_error'],
   ] satisfies [string, Error, ErrorKind, string][])
-    it(`${name} becomes ${code}`, () => {
+    it(`becomes ${code} ${name}`, () => {
       const got = fromServiceError(error, { step: 'step', left: true })
       expect([got.kind, got.code]).to.deep.equal([kind, code])
     })
 
   for (const code of [status.UNAVAILABLE, status.CANCELLED, status.DEADLINE_EXCEEDED] as const)
-    it(`${status[code]} becomes host_offline if the call was never sent`, () => {
+    it(`becomes host_offline if its status is ${status[code]} and the call was never sent`, () => {
       const got = fromServiceError(received(code), { step: 'step', left: false })
       expect([got.kind, got.code]).to.deep.equal(['unavailable', 'host_offline'])
     })

@@ -22,8 +22,9 @@ describe('the check of host names and addresses', () => {
     ['node1\nProxyCommand x', undefined],
     [`${'a'.repeat(64)}.example`, undefined],
   ] as const)
-    it(`${parsed === undefined ? 'refuses' : 'accepts'} ${JSON.stringify(text)}`, () =>
-      expect(parseHostName(text)).to.equal(parsed))
+    it(parsed === undefined ? `refuses ${JSON.stringify(text)}` : `reads ${JSON.stringify(text)} as "${parsed}"`, () =>
+      expect(parseHostName(text)).to.equal(parsed),
+    )
 
   for (const host of ['127.0.0.1', '127.9.9.9', '::1', '::', '0.0.0.0', 'localhost', 'db.localhost'])
     it(`treats ${host} as unreachable from another machine`, () => expect(isReachableName(host)).to.equal(false))

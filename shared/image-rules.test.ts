@@ -12,7 +12,7 @@ import { templateIdPattern } from './guest-rules.js'
 const operation = '0123abcd-4567-4abc-8def-0123456789ab'
 const matches = (pattern: string, text: string): boolean => new RegExp(pattern, 'u').test(text)
 
-describe('fields of custom images', () => {
+describe('the rules for fields of custom images', () => {
   for (const [name, id] of [
     ['My Alpine', 'custom-my-alpine-0123abcd4567'],
     ['  Größe №7! ', 'custom-gr-e-7-0123abcd4567'],
@@ -20,7 +20,7 @@ describe('fields of custom images', () => {
     ['../../etc', 'custom-etc-0123abcd4567'],
     ['x'.repeat(100), `custom-${'x'.repeat(40)}-0123abcd4567`],
   ] as const)
-    it(`yield the id ${id.slice(0, 40)} for the name "${name.slice(0, 20)}"`, () => {
+    it(`derive the id ${id} from the name "${name}"`, () => {
       expect(customImageId(name, operation)).to.equal(id)
       expect(isCustomImageId(id)).to.equal(true)
       expect(matches(templateIdPattern, id)).to.equal(true)

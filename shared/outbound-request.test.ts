@@ -42,19 +42,19 @@ describe('outbound requests', function () {
 
   describe('to a server that closes the connection while the reader is slow', () => {
     for (const [what, headers, body, outcome] of [
-      ['a body with a length', `Content-Length: ${large.length}`, large, 'whole'],
-      ['a body without a length', 'Server: x', large, 'whole'],
-      ['a body in chunks', 'Transfer-Encoding: chunked', `${inChunks(large)}0\r\n\r\n`, 'whole'],
-      ['a body shorter than its length', `Content-Length: ${large.length + 1}`, large, 'answer_cut'],
-      ['a body without its last chunk', 'Transfer-Encoding: chunked', inChunks(large), 'answer_cut'],
+      ['a body with Content-Length', `Content-Length: ${large.length}`, large, 'whole'],
+      ['a body without Content-Length', 'Server: x', large, 'whole'],
+      ['a chunked body', 'Transfer-Encoding: chunked', `${inChunks(large)}0\r\n\r\n`, 'whole'],
+      ['a body that is shorter than its Content-Length', `Content-Length: ${large.length + 1}`, large, 'answer_cut'],
+      ['a chunked body whose last chunk is missing', 'Transfer-Encoding: chunked', inChunks(large), 'answer_cut'],
       [
-        'a body that ends within a chunk',
+        'a chunked body that ends within a chunk',
         'Transfer-Encoding: chunked',
         inChunks(large).slice(0, 1_000_000),
         'answer_cut',
       ],
     ] as const)
-      it(`read ${what} ${outcome === 'whole' ? 'completely' : `and report ${outcome}`}`, async () => {
+      it(`read ${what} ${outcome === 'whole' ? 'completely' : `and report the error ${outcome}`}`, async () => {
         const url = await serve(closing(`200 OK\r\n${headers}`, body))
         const answer = await client.send(url)
         expect(await readSlowly(answer.body)).to.equal(outcome)
@@ -81,9 +81,13 @@ describe('outbound requests', function () {
       ['report incomplete headers', 'HTTP/1.1 200 OK\r\nServ', 'ECONNRESET'],
       ['report headers without an end', `${head().slice(0, -2)}X: ${'x'.repeat(40_000)}`, 'HPE_HEADER_OVERFLOW'],
       ['report a header with a zero byte', head('X: a\0b'), 'HPE_INVALID_HEADER_TOKEN'],
-      ['report two different lengths', head('Content-Length: 1', 'Content-Length: 2'), 'HPE_UNEXPECTED_CONTENT_LENGTH'],
       [
-        'report a length together with chunks',
+        'report two different values of Content-Length',
+        head('Content-Length: 1', 'Content-Length: 2'),
+        'HPE_UNEXPECTED_CONTENT_LENGTH',
+      ],
+      [
+        'report Content-Length in a chunked answer',
         head('Content-Length: 1', 'Transfer-Encoding: chunked'),
         'HPE_INVALID_TRANSFER_ENCODING',
       ],
@@ -101,7 +105,7 @@ describe('outbound requests', function () {
         expect(await ask(await serve((socket) => socket.end(bytes)))).to.equal(outcome)
       })
 
-    it('survive an answer that arrives before the request was read', async () => {
+    it('return the answer or a connection error if the answer arrives before the request was read', async () => {
       const url = await serve((socket) => {
         socket.pause()
         socket.end(`${head('Connection: close')}no`)
@@ -187,7 +191,7 @@ describe('outbound requests', function () {
       })
     const hungUp = (): Promise<boolean> => waitFor(() => sockets[0]?.destroyed, { what: 'hung up' })
 
-    it('end before the answer, while they wait for a connection, and during the answer', async () => {
+    it('end in each phase: while they wait for a connection, before the answer, and during the answer', async () => {
       open({ maxConnections: 1 })
       const url = await silent(head('Content-Length: 9') + 'half')
       const first = await client.send(url, { signal: stop.signal })
@@ -239,7 +243,7 @@ describe('outbound requests', function () {
       expect([asked, connections]).to.deep.equal([['own.test'], 0])
     })
 
-    it('skip the name lookup if the URL contains an address, which only the URL parser can reject', async () => {
+    it('need no name lookup if the URL contains an address, so that only the check of the URL can reject the address', async () => {
       expect(await ask(await serve((socket) => socket.end(`${head()}ok`)))).to.equal('ok')
       expect(asked).to.deep.equal([])
     })
@@ -277,7 +281,7 @@ describe('outbound requests', function () {
       expect(connections.size, 'one connection').to.equal(1)
     })
 
-    it('reuse the connection after a discarded short body, and close it during a long one', async () => {
+    it('reuse the connection if a short body is discarded, and close it if a long body is discarded', async () => {
       for (const path of ['/short', '/short']) await discardBody((await client.send(url + path)).body, 1000)
       expect(connections.size).to.equal(1)
       const { body } = await client.send(`${url}/long`)
@@ -287,13 +291,13 @@ describe('outbound requests', function () {
       expect(connections.size).to.equal(2)
     })
 
-    it('fail if the text is longer than the reader accepts', async () => {
+    it('fail if the answer is longer than the reader accepts', async () => {
       const { body } = await client.send(`${url}/long`)
       expect(await readText(body, 1000).catch(codeOf)).to.equal('answer_too_large')
       await waitFor(() => body.destroyed, { what: 'cut off' })
     })
 
-    it('follow redirects up to a limit and check each of them', async () => {
+    it('follow redirects up to a limit and check the target of each redirect', async () => {
       expect((await client.send(`${url}/to/x`)).status).to.equal(302)
       const seen: string[] = []
       const check = (to: string): URL => new URL((seen.push(to), to))

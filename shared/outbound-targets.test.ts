@@ -63,7 +63,8 @@ describe('the check of URLs from users', () => {
     'https://[fd00:ec2::254]/',
     `https://example.org/${'a'.repeat(2000)}`,
   ])
-    it(`refuses ${url.slice(0, 60)}`, () => expect(codeOf(() => parseTargetUrl(url, strict))).to.equal('invalid_field'))
+    it(`refuses "${url.slice(0, 60)}"`, () =>
+      expect(codeOf(() => parseTargetUrl(url, strict))).to.equal('invalid_field'))
 
   it('accepts http and private addresses only where an administrator allows them', () => {
     for (const url of ['http://example.org/a', 'http://192.168.7.9/a', 'https://[fd00:7::9]/a'])
@@ -75,12 +76,12 @@ describe('the check of URLs from users', () => {
     )
   })
 
-  it("refuses the host's own addresses within a URL", () => {
+  it('refuses a URL that contains an address of the host itself', () => {
     expect(codeOf(() => parseTargetUrl('https://8.8.8.8/a', strict, ['8.8.8.8']))).to.equal('invalid_field')
     expect(codeOf(() => parseTargetUrl('https://[2606:4700::1]/', strict, ['2606:4700::1']))).to.equal('invalid_field')
   })
 
-  it("refuses the host's own addresses as a lookup result, unless an administrator allows them", () => {
+  it('refuses a name that resolves to an address of the host itself, unless an administrator allows such addresses', () => {
     expect(codeOf(() => checkTarget('8.8.8.8', strict, ['8.8.8.8']))).to.equal('invalid_field')
     expect(codeOf(() => checkTarget('8.8.8.8', strict, ['8.8.4.4']))).to.equal('taken')
     expect(codeOf(() => checkTarget('192.168.7.1', open, ['192.168.7.1']))).to.equal('taken')

@@ -55,7 +55,7 @@ describe('checkPortMapping and changePortMapping', () => {
       10,
     ],
     [
-      'a range of which only the host end is sent',
+      'a range of which the last host port is sent, but not the last container port',
       { hostPortEnd: 2231 },
       [
         [2222, 2231],
@@ -64,7 +64,7 @@ describe('checkPortMapping and changePortMapping', () => {
       10,
     ],
     [
-      'a range of which only the container end is sent',
+      'a range of which the last container port is sent, but not the last host port',
       { containerPortEnd: 31 },
       [
         [2222, 2231],
@@ -100,7 +100,7 @@ describe('checkPortMapping and changePortMapping', () => {
       1,
     ],
     [
-      'the last port',
+      'the highest port',
       { hostPort: 65_535 },
       [
         [65_535, 65_535],
@@ -126,10 +126,14 @@ describe('checkPortMapping and changePortMapping', () => {
     ['a port above 65535', { hostPort: 65_536 }, 'host_port'],
     ['a port that is not an integer', { containerPort: 22.5 }, 'container_port'],
     ['a negative port', { containerPort: -1 }, 'container_port'],
-    ['ranges of different length', { hostPortEnd: 2230, containerPortEnd: 31 }, 'host_port_end'],
+    [
+      'a host range and a container range of different lengths',
+      { hostPortEnd: 2230, containerPortEnd: 31 },
+      'host_port_end',
+    ],
     ['a range that ends before it begins', { hostPortEnd: 2221 }, 'host_port_end'],
     ['a range that would end above port 65535', { hostPort: 65_535, containerPortEnd: 23 }, 'host_port_end'],
-    ['a range that has an end but no beginning', { hostPort: 0, hostPortEnd: 5 }, 'host_port'],
+    ['a range that has a last port but no first port', { hostPort: 0, hostPortEnd: 5 }, 'host_port'],
     ['a name instead of a host address', { hostIp: 'localhost' }, 'host_ip'],
     ['a CIDR instead of a host address', { hostIp: '10.0.0.0/8' }, 'host_ip'],
     ['a description of two lines', { description: 'a\nb' }, 'description'],
@@ -168,7 +172,7 @@ describe('checkPortMapping and changePortMapping', () => {
       ],
     ],
     [
-      'both lengths with a new first host port and a new host end',
+      'the length of both ranges if a new first and a new last host port are sent',
       range,
       { hostPort: 3000, hostPortEnd: 3001 },
       [
@@ -177,7 +181,7 @@ describe('checkPortMapping and changePortMapping', () => {
       ],
     ],
     [
-      'both lengths with a new host end',
+      'the length of both ranges if only a new last host port is sent',
       range,
       { hostPortEnd: 2300 },
       [
@@ -186,7 +190,7 @@ describe('checkPortMapping and changePortMapping', () => {
       ],
     ],
     [
-      'both lengths with a new container end',
+      'the length of both ranges if only a new last container port is sent',
       range,
       { containerPortEnd: 100 },
       [
@@ -195,7 +199,7 @@ describe('checkPortMapping and changePortMapping', () => {
       ],
     ],
     [
-      'both first ports of a range, which keeps its length',
+      'the first host port and the first container port of a range, which keeps its length',
       range,
       { hostPort: 80, containerPort: 180 },
       [
@@ -204,7 +208,7 @@ describe('checkPortMapping and changePortMapping', () => {
       ],
     ],
     [
-      'both first ports of a range, and lets Berth choose the host ports',
+      'the container ports of a range, and let Berth choose the host ports',
       range,
       { hostPort: 0, containerPort: 180 },
       [
@@ -213,7 +217,7 @@ describe('checkPortMapping and changePortMapping', () => {
       ],
     ],
     [
-      'both first ports and both lengths with one new end',
+      'both first ports and the length of both ranges if only one last port is sent',
       range,
       { hostPort: 80, containerPort: 180, containerPortEnd: 181 },
       [
@@ -240,7 +244,7 @@ describe('checkPortMapping and changePortMapping', () => {
       ],
     ],
     [
-      'a host port back to one that Berth chooses',
+      'a given host port to a port that Berth chooses',
       checkPortMapping(one),
       { hostPort: 0 },
       [
@@ -249,7 +253,7 @@ describe('checkPortMapping and changePortMapping', () => {
       ],
     ],
     [
-      'nothing for fields that are undefined',
+      'nothing if the sent fields are undefined',
       range,
       { hostPort: undefined },
       [

@@ -9,7 +9,7 @@ import { open, readOrCreateKey, seal } from './sealing.js'
 describe('sealing', () => {
   const key = randomBytes(32)
 
-  it('decrypts what it sealed', () => {
+  it('decrypts a text that it has encrypted', () => {
     fc.assert(
       fc.property(fc.string(), fc.string(), (text, context) => open(key, seal(key, text, context), context) === text),
     )
@@ -51,7 +51,7 @@ describe('key file', () => {
     expect(await readdir(join(directory, 'made'))).to.deep.equal(['key'])
   })
 
-  it('is refused and kept if its content is not a key', async () => {
+  it('is refused, but not overwritten, if its content is not a key', async () => {
     const path = join(directory, 'key')
     await writeFile(path, 'short\n')
     const failure = await readOrCreateKey(path).then(() => '', String)

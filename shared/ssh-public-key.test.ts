@@ -48,7 +48,7 @@ describe('parseSshPublicKey', () => {
     ['rsa-2048', '-t', 'rsa', '-b', '2048'],
     ['rsa-3072', '-t', 'rsa', '-b', '3072'],
   ] as const)
-    it(`accepts an ${name} key of ssh-keygen, and like OpenSSH refuses damaged copies`, () => {
+    it(`accepts an ${name} key of ssh-keygen, and refuses damaged copies of the key, as OpenSSH does`, () => {
       const key = generate(name, ...options)
       expect(parseSshPublicKey(`  ${key}\n`)).to.equal(key)
       expect(parseSshPublicKey(key.replaceAll(' ', ' \t '))).to.equal(key)
@@ -71,7 +71,7 @@ describe('parseSshPublicKey', () => {
       }
     })
 
-  it('accepts security keys only if they name an application', () => {
+  it('accepts FIDO security keys only if they name an application', () => {
     const point = blobOf(generate('point', '-t', 'ecdsa', '-b', '256')).subarray(-65)
     const keys = (application: string): string[] => [
       line('sk-ssh-ed25519@openssh.com', Buffer.alloc(32, 7), application),

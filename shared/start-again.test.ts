@@ -9,11 +9,11 @@ describe("a program's start", () => {
 
   for (const [name, error] of [
     ['a full disk', errorOf('ENOSPC')],
-    ['a full disk below another error', new BerthError('internal', 'x', 'step', { cause: errorOf('ENOSPC') })],
-    ['a full disk, as SQLite reports it', errorOf('SQLITE_FULL')],
+    ['an error whose cause is a full disk', new BerthError('internal', 'x', 'step', { cause: errorOf('ENOSPC') })],
+    ['an error of SQLite about a full disk', errorOf('SQLITE_FULL')],
     ['too many open files', errorOf('EMFILE')],
   ] as const)
-    it(`is retried after ${name}`, async () => {
+    it(`is retried if it failed because of ${name}`, async () => {
       let tries = 0
       const start = async (): Promise<string> => {
         if (++tries < 3) throw error
@@ -24,11 +24,11 @@ describe("a program's start", () => {
     })
 
   for (const [name, error] of [
-    ['a port in use', errorOf('EADDRINUSE')],
+    ['a port that is in use', errorOf('EADDRINUSE')],
     ['a damaged journal', new BerthError('internal', 'journal_damaged', 'damaged')],
-    ['a bug', new TypeError('x is not a function')],
+    ['an error in the code', new TypeError('x is not a function')],
   ] as const)
-    it(`is not retried after ${name}`, async () => {
+    it(`is not retried if it failed because of ${name}`, async () => {
       const start = (): Promise<string> => Promise.reject(error)
       expect(await startWhenPossible(start, log, 1).catch((failure: unknown) => failure)).to.equal(error)
     })

@@ -9,16 +9,16 @@ const at = (iso: string): number => Date.parse(iso)
 
 describe('the time format of the API', () => {
   for (const [name, zone, text, iso] of [
-    ['the local form', berlin, '2026-07-01 12:00:00', '2026-07-01T10:00:00Z'],
-    ['the local form in winter', berlin, '2026-01-01 12:00:00', '2026-01-01T11:00:00Z'],
+    ['a local time in summer', berlin, '2026-07-01 12:00:00', '2026-07-01T10:00:00Z'],
+    ['a local time in winter', berlin, '2026-01-01 12:00:00', '2026-01-01T11:00:00Z'],
     [
-      'a local time that the clocks skip, with the offset before the change',
+      'a local time that is skipped in spring, with the offset before the change',
       berlin,
       '2026-03-29 02:30:00',
       '2026-03-29T01:30:00Z',
     ],
     [
-      'the first instant of a local time that the clocks show twice',
+      'a local time that occurs twice in autumn as its first occurrence',
       berlin,
       '2026-10-25 02:30:00',
       '2026-10-25T00:30:00Z',
@@ -33,8 +33,8 @@ describe('the time format of the API', () => {
     ],
     ['RFC 3339 with Z', berlin, '2026-07-01T12:00:00Z', '2026-07-01T12:00:00Z'],
     ['RFC 3339 with offset and fraction', berlin, '2026-07-01t12:00:00.25+05:30', '2026-07-01T06:30:00.250Z'],
-    ['the local form with T', berlin, '2026-07-01T12:00:00', '2026-07-01T10:00:00Z'],
-    ['the local form without seconds', berlin, '2026-07-01 12:00', '2026-07-01T10:00:00Z'],
+    ['a local time with T instead of a space', berlin, '2026-07-01T12:00:00', '2026-07-01T10:00:00Z'],
+    ['a local time without seconds', berlin, '2026-07-01 12:00', '2026-07-01T10:00:00Z'],
     ['Unix seconds', berlin, '1767225600', '2026-01-01T00:00:00Z'],
     ['a leap day', utc, '2028-02-29 00:00:00', '2028-02-29T00:00:00Z'],
   ] as const)
@@ -78,7 +78,7 @@ describe('the time format of the API', () => {
     expect(berlin.format(0)).to.equal('')
   })
 
-  it('shows nothing later than the end of the year 9999, which can be read back', () => {
+  it('shows any later time as the end of the year 9999, and can read this text', () => {
     for (const zone of ['UTC', 'Pacific/Kiritimati', 'Pacific/Pago_Pago'].map(createTimeFormat)) {
       const last = '9999-12-31 23:59:59'
       expect(zone.format(zone.parse(last) ?? 0)).to.equal(last)
@@ -88,14 +88,14 @@ describe('the time format of the API', () => {
     }
   })
 
-  it('clamps times to the range that can be shown', () => {
+  it('limits times to the range that it can show', () => {
     const times = [0, 1, at('9999-12-31T23:59:59+14:00'), at('9999-12-31T23:59:59-11:00'), 1.5e12]
     expect(times.map(clampTime)).to.deep.equal(times)
     expect([-1, NaN].map(clampTime)).to.deep.equal([0, 0])
     expect(clampTime(Number.MAX_SAFE_INTEGER)).to.be.lessThan(8.64e15)
   })
 
-  it('reads times back as it shows them, to the second, in all kinds of zones', () => {
+  it('shows a time that it has shown and read as the same text again, in all kinds of time zones', () => {
     const zones = ['Asia/Kathmandu', 'America/St_Johns', 'Pacific/Apia', 'Australia/Lord_Howe', 'UTC'].map(
       createTimeFormat,
     )

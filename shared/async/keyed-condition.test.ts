@@ -15,7 +15,7 @@ describe('keyed condition', () => {
     await new KeyedCondition().wait('a', long, () => true)
   })
 
-  it('ends only those waits of a notified key whose condition has become true', async () => {
+  it('ends a wait only after its condition has become true and its key was notified', async () => {
     const condition = new KeyedCondition()
     let value = 0
     const one = watched(condition, 'a', () => value >= 1)
@@ -32,7 +32,7 @@ describe('keyed condition', () => {
     await two.ended
   })
 
-  it('ends a wait after its timeout, and all waits when they are released', async () => {
+  it('ends a wait after its timeout, and ends all waits when releaseAll() is called', async () => {
     const condition = new KeyedCondition()
     await condition.wait('a', 1, () => false)
     const waits = ['a', 'b'].map((key) => watched(condition, key, () => false))

@@ -4,7 +4,7 @@ import { KeyedDeferred } from './keyed-deferred.js'
 describe('keyed deferred', () => {
   const messageOf = (error: Error): string => error.message
 
-  it('settles the waiters of only one key, and each only once', async () => {
+  it('settles only the promises of the given key, and each promise only once', async () => {
     const deferred = new KeyedDeferred<number>()
     const waits = ['a', 'a', 'b', 'c', 'd'].map((key) => deferred.wait(key).catch(messageOf))
     deferred.resolve('a', 1)

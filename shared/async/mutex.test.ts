@@ -24,7 +24,7 @@ describe('mutex', () => {
     expect(log).to.deep.equal(['a begins', 'a ends', 'b begins', 'b ends', 'c begins', 'c ends'])
   })
 
-  it('is settled and unlocked after all work, even if the work throws synchronously', async () => {
+  it('is unlocked after all work has ended, even if the work throws synchronously', async () => {
     const mutex = new Mutex()
     const failed = mutex
       .run(() => {

@@ -34,7 +34,7 @@ describe('inSlices', () => {
     expect(ended).to.deep.equal(['short', 'long'])
   })
 
-  it('rejects for a failed job, and continues with the other jobs', async () => {
+  it('rejects the promise of a failed job, and continues with the other jobs', async () => {
     const failing = inSlices(
       (function* (): Generator<void, void> {
         yield

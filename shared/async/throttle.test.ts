@@ -32,7 +32,7 @@ describe('throttle', () => {
     expect(count.runs).to.equal(1)
   })
 
-  it('runs at once with the option "leading", and serves later requests at the end of the interval', async () => {
+  it('runs at once with the option "leading", and again at the end of the interval if there were more requests', async () => {
     const { count, throttle } = counted({ intervalMs: shortMs, leading: true })
     const beganMs = performance.now()
     for (let n = 0; n < 5; n++) throttle.request()
@@ -49,7 +49,7 @@ describe('throttle', () => {
     throttle.close()
   })
 
-  it('never overlaps runs: a request made during a run is served after that run', async () => {
+  it('never overlaps runs: if a request is made during a run, the next run begins after the end of this run', async () => {
     let [runs, atOnce] = [0, 0]
     let end = (): void => undefined
     const throttle = new Throttle(
@@ -70,7 +70,7 @@ describe('throttle', () => {
     end()
   })
 
-  it('is settled when the run in progress has ended, or at once if nothing runs', async () => {
+  it('returns from settled() when the run in progress has ended, or at once if nothing runs', async () => {
     let end = (): void => undefined
     let ended = false
     const work = (): Promise<void> => new Promise<void>((resolve) => (end = resolve)).then(() => void (ended = true))
@@ -83,7 +83,7 @@ describe('throttle', () => {
     expect(ended).to.equal(true)
   })
 
-  it('when it is closed, drops the pending request and ignores later requests', async () => {
+  it('drops the pending request and ignores later requests when it is closed', async () => {
     const { count, throttle } = counted({ intervalMs: 1 })
     throttle.request()
     throttle.close()

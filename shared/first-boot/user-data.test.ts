@@ -33,7 +33,7 @@ describe('parseUserData', () => {
     ],
     ['a cloud-config whose first line has capital letters', '#Cloud-Config\na: 1\n', 'text/cloud-config'],
     ['a script', script, 'text/x-shellscript'],
-    ['a script with a space and an argument', '#! /usr/bin/env bash\n', 'text/x-shellscript'],
+    ['a script whose first line contains a space and an argument', '#! /usr/bin/env bash\n', 'text/x-shellscript'],
     ['a boothook', `#cloud-boothook\n${script}`, 'text/cloud-boothook'],
     [
       'an include of two URLs',
@@ -111,7 +111,7 @@ describe('parseUserData', () => {
         expect(parseUserData(encoded), how).to.deep.equal({ type, text })
     })
 
-    it(`returns ${name} unchanged when its own result is parsed again`, () =>
+    it(`parses its own result to the same text again, for ${name}`, () =>
       expect(parseUserData(parseUserData(base64(sent)).text)).to.deep.equal({ type, text: sent }))
   }
 
@@ -123,7 +123,7 @@ describe('parseUserData', () => {
 
   for (const [name, sent, reason] of [
     ['text in an unknown format', 'hello', /must be a MIME message or begin with/],
-    ['a comment before the first line', `# mine\n${config}`, /begin with/],
+    ['a comment before the line #cloud-config', `# mine\n${config}`, /begin with/],
     ['a first line with a space after the #', '# cloud-config\na: 1\n', /begin with/],
     ['base64 of text in an unknown format', base64('hello world'), /begin with/],
     ['a cloud-config that is not YAML', '#cloud-config\na: [1\n', /is not valid YAML/],
@@ -199,7 +199,7 @@ describe('parseUserData', () => {
       expect(outcomeOf(sent)).to.match(/^user_data: /)
     })
 
-  it('accepts only the forms of cloudbase-init for a Windows guest', () => {
+  it('accepts only formats that cloudbase-init supports if the guest runs Windows', () => {
     for (const text of ['<powershell>\nls\n</powershell>', '#ps1_sysnative\nls', 'rem cmd\ndir', config])
       for (const sent of [text, base64(text), base64(utf16(`\uFEFF${text}`))])
         expect(parseUserData(sent, 'windows')).to.deep.equal({ type: 'windows', text })
