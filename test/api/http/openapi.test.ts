@@ -1,6 +1,8 @@
 import { Validator } from '@seriousme/openapi-schema-validator'
 import { expect } from 'chai'
 import { ruleOfPattern } from '../../../gateway/http/pattern-rules.js'
+import { compileChecks } from '../../../gateway/http/validation.js'
+import { BerthError } from '../../../shared/errors.js'
 import { startTestGateway, type TestGateway } from '../../support/gateway/test-gateway.js'
 
 describe('the OpenAPI document', () => {
@@ -9,6 +11,16 @@ describe('the OpenAPI document', () => {
     gateway = await startTestGateway()
   })
   after(() => gateway.close())
+
+  it('has schemas that compile, although the first request of each route does so', () => {
+    for (const route of gateway.api.routes)
+      for (const check of Object.values(compileChecks(route)))
+        try {
+          check({})
+        } catch (error) {
+          expect(error, route.name).to.be.instanceOf(BerthError)
+        }
+  })
 
   it('is served without a key, under both prefixes, with an ETag', async () => {
     const { status, body, headers } = await gateway.request('GET', '/openapi.json', { key: '' })
