@@ -10,8 +10,11 @@ import { createApi } from './api/create-api.js'
 import { keepTargets } from './backups/keep-targets.js'
 import { BackupTargets } from './backups/targets.js'
 import { limitsOf, retentionOf, webhookPolicy, type GatewayConfig } from './config.js'
+import type { Consoles } from './console/consoles.js'
 import { EventHub } from './events/hub.js'
+import { EventJournal } from './events/journal.js'
 import { GatewayFleet } from './fleet/fleet.js'
+import { FleetState } from './fleet/view.js'
 import { CustomImages } from './images/custom-images.js'
 import { keepImages } from './images/keep-images.js'
 import { AccessPolicies } from './policy/access-policy.js'
@@ -20,14 +23,19 @@ import { ensureAuthority } from './pki/authority.js'
 import { SecurityAudit } from './access/security-audit.js'
 import { Webhooks } from './webhooks/webhooks.js'
 import { checkStateComplete } from './store/state-files.js'
-import { startHttpServer } from './http/server.js'
+import { startHttpServer, type HttpServer } from './http/server.js'
+import type { ListeningSockets } from './sockets/listening-sockets.js'
 import { redisProcessOf, type RedisProcess } from './store/redis-process.js'
 import { Store } from './store/store.js'
 import { tlsOptionsOf } from './tls/options.js'
 import { Tls } from './tls/tls.js'
 
+/** Maximum time in ms for clients to change to new connections before a shutdown. They are served meanwhile. */
+const lingerMs = 2000
 /** Maximum time in ms for requests in progress at shutdown. */
 const graceMs = 10_000
+/** Maximum time in ms that requests wait at the start for the private Redis to load its data. */
+const loadStoreMs = 10_000
 /** Maximum delay in ms until a host that has joined or was offline receives settings that have changed. */
 const upkeepEveryMs = 60_000
 
@@ -37,6 +45,8 @@ export interface GatewayOptions {
   readonly redisUrl: string
   readonly version: string
   readonly log: Logger
+  /** Absent: the listening sockets end with the process. */
+  readonly sockets?: ListeningSockets | undefined
 }
 
 type Close = () => Promise<void>
@@ -62,7 +72,7 @@ export async function startGateway(options: GatewayOptions): Promise<Close> {
 }
 
 async function startParts(
-  { config, redisUrl, version, log }: GatewayOptions,
+  { config, redisUrl, version, log, sockets }: GatewayOptions,
   onClose: (close: Close) => void,
 ): Promise<void> {
   const time = createTimeFormat(config.time_zone)
@@ -85,17 +95,30 @@ async function startParts(
   const { max_body_bytes: maxBodyBytes, trusted_proxies: trustedProxies, metrics: metricsFor } = config.http
   const policies = new AccessPolicies({ store, trustedProxies, log })
   const settings = new PanelSettings(store, log)
-  const tls = new Tls({ store, secret, log, ...(await tlsOptionsOf(config)) })
+  const tlsOptions = await tlsOptionsOf(config)
+  const listen = splitHostPort(config.listen)
+  await sockets?.retain(
+    [listen, splitHostPort(config.join_listen), tlsOptions.listen, tlsOptions.httpListen].filter(
+      (address) => address !== undefined,
+    ),
+  )
+  const tls = new Tls({ store, secret, log, sockets, ...tlsOptions })
   const webhooks = new Webhooks({ store, secret, policy: webhookPolicy(config), log })
   store.start()
   onClose(() => store.close())
   access.start()
   onClose(() => access.close())
-  const fleet = await GatewayFleet.start({ version, store, config, log })
-  onClose(() => fleet.close())
+  const describe = createDescribe(time)
+  const view = new FleetState()
+  const journal = new EventJournal({ path: join(config.run_dir, 'events'), log })
+  const events = new EventHub({ view, describe, journal })
+  view.resume(journal.former?.hosts.values() ?? [])
+  const fleet = await GatewayFleet.open({ version, store, config, log, view, sockets })
+  onClose(async () => {
+    events.close() // in the same turn as the fleet, so that it has every change of the view
+    await fleet.close()
+  })
   const securityAudit = new SecurityAudit({ view: fleet.view, audit: access.audit, store, log })
-  securityAudit.start()
-  onClose(() => securityAudit.stop())
   const backupTargets = new BackupTargets(store, secret)
   const customImages = new CustomImages(store)
   const upkeep = new PeriodicTasks(
@@ -105,12 +128,6 @@ async function startParts(
     },
     log,
   )
-  upkeep.start(upkeepEveryMs)
-  onClose(() => upkeep.close())
-  const describe = createDescribe(time)
-  const events = new EventHub({ view: fleet.view, describe })
-  webhooks.start(fleet.view, describe)
-  onClose(() => webhooks.close())
   let closing = false
   const isClosing = () => closing
   const http = { maxBodyBytes, metricsFor, policies, settings, tls }
@@ -129,15 +146,39 @@ async function startParts(
     ...about,
     ...http,
   })
-  const server = await startHttpServer(api, splitHostPort(config.listen), log)
+  // The store has loaded its data while the routes were compiled above.
+  if (redis) await store.connected(loadStoreMs).catch(() => undefined)
+  await fleet.start()
+  events.start(fleet.isComplete)
+  securityAudit.start()
+  onClose(() => securityAudit.stop())
+  upkeep.start(upkeepEveryMs)
+  onClose(() => upkeep.close())
+  webhooks.start(fleet.view, describe)
+  onClose(() => webhooks.close())
+  const server = await startHttpServer(api, { listen, log, sockets })
   await tls.start(api)
-  onClose(async () => {
-    closing = true
-    api.consoles.closeAll()
-    events.close()
-    await Promise.all([server.close(graceMs), tls.close()])
-  })
+  const leaving = { server, tls, fleet, consoles: api.consoles, events }
+  onClose(() => leave(leaving, () => (closing = true)))
   log.info({ url: server.url, version }, 'gateway started')
+}
+
+interface LeavingParts {
+  readonly server: HttpServer
+  readonly tls: Tls
+  readonly fleet: GatewayFleet
+  readonly consoles: Consoles
+  readonly events: EventHub
+}
+
+/** Ends the service of clients without a failed request. @param onClosing called when no new connection is accepted */
+async function leave({ server, tls, fleet, consoles, events }: LeavingParts, onClosing: () => void): Promise<void> {
+  await Promise.all([server.connections.drain(lingerMs), tls.drain(lingerMs)])
+  onClosing()
+  const closed = Promise.all([server.connections.close(graceMs), tls.close(), fleet.closeJoin(graceMs)])
+  consoles.closeAll()
+  events.endStreams()
+  await closed
 }
 
 /** Starts the private server, which is started again when it ends. */

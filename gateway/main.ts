@@ -127,7 +127,9 @@ async function serve(config: GatewayConfig): Promise<void> {
   const { startGateway } = await import('./gateway.js')
   const log = createLogger({ name: 'berth-gateway', level: config.log_level })
   const { startWhenPossible } = await import('../shared/start-again.js')
-  const options = { config, redisUrl: readRedisUrl(), version, log }
+  const { ListeningSockets } = await import('./sockets/listening-sockets.js')
+  const sockets = ListeningSockets.of(process.env, log)
+  const options = { config, redisUrl: readRedisUrl(), version, log, sockets }
   const close = await startWhenPossible(() => startGateway(options), log)
   await new Promise<void>((stop) => {
     for (const signal of ['SIGTERM', 'SIGINT'] as const) process.once(signal, () => stop())

@@ -52,6 +52,7 @@ export interface ConsolesParts {
  */
 export class Consoles {
   readonly #entries = new Set<Entry>()
+  #closed = false
   #timer: NodeJS.Timeout | undefined
   readonly #looking = new SingleFlight()
 
@@ -73,7 +74,10 @@ export class Consoles {
     this.#entries.add(entry)
     this.#timer ??= setInterval(() => void this.#looking.run(() => this.#look()), lookEveryMs).unref()
     return {
-      opened: (socket) => (entry.socket = socket),
+      opened: (socket) => {
+        entry.socket = socket
+        if (this.#closed) socket.end(endings.leaving, true)
+      },
       leave: () => {
         this.#entries.delete(entry)
         if (this.#entries.size > 0) return
@@ -96,8 +100,9 @@ export class Consoles {
     return { caller, guest }
   }
 
-  /** Ends all consoles. Those that can be resumed continue on their hosts for a while. */
+  /** Ends all consoles, and those that are opened from now on. Those that can be resumed continue on their hosts for a while. */
   closeAll(): void {
+    this.#closed = true
     for (const { socket } of [...this.#entries]) socket?.end(endings.leaving, true)
   }
 

@@ -4,14 +4,20 @@ import type { ServerResponse } from 'node:http'
 import { BerthError } from '../../shared/errors.js'
 import { findFullRoom, type Holding } from '../../shared/fair-room.js'
 import type { FleetView } from '../fleet/contract.js'
+import type { FleetChange } from '../fleet/fleet-changes.js'
+import type { HostPosition } from '../fleet/host-position.js'
 import { isFor, sameAudience, sharedNameOf, type Audience } from './audience.js'
 import type { Describe } from './event.js'
+import type { EventJournal } from './journal.js'
 import { EventSubscriber } from './listener.js'
+import { planHostNews } from './plan-host-news.js'
 import { EventRing, type RingLimits } from './ring.js'
 
 export interface HubOptions {
-  readonly view: Pick<FleetView, 'changes' | 'findGuest'>
+  readonly view: Pick<FleetView, 'changes' | 'findGuest' | 'hosts'> & { positions(): Iterable<HostPosition> }
   readonly describe: Describe
+  /** Absent: clients start over after a restart. Otherwise call `start` once the hosts are known. */
+  readonly journal?: EventJournal
   /** Limits of stored events. Default: 16,384 events, at most 16 MiB in total. */
   readonly limits?: RingLimits
   /** Maximum number of clients at a time. */
@@ -45,7 +51,7 @@ interface GatheredEvents {
 
 /** Sends the changes of the fleet to clients. All events are in one ring, from which each client reads its part. */
 export class EventHub {
-  readonly ring: EventRing
+  ring: EventRing
   readonly #listeners = new Set<EventSubscriber>()
   readonly #holdings = new Map<EventSubscriber, Holding>()
   /** Frames that were collected for several listeners since the last event. */
@@ -53,14 +59,36 @@ export class EventHub {
   #timer: NodeJS.Timeout | undefined
   #pumpedAtMs = 0
   #closed = false
+  #started: boolean
   readonly #stop: () => void
 
   constructor(private readonly options: HubOptions) {
-    this.ring = new EventRing(randomBytes(6).toString('hex'), options.limits ?? defaultLimits)
-    this.#stop = options.view.changes.listen((change, hostId) => {
-      for (const content of options.describe(change, hostId)) this.ring.add(content)
-      this.#schedule()
-    })
+    const { former } = options.journal ?? {}
+    this.ring = this.#makeRing(former?.epoch, former?.first)
+    for (const event of former?.events ?? []) this.ring.add(event)
+    this.#started = options.journal === undefined
+    options.journal?.begin(this.ring, former?.hosts.values() ?? [])
+    this.#stop = options.view.changes.listen((change, hostId) => this.#take(change, hostId))
+  }
+
+  /**
+   * Continues the events of the former process. Changes of hosts are compared now, since all of them appear at the start.
+   * @param isComplete false: the hosts are not known, so clients start over
+   */
+  start(isComplete: boolean): void {
+    const { journal, view } = this.options
+    if (this.#started || !journal) return
+    this.#started = true
+    const { former } = journal
+    if (former && isComplete)
+      for (const change of planHostNews(former.hosts, view.hosts()))
+        this.#take(change, (change.after ?? change.before)!.id)
+    else {
+      this.ring = this.#makeRing()
+      journal.begin(this.ring, [])
+    }
+    journal.forgetFormer()
+    this.#save()
   }
 
   /** Number of connected clients. */
@@ -72,7 +100,7 @@ export class EventHub {
   refuseTooMany(holding: Holding): void {
     const most = this.options.maxListeners ?? 2000
     const room = { most, perShare: Math.ceil(most / 20), reserve: Math.floor(most / 10) }
-    const full = this.#closed ? 'room' : findFullRoom(this.#holdings.values(), holding, room)
+    const full = findFullRoom(this.#holdings.values(), holding, room)
     if (full === undefined) return
     const whose = full === 'share' ? 'of your streams are open' : 'streams are open'
     throw new BerthError('unavailable', 'events_unavailable', `too many ${whose}: try again later`)
@@ -100,12 +128,17 @@ export class EventHub {
     if (this.#closed) listener.end('closing')
   }
 
-  /** Ends all streams. The clients then connect again. */
-  close(): void {
+  /** Ends all streams, and those that are opened from now on. The clients then connect again. */
+  endStreams(): void {
     this.#closed = true
+    for (const listener of this.#listeners) listener.end('closing')
+  }
+
+  close(): void {
+    this.endStreams()
     this.#stop()
     clearTimeout(this.#timer)
-    for (const listener of this.#listeners) listener.end('closing')
+    this.#save()
   }
 
   async #check(listener: EventSubscriber, recheck: Opening['recheck']): Promise<void> {
@@ -116,8 +149,26 @@ export class EventHub {
     }
   }
 
+  #take(change: FleetChange, hostId: string): void {
+    if (!this.#started && (change.kind === 'host' || change.kind === 'usage')) return
+    for (const content of this.options.describe(change, hostId)) {
+      this.ring.add(content)
+      this.options.journal?.add(content)
+    }
+    this.#schedule()
+  }
+
+  #makeRing(epoch = randomBytes(6).toString('hex'), first?: number): EventRing {
+    return new EventRing(epoch, this.options.limits ?? defaultLimits, first)
+  }
+
+  /** Later than the events, so that a crash in between repeats an event instead of losing it. */
+  #save(): void {
+    if (this.#started) this.options.journal?.update(this.ring, this.options.view.positions())
+  }
+
   #schedule(): void {
-    if (this.#timer !== undefined || this.#listeners.size === 0) return
+    if (this.#timer !== undefined || (this.#listeners.size === 0 && !this.options.journal)) return
     const sinceMs = performance.now() - this.#pumpedAtMs
     this.#timer = setTimeout(() => this.#pump(), Math.max(0, gatherMs - sinceMs))
   }
@@ -127,6 +178,7 @@ export class EventHub {
     this.#gathered.clear()
     for (const listener of this.#listeners) listener.pump()
     this.#gathered.clear()
+    this.#save()
     this.#pumpedAtMs = performance.now()
   }
 

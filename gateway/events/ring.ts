@@ -8,7 +8,7 @@ export interface RingLimits {
 
 /** An event with its number, encoded for sending. */
 export interface SentEvent extends EventContent {
-  /** Number of the event, from 1, without gaps. */
+  /** Number of the event, without gaps. */
   readonly number: number
   readonly frame: Buffer
   /** The encoded event for listeners that are bound to containers. */
@@ -19,15 +19,20 @@ export interface SentEvent extends EventContent {
 export class EventRing {
   readonly #slots: (SentEvent | undefined)[]
   #bytes = 0
-  #first = 1
-  #next = 1
+  #first: number
+  #next: number
 
-  /** @param epoch identifies this ring; ids with another epoch are invalid */
+  /**
+   * @param epoch identifies this ring: numbers of other rings are invalid here
+   * @param first number of the first event; a ring that continues another one does not begin with 1
+   */
   constructor(
     readonly epoch: string,
     private readonly limits: RingLimits,
+    first = 1,
   ) {
     this.#slots = new Array<SentEvent | undefined>(limits.count)
+    this.#first = this.#next = first
   }
 
   /** Number of the oldest stored event. */
@@ -60,6 +65,11 @@ export class EventRing {
   /** Returns an event. @param number at least `first`, less than `next` */
   at(number: number): SentEvent {
     return this.#slots[number % this.limits.count]!
+  }
+
+  /** All retained events, oldest first. */
+  *all(): Iterable<SentEvent> {
+    for (let number = this.#first; number < this.#next; number++) yield this.at(number)
   }
 
   /** Id with which a client can resume after this event. */

@@ -26,6 +26,7 @@ import { ensureJoinKey, pinOf } from '../join/join-key.js'
 import { JoinServer } from '../join/join-server.js'
 import { planCommand } from '../join/plan-command.js'
 import { JoinTokens } from './join-tokens.js'
+import type { ListeningSockets } from '../sockets/listening-sockets.js'
 import { PauseWatch } from './pause-watch.js'
 import { UnlistedOperations } from './unlisted-operations.js'
 import { isEnded } from './lists/operation-table.js'
@@ -44,11 +45,15 @@ export interface FleetOptions {
   readonly store: Store
   readonly config: GatewayConfig
   readonly log: Logger
+  /** Default: an empty one. */
+  readonly view?: FleetState
+  /** Absent: the listening socket ends with the process. */
+  readonly sockets?: ListeningSockets | undefined
 }
 
 /** The gateway's fleet: host records, connections to agents, and the reported state. */
 export class GatewayFleet implements Fleet {
-  readonly view = new FleetState()
+  readonly view: FleetState
   readonly hosts: StoredHostAdmin
   readonly #watched: WatchedHosts
   readonly #cache: GuestCache
@@ -64,12 +69,12 @@ export class GatewayFleet implements Fleet {
 
   private constructor(
     private readonly options: FleetOptions,
-    authority: Authority,
+    private readonly authority: Authority,
     leaf: GatewayLeaf,
-    joinKeyPem: string,
+    private readonly joinKeyPem: string,
   ) {
-    const { view } = this
-    const { store, config, log } = options
+    const { store, config, log, view = new FleetState() } = options
+    this.view = view
     const { reconnect_ms: reconnectMs, call_timeout_ms: callTimeoutMs, silence_ms: silenceMs } = config.agents
     const { cpu_ratio: cpu, ram_ratio: ram, disk_ratio: disk } = config.placement
     const leafLifetimeMs = config.certificates.leaf_hours * hourMs
@@ -117,7 +122,7 @@ export class GatewayFleet implements Fleet {
       tokens: new JoinTokens(store, authority),
       tokenLifetimeMs: config.join_token_minutes * 60_000,
       joinAddress: () => this.joinAddress,
-      installCommand: (token) => this.#planInstall(token, joinKeyPem),
+      installCommand: (token) => this.#planInstall(token),
     })
     this.#installer = new Installer({
       packages: config.packages_dir,
@@ -130,37 +135,60 @@ export class GatewayFleet implements Fleet {
     this.#unlisted = new UnlistedOperations({ view, log, watched })
   }
 
-  /**
-   * Creates a missing CA, opens the join endpoint and starts to watch all hosts. Resolves when each host has reported
-   * or is unreachable, or after 2 s. If the store is down, it continues in the background.
-   */
-  static async start(options: FleetOptions): Promise<GatewayFleet> {
-    const { config, log } = options
+  /** Creates a missing CA. */
+  static async open(options: FleetOptions): Promise<GatewayFleet> {
+    const { config } = options
     const authority = await ensureAuthority(`${config.state_dir}/pki`, config.certificates.ca_days)
-    const leafLifetimeMs = config.certificates.leaf_hours * hourMs
     const joinKeyPem = await ensureJoinKey(`${config.state_dir}/pki/join-key.pem`)
-    const leaf = await GatewayLeaf.issue(authority, leafLifetimeMs)
-    const fleet = new GatewayFleet(options, authority, leaf, joinKeyPem)
-    fleet.#joinServer = await JoinServer.start(config.join_listen, {
-      authority,
-      leafLifetimeMs,
-      log,
-      privateKeyPem: joinKeyPem,
-      installer: fleet.#installer,
-      join: (request, source) => fleet.hosts.join(request, source),
-    })
-    if (/^(0\.0\.0\.0|\[::\]):/.test(fleet.joinAddress))
-      log.warn({ address: fleet.joinAddress }, 'join_address is not set: only agents on this machine can join')
-    await fleet.#watched.settle(settleMs)
-    fleet.#keeper.start()
-    fleet.#cache.start()
-    fleet.#timers.push(
-      setInterval(() => void fleet.#watched.poll(), pollHostsMs),
-      setInterval(() => void fleet.#sweepReservations(), sweepEveryMs),
-    )
+    const leaf = await GatewayLeaf.issue(authority, config.certificates.leaf_hours * hourMs)
+    return new GatewayFleet(options, authority, leaf, joinKeyPem)
+  }
+
+  static async start(options: FleetOptions): Promise<GatewayFleet> {
+    const fleet = await GatewayFleet.open(options)
+    await fleet.start()
     return fleet
   }
 
+  /**
+   * Watches all hosts, and opens the join endpoint when each host has reported or is unreachable, or after 2 s; waits in
+   * the background for a store that is down.
+   */
+  async start(): Promise<void> {
+    await this.#watched.settle(settleMs)
+    await this.#openJoin().catch(async (error: unknown) => {
+      await this.close()
+      throw error
+    })
+    this.#keeper.start()
+    this.#cache.start()
+    this.#timers.push(
+      setInterval(() => void this.#watched.poll(), pollHostsMs),
+      setInterval(() => void this.#sweepReservations(), sweepEveryMs),
+    )
+  }
+
+  async #openJoin(): Promise<void> {
+    const { config, log, sockets } = this.options
+    this.#joinServer = await JoinServer.start(config.join_listen, {
+      authority: this.authority,
+      leafLifetimeMs: config.certificates.leaf_hours * hourMs,
+      log,
+      privateKeyPem: this.joinKeyPem,
+      installer: this.#installer,
+      sockets,
+      join: (request, source) => this.hosts.join(request, source),
+    })
+    if (/^(0\.0\.0\.0|\[::\]):/.test(this.joinAddress))
+      log.warn({ address: this.joinAddress }, 'join_address is not set: only agents on this machine can join')
+  }
+
+  /** Closes the join endpoint. Waits up to `graceMs` for its requests in progress, then aborts them. */
+  async closeJoin(graceMs: number): Promise<void> {
+    await this.#joinServer?.close(graceMs)
+  }
+
+  /** No change is reported after this call, also before it resolves. */
   async close(): Promise<void> {
     this.#keeper.stop()
     this.#pauses.stop()
@@ -169,7 +197,7 @@ export class GatewayFleet implements Fleet {
     await this.#cache.stop()
     this.view.hostChanged.releaseAll()
     this.view.operationChanged.releaseAll()
-    await this.#joinServer?.close()
+    await this.closeJoin(0)
   }
 
   /** host:port at which agents connect to join. */
@@ -180,9 +208,9 @@ export class GatewayFleet implements Fleet {
   }
 
   /** Creates the command that installs the agent on a host and joins it. */
-  async #planInstall(token: string, joinKeyPem: string): Promise<string> {
+  async #planInstall(token: string): Promise<string> {
     const hasPackages = await this.#installer.isAvailable()
-    return planCommand({ address: this.joinAddress, pin: pinOf(joinKeyPem), token, hasPackages })
+    return planCommand({ address: this.joinAddress, pin: pinOf(this.joinKeyPem), token, hasPackages })
   }
 
   get isComplete(): boolean {

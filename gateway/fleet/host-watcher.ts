@@ -136,7 +136,7 @@ export class HostWatcher {
       host.epoch = ''
       throw new Error('the agent resumed another journal without reset')
     }
-    if (state.kind === 'all') view.replace(host, state.snapshot)
+    if (state.kind === 'all') view.replace(host, state.snapshot, state)
     else for (const message of state.changes) this.#apply(message, state.epoch)
     host.epoch = state.epoch
     host.revision = state.revision

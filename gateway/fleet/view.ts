@@ -4,6 +4,7 @@ import { KeyedCondition } from '../../shared/async/keyed-condition.js'
 import type { AlertView, FleetView, GuestView, HostView, OperationView, TemplateView } from './contract.js'
 import { FleetChanges } from './fleet-changes.js'
 import { GuestIndex } from './guest-index.js'
+import { planNewsAfter, type HostPosition, type JournalPosition } from './host-position.js'
 import type { HostRecord } from './host-record.js'
 import { addCounts, type GuestCounts } from './guest-status.js'
 import { HostState } from './host-state.js'
@@ -18,6 +19,8 @@ import { applyEvent, type ReportedState, type WatchEvent } from './watch-kinds.j
 /** The fleet in memory. Events of agents are applied in the order in which they were sent. */
 export class FleetState implements FleetView {
   readonly #hosts = new Map<string, HostState>()
+  /** By host id, positions of the former process, until the host reports. */
+  readonly #former = new Map<string, JournalPosition>()
   readonly changes = new FleetChanges()
   /** Condition that is notified, by host id, when a host's connection or data changes. */
   readonly hostChanged = new KeyedCondition()
@@ -176,8 +179,29 @@ export class FleetState implements FleetView {
     return this.#reported.operations.check(host, raw)
   }
 
-  /** Replaces the host's data with a complete snapshot. Data that the snapshot lacks is removed. */
-  replace(host: HostState, snapshot: WatchSnapshot): void {
+  /**
+   * Makes a complete snapshot visible at once; what it lacks is removed.
+   * @param position position of the snapshot; undefined: the host is removed
+   */
+  replace(host: HostState, snapshot: WatchSnapshot, position?: JournalPosition): void {
+    const former = this.#former.get(host.record.id)
+    host.newsAfter = position && host.epoch === '' ? planNewsAfter(former, position) : undefined
+    this.#former.delete(host.record.id)
     snapshot.apply(host, this.#reported)
+    host.newsAfter = undefined
+  }
+
+  /** Has changes reported that happened since a former process. */
+  resume(positions: Iterable<HostPosition>): void {
+    for (const { id, epoch, revision } of positions) if (epoch !== '') this.#former.set(id, { epoch, revision })
+  }
+
+  /** The hosts as they were reported. */
+  *positions(): Iterable<HostPosition> {
+    for (const host of this.#hosts.values()) {
+      const { id, name } = host.record
+      const { epoch, revision } = (host.epoch === '' && this.#former.get(id)) || host
+      yield { id, name, online: host.online, epoch, revision }
+    }
   }
 }

@@ -23,21 +23,30 @@ const perConnection = 16
  */
 export class PipelinedRequests {
   /** Connections that have a request in progress. */
-  readonly #lines = new WeakMap<Duplex, Line>()
+  readonly #lines = new Map<Duplex, Line>()
   /** Connections whose next request may start, in order. */
   readonly #ready: Duplex[] = []
+  #closes = false
 
   constructor(private readonly handle: RequestHandler) {}
 
   enter(request: IncomingMessage, response: ServerResponse): void {
     const line = this.#lines.get(request.socket)
+    if (this.#closes) response.shouldKeepAlive = false
     if (line === undefined) {
       this.#lines.set(request.socket, { waiting: [], last: response, ends: false })
       return this.#start(request, response)
     }
     if (line.ends) return
     line.waiting.push([request, response])
+    if (this.#closes && !line.last.headersSent) line.last.shouldKeepAlive = true
     line.last = response
+  }
+
+  /** From now on each connection closes after the answer to its newest request, which announces it (RFC 9112, 9.6). */
+  closeConnections(): void {
+    this.#closes = true
+    for (const { last } of this.#lines.values()) if (!last.headersSent) last.shouldKeepAlive = false
   }
 
   /** True if the connection has the maximum number of waiting requests. */

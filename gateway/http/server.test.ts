@@ -13,13 +13,16 @@ describe('an HTTP server', () => {
       return new Promise<void>(() => undefined) // the request is never answered
     })
     const upgrades = { matches: () => false, answer: () => Promise.resolve() }
-    const server = await startHttpServer({ app, upgrades }, { host: '127.0.0.1', port: 0 }, pino({ level: 'silent' }))
+    const server = await startHttpServer(
+      { app, upgrades },
+      { listen: { host: '127.0.0.1', port: 0 }, log: pino({ level: 'silent' }) },
+    )
     const socket = connect(Number(new URL(server.url).port), '127.0.0.1')
     let isClosed = false
     socket.on('error', () => undefined).on('close', () => (isClosed = true))
     socket.write('GET / HTTP/1.1\r\nHost: x\r\n\r\n'.repeat(100))
     await waitFor(() => requests === 1)
-    await server.close(100)
+    await server.connections.close(100)
     await waitFor(() => isClosed)
     expect(requests).to.equal(1)
   })

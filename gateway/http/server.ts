@@ -6,6 +6,8 @@ import type { Duplex } from 'node:stream'
 import type Koa from 'koa'
 import type { Logger } from 'pino'
 import { ConnectionGuard } from '../../shared/connection-guard.js'
+import { listenOn, type ListenAddress, type ListeningSockets } from '../sockets/listening-sockets.js'
+import { Connections } from './connections.js'
 import { PipelinedRequests, type RequestHandler } from './pipelined-requests.js'
 import { requestClass, watchOffers } from './upgrade-offers.js'
 
@@ -31,14 +33,17 @@ const silent = { unproven: 2048, unprovenPerSource: 256 }
 export interface HttpServer {
   /** URL of the server: http://host:port */
   readonly url: string
-  /** Stops accepting connections, waits up to `graceMs` for requests in progress, and then aborts the rest. */
-  close(graceMs: number): Promise<void>
+  /** The end of its connections. */
+  readonly connections: Pick<Connections, 'drain' | 'close'>
 }
 
-export interface ListenAddress {
-  readonly host: string
-  /** Port number. 0: any free port. */
-  readonly port: number
+export interface HttpServerOptions {
+  readonly listen: ListenAddress
+  readonly log: Logger
+  /** Default: `defaultTimeouts`. */
+  readonly timeouts?: HttpTimeouts | undefined
+  /** Absent: the listening socket ends with the process. */
+  readonly sockets?: ListeningSockets | undefined
 }
 
 /** Takes over connections whose requests ask for another protocol than HTTP. */
@@ -56,19 +61,17 @@ export interface Served {
 
 export async function startHttpServer(
   served: Served,
-  listen: ListenAddress,
-  log: Logger,
-  timeouts: HttpTimeouts = defaultTimeouts,
+  { listen, log, timeouts = defaultTimeouts, sockets }: HttpServerOptions,
 ): Promise<HttpServer> {
   const handlers = handlersOf(served)
   const server = createServer(httpOptions(timeouts, handlers))
-  serveRequests(server, handlers, timeouts)
-  await listenOn(server, listen)
+  const connections = serveRequests(server, handlers, timeouts)
+  await (sockets ? sockets.listen(server, listen) : listenOn(server, listen))
   const { address, port, family } = server.address() as AddressInfo
   log.info({ address, port }, 'http listening')
   return {
     url: `http://${family === 'IPv6' ? `[${address}]` : address}:${port}`,
-    close: (graceMs) => closeServer(server, graceMs),
+    connections,
   }
 }
 
@@ -112,18 +115,19 @@ export function serveRequests(
   server: Server | HttpsServer,
   { requests, upgrades }: Handlers,
   timeouts: HttpTimeouts,
-): void {
+): Connections {
   const guard = new ConnectionGuard({ ...silent, proveWithinMs: timeouts.headersMs + timeouts.checkEveryMs })
-  detached.set(server, new Set())
+  const connections = new Connections({ server, requests, guard })
   const callback: RequestHandler = (request, response) => {
     guard.trust(request.socket)
     requests.enter(request, response)
   }
   server.on('request', callback)
   server.on('connection', (socket: Socket) => guard.watch(socket))
-  server.on(server instanceof HttpsServer ? 'secureConnection' : 'connection', (socket: Socket) =>
-    watchOffers(socket, () => requests.endAfterAnswers(socket)),
-  )
+  server.on(server instanceof HttpsServer ? 'secureConnection' : 'connection', (socket: Socket) => {
+    connections.add(socket)
+    watchOffers(socket, () => requests.endAfterAnswers(socket))
+  })
   server.on('checkExpectation', callback)
   server.on('clientError', (error, socket) => {
     if (!requests.isEnding(socket)) refuseMalformed(error, socket, requests.isAnswering(socket))
@@ -131,61 +135,15 @@ export function serveRequests(
   server.on('upgrade', (request, connection, head) => {
     // An upgrade after unanswered requests cannot be answered in order. Too many waiting requests end here, too.
     if (requests.isBusy(connection)) {
-      detach(server, connection)
+      connections.detach(connection)
       return requests.endAfterAnswers(connection)
     }
+    connections.forget(connection)
     if (!upgrades) return void connection.destroy()
     guard.trust(request.socket)
     void upgrades.answer(request, connection, head)
   })
-}
-
-/** Maximum time in ms to complete the waiting answers. Only streams can take longer. */
-const answersWithinMs = 180_000
-
-/** Connections that Node's server no longer tracks, because it passed their requests to the upgrade listener. */
-const detached = new WeakMap<Server | HttpsServer, Set<Duplex>>()
-
-/** Limits the time of a connection that waits for its last answers. No more requests are read from it. */
-function detach(server: Server | HttpsServer, connection: Duplex): void {
-  const end = (): void => void connection.destroy()
-  const timer = setTimeout(end, answersWithinMs).unref()
-  const connections = detached.get(server)
-  connections?.add(connection)
-  connection.on('error', end).once('close', () => {
-    clearTimeout(timer)
-    connections?.delete(connection)
-  })
-}
-
-/** Starts to listen. @throws the error of listen(2) */
-export function listenOn(server: Server | HttpsServer, listen: ListenAddress): Promise<void> {
-  return new Promise((resolve, reject) => {
-    server.once('error', reject)
-    server.listen({ ...listen }, () => {
-      server.off('error', reject)
-      resolve()
-    })
-  })
-}
-
-const idleCheckMs = 50
-
-/** Stops accepting connections, waits up to `graceMs` for requests in progress, and then aborts the rest. */
-export function closeServer(server: Server | HttpsServer, graceMs: number): Promise<void> {
-  return new Promise((resolve) => {
-    const cut = setTimeout(() => {
-      server.closeAllConnections()
-      for (const connection of detached.get(server) ?? []) connection.destroy()
-    }, graceMs)
-    // Closes connections after their last answer. They would otherwise stay open for further requests.
-    const sweep = setInterval(() => server.closeIdleConnections(), idleCheckMs)
-    server.close(() => {
-      clearTimeout(cut)
-      clearInterval(sweep)
-      resolve()
-    })
-  })
+  return connections
 }
 
 const malformed: Readonly<Record<string, [number, string, string]>> = {

@@ -15,6 +15,7 @@ import type { Authority } from '../pki/authority.js'
 import { isLeafRenewalDue } from '../pki/gateway-leaf.js'
 import { isBrokenOff } from '../sockets/broken-off.js'
 import { checkHostHeader } from '../sockets/host-header.js'
+import { listenOn, type ListeningSockets } from '../sockets/listening-sockets.js'
 import { ConnectionGuard } from '../../shared/connection-guard.js'
 import { sourceOf } from '../../shared/source-address.js'
 import { perMinute, RateLimit, rateLimited } from '../../shared/rate-limit.js'
@@ -25,6 +26,8 @@ const packagesPath = '/packages/'
 const maxBodyBytes = 16 * 1024
 const attemptsPerMinute = 30
 const requestTimeoutMs = 10_000
+/** Time for the request of a connection that was accepted just before the end. */
+const firstRequestMs = 1000
 /** Limits of connections that have not sent a complete request. */
 const strangers = { unproven: 256, unprovenPerSource: 32, proveWithinMs: requestTimeoutMs }
 
@@ -45,6 +48,8 @@ export interface JoinServerOptions {
   /** Private key of the endpoint (PKCS #8 in PEM). The command for new hosts contains a pin of it. */
   readonly privateKeyPem: string
   readonly installer: Installer
+  /** Absent: the listening socket ends with the process. */
+  readonly sockets?: ListeningSockets | undefined
   /**
    * Checks the token, marks it as used, and returns a certificate for the key of the request.
    * @param source address from which the request came
@@ -86,19 +91,20 @@ export class JoinServer {
     return (this.server.address() as AddressInfo).port
   }
 
-  async close(): Promise<void> {
+  /** Accepts no more connections, waits up to `graceMs` for requests in progress, then aborts them. */
+  async close(graceMs = 0): Promise<void> {
     clearInterval(this.#renewTimer)
-    this.server.closeAllConnections()
-    this.#guard.close()
-    await new Promise<void>((resolve) => this.server.close(() => resolve()))
+    const closed = new Promise<void>((resolve) => this.server.close(() => resolve()))
+    const strangers = setTimeout(() => this.#guard.close(), Math.min(graceMs, firstRequestMs))
+    const cut = setTimeout(() => this.server.closeAllConnections(), graceMs)
+    await closed
+    for (const timer of [strangers, cut]) clearTimeout(timer)
   }
 
   async #listen(listen: string): Promise<void> {
     const { host, port } = listen.endsWith(':0') ? { host: listen.slice(0, -2), port: 0 } : splitHostPort(listen)
-    await new Promise<void>((resolve, reject) => {
-      this.server.once('error', reject)
-      this.server.listen({ host, port }, () => resolve())
-    })
+    const { sockets } = this.options
+    await (sockets ? sockets.listen(this.server, { host, port }) : listenOn(this.server, { host, port }))
     this.server.on('error', (error) => this.options.log.error({ error }, 'join endpoint'))
   }
 

@@ -1,24 +1,20 @@
-import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
+import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import { isIP } from 'node:net'
 import type { Logger } from 'pino'
-import {
-  closeServer,
-  defaultTimeouts,
-  httpOptions,
-  pipelinedHandlers,
-  listenOn,
-  serveRequests,
-  type ListenAddress,
-} from '../http/server.js'
+import type { Connections } from '../http/connections.js'
+import { defaultTimeouts, httpOptions, pipelinedHandlers, serveRequests } from '../http/server.js'
 import { describeError } from '../../shared/errors.js'
 import { checkHostHeader } from '../sockets/host-header.js'
+import type { ListenAddress, ListeningSockets } from '../sockets/listening-sockets.js'
 import type { Challenges } from './challenges.js'
-import { listenError, listenWide } from './listen.js'
+import { listenWide } from './listen.js'
 
 export interface HttpListenerOptions {
   readonly listen: ListenAddress
   readonly challenges: Challenges
   readonly log: Logger
+  /** Absent: the listening socket ends with the process. */
+  readonly sockets?: ListeningSockets | undefined
   /** Returns the target of a redirect. `undefined`: no redirect. @param host host in the request, without its port */
   redirectHost(host: string): { readonly host: string; readonly port: number } | undefined
 }
@@ -28,23 +24,17 @@ export interface HttpListenerOptions {
  * because it serves nothing else.
  */
 export class HttpListener {
-  private constructor(private readonly server: Server) {}
+  private constructor(readonly connections: Pick<Connections, 'drain' | 'close'>) {}
 
   /** @throws {BerthError} `port_conflict`, `port_denied` */
   static async open(options: HttpListenerOptions): Promise<HttpListener> {
     const handlers = pipelinedHandlers((...exchange) => answer(options, ...exchange))
     const server = createServer(httpOptions(defaultTimeouts, handlers))
-    serveRequests(server, handlers, defaultTimeouts)
-    await listenWide(options.listen, (listen) => listenOn(server, listen)).catch((cause: unknown) => {
-      throw listenError(options.listen, cause)
-    })
+    const connections = serveRequests(server, handlers, defaultTimeouts)
+    await listenWide(server, options)
     server.on('error', (err) => options.log.error({ err }, 'http listener'))
     options.log.info({ address: server.address() }, 'http listening for challenges and redirects')
-    return new HttpListener(server)
-  }
-
-  close(graceMs: number): Promise<void> {
-    return closeServer(this.server, graceMs)
+    return new HttpListener(connections)
   }
 }
 

@@ -1,19 +1,29 @@
+import type { Server } from 'node:net'
 import { BerthError, conflict } from '../../shared/errors.js'
-import type { ListenAddress } from '../http/server.js'
+import { listenOn, type ListenAddress, type ListeningSockets } from '../sockets/listening-sockets.js'
 
-/** Listens on all IPv4 and IPv6 addresses, or only on IPv4 if the host has no IPv6. */
-export async function listenWide(listen: ListenAddress, on: (listen: ListenAddress) => Promise<void>): Promise<void> {
+/**
+ * Listens on all addresses of both families, or only of IPv4 on a host without IPv6.
+ * @throws {BerthError} `port_conflict`, `port_denied`
+ */
+export async function listenWide(
+  server: Server,
+  { listen, sockets }: { readonly listen: ListenAddress; readonly sockets?: ListeningSockets | undefined },
+): Promise<void> {
+  const on = (address: ListenAddress) => (sockets ? sockets.listen(server, address) : listenOn(server, address))
   try {
     await on(listen)
   } catch (cause) {
     const isWithout = ['EAFNOSUPPORT', 'EADDRNOTAVAIL'].includes((cause as NodeJS.ErrnoException).code ?? '')
-    if (listen.host !== '::' || !isWithout) throw cause
-    await on({ ...listen, host: '0.0.0.0' })
+    if (listen.host !== '::' || !isWithout) throw listenError(listen, cause)
+    await on({ ...listen, host: '0.0.0.0' }).catch((error: unknown) => {
+      throw listenError(listen, error)
+    })
   }
 }
 
 /** Converts an error of listen(2) to a BerthError. */
-export function listenError({ host, port }: ListenAddress, cause: unknown): BerthError {
+function listenError({ host, port }: ListenAddress, cause: unknown): BerthError {
   const at = `port ${port} of ${host}`
   const { code, message } = cause as NodeJS.ErrnoException
   if (code === 'EADDRINUSE') return conflict('port_conflict', `${at} is in use by another program`)

@@ -2,7 +2,8 @@ import { createSecureContext } from 'node:tls'
 import type { Logger } from 'pino'
 import { Mutex } from '../../shared/async/mutex.js'
 import { BerthError, describeError } from '../../shared/errors.js'
-import type { ListenAddress, Served } from '../http/server.js'
+import type { Served } from '../http/server.js'
+import type { ListenAddress } from '../sockets/listening-sockets.js'
 import type { ChallengeMethod } from './acme/obtain.js'
 import type { KeyedChain } from './certificate.js'
 import type { Challenges } from './challenges.js'
@@ -12,7 +13,7 @@ import { makeSelfSigned } from './keys.js'
 import type { TlsDocuments, TlsSettings } from './tls-settings.js'
 import { TlsListener } from './tls-listener.js'
 
-export interface ListenersOptions extends Pick<HttpListenerOptions, 'redirectHost'> {
+export interface ListenersOptions extends Pick<HttpListenerOptions, 'redirectHost' | 'sockets'> {
   readonly documents: TlsDocuments
   readonly challenges: Challenges
   /** Address for TLS. `undefined`: this gateway does not offer TLS. */
@@ -58,7 +59,7 @@ export class Listeners {
   converge(): Promise<void> {
     return this.#mutex.run(async () => {
       const settings = this.options.documents.settings.value
-      if (settings === undefined || this.#closed) return
+      if (settings === undefined || this.#served === undefined || this.#closed) return
       this.#reserved = false
       await this.#note('tls', () => this.#convergeTls(settings))
       await this.#note('http', () => this.#convergeHttp(settings))
@@ -86,18 +87,28 @@ export class Listeners {
     throw new BerthError('conflict', 'port_conflict', this.#problems.get(part) ?? `no ${part} listener`)
   }
 
+  /** Has clients change to new connections; new ones are still accepted. */
+  async drain(lingerMs: number): Promise<void> {
+    await this.#mutex.run(() => Promise.all(this.#open.map(({ connections }) => connections.drain(lingerMs))))
+  }
+
   async close(): Promise<void> {
     this.#closed = true
-    await this.#mutex.run(() => Promise.all([this.#tls?.close(graceMs), this.#http?.close(graceMs)]))
+    await this.#mutex.run(() => Promise.all(this.#open.map(({ connections }) => connections.close(graceMs))))
+  }
+
+  get #open(): (TlsListener | HttpListener)[] {
+    return [this.#tls, this.#http].filter((listener) => listener !== undefined)
   }
 
   async #convergeTls(settings: TlsSettings): Promise<void> {
     const { listen, challenges } = this.options
     const isOpen = challenges.current('tls-alpn-01') !== undefined
-    if (listen === undefined || !(settings.enabled || isOpen)) {
-      void this.#tls?.close(graceMs)
+    if (listen === undefined) return
+    if (!(settings.enabled || isOpen)) {
+      void this.#tls?.connections.close(graceMs)
       this.#tls = undefined
-      return
+      return this.options.sockets?.release(listen)
     }
     const material = settings.enabled ? this.#usable(settings) : undefined
     if (this.#tls === undefined) this.#tls = await this.#openTls(material ?? (await makeSelfSigned('berth')))
@@ -120,18 +131,20 @@ export class Listeners {
   }
 
   #openTls(material: KeyedChain): Promise<TlsListener> {
-    const { listen, challenges, log, documents } = this.options
+    const { listen, challenges, log, documents, sockets } = this.options
     if (this.#served === undefined || listen === undefined) throw new Error('not started')
     const isOn = () => this.#reserved || documents.settings.value?.enabled === true
-    return TlsListener.open({ served: this.#served, listen, challenges, log, isOn }, material)
+    return TlsListener.open({ served: this.#served, listen, challenges, log, sockets, isOn }, material)
   }
 
   async #convergeHttp(settings: TlsSettings): Promise<void> {
     const { httpListen: listen, challenges } = this.options
     const isWanted = settings.enabled || challenges.current('http-01') !== undefined
-    if (listen === undefined || !isWanted) {
-      void this.#http?.close(graceMs)
+    if (listen === undefined) return
+    if (!isWanted) {
+      void this.#http?.connections.close(graceMs)
       this.#http = undefined
+      await this.options.sockets?.release(listen)
     } else this.#http ??= await HttpListener.open({ ...this.options, listen })
   }
 

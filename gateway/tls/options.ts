@@ -3,7 +3,7 @@ import { ConfigError } from '../../shared/errors.js'
 import { splitHostPort } from '../../shared/join-token.js'
 import type { GatewayConfig } from '../config.js'
 import { isLoopback } from '../policy/source.js'
-import type { ListenAddress } from '../http/server.js'
+import type { ListenAddress } from '../sockets/listening-sockets.js'
 import type { TlsOptions } from './tls.js'
 
 /** Converts the configuration of TLS. @throws {ConfigError} if `acme.ca_file` cannot be read */

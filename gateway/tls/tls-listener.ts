@@ -2,27 +2,22 @@ import { createServer, type Server } from 'node:https'
 import type { AddressInfo, Socket } from 'node:net'
 import { createServer as createTlsServer } from 'node:tls'
 import type { Logger } from 'pino'
-import {
-  closeServer,
-  defaultTimeouts,
-  handlersOf,
-  httpOptions,
-  listenOn,
-  serveRequests,
-  type ListenAddress,
-  type Served,
-} from '../http/server.js'
+import type { Connections } from '../http/connections.js'
+import { defaultTimeouts, handlersOf, httpOptions, serveRequests, type Served } from '../http/server.js'
+import type { ListenAddress, ListeningSockets } from '../sockets/listening-sockets.js'
 import type { KeyedChain } from './certificate.js'
 import { acmeProtocol, type Challenges } from './challenges.js'
 import { readProtocols } from './client-hello.js'
 import { tlsVersions } from './handshake.js'
-import { listenError, listenWide } from './listen.js'
+import { listenWide } from './listen.js'
 
 export interface TlsListenerOptions {
   readonly served: Served
   readonly listen: ListenAddress
   readonly challenges: Challenges
   readonly log: Logger
+  /** Absent: the listening socket ends with the process. */
+  readonly sockets?: ListeningSockets | undefined
   /** True if the application is served over TLS. Otherwise only challenges are answered. */
   isOn(): boolean
 }
@@ -30,12 +25,14 @@ export interface TlsListenerOptions {
 /** Serves the application over TLS. The certificate can be replaced while connections continue. */
 export class TlsListener {
   readonly #server: Server
+  /** The end of its connections. */
+  readonly connections: Pick<Connections, 'drain' | 'close'>
   #chainPem = ''
 
   private constructor(private readonly options: TlsListenerOptions) {
     const handlers = handlersOf(options.served)
     this.#server = createServer({ ...httpOptions(defaultTimeouts, handlers), ...tlsVersions })
-    serveRequests(this.#server, handlers, defaultTimeouts)
+    this.connections = serveRequests(this.#server, handlers, defaultTimeouts)
     this.#server.on('tlsClientError', ({ message }) => options.log.debug({ reason: message }, 'tls: handshake failed'))
     this.#peekFirst()
   }
@@ -44,9 +41,7 @@ export class TlsListener {
   static async open(options: TlsListenerOptions, material: KeyedChain): Promise<TlsListener> {
     const listener = new TlsListener(options)
     listener.use(material)
-    await listenWide(options.listen, (listen) => listenOn(listener.#server, listen)).catch((cause: unknown) => {
-      throw listenError(options.listen, cause)
-    })
+    await listenWide(listener.#server, options)
     listener.#server.on('error', (err) => options.log.error({ err }, 'tls listener'))
     options.log.info({ address: listener.#server.address() }, 'https listening')
     return listener
@@ -67,10 +62,6 @@ export class TlsListener {
     const { address, port } = this.#server.address() as AddressInfo
     const loopbacks: Record<string, string> = { '::': '::1', '0.0.0.0': '127.0.0.1' }
     return { host: loopbacks[address] ?? address, port }
-  }
-
-  close(graceMs: number): Promise<void> {
-    return closeServer(this.#server, graceMs)
   }
 
   /**

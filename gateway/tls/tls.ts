@@ -3,7 +3,8 @@ import { isIP } from 'node:net'
 import { rootCertificates } from 'node:tls'
 import type { Logger } from 'pino'
 import { BerthError, conflict, describeError } from '../../shared/errors.js'
-import type { ListenAddress, Served } from '../http/server.js'
+import type { Served } from '../http/server.js'
+import type { ListenAddress, ListeningSockets } from '../sockets/listening-sockets.js'
 import type { Store } from '../store/store.js'
 import { Mutex } from '../../shared/async/mutex.js'
 import type { ChallengeMethod } from './acme/obtain.js'
@@ -32,6 +33,8 @@ export interface TlsOptions {
   /** True if remote clients can also reach the API without TLS. */
   readonly plainIsPublic: boolean
   readonly log: Logger
+  /** Absent: the listening sockets end with the process. */
+  readonly sockets?: ListeningSockets | undefined
   /** Trusted root certificates in PEM. Default: those of Mozilla. */
   readonly roots?: readonly string[]
   /** Finds out which certificate a listener presents. Default: connects to the listener. */
@@ -57,7 +60,7 @@ export class Tls {
   #leaf: X509Certificate | undefined
 
   constructor(private readonly options: TlsOptions) {
-    const { store, secret, listen, httpListen, acme, log } = options
+    const { store, secret, listen, httpListen, acme, log, sockets } = options
     const documents = new TlsDocuments(store, secret, log)
     this.documents = documents
     this.#rootPems = options.roots ?? rootCertificates
@@ -68,6 +71,7 @@ export class Tls {
       listen,
       httpListen,
       log,
+      sockets,
       redirectHost: (host) => this.#redirectHost(host),
     })
     const methods: ChallengeMethod[] = [
@@ -95,6 +99,11 @@ export class Tls {
   async start(served: Served): Promise<void> {
     await this.#listeners.start(served)
     this.#renewal.start()
+  }
+
+  /** Has clients change to new connections; new ones are still accepted. */
+  drain(lingerMs: number): Promise<void> {
+    return this.#listeners.drain(lingerMs)
   }
 
   async close(): Promise<void> {

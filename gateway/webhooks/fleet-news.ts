@@ -1,4 +1,4 @@
-import type { FleetChange } from '../fleet/fleet-changes.js'
+import { revisionOf, type FleetChange } from '../fleet/fleet-changes.js'
 import type { FleetView } from '../fleet/contract.js'
 
 /** A change and the revision of its host. 0: the change has no revision. */
@@ -10,20 +10,6 @@ export interface News {
 
 export function newsOf(change: FleetChange, hostId: string): News {
   return { hostId, change, revision: revisionOf(change) }
-}
-
-function revisionOf(change: FleetChange): number {
-  switch (change.kind) {
-    case 'guest':
-      return change.after?.guest.revision ?? 0
-    case 'task':
-      return change.after?.operation.revision ?? 0
-    case 'alert':
-      return change.after?.alert.revision ?? 0
-    case 'host':
-    case 'usage':
-      return 0
-  }
 }
 
 /**

@@ -16,4 +16,5 @@ await Promise.all([
   buildProgram('dist/gateway', ['gateway/main.ts']),
 ])
 cpSync('agent/host/perl', 'dist/agent/host/perl', { recursive: true })
+cpSync('gateway/sockets/store-descriptors.pl', 'dist/gateway/sockets/store-descriptors.pl')
 cpSync('gateway/join/install.sh', 'dist/gateway/join/install.sh')

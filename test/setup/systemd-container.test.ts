@@ -56,6 +56,12 @@ function guestLimits(): string {
 
 const newKey = { name: 'kept', scopes: ['host:read'] }
 
+/** Addresses and inodes of the gateway's listening sockets. */
+function listening(): string[] {
+  const lines = run('ss', '-Hltne', 'sport = :8080 or sport = :8081').trim().split('\n')
+  return lines.map((line) => /(\S+:808[01]) .* (ino:\d+)/.exec(line)?.slice(1).join(' ') ?? line).sort()
+}
+
 /** Runs an action. Expects that guests keep their processes, and that the host is online and controls its guest. */
 async function expectGuestsToOutlive(deed: () => void | Promise<void>): Promise<void> {
   const before = guestInits()
@@ -113,6 +119,39 @@ describe('the systemd units', function () {
     const location = run('curl', '-s', '-o', '/dev/null', '-w', '%{redirect_url}', 'http://127.0.0.1/x')
     expect(location).to.equal('https://panel.example/x')
     expect(put({ mode: 'disabled' }).warnings).to.deep.equal([])
+    expect(host().try('curl', '-sk', 'https://127.0.0.1/healthz').code, 'refused').to.equal(7)
+  })
+
+  const endings: [name: string, command: string[]][] = [
+    ['systemctl restart', ['restart', 'berth-gateway']],
+    ['systemctl kill -s KILL', ['kill', '-s', 'KILL', '--kill-whom=main', 'berth-gateway']],
+  ]
+  for (const [name, command] of endings)
+    it(`keep the listening sockets of the gateway, without one refused connection: ${name}`, async () => {
+      const before = { pid: mainPid('berth-gateway'), sockets: listening() }
+      const load = `while [ -e /run/load ]; do curl -sS --max-time 30 http://127.0.0.1:8080/healthz || echo failed; done`
+      run('touch', '/run/load')
+      run('systemd-run', '--unit', 'load', '--collect', '-p', 'StandardOutput=truncate:/run/answers', 'sh', '-c', load)
+      run('systemctl', ...command)
+      await waitFor(() => !['0', before.pid].includes(mainPid('berth-gateway')), { what: 'another gateway' })
+      await waitForHost('online')
+      run('rm', '/run/load')
+      await waitFor(() => host().try('systemctl', 'is-active', 'load').code !== 0, { what: 'the end of the load' })
+      expect(listening()).to.deep.equal(before.sockets)
+      expect([...new Set(run('cat', '/run/answers').split('\n'))].sort()).to.deep.equal(['', 'ok'])
+    })
+
+  it('close the listening socket of an address that the gateway no longer has', async () => {
+    const answer = (port: number) => host().try('curl', '-s', `http://127.0.0.1:${port}/healthz`)
+    for (const [from, to] of [
+      [8080, 8082],
+      [8082, 8080],
+    ] as const) {
+      run('sed', '-i', `s/^listen: .*:${from}$/listen: 127.0.0.1:${to}/`, '/etc/berth/gateway.yaml')
+      run('systemctl', 'restart', 'berth-gateway')
+      await waitFor(() => answer(to).output === 'ok\n', { what: `an answer on port ${to}` })
+      expect(answer(from).code, 'refused').to.equal(7)
+    }
   })
 
   it('run a guest in control groups of its own, outside of the agent’s', async () => {

@@ -163,7 +163,11 @@ export async function startTestGateway(options: TestGatewayOptions = {}): Promis
     isClosing: () => false,
     ...(options.now && { now: options.now }),
   })
-  const server = await startHttpServer(api, { host: '127.0.0.1', port: 0 }, log, options.timeouts)
+  const server = await startHttpServer(api, {
+    listen: { host: '127.0.0.1', port: 0 },
+    log,
+    timeouts: options.timeouts,
+  })
   await tls.start(api)
   const client = createApiClient(server, api, adminKey)
   await waitFor(async () => (await client.request('GET', '/dashboard')).status === 200, {
@@ -183,12 +187,12 @@ export async function startTestGateway(options: TestGatewayOptions = {}): Promis
     adminKey,
     request: (...given) => client.request(...given),
     makeKey: (fields) => makeKey(client, fields),
-    closeServer: (graceMs) => server.close(graceMs),
+    closeServer: (graceMs) => server.connections.close(graceMs),
     close: async () => {
       events.close()
       client.close()
       api.consoles.closeAll()
-      await server.close(1000)
+      await server.connections.close(1000)
       await tls.close()
       await webhooks.close()
       await fleet.close()

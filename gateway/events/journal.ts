@@ -1,0 +1,132 @@
+import { closeSync, mkdirSync, openSync, readFileSync, renameSync, rmSync, writeSync } from 'node:fs'
+import { dirname } from 'node:path'
+import type { Logger } from 'pino'
+import { describeError } from '../../shared/errors.js'
+import type { HostPosition } from '../fleet/host-position.js'
+import type { EventContent } from './event.js'
+import { parseJournal, type FormerEvents, type JournalLine } from './parse-journal.js'
+import type { EventRing } from './ring.js'
+
+export interface EventJournalOptions {
+  readonly path: string
+  readonly log: Logger
+  /** The file is rewritten when it is larger. Default: twice the bytes of the ring. */
+  readonly maxBytes?: number
+}
+
+/**
+ * The events of the ring in a file, with which the next process continues, also after a crash. An event is written before
+ * it is sent. Writes are not synced: after a crash of the machine, the journal is void.
+ */
+export class EventJournal {
+  #former: FormerEvents | undefined
+  readonly #boot: string
+  #file: number | undefined
+  #bytes = 0
+  readonly #hosts = new Map<string, HostPosition>()
+
+  constructor(private readonly options: EventJournalOptions) {
+    this.#boot = readFileSync('/proc/sys/kernel/random/boot_id', 'utf8').trim()
+    this.#former = parseJournal(readIfThere(options.path), this.#boot)
+  }
+
+  /** The former process; undefined: its events are not known. */
+  get former(): FormerEvents | undefined {
+    return this.#former
+  }
+
+  /** Ends the use of `former`, which takes much memory. */
+  forgetFormer(): void {
+    this.#former = undefined
+  }
+
+  /** Begins a new file with the ring's events. The file is replaced at once. */
+  begin(ring: EventRing, hosts: Iterable<HostPosition>): void {
+    this.#guard(() => {
+      const { path } = this.options
+      mkdirSync(dirname(path), { recursive: true, mode: 0o700 })
+      this.#close()
+      this.#file = openSync(`${path}.new`, 'w', 0o600)
+      this.#bytes = 0
+      this.#hosts.clear()
+      this.#write({ boot: this.#boot, epoch: ring.epoch, first: ring.first })
+      for (const event of ring.all()) this.#write(lineOf(event))
+      for (const host of hosts) this.#writeHost(host)
+      renameSync(`${path}.new`, path)
+    })
+  }
+
+  add(event: EventContent): void {
+    this.#guard(() => this.#write(lineOf(event)))
+  }
+
+  /** Writes the hosts that have changed. */
+  update(ring: EventRing, hosts: Iterable<HostPosition>): void {
+    this.#guard(() => {
+      const gone = new Set(this.#hosts.keys())
+      for (const host of hosts) {
+        gone.delete(host.id)
+        this.#writeHost(host)
+      }
+      for (const id of gone) {
+        this.#hosts.delete(id)
+        this.#write({ removed: id })
+      }
+    })
+    if (this.#bytes > (this.options.maxBytes ?? 32 * 1024 ** 2)) this.begin(ring, [...this.#hosts.values()])
+  }
+
+  #writeHost(host: HostPosition): void {
+    const known = this.#hosts.get(host.id)
+    if (known && isSame(known, host)) return
+    this.#hosts.set(host.id, host)
+    this.#write({ host })
+  }
+
+  #write(line: JournalLine | object): void {
+    if (this.#file === undefined) return
+    const bytes = Buffer.from(`${JSON.stringify(line)}\n`)
+    for (let at = 0; at < bytes.length;) at += writeSync(this.#file, bytes, at)
+    this.#bytes += bytes.length
+  }
+
+  /** Without a journal, clients start over after a restart; that is better than a journal with gaps. */
+  #guard(work: () => void): void {
+    try {
+      work()
+    } catch (error) {
+      this.options.log.warn({ reason: describeError(error) }, 'events are not kept over a restart')
+      this.#close()
+      for (const path of [this.options.path, `${this.options.path}.new`]) removeIfThere(path)
+    }
+  }
+
+  #close(): void {
+    if (this.#file !== undefined) closeSync(this.#file)
+    this.#file = undefined
+  }
+}
+
+function lineOf({ type, hostId, guestUuid, data, customerData }: EventContent): JournalLine {
+  return { event: { type, hostId, guestUuid, data, ...(customerData !== undefined && { customerData }) } }
+}
+
+function isSame(a: HostPosition, b: HostPosition): boolean {
+  return a.revision === b.revision && a.epoch === b.epoch && a.online === b.online && a.name === b.name
+}
+
+function removeIfThere(path: string): void {
+  try {
+    rmSync(path, { force: true })
+  } catch {
+    // Neither the file nor its directory can be reached.
+  }
+}
+
+function readIfThere(path: string): string {
+  try {
+    return readFileSync(path, 'utf8')
+  } catch {
+    return ''
+  }
+}

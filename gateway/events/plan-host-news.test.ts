@@ -1,0 +1,31 @@
+import { expect } from 'chai'
+import type { HostView } from '../fleet/contract.js'
+import { FleetState } from '../fleet/view.js'
+import { planHostNews } from './plan-host-news.js'
+
+/** Hosts of a gateway that has just started. */
+function hosts(state: HostView['state'], name = 'a'): HostView[] {
+  const view = new FleetState()
+  const serials = state === 'pending' ? [] : ['1']
+  const host = { id: 'a', version: 1, name, address: 'a:1', draining: false, createdAtMs: 0, certificateNotAfterMs: 1 }
+  view.setOnline(view.setHost({ ...host, serials }), state === 'online')
+  return view.hosts()
+}
+
+const position = (online: boolean) => new Map([['a', { id: 'a', name: 'a', online, epoch: 'e', revision: 1 }]])
+
+describe('changes of hosts since a former process', () => {
+  for (const [title, former, now, expected] of [
+    ['do not exist if nothing changed', position(true), hosts('online'), []],
+    ['do not exist for a host that has not joined', position(false), hosts('pending'), []],
+    ['include a host that went offline', position(true), hosts('offline'), [['online', 'offline']]],
+    ['include a host that came online', position(false), hosts('online'), [['offline', 'online']]],
+    ['include a host that was added', new Map(), hosts('online'), [[undefined, 'online']]],
+    ['include a host that was removed', position(true), [], [['online', undefined]]],
+    ['include a new name', position(true), hosts('online', 'b'), [['online', 'online']]],
+  ] as const)
+    it(title, () => {
+      const states = planHostNews(former, now).map(({ before, after }) => [before?.state, after?.state])
+      expect(states).to.deep.equal(expected)
+    })
+})

@@ -1,0 +1,45 @@
+import type { HostView } from '../fleet/contract.js'
+import type { FleetChange } from '../fleet/fleet-changes.js'
+import type { HostPosition } from '../fleet/host-position.js'
+
+type HostChange = Extract<FleetChange, { kind: 'host' }>
+
+/**
+ * Changes of hosts since a former process reported them.
+ * @param former by id
+ */
+export function planHostNews(former: ReadonlyMap<string, HostPosition>, hosts: readonly HostView[]): HostChange[] {
+  const present = new Set(hosts.map(({ id }) => id))
+  const removed = [...former.values()].filter(({ id }) => !present.has(id))
+  return [
+    ...removed.map((host): HostChange => ({ kind: 'host', before: viewOf(host) })),
+    ...hosts.flatMap((after) => newsOf(former.get(after.id), after)),
+  ]
+}
+
+function newsOf(former: HostPosition | undefined, after: HostView): HostChange[] {
+  if (former === undefined) return [{ kind: 'host', after }]
+  const isSame = former.name === after.name && former.online === (after.state === 'online')
+  const state = former.online ? 'online' : after.state === 'online' ? 'offline' : after.state
+  return isSame ? [] : [{ kind: 'host', before: { ...after, name: former.name, state }, after }]
+}
+
+/** A host of which only this is known. */
+function viewOf({ id, name, online }: HostPosition): HostView {
+  return {
+    id,
+    name,
+    address: '',
+    install: undefined,
+    state: online ? 'online' : 'offline',
+    draining: false,
+    publicAddress: { host: '', source: 'none' },
+    createdAtMs: 0,
+    lastSeenMs: 0,
+    certificateNotAfterMs: 0,
+    warnings: [],
+    outdated: false,
+    description: undefined,
+    metrics: undefined,
+  }
+}

@@ -1,0 +1,57 @@
+import { expect } from 'chai'
+import { Guest } from '../../proto/gen/berth/agent/v1/guest.js'
+import { Operation } from '../../proto/gen/berth/agent/v1/operation.js'
+import type { FleetChange } from './fleet-changes.js'
+import { WatchSnapshot } from './snapshot.js'
+import { FleetState } from './view.js'
+
+const record = {
+  id: 'a',
+  version: 1,
+  name: 'a',
+  address: 'a:1',
+  draining: false,
+  createdAtMs: 0,
+  serials: ['1'],
+  certificateNotAfterMs: 1,
+}
+const uuidOf = (id: number): string => `00000000-0000-4000-8000-${String(id).padStart(12, '0')}`
+const guest = (id: number, revision: number): Guest =>
+  Guest.fromPartial({ uuid: uuidOf(id), id, name: `g${id}`, revision })
+const task = (id: string, revision: number): Operation => Operation.fromPartial({ id, status: 'done', revision })
+
+/** Changes at the first report, by a gateway whose former process knew guests 1 to 3 at their revisions. */
+function missed(epoch: string | undefined, revision: number): string[] {
+  const view = new FleetState()
+  const host = view.setHost(record)
+  for (const id of [1, 2, 3]) view.recall(host, guest(id, id))
+  if (epoch !== undefined) view.resume([{ id: 'a', name: 'a', online: true, epoch, revision }])
+  const found: string[] = []
+  view.changes.listen((change) => found.push(nameOf(change)))
+  const snapshot = new WatchSnapshot()
+  for (const value of [guest(1, 1), guest(2, 6), guest(4, 5)]) snapshot.add({ $case: 'guest', value })
+  for (const value of [task('old', 2), task('new', 7)]) snapshot.add({ $case: 'operation', value })
+  view.replace(host, snapshot, { epoch: 'journal', revision: 7 })
+  return found.sort()
+}
+
+function nameOf(change: FleetChange): string {
+  if (change.kind === 'guest') {
+    const { before, after } = change
+    return `${(after ?? before)!.guest.name} ${after === undefined ? 'removed' : before ? 'updated' : 'created'}`
+  }
+  return change.kind === 'task' ? `task ${change.after?.operation.id}` : change.kind
+}
+
+describe('the first report of a host', () => {
+  it('is not a change if no former process knew the host', () => expect(missed(undefined, 0)).to.deep.equal([]))
+
+  it('contains the changes since the former process', () =>
+    expect(missed('journal', 4)).to.deep.equal(['g2 updated', 'g3 removed', 'g4 created', 'task new']))
+
+  it('is a change as a whole if the journal was replaced or restored', () => {
+    const all = ['g1 updated', 'g2 updated', 'g3 removed', 'g4 created', 'task new', 'task old']
+    expect(missed('another', 4)).to.deep.equal(all)
+    expect(missed('journal', 9)).to.deep.equal(all)
+  })
+})
