@@ -114,7 +114,7 @@ const cases: [name: string, parts: Partial<Evidence>, findings: string[]][] = [
     { rows: flows({ targets: 250, port: 80, seconds: 299 }) },
     ['high horizontal_scan * 80'],
   ],
-  ['1,000 that refuse', { rows: flows({ targets: 1000, port: 80, seconds: 290 }) }, ['critical horizontal_scan * 80']],
+  ['1,000 targets that refuse in 5 min', { rows: flows({ targets: 1000, port: 80, seconds: 290 }) }, ['critical horizontal_scan * 80']],
   [
     '40 dead links of a crawler among 700 that answer',
     {
@@ -126,14 +126,14 @@ const cases: [name: string, parts: Partial<Evidence>, findings: string[]][] = [
     [],
   ],
   [
-    '300 dead peers of a torrent at different ports',
+    '300 torrent peers at different ports that do not answer',
     {
       rows: Array.from({ length: 300 }, (_, i) => flows({ port: 10_000 + i * 7, prefix: `198.${i % 200}` })[0]!),
     },
     [],
   ],
-  ['200 dead bitcoin peers', { rows: flows({ targets: 200, port: 8333 }) }, []],
-  ['1,000 dead bitcoin peers', { rows: flows({ targets: 1000, port: 8333 }) }, ['medium horizontal_scan * 8333']],
+  ['200 bitcoin peers that do not answer', { rows: flows({ targets: 200, port: 8333 }) }, []],
+  ['1,000 bitcoin peers that do not answer', { rows: flows({ targets: 1000, port: 8333 }) }, ['medium horizontal_scan * 8333']],
   ['19 failed logins', { rows: logins({ count: 19 }) }, []],
   ['20 failed logins', { rows: logins({ count: 20 }) }, [`medium brute_force ${one} 22`]],
   ['30 failed logins', { rows: logins({ count: 30 }) }, [`high brute_force ${one} 22`]],
@@ -150,7 +150,7 @@ const cases: [name: string, parts: Partial<Evidence>, findings: string[]][] = [
   ['30 logins whose outcome is unknown', { rows: logins({ outcome: 'opened', count: 30 }) }, []],
   ['30 logins at a closed port', { rows: logins({ outcome: 'refused', count: 30 }) }, []],
   ['30 successful logins', { rows: logins({ count: 30, replyBytes: 4700 }) }, []],
-  ['30 connections that ended after the SSH greeting', { rows: logins({ count: 30, replyBytes: 260 }) }, []],
+  ['30 connections that the guest closed after the SSH greeting', { rows: logins({ count: 30, replyBytes: 260 }) }, []],
   ['30 logins of unknown length', { rows: logins({ count: 30 }).map(({ replyBytes: _, ...row }) => row) }, []],
   ['30 failed FTP logins', { rows: logins({ port: 21, count: 30, replyBytes: 260 }) }, [`high brute_force ${one} 21`]],
   ['failed logins at 25 targets', { rows: logins({ targets: 25, seconds: 280 }) }, ['high brute_force * 22']],
@@ -237,15 +237,21 @@ const cases: [name: string, parts: Partial<Evidence>, findings: string[]][] = [
     },
     ['medium reflection * 11211'],
   ],
-  ['9 Mbit/s of answers over a minute', { counts: served(54, 20, 1).map((row) => ({ ...row, seconds: 60 })) }, []],
+  ['9 Mbit/s of amplified answers over a minute', { counts: served(54, 20, 1).map((row) => ({ ...row, seconds: 60 })) }, []],
   ['50 Mbit/s of amplified answers', { counts: served(50, 20) }, ['high reflection * 11211']],
   ['200 Mbit/s of amplified answers', { counts: served(200, 20) }, ['critical reflection * 11211']],
   ['200 Mbit/s of answers that are only three times as long as the requests', { counts: served(200, 3) }, []],
 ]
 
 describe('detection of abuse', () => {
+  const inWords = (finding: string | undefined): string => {
+    if (finding === undefined) return 'nothing'
+    const [severity, type, target, port] = finding.split(' ')
+    const where = `${target === '*' ? 'several targets' : `target ${target}`}, ${port === '0' ? 'no single port' : `port ${port}`}`
+    return `${severity} ${type} (${where})`
+  }
   for (const [name, parts, findings] of cases)
-    it(`reports ${findings.join() || 'nothing'} for ${name}`, () => expect(found(parts)).to.deep.equal(findings))
+    it(`reports ${inWords(findings[0])} for ${name}`, () => expect(found(parts)).to.deep.equal(findings))
 
   it('reports at most three findings of one type, the worst ones', () => {
     const rows = [...flows({ targets: 9, ports: 20 }), ...flows({ ports: 120, port: 1000, prefix: '192.0' })]
@@ -271,7 +277,7 @@ describe('isSuspect', () => {
       false,
     ],
     ['packets to 40 UDP ports', { rows: flows({ ports: 40, outcome: 'opened', protocol: 'udp' }) }, true],
-    ['logins at five targets', { rows: flows({ targets: 5, outcome: 'opened', port: 22 }) }, true],
+    ['login attempts at five targets', { rows: flows({ targets: 5, outcome: 'opened', port: 22 }) }, true],
     ['500 connections to one web server', { rows: flows({ outcome: 'opened', port: 443, count: 500 }) }, false],
   ]
   for (const [name, parts, is] of suspicions)

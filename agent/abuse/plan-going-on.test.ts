@@ -19,15 +19,15 @@ function view(row: Partial<FlowRow>): Evidence {
   return { nowMs, rows: [{ ...usual, ...row }], mail: [], claims: [], counts: [], isMailServer: false }
 }
 
-describe('a finding of a guest that is about to be stopped', () => {
+describe('a finding about a guest with an open alert', () => {
   for (const [name, row, own, isIt] of [
-    ['is reported while the abuse continues', {}, pending, true],
-    ['is not reported once the abuse has ended', { atMs: nowMs - 16_000 }, pending, false],
-    ['is not reported for traffic to another target', { target: '198.18.0.2' }, pending, false],
-    ['is not reported for traffic that was recorded long after it began', { outcome: 'unanswered' }, pending, false],
-    ['is reported if no action is pending', { atMs: 0 }, [{ type: 'port_scan', action: '' }], true],
+    ['is reported during a planned stop if the abuse continues', {}, pending, true],
+    ['is not reported during a planned stop if the abuse has ended', { atMs: nowMs - 16_000 }, pending, false],
+    ['is not reported during a planned stop if the recent traffic has another target', { target: '198.18.0.2' }, pending, false],
+    ['is not reported during a planned stop if it is only known that a flow was unanswered', { outcome: 'unanswered' }, pending, false],
+    ['is reported if the alert has led to no stop', { atMs: 0 }, [{ type: 'port_scan', action: '' }], true],
     [
-      'is reported if the pending action concerns another finding',
+      'is reported if only an alert of another type has led to a stop',
       { atMs: 0 },
       [{ type: 'spam', action: 'lifted' }],
       true,
@@ -39,9 +39,9 @@ describe('a finding of a guest that is about to be stopped', () => {
 describe('lastSeenMs', () => {
   for (const [name, row, seenMs] of [
     ['returns the time of the last request of the guest', { outcome: 'opened' }, nowMs - 5000],
-    ['returns the time at which the guest was last refused', {}, nowMs - 5000],
+    ['returns the time at which a request of the guest was last refused', {}, nowMs - 5000],
     ['returns 0 if it is only known that flows were unanswered', { outcome: 'unanswered' }, 0],
-    ['returns 0 if the flows are only known from the host’s table', { outcome: 'answered' }, 0],
+    ['returns 0 if flows are only known to be answered, from the host’s table', { outcome: 'answered' }, 0],
     ['returns 0 if only flows to another target were seen', { target: '198.18.0.2' }, 0],
   ] as const)
     it(name, () => expect(lastSeenMs(view(row), finding)).to.equal(seenMs))

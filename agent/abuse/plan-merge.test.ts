@@ -40,13 +40,13 @@ describe('alerts', () => {
   for (const [name, given, shown, seconds, burst] of [
     ['rise to a higher severity', ['medium', 'high'], ['medium', 'high'], 10],
     ['do not fall to a lower severity', ['high', 'medium'], ['high', 'high'], 10],
-    ['become critical if the abuse continues', [c, c, c], ['high', 'high', 'critical'], 10],
+    ['become critical if critical findings continue', [c, c, c], ['high', 'high', 'critical'], 10],
     ['become critical at the second evaluation if evaluations are a minute apart', [c, c], ['high', 'critical'], 60],
-    ['do not become critical if several evaluations find one burst', [c, c, c, c, c], Array(5).fill('high'), 10, 2],
-    ['do not become critical by a burst that ends between evaluations', [c, c, c, c, c], Array(5).fill('high'), 10, 12],
-    ['do not become critical by one critical finding', [c, 'high', 'high'], ['high', 'high', 'high'], 10],
-    ['become critical with a less severe finding in between', [c, 'high', c], ['high', 'high', 'critical'], 10],
-    ['do not become critical by a second burst much later', [c, c], ['high', 'high'], 300],
+    ['do not become critical if several evaluations find the same short burst', [c, c, c, c, c], Array(5).fill('high'), 10, 2],
+    ['do not become critical because of a burst that ends between two evaluations', [c, c, c, c, c], Array(5).fill('high'), 10, 12],
+    ['do not become critical because of a single critical finding', [c, 'high', 'high'], ['high', 'high', 'high'], 10],
+    ['become critical even if there is a less severe finding between two critical ones', [c, 'high', c], ['high', 'high', 'critical'], 10],
+    ['do not become critical because of a second burst much later', [c, c], ['high', 'high'], 300],
     [
       'stay critical if later findings are less severe',
       [c, c, c, 'medium'],
@@ -64,7 +64,7 @@ describe('alerts', () => {
     })
   })
 
-  it('become critical again after a stop or a pause only by findings that continue', () => {
+  it('become critical again after a stop or a pause only if critical findings continue', () => {
     const [, , before] = looks([c, c, c])
     const place = ['198.18.0.1', 0] as const
     let alert = { ...before!, action: 'canceled', stopAtMs: 22_000 } as AlertState
@@ -78,12 +78,12 @@ describe('alerts', () => {
     }
   })
 
-  it('stay open until nothing was found for a quarter of an hour', () => {
+  it('stay open until a quarter of an hour has passed without a finding', () => {
     const [alert] = looks(['medium'])
     expect([isOpen(alert!, 1000 + quietMs - 1), isOpen(alert!, 1000 + quietMs)]).to.deep.equal([true, false])
   })
 
-  it('share one alert from the sixth of one type on', () => {
+  it('are one alert per target for five targets, and a common alert for all further targets', () => {
     const open = Array.from({ length: 5 }, (_, index) => ({
       ...looks(['medium'])[0]!,
       targetIp: `198.18.0.${index}`,

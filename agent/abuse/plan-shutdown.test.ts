@@ -23,40 +23,40 @@ const critical: AlertState = {
 const pending = { ...critical, action: 'stop_pending', stopAtMs: nowMs - 1 } as const
 const on: ShutdownView = { nowMs, enabled: true, lookMs: 10_000, isStoppable: () => true }
 
-describe('stops for abuse', () => {
+describe('the stop of a guest for abuse', () => {
   for (const [name, alert, view, step] of [
-    ['begin with a critical alert', critical, {}, 'begin'],
-    ['do not begin with a high alert', { ...critical, severity: 'high' }, {}, undefined],
-    ['do not begin for mining', { ...critical, type: 'mining' }, {}, undefined],
-    ['do not begin for a proxy', { ...critical, type: 'proxy' }, {}, undefined],
-    ['do not begin if they are switched off', critical, { enabled: false }, undefined],
-    ['do not begin for an exempt guest', critical, { isStoppable: () => false }, undefined],
-    ['do not begin for abuse that has ended', { ...critical, lastAtMs: nowMs - 31_000 }, {}, undefined],
-    ['are not executed before the end of the grace period', { ...pending, stopAtMs: nowMs + 1 }, {}, undefined],
-    ['are executed at the end of the grace period', pending, {}, 'stop'],
-    ['are canceled if the abuse has ended before', { ...pending, lastAtMs: nowMs - 31_000 }, {}, 'cancel'],
+    ['is planned for a critical alert', critical, {}, 'begin'],
+    ['is not planned for a high alert', { ...critical, severity: 'high' }, {}, undefined],
+    ['is not planned for mining', { ...critical, type: 'mining' }, {}, undefined],
+    ['is not planned for a proxy', { ...critical, type: 'proxy' }, {}, undefined],
+    ['is not planned if stops for abuse are switched off', critical, { enabled: false }, undefined],
+    ['is not planned for a guest that is exempt from stops', critical, { isStoppable: () => false }, undefined],
+    ['is not planned for abuse that has ended', { ...critical, lastAtMs: nowMs - 31_000 }, {}, undefined],
+    ['is not executed before the end of the grace period', { ...pending, stopAtMs: nowMs + 1 }, {}, undefined],
+    ['is executed at the end of the grace period', pending, {}, 'stop'],
+    ['is canceled if the abuse has ended before the end of the grace period', { ...pending, lastAtMs: nowMs - 31_000 }, {}, 'cancel'],
     [
-      'are executed if the last of rare evaluations found abuse',
+      'is executed if evaluations are a minute apart and the last one found abuse',
       { ...pending, lastAtMs: nowMs - 100_000 },
       { lookMs: 60_000 },
       'stop',
     ],
-    ['are canceled once they are switched off', { ...pending, stopAtMs: nowMs + 1 }, { enabled: false }, 'cancel'],
-    ['are canceled for a guest that has become exempt', pending, { isStoppable: () => false }, 'cancel'],
+    ['is canceled if stops for abuse are switched off during the grace period', { ...pending, stopAtMs: nowMs + 1 }, { enabled: false }, 'cancel'],
+    ['is canceled for a guest that has become exempt from stops', pending, { isStoppable: () => false }, 'cancel'],
     [
-      'begin again if abuse is found after a canceled stop',
+      'is planned again if abuse is found after a canceled stop',
       { ...critical, action: 'canceled', stopAtMs: nowMs - 6000 },
       {},
       'begin',
     ],
     [
-      'do not begin if no finding was critical since the stop was lifted',
+      'is not planned again if no finding was critical after the last stop was lifted',
       { ...critical, action: 'lifted', stopAtMs: nowMs - 60_000, criticalAtMs: nowMs - 120_000 },
       {},
       undefined,
     ],
     [
-      'do not begin for critical findings from before the stop was lifted',
+      'is not planned again for critical findings from before the last stop was lifted',
       { ...critical, action: 'lifted', stopAtMs: nowMs - 1 },
       {},
       undefined,

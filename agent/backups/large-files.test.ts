@@ -56,7 +56,7 @@ describe('large files of a backup', () => {
     '',
   ].join('\0')
 
-  it('are found with their index in the layout, except those whose name cannot be an argument', async () =>
+  it('are found with their index in the layout, except files whose name cannot be an argument', async () =>
     expect(await listLargeFiles(layout)).to.deep.equal([
       { index: 1, offset: layout.indexOf('F\0var/disk'), path: 'var/disk', sizeBytes: 1_000_000 },
       { index: 2, offset: layout.indexOf('F\0copy'), path: 'copy', sizeBytes: 1_000_000 },

@@ -3,7 +3,7 @@ import { Patience } from './patience.js'
 
 const trouble = 'Save(<data/a6>) returned error, retrying after 1s: connection reset by peer'
 
-describe('patience with a target', () => {
+describe('the patience with a backup target that fails', () => {
   let nowMs = 0
   let patience: Patience
   const isOverAt = (ms: number, line = trouble): boolean => {
@@ -23,13 +23,13 @@ describe('patience with a target', () => {
       true,
     ])
   })
-  it('starts again after a success', () => {
+  it('starts its minute again after a success', () => {
     isOverAt(0)
     isOverAt(50_000)
     patience.reset()
     expect(isOverAt(70_000)).to.equal(false)
   })
-  it('starts again after a minute without failures', () => {
+  it('starts its minute again after a minute without failures', () => {
     isOverAt(0)
     expect(isOverAt(60_001)).to.equal(false)
   })

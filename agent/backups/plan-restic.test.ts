@@ -92,7 +92,7 @@ describe('the list of backups from restic', () => {
   const snapshotId = 'ab'.repeat(32)
   const row = (fields: object): object => ({ id: snapshotId, time: '2026-11-23T09:00:00.5Z', ...fields })
 
-  it('contains their creator and description, even if these contain special characters', () => {
+  it('contains the creator and the description of each backup, even if they contain special characters', () => {
     const note = { createdBy: 'api:a,b', description: 'ünï, "code"', scheduled: true }
     const tags = planTags(id, note)
     expect(tags.every((tag) => !tag.includes(','))).to.equal(true)
@@ -101,7 +101,7 @@ describe('the list of backups from restic', () => {
     ])
   })
 
-  it('omits snapshots of other programs, and includes backups whose notes are unreadable', () => {
+  it('omits snapshots of other programs, and includes backups whose creator and description are unreadable', () => {
     const rows = [
       row({ tags: null }),
       row({ tags: ['other'] }),
@@ -135,5 +135,5 @@ describe('parseResticMessage', () => {
     ['no JSON', undefined],
     ['null', undefined],
   ] as const)
-    it(`parses ${line}`, () => expect(parseResticMessage(line)).to.deep.equal(message))
+    it(`${message ? 'parses' : 'ignores'} the line ${line}`, () => expect(parseResticMessage(line)).to.deep.equal(message))
 })

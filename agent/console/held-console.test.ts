@@ -73,7 +73,7 @@ class User {
   }
 }
 
-describe('a held console', () => {
+describe('a console that stays open while its user is disconnected', () => {
   const kib = 1024
 
   it('buffers at most 512 KiB of input for a program that reads nothing, even if users reconnect', () => {
@@ -118,7 +118,7 @@ describe('a held console', () => {
     held.close()
   })
 
-  it('continues to send output after output was lost several times', () => {
+  it('continues to send new output after output was lost several times', () => {
     const { held, show } = makeConsole()
     const user = new User(held)
     for (let round = 0; round < 5; round++) {
@@ -156,7 +156,7 @@ describe('a held console', () => {
     held.close()
   })
 
-  it('replays output to a user without any, and reports how much of it was shown before', () => {
+  it('replays its output to a user who has received none, and reports how many of these bytes were already sent before', () => {
     const { held, show } = makeConsole()
     const user = new User(held)
     show('one\n')
@@ -169,7 +169,7 @@ describe('a held console', () => {
     held.close()
   })
 
-  it('ends when its user leaves if its holding time is 0', () => {
+  it('ends when its user disconnects if the time for which it stays open is 0', () => {
     const { held } = makeConsole(0)
     new User(held).leave()
     expect(held.belongsTo({ guestUuid: 'g', principal: 'key:1' })).to.equal(false)

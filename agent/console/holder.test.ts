@@ -45,19 +45,19 @@ describe('the consoles of a host', () => {
   })
   afterEach(() => holder.closeAll())
 
-  it('are limited per guest', () => {
+  it('are limited in number per guest', () => {
     openAll(['a', 'u1'], ['a', 'u2'], ['a', 'u3'])
     expect(refusalOf('a', 'u4')).to.include('consoles are open for this container')
     expect(refusalOf('b', 'u4')).to.equal('')
   })
 
-  it('are limited per user over all guests, so that others can still open consoles', () => {
+  it('are limited in number per user over all guests, so that other users can still open consoles', () => {
     openAll(['a', 'u1'], ['b', 'u1'], ['c', 'u1'], ['d', 'u1'])
     expect(refusalOf('e', 'u1')).to.include('of your consoles')
     expect(refusalOf('e', 'u2')).to.equal('')
   })
 
-  it('are limited together for all keys that one key created', () => {
+  it('of all keys that one key created are limited in number together', () => {
     openAll(['a', 'u1/1'], ['a', 'u1/2'])
     expect(refusalOf('a', 'u1/3')).to.include('of your consoles are open for this container')
     openAll(['b', 'u1/3'], ['b', 'u1/4'])
@@ -65,12 +65,12 @@ describe('the consoles of a host', () => {
     expect(refusalOf('c', 'u2')).to.equal('')
   })
 
-  it('are limited per host even for an unlimited caller', () => {
+  it('are limited in number even for a caller without a limit per guest', () => {
     openAll(...['a', 'b', 'c', 'd', 'e'].map((guest) => [guest, 'admin'] as const))
     expect(refusalOf('f', 'admin')).to.include('of your consoles are open on this host')
   })
 
-  it('are limited in total on the host', () => {
+  it('are limited in number for all users together', () => {
     openAll(['a', 'u1'], ['b', 'u1'], ['c', 'u2'], ['d', 'u2'], ['e', 'u3'], ['f', 'u3'])
     expect(refusalOf('g', 'u4')).to.include('on this host')
   })
@@ -79,14 +79,14 @@ describe('the consoles of a host', () => {
     ['the same guest', 'a', 'u5'],
     ['the same user', 'f', 'u1'],
   ] as const)
-    it(`make room for a new console of ${what} if nobody uses them`, () => {
+    it(`are closed if nobody uses them and ${what} needs a new console`, () => {
       const [left] = openAll(['a', 'u1'], ['a', 'u2'], ['b', 'u2'], ['c', 'u3'], ['d', 'u3'], ['e', 'u4'])
       left!.leave()
       expect(refusalOf(guest, user)).to.equal('')
       expect(holder.size).to.equal(6)
     })
 
-  it('do not make room for a console of another guest and user', () => {
+  it('are not closed if another user needs a console of another guest', () => {
     const all = openAll(['a', 'u1'], ['b', 'u1'], ['c', 'u2'], ['d', 'u2'], ['e', 'u3'], ['f', 'u3'])
     for (const one of all) one.leave()
     expect(refusalOf('g', 'u4')).to.include('on this host')

@@ -27,7 +27,7 @@ describe('the output of a console', () => {
     )
   })
 
-  it('does not change in chunks that were already read', () => {
+  it('stays unchanged in chunks that a reader has already received', () => {
     const ring = new OutputRing(10)
     ring.push(Buffer.from('abcdefgh'))
     const read = ring.read(0, 8)
@@ -37,9 +37,9 @@ describe('the output of a console', () => {
 
   for (const [name, text, offset, within, expected] of [
     ['from the beginning of the next line', 'ab\ncd\n', 0, 10, 3],
-    ['from the requested offset if no line ends', 'abcd', 1, 10, 1],
-    ['from the requested offset if the next line is too far', 'abcdefgh\n', 0, 4, 0],
-    ['from the beginning of the next line in another block', `${'x'.repeat(9000)}\nrest`, 100, 10_000, 9001],
+    ['from the requested offset if no line ends after it', 'abcd', 1, 10, 1],
+    ['from the requested offset if the next line begins too far away', 'abcdefgh\n', 0, 4, 0],
+    ['from the beginning of the next line even if that line is in another block', `${'x'.repeat(9000)}\nrest`, 100, 10_000, 9001],
   ] as const)
     it(`is replayed ${name}`, () => {
       const ring = new OutputRing(100_000)

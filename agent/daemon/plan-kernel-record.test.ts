@@ -15,14 +15,14 @@ const pidMax = 'kernel/pid_max'
 /** Inode numbers of two network namespaces. */
 const [host, guest] = [4_026_531_840, 4_026_532_000]
 
-describe('record of kernel settings', () => {
+describe('the record of kernel settings that agents changed', () => {
   const none: KernelRecord = { boot: 'b', users: {}, before: {}, set: {} }
   const forwards = { path: forwarding, before: 0, value: 1 }
   const changed = planSettingChange(none, host, forwards)
   const key = `${host}:${forwarding}`
   const everywhere = (): boolean => true
 
-  it('is made only for limits that are about to be raised', () => {
+  it('contains a limit only if an agent is about to raise it', () => {
     const has = new Map(planHostLimits(new Map()).map(({ path, value }) => [path, value]))
     expect(planHostLimits(has)).to.deep.equal([])
     expect([...has.keys()]).to.not.include(forwarding)
@@ -30,19 +30,19 @@ describe('record of kernel settings', () => {
     expect(planHostLimits(has)).to.deep.equal([{ path: 'kernel/pid_max', before: 32_768, value: 4_194_304 }])
   })
 
-  it('contains each agent once, with its present network namespace', () => {
+  it('contains each agent once, with its current network namespace', () => {
     const there = planUser(none, { stateDir: '/a', netns: guest })
     expect(planUser(there, { stateDir: '/a', netns: host }).users).to.deep.equal({ '/a': host })
   })
 
-  it('keeps the first value while agents change it, and replaces it if another program has changed it', () => {
+  it('keeps the original value of a setting while agents change it, and replaces it if another program changed the setting', () => {
     const again = planSettingChange(changed, host, { path: forwarding, before: 1, value: 2 })
     expect(again).to.deep.include({ before: { [key]: 0 }, set: { [key]: 2 } })
     const others = planSettingChange(changed, host, { path: forwarding, before: 3, value: 1 })
     expect(others).to.deep.include({ before: { [key]: 3 }, set: { [key]: 1 } })
   })
 
-  it('contains network settings for each namespace, and other settings once', () => {
+  it('contains a network setting once per namespace, and any other setting once', () => {
     const both = [host, guest].reduce(
       (record, netns) => planSettingChange(record, netns, { path: pidMax, before: netns === host ? 7 : 8, value: 8 }),
       planSettingChange(changed, guest, { path: forwarding, before: 5, value: 1 }),
@@ -50,24 +50,24 @@ describe('record of kernel settings', () => {
     expect(both.before).to.deep.equal({ [key]: 0, [`${guest}:${forwarding}`]: 5, [pidMax]: 7 })
   })
 
-  it('loses its values at a boot, and keeps the agents without their namespaces', () => {
+  it('forgets all values and namespaces at a boot of the host, and keeps the list of agents', () => {
     const record = planUser(changed, { stateDir: '/a', netns: host })
     expect(planBoot(record, 'b')).to.equal(record)
     expect(planBoot(record, 'c')).to.deep.equal({ boot: 'c', users: { '/a': 0 }, before: {}, set: {} })
   })
 
-  describe('for an agent that stays', () => {
+  describe('for an agent that continues to run', () => {
     const a = { stateDir: '/a', netns: host }
     const unused = { isThere: everywhere, isUnused: (path: string) => path === forwarding }
     const record = planUser(planSettingChange(changed, host, { path: acceptRa, before: 1, value: 2 }), a)
 
-    it('restores settings that are no longer needed, and keeps the others', () => {
+    it('is used to restore settings that the agent no longer needs, and keeps all other settings', () => {
       const left = planRelease(record, a, unused)
       expect(left.restore).to.deep.equal([forwards])
       expect(left.record.before).to.deep.equal({ [`${host}:${acceptRa}`]: 1 })
     })
 
-    it('does not restore settings that another agent in its network namespace may need', () => {
+    it('is not used to restore settings that another agent in the same network namespace may need', () => {
       const shared = planUser(record, { stateDir: '/b', netns: host })
       expect(planRelease(shared, a, unused)).to.deep.equal({ record: shared, restore: [] })
       const elsewhere = planUser(record, { stateDir: '/b', netns: guest })
@@ -76,7 +76,7 @@ describe('record of kernel settings', () => {
     })
   })
 
-  describe('for an agent that is removed', () => {
+  describe('at the removal of an agent', () => {
     const a = { stateDir: '/a', netns: host }
     const record = planSettingChange(
       planSettingChange(planUser(changed, a), host, { path: acceptRa, before: 1, value: 2 }),
@@ -89,19 +89,19 @@ describe('record of kernel settings', () => {
     ]
     const kernels = [{ path: pidMax, before: 7, value: 8 }]
 
-    it('restores all settings for the only agent, the last change first', () =>
+    it('is used to restore all settings if there is no other agent, the last change first', () =>
       expect(planLeave(record, a, everywhere)).to.deep.equal({
         record: undefined,
         restore: [...kernels, ...networks],
       }))
 
-    it('restores nothing if nothing was recorded', () =>
+    it('is not used if it contains no setting', () =>
       expect(planLeave(none, a, everywhere).restore).to.deep.equal([]))
 
     for (const [what, netns, restore] of [
-      ['restores nothing if another agent has the same namespace', host, []],
-      ['restores network settings of its namespace if another agent has another one', guest, networks],
-      ['restores nothing if another agent has not started since the boot', 0, []],
+      ['is not used if another agent has the same network namespace', host, []],
+      ['is used to restore only the network settings of the namespace if another agent has another namespace', guest, networks],
+      ['is not used if another agent has not started since the boot', 0, []],
     ] as const)
       it(what, () => {
         const left = planLeave(planUser(record, { stateDir: '/b', netns }), a, everywhere)
@@ -111,13 +111,13 @@ describe('record of kernel settings', () => {
         expect(left.record?.before).to.deep.equal(kept)
       })
 
-    it('does not restore settings of another network namespace for the last agent', () => {
+    it('is not used to restore settings of another network namespace', () => {
       const there = planUser(none, { stateDir: '/b', netns: guest })
       const { restore } = planLeave(planSettingChange(there, guest, forwards), a, () => false)
       expect(restore).to.deep.equal([])
     })
 
-    it('ignores other agents whose state directory no longer exists', () =>
+    it('is deleted even if it contains another agent whose state directory no longer exists', () =>
       expect(planLeave(planUser(record, { stateDir: '/b', netns: host }), a, () => false).record).to.equal(undefined))
   })
 })

@@ -89,14 +89,14 @@ describe('GuestStore', () => {
     expect([store.find('u1'), store.list()]).to.deep.equal([undefined, []])
   })
 
-  it('stores another login, but leaves the revision unchanged for an equal one', () => {
+  it('stores a changed login, and leaves the revision unchanged if the login is the same as before', () => {
     store.update('u1', { login: 'sealed', hasPassword: true })
     expect(store.get('u1')).to.include({ login: 'sealed', hasPassword: true, revision: 2 })
     store.update('u1', { login: 'sealed', hasPassword: true })
     expect(store.get('u1').revision).to.equal(2)
   })
 
-  it('stores no change of a failed transaction, and uses its revision again', () => {
+  it('returns the changes of a transaction during it, and the values before after it has failed', () => {
     const refused = (): void =>
       changes.transaction(() => {
         store.update('u1', { statusReason: 'refused' })
@@ -119,7 +119,7 @@ describe('GuestStore', () => {
     { policy: { expired: true, overQuota: false } },
   ]
   for (const update of updates)
-    it(`writes only ${JSON.stringify(update)}, and only once`, () => {
+    it(`changes nothing except ${Object.keys(update).join()}, and raises the revision once for two equal updates`, () => {
       const before = store.get('u1')
       store.update('u1', update)
       store.update('u1', update)
@@ -127,12 +127,12 @@ describe('GuestStore', () => {
       expect(changes.revision).to.equal(2)
     })
 
-  it('writes limits into the spec', () => {
+  it('writes changed limits into the spec of the guest', () => {
     store.update('u1', { limits: { ...limits, ramMb: 512 } })
     expect(store.get('u1').spec).to.deep.equal({ ...guest.spec, limits: { ...limits, ramMb: 512 } })
   })
 
-  it('changes one mapping and does not reorder the others', () => {
+  it('adds, replaces and removes a single port mapping, and does not reorder the others', () => {
     store.putMapping('u1', store.nextPosition('u1'), mapping(20500))
     const ports = (): number[] => store.get('u1').portMappings.map(({ hostPort }) => hostPort)
     expect(ports()).to.deep.equal([20001, 20100, 20500])

@@ -91,7 +91,7 @@ describe('the usage history', () => {
   })
   afterEach(() => rmSync(lab.directory, { recursive: true }))
 
-  it('shows each minute at once, and writes five minutes together', async () => {
+  it('shows each minute at once, and writes the values of five minutes together', async () => {
     await lab.minutes(4)
     expect(lab.cpu('a')).to.deep.equal([10, 10, 10, 10])
     expect(lab.files()).to.deep.equal([])
@@ -105,13 +105,13 @@ describe('the usage history', () => {
     })
   })
 
-  it('of a stopped guest contains only its disk', async () => {
+  it('of a stopped guest contains only the usage of its disk', async () => {
     await lab.minutes(2)
     expect(lab.history.readGuest('b', 'day').steps.at(-1)).to.include({ diskBytes: 5 })
     expect(lab.cpu('b').every(Number.isNaN)).to.equal(true)
   })
 
-  it('continues after a restart, with a gap in between', async () => {
+  it('continues after a restart of the agent, with a gap for the time in between', async () => {
     await lab.minutes(3)
     await lab.history.close()
     lab.nowMs += 4 * minuteMs
@@ -127,7 +127,7 @@ describe('the usage history', () => {
     expect(lab.cpu('a')).to.deep.equal([10, 10, 10, 10, 10, NaN, NaN])
   })
 
-  it('contains hours and days, in files of a fixed size', async () => {
+  it('contains the averages of hours and days, in files of a fixed size', async () => {
     await lab.minutes(60 * 50)
     expect(lab.cpu('a', 'month')).to.deep.equal([...Array<number>(50).fill(10), NaN])
     expect(lab.cpu('a', 'year')).to.deep.equal([10, 10, 10])
@@ -135,7 +135,7 @@ describe('the usage history', () => {
     expect(statSync(join(lab.directory, 'a')).size).to.be.at.most(seriesBytes)
   })
 
-  it('contains hours that ended while no agent was running', async () => {
+  it('contains the averages of hours that ended while no agent was running', async () => {
     await lab.minutes(58)
     await lab.history.close()
     lab.nowMs += 180 * minuteMs
@@ -145,7 +145,7 @@ describe('the usage history', () => {
     expect(lab.cpu('a', 'month')).to.deep.equal([10, NaN, NaN, 10, 10])
   })
 
-  it('keeps up to 120 minutes in memory while the disk is full, and writes them later', async () => {
+  it('keeps the values of up to 120 minutes in memory while the disk is full, and writes them later', async () => {
     lab.full = true
     await lab.minutes(130)
     expect(lab.files()).to.deep.equal([])

@@ -23,8 +23,8 @@ const idle = { ...gauges, ...rates, cpuPercent: 0 }
 describe('planFigures', () => {
   for (const [name, before, now, expected] of [
     ['returns zeros for an idle guest', base, later({}), idle],
-    ['returns 50 % for half of two processors', base, later({ cpuUsec: 60_000_000 }), { ...idle, cpuPercent: 50 }],
-    ['returns at most 100 % of all processors', base, later({ cpuUsec: 9e9 }), { ...idle, cpuPercent: 100 }],
+    ['returns 50 % if one of two processors was fully used', base, later({ cpuUsec: 60_000_000 }), { ...idle, cpuPercent: 50 }],
+    ['returns at most 100 % of the processors', base, later({ cpuUsec: 9e9 }), { ...idle, cpuPercent: 100 }],
     [
       'returns rates in bytes per second',
       base,
@@ -37,11 +37,11 @@ describe('planFigures', () => {
       later({ atMs: 11_000, txBytes: 100 }),
       { ...idle, txBytesPerSec: 10 },
     ],
-    ['returns no rates for a first reading', undefined, later({}), gauges],
+    ['returns no rates if there is no reading before', undefined, later({}), gauges],
     ['returns no rates after a restart of the guest', base, later({ life: '2', rxBytes: 9 }), gauges],
-    ['returns no rates for the same reading', base, base, gauges],
-    ['returns no rates for readings that are too close to each other', base, { ...base, atMs: 1001 }, gauges],
-    ['returns no rates for readings that are too far apart', base, later({ atMs: 200_000 }), gauges],
+    ['returns no rates if the reading is the same as the one before', base, base, gauges],
+    ['returns no rates if two readings are too close to each other', base, { ...base, atMs: 1001 }, gauges],
+    ['returns no rates if two readings are too far apart', base, later({ atMs: 200_000 }), gauges],
     ['returns no rates after the clock was set back', later({}), base, gauges],
     [
       'returns no rate for a counter that decreased',
@@ -61,14 +61,14 @@ describe('planFigures', () => {
       later({ rxBytes: undefined, txBytes: undefined, cpuUsec: undefined }),
       { ...gauges, readBytesPerSec: 0, writeBytesPerSec: 0 },
     ],
-    ['returns only the disk of a stopped guest', base, undefined, { diskBytes: 7 }],
+    ['returns only the disk usage of a stopped guest', base, undefined, { diskBytes: 7 }],
   ] as const)
     it(name, () => {
       const figures = known(planFigures(before, now, { processors: 2, diskBytes: 7 }))
       expect(figures).to.deep.equal(JSON.parse(JSON.stringify(expected)))
     })
 
-  it('omits a disk that was not measured', () => {
+  it('omits the disk usage if it was not measured', () => {
     expect(known(planFigures(undefined, undefined, { processors: 1, diskBytes: undefined }))).to.deep.equal({})
   })
 })

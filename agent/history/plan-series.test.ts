@@ -44,7 +44,7 @@ describe('a usage series', () => {
     for (const { offset } of Object.values(tiers)) expect(offset % 32).to.equal(0)
   })
 
-  it('stores every figure, and which ones are unknown', () => {
+  it('stores every figure of a minute, and which of the figures are unknown', () => {
     const figures = figuresOf({ cpuPercent: 12.5, memoryBytes: 1 << 20, txBytesPerSec: 0 })
     const series = seriesOf({ day: [{ index: 7, figures }] })
     expect(findPoint(series, tiers.day, 7)).to.deep.equal(figures)
@@ -52,7 +52,7 @@ describe('a usage series', () => {
     expect(findPoint(series, tiers.day, 0), 'an empty file').to.equal(undefined)
   })
 
-  it('overwrites the oldest records, so that its file never grows', () => {
+  it('overwrites its oldest records, so that its file never grows', () => {
     const old = minutesBefore(noon, [1])
     const points = [...old, { index: old[0]!.index + 1440, figures: figuresOf({ cpuPercent: 2 }) }]
     const writes = planWrites(tiers.day, points)
@@ -61,7 +61,7 @@ describe('a usage series', () => {
       expect(offset + bytes.length).to.be.at.most(seriesBytes)
   })
 
-  it('writes adjacent records together, and continues at the beginning of the ring after its end', () => {
+  it('writes adjacent records together, and continues at the beginning of its ring after the end of the ring', () => {
     const start = 1440 * 20_000 - 2
     const points = [0, 1, 2, 3].map((at) => ({ index: start + at, figures: figuresOf({}) }))
     expect(planWrites(tiers.day, points).map(({ offset, bytes }) => [offset, bytes.length])).to.deep.equal([
@@ -84,7 +84,7 @@ describe('planHistory', () => {
       expect(planHistory(seriesOf({}), range, noon)).to.deep.include({ startMs: 0, steps: [] })
   })
 
-  it('begins with the first known value, and contains gaps', () => {
+  it('begins with the first known value, and contains gaps for unknown values', () => {
     const day = [...minutesBefore(noon - 3 * minuteMs, [1, 2]), ...minutesBefore(noon - minuteMs, [4])]
     const { startMs, stepSeconds, steps } = planHistory(seriesOf({ day }), 'day', noon + 5000)
     expect([startMs, stepSeconds]).to.deep.equal([noon - 5 * minuteMs, 60])
@@ -99,7 +99,7 @@ describe('planHistory', () => {
     expect(still.steps).to.have.length(1440)
   })
 
-  it('contains, for months and years, the present step and ended ones that are not written yet', () => {
+  it('contains, for months and years, the hour or day that has not ended, and those that have ended but are not written yet', () => {
     const day = [...minutesBefore(noon, [10, 20]), ...minutesBefore(noon + minuteMs, [40])]
     const nowMs = noon + 90_000
     const series = seriesOf({ day })
@@ -144,7 +144,7 @@ describe('planRollUp', () => {
     ).to.deep.equal([])
   })
 
-  it('aggregates hours to days as far back as hours exist, and omits unknown days', () => {
+  it('aggregates hours to days as far back as hours exist, and omits days without known hours', () => {
     const today = indexAt(tiers.year, noon)
     const month = [-24 * 20, -24, -23, 1].map((at) => ({
       index: today * 24 + at,

@@ -3,14 +3,14 @@ import { planFreeUserIds } from './image-settings.js'
 
 describe('planFreeUserIds', () => {
   for (const [name, base, slots, expected] of [
-    ['returns the ids after those of guests', 1_000_000, 30_000, 1_000_000 + 30_000 * 65_536],
+    ['returns the ids after the ids of guests', 1_000_000, 30_000, 1_000_000 + 30_000 * 65_536],
     [
-      'returns the ids before those of guests if too few ids follow',
+      'returns the ids before the ids of guests if too few ids follow',
       4_294_000_000 - 65_536,
       65_000,
       4_294_000_000 - 2 * 65_536,
     ],
-    ['returns ids above the host’s own', 65_536, 65_000, 65_536 * 65_001],
+    ['returns only ids above the ids of the host itself', 65_536, 65_000, 65_536 * 65_001],
   ] as const)
     it(name, () => expect(planFreeUserIds({ idmap_base: base, idmap_slots: slots } as never)).to.equal(expected))
 })

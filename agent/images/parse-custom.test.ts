@@ -30,7 +30,7 @@ function parse(fields: Partial<AddCustomImageRequest>) {
   }
 }
 
-describe('the machine profile of an added image', () => {
+describe('the machine profile (firmware, secure boot, TPM) of an added image', () => {
   for (const [what, fields, expected] of [
     ['absent by default', {}, undefined],
     ['UEFI for Windows by default', { os: 'windows' }, { firmware: 'uefi', secureBoot: false, tpm: false }],
@@ -43,14 +43,14 @@ describe('the machine profile of an added image', () => {
     ['a BIOS with a TPM on request', { tpm: true }, { firmware: 'bios', secureBoot: false, tpm: true }],
     ['refused for secure boot with a BIOS', { secureBoot: true }, 'secure_boot'],
     ['refused for an unknown firmware', { firmware: 'coreboot' }, 'firmware'],
-    ['refused for UEFI of a container', { virtualization: 'lxc', firmware: 'uefi' }, 'firmware'],
-    ['refused for a TPM of a CD', { virtualization: 'iso', tpm: true }, 'tpm'],
+    ['refused for a container with UEFI', { virtualization: 'lxc', firmware: 'uefi' }, 'firmware'],
+    ['refused for a CD with a TPM', { virtualization: 'iso', tpm: true }, 'tpm'],
     ['absent for a CD', { virtualization: 'iso' }, undefined],
   ] as const)
     it(`is ${what}`, () => expect(parse(fields)).to.deep.equal(expected))
 })
 
-describe('an added image is refused for', () => {
+describe('an added image', () => {
   for (const [fields, field] of [
     [{ id: 'debian-12' }, 'id'],
     [{ virtualization: 'vm' }, 'type'],
@@ -76,5 +76,5 @@ describe('an added image is refused for', () => {
     [{ url: 'https://2130706434/a' }, 'url'],
     [{ url: `https://example.org/${'a'.repeat(2000)}` }, 'url'],
   ] as const)
-    it(JSON.stringify(fields).slice(0, 60), () => expect(parse(fields)).to.equal(field))
+    it(`is refused because of the field ${field} in ${JSON.stringify(fields).slice(0, 60)}`, () => expect(parse(fields)).to.equal(field))
 })

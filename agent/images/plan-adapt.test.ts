@@ -41,9 +41,9 @@ describe('adaptation of a foreign root file system', () => {
     ],
     ['with etc/ssh but without sshd', { directories: new Set(['etc/ssh']) }, ['root']],
   ] as const)
-    it(`${name} changes ${expected.join(', ')}`, () => expect(paths(facts)).to.deep.equal(expected))
+    it(`changes only ${expected.join(', ')} in a system ${name}`, () => expect(paths(facts)).to.deep.equal(expected))
 
-  it('with systemd makes sshd’s unit create host keys', () => {
+  it('makes sshd’s unit create host keys in a system with systemd', () => {
     const facts = { directories: new Set(['etc/ssh', 'etc/systemd']), hostKeys: ['ssh_host_rsa_key'] }
     expect(paths(facts)).to.include.members([
       'etc/systemd/system/ssh.service.d/00-berth.conf',

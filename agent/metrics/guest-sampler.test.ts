@@ -45,7 +45,7 @@ describe('GuestSampler', () => {
     expect(order).to.deep.equal(['a', 'other', 'b', 'other', 'c', 'other'])
   })
 
-  it('reads all disks once a minute, and earlier if a new guest has no figure', async () => {
+  it('reads all disks once a minute, and earlier if the disk usage of a new guest is unknown', async () => {
     const disks: Disks = new Map([['a', 1]])
     let [nowMs, reads] = [100_000, 0]
     const diskUsage = (): Promise<Disks> => {
@@ -69,7 +69,7 @@ describe('GuestSampler', () => {
     await waitFor(async () => (await readsAfter(1000)) === 3)
   })
 
-  it('reads the disk of one guest on request, and not again within two seconds', async () => {
+  it('reads the disk of a single guest on request, and not again within two seconds', async () => {
     const asked: (readonly string[] | undefined)[] = []
     let bytes = 7
     const diskUsage = (uuids?: readonly string[]): Promise<Disks> => {

@@ -17,13 +17,13 @@ describe('cgroups of a guest that an older agent started', () => {
   })
   after(() => scratch.wipe())
 
-  it('are locked in cgroup v1 and limited in v2 by the first of two calls', () => {
+  it('lose write permission in cgroup v1 and get a limit in cgroup v2, at the first call only', () => {
     expect([boundGroups(layout, 'bt-1'), boundGroups(layout, 'bt-1')]).to.deep.equal([true, false])
     expect([modeOf(groupOf(memory)), modeOf(groupOf(unified))]).to.deep.equal([0o755, 0o775])
     expect(readFileSync(`${groupOf(unified)}/cgroup.max.descendants`, 'utf8')).to.equal('512')
   })
 
-  it('are ignored if they no longer exist', () => {
+  it('are not created if they no longer exist', () => {
     expect(boundGroups(layout, 'bt-2')).to.equal(false)
     expect(existsSync(`${unified}/lxc.payload.bt-2`)).to.equal(false)
   })

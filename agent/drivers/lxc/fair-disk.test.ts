@@ -5,11 +5,11 @@ describe('planFairDisk', () => {
   const own = '/var/lib/berth/pool.img'
   for (const [what, disk, plan] of [
     ['a disk with BFQ', { path: '/sys/block/sda', scheduler: 'bfq' }, 'leave'],
-    ['a disk with the operator’s scheduler', { path: '/sys/block/sda', scheduler: 'mq-deadline' }, 'advise'],
+    ['a disk whose scheduler the operator chose', { path: '/sys/block/sda', scheduler: 'mq-deadline' }, 'advise'],
     ['a disk without a queue', { path: '/sys/block/sda' }, 'leave'],
     ['the agent’s loop device', { path: '/sys/block/loop0', scheduler: 'none', backingFile: own }, 'set'],
-    ['a foreign loop device', { path: '/sys/block/loop0', scheduler: 'none', backingFile: '/x' }, 'leave'],
+    ['a loop device of another program', { path: '/sys/block/loop0', scheduler: 'none', backingFile: '/x' }, 'leave'],
     ['a stacked device', { path: '/sys/block/dm-0', scheduler: 'none' }, 'leave'],
   ] as const)
-    it(`returns ${plan} for ${what}`, () => expect(planFairDisk(disk, own)).to.equal(plan))
+    it(`returns “${plan}” for ${what}`, () => expect(planFairDisk(disk, own)).to.equal(plan))
 })

@@ -70,7 +70,7 @@ const withNic = (change: Partial<Machine['nic']>): Machine => ({
 })
 
 describe('planConfig', () => {
-  it('plans all lines of the configuration in this order', () => {
+  it('plans all lines of the configuration in a fixed order', () => {
     expect(planConfig(machine, facts)).to.deep.equal([
       '# uuid 0f8fad5b-d9cb-469f-a165-70867728950e',
       'lxc.uts.name = web-1',
@@ -155,7 +155,7 @@ describe('planConfig', () => {
       ],
     ],
     ['a host without swap accounting', machine, { swapAccounting: false }, ['!lxc.cgroup.memory.memsw']],
-    ['unlimited I/O, which needs no controller', machine, {}, ['!lxc.cgroup.blkio']],
+    ['unlimited I/O, which include none for the I/O controller', machine, {}, ['!lxc.cgroup.blkio']],
     [
       'limited I/O',
       withLimits({ ioReadBytesPerSec: 1_000_000 }),
@@ -223,7 +223,7 @@ describe('planConfig', () => {
       ],
     ],
     [
-      'the device fuse, with mounts that AppArmor would otherwise reject',
+      'the device fuse, including one that makes AppArmor permit fuse mounts',
       { ...machine, devices: ['fuse'] },
       { apparmor: true },
       [
@@ -246,7 +246,7 @@ describe('planConfig', () => {
       ['!lxc.hook.start-host'],
     ],
     [
-      'cgroup v2 with systemd’s v1 hierarchy, which is locked',
+      'cgroup v2 with a v1 hierarchy of systemd, which the guest must not change',
       machine,
       {
         cgroupVersion: 2,
@@ -270,7 +270,7 @@ describe('planConfig', () => {
     ['a host name in upper case', { ...machine, hostname: 'A' }, {}],
     ['a host name of 64 characters', { ...machine, hostname: 'a'.repeat(64) }, {}],
     ['a uuid with a path', { ...machine, uuid: '../../etc' }, {}],
-    ['user ids of the host', withIsolation({ userIdBase: 0 }), {}],
+    ['the user ids of the host for the guest', withIsolation({ userIdBase: 0 }), {}],
     ['a fraction as first user id', withIsolation({ userIdBase: 1_000_000.5 }), {}],
     ['a space in the device name', withNic({ device: 'a b' }), {}],
     ['a device name of 16 characters', withNic({ device: 'a'.repeat(16) }), {}],

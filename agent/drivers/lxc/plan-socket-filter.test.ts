@@ -30,17 +30,17 @@ describe('planSocketFilter', () => {
 
   for (const [name, [architecture, number]] of Object.entries(sockets))
     for (const [what, words, errno] of [
-      ['Unix', [1, 1, 0], 0],
-      ['IPv6', [10, 1, 6], 0],
-      ['packets', [17, 3, 8], 0],
-      ['vsock', [40, 1, 0], eAfNoSupport],
-      ['netlink for routes', [16, 3, 0], 0],
-      ['generic netlink', [16, 0x80003, 16], 0],
-      ['netlink between users', [16, 3, 2], eProtoNoSupport],
-      ['netlink for crypto', [16, 3, 21], eProtoNoSupport],
-      ['netlink with bits above an int', [2 ** 40 + 16, 3, 2 ** 40 + 2], eProtoNoSupport],
+      ['a Unix socket', [1, 1, 0], 0],
+      ['an IPv6 socket', [10, 1, 6], 0],
+      ['a packet socket', [17, 3, 8], 0],
+      ['a vsock socket', [40, 1, 0], eAfNoSupport],
+      ['a netlink socket for routes', [16, 3, 0], 0],
+      ['a generic netlink socket', [16, 0x80003, 16], 0],
+      ['a netlink socket between programs', [16, 3, 2], eProtoNoSupport],
+      ['a netlink socket for cryptography', [16, 3, 21], eProtoNoSupport],
+      ['a netlink socket whose arguments have more than 32 bits', [2 ** 40 + 16, 3, 2 ** 40 + 2], eProtoNoSupport],
     ] as const)
-      it(`gives errno ${errno} to a socket for ${what} on ${name}`, () =>
+      it(`${errno === 0 ? 'permits' : `refuses with errno ${errno}`} ${what} on ${name}`, () =>
         expect(run(filter, { architecture, number, arguments: words })).to.equal(errno))
 
   it('rejects packet rings and 32-bit sockets unless they are allowed', () => {

@@ -26,31 +26,31 @@ function plan(boot: MachineBoot, facts: Partial<MediaFacts> = {}) {
 describe('disks and CDs of a virtual machine', () => {
   for (const [what, boot, facts, devices] of [
     [
-      'the disk and the seed',
+      'the disk and the seed if the machine boots from its disk',
       { mode: 'disk' },
       {},
       ['virtio-blk-pci,drive=disk,bootindex=1', 'virtio-blk-pci,drive=seed'],
     ],
     [
-      'a CD that boots before the disk',
+      'the disk, the seed and a CD that boots first if the machine boots from a CD',
       { mode: 'cdrom', iso: '/images/x/cd.iso' },
       {},
       ['virtio-blk-pci,drive=disk,bootindex=1', 'virtio-blk-pci,drive=seed', 'ide-cd,bus=ide.0,drive=cd,bootindex=0'],
     ],
     [
-      'the rescue disk first and the guest’s own disk second',
+      'the rescue disk, the guest’s own disk and the seed in rescue mode',
       { mode: 'rescue', volume: '/guests/x.rescue' },
       {},
       ['virtio-blk-pci,drive=rescue,bootindex=0', 'virtio-blk-pci,drive=disk', 'virtio-blk-pci,drive=seed'],
     ],
     [
-      'the disk and CDs with the seed and the drivers for Windows',
+      'the disk, and CDs with the seed and the drivers, for Windows',
       { mode: 'disk' },
       { system: windows, ...uefi },
       ['virtio-blk-pci,drive=disk,bootindex=1', 'ide-cd,bus=ide.2,drive=seed', 'ide-cd,bus=ide.1,drive=drivers'],
     ],
     [
-      'only the disk and the seed for Linux, even if there are drivers',
+      'only the disk and the seed for Linux, even if the host has a CD with drivers',
       { mode: 'disk' },
       { driversCd: '/srv/virtio.iso' },
       ['virtio-blk-pci,drive=disk,bootindex=1', 'virtio-blk-pci,drive=seed'],
@@ -82,7 +82,7 @@ describe('disks and CDs of a virtual machine', () => {
   })
 })
 
-describe('the system type of a disk', () => {
+describe('the system type that the record of a disk names', () => {
   for (const [what, text, system] of [
     ['an empty object', '{}', plainSystem],
     ['text that is not JSON', '{', plainSystem],

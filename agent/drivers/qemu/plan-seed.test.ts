@@ -70,12 +70,12 @@ describe('planNetwork', () => {
     })
   })
 
-  it('has no IPv6 gateway for a guest without an IPv6 address', () =>
+  it('plans no IPv6 gateway for a guest without an IPv6 address', () =>
     expect(JSON.stringify(planNetwork(nic, []))).to.not.contain('gateway6'))
 })
 
 describe('planUserData', () => {
-  it('gives root a password, or a key without a password', () => {
+  it('gives root either a password, or a key and no password', () => {
     expect(ours(instance)).to.deep.include({
       ssh_pwauth: true,
       users: [{ name: 'root', lock_passwd: false, hashed_passwd: '$6$salt$hash' }],
@@ -87,7 +87,7 @@ describe('planUserData', () => {
     expect(withKey).to.not.have.property('ssh_pwauth')
   })
 
-  it('sets a later password only once', () => {
+  it('contains a command that sets a changed password once', () => {
     const reset = { serial: 'ab12', passwordHash: '$6$new$hash' }
     expect(ours({ ...instance, reset }).bootcmd).to.deep.equal([
       ['cloud-init-per', 'once', 'berth-password-ab12', 'usermod', '-p', '$6$new$hash', 'root'],
@@ -97,12 +97,12 @@ describe('planUserData', () => {
   for (const [what, userData, type] of [
     ['a cloud-config', '#cloud-config\nruncmd: [[ls]]\n', 'text/cloud-config'],
     ['a script', '#!/bin/sh\necho\n', 'text/x-shellscript'],
-    ['an archive', '#cloud-config-archive\n- "#!/bin/sh"\n', 'text/cloud-config-archive'],
-    ['a MIME boundary', '--BERTH-SEED--\n\n--BERTH-SEED\n', 'text/plain'],
-    ['quotes, NUL and Chinese characters', '"\'\0\u2028漢\n\n\r', 'text/plain'],
+    ['a cloud-config archive', '#cloud-config-archive\n- "#!/bin/sh"\n', 'text/cloud-config-archive'],
+    ['text that contains the MIME boundary', '--BERTH-SEED--\n\n--BERTH-SEED\n', 'text/plain'],
+    ['text with quotes, NUL and Chinese characters', '"\'\0\u2028漢\n\n\r', 'text/plain'],
     ['64 KiB of text', 'x'.repeat(65_536), 'text/plain'],
   ] as const)
-    it(`contains ${what} of the customer unchanged as its first part`, () => {
+    it(`contains the customer’s user data unchanged as its first part if they are ${what}`, () => {
       const parts = partsOf(planUserData({ ...instance, userData }))
       expect(parts).to.have.length(2)
       expect(parts[0]?.headers).to.contain(`Content-Type: ${type};`)
@@ -110,7 +110,7 @@ describe('planUserData', () => {
       expect(parts[1]?.body).to.match(/^#cloud-config\n\{"merge_how"/)
     })
 
-  it("contains the parts of a customer's MIME message, with their headers and exact content", () => {
+  it('contains each part of a customer’s MIME message, with its headers and unchanged content', () => {
     const script = '#!/bin/sh\r\necho ä\r\n'
     const gzip = gzipSync(script).toString('base64')
     const userData =

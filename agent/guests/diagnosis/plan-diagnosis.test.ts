@@ -91,9 +91,9 @@ describe('planDiagnosis', () => {
       ['listening skipped not_visible', 'guest failed guest_silent', 'connection skipped earlier_step_failed'],
     ],
   ] as const satisfies readonly (readonly [string, Partial<ConnectionFacts>, readonly string[]])[])
-    it(`reports ${steps.length} abnormal steps if ${name}`, () => expect(found(facts)).to.deep.equal(steps))
+    it(`reports ${steps.length || 'no'} ${steps.length === 1 ? 'step that was' : 'steps that were'} not successful if ${name}`, () => expect(found(facts)).to.deep.equal(steps))
 
-  it('needs test connections only if their result would be conclusive', () => {
+  it('requests a test connection only if its result would show where the fault is', () => {
     const inside = (facts: Partial<ConnectionFacts>): boolean => triesInside({ ...well, ...facts })
     const through = (facts: Partial<ConnectionFacts>): boolean => triesThrough({ ...well, ...facts })
     expect([inside({}), inside({ listeners: undefined }), through({})]).to.deep.equal([true, true, true])

@@ -34,18 +34,18 @@ describe('the policy of a guest', () => {
     ['over its quota without an action', record({ overQuota: true }, { action: 'none' }), ''],
     ['expired and throttled', record({ expired: true, overQuota: true }, { action: 'throttle' }), 'expired'],
   ] as const)
-    it(`gives the reason "${reason}" for a guest that is ${name}`, () =>
+    it(`gives ${reason === '' ? 'no reason' : `the reason "${reason}"`} to block a guest that is ${name}`, () =>
       expect(policyReasonOf(judged)).to.equal(reason))
 
   for (const [name, judged, down, up] of [
     ['a guest with configured rates', record({}, {}, [100, 20]), 100, 20],
     ['a guest with unlimited rates', record({}), 0, 0],
-    ['a throttle that is not due', record({}, { action: 'throttle', throttleMbps: 2 }, [100, 0]), 100, 0],
-    ['the action "stop", which sets no throttle', record({ overQuota: true }, { throttleMbps: 2 }, [100, 0]), 100, 0],
-    ['a throttle of the guest', record({ overQuota: true }, { action: 'throttle', throttleMbps: 2 }), 2, 2],
-    ['a throttle of the host', record({ overQuota: true }, { action: 'throttle' }), 10, 10],
+    ['a guest with a throttle that is below its quota', record({}, { action: 'throttle', throttleMbps: 2 }, [100, 0]), 100, 0],
+    ['a guest over its quota with the action "stop", which sets no throttle', record({ overQuota: true }, { throttleMbps: 2 }, [100, 0]), 100, 0],
+    ['a guest over its quota with its own throttle', record({ overQuota: true }, { action: 'throttle', throttleMbps: 2 }), 2, 2],
+    ['a guest over its quota with the throttle of the host', record({ overQuota: true }, { action: 'throttle' }), 10, 10],
     [
-      'a throttle that is lower than only one configured rate',
+      'a guest over its quota whose throttle is lower than only one of its configured rates',
       record({ overQuota: true }, { action: 'throttle' }, [5, 100]),
       5,
       10,
@@ -56,9 +56,9 @@ describe('the policy of a guest', () => {
 
   for (const [name, judged, cut] of [
     ['a guest that has expired', record({ expired: true }), true],
-    ['a guest that must stop', record({ overQuota: true }), true],
-    ['a throttled guest', record({ overQuota: true }, { action: 'throttle' }), false],
-    ['a guest without an action', record({ overQuota: true }, { action: 'none' }), false],
+    ['a guest that is over its quota and must stop', record({ overQuota: true }), true],
+    ['a guest that is over its quota and throttled', record({ overQuota: true }, { action: 'throttle' }), false],
+    ['a guest that is over its quota without an action', record({ overQuota: true }, { action: 'none' }), false],
   ] as const)
     it(`${cut ? 'disconnects' : 'does not disconnect'} ${name}`, () =>
       expect(ratesOf(judged, config).cut).to.equal(cut))
@@ -86,7 +86,7 @@ describe('the policy of a guest', () => {
       expect(ratesOf(judged, config).cut).to.equal(blocks.length > 0)
     })
 
-  it('tells whether a guest is throttled', () => {
+  it('throttles a guest over its quota only with the action "throttle"', () => {
     expect(isThrottled(record({ overQuota: true }, { action: 'throttle' }))).to.equal(true)
     expect(isThrottled(record({ overQuota: true }))).to.equal(false)
   })

@@ -18,11 +18,11 @@ const record = (
 
 describe('planSuspend', () => {
   for (const [name, before, mode, resumes, wanted] of [
-    ['lets a running guest resume later', record('running'), 'stop', true, undefined],
-    ['does not let a stopped guest resume later', record('stopped'), 'stop', false, undefined],
+    ['lets a running guest start again when the suspension ends', record('running'), 'stop', true, undefined],
+    ['leaves a stopped guest stopped when the suspension ends', record('stopped'), 'stop', false, undefined],
     ['leaves a running guest running in mode network', record('running'), 'network', false, undefined],
     [
-      'still lets a guest resume later if it is called again',
+      'still lets the guest start again later if it is called twice',
       record('stopped', suspended('stop', true)),
       'stop',
       true,
@@ -43,7 +43,7 @@ describe('planSuspend', () => {
       undefined,
     ],
     [
-      'lets a running guest resume later when the mode becomes stop',
+      'lets a running guest start again later if the mode becomes stop',
       record('running', suspended('network', false)),
       'stop',
       true,
@@ -66,8 +66,8 @@ describe('planSuspend', () => {
 
 describe('planUnsuspend', () => {
   for (const [name, before, wanted] of [
-    ['starts a guest that was running', record('stopped', suspended('stop', true)), 'running'],
-    ['leaves a stopped guest stopped', record('stopped', suspended('stop', false)), undefined],
+    ['starts a guest that was running before the suspension', record('stopped', suspended('stop', true)), 'running'],
+    ['leaves a guest stopped that was stopped before the suspension', record('stopped', suspended('stop', false)), undefined],
     ['leaves an expired guest stopped', record('stopped', suspended('stop', true), true), undefined],
     ['leaves a guest unchanged in mode network', record('running', suspended('network', false)), undefined],
     ['changes nothing for a guest without a suspension', record('stopped'), undefined],

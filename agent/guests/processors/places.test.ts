@@ -17,17 +17,17 @@ describe('processors of guests', () => {
     [4000, 4],
     [64_000, 4],
   ] as const)
-    it(`are ${count} of four for a limit of ${vcpuMilli / 1000}`, () =>
+    it(`are ${count} of the four of the host for a guest with a limit of ${vcpuMilli / 1000} processors`, () =>
       expect(new ProcessorPlaces(() => four).cpusOf(guest('a', vcpuMilli))).to.have.length(count))
 
-  it('are those with the lowest load', () => {
+  it('are the processors with the lowest load', () => {
     const places = new ProcessorPlaces(() => four)
     const cpus = ['a', 'b', 'c', 'd', 'e'].map((uuid) => places.cpusOf(guest(uuid, 1000)).join())
     expect(cpus).to.deep.equal(['0', '1', '2', '3', '0'])
     expect(places.cpusOf(guest('f', 2000))).to.deep.equal([1, 2])
   })
 
-  it('stay the same while their number stays the same', () => {
+  it('stay the same if a changed limit needs the same number of processors', () => {
     const places = new ProcessorPlaces(() => four)
     const first = places.cpusOf(guest('a', 1000))
     places.cpusOf(guest('b', 1000))
@@ -35,7 +35,7 @@ describe('processors of guests', () => {
     expect(places.cpusOf(guest('a', 1500))).to.deep.equal([0, 2])
   })
 
-  it('become free when their guest is deleted or should not run', () => {
+  it('become free for other guests when their guest is deleted or stopped', () => {
     const places = new ProcessorPlaces(() => [0, 1])
     places.cpusOf(guest('a', 1000))
     places.cpusOf(guest('a', 1000, 'stopped'))
@@ -44,7 +44,7 @@ describe('processors of guests', () => {
     expect(places.cpusOf(guest('c', 1000))).to.deep.equal([0])
   })
 
-  it('are balanced after guests have ended, and then stay the same', () => {
+  it('are balanced again after other guests have ended, and then stay the same', () => {
     const places = new ProcessorPlaces(() => [0, 1])
     const all = ['a', 'b', 'c', 'd', 'e', 'f'].map((uuid) => guest(uuid, 1000))
     for (const one of all) places.cpusOf(one)
@@ -76,7 +76,7 @@ describe('processors of guests', () => {
     expect(Math.max(...loads.values()) - Math.min(...loads.values())).to.be.at.most(1000)
   })
 
-  it('are replaced when they go offline, and are used when they are new', () => {
+  it('are replaced when they go offline, and are used when they come online', () => {
     let online: readonly number[] = four
     const places = new ProcessorPlaces(() => online)
     const [small, large] = [guest('small', 1000), guest('large', 4000)]
@@ -90,7 +90,7 @@ describe('processors of guests', () => {
     expect([places.cpusOf(large), places.cpusOf(small)]).to.deep.equal([four, [1]])
   })
 
-  it('stay the same for guests that already run if their number is right', () => {
+  it('stay the same for guests that already run with the right number of processors', () => {
     const places = new ProcessorPlaces(() => four)
     const records = [guest('a', 1000), guest('b', 1000), guest('c', 2000, 'stopped')]
     const found = new Map<string, readonly number[]>([

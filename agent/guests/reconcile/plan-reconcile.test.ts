@@ -21,7 +21,7 @@ describe('planReconcile', () => {
   for (const [name, comparison, repairs] of [
     ['runs as desired', guest('running', 'running', 'running'), []],
     ['is stopped as desired', guest('stopped', 'stopped', 'stopped'), []],
-    ['is gone after a reboot of the host', guest('running', 'running', 'stopped'), start],
+    ['does not run after a reboot of the host', guest('running', 'running', 'stopped'), start],
     ['was killed', guest('running', 'running', 'stopped', { ended: 'crash' }), start],
     [
       'was killed repeatedly, and is shown as stopped until its next restart',
@@ -55,6 +55,6 @@ describe('planReconcile', () => {
     ['is starting', guest('running', 'running', 'starting'), []],
     ['is broken and stays broken', guest('error', 'stopped', 'running'), []],
   ] as const)
-    it(`plans ${repairs.length} repairs for a guest that ${name}`, () =>
+    it(`plans ${repairs.length === 0 ? 'no repair' : 'a repair'} for a guest that ${name}`, () =>
       expect(planReconcile([comparison])).to.deep.equal(repairs))
 })

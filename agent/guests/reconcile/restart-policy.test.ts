@@ -9,7 +9,7 @@ describe('RestartPolicy', () => {
     policy = new RestartPolicy(() => now)
   })
 
-  it('waits for the cause of an end if it has not been reported yet', () => {
+  it('waits if the cause of the end of a guest has not been reported yet', () => {
     expect(policy.holdMs('u', false)).to.equal(1500)
     now += 1000
     expect(policy.holdMs('u', false)).to.equal(500)
@@ -28,7 +28,7 @@ describe('RestartPolicy', () => {
     expect(policy.holdMs('u', false)).to.equal(1500)
   })
 
-  it('doubles the delay after each start, and forgets old starts', () => {
+  it('doubles the delay after each restart, and forgets old restarts', () => {
     const holds = [0, 1, 2, 3].map(() => {
       policy.started('u')
       const hold = policy.holdMs('u', true)

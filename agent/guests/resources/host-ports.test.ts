@@ -52,7 +52,7 @@ describe('reserved mappings', () => {
     mapping!.containerPortEnd,
   ]
 
-  it('get the requested host ports, which are not picked for other mappings', () => {
+  it('get the requested host ports, which no other mapping gets', () => {
     const wanted = Array.from({ length: 99 }, (_, n) => ({ containerPort: n + 1 }))
     const mappings = reserve([...wanted, { containerPort: 500, hostPort: 30050 }])
     expect(mappings.map(({ containerPort }) => containerPort)).to.deep.equal([
@@ -64,12 +64,12 @@ describe('reserved mappings', () => {
     expect(codeOf([...wanted, {}, {}])).to.equal('resource_exhausted')
   })
 
-  it('lead to the same port number in the guest if none is given', () => {
+  it('lead to the same port number in the guest if the request names no port of the guest', () => {
     const [mapping] = reserve([{ hostPort: 30007 }])
     expect(ports(mapping)).to.deep.equal([30007, 30007, 30007, 30007])
   })
 
-  it('have the same port numbers on host and guest for a range if these are free', () => {
+  it('use the port numbers of the guest on the host, too, if the request names a range that is free on the host', () => {
     const range = { containerPort: 30010, containerPortEnd: 30019 }
     expect(ports(reserve([range])[0])).to.deep.equal([30010, 30019, 30010, 30019])
     const [first, ...rest] = ports(reserve([range], ['tcp:30015'])[0])
@@ -79,7 +79,7 @@ describe('reserved mappings', () => {
     expect(ports(shifted).slice(2)).to.deep.equal([30010, 30019])
   })
 
-  it('can share a host port only with a mapping of the other protocol', () => {
+  it('can share a host port only with a mapping of another protocol', () => {
     const both = [{ hostPort: 30001 }, { hostPort: 30001, protocol: 'udp' }]
     expect(reserve(both)).to.have.lengthOf(2)
     expect(codeOf([...both, { hostPort: 30001 }])).to.equal('port_conflict host_port')

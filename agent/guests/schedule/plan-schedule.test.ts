@@ -27,7 +27,7 @@ describe('planSchedule', () => {
   it('refuses an enabled schedule without an interval', () =>
     expect(() => set(noSchedule, { enabled: true }, '2026-05-01 10:00:00')).to.throw('interval_hours: is required'))
 
-  it('keeps omitted fields, and records the user who set the schedule last', () => {
+  it('keeps fields that a request omits, and records the user who set the schedule last', () => {
     const first = set(noSchedule, { ...daily, retention: 3 }, '2026-05-01 10:00:00')
     const off = set(first, { enabled: false, createdBy: 'api:other' }, '2026-05-01 11:00:00')
     expect(off).to.deep.equal({
@@ -40,7 +40,7 @@ describe('planSchedule', () => {
     expect(set(off, { enabled: true }, '2026-05-01 12:00:00')).to.deep.equal(first)
   })
 
-  it('keeps the days of the runs when it is set again, unless interval or time change', () => {
+  it('keeps the days of the runs when the schedule is set again, unless interval or time of day change', () => {
     const weekly = set(noSchedule, { ...daily, intervalHours: 168 }, '2026-05-01 10:00:00')
     const again = { ...daily, intervalHours: 168 }
     expect(set(weekly, { ...again, retention: 2 }, '2026-05-04 10:00:00')).to.deep.equal({
@@ -142,7 +142,7 @@ describe('runs of a snapshot schedule', () => {
     expect(runs).to.deep.equal(['2026-05-01 03:30', '2026-05-04 12:20', '2026-05-05 03:30'])
   })
 
-  it('are not made up for if the next run is sooner, and may be a few minutes late', () => {
+  it('are not made up for if the next run is soon, and may be a few minutes late', () => {
     const off = [['2026-05-02 01:00:00', '2026-05-03 03:10:00']] as const
     const offsetMs = catchUpWithinMs - 1
     const runs = simulate({ schedule, from: begin, to: '2026-05-04 00:00:00', off, offsetMs })
@@ -170,13 +170,13 @@ describe('runs of a snapshot schedule', () => {
     }
   })
 
-  it('are skipped while the guest is suspended, and not made up for', () => {
+  it('are skipped while the guest is suspended, and are not made up for later', () => {
     const held = ['2026-05-02 00:00:00', '2026-05-05 10:00:00'] as const
     const runs = simulate({ schedule, from: begin, to: '2026-05-07 00:00:00', held })
     expect(runs).to.deep.equal(['2026-05-01 03:30', '2026-05-06 03:30'])
   })
 
-  it('are spread over time if a thousand guests missed theirs', () => {
+  it('are spread over time if a thousand guests missed their runs', () => {
     const nowMs = berlin.parse('2026-05-09 10:00:00')!
     const looks = Array.from({ length: 1000 }, (_, index) =>
       planLook(schedule, { nowMs, offsetMs: () => index * 1800, isHeld: false, isFirst: true }, berlin),

@@ -18,7 +18,7 @@ const limits = {
   ioWriteMbps: 0,
 }
 
-describe('a change of a setting', () => {
+describe('a change of a setting of a guest', () => {
   let store: GuestStore
   let context: ChangeContext
   /** Changes that were applied on the host, in order. */
@@ -75,7 +75,7 @@ describe('a change of a setting', () => {
     expect(store.get('u1').statusReason).to.equal('a')
   })
 
-  it('takes effect once per id, and is in force when a repetition is answered', async () => {
+  it('is written only once if it is repeated with the same id, but is applied to the host again', async () => {
     await change(0, setReason('a'), 'id-1')
     const { revision } = store.get('u1')
     expect(await change(revision - 1, setReason('b'), 'id-1')).to.equal('a')
@@ -116,7 +116,7 @@ describe('a change of a setting', () => {
     expect([await undone(setReason('b', once)), await undone(setReason('b', refuse))]).to.deep.equal([true, false])
   })
 
-  it('is rejected for another revision of the guest, even if the revision changes during the wait', async () => {
+  it('is rejected if the guest has another revision than the expected one, even if its revision changes while the change waits', async () => {
     expect(await change(7, setReason('a'))).to.equal('precondition_failed')
     const { revision } = store.get('u1')
     const both = [change(revision, setReason('a')), change(revision, setReason('b'))]
@@ -127,7 +127,7 @@ describe('a change of a setting', () => {
     expect(told).to.deep.equal(['a'])
   })
 
-  it('reads the guest once before and once after the write, and again only after another change', async () => {
+  it('reads the guest once before and once after the write, and once more if something else changed the guest', async () => {
     const [reads, get] = [[] as string[], store.get.bind(store)]
     store.get = (uuid) => (reads.push(uuid), get(uuid))
     expect(await change(0, setReason('a'))).to.equal('a')

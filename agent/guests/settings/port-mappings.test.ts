@@ -99,7 +99,7 @@ describe('port mappings of a guest', () => {
     expect(store.get('u1').portMappings).to.have.lengthOf(1)
   })
 
-  it('may be changed and reduced but not extended for a guest beyond its port limit', async () => {
+  it('may be changed and reduced, but not extended, if the guest already exceeds its port limit', async () => {
     const range = (end: number) => ({
       hostPort: 40_000,
       hostPortEnd: end,
@@ -120,7 +120,7 @@ describe('port mappings of a guest', () => {
     expect(await codeOf(mappings.update(target, 0, range(40_049)))).to.equal('accepted')
   })
 
-  it('can be added up to a limit of the caller, which counts ports', async () => {
+  it('can be added up to the limit of the caller, which counts single ports', async () => {
     const add = (portLimit: number | undefined, wanted = {}) =>
       codeOf(mappings.add({ ...target, portLimit }, { ...at(0, 'udp'), ...wanted }))
     const three = { containerPort: 1, containerPortEnd: 3 }
@@ -133,7 +133,7 @@ describe('port mappings of a guest', () => {
     expect(store.get('u1').portMappings).to.have.lengthOf(3)
   })
 
-  it('keep an address or port that the host no longer offers until they are moved', async () => {
+  it('keep a host address or port that the host no longer offers until a change names another one', async () => {
     const old = { protocol: 'tcp', containerPort: 22, containerPortEnd: 22, description: '' } as const
     store.putMapping('u1', 0, { ...old, hostIp: '198.51.100.9', hostPort: 30_001, hostPortEnd: 30_001 })
     store.putMapping('u1', 1, { ...old, hostIp: '', hostPort: 1000, hostPortEnd: 1000 })

@@ -59,23 +59,23 @@ describe('the space of snapshots', () => {
 
   for (const [name, measured, retained, expected] of [
     ['the measured space', 12, 5, 12],
-    ['one disk more than the limit', 80, 5, 30],
-    ['one disk more than the retained space if that is more', 80, 25, 35],
+    ['the limit and the size of the disk if the measured space is larger', 80, 5, 30],
+    ['the retained space and the size of the disk if the retained space exceeds the limit', 80, 25, 35],
   ] as const)
-    it(`raises the limit of the disk by ${name}`, () => {
+    it(`raises the limit of the disk before a snapshot by ${name}`, () => {
       const raised = planRaised(guestOf({ retainedBytes: retained }), { measured: measured * gib, diskBytes: 10 * gib })
       expect(raised / gib).to.equal(expected)
     })
 
   for (const [name, { retained, usage, sizes, counts = true }, expected] of [
-    ['stays if all data still counts', { retained: 6, usage: 9, sizes: [6] }, [6, 6]],
+    ['stays the same if all data still counts', { retained: 6, usage: 9, sizes: [6] }, [6, 6]],
     ['falls to the bytes that count', { retained: 6, usage: 4, sizes: [3, 6] }, [4, 4]],
     ['falls to the size of the newest remaining snapshot', { retained: 6, usage: 9, sizes: [3] }, [3, 3]],
-    ['stays if the newest snapshot has no size', { retained: 6, usage: 9, sizes: [0] }, [6, 6]],
-    ['is 0 without snapshots', { retained: 6, usage: 9, sizes: [] }, [0, 0]],
-    ['does not raise the disk limit with classic quotas', { retained: 6, usage: 9, sizes: [3], counts: false }, [6, 0]],
+    ['stays the same if the size of the newest snapshot is unknown', { retained: 6, usage: 9, sizes: [0] }, [6, 6]],
+    ['becomes 0 if no snapshot remains', { retained: 6, usage: 9, sizes: [] }, [0, 0]],
+    ['no longer raises the limit of the disk with classic quotas', { retained: 6, usage: 9, sizes: [3], counts: false }, [6, 0]],
   ] as const satisfies readonly [string, SettleCase, [number, number]][])
-    it(`${name} when it is settled`, () => {
+    it(`${name} after a snapshot was deleted`, () => {
       const record = guestOf({ retainedBytes: retained, allowanceBytes: 30 })
       const { retainedBytes, allowanceBytes } = planSettled(record, {
         present: sizes.map(snapshotOf),

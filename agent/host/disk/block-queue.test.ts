@@ -13,7 +13,7 @@ describe('parseScheduler', () => {
     it(`returns ${scheduler} for ${JSON.stringify(text)}`, () => expect(parseScheduler(text)).to.equal(scheduler))
 })
 
-describe('disks of a device', () => {
+describe('the disks below a block device', () => {
   const scratch = scratchDirectory('btest-block-queue')
   const devices = `${scratch.path}/dev`
   const make = (name: string, numbers: string, below: readonly string[] = []): string => {
@@ -41,18 +41,18 @@ describe('disks of a device', () => {
   after(() => scratch.wipe())
 
   for (const [what, numbers, disks] of [
-    ['are the disk itself', '8:16', ['8:16']],
-    ['are the disk that contains a partition', '8:2', ['8:0']],
-    ['are all disks below LUKS on RAID', '253:0', ['8:0', '8:16']],
-    ['do not exist for a missing device', '1:1', []],
+    ['are the device itself if it is a disk', '8:16', ['8:16']],
+    ['are the disk that contains the device if it is a partition', '8:2', ['8:0']],
+    ['are all disks of the RAID if the device is LUKS on a RAID', '253:0', ['8:0', '8:16']],
+    ['are none if the device does not exist', '1:1', []],
   ] as const)
     it(what, () => expect(listDisks(numbers, devices).map((disk) => disk.numbers)).to.have.members([...disks]))
 
-  it('include the file of a loop device', () => {
+  it('include the path of the file if the device is a loop device', () => {
     expect(listDisks('7:1', devices)[0]?.backingFile).to.equal('/var/lib/x.img')
   })
 
-  it('keep their scheduler without an error if it cannot be set', () => {
+  it('keep their scheduler without an error if another one cannot be set', () => {
     expect(setScheduler({ path: `${scratch.path}/nowhere` }, 'bfq')).to.equal(false)
     expect(setScheduler({ path: '/proc/self' }, 'bfq')).to.equal(false)
     expect(readFileSync(`${scratch.path}/sdb/queue/scheduler`, 'utf8')).to.contain('[none]')

@@ -5,7 +5,7 @@ const head = 'Iface\tDestination\tGateway \tFlags\tRefCnt\tUse\tMetric\tMask\t\t
 const zero = '0'.repeat(32)
 
 describe('default routes', () => {
-  it('of IPv4 are the active ones, the lowest metric first', () => {
+  it('of IPv4 include only active routes, with the lowest metric first', () => {
     const text = `${head}wlan0\t00000000\t010200C0\t0003\t0\t0\t600\t00000000\t0\t0\t0
 eth0\t00000000\t010200C0\t0003\t0\t0\t100\t00000000\t0\t0\t0
 eth1\t00000000\t010200C0\t0002\t0\t0\t0\t00000000\t0\t0\t0

@@ -28,11 +28,21 @@ describe('isVirtual', () => {
     make('mac0', 'macvlan', ['lower_eth0'])
   })
 
-  for (const [name, expected] of [
-    ...['eth0', 'wlan0', 'bond0', 'bond0.7'].map((name) => [name, false] as const),
-    ...['bond1', 'bond2', 'veth0', 'br0', 'br0.7', 'wg0', 'mac0', 'gone0'].map((name) => [name, true] as const),
-  ])
-    it(`is ${expected} for ${name}`, () => expect(isVirtual(name, directory)).to.equal(expected))
+  for (const [name, expected, what] of [
+    ['eth0', false, 'a network card'],
+    ['wlan0', false, 'a wireless card'],
+    ['bond0', false, 'a bond of two network cards'],
+    ['bond0.7', false, 'a VLAN on such a bond'],
+    ['bond1', true, 'an empty bond'],
+    ['bond2', true, 'a bond of a network card and a veth'],
+    ['veth0', true, 'a veth'],
+    ['br0', true, 'a bridge'],
+    ['br0.7', true, 'a VLAN on a bridge'],
+    ['wg0', true, 'a WireGuard interface'],
+    ['mac0', true, 'a macvlan'],
+    ['gone0', true, 'an interface that does not exist'],
+  ] as const)
+    it(`is ${expected} for ${name}, ${what}`, () => expect(isVirtual(name, directory)).to.equal(expected))
 
   it('is true for the loopback of this host', () => expect(isVirtual('lo')).to.equal(true))
 })

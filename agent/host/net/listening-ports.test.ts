@@ -17,7 +17,7 @@ describe('listening ports', () => {
     expect(parseListeningPorts('', 'tcp')).to.deep.equal([])
   })
 
-  it('of this host include those of a TCP and a UDP socket', async () => {
+  it('of this host include the ports of a TCP and a UDP socket', async () => {
     const server = createServer()
     const socket = createSocket('udp6')
     await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
@@ -30,7 +30,7 @@ describe('listening ports', () => {
     socket.close()
   })
 
-  it('of TCP are the same as in the kernel’s list of all connections', async () => {
+  it('of TCP include the ports of listening sockets, but not those of connections', async () => {
     const servers = ['127.0.0.1', '::1', '::'].map((address) => createServer().listen(0, address))
     await Promise.all(servers.map((server) => once(server, 'listening')))
     const portOf = (server: Server): number => (server.address() as { port: number }).port

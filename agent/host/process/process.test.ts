@@ -110,7 +110,7 @@ describe('the launcher', () => {
   const bothBegin = (...marks: string[]): Promise<unknown> =>
     waitFor(() => marks.every(findSleep), { what: 'both commands' })
 
-  it('is started again after a kill, which also ends its commands except surviving ones', async () => {
+  it('is started again after it was killed, which also ends its commands except those that may survive', async () => {
     await run('true', [])
     const killed = failureOf(run('sleep', ['31.17']))
     let survives = true
@@ -125,7 +125,7 @@ describe('the launcher', () => {
     expect((await run('echo', ['again'])).stdout).to.equal('again\n')
   })
 
-  it('ends with its agent, together with all commands except surviving ones', async () => {
+  it('ends with its agent, together with all commands except those that may survive', async () => {
     const agent = `import { run } from '${moduleUrl('agent/host/process/process.ts')}'
       run('sleep', ['32.18']); run('sleep', ['32.018'], { survives: true }); setInterval(() => {}, 1000)`
     const child = spawn(process.execPath, nodeEval(agent))

@@ -22,7 +22,7 @@ const codeOf = (text: string): string => {
 }
 
 describe('lists of a simplestreams server', () => {
-  it('lead to the newest version that has the file', () => {
+  it('lead to the newest version that contains the requested file', () => {
     const versions = {
       '20260101_13:00': { items: { 'root.tar.xz': item('images/a/1.tar.xz') } },
       '20260103_13:00': { items: { 'lxd.tar.xz': item('images/a/lxd.tar.xz', { ftype: 'lxd.tar.xz' }) } },
@@ -38,26 +38,26 @@ describe('lists of a simplestreams server', () => {
 
   for (const [name, text, code] of [
     ['if they are not JSON', '<html>', 'image_server_invalid'],
-    ['without products', '{}', 'image_server_invalid'],
-    ['of another shape', list([] as never).replace('[]', '7'), 'image_server_invalid'],
-    ['with only another release', list({}, 'alpine:3.19:amd64:default'), 'release_missing'],
-    ['without a version', list({}), 'release_missing'],
+    ['if they contain no products', '{}', 'image_server_invalid'],
+    ['if their products are not an object', list([] as never).replace('[]', '7'), 'image_server_invalid'],
+    ['if they contain only another release', list({}, 'alpine:3.19:amd64:default'), 'release_missing'],
+    ['if the release has no version', list({}), 'release_missing'],
     [
-      'with a product whose name is a property of every object',
+      'if their only product has the name of a property of every object',
       JSON.stringify({ products: { constructor: { versions: {} } } }),
       'release_missing',
     ],
-    ['without a checksum', list({ 1: { items: { a: item('a', { sha256: undefined }) } } }), 'image_server_invalid'],
-    ['with a too short checksum', list({ 1: { items: { a: item('a', { sha256: 'ab' }) } } }), 'image_server_invalid'],
-    ['with a path above the base', list({ 1: { items: { a: item('../../a') } } }), 'image_server_invalid'],
-    ['with an absolute path', list({ 1: { items: { a: item('/a') } } }), 'image_server_invalid'],
+    ['if a file has no checksum', list({ 1: { items: { a: item('a', { sha256: undefined }) } } }), 'image_server_invalid'],
+    ['if a checksum is too short', list({ 1: { items: { a: item('a', { sha256: 'ab' }) } } }), 'image_server_invalid'],
+    ['if the path of a file leads above the base URL', list({ 1: { items: { a: item('../../a') } } }), 'image_server_invalid'],
+    ['if the path of a file is absolute', list({ 1: { items: { a: item('/a') } } }), 'image_server_invalid'],
     [
-      'with a URL of another server',
+      'if the path of a file is a URL of another server',
       list({ 1: { items: { a: item('https://evil.example/a') } } }),
       'image_server_invalid',
     ],
     [
-      'with a URL of another server without a scheme',
+      'if the path of a file is a URL of another server without a scheme',
       list({ 1: { items: { a: item('//evil.example/a') } } }),
       'image_server_invalid',
     ],

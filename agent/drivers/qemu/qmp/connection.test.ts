@@ -69,7 +69,7 @@ describe('QmpConnection', () => {
     connection.close()
   })
 
-  it('reads only a few events from a virtual machine that floods it with events', async () => {
+  it('stops reading from a virtual machine that sends events endlessly', async () => {
     let heard = 0
     const flood = '{"event":"GUEST_PANICKED","data":{"action":"run"}}\n'.repeat(100_000)
     await serve(({ id }, socket) => socket.write(`${flood}{"return":1,"id":${id}}\n`))
@@ -85,7 +85,7 @@ describe('QmpConnection', () => {
     '{"error":{"class":"GenericError","desc":"no"},"id":1}',
     '{"QMP":{}}',
   ])
-    it(`reads only a part from a guest agent that floods it with unrequested ${said}`, async () => {
+    it(`stops reading from a guest agent that sends the message ${said} endlessly`, async () => {
       let isRead = false
       await serve(({ id }, socket) => {
         socket.write(`${said}\n`.repeat(500_000), () => (isRead = true))
@@ -98,13 +98,13 @@ describe('QmpConnection', () => {
     })
 
   for (const [what, said] of [
-    ['text that is not JSON', 'what?\n'],
-    ['JSON that is not a message', '[1,2]\n'],
-    ['a line that is too long', 'x'.repeat(mostLineBytes + 1)],
-    ['an answer that is too long', `{"return":"${'x'.repeat(mostLineBytes)}"}\n`],
-    ['the end of its data', undefined],
+    ['sends text that is not JSON', 'what?\n'],
+    ['sends JSON that is not a message', '[1,2]\n'],
+    ['sends a line that is too long', 'x'.repeat(mostLineBytes + 1)],
+    ['sends an answer that is too long', `{"return":"${'x'.repeat(mostLineBytes)}"}\n`],
+    ['ends the connection', undefined],
   ] as const)
-    it(`closes if the virtual machine sends ${what}`, async () => {
+    it(`closes if the virtual machine ${what}`, async () => {
       let closed = 0
       await serve((_message, socket) => void (said === undefined ? socket.destroy() : socket.write(said)))
       const connection = await open({ onClose: () => closed++, timeoutMs: 5000 })
@@ -122,7 +122,7 @@ describe('QmpConnection', () => {
   describe('to a guest agent', () => {
     const ask = (): Promise<unknown> => withGuestAgent(path, (agent) => agent.ask('guest-ping'), 100)
 
-    it('opens if the agent answers, even after the rest of an earlier answer', async () => {
+    it('opens if the agent answers, even if the end of an earlier answer arrives first', async () => {
       await serve((message, socket) => {
         const { id, execute } = message
         const args = (message as unknown as { arguments?: { id: number } }).arguments
@@ -132,7 +132,7 @@ describe('QmpConnection', () => {
       expect(await ask()).to.equal('pong')
     })
 
-    it('does not open if the agent is silent, answers another request, or sends too much', async () => {
+    it('does not open if the agent does not answer, answers another request, or sends too much', async () => {
       for (const said of ['', '{"return":1,"id":ID}\n', 'x'.repeat(mostLineBytes + 1)]) {
         await serve(({ id }, socket) => void socket.write(said.replace('ID', `${id}`)), '')
         expect(await codeOf(ask()), said.slice(0, 20)).to.equal('guest_agent_missing')
