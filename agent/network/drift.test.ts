@@ -2,7 +2,7 @@ import { expect } from 'chai'
 import { Drift } from './drift.js'
 import { KnownGuests } from './known-guests.js'
 
-describe('full read of a part of the host', () => {
+describe('the full read of a part of the host network', () => {
   const look = (drift: Drift): Promise<void> => drift.look(() => Promise.resolve())
 
   it('is due at first, but not after a successful read', async () => {
@@ -12,7 +12,7 @@ describe('full read of a part of the host', () => {
     expect(drift.isDue).to.equal(false)
   })
 
-  it('is due again after a failed read, or after a change, even if the change came during a read', async () => {
+  it('is due again after a failed read, and after a change of another program, even if the change happened during a read', async () => {
     const drift = new Drift(60_000)
     await drift.look(() => Promise.resolve(drift.note()))
     expect(drift.isDue).to.equal(true)
@@ -28,10 +28,10 @@ describe('full read of a part of the host', () => {
   })
 })
 
-describe('known guests', () => {
+describe('guests that the agent attached to the network', () => {
   const guest = (uuid: string): never => ({ uuid }) as never
 
-  it('stay detached until they are attached again, although the journal still contains them', () => {
+  it('do not include a detached guest until it is attached again, although the journal still contains it', () => {
     const known = new KnownGuests()
     known.replace([guest('a'), guest('b')])
     known.detach('a')
@@ -40,7 +40,7 @@ describe('known guests', () => {
     expect(known.replace([guest('a'), guest('b')]).map(({ uuid }) => uuid)).to.deep.equal(['a', 'b'])
   })
 
-  it('forget a detached guest once the journal no longer contains it', () => {
+  it('can include a detached guest again once the journal has not contained it', () => {
     const known = new KnownGuests()
     known.detach('a')
     known.replace([])

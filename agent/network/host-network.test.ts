@@ -2,7 +2,7 @@ import { expect } from 'chai'
 import type { AddressBook, Rules, Shaper, WantedNetwork } from './contract.js'
 import { HostNetwork } from './host-network.js'
 
-describe('the network as a whole', () => {
+describe('HostNetwork, which combines rules, addresses and rates,', () => {
   const guest: WantedNetwork = {
     uuid: 'u1',
     device: 'bt1',
@@ -47,7 +47,7 @@ describe('the network as a whole', () => {
 
   const messageOf = (work: Promise<unknown>): Promise<string> => work.then(String, (error: Error) => error.message)
 
-  it('adds rules before anything that delivers packets, and removes them after it', async () => {
+  it('adds the rules of a guest before its addresses, and removes them after its addresses', async () => {
     await network.attach(guest)
     await network.detach(guest)
     expect(calls).to.deep.equal([
@@ -60,27 +60,27 @@ describe('the network as a whole', () => {
     ])
   })
 
-  it('disconnects a guest first, even if applying its rules fails', async () => {
+  it('disconnects a guest before it applies rules, so that the guest is disconnected even if the rules fail', async () => {
     failing = 'rules'
     expect(await messageOf(network.attach({ ...guest, cut: true }))).to.equal('no rules')
     expect(calls).to.deep.equal(['rates apply', 'rules attach'])
   })
 
-  it('calls only the parts that a change affects', async () => {
+  it('changes only the parts of the network that a change affects', async () => {
     await network.attach(guest, ['rates'])
     await network.attach(guest, ['addresses', 'rules'])
     await network.ensure([guest], ['rates'])
     expect(calls).to.deep.equal(['rates apply', 'rules attach', 'addresses attach', 'rates ensure'])
   })
 
-  it('applies no other part if the rules fail', async () => {
+  it('applies neither addresses nor rates if the rules fail', async () => {
     failing = 'rules'
     expect(await messageOf(network.attach(guest))).to.equal('no rules')
     expect(await messageOf(network.ensure([guest]))).to.equal('no rules')
     expect(calls).to.deep.equal(['rules attach', 'rules ensure'])
   })
 
-  it('compares rates even if addresses fail, and reports the repairs at the next call', async () => {
+  it('repairs rates even if the addresses fail, and reports these repairs at the next call', async () => {
     failing = 'addresses'
     expect(await messageOf(network.ensure([guest]))).to.equal('addresses and rates')
     expect(calls).to.include('rates ensure')

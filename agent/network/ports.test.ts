@@ -102,44 +102,54 @@ describe('host ports', () => {
   })
 
   const conflicts: [name: string, mapped: PortSpan[], wanted: PortSpan, code: string][] = [
-    ['if the port is mapped', [span(20001)], span(20001), 'port_conflict'],
-    ['if only the other protocol is mapped', [span(20001)], span(20001, 20001, '', 'udp'), 'no error'],
-    ['inside a mapped range', [span(20000, 20999)], span(20500), 'port_conflict'],
-    ['around a mapped port', [span(20500)], span(20000, 20999), 'port_conflict'],
+    ['if they are already mapped', [span(20001)], span(20001), 'port_conflict'],
+    ['if they are mapped only with another protocol', [span(20001)], span(20001, 20001, '', 'udp'), 'no error'],
+    ['if they are inside a mapped range', [span(20000, 20999)], span(20500), 'port_conflict'],
+    ['if they include a mapped port', [span(20500)], span(20000, 20999), 'port_conflict'],
     ['if they end inside a mapped range', [span(20500, 20600)], span(20400, 20500), 'port_conflict'],
     ['if they begin inside a mapped range', [span(20500, 20600)], span(20600, 20700), 'port_conflict'],
-    ['exactly between two mappings', [span(20500, 20599), span(20700)], span(20600, 20699), 'no error'],
-    ['on one address if mapped on all', [span(20001)], span(20001, 20001, '198.51.100.1'), 'port_conflict'],
-    ['on all addresses if mapped on one', [span(20001, 20001, '198.51.100.1')], span(20001), 'port_conflict'],
+    ['if they are exactly between two mappings', [span(20500, 20599), span(20700)], span(20600, 20699), 'no error'],
     [
-      'if mapped on the same address',
+      'on one address if they are mapped on all addresses',
+      [span(20001)],
+      span(20001, 20001, '198.51.100.1'),
+      'port_conflict',
+    ],
+    [
+      'on all addresses if they are mapped on one address',
+      [span(20001, 20001, '198.51.100.1')],
+      span(20001),
+      'port_conflict',
+    ],
+    [
+      'if they are mapped on the same address',
       [span(20001, 20005, '198.51.100.1')],
       span(20003, 20003, '198.51.100.1'),
       'port_conflict',
     ],
     [
-      'if mapped on another address',
+      'if they are mapped on another address',
       [span(20001, 20001, '198.51.100.1')],
       span(20001, 20001, '198.51.100.2'),
       'no error',
     ],
     [
-      'if mapped on the same one of many addresses',
+      'if they are mapped on many addresses, including the same one',
       [1, 2, 3, 4, 5].map((n) => span(20001, 20001, `198.51.100.${n}`)),
       span(20001, 20001, '198.51.100.5'),
       'port_conflict',
     ],
-    ['if a program of the host listens on one', [], span(24950, 25050), 'port_conflict'],
-    ['below the configured range', [], span(19999), 'port_conflict'],
-    ['beyond the configured range', [], span(59990, 60000), 'port_conflict'],
+    ['if a program of the host listens on one of them', [], span(24950, 25050), 'port_conflict'],
+    ['if they are below the configured range', [], span(19999), 'port_conflict'],
+    ['if they exceed the configured range', [], span(59990, 60000), 'port_conflict'],
   ]
   for (const [name, mapped, wanted, code] of conflicts)
-    it(`are ${code === 'no error' ? 'granted' : 'refused'} on request ${name}`, () => {
+    it(`that a request names are ${code === 'no error' ? 'granted' : 'refused'} ${name}`, () => {
       map(...mapped)
       expect(codeOf(() => choice(range, new Set(['tcp:25000'])).take(wanted))).to.equal(code)
     })
 
-  it('are refused if they overlap others of the same request', () => {
+  it('that a request names are refused if they overlap other ports of the same request', () => {
     const one = choice({ start: 30000, end: 30009 })
     one.take(span(30000, 30004))
     expect(codeOf(() => one.take(span(30004, 30005, '198.51.100.1')))).to.equal('port_conflict')
@@ -149,7 +159,7 @@ describe('host ports', () => {
     expect(codeOf(() => one.pick({ protocol: 'tcp', hostIp: '198.51.100.1', count: 1 }))).to.equal('resource_exhausted')
   })
 
-  it('are refused exactly if a comparison with every mapping finds an overlap', () => {
+  it('that a request names are refused exactly if a comparison with every mapping finds an overlap', () => {
     const address = fc.constantFrom('', '198.51.100.1', '198.51.100.2')
     const anySpan = fc
       .tuple(fc.integer({ min: 30000, max: 30060 }), fc.integer({ min: 0, max: 12 }), address)

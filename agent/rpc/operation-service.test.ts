@@ -18,7 +18,7 @@ describe('a submitted operation', () => {
       { requestedBy: 'a\nb' },
       { code: 'invalid_field', field: 'requested_by' },
     ],
-    ['if it has no order that this agent knows', { order: undefined }, { code: 'unsupported' }],
+    ['if it contains no kind of order that this agent knows', { order: undefined }, { code: 'unsupported' }],
   ] as const)
     it(`is refused ${name}`, () =>
       expect(() => parseOrder({ ...request, ...change }))

@@ -2,7 +2,7 @@ import { expect } from 'chai'
 import { Changes, type Change } from './changes.js'
 import { openDatabase, type Database } from './database.js'
 
-describe('changes', () => {
+describe('changes of the journal', () => {
   let db: Database
   let changes: Changes
 
@@ -88,7 +88,7 @@ describe('changes', () => {
     expect(() => db.transaction(() => remove('a'))()).to.throw('a transaction without Changes is already open')
   })
 
-  it('include a limited number of removals, and show readers if older ones were forgotten', () => {
+  it('include a limited number of removals, and tell readers whether older removals were forgotten', () => {
     changes = new Changes(db, { keptRemovals: 10 })
     for (let n = 1; n <= 12; n++) remove(`g${n}`)
     expect(changes.removedSince(2)?.map(({ key }) => key)).to.deep.equal(names(3, 12))

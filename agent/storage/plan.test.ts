@@ -22,24 +22,54 @@ describe('planPool', () => {
     ['an empty loop file', loop, { loopFileExists: true }, [{ op: 'format', path: '/pool.img' }, mountLoop]],
     ['a formatted loop file after a reboot', loop, { loopFileExists: true, signatures: ['btrfs'] }, [mountLoop]],
     ['a pool that another program mounted', loop, { mount: btrfs }, []],
-    ['a mounted loop file', loop, { mount: btrfs, loopFileExists: true, mountBackingFile: '/pool.img' }, []],
+    [
+      'a loop file that is already mounted',
+      loop,
+      { mount: btrfs, loopFileExists: true, mountBackingFile: '/pool.img' },
+      [],
+    ],
     ['a blank device', device, {}, [{ op: 'format', path: '/dev/sdb' }, mountDevice]],
-    ['a device with btrfs', device, { signatures: ['btrfs'] }, [mountDevice]],
-    ['a mounted device', device, { mount: btrfs, mountHasDevice: true }, []],
+    ['a device that contains btrfs and is not mounted', device, { signatures: ['btrfs'] }, [mountDevice]],
+    ['a device that is already mounted', device, { mount: btrfs, mountHasDevice: true }, []],
   ] as [string, PoolWant, Partial<PoolHave>, unknown[]][])
-    it(`plans ${steps.length} steps for ${name}`, () =>
+    it(`plans ${steps.length || 'no'} ${steps.length === 1 ? 'step' : 'steps'} for ${name}`, () =>
       expect(planPool(want, { ...nothing, ...have })).to.deep.equal({ steps }))
 
   for (const [name, want, have, why] of [
     ['a device with ext4', device, { signatures: ['ext4'] }, /contains ext4/],
     ['a device with partitions', device, { signatures: ['gpt', 'PMBR'] }, /contains gpt, PMBR/],
-    ['a device with two signatures', device, { signatures: ['btrfs', 'ext4'] }, /contains btrfs, ext4/],
-    ['a loop file with another filesystem', loop, { loopFileExists: true, signatures: ['xfs'] }, /contains xfs/],
-    ['a mount of another filesystem', loop, { mount: { ...btrfs, fsType: 'ext4' } }, /must be btrfs/],
-    ['a read-only mount', loop, { mount: { ...btrfs, options: ['ro'] } }, /read-only/],
-    ['a mount of another device than the configured one', device, { mount: btrfs }, /storage.device is/],
-    ['a mount of another device next to a loop file', loop, { mount: btrfs, loopFileExists: true }, /there is also/],
-    ['a directory that contains files', loop, { directoryUsed: true }, /not empty/],
+    [
+      'a device with the signatures of two file systems',
+      device,
+      { signatures: ['btrfs', 'ext4'] },
+      /contains btrfs, ext4/,
+    ],
+    [
+      'a loop file with another file system than btrfs',
+      loop,
+      { loopFileExists: true, signatures: ['xfs'] },
+      /contains xfs/,
+    ],
+    [
+      'a pool on which another file system than btrfs is mounted',
+      loop,
+      { mount: { ...btrfs, fsType: 'ext4' } },
+      /must be btrfs/,
+    ],
+    ['a pool that is mounted read-only', loop, { mount: { ...btrfs, options: ['ro'] } }, /read-only/],
+    [
+      'a pool on which another device than the configured one is mounted',
+      device,
+      { mount: btrfs },
+      /storage.device is/,
+    ],
+    [
+      'a pool on which another device is mounted although a loop file exists',
+      loop,
+      { mount: btrfs, loopFileExists: true },
+      /there is also/,
+    ],
+    ['a pool that is not mounted and whose directory contains files', loop, { directoryUsed: true }, /not empty/],
   ] as [string, PoolWant, Partial<PoolHave>, RegExp][])
     it(`refuses ${name}`, () =>
       expect(planPool(want, { ...nothing, ...have }))

@@ -14,14 +14,21 @@ const outcome = (totalGib: number, freeGib: number, diskGib: number): string => 
 
 describe('the free space of the pool', () => {
   for (const [name, total, free, disk, expected] of [
-    ['a disk as large as the pool', 50, 40, 50, /^room$/],
-    ['a disk larger than the pool', 50, 50, 51, /^resource_exhausted disk_gb: .* has only 50\.0 GiB/],
-    ['a pool that has just its reserve free', 50, 1, 10, /^room$/],
-    ['a pool that has less than its reserve free', 50, 0.99, 1, /^resource_exhausted disk_gb: .* full: 1\.0 of 50\.0/],
-    ['a large pool that has less than 2 % free', 1000, 19, 1, /full/],
-    ['a small pool that is empty', 1, 0.95, 1, /^room$/],
+    ['a new disk as large as the pool', 50, 40, 50, /^room$/],
+    ['a new disk that is larger than the pool', 50, 50, 51, /^resource_exhausted disk_gb: .* has only 50\.0 GiB/],
+    ['a new disk if only the reserve of the pool is free', 50, 1, 10, /^room$/],
+    [
+      'a new disk if less than the reserve of the pool is free',
+      50,
+      0.99,
+      1,
+      /^resource_exhausted disk_gb: .* full: 1\.0 of 50\.0/,
+    ],
+    ['a new disk if less than 2 % of a large pool are free', 1000, 19, 1, /full/],
+    ['a new disk in a small empty pool', 1, 0.95, 1, /^room$/],
   ] as const)
-    it(`gives the result /${expected.source}/ for ${name}`, () => expect(outcome(total, free, disk)).to.match(expected))
+    it(`${expected.source === '^room$' ? 'is enough' : `is refused with /${expected.source}/`} for ${name}`, () =>
+      expect(outcome(total, free, disk)).to.match(expected))
 
   for (const [name, total, free, expected] of [
     ['is half full', 100, 50, []],
@@ -35,17 +42,17 @@ describe('the free space of the pool', () => {
         'storage pool 98 % full, 1.9 of 100.0 GiB are free: new containers, snapshots and larger disks are refused until space is freed',
       ],
     ],
-    ['has no size', 0, 0, []],
+    ['is not available and its size is 0', 0, 0, []],
   ] as const)
-    it(`gives ${expected.length} warnings if the pool ${name}`, () =>
+    it(`leads to ${expected.length === 0 ? 'no' : 'a'} warning if the pool ${name}`, () =>
       expect(planRoomWarnings({ totalBytes: total * gib, usedBytes: (total - free) * gib })).to.deep.equal(expected))
 
-  it('makes a full pool reject data of unknown size', () => {
+  it('is not enough for data of unknown size if less than the reserve is free', () => {
     expect(() => refuseFull({ totalBytes: 50 * gib, usedBytes: 49 * gib })).to.not.throw()
     expect(() => refuseFull({ totalBytes: 50 * gib, usedBytes: 49.1 * gib })).to.throw(/full: 0\.9 of 50\.0 GiB/)
   })
 
-  it('includes a reserve of 1 GiB or 2 % of the pool, but of a tenth in a small pool', () => {
+  it('includes a reserve of 1 GiB, of 2 % in a large pool, and of a tenth in a small pool', () => {
     expect([4, 50, 1000].map((total) => planReserveBytes(total * gib) / gib)).to.deep.equal([0.4, 1, 20])
   })
 })

@@ -17,23 +17,23 @@ describe('a swap operation', () => {
   const reserved = async (accepted: AcceptedOrder<unknown>): Promise<string> =>
     codeOf(Promise.resolve().then(() => accepted.reserve()))
 
-  it('is planned from the state of the host', async () => {
+  it('is planned according to the present swap files of the host', async () => {
     const accepted = await accept(kindOf(), 'create', 64)
     expect(await reserved(accepted)).to.equal('ok')
     expect(accepted.input).to.deep.equal({ from: null, to: { slot: 0, sizeBytes: 64 << 20, enabled: true } })
   })
 
-  it('is refused when it is reserved if the change is impossible', async () => {
+  it('is refused if the present swap files do not permit the change', async () => {
     const accepted = await accept(kindOf(), 'enable')
     expect([accepted.input, await reserved(accepted)]).to.deep.equal([null, 'invalid_state'])
   })
 
-  it('is refused while another one is pending or running', async () => {
+  it('is refused while another swap operation is pending or running', async () => {
     isBusy = true
     expect(await reserved(await accept(kindOf(), 'create', 64))).to.equal('task_running')
   })
 
-  it('is refused if another one ended after it was planned', async () => {
+  it('is refused if another swap operation ended after this one was planned', async () => {
     const kind = kindOf()
     const accepted = await accept(kind, 'create', 64)
     kind.settle?.({ id: 'other', subject: swapSubject, input: null }, { status: 'done' })
@@ -49,7 +49,7 @@ describe('a swap operation', () => {
     ['resize', 1_048_577],
     ['resize', 1.5],
   ] as const)
-    it(`is refused for the action "${action}" with ${sizeMb} MB`, async () => {
+    it(`is refused for the ${sizeMb === 64 ? 'unknown action' : 'action'} "${action}" with ${sizeMb === 64 ? '' : 'the invalid size of '}${sizeMb} MB`, async () => {
       expect(await codeOf(accept(kindOf(), action, sizeMb))).to.equal('invalid_field')
     })
 })

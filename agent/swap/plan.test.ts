@@ -26,34 +26,34 @@ function codeOf(work: () => unknown): string {
 describe('planSwapChange', () => {
   const cases: [string, SwapAction, number, SwapFile[], SwapChange | 'invalid_state'][] = [
     ['create a first file', 'create', 64, [], { from: null, to: setting(0, 64, true) }],
-    ['create a first file for a resize', 'resize', 64, [], { from: null, to: setting(0, 64, true) }],
+    ['create a first file if a resize finds no file', 'resize', 64, [], { from: null, to: setting(0, 64, true) }],
     ['enable a missing file', 'enable', 0, [], 'invalid_state'],
     ['disable a missing file', 'disable', 0, [], 'invalid_state'],
-    ['create a second file', 'create', 64, [file(0, 64)], 'invalid_state'],
-    ['create a second file next to an inactive one', 'create', 64, [file(0, 64, 'idle')], 'invalid_state'],
+    ['create a second file if the first one is active', 'create', 64, [file(0, 64)], 'invalid_state'],
+    ['create a second file if the first one is inactive', 'create', 64, [file(0, 64, 'idle')], 'invalid_state'],
     [
-      'resize in the other slot',
+      'resize a file by a new file in the other slot',
       'resize',
       128,
       [file(0, 64)],
       { from: setting(0, 64, true), to: setting(1, 128, true) },
     ],
     [
-      'resize back in the first slot',
+      'resize a file in the second slot by a new file in the first slot',
       'resize',
       64,
       [file(1, 128)],
       { from: setting(1, 128, true), to: setting(0, 64, true) },
     ],
     [
-      'keep a file of the same size',
+      'keep the file if a resize names its present size',
       'resize',
       64,
       [file(0, 64)],
       { from: setting(0, 64, true), to: setting(0, 64, true) },
     ],
     [
-      'keep a resized inactive file inactive',
+      'keep an inactive file inactive if it is resized',
       ...(['resize', 128, [file(0, 64, 'idle')]] as const),
       { from: setting(0, 64, false), to: setting(1, 128, false) },
     ],
@@ -65,7 +65,7 @@ describe('planSwapChange', () => {
       { from: setting(1, 64, false), to: setting(1, 64, true) },
     ],
     [
-      'keep an enabled file enabled',
+      'keep an active file active if it is enabled again',
       'enable',
       0,
       [file(1, 64)],
@@ -95,12 +95,16 @@ describe('currentOf', () => {
     ['returns the active file', [file(0, 128, 'idle'), file(1, 64, 'active')], 1],
     ['prefers the active file to one that a boot would activate', [file(0, 128, 'kept'), file(1, 64, 'active')], 1],
     [
-      'returns the one of two active files that a boot would activate',
+      'returns, of two active files, the file that a boot would activate',
       [file(0, 64, 'both'), file(1, 128, 'active')],
       0,
     ],
     ['returns the file that a boot would activate if none is active', [file(0, 128, 'idle'), file(1, 64, 'kept')], 1],
-    ['returns the larger one of two equal files', [file(0, 64), file(1, 128)], 1],
+    [
+      'returns the larger one of two files that are active and would be activated by a boot',
+      [file(0, 64), file(1, 128)],
+      1,
+    ],
   ] as const)
     it(name, () => expect(currentOf({ files })?.slot).to.equal(slot))
 })
@@ -108,12 +112,18 @@ describe('currentOf', () => {
 describe('checkRelease', () => {
   const memory = (availableMb: number) => ({ totalBytes: 4 * gib, availableBytes: availableMb * mib })
   for (const [name, usedMb, otherFreeMb, availableMb, code] of [
-    ['accepts if the swap is empty', 0, 0, 0, 'ok'],
-    ['accepts if the content fits into memory', 700, 0, 1000, 'ok'],
-    ['refuses if the content would fit only into the reserved memory', 900, 0, 1000, 'memory_in_use'],
-    ['accepts if the content fits into other swap', 900, 900, 0, 'ok'],
-    ['accepts if the content fits into memory and other swap together', 1200, 500, 1000, 'ok'],
-    ['refuses if the content does not fit into memory and other swap', 1600, 500, 1000, 'memory_in_use'],
+    ['permits the removal of a swap file that is not used', 0, 0, 0, 'ok'],
+    ['permits the removal if the content of the file fits into memory', 700, 0, 1000, 'ok'],
+    ['refuses the removal if the content of the file would use reserved memory', 900, 0, 1000, 'memory_in_use'],
+    ['permits the removal if the content of the file fits into other swap', 900, 900, 0, 'ok'],
+    ['permits the removal if the content of the file fits into memory and other swap together', 1200, 500, 1000, 'ok'],
+    [
+      'refuses the removal if the content of the file does not fit into memory and other swap together',
+      1600,
+      500,
+      1000,
+      'memory_in_use',
+    ],
   ] as const)
     it(name, () => {
       const use = { usedBytes: usedMb * mib, otherFreeBytes: otherFreeMb * mib }

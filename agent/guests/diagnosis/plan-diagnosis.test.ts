@@ -91,7 +91,8 @@ describe('planDiagnosis', () => {
       ['listening skipped not_visible', 'guest failed guest_silent', 'connection skipped earlier_step_failed'],
     ],
   ] as const satisfies readonly (readonly [string, Partial<ConnectionFacts>, readonly string[]])[])
-    it(`reports ${steps.length || 'no'} ${steps.length === 1 ? 'step that was' : 'steps that were'} not successful if ${name}`, () => expect(found(facts)).to.deep.equal(steps))
+    it(`reports ${steps.length === 0 ? 'no fault' : `the fault “${steps[0]}”`} if ${name}`, () =>
+      expect(found(facts)).to.deep.equal(steps))
 
   it('requests a test connection only if its result would show where the fault is', () => {
     const inside = (facts: Partial<ConnectionFacts>): boolean => triesInside({ ...well, ...facts })

@@ -69,7 +69,7 @@ describe('reserved mappings', () => {
     expect(ports(mapping)).to.deep.equal([30007, 30007, 30007, 30007])
   })
 
-  it('use the port numbers of the guest on the host, too, if the request names a range that is free on the host', () => {
+  it('have the same port numbers on the host as in the guest if only a range of the guest is requested and its ports are free on the host', () => {
     const range = { containerPort: 30010, containerPortEnd: 30019 }
     expect(ports(reserve([range])[0])).to.deep.equal([30010, 30019, 30010, 30019])
     const [first, ...rest] = ports(reserve([range], ['tcp:30015'])[0])
@@ -117,10 +117,16 @@ describe('reserved mappings', () => {
       ['new and existing ports above the limit', [range(6)], [held(10), held(5)], undefined, 'resource_exhausted'],
       ['a range that replaces a shorter one, up to the limit', [range(10)], [held(10)], held(3), 'no error'],
       ['a range that replaces a shorter one, above the limit', [range(11)], [held(10)], held(3), 'resource_exhausted'],
-      ['a new port of a guest above the limit', [range(1)], [held(30)], undefined, 'resource_exhausted'],
-      ['a longer range of a guest above the limit', [range(31)], [], held(30), 'resource_exhausted'],
-      ['an equal range of a guest above the limit', [range(30)], [held(30)], held(30), 'no error'],
-      ['a shorter range of a guest above the limit', [range(29)], [held(30)], held(30), 'no error'],
+      ['a new port of a guest that already exceeds the limit', [range(1)], [held(30)], undefined, 'resource_exhausted'],
+      ['a longer range of a guest that already exceeds the limit', [range(31)], [], held(30), 'resource_exhausted'],
+      [
+        'a range of the same length of a guest that already exceeds the limit',
+        [range(30)],
+        [held(30)],
+        held(30),
+        'no error',
+      ],
+      ['a shorter range of a guest that already exceeds the limit', [range(29)], [held(30)], held(30), 'no error'],
     ] as [string, Partial<WantedMapping>[], PortMapping[], PortMapping | undefined, string][])
       it(`give ${code} for ${name}`, () => {
         const order = {

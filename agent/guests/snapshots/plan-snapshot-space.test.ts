@@ -58,11 +58,11 @@ describe('the space of snapshots', () => {
     })
 
   for (const [name, measured, retained, expected] of [
-    ['the measured space', 12, 5, 12],
-    ['the limit and the size of the disk if the measured space is larger', 80, 5, 30],
-    ['the retained space and the size of the disk if the retained space exceeds the limit', 80, 25, 35],
+    ['the measured space if it is small', 12, 5, 12],
+    ['the space limit plus the size of the disk if the measured space is larger', 80, 5, 30],
+    ['the retained space plus the size of the disk if the retained space exceeds the space limit', 80, 25, 35],
   ] as const)
-    it(`raises the limit of the disk before a snapshot by ${name}`, () => {
+    it(`raises the limit of the disk after a snapshot by ${name}`, () => {
       const raised = planRaised(guestOf({ retainedBytes: retained }), { measured: measured * gib, diskBytes: 10 * gib })
       expect(raised / gib).to.equal(expected)
     })
@@ -73,7 +73,11 @@ describe('the space of snapshots', () => {
     ['falls to the size of the newest remaining snapshot', { retained: 6, usage: 9, sizes: [3] }, [3, 3]],
     ['stays the same if the size of the newest snapshot is unknown', { retained: 6, usage: 9, sizes: [0] }, [6, 6]],
     ['becomes 0 if no snapshot remains', { retained: 6, usage: 9, sizes: [] }, [0, 0]],
-    ['no longer raises the limit of the disk with classic quotas', { retained: 6, usage: 9, sizes: [3], counts: false }, [6, 0]],
+    [
+      'no longer raises the limit of the disk with classic quotas',
+      { retained: 6, usage: 9, sizes: [3], counts: false },
+      [6, 0],
+    ],
   ] as const satisfies readonly [string, SettleCase, [number, number]][])
     it(`${name} after a snapshot was deleted`, () => {
       const record = guestOf({ retainedBytes: retained, allowanceBytes: 30 })

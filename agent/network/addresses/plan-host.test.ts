@@ -21,7 +21,7 @@ const foreign = (address: string, device = 'eth0'): ObservedIpv4 => ({
 const add = (address: string, device = 'eth0') => `address replace ${address}/32 dev ${device} metric 3187671041`
 const del = (address: string, device = 'eth0') => `address delete ${address}/32 dev ${device}`
 
-describe('planHostIpv4, for public addresses on the host', () => {
+describe('planHostIpv4, which plans the public addresses on the host,', () => {
   for (const [name, want, have, commands, added] of [
     ['changes nothing if there are no addresses', [], [], [], []],
     ['adds a missing address', [at('203.0.113.1')], [], [add('203.0.113.1')], ['203.0.113.1']],
@@ -35,7 +35,7 @@ describe('planHostIpv4, for public addresses on the host', () => {
       [],
     ],
     [
-      'removes only its own unneeded addresses',
+      'removes addresses that are no longer needed, but only if the agent added them',
       [],
       [ours('203.0.113.1'), foreign('203.0.113.2')],
       [del('203.0.113.1')],
@@ -49,7 +49,7 @@ describe('planHostIpv4, for public addresses on the host', () => {
       ['203.0.113.1'],
     ],
     [
-      'removes its own copy if the operator configured the address too',
+      'removes an address that the agent added if the operator has configured it, too',
       [at('203.0.113.1')],
       [ours('203.0.113.1'), foreign('203.0.113.1', 'eth1')],
       [del('203.0.113.1')],
@@ -63,7 +63,7 @@ describe('planHostIpv4, for public addresses on the host', () => {
     })
 })
 
-describe('planHostIpv6, for IPv6 addresses of guests', () => {
+describe('planHostIpv6, which plans the entries for IPv6 addresses of guests,', () => {
   const place = { bridge: 'berth0', mark, isGuestDevice: () => false }
   const guest: GuestIpv6 = { address: '2001:db8::5', mac: '02:be:0a:40:00:05', proxyOn: '' }
   const proxied = { ...guest, proxyOn: 'eth0' }
@@ -84,8 +84,13 @@ describe('planHostIpv6, for IPv6 addresses of guests', () => {
 
   for (const [name, want, have, commands] of [
     ['changes nothing if there are no addresses', [], nothing, []],
-    ['adds a neighbour and a route for a routed address', [guest], nothing, [neighbour, route]],
-    ['also adds a proxy entry for a proxied address', [proxied], nothing, [neighbour, route, proxy]],
+    ['adds a neighbour entry and a route for a routed address', [guest], nothing, [neighbour, route]],
+    [
+      'adds a neighbour entry, a route and a proxy entry for a proxied address',
+      [proxied],
+      nothing,
+      [neighbour, route, proxy],
+    ],
     ['changes nothing if all entries exist', [proxied], right, []],
     ['removes all entries of a removed address', [], right, [noProxy, noRoute, noNeighbour]],
     ['removes the proxy entry of an address that is now routed', [guest], right, [noProxy]],
@@ -96,7 +101,7 @@ describe('planHostIpv6, for IPv6 addresses of guests', () => {
       [noProxy, proxy.replace('eth0', 'eth1')],
     ],
     [
-      'replaces a neighbour whose MAC differs',
+      'replaces a neighbour entry whose MAC differs',
       [proxied],
       { ...right, neighbours: new Map([['2001:db8::5', '02:be:00:00:00:01']]) },
       [neighbour],
@@ -124,8 +129,8 @@ describe('planIpv6Settings', () => {
   })
 })
 
-describe('the mark of an agent', () => {
-  it('never changes for a table, and differs between tables', () => {
+describe('the mark of an agent in routes and addresses', () => {
+  it('is always the same for the same table name, and differs between table names', () => {
     expect(markOf('berth')).to.deep.equal(markOf('berth'))
     expect(markOf('berth')).to.not.deep.equal(markOf('berth_2'))
     const { metric, protocol } = markOf('berth')

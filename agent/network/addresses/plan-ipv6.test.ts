@@ -51,7 +51,12 @@ describe('planIpv6', () => {
       [],
       'the host has no IPv6 default route, and no prefix is set',
     ],
-    ['proxies a /64 of the uplink', facts([lo, link, own64]), ['proxied 2001:db8:1::/64'], 'prefix found on eth0'],
+    [
+      'proxies the addresses of a /64 prefix that the uplink has',
+      facts([lo, link, own64]),
+      ['proxied 2001:db8:1::/64'],
+      'prefix found on eth0',
+    ],
     [
       'uses NAT66 if the host has an address without a prefix',
       facts([own128]),
@@ -67,7 +72,7 @@ describe('planIpv6', () => {
         'interface in network.uplinks',
     ],
     [
-      'keeps a held prefix on an interface that the default route no longer uses',
+      'keeps a prefix that was detected earlier if the default route no longer uses its interface',
       facts([own64, row('20010db8000200000000000000000001', '40', 'eth1')], {
         held: [set('2001:db8:2::', 64, 'eth1')],
       }),
@@ -75,19 +80,19 @@ describe('planIpv6', () => {
       'prefix found on eth1',
     ],
     [
-      'reports a held prefix as missing if it disappeared and guests have addresses of it',
+      'reports a prefix that was detected earlier as missing if it disappeared and guests have addresses of it',
       facts([own64], { held: [set('2001:db8:2::', 64)] }),
       ['proxied 2001:db8:1::/64', 'missing 2001:db8:2::/64'],
       'prefix found on eth0; the IPv6 prefix 2001:db8:2::/64 of eth0, from which guests have addresses, no longer exists',
     ],
     [
-      'forgets a held prefix that disappeared and of which no guest has an address',
+      'forgets a prefix that was detected earlier if it disappeared and no guest has an address of it',
       facts([own64], { held: [set('2001:db8:2::', 64)], isUsed: () => false }),
       ['proxied 2001:db8:1::/64'],
       'prefix found on eth0',
     ],
     [
-      'ignores a held prefix if other prefixes are set',
+      'ignores a prefix that was detected earlier if other prefixes are configured',
       facts([own64], { held: [set('2001:db8:1::', 64)], configured: [set('2001:db8:8000::', 48)] }),
       ['routed 2001:db8:8000::/48'],
       '',
@@ -117,31 +122,31 @@ describe('planIpv6', () => {
       'the host has no global IPv6 address',
     ],
     [
-      'routes a set prefix that is not on a segment of the host',
+      'routes a configured prefix that is not on a segment of the host',
       facts([own64], { configured: [set('2001:db8:8000::', 48)] }),
       ['routed 2001:db8:8000::/48'],
       '',
     ],
     [
-      'proxies a set prefix that is part of its interface’s segment',
+      'proxies the addresses of a configured prefix that is part of its interface’s segment',
       facts([own64], { configured: [set('2001:db8:1::f00', 120)] }),
       ['proxied 2001:db8:1::f00/120'],
       '',
     ],
     [
-      'routes a set prefix that is part of another interface’s segment',
+      'routes a configured prefix that is part of another interface’s segment',
       facts([own64], { configured: [set('2001:db8:1::f00', 120, 'eth1')] }),
       ['routed 2001:db8:1::f00/120'],
       '',
     ],
     [
-      'reports a set prefix as missing if its interface does not exist, and uses the others',
+      'reports a configured prefix as missing if its interface does not exist, and uses the other prefixes',
       facts([own64], { configured: [set('2001:db8:8::', 48, 'eth7'), set('2001:db8:9::', 48)] }),
       ['missing 2001:db8:8::/48', 'routed 2001:db8:9::/48'],
       'IPv6 prefixes are configured for eth7, which does not exist',
     ],
     [
-      'routes a set prefix that is larger than the segment',
+      'routes a configured prefix that is larger than the segment of its interface',
       facts([own64], { configured: [set('2001:db8::', 32)] }),
       ['routed 2001:db8::/32'],
       '',

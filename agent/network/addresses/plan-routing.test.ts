@@ -39,8 +39,14 @@ describe('a change of the IPv4 pool', () => {
     ['add an address', ['203.0.113.1', '203.0.113.2'], ['203.0.113.1'], [], 'allowed'],
     ['remove an unused address', ['203.0.113.1'], ['203.0.113.1'], [], 'allowed'],
     ['empty a pool that no guest uses', [], [], ['203.0.113.9'], 'allowed'],
-    ['remove a guest’s address', ['203.0.113.2'], ['203.0.113.1'], [], '203.0.113.1 is assigned to a container'],
-    ['add an address of a mapping', ['203.0.113.2'], [], ['203.0.113.2'], '203.0.113.2 is used as host_ip'],
+    [
+      'remove an address that a guest has',
+      ['203.0.113.2'],
+      ['203.0.113.1'],
+      [],
+      '203.0.113.1 is assigned to a container',
+    ],
+    ['add an address that a port mapping uses', ['203.0.113.2'], [], ['203.0.113.2'], '203.0.113.2 is used as host_ip'],
   ] as [string, string[], string[], string[], string][])
     it(`${may(expected)} ${name}`, () => {
       const used = { assigned, mapped: new Set(mapped) }
@@ -54,23 +60,61 @@ describe('a change of IPv6 prefixes', () => {
   const half = source('routed', '2001:db8:1::/80')
   for (const [name, before, after, assigned, expected] of [
     ['add a prefix', [found], [found, routed], ['2001:db8:1::5'], 'allowed'],
-    ['replace an unused prefix', [found], [routed], [], 'allowed'],
-    ['replace a found prefix in use', [found], [routed], ['2001:db8:1::5'], 'address_in_use: 2001:db8:1::5'],
-    ['set the found prefix itself', [found], [{ ...found }], ['2001:db8:1::5'], 'allowed'],
-    ['return to a found prefix with the address', [half], [found], ['2001:db8:1::5'], 'allowed'],
-    ['keep only a part with the address', [found], [half], ['2001:db8:1::5'], 'allowed'],
-    ['keep only a part without the address', [found], [half], ['2001:db8:1:0:5::5'], 'address_in_use'],
-    ['remove a prefix in use', [routed], [], ['2001:db8:2::5'], 'address_in_use'],
+    ['replace a prefix of which no guest has an address', [found], [routed], [], 'allowed'],
+    [
+      'replace a detected prefix of which a guest has an address',
+      [found],
+      [routed],
+      ['2001:db8:1::5'],
+      'address_in_use: 2001:db8:1::5',
+    ],
+    ['set the same prefix that was detected', [found], [{ ...found }], ['2001:db8:1::5'], 'allowed'],
+    [
+      'replace a configured prefix by the detected one if it contains the address of a guest',
+      [half],
+      [found],
+      ['2001:db8:1::5'],
+      'allowed',
+    ],
+    [
+      'keep only a part of a prefix if the part contains the address of a guest',
+      [found],
+      [half],
+      ['2001:db8:1::5'],
+      'allowed',
+    ],
+    [
+      'keep only a part of a prefix if the part does not contain the address of a guest',
+      [found],
+      [half],
+      ['2001:db8:1:0:5::5'],
+      'address_in_use',
+    ],
+    ['remove a prefix of which a guest has an address', [routed], [], ['2001:db8:2::5'], 'address_in_use'],
     ['set a first prefix while guests use NAT66', [nat], [routed], ['fd62::5'], 'allowed'],
-    ['ignore an address that had no prefix', [routed], [], ['2001:db8:9::5'], 'allowed'],
+    [
+      'remove a prefix if the only address of a guest was already outside all prefixes',
+      [routed],
+      [],
+      ['2001:db8:9::5'],
+      'allowed',
+    ],
   ] as [string, Ipv6Source[], Ipv6Source[], string[], string][])
     it(`${may(expected)} ${name}`, () =>
       expect(outcome(() => checkSourcesChange({ before, after }, assigned))).to.contain(expected))
 
   for (const [name, more, expected] of [
-    ['name an unused address', { address: '2001:db8:1::1', gateway: 'fe80::1' }, 'allowed'],
-    ['name a guest’s address as the host’s', { address: '2001:db8:1::5' }, 'address_in_use: 2001:db8:1::5'],
-    ['name a guest’s address as the router', { gateway: '2001:db8:1::5' }, 'address_in_use: 2001:db8:1::5'],
+    ['name an unused address as the address of the host', { address: '2001:db8:1::1', gateway: 'fe80::1' }, 'allowed'],
+    [
+      'name a guest’s address as the address of the host',
+      { address: '2001:db8:1::5' },
+      'address_in_use: 2001:db8:1::5',
+    ],
+    [
+      'name a guest’s address as the address of the router',
+      { gateway: '2001:db8:1::5' },
+      'address_in_use: 2001:db8:1::5',
+    ],
   ] as const)
     it(`${may(expected)} ${name}`, () => {
       const prefixes = [prefixOf('2001:db8:1::', 64, more)]
@@ -81,15 +125,15 @@ describe('a change of IPv6 prefixes', () => {
 describe('a change of the range of host ports', () => {
   for (const [name, mapped, expected] of [
     ['if no port is mapped', [], 'allowed'],
-    ['if both ends are mapped', [span(30_000), span(30_990, 30_999)], 'allowed'],
-    ['if a port below is mapped', [span(29_999)], 'port_conflict: tcp port 29999: used by a mapping'],
-    ['if a port above is mapped', [span(31_000)], 'port_conflict'],
+    ['if ports at both ends of the new range are mapped', [span(30_000), span(30_990, 30_999)], 'allowed'],
+    ['if a port below the new range is mapped', [span(29_999)], 'port_conflict: tcp port 29999: used by a mapping'],
+    ['if a port above the new range is mapped', [span(31_000)], 'port_conflict'],
     [
-      'if a mapped range begins below',
+      'if a mapped range begins below the new range',
       [span(29_990, 30_005)],
       'port_conflict: tcp ports 29990-30005: used by a mapping',
     ],
-    ['if a mapped range ends above', [span(30_990, 31_000)], 'port_conflict'],
+    ['if a mapped range ends above the new range', [span(30_990, 31_000)], 'port_conflict'],
   ] as [string, PortSpan[], string][])
     it(`is ${expected === 'allowed' ? 'allowed' : 'refused'} ${name}`, () =>
       expect(outcome(() => checkPortsChange({ start: 30_000, end: 30_999 }, mapped))).to.contain(expected))

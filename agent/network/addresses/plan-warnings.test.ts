@@ -9,25 +9,25 @@ const item = (device: string, gateway = '') => ({
 })
 const route = { interface: 'eth0', gateway: '198.51.100.254' }
 
-describe('warnings of a pool', () => {
+describe('warnings about the pool of public addresses', () => {
   for (const [name, pool, missing, way, warnings] of [
     ['are absent for an empty pool', [], [], undefined, []],
     [
-      'are absent if the addresses use the default route',
+      'are absent if the addresses use the interface and the router of the default route',
       [item('eth0'), item('eth0', '198.51.100.254')],
       [],
       route,
       [],
     ],
     [
-      'name the interface if it is not the one of the default route',
+      'name the interface of the addresses if the default route uses another one',
       [item('eth1'), item('eth1')],
       [],
       route,
       ['public addresses of eth1 leave the host through eth0 and 198.51.100.254: its router must accept them'],
     ],
     [
-      'name the router if it is not the one of the default route',
+      'name the router of the addresses if the default route uses another one',
       [item('eth0', '203.0.113.1')],
       [],
       route,
@@ -43,7 +43,7 @@ describe('warnings of a pool', () => {
       ['public addresses cannot be used: the host has no IPv4 default route'],
     ],
     [
-      'name an interface that does not exist',
+      'name the interface of the addresses if it does not exist',
       [item('eth0')],
       ['eth2'],
       route,
@@ -53,7 +53,7 @@ describe('warnings of a pool', () => {
     it(name, () => expect(planPoolWarnings(pool, missing, way)).to.deep.equal(warnings))
 })
 
-describe('warnings of port mappings', () => {
+describe('warnings about port mappings', () => {
   it('name addresses that the host does not have', () => {
     const mapped = new Set(['198.51.100.1', '198.51.100.2', '2001:db8::2'])
     expect(describeUnserved(mapped, () => ['198.51.100.1', '2001:db8::2'])).to.deep.equal([

@@ -41,7 +41,7 @@ function fieldOf(act: () => unknown): string {
 }
 
 describe('a public IPv4 pool', () => {
-  it('gives an address the uplink as interface and the prefix length 32 by default', () => {
+  it('gives an address the interface of the uplink and the prefix length 32 by default', () => {
     expect(
       parsePool([item({}), item({ address: '203.0.113.6', interface: 'eth1.100', prefixLen: 29 })], rules),
     ).to.deep.equal([
@@ -69,7 +69,7 @@ describe('a public IPv4 pool', () => {
     ["an address of the guests' private network", [item({ address: '10.64.255.255' })], 'items.0.address'],
     ['the same address twice', [item({}), item({})], 'items.1.address'],
     ['an interface that the host does not have', [item({ interface: 'eth9' })], 'items.0.interface'],
-    ['an interface name that contains an argument', [item({ interface: 'eth0 up' })], 'items.0.interface'],
+    ['an interface name with a blank and another argument', [item({ interface: 'eth0 up' })], 'items.0.interface'],
     ['a prefix length of 33', [item({ prefixLen: 33 })], 'items.0.prefix_len'],
     ['a gateway that is not an address', [item({ gateway: 'router' })], 'items.0.gateway'],
   ] as const)
@@ -100,17 +100,25 @@ describe('IPv6 prefixes', () => {
       expect(parsePrefixes([prefix({ prefixLen })], rules)).to.have.length(1))
 
   for (const [name, items, field] of [
-    ['with host bits', [prefix({ prefix: '2001:db8:1::1' })], 'ipv6_prefixes.0.prefix'],
-    ['of IPv4', [prefix({ prefix: '203.0.113.0', prefixLen: 24 })], 'ipv6_prefixes.0.prefix'],
-    ['with link-local addresses', [prefix({ prefix: 'fe80::' })], 'ipv6_prefixes.0.prefix'],
-    ['with multicast addresses', [prefix({ prefix: 'ff02::' })], 'ipv6_prefixes.0.prefix'],
-    ['that overlap the private network for NAT66', [prefix({ prefix: 'fd62:6572:7468::' })], 'ipv6_prefixes.0.prefix'],
-    ['of length /127', [prefix({ prefixLen: 127 })], 'ipv6_prefixes.0.prefix_len'],
-    ['of length /0', [prefix({ prefixLen: 0 })], 'ipv6_prefixes.0.prefix_len'],
-    ['with a host address outside the prefix', [prefix({ address: '2001:db8:2::1' })], 'ipv6_prefixes.0.address'],
-    ['with a zone in the gateway', [prefix({ gateway: 'fe80::1%eth0' })], 'ipv6_prefixes.0.gateway'],
+    ['if bits after the prefix length are set', [prefix({ prefix: '2001:db8:1::1' })], 'ipv6_prefixes.0.prefix'],
+    ['if they are IPv4 prefixes', [prefix({ prefix: '203.0.113.0', prefixLen: 24 })], 'ipv6_prefixes.0.prefix'],
+    ['if their addresses are link-local', [prefix({ prefix: 'fe80::' })], 'ipv6_prefixes.0.prefix'],
+    ['if their addresses are multicast', [prefix({ prefix: 'ff02::' })], 'ipv6_prefixes.0.prefix'],
     [
-      'that overlap each other',
+      'if they overlap the private network for NAT66',
+      [prefix({ prefix: 'fd62:6572:7468::' })],
+      'ipv6_prefixes.0.prefix',
+    ],
+    ['if their length is /127', [prefix({ prefixLen: 127 })], 'ipv6_prefixes.0.prefix_len'],
+    ['if their length is /0', [prefix({ prefixLen: 0 })], 'ipv6_prefixes.0.prefix_len'],
+    [
+      'if the address of the host is outside the prefix',
+      [prefix({ address: '2001:db8:2::1' })],
+      'ipv6_prefixes.0.address',
+    ],
+    ['if the address of the gateway contains a zone', [prefix({ gateway: 'fe80::1%eth0' })], 'ipv6_prefixes.0.gateway'],
+    [
+      'if they overlap each other',
       [prefix({}), prefix({ prefix: '2001:db8:1::f00', prefixLen: 120 })],
       'ipv6_prefixes.1.prefix',
     ],

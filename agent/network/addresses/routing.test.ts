@@ -41,7 +41,7 @@ const found = {
   tentative: false,
 }
 
-describe('routing', () => {
+describe('the routing settings of a host', () => {
   let db: Database
   let routing: Routing
   let apply: () => Promise<unknown>
@@ -108,7 +108,7 @@ describe('routing', () => {
   const addresses = (): string[] => routing.getRouting().ipv4Pool.map(({ address }) => address)
   const prefixes = (): string[] => routing.getRouting().ipv6Prefixes.map((one) => one.prefix)
 
-  it('does not replace a detected prefix while a guest has an address of it', async () => {
+  it('refuse to replace a detected prefix while a guest has an address of it', async () => {
     give('2001:db8:1::5')
     expect(await codeOf({ ipv6Prefixes: [prefix('2001:db8:2::')] })).to.equal('address_in_use')
     expect(prefixes()).to.deep.equal(['2001:db8:1::'])
@@ -119,7 +119,7 @@ describe('routing', () => {
     )
   })
 
-  it('keeps a detected prefix until others are set, also after a failed change', async () => {
+  it('keep a detected prefix until other prefixes are set, also after a failed change', async () => {
     give('2001:db8:1::5')
     const held = (): string[] => readHeldPrefixes(db).map((one) => one.prefix)
     expect(await codeOf({ ipv6Prefixes: [] })).to.equal('accepted')
@@ -132,7 +132,7 @@ describe('routing', () => {
     expect(held()).to.deep.equal([])
   })
 
-  it('accepts other prefixes once a detected one has disappeared', async () => {
+  it('accept other prefixes once a detected prefix has disappeared', async () => {
     give('2001:db8:1::5')
     await routing.setRouting({ ipv6Prefixes: [] })
     own = { ...found, address: '2001:0db8:0003:0000:0000:0000:0000:0001' }
@@ -140,7 +140,7 @@ describe('routing', () => {
     expect(await codeOf({ ipv6Prefixes: [prefix('2001:db8:2::')] })).to.equal('accepted')
   })
 
-  it('accepts the prefixes that it returns, including the private network of guests', async () => {
+  it('accept the prefixes that they return as a new setting, including the private network of guests', async () => {
     for (const prefixLength of [64, 128]) {
       own = { ...found, prefixLength }
       const { ipv6Prefixes } = routing.getRouting()
@@ -152,31 +152,31 @@ describe('routing', () => {
     }
   })
 
-  it('refuses a pool that contains an address with a mapping', async () => {
+  it('refuse a pool that contains an address that a port mapping uses', async () => {
     map(30_000, '198.51.100.5')
     expect(await codeOf({ ipv4Pool: [item('198.51.100.5')] })).to.equal('address_in_use')
     expect(addresses()).to.deep.equal([])
   })
 
-  it('refuses a pool that contains a gateway or the host’s own address', async () => {
+  it('refuse a pool that contains the gateway or the address of the host', async () => {
     for (const address of ['198.51.100.1', '198.51.100.254'])
       expect(await codeOf({ ipv4Pool: [item(address)] }), address).to.equal('invalid_field')
   })
 
   for (const [what, name, code] of [
     ['an interface of the host', 'eth1', 'accepted'],
-    ['loopback', 'lo', 'invalid_field'],
+    ['the loopback interface', 'lo', 'invalid_field'],
     ['the bridge of guests', config.network.bridge, 'invalid_field'],
     ['an interface of a guest', `${config.network.interface_prefix}7`, 'invalid_field'],
-    ['an interface whose name is not plain', 'eth0:1', 'invalid_field'],
+    ['an interface whose name contains a colon', 'eth0:1', 'invalid_field'],
     ['an interface that does not exist', 'eth9', 'invalid_field'],
   ] as const)
-    it(`${code === 'accepted' ? 'accepts' : 'refuses'} a pool address on ${what}`, async () => {
+    it(`${code === 'accepted' ? 'accept' : 'refuse'} a pool address on ${what}`, async () => {
       const change = { ipv4Pool: [item('203.0.113.1', { interface: name })] }
       expect(await codeOf(change)).to.equal(code)
     })
 
-  it('offers no IPv6 if the interface of the set prefix is missing, and reports the reason', async () => {
+  it('offer no IPv6 if the interface of the only prefix does not exist, and contain the reason', async () => {
     const missing = { ...prefix('2001:db8:9::'), interface: 'gone0' }
     replacePrefixes(db, [missing])
     const status = await routing.getIpv6Status()
@@ -186,7 +186,7 @@ describe('routing', () => {
     expect(await routing.getIpv6Status()).to.include({ available: true, mode: 'routed' })
   })
 
-  it('counts each mapped port of the range once', async () => {
+  it('contain the number of mapped ports of the range, each counted once', async () => {
     for (const port of [30_000, 30_001, 59_999]) map(port)
     map(30_002, '198.51.100.5')
     db.exec(
@@ -195,7 +195,7 @@ describe('routing', () => {
     expect(routing.getRouting()).to.include({ nat4PortsUsed: 4 })
   })
 
-  it('changes the port range without changing the host, and refuses a range without all mapped ports', async () => {
+  it('accept another port range without a change of the host, and refuse a range that does not include all mapped ports', async () => {
     apply = () => Promise.reject(new Error('the host refuses'))
     map(30_500)
     expect(await codeOf({ nat4Ports: { start: 30_000, end: 30_999 } })).to.equal('accepted')
@@ -218,7 +218,7 @@ describe('routing', () => {
       nat4Ports: { start: 40_000, end: 40_999 },
     }
 
-    it('rolls back all lists', async () => {
+    it('are all rolled back', async () => {
       const before = routing.getRouting()
       apply = () => Promise.reject(new Error('the host refuses'))
       await expectRefusal()
@@ -226,7 +226,7 @@ describe('routing', () => {
       expect(applied).to.equal(2)
     })
 
-    it('keeps a list from which a guest got an address meanwhile, and rolls back the others', async () => {
+    it('keep a new pool from which a guest got an address meanwhile, and are otherwise rolled back', async () => {
       apply = async () => {
         if (applied > 1) return
         give('203.0.113.1')

@@ -54,11 +54,11 @@ describe('planShaping', () => {
     ['creates only a download rate', { upMbps: 0 }, nothing, plan([], buildDown)],
     ['creates only an upload rate', { downMbps: 0 }, nothing, plan([addIfb, ifbUp], [...buildUp, hook, redirect])],
     ['changes only the class and its queue', {}, { ...shaped, downKbit: 5 }, plan([], [downQueue, downClass])],
-    ['replaces a class with other settings', {}, { ...shaped, downKbit: -1 }, plan([], buildDown)],
+    ['replaces a class whose settings differ', {}, { ...shaped, downKbit: -1 }, plan([], buildDown)],
     ['creates a deleted root again', {}, { ...shaped, downKbit: undefined }, plan([], buildDown)],
     ['creates a deleted redirection again', {}, { ...shaped, redirect: 'none' }, plan([], [hook, redirect])],
     [
-      'replaces a redirection to another device',
+      'replaces a redirection that leads to another device',
       {},
       { ...shaped, redirect: 'elsewhere' },
       plan([], [hook, 'filter delete dev bt7 parent ffff:', redirect]),
@@ -70,14 +70,24 @@ describe('planShaping', () => {
       plan([addIfb, ifbUp], [...buildUp, hook, 'filter delete dev bt7 parent ffff:', redirect]),
     ],
     ['sets an IFB up that is down', {}, { ...shaped, ifb: 'down' }, plan([ifbUp], [])],
-    ['removes an unlimited download rate', { downMbps: 0 }, shaped, plan([], ['qdisc delete dev bt7 root'])],
+    [
+      'removes the download rate if the download is unlimited',
+      { downMbps: 0 },
+      shaped,
+      plan([], ['qdisc delete dev bt7 root']),
+    ],
     [
       'removes the redirection before the IFB if the upload is unlimited',
       { upMbps: 0 },
       shaped,
       plan([], [unhook], ['link delete dev bt7u']),
     ],
-    ['removes a leftover IFB', { upMbps: 0 }, { ...shaped, redirect: 'none' }, plan([], [], ['link delete dev bt7u'])],
+    [
+      'removes an IFB that no rate needs any more',
+      { upMbps: 0 },
+      { ...shaped, redirect: 'none' },
+      plan([], [], ['link delete dev bt7u']),
+    ],
   ] as const)
     it(name, () => expect(planShaping({ ...want, ...rates }, have)).to.deep.equal(expected))
 
@@ -143,14 +153,14 @@ describe('isShaped', () => {
 
   for (const [name, guest, qdiscs, expected] of [
     ['is true if both directions have their qdiscs', rates(1, 1), [...down, ...up], true],
-    ['is true for an unlimited guest without qdiscs', rates(0, 0), [], true],
+    ['is true for a guest without limits and without qdiscs', rates(0, 0), [], true],
     ['is true if only download is limited and has its qdiscs', rates(1, 0), down, true],
     ['is false if the qdiscs are missing', rates(1, 0), [], false],
     ['is false if the class has no queue', rates(1, 0), down.slice(0, 1), false],
     ['is false if the ingress qdisc is missing', rates(0, 1), up.slice(1), false],
     ['is false if the root of the IFB is missing', rates(0, 1), [...up.slice(0, 1), ...up.slice(2)], false],
-    ['is false if an unlimited guest has qdiscs', rates(0, 0), down, false],
-    ['is false if the upload has qdiscs but is unlimited', rates(1, 0), [...down, ...up], false],
+    ['is false if a guest without limits has qdiscs', rates(0, 0), down, false],
+    ['is false if the upload is unlimited but has qdiscs', rates(1, 0), [...down, ...up], false],
   ] as const)
     it(name, () => expect(isShaped(guest, placesOf([...others, ...qdiscs]))).to.equal(expected))
 })

@@ -30,53 +30,58 @@ function indexOf(...guests: GuestNetwork[]): ElementIndex {
 
 describe('ElementIndex', () => {
   for (const [name, have, want, remove] of [
-    ['for a new guest', [], one, []],
-    ['again for an unchanged guest, because nft accepts existing elements', [one], one, []],
-    ['and removes old ones for changed mappings', [one], guest(1, '10.64.0.2', [[20009, 80]]), ['ports 6 . 20001']],
+    ['adds the elements of a new guest', [], one, []],
+    ['adds all elements of an unchanged guest again, because nft accepts existing elements', [one], one, []],
     [
-      'and removes the old one for a port with another target',
+      'adds the element of a new mapping and removes the element of an old one',
+      [one],
+      guest(1, '10.64.0.2', [[20009, 80]]),
+      ['ports 6 . 20001'],
+    ],
+    [
+      'replaces the element of a mapped port whose target changed',
       [one],
       guest(1, '10.64.0.2', [[20001, 80]]),
       ['ports 6 . 20001'],
     ],
     [
-      'and removes old ones for another address of the same device',
+      'replaces all elements of a guest whose address changed',
       [one],
       guest(1, '10.64.0.3'),
       idsOf(one).filter((id) => id !== `sent ${one.mac}`),
     ],
     [
-      'and removes those of an undetached earlier guest with the same address',
+      'removes the elements of another guest that had the same address and was not detached',
       [one],
       guest(2, '10.64.0.2'),
       [of(1, '10.64.0.2'), 'ports 6 . 20001', `sent ${one.mac}`],
     ],
     [
-      'and removes the one of an undetached earlier guest with the same port',
+      'removes the port element of another guest that had the same mapped port and was not detached',
       [one],
       guest(2, '10.64.0.3', [[20001, 22]]),
       ['ports 6 . 20001'],
     ],
     [
-      'and removes the range of an undetached earlier guest that overlaps a new one',
+      'removes the range element of another guest whose mapped range overlaps the new range and that was not detached',
       [guest(1, '10.64.0.2', [[3000, 3000, 3999]])],
       guest(2, '10.64.0.3', [[3999, 3999, 4010]]),
       ['port_ranges 0.0.0.0/0 . 6 . 3000-3999'],
     ],
     [
-      'and removes the one of an undetached earlier guest with the same public address',
+      'removes the address element of another guest that had the same public address and was not detached',
       [guest(1, '10.64.0.2', [], { publicIpv4s: ['203.0.113.5'] })],
       guest(2, '10.64.0.3', [], { publicIpv4s: ['203.0.113.5'] }),
       ['public_in 203.0.113.5'],
     ],
     [
-      'and removes those of removed public addresses',
+      'removes the elements of a removed public address',
       [guest(1, '10.64.0.2', [], { publicIpv4s: ['203.0.113.5'] })],
       guest(1, '10.64.0.2'),
       ['public_in 203.0.113.5', 'public_out 10.64.0.2'],
     ],
     [
-      'and removes those of removed IPv6 addresses',
+      'removes the elements of a removed IPv6 address',
       [guest(1, '10.64.0.2', [[20001, 22]], { ipv6Addresses: ['2001:db8::2'] })],
       guest(1, '10.64.0.2', [[20001, 22]]),
       idsOf(guest(1, '10.64.0.2', [[20001, 22]], { ipv6Addresses: ['2001:db8::2'] })).filter(
@@ -84,13 +89,13 @@ describe('ElementIndex', () => {
       ),
     ],
     [
-      'and removes those of a removed firewall',
+      'removes the elements of a removed firewall',
       [{ ...one, firewall }],
       one,
       ['firewall_in 10.64.0.2', 'firewall_out 10.64.0.2'],
     ],
   ] as [string, GuestNetwork[], GuestNetwork, ElementId[]][])
-    it(`planAttach adds elements ${name}`, () => {
+    it(`planAttach ${name}`, () => {
       const change = indexOf(...have).planAttach(want)
       expect([...change.remove].sort()).to.deep.equal([...remove].sort())
       const there = new Map(have.flatMap((each) => [...planGuest(each).elements]))
@@ -99,7 +104,7 @@ describe('ElementIndex', () => {
       expect(change.add).to.deep.equal(isSame ? planGuest(want).elements : new Map(differing))
     })
 
-  it('planAttach adds only the one mapping of a thousand that is new', () => {
+  it('planAttach adds only the element of the new mapping for a guest with a thousand mappings', () => {
     const ports = Array.from({ length: 999 }, (_, i): Port => [20001 + i, 22])
     const change = indexOf(guest(1, '10.64.0.2', ports)).planAttach(guest(1, '10.64.0.2', [...ports, [21000, 22]]))
     expect(change).to.deep.equal({ ...noChange, add: new Map([['ports 6 . 21000', '10.64.0.2 . 22']]) })
@@ -126,7 +131,7 @@ describe('ElementIndex', () => {
     expect(index.planAttach(one).remove).to.deep.equal(['ports 6 . 20002'])
   })
 
-  it('planAttach sets a firewall once, and again when its rules change or the host’s chains differ', () => {
+  it('planAttach sets a firewall once, and again if its rules change or the chains on the host differ from it', () => {
     const closed = { ...one, firewall }
     const index = indexOf(one)
     const set = index.planAttach(closed)
@@ -143,7 +148,7 @@ describe('ElementIndex', () => {
     expect(damaged.planAll([closed])).to.deep.equal({ ...noChange, setFirewalls: set.setFirewalls })
   })
 
-  it('planDetach removes everything of the guest and nothing of others', () => {
+  it('planDetach removes all elements of the guest and no element of other guests', () => {
     const full = {
       ...one,
       firewall,
@@ -182,7 +187,7 @@ describe('ElementIndex', () => {
     expect(index.planDetach(one)).to.deep.equal(noChange)
   })
 
-  it('planAll plans exactly the difference, and nothing if there is none', () => {
+  it('planAll plans exactly the difference to the desired elements, and nothing if there is no difference', () => {
     const two = guest(2, '10.64.0.3', [[20002, 22]])
     const index = indexOf(one, two)
     expect(index.planAll([two, one])).to.deep.equal(noChange)

@@ -8,7 +8,7 @@ const second: ElementId = 'guests "bt2" . 02:be:00:00:00:02 . 10.64.0.2'
 describe('planChange', () => {
   const held = { noteOf: () => undefined, countedBy: () => 0 }
 
-  it('removes elements before it adds others', () => {
+  it('removes elements before it adds new ones', () => {
     const change: TableChange = {
       ...noChange,
       remove: [first, 'ports 6 . 20001', 'ports 6 . 20002'],
@@ -26,7 +26,7 @@ describe('planChange', () => {
     expect(planTableChange('berth', noChange, held)).to.deep.equal([])
   })
 
-  it('replaces a firewall and deletes its note, and adds elements after chains and removes them before', () => {
+  it('deletes the note of a replaced firewall, adds elements after the chains to which they jump, and removes elements before their chains', () => {
     const note = (device: string): string => `note_${device}_x`
     const set: TableChange = {
       ...noChange,

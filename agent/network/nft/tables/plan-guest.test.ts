@@ -41,12 +41,12 @@ const base6 = {
   ),
 }
 
-describe('elements of a guest', () => {
+describe('the nft set elements of a guest', () => {
   for (const [name, more, elements] of [
-    ['are its identity and counters', {}, {}],
+    ['are only its identity and counters if it has no mappings, public addresses or firewall', {}, {}],
     ['contain one element for a mapped port', { portMappings: [tcp] }, { 'ports 6 . 20001': '10.64.0.2 . 22' }],
     [
-      'contain the host address for a mapping of one host address',
+      'contain the host address for a port that is mapped on only one host address',
       { portMappings: [{ ...tcp, hostIp: '192.0.2.9', protocol: 'udp' }] },
       { 'host_ports 192.0.2.9 . 17 . 20001': '10.64.0.2 . 22' },
     ],
@@ -56,14 +56,14 @@ describe('elements of a guest', () => {
       { 'port_ranges 0.0.0.0/0 . 6 . 3000-3999': '10.64.0.2' },
     ],
     [
-      'contain the host address for a mapped range of one host address',
+      'contain the host address for a range that is mapped on only one host address',
       {
         portMappings: [{ ...tcp, hostIp: '192.0.2.9', hostPort: 3000, hostPortEnd: 3999, containerPort: 3000 }],
       },
       { 'port_ranges 192.0.2.9 . 6 . 3000-3999': '10.64.0.2' },
     ],
     [
-      'contain one element per port for a range with other target ports',
+      'contain one element per port for a range that is mapped to other port numbers',
       { portMappings: [{ ...tcp, hostPortEnd: 20002 }] },
       { 'ports 6 . 20001': '10.64.0.2 . 22', 'ports 6 . 20002': '10.64.0.2 . 23' },
     ],
@@ -76,19 +76,19 @@ describe('elements of a guest', () => {
         'public_out 10.64.0.2': '203.0.113.5',
       },
     ],
-    ['allow its IPv6 address and its link-local address', { ipv6Addresses: [v6] }, base6],
+    ['allow its IPv6 address and its link-local address as source', { ipv6Addresses: [v6] }, base6],
     [
-      "map ports also on the host's IPv6 addresses if it has IPv6",
+      "map ports also on the host's IPv6 addresses if the guest has an IPv6 address",
       { ipv6Addresses: [v6], portMappings: [tcp] },
       { ...base6, 'ports 6 . 20001': '10.64.0.2 . 22', 'ports6 6 . 20001': '2001:db8::2 . 22' },
     ],
     [
-      'contain the IPv6 host address for a mapping of one host address',
+      'contain the IPv6 host address for a port that is mapped on only one IPv6 address of the host',
       { ipv6Addresses: [v6], portMappings: [{ ...tcp, hostIp: '2001:db8::ff' }] },
       { ...base6, 'host_ports6 2001:db8::ff . 6 . 20001': '2001:db8::2 . 22' },
     ],
     [
-      'contain one element of each family for a mapped range if it has IPv6',
+      'contain one IPv6 element for a range that is mapped on only one IPv6 address of the host',
       {
         ipv6Addresses: [v6],
         portMappings: [{ ...tcp, hostIp: '2001:db8::ff', hostPortEnd: 20009, containerPort: 20001 }],
@@ -101,7 +101,7 @@ describe('elements of a guest', () => {
       { 'firewall_in 10.64.0.2': 'jump in_bt1', 'firewall_out 10.64.0.2': 'jump out_bt1' },
     ],
     [
-      'contain nothing for a firewall that is off',
+      'contain no firewall element if the firewall is off',
       { firewall: { enabled: false, defaultAction: 'DROP', rules: [] } },
       {},
     ],
@@ -111,7 +111,7 @@ describe('elements of a guest', () => {
       expect(planned).to.deep.equal({ ...base, ...elements })
     })
 
-  it('allow no source address for a disconnected guest, but retain its mappings', () => {
+  it('allow no source address if the guest is disconnected, but still map its ports', () => {
     const whole = { ...one, ipv6Addresses: [v6], portMappings: [tcp] }
     const { elements } = planGuest({ ...whole, cut: true })
     const left = [...planGuest(whole).elements].filter(([id]) => !/^(guests6?|solicitors) /.test(id))
@@ -119,7 +119,7 @@ describe('elements of a guest', () => {
     expect([...elements.keys()]).to.include('ports 6 . 20001')
   })
 
-  it('map ports to the first of two IPv6 addresses', () => {
+  it('map ports to the first of its two IPv6 addresses', () => {
     const { elements } = planGuest({ ...one, ipv6Addresses: [v6, other6], portMappings: [tcp] })
     expect(elements.get('ports6 6 . 20001')).to.equal('2001:db8::2 . 22')
     expect([...elements.keys()]).to.include('self6 2001:db8::3 . 2001:db8::2')
@@ -141,7 +141,7 @@ describe('elements of a guest', () => {
     '*',
   ]
   for (const value of hostile)
-    it(`are refused for the value ${JSON.stringify(value)} in any field`, () => {
+    it(`are refused if any field of the guest has the value ${JSON.stringify(value)}`, () => {
       for (const field of ['device', 'mac', 'ipv4'])
         expect(() => planGuest({ ...one, [field]: value }), field).to.throw(BerthError)
       for (const field of ['publicIpv4s', 'ipv6Addresses'])
@@ -150,7 +150,7 @@ describe('elements of a guest', () => {
         expect(() => planGuest({ ...one, portMappings: [{ ...tcp, hostIp: value }] })).to.throw(BerthError)
     })
 
-  it('are refused for invalid ports and ranges', () => {
+  it('are refused if a mapping has an invalid port or range', () => {
     for (const bad of [0, -1, 65536, 1.5, NaN, Infinity, '22; flush ruleset' as unknown as number])
       for (const field of ['hostPort', 'hostPortEnd', 'containerPort'])
         expect(() => planGuest({ ...one, portMappings: [{ ...tcp, [field]: bad }] })).to.throw(BerthError)
@@ -158,7 +158,7 @@ describe('elements of a guest', () => {
       expect(() => planGuest({ ...one, portMappings: [{ ...tcp, ...range }] })).to.throw(BerthError)
   })
 
-  it('are refused for arbitrary text as device, MAC and address', () => {
+  it('are refused if device, MAC and address are arbitrary text', () => {
     fc.assert(
       fc.property(fc.string(), fc.string(), fc.string(), (device, mac, ipv4) => {
         expect(() => planGuest({ ...one, device, mac, ipv4 })).to.throw(BerthError)

@@ -29,7 +29,7 @@ describe('stale connections', () => {
     expect(find({ remove })).to.deep.equal({ ...none, addresses: ['10.64.0.2'] })
   })
 
-  it('include the flows of a removed IPv6 address, except link-local ones', () => {
+  it('include the flows of a removed IPv6 address, but not those of link-local addresses', () => {
     const of = (address: string): ElementId => `guests6 "bt1" . 02:be:00:00:00:01 . ${address}`
     const remove = [of('2001:db8::2'), of('::'), of('fe80::be:ff:fe00:1')]
     expect(find({ remove }).addresses).to.deep.equal(['2001:db8::2'])
@@ -41,7 +41,7 @@ describe('stale connections', () => {
     expect(found.newDatagrams).to.deep.equal([single('udp', 20001, '10.64.0.3')])
   })
 
-  it('include the flows of removed port ranges and of mappings on one host address', () => {
+  it('include the flows of removed port ranges and of removed mappings on only one host address', () => {
     const range = { hostPort: 3000, hostPortEnd: 3999, target: '10.64.0.2' }
     expect(
       find({
@@ -63,7 +63,7 @@ describe('stale connections', () => {
     expect(find({ add: [['public_in 203.0.113.6', '10.64.0.2']] }).publicAddresses).to.deep.equal(['203.0.113.6'])
   })
 
-  it('include UDP flows from before a mapping existed', () => {
+  it('include UDP flows to a mapped port that are older than its mapping', () => {
     const found = find({
       add: [
         ['ports 17 . 20002', '10.64.0.3 . 53'],
@@ -73,7 +73,7 @@ describe('stale connections', () => {
     expect(found).to.deep.equal({ ...none, newDatagrams: [single('udp', 20002, '10.64.0.3')] })
   })
 
-  it('are purged only in the family of the mapping’s target', () => {
+  it('are purged only at host addresses of the same family as the target of the mapping', () => {
     const hosts = ['192.0.2.9', '203.0.113.9', '2001:db8::ff']
     const found = find({
       add: [
@@ -107,27 +107,27 @@ describe('stale connections', () => {
     ])
   })
 
-  it('are purged together as all UDP flows to the host if there are many new mappings', () => {
+  it('are purged by one request for all UDP flows to the host if there are many new mappings', () => {
     const newDatagrams = Array.from({ length: 17 }, (_, i) => single('udp', 3000 + i))
     expect(listFilters({ ...none, newDatagrams }, ['192.0.2.9'])).to.deep.equal([
       { address: '192.0.2.9', is: 'answerer', asked: '192.0.2.9', protocol: 'udp' },
     ])
   })
 
-  describe('at the ports of a new mapping', () => {
+  describe('that are not purged yet, at the ports of a new mapping,', () => {
     const waiting = { ...single('udp', 3000), hostPortEnd: 3999 }
     for (const [name, mapping, astray] of [
-      ['if it leads to another guest', single('udp', 3999, '10.64.0.3'), true],
+      ['if the new mapping leads to another guest', single('udp', 3999, '10.64.0.3'), true],
       [
-        'if it is on one host address and they were on all',
+        'if the new mapping is on one host address and the old mapping was on all',
         { ...single('udp', 3999, '10.64.0.3'), hostIp: '192.0.2.9' },
         true,
       ],
-      ['if it leads to the same guest', single('udp', 3000), false],
-      ['if its port is above theirs', single('udp', 4000, '10.64.0.3'), false],
-      ['if its port is below theirs', single('udp', 2999, '10.64.0.3'), false],
-      ['if it has another protocol', single('tcp', 3000, '10.64.0.3'), false],
-      ['if it has another address family', single('udp', 3000, '2001:db8::3'), false],
+      ['if the new mapping leads to the same guest as the old mapping', single('udp', 3000), false],
+      ['if the port of the new mapping is above their ports', single('udp', 4000, '10.64.0.3'), false],
+      ['if the port of the new mapping is below their ports', single('udp', 2999, '10.64.0.3'), false],
+      ['if the new mapping has another protocol', single('tcp', 3000, '10.64.0.3'), false],
+      ['if the new mapping has another address family', single('udp', 3000, '2001:db8::3'), false],
     ] as const)
       it(`${astray ? 'may lead' : 'do not lead'} clients to another guest ${name}`, () => {
         const queue = new StaleFlowQueue(() => [])
@@ -135,13 +135,13 @@ describe('stale connections', () => {
         expect(queue.leadsAstray([mapping])).to.equal(astray)
       })
 
-    it('do not lead clients to another guest if it is on another host address', () => {
+    it('do not lead clients to another guest if the new mapping is on another host address', () => {
       const queue = new StaleFlowQueue(() => [])
       queue.add({ ...none, mappings: [{ ...waiting, hostIp: '192.0.2.8' }] })
       expect(queue.leadsAstray([{ ...single('udp', 3000, '10.64.0.3'), hostIp: '192.0.2.9' }])).to.equal(false)
     })
 
-    it('may lead clients to another guest if their address lost its owner, at any port', () => {
+    it('may lead clients to another guest at any port if the address of the flows belongs to no guest any more', () => {
       const queue = new StaleFlowQueue(() => [])
       queue.add({ ...none, addresses: ['10.64.0.2'] })
       expect(queue.leadsAstray([single('udp', 3000)])).to.equal(false)
@@ -166,7 +166,7 @@ describe('stale connections', () => {
     expect(listFilters(found, ['192.0.2.9'])).to.have.lengthOf(2)
   })
 
-  it('of adjacent ports in several changes are joined', () => {
+  it('at adjacent ports are joined to one range, even if they belong to several changes', () => {
     const [one, two] = [20001, 20002].map((port) => ({ ...none, mappings: [single('udp', port)] }))
     expect(mergeStaleFlows([one!, two!]).mappings).to.deep.equal([{ ...single('udp', 20001), hostPortEnd: 20002 }])
   })

@@ -15,7 +15,7 @@ describe('ruleset', () => {
   }
   const commands = planRuleset(plan)
 
-  it('begins with anti-spoofing', () => {
+  it('begins with the rules against spoofing', () => {
     expect(commands[0]).to.equal('add table bridge berth2')
     expect(commands.filter((line) => line.startsWith('add rule bridge'))[0]).to.contain('prerouting iifname')
   })
@@ -25,7 +25,7 @@ describe('ruleset', () => {
       expect(line).to.match(/^(add|delete) (table|set|map|element|chain|rule) (ip6?|inet|bridge) berth2( |$)/)
   })
 
-  it('adds and removes an element in each set that packets fill, so that the kernel frees memory', () => {
+  it('adds an element to each dynamic set and removes it at once, so that the kernel frees memory', () => {
     const made = commands.filter((line) => / flags dynamic/.test(line))
     expect(made).to.have.lengthOf(10)
     for (const line of made) {
@@ -36,11 +36,11 @@ describe('ruleset', () => {
     }
   })
 
-  it('uses only the policy accept, so that other traffic is not affected', () => {
+  it('has the policy “accept” in every chain, so that other traffic is not affected', () => {
     expect(commands.filter((line) => /policy (?!accept)/.test(line))).to.deep.equal([])
   })
 
-  it('matches the bridge, the subnet, guests or host addresses in every rule of a hook', () => {
+  it('matches the bridge, the subnet, guests or host addresses in every rule of a hook chain, so that other traffic is not affected', () => {
     const hooked = commands.filter((line) =>
       /^add rule \S+ \S+ (prerouting|input|output|forward|postrouting|traffic|hairpin) /.test(line),
     )
@@ -49,7 +49,7 @@ describe('ruleset', () => {
     for (const line of hooked) expect(line).to.match(own)
   })
 
-  it('applies the firewall before anything is accepted', () => {
+  it('applies the firewall of a guest before any rule accepts packets', () => {
     for (const [chain, jump] of [
       ['from_guest', 'firewall_from'],
       ['to_guest', 'firewall_to'],
@@ -61,7 +61,7 @@ describe('ruleset', () => {
     }
   })
 
-  it('forwards nothing to closed destinations, even if a firewall accepts it', () => {
+  it('forwards no packets to closed destinations, even if the firewall of a guest accepts them', () => {
     const rules = commands.filter((line) => line.startsWith('add rule inet berth2 from_guest '))
     const decided = rules.findIndex((line) => /accept$|jump firewall/.test(line))
     for (const [ip, suffix] of [

@@ -32,7 +32,7 @@ const guest: GuestNetwork = {
 }
 const closed = { ...guest, firewall: { enabled: true, defaultAction: 'DROP', rules: [] } } as const
 
-describe('the note of a firewall', () => {
+describe('the note of a firewall (a chain whose name contains the hash of its rules)', () => {
   let nft: ToldNft
   let tables: Tables
   const attach = (wanted: GuestNetwork) => tables.change((index) => index.planAttach(wanted), [])
@@ -55,7 +55,7 @@ describe('the note of a firewall', () => {
     told()
   })
 
-  it('is created once, by noteFirewalls and not when the firewall is set', async () => {
+  it('is created once, by noteFirewalls and not yet when the firewall is set', async () => {
     await attach(closed)
     expect(told().filter((line) => /^list|note_/.test(line))).to.deep.equal([])
     await tables.noteFirewalls()
