@@ -7,7 +7,7 @@ import { waitFor } from '../support/wait.js'
 describe('the operation engine', () => {
   const lab = useEngines()
 
-  it('cancels a pending operation, settles it and runs the next one', async () => {
+  it('cancels a pending operation, settles it and runs the next operation', async () => {
     const gate = new Gate()
     const settled: string[] = []
     const definition = define('a', [gate.step], {
@@ -38,7 +38,7 @@ describe('the operation engine', () => {
     expect(engine.stats()).to.include({ pending: 0, canceled: 2, done: 1 })
   })
 
-  it('aborts the running step of a canceled operation, and undoes it and the earlier steps', async () => {
+  it('aborts the running step of a canceled operation, and undoes this step and the earlier ones', async () => {
     const done: string[] = []
     const noted = (name: string): Step<unknown> => ({
       ...step(name, () => void done.push(name)),
@@ -92,7 +92,7 @@ describe('the operation engine', () => {
     expect([status, error]).to.deep.equal(['failed', 'canceled; undo of gate failed: stuck'])
   })
 
-  it('cancels an operation after a restart if the running step did not react to the cancellation before', async () => {
+  it('cancels an operation after a restart if its running step ignored the cancellation before', async () => {
     const gate = new Gate()
     const runs: string[] = []
     const deaf = {
@@ -113,7 +113,7 @@ describe('the operation engine', () => {
   })
 
   for (const left of ['long', 'second'])
-    it(`completes the undo of a canceled operation after a restart during the undo of step ${left}`, async () => {
+    it(`completes the undo of a canceled operation after a restart if the undo of the step "${left}" was interrupted`, async () => {
       const gate = new Gate()
       const runs: string[] = []
       const settled: string[] = []
@@ -198,7 +198,7 @@ describe('the operation engine', () => {
     await engine.wait('open')
   })
 
-  it('cancels pending operations of a guest that is to be deleted, but no running one and no deletion', async () => {
+  it('cancels the pending operations of a guest that is to be deleted, except deletions and the running operation', async () => {
     const gate = new Gate()
     const settled: string[] = []
     const settle = ({ id }: { id: string }, { status }: OperationOutcome): void => void settled.push(`${id} ${status}`)

@@ -84,7 +84,7 @@ describe('the creation of guests', () => {
     expect(creations.disksFirst).to.equal(3)
   })
 
-  it('creates the disk of one guest before it boots another one that is ready at the same moment', async () => {
+  it('creates the disk of one guest before it boots another guest that is ready at the same moment', async () => {
     const configure = async (guest: string): Promise<void> => {
       if (guest === 'g0') engine.submit(order('g1', 'create', 'g1'))
     }
@@ -96,7 +96,7 @@ describe('the creation of guests', () => {
     expect(creations.disksFirst).to.equal(2)
   })
 
-  it('boots a single guest without a wait, whatever other operations run', async () => {
+  it('boots a single guest without waiting for other operations', async () => {
     const gate = new Gate()
     const creations = new Creations()
     const engine = lab.start([creations.definition, define('other', [gate.step])], { parallel: 2 })
@@ -181,7 +181,7 @@ describe('the creation of guests', () => {
     expect(creations.disksFirst).to.equal(2)
   })
 
-  it('can be canceled while the guest waits for its boot, if the start step can be canceled', async () => {
+  it('can be canceled while the guest waits for its boot if its start step permits a cancellation', async () => {
     const gate = new Gate()
     const undone: string[] = []
     const creations = new Creations({ disk: async (guest) => (guest === 'slow' ? gate.pass() : undefined) })
@@ -198,7 +198,7 @@ describe('the creation of guests', () => {
     expect([undone, creations.count('boot g')]).to.deep.equal([['start'], 0])
   })
 
-  it('creates the missing disks first after a restart of an agent that had not booted any guest yet', async () => {
+  it('creates the missing disks before any boot if the agent was restarted before it had booted a guest', async () => {
     const gate = new Gate()
     const before = new Creations({ disk: async (guest) => (guest === 'g2' ? gate.pass() : undefined) })
     const engine = lab.start([before.definition], { parallel: 2 })

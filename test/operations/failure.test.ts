@@ -9,7 +9,7 @@ import { waitFor } from '../support/wait.js'
 describe('failing operations', () => {
   const lab = useEngines()
 
-  it('undo their steps in reverse order from the failed one on, and record the causes of the error', async () => {
+  it('undo their steps in reverse order, beginning with the failed step, and record the causes of the error', async () => {
     const seen: string[] = []
     const part = (name: string, run: () => void = () => undefined): Step<unknown> => ({
       name,
@@ -47,7 +47,7 @@ describe('failing operations', () => {
       expect(await engine.wait('1')).to.include({ status: 'failed', errorCode: code, error: message })
     })
 
-  it('stop undoing when all attempts to undo a step failed, and report both errors', async () => {
+  it('stop the undo when all attempts to undo a step have failed, and report the errors of the step and of its undo', async () => {
     const seen: string[] = []
     const outcomes: OperationOutcome[] = []
     const steps: Step<unknown>[] = [
@@ -75,7 +75,7 @@ describe('failing operations', () => {
     expect(seen).to.deep.equal([false, true, true])
   })
 
-  it('retry forward-only steps with growing delays, and never undo them', async () => {
+  it('retry a step with growing delays and without an undo if the operation must never be undone', async () => {
     const waits: number[] = []
     const repeats: boolean[] = []
     const clock = { now: Date.now, sleep: async (ms: number) => void waits.push(ms) }
@@ -96,7 +96,7 @@ describe('failing operations', () => {
     expect(repeats).to.deep.equal([false, ...Array.from({ length: 8 }, () => true)])
   })
 
-  it('end as failed if their settle function throws, even if it throws again for the failure', async () => {
+  it('end as failed if the function that settles the result throws, even if it throws a second time', async () => {
     const outcomes: string[] = []
     const settle =
       (times: number) =>

@@ -29,12 +29,12 @@ const backupId = '00000000-0000-4000-8000-00000000000b'
 const boot = ['configure', 'start']
 
 describe('operations with backups', () => {
-  describeOperationMatrix('creation', {
+  describeOperationMatrix('the creation of a backup', {
     steps: ['snapshot', 'send', 'drop', 'verify'],
     undone: ['snapshot', 'send'],
     prepare: () => prepare('backupCreate', ({ uuid, target }) => ({ uuid, target, description: '' })),
   })
-  describeOperationMatrix('scheduled creation', {
+  describeOperationMatrix('the scheduled creation of a backup', {
     steps: ['room', 'snapshot', 'send', 'drop', 'verify', 'rotate'],
     undone: ['snapshot', 'send'],
     undoneFrom: 'verify',
@@ -44,7 +44,7 @@ describe('operations with backups', () => {
       if (step !== 'rotate' || phase !== 'after-run') expect(after).to.deep.equal(before)
     },
   })
-  describeOperationMatrix('deletion', {
+  describeOperationMatrix('the deletion of a backup', {
     steps: ['forget'],
     undone: [],
     prepare: () => prepare('backupDelete', ({ uuid, target }) => ({ uuid, target, backupId })),
@@ -52,7 +52,7 @@ describe('operations with backups', () => {
       if (phase === 'before-run') expect(after).to.deep.equal(before)
     },
   })
-  describeOperationMatrix('restore', {
+  describeOperationMatrix('the restore of a backup', {
     steps: ['fetch', 'stop', 'keep', 'exchange', ...boot, 'forget'],
     undone: ['fetch', 'stop', 'keep', 'exchange', 'start'],
     undoneFrom: 'start',
@@ -82,7 +82,7 @@ describe('the additional space for a restore', () => {
     await waitFor(() => guest.host.freedChecks >= before + times, { what: 'checks of the deleted disk' })
   }
 
-  it('is given back by the operation only after the old disk has been freed', async () => {
+  it('is released by the operation only after the old disk has been freed', async () => {
     const { host, uuid, domain } = guest
     const { context } = domain
     const soldBytes = context.store.get(uuid).spec.limits.diskGb * gib
@@ -100,7 +100,7 @@ describe('the additional space for a restore', () => {
     expect(room()).to.deep.equal({ fetchedBytes: 0, extraBytes: 100, boundBytes: soldBytes + 100 })
   })
 
-  it('is given back by a later comparison with the host if the operation did not wait for the old disk', async () => {
+  it('is released later, when the agent compares the guest with the host, if the operation did not wait for the old disk', async () => {
     const { host, uuid, domain } = guest
     await raiseBound(domain.context, uuid, 1000)
     host.areFreed = false
@@ -113,7 +113,7 @@ describe('the additional space for a restore', () => {
     expect(room().fetchedBytes).to.equal(0)
   })
 
-  it('is refused only if the pool is full after the disk of an earlier attempt has been freed', async () => {
+  it('is refused only if the pool is still full after the disk of an earlier attempt has been freed', async () => {
     const { host, uuid, domain } = guest
     const { signal } = new AbortController()
     const size = { sizeBytes: gib, fileCount: 1 }

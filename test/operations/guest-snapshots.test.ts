@@ -22,12 +22,12 @@ const snapshotId = '00000000-0000-4000-8000-00000000000a'
 const boot = ['configure', 'start']
 
 describe('operations with snapshots', () => {
-  describeOperationMatrix('creation', {
+  describeOperationMatrix('the creation of a snapshot', {
     steps: ['snapshot'],
     undone: ['snapshot'],
     prepare: () => prepare('snapshotCreate', (uuid) => ({ uuid, description: '' })),
   })
-  describeOperationMatrix('deletion', {
+  describeOperationMatrix('the deletion of a snapshot', {
     steps: ['remove'],
     undone: [],
     prepare: () => prepare('snapshotDelete', (uuid) => ({ uuid, snapshotId })),
@@ -35,7 +35,7 @@ describe('operations with snapshots', () => {
       if (phase === 'before-run') expect(after).to.deep.equal(before)
     },
   })
-  describeOperationMatrix('restore', {
+  describeOperationMatrix('the restore of a snapshot', {
     steps: ['prepare', 'stop', 'keep', 'exchange', ...boot, 'forget'],
     undone: ['prepare', 'stop', 'keep', 'exchange', 'start'],
     undoneFrom: 'start',
@@ -49,8 +49,8 @@ describe('operations with snapshots', () => {
 })
 
 /** The guest already has one snapshot, which is its maximum. */
-describe('a scheduled snapshot', () => {
-  describeOperationMatrix('creation', {
+describe('scheduled operations with snapshots', () => {
+  describeOperationMatrix('the creation of a snapshot', {
     steps: ['room', 'snapshot', 'drop'],
     undone: ['snapshot'],
     prepare: prepareScheduled,

@@ -45,7 +45,7 @@ function subjectOf(world: FileWorld, rest: Pick<MatrixSubject, 'definition' | 's
   }
 }
 
-describeOperationMatrix('operation matrix of a creation, whose steps can be undone', {
+describeOperationMatrix('a creation, whose steps can be undone,', {
   steps: fileSteps,
   undone: fileSteps,
   prepare: async () => {
@@ -58,7 +58,7 @@ describeOperationMatrix('operation matrix of a creation, whose steps can be undo
   },
 })
 
-describeOperationMatrix('operation matrix of a deletion, whose steps cannot be undone', {
+describeOperationMatrix('a deletion, whose steps cannot be undone,', {
   steps: fileSteps.toReversed(),
   undone: [],
   prepare: async () => {
@@ -109,7 +109,7 @@ describe('an operation whose process is killed', function () {
 
   for (const step of fileSteps) {
     for (const phase of ['before-run', 'after-run'] as const)
-      it(`succeeds if it is killed at the point ${phase} of step ${step}, and repeats at most this step`, async () => {
+      it(`succeeds after a restart, and repeats at most one step, if the kill occurs ${phase.split('-')[0]} the run of the step "${step}"`, async () => {
         await expectKilled(directory, { submit: create, kill: { step, phase } })
         const { record, inventory } = await finish()
         expect(record.status, record.error).to.equal('done')
@@ -120,7 +120,7 @@ describe('an operation whose process is killed', function () {
       })
 
     for (const phase of ['before-undo', 'after-undo'] as const)
-      it(`is undone if it is killed at the point ${phase} of step ${step}, and reports the original error`, async () => {
+      it(`is undone after a restart, and reports the original error, if the kill occurs ${phase.split('-')[0]} the undo of the step "${step}"`, async () => {
         await expectKilled(directory, { submit: create, fail, kill: { step, phase } })
         const { record, inventory } = await finish()
         expect(record).to.include({
@@ -132,7 +132,7 @@ describe('an operation whose process is killed', function () {
       })
   }
 
-  it('ends and leaves nothing behind, however often the process is killed at random moments', async () => {
+  it('ends, and leaves only complete guests, however often the process is killed at random moments', async () => {
     const guests = Array.from({ length: 6 }, (_, n) => `g${n}`)
     const submit = guests.flatMap((guestUuid, n): ChildOrders['submit'] => [
       { id: `c${n}`, action: 'create', guestUuid },

@@ -10,7 +10,7 @@ import { waitFor } from '../support/wait.js'
 describe('the order of operations', () => {
   const lab = useEngines()
 
-  it('is first come, first served, with one operation per guest and `parallel` operations at a time', async () => {
+  it('is the order of submission, with one running operation per guest and a maximum number of running operations', async () => {
     const gauge = new Gauge()
     const engine = lab.start([define('a', [gauge.step('one'), gauge.step('two')])], { parallel: 3 })
     const ids = Array.from({ length: 30 }, (_, n) => `${n}`)
@@ -27,7 +27,7 @@ describe('the order of operations', () => {
     expect(engine.busy(guestSubject('g1'))).to.equal(false)
   })
 
-  it('is serial for each subject, and parallel for different subjects of any kind', async () => {
+  it('is serial for operations on the same subject, and parallel for operations on different subjects', async () => {
     const gauge = new Gauge()
     const engine = lab.start([define('a', [gauge.step('one')])], { parallel: 4 })
     const subject = { kind: 'image', id: 'g', name: '', number: 0 }
@@ -50,7 +50,7 @@ describe('the order of operations', () => {
     expect((await engine.wait('1')).status).to.equal('failed')
   })
 
-  it('lets other operations run while one waits for its next attempt', async () => {
+  it('lets other operations run while an operation waits for its next attempt', async () => {
     let healed = false
     const remove = define('delete', [step('x', () => void (healed || fail()))], { forwardOnly: true })
     const engine = lab.start([remove, define('a', [])], { parallel: 1, retry: { ...retry, maxMs: 30 } })
@@ -66,7 +66,7 @@ describe('the order of operations', () => {
     expect((await engine.wait('later')).status).to.equal('done')
   })
 
-  it('lets other operations run while some wait for a shared resource, and keeps the limit afterwards', async () => {
+  it('lets other operations run while some operations wait for a shared resource, and keeps the limit of running operations afterwards', async () => {
     let arrive = (): void => undefined
     const shared = new Promise<void>((resolve) => (arrive = resolve))
     let going = 0
@@ -92,7 +92,7 @@ describe('the order of operations', () => {
     expect(most).to.equal(4)
   })
 
-  it('lets an operation fail or be interrupted while it waits for a shared resource', async () => {
+  it('permits an operation to fail or to be interrupted while it waits for a shared resource', async () => {
     const waits = (work: (context: StepContext<unknown>) => Promise<void>): Step<unknown> => ({
       name: 'waits',
       run: (context) => context.yieldWhile(work(context)),

@@ -16,7 +16,7 @@ import { waitFor } from '../support/wait.js'
 describe('operations during shutdown and recovery', () => {
   const lab = useEngines()
 
-  it('are interrupted without a failure or an undo, and continue in order in the next engine', async () => {
+  it('are interrupted without a failure or an undo, and are continued in the same order by the next engine', async () => {
     const seen: string[] = []
     const steps: Step<unknown>[] = [
       { name: 'one', run: async () => void seen.push('one'), undo: async () => void seen.push('undo one') },
@@ -76,7 +76,7 @@ describe('operations during shutdown and recovery', () => {
     expect((await second.wait('1')).status).to.equal('done')
   })
 
-  it('do not fail if the interrupted step has no undo', async () => {
+  it('are continued after an interruption even if the interrupted step has no undo', async () => {
     const run = step('x', ({ signal, repeated }) => (repeated ? undefined : aborted(signal)))
     const first = lab.start([define('a', [run])])
     first.submit(order('1', 'a', 'g'))
@@ -86,7 +86,7 @@ describe('operations during shutdown and recovery', () => {
     expect((await lab.start([define('a', [run])]).wait('1')).status).to.equal('done')
   })
 
-  it('do not delay the shutdown while the next attempt waits for a slot', async () => {
+  it('do not delay the shutdown while their next attempt waits until another operation ends', async () => {
     const remove = define('delete', [step('x', () => fail())], { forwardOnly: true })
     const busy = define('busy', [step('x', ({ signal }) => aborted(signal))])
     const engine = lab.start([remove, busy], { parallel: 1, retry: { ...retry, maxMs: 1 } })
@@ -97,7 +97,7 @@ describe('operations during shutdown and recovery', () => {
     expect(await engine.close(2000)).to.equal(true)
   })
 
-  it('are resumed within the limit, started operations before pending ones', async () => {
+  it('are resumed within the limit of running operations, started operations before pending ones', async () => {
     const gates = Array.from({ length: 4 }, () => new Gate())
     const definitions = gates.map((gate, n) => define(`a${n}`, [gate.step]))
     const first = lab.start(definitions)
@@ -159,7 +159,7 @@ describe('operations during shutdown and recovery', () => {
     expect((await engine.wait('2')).status).to.equal('done')
   })
 
-  it('fail with a clear error if this version does not know them, and other operations run', async () => {
+  it('fail with a clear error if this version does not know their action, and other operations run', async () => {
     const first = lab.start([define('new', [])], { parallel: 1 })
     first.submit(order('1', 'new', 'g'))
     await first.close()
@@ -172,8 +172,12 @@ describe('operations during shutdown and recovery', () => {
   })
 
   for (const [name, steps, ran] of [
-    ['restart at a new first step of the next version', ['zero', 'one', 'two'], ['zero again', 'one again', 'two']],
-    ['restart at the first step if the next version has fewer steps', ['zero'], ['zero again']],
+    [
+      'begin again at the first step if the next version has an additional first step',
+      ['zero', 'one', 'two'],
+      ['zero again', 'one again', 'two'],
+    ],
+    ['begin again at the first step if the next version has fewer steps', ['zero'], ['zero again']],
     ['succeed at once if the next version has no steps', [], []],
     ['continue at the interrupted step if the next version has the same steps', ['one', 'two'], ['two again']],
   ] as const)

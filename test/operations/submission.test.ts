@@ -21,7 +21,7 @@ describe('a submitted operation', () => {
     expect(ended.startedAtMs).to.be.at.least(ended.createdAtMs)
   })
 
-  it('runs only once per id, even if it is submitted again after its end or to another engine', async () => {
+  it('runs only once per id, even if it is submitted again after its end or to the next engine', async () => {
     let runs = 0
     let reserved = 0
     const definition = define('a', [step('one', () => void (runs += 1))])
@@ -67,7 +67,7 @@ describe('a submitted operation', () => {
         },
       ],
     ] as const satisfies [string, (engine: OperationEngine) => Promise<void>][])
-      it(`returns the former result and never runs again after a removal ${how}, also in another engine`, async () => {
+      it(`returns the former result and never runs again if it was removed ${how}, even in the next engine`, async () => {
         const engine = start()
         engine.submit(order('1', 'a', 'g'))
         const ended = await engine.wait('1')
@@ -83,7 +83,7 @@ describe('a submitted operation', () => {
         expectRefused(() => next.cancel('1'), 'not_found')
       })
 
-    it('is rejected if its request differs', async () => {
+    it('is rejected if its request differs from the request of the removed operation', async () => {
       const engine = start()
       engine.submit(order('1', 'a', 'g'))
       await engine.wait('1')
@@ -92,7 +92,7 @@ describe('a submitted operation', () => {
       expectRefused(() => engine.submit({ ...order('1', 'b', 'g') }), 'operation_conflict')
     })
 
-    it('runs again after the id was forgotten, and can be removed again', async () => {
+    it('runs again after the engine forgot the id, and can be removed again', async () => {
       const engine = start()
       const run = async (): Promise<void> => {
         engine.submit(order('1', 'a', 'g'))
@@ -109,7 +109,7 @@ describe('a submitted operation', () => {
     })
   })
 
-  it('leaves nothing behind if its reserve function rejects it', async () => {
+  it('leaves nothing behind if the function that reserves resources rejects it', async () => {
     const engine = lab.start([define('a', [])])
     lab.changes.db.exec('CREATE TABLE btest (x)')
     const reserve = (): never => {
@@ -125,7 +125,7 @@ describe('a submitted operation', () => {
     expect(await engine.wait('1')).to.include({ status: 'done' })
   })
 
-  it('is rejected before recovery, after shutdown, inside a transaction, and if its action is unknown', async () => {
+  it('is rejected before the recovery, after the shutdown, inside a transaction, and if its action is unknown', async () => {
     const engine = new OperationEngine({
       changes: lab.changes,
       definitions: [define('a', [])],

@@ -52,7 +52,7 @@ const refused: readonly ((uuid: string) => WireOrder)[] = [
 ]
 const nameOf = (make: (uuid: string) => WireOrder): string => {
   const { $case, value } = make('')
-  return 'liftBlock' in value && value.liftBlock ? `${$case} (administrator)` : $case
+  return 'liftBlock' in value && value.liftBlock ? `"${$case}" of an administrator` : `"${$case}"`
 }
 
 describe('a suspended guest', function () {
@@ -103,7 +103,7 @@ describe('a suspended guest', function () {
 
   for (const mode of ['stop', 'network'] as const)
     for (const make of refused)
-      it(`rejects the order ${nameOf(make)} in mode ${mode}`, async () => {
+      it(`rejects the order ${nameOf(make)} if the mode of the suspension is ${mode}`, async () => {
         await suspend(mode)
         await settled()
         expect(await codeOf(make(guest.uuid))).to.equal('policy_blocked')
@@ -111,7 +111,7 @@ describe('a suspended guest', function () {
       })
 
   for (const make of refused)
-    it(`rejects the order ${nameOf(make)} although it was queued before the suspension`, async () => {
+    it(`rejects the order ${nameOf(make)} even if it was queued before the suspension`, async () => {
       const { domain, host, uuid } = guest
       let release = (): void => undefined
       const held = new Promise<void>((resolve) => (release = resolve))
@@ -126,7 +126,7 @@ describe('a suspended guest', function () {
       expect(record().login).to.be.a('string')
     })
 
-  it('is stopped by the mode `stop`, and is started again when the suspension ends', async () => {
+  it('is stopped if the mode is `stop`, and is started again when the suspension ends', async () => {
     await suspend('stop')
     await settled()
     expect([runs(), record().status, isCut()]).to.deep.equal([false, 'stopped', true])
@@ -151,7 +151,7 @@ describe('a suspended guest', function () {
     expect([runs(), record().wanted]).to.deep.equal([false, 'stopped'])
   })
 
-  it('is started after a reboot of its host only in mode `network`, in which it stays disconnected', async () => {
+  it('is started after a reboot of its host only if the mode is `network`, and then stays disconnected', async () => {
     await suspend('network')
     guest.host.driver.running.clear()
     await runsAgain()
@@ -162,7 +162,7 @@ describe('a suspended guest', function () {
     expect(runs()).to.equal(false)
   })
 
-  it('runs again without a network when its mode changes from stop to network', async () => {
+  it('runs again without a network when the mode changes from stop to network', async () => {
     await suspend('stop')
     await settled()
     await suspend('network')
@@ -182,7 +182,7 @@ describe('a suspended guest', function () {
     expect([runs(), record().policy.expired]).to.deep.equal([false, true])
   })
 
-  it('is released and started when the time of the suspension is over', async () => {
+  it('is unsuspended and started when the time of the suspension is over', async () => {
     await suspend('stop', Date.now() + 1500)
     await settled()
     expect(runs()).to.equal(false)
@@ -193,7 +193,7 @@ describe('a suspended guest', function () {
     await runsAgain()
   })
 
-  it('is stopped if it was suspended during its creation, and runs after the suspension', async () => {
+  it('is stopped if it was suspended during its creation, and runs when the suspension ends', async () => {
     const { domain, uuid } = guest
     await carryOut(domain, { $case: 'delete', value: { uuid } })
     await guest.destroy()
@@ -211,7 +211,7 @@ describe('a suspended guest', function () {
     await runsAgain()
   })
 
-  it('is disconnected after any sequence of requests, and stopped if the last mode is `stop`', async () => {
+  it('is disconnected after any sequence of requests if it is still suspended, and is also stopped if the mode is `stop`', async () => {
     const powers = refused.map((make) => ({ kind: 'order' as const, make }))
     const changes = (['stop', 'network', 'lift'] as const).map((mode) => ({
       kind: 'suspension' as const,

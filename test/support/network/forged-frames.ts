@@ -52,24 +52,24 @@ const otherMac = ({ neighbour, gateway }: Scene, n: number): string =>
 const otherTypes = [0x0600, 0x0801, 0x8035, 0x809b, 0x80f3, 0x8137, 0x8847, 0x8863, 0x888e, 0x88cc, 0x88e5, 0x9000]
 
 export const forgeries: Readonly<Record<string, Forge>> = {
-  "another's MAC, IPv4": (scene, { n, marker }) =>
+  "IPv4 with another's MAC": (scene, { n, marker }) =>
     ipv4Frame(
       { from: otherMac(scene, n), to: scene.gateway.mac },
       { from: scene.own.ipv4, to: scene.outside.ipv4 },
       marker,
     ),
-  "another's MAC, IPv6": (scene, { n, marker }) =>
+  "IPv6 with another's MAC": (scene, { n, marker }) =>
     udp6Frame(
       { from: otherMac(scene, n), to: scene.gateway.mac },
       { from: scene.own.ipv6, to: scene.outside.ipv6 },
       [4000, 9],
       marker,
     ),
-  "another's IPv4 address": (scene, { n, marker }) =>
+  "IPv4 with another's address": (scene, { n, marker }) =>
     ipv4Frame(toGateway(scene), { from: otherIpv4(scene, n), to: scene.outside.ipv4 }, marker),
-  "another's IPv6 address": (scene, { n, marker }) =>
+  "IPv6 with another's address": (scene, { n, marker }) =>
     udp6Frame(toGateway(scene), { from: otherIpv6(scene, n), to: scene.outside.ipv6 }, [4000, 9], marker),
-  "another's MAC and addresses": ({ neighbour, gateway, outside }, { n, marker }) =>
+  "IP with another's MAC and address": ({ neighbour, gateway, outside }, { n, marker }) =>
     n % 2
       ? ipv4Frame({ from: neighbour.mac, to: gateway.mac }, { from: neighbour.ipv4, to: outside.ipv4 }, marker)
       : udp6Frame(
@@ -96,21 +96,21 @@ export const forgeries: Readonly<Record<string, Forge>> = {
     const arp = { mac: inside, ipv4: scene.own.ipv4, target: scene.gateway.ipv4, operation: 1 + (n % 4) }
     return arpFrame(around, arp, marker)
   },
-  "a neighbour solicitation in another's name": (scene, { n, marker }) => {
+  "neighbour solicitations with another's address": (scene, { n, marker }) => {
     // The source `::` means that the sender has no address yet. Every guest may use it.
     const from = otherIpv6(scene, n) === '::' ? scene.gateway.ipv6 : otherIpv6(scene, n)
     const target = pick([scene.gateway.ipv6, scene.neighbour.ipv6], n)
     const message = { type: 135, target, linkAddress: scene.own.mac }
     return discoveryFrame(toGateway(scene), { from, to: scene.gateway.ipv6 }, message, marker)
   },
-  'a neighbour advertisement': (scene, { n, marker }) =>
+  'neighbour advertisements': (scene, { n, marker }) =>
     discoveryFrame(
       { from: scene.own.mac, to: pick([allNodes.mac, scene.neighbour.mac, scene.gateway.mac], n) },
       { from: scene.own.ipv6, to: allNodes.ipv6 },
       { type: 136, target: n % 4 ? otherIpv6(scene, n) : scene.own.ipv6, linkAddress: otherMac(scene, n) },
       marker,
     ),
-  'a router advertisement': (scene, { n, marker }) =>
+  'router advertisements': (scene, { n, marker }) =>
     discoveryFrame(
       { from: scene.own.mac, to: pick([allNodes.mac, scene.neighbour.mac, scene.gateway.mac], n) },
       {
@@ -120,38 +120,38 @@ export const forgeries: Readonly<Record<string, Forge>> = {
       { type: 134, linkAddress: otherMac(scene, n) },
       marker,
     ),
-  'a redirect': (scene, { n, marker }) =>
+  redirects: (scene, { n, marker }) =>
     discoveryFrame(
       { from: scene.own.mac, to: pick([scene.neighbour.mac, scene.gateway.mac], n) },
       { from: pick([scene.gateway.ipv6, scene.own.ipv6], n), to: scene.neighbour.ipv6 },
       { type: 137, target: otherIpv6(scene, n), linkAddress: scene.own.mac },
       marker,
     ),
-  'a DHCP server’s answer': (scene, { n, marker }) =>
+  'answers of a DHCP server': (scene, { n, marker }) =>
     ipv4Frame(
       { from: scene.own.mac, to: pick([broadcast, scene.neighbour.mac, scene.gateway.mac], n) },
       { from: scene.own.ipv4, to: pick(['255.255.255.255', scene.neighbour.ipv4], n), sport: 67 },
       marker,
     ),
-  'a DHCPv6 server’s answer': (scene, { n, marker }) =>
+  'answers of a DHCPv6 server': (scene, { n, marker }) =>
     udp6Frame(
       { from: scene.own.mac, to: pick([allNodes.mac, scene.neighbour.mac, scene.gateway.mac], n) },
       { from: scene.own.ipv6, to: pick([allNodes.ipv6, scene.neighbour.ipv6], n) },
       [547, 546],
       marker,
     ),
-  'a VLAN tag': (scene, { n, marker }) => tagged(right(scene, marker, n), 0x8100, n),
-  'two VLAN tags': (scene, { n, marker }) =>
+  'frames with a VLAN tag': (scene, { n, marker }) => tagged(right(scene, marker, n), 0x8100, n),
+  'frames with two VLAN tags': (scene, { n, marker }) =>
     tagged(tagged(right(scene, marker, n), 0x8100, n), pick([0x88a8, 0x8100, 0x9100], n), n % 4095),
-  'another ether type': (scene, { n, marker }) =>
+  'frames of an unusual ether type': (scene, { n, marker }) =>
     rawFrame(
       { from: scene.own.mac, to: pick([broadcast, scene.neighbour.mac, scene.gateway.mac], n) },
       n % 2 ? pick(otherTypes, n) : 1 + (n % 0x5ff),
       marker,
     ),
-  'the bridge group': (scene, { n, marker }) =>
+  'frames to a bridge group address': (scene, { n, marker }) =>
     rawFrame({ from: otherMac(scene, n), to: `01:80:c2:00:00:${hexOf(n % 16, 2)}` }, pick(otherTypes, n), marker),
-  'straight to the neighbour': ({ own, neighbour }, { n, marker }) =>
+  'frames sent directly to the MAC of another guest': ({ own, neighbour }, { n, marker }) =>
     n % 2
       ? ipv4Frame({ from: own.mac, to: neighbour.mac }, { from: own.ipv4, to: neighbour.ipv4 }, marker)
       : udp6Frame({ from: own.mac, to: neighbour.mac }, { from: own.ipv6, to: neighbour.ipv6 }, [4000, 9], marker),

@@ -97,13 +97,13 @@ export function describeOperationMatrix(title: string, options: MatrixOptions): 
     }
     for (const step of options.steps.filter(tried)) {
       for (const phase of phasesGone)
-        it(`is completed if the agent is gone ${phase} the step "${step}"`, async () => {
+        it(`is completed by the next agent if the agent ends ${phase} the step "${step}"`, async () => {
           const id = await runUntilGone(subject, step, `${phase}-run`)
           await expectDone(await recoverAndWait(subject, id))
         })
 
       for (const phase of failingPhases(step))
-        it(`reaches the expected state if the step "${step}" fails ${phase.replace('-', ' its ')}`, async () => {
+        it(`ends in the expected state if the step "${step}" fails ${phase === 'before-run' ? 'before it has run' : 'after it has run'}`, async () => {
           const record = await runToEnd(subject, failAt(step, phase, subject.definition.forwardOnly))
           if (subject.definition.forwardOnly) await expectDone(record)
           else await expectFailed(record, { step, phase })
@@ -118,7 +118,7 @@ export function describeOperationMatrix(title: string, options: MatrixOptions): 
     const last = options.undoneFrom ?? options.steps.at(-1) ?? ''
     for (const step of options.undone.filter(tried)) {
       for (const phase of phasesGone)
-        it(`is rolled back if the agent is gone ${phase} the undo of the step "${step}"`, async () => {
+        it(`is rolled back by the next agent if the agent ends ${phase} the undo of the step "${step}"`, async () => {
           const id = await runUntilGone(subject, step, `${phase}-undo`, failAt(last, 'after-run'))
           const record = await recoverAndWait(subject, id)
           await expectFailed(record, { step: last, phase: 'after-run' })
