@@ -110,7 +110,7 @@ describe('a guest that is stopped for abuse', function () {
     expect(host.guest(uuid)).to.include({ status: 'running', policyBlocked: false })
   })
 
-  it('keeps running when the agent is killed during the grace period, whose end does not change', async () => {
+  it('keeps running when the agent is killed during the grace period, and the end of the period does not change', async () => {
     const { stopAtMs } = alert()!
     const init = await pidOf(uuid)
     host.disconnect()

@@ -42,7 +42,7 @@ describe('kernel settings of the host', () => {
     expect(existsSync(file)).to.equal(false)
   })
 
-  it('are not restored if another program changed them later', async () => {
+  it('are not restored if another program changed them after the agent', async () => {
     expect(original, path).to.be.a('number')
     await writeSysctl(path, 200)
     await recordKernelSettings(first, 'btestkr', file)
@@ -52,7 +52,7 @@ describe('kernel settings of the host', () => {
     expect(findSysctl(path)).to.equal(300)
   })
 
-  it('are recorded for an uplink when the agent changes them, not earlier', async () => {
+  it('are recorded for an uplink only when the agent changes them, not at its start', async () => {
     const setting = 'net/ipv4/neigh/lo/proxy_delay'
     const own = findSysctl(setting)
     expect(own, setting).to.be.a('number').that.is.not.equal(0)

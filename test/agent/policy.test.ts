@@ -74,7 +74,7 @@ describe('an agent that limits a guest', function () {
     segment.remove()
   })
 
-  it('counts each byte of traffic exactly once, although it is killed and the guest restarts', async () => {
+  it('counts each byte of traffic exactly once, although the agent is killed and the guest restarts', async () => {
     await exchangePackets(500)
     await expectUse(500)
     const running = exchangePackets(20_000)
@@ -110,7 +110,7 @@ describe('an agent that limits a guest', function () {
     expect(await host.power('start', uuid)).to.equal('done')
   })
 
-  it('lets no more packets out when the quota is used up, even if the guest stops slowly', async () => {
+  it('forwards no more packets of the guest when the quota is used up, even if the guest stops slowly', async () => {
     await resetTraffic()
     await limitTraffic({ monthlyGb: 1, action: 'stop' })
     process.kill(await initPid(), 'SIGSTOP') // the suspended process does not handle the signal to halt
@@ -125,7 +125,7 @@ describe('an agent that limits a guest', function () {
     expect(await host.power('start', uuid)).to.equal('done')
   })
 
-  it('throttles the guest if that is the action of its quota, until the quota is raised', async () => {
+  it('throttles the guest when the quota is used up, if the action of the quota is “throttle”, until the quota is raised', async () => {
     await limitTraffic({ monthlyGb: 1, action: 'throttle' })
     await useQuota(() => guest().throttled)
     expect(guest().policyBlocked).to.equal(false)
@@ -137,7 +137,7 @@ describe('an agent that limits a guest', function () {
     await expectMore(await flow('up'), 100)
   })
 
-  it('applies rates to the running guest, keeps them after restarts of guest and agent, and removes them', async () => {
+  it('applies rates to the running guest, keeps them after restarts of guest and agent, and removes them on request', async () => {
     await setRates(30, 20)
     await expectRates('live', 30, 20)
     await host.power('restart', uuid)
@@ -157,7 +157,7 @@ describe('an agent that limits a guest', function () {
     expect(qdiscs()).to.match(/^qdisc noqueue/)
   })
 
-  it('stops and blocks the guest when it expires, and unblocks it when its expiry is moved or removed', async () => {
+  it('stops and blocks the guest when it expires, and unblocks the guest when its expiry is moved or removed', async () => {
     await setExpiry(Date.now() + 5000)
     expect(guest().policyBlocked).to.equal(false)
     const isEnded = (): boolean => guest().policyBlocked && guest().status === 'stopped'
@@ -170,7 +170,7 @@ describe('an agent that limits a guest', function () {
     expect(await host.power('start', uuid)).to.equal('done')
   })
 
-  it('lets a guest suspended in mode network run without network, even if it reboots while no agent runs', async () => {
+  it('leaves a guest that is suspended in mode network running without a network, even if it reboots while no agent runs', async () => {
     await exchangePackets(5)
     await suspend('network')
     expect(guest()).to.include({ status: 'running', policyBlocked: true })
@@ -196,7 +196,7 @@ describe('an agent that limits a guest', function () {
     )
   })
 
-  it('completes a suspension after it was killed, and starts the guest again after the suspension', async () => {
+  it('completes a suspension during which it was killed, and starts the guest again when the suspension ends', async () => {
     await suspend('stop')
     await host.agent.kill() // the suspension is in the journal, but not in effect
     await reconnect()
@@ -212,7 +212,7 @@ describe('an agent that limits a guest', function () {
     await exchangePackets(5)
   })
 
-  it('resets the count once per month, although the clock jumps back and forth', async () => {
+  it('resets the count of traffic once per month, although the clock jumps back and forth', async () => {
     const nextMonth = { FAKETIME: `+${daysToNextMonth()}d` }
     await exchangePackets(10)
     await waitFor(async () => (await use())[1] >= 10 * sentBytes)

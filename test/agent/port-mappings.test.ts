@@ -30,7 +30,7 @@ describe('port mappings of a guest', function () {
   after(() => host?.destroy())
   afterEach(() => Promise.all([running, stopped].map((uuid) => host.removeMappings(uuid))))
 
-  it('can be added, changed and removed, and watchers see the state that the answer contains', async () => {
+  it('can be added, changed and removed, and watchers see the same state as the answer', async () => {
     const one = await host.addMapping(stopped, { containerPort: 80, description: 'web' })
     const [web] = one.portMappings
     expect(web!.hostPort).to.be.within(20000, 29999)
@@ -111,7 +111,7 @@ describe('port mappings of a guest', function () {
     }
   })
 
-  it('are each removed by one of several concurrent requests, and not by one with an outdated revision', async () => {
+  it('are each removed by only one of several concurrent requests, and not by a request with an outdated revision', async () => {
     const ports = [25001, 25002, 25003, 25004]
     let revision = 0
     for (const hostPort of ports) ({ revision } = await host.addMapping(running, { containerPort: 1, hostPort }))
@@ -134,7 +134,7 @@ describe('port mappings of a guest', function () {
     expect(codes.filter((code) => code === 'port_conflict')).to.have.lengthOf(19)
   })
 
-  it('can use host ports that a search for free ports returned', async () => {
+  it('can be added at host ports that a search for free ports returned', async () => {
     const find = (hostIp: string, count: number) =>
       call(host.client.findFreePorts.bind(host.client), { protocol: 'tcp', hostIp, count })
     const { ports } = await find('', 5)
@@ -143,7 +143,7 @@ describe('port mappings of a guest', function () {
     expect(await codeOf(find('', 0))).to.equal('invalid_field')
   })
 
-  it('forward connections from the answer to their creation until the answer to their removal', async () => {
+  it('forward connections from the answer to the request that adds them until the answer to the request that removes them', async () => {
     const echo = host.answerInside(`x${tag}-1`, 8080)
     try {
       const { portMappings: mappings } = await host.addMapping(running, { containerPort: 8080 })

@@ -26,7 +26,7 @@ describe('settings of a guest', function () {
   })
   after(() => host?.destroy())
 
-  describe('firewall', () => {
+  describe('the firewall', () => {
     const set = async (uuid: string, firewall: Firewall, ifRevision = 0): Promise<Firewall> =>
       (await host.setFirewall(uuid, firewall, ifRevision)).firewall
     const rule = (fields: Partial<FirewallRule>): FirewallRule =>
@@ -34,7 +34,7 @@ describe('settings of a guest', function () {
     const off = { enabled: false, defaultAction: 'ACCEPT', rules: [] }
     afterEach(() => set(running, off))
 
-    it('is disabled at first, and is then stored in normalized form with ids that stay the same', async () => {
+    it('is disabled at first, and its rules are stored in normalized form with ids that stay the same', async () => {
       expect(await host.firewall(stopped)).to.deep.equal(off)
       const wanted = {
         enabled: true,
@@ -63,7 +63,7 @@ describe('settings of a guest', function () {
       expect(await host.firewall(stopped)).to.deep.equal(stored)
     })
 
-    it('is in force when the answer arrives', async () => {
+    it('is in force when the answer to its change arrives', async () => {
       const echo = host.answerInside(`x${tag}-1`, 8082)
       const address = host.guest(running).ipv4
       try {
@@ -78,7 +78,7 @@ describe('settings of a guest', function () {
     })
   })
 
-  describe('limits', () => {
+  describe('the limits', () => {
     it('apply at once to a running guest, and omitted fields stay unchanged', async () => {
       const before = host.guest(running).limits!
       const { limits, revision } = await host.setLimits(running, { ramMb: 128, networkDownMbps: 50 })
@@ -138,7 +138,7 @@ describe('settings of a guest', function () {
     }
   })
 
-  describe('quota and expiry', () => {
+  describe('the quota and the expiry', () => {
     it('block and stop an expired guest until its expiry is extended', async () => {
       await host.setExpiry(running, Date.now() - 1000)
       const blocked = await waitFor(() => {
@@ -165,7 +165,7 @@ describe('settings of a guest', function () {
     })
   })
 
-  it('are the same after the agent was killed', async () => {
+  it('stay the same when the agent is killed and started again', async () => {
     await host.addMapping(running, { containerPort: 22, hostPort: 27022 })
     const firewall = { enabled: true, defaultAction: 'DROP', rules: [] }
     const { revision } = await host.setFirewall(running, firewall)

@@ -45,7 +45,7 @@ describe('an agent whose clock was wrong', () => {
       expect(host.store.get(guest).policy.expired).to.equal(false)
     })
 
-  it('stops a guest that expired when the clock jumped, once the new time is stable for minutes', async () => {
+  it('stops a guest that expired because the clock jumped, but only after the new time was stable for minutes', async () => {
     await jump(40 * dayMs)
     await pass(4 * minuteMs)
     expect(host.stopped).to.deep.equal([])
@@ -67,7 +67,7 @@ describe('an agent whose clock was wrong', () => {
     expect([host.stopped, host.started]).to.deep.equal([[guest], [guest]])
   })
 
-  it('starts no guest that was already stopped, or whose expiry was extended, when the clock is right again', async () => {
+  it('starts no guest when the clock is right again if it was already stopped before, or if its expiry was extended', async () => {
     const stopped = host.guest(2, { status: 'stopped', wanted: 'stopped', expiresAtMs: start + dayMs })
     const extended = host.guest(3, { expiresAtMs: start + dayMs })
     await pass(20_000)

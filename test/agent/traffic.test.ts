@@ -8,7 +8,7 @@ import { at, config, time, TrafficHost } from '../support/network/traffic-host.j
 
 const gb = 1e9
 
-describe('the traffic keeper', () => {
+describe('the part of the agent that counts traffic', () => {
   let host: TrafficHost
   beforeEach(() => (host = new TrafficHost()))
   afterEach(() => host.destroy())
@@ -32,7 +32,7 @@ describe('the traffic keeper', () => {
     expect(host.used(a)).to.deep.equal([6001, 200])
   })
 
-  it('counts each byte exactly once, except those between the last reading and a reboot', async () => {
+  it('counts each byte exactly once, except the bytes between the last reading and a reboot', async () => {
     const step = fc.oneof(
       fc.record({ kind: fc.constant('bytes' as const), rx: fc.nat(1e9), tx: fc.nat(1e9) }),
       fc.constantFrom({ kind: 'look' as const }, { kind: 'crash' as const }, { kind: 'reboot' as const }),
@@ -122,7 +122,7 @@ describe('the traffic keeper', () => {
     ])
   })
 
-  it('counts the bytes that a guest received before it stopped, but not those sent to a stopped guest', async () => {
+  it('counts the bytes that a guest received before it stopped, but not the bytes that others send to a stopped guest', async () => {
     const uuid = host.guest(1)
     await host.keeper.look()
     host.receive(uuid, 1000)
@@ -155,7 +155,7 @@ describe('the traffic keeper', () => {
     expect(host.used(uuid)).to.deep.equal([50, 0])
   })
 
-  it('returns to the current month when the count is reset after the clock was a month ahead', async () => {
+  it('returns to the current month if the count is reset after the clock was a month ahead', async () => {
     const uuid = host.guest(1)
     host.nowMs = at('2026-12-01 00:00:00')
     await host.keeper.look()
@@ -210,7 +210,7 @@ describe('the traffic keeper', () => {
     expect(host.used(uuid)).to.deep.equal([0, 0])
   })
 
-  it('disconnects, stops once and blocks a guest whose quota is used up', async () => {
+  it('disconnects a guest whose quota is used up, stops the guest once, and blocks it', async () => {
     const uuid = host.guest(1, { traffic: { ...unlimitedTraffic, monthlyGb: 1 } })
     host.receive(uuid, 0.6 * gb, 0.4 * gb - 1)
     await host.keeper.look()
@@ -224,10 +224,13 @@ describe('the traffic keeper', () => {
   })
 
   for (const [name, unblock] of [
-    ['a reset', (uuid: string) => host.reset(uuid)],
+    ['a reset of its count', (uuid: string) => host.reset(uuid)],
     ['a raise of the quota', (uuid: string) => host.limit(uuid, { monthlyGb: 2 })],
     ['the removal of the quota', (uuid: string) => host.limit(uuid, { monthlyGb: 0 })],
-    ['a change to the action none', (uuid: string) => host.limit(uuid, { action: 'none', monthlyGb: 5 })],
+    [
+      'a change of the action of its quota to “none”',
+      (uuid: string) => host.limit(uuid, { action: 'none', monthlyGb: 5 }),
+    ],
     ['the start of a new month', async () => ((host.nowMs = at('2026-12-01 00:00:00')), host.keeper.look())],
   ] as const)
     it(`unblocks a guest after ${name}, but does not start it`, async () => {
@@ -243,7 +246,7 @@ describe('the traffic keeper', () => {
       expect([host.policy(uuid).overQuota, host.stopped]).to.deep.equal([false, [uuid]])
     })
 
-  it('throttles a guest to the lower rate, and restores its own rate afterwards', async () => {
+  it('throttles a guest to the lower of its own rate and the throttle, and restores its own rate afterwards', async () => {
     const uuid = host.guest(1, { traffic: { ...unlimitedTraffic, monthlyGb: 1, action: 'throttle' } })
     host.receive(uuid, gb)
     await host.keeper.look()
@@ -295,7 +298,7 @@ describe('the traffic keeper', () => {
     expect(host.stopped).to.deep.equal([uuid])
   })
 
-  it('does not stop expired guests that are broken or being deleted', async () => {
+  it('does not stop expired guests that are broken or are being deleted', async () => {
     for (const [id, status] of [
       [1, 'deleting'],
       [2, 'error'],
