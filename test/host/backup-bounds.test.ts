@@ -14,7 +14,7 @@ import { scratchDirectory } from '../support/scratch.js'
 const mib = 1024 ** 2
 const boundBytes = 512 * mib
 
-describe('restic with a hostile target', function () {
+describe('restic with a hostile backup target', function () {
   const scratch = scratchDirectory('btest-bb')
   const watch: WorkContext = { signal: new AbortController().signal, report: () => undefined }
   const log = pino({ level: process.env['BTEST_LOG'] ?? 'silent' }, pino.destination(2))
@@ -48,7 +48,7 @@ describe('restic with a hostile target', function () {
       (error: { code?: string; message: string }) => error.code ?? error.message,
     )
 
-  it('stays within its memory limit, whatever answers the target sends', async () => {
+  it('stays within its memory limit, whatever answers the backup target sends', async () => {
     const repository = at()
     const sent = {
       id: randomUUID(),
@@ -132,7 +132,7 @@ describe('restic with a hostile target', function () {
       env: { ...process.env, RESTIC_PASSWORD: password },
     })
 
-  it('requests space for complete files before it writes anything, if the layout of a backup is unusable', async () => {
+  it('needs space for complete files, and checks it before it writes anything, if the layout of the backup is unusable', async () => {
     const [target, guest, source] = [join(scratch.path, 'damaged'), randomUUID(), join(scratch.path, 'with-layout')]
     for (const folder of [target, `${source}/volume`]) mkdirSync(folder, { recursive: true })
     writeFileSync(`${source}/volume/file`, 'kept')

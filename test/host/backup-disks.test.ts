@@ -105,7 +105,7 @@ describe('a backup of a disk', function () {
   }
 
   for (const [name, script] of disks)
-    it(`${name} is restored onto the same guest and another one, with the same free space`, async () => {
+    it(`${name} is restored onto the same guest and another guest, with the same free space`, async () => {
       fill(script)
       const [before, data] = [await freeBytes(guest), describeData(guest)]
       const id = await host.backUp(guest, target)

@@ -116,7 +116,7 @@ describe('the boot source of a guest', function () {
       expect(await codeOf(real.domain.imageAdmin.delete(cdId))).to.equal('image_in_use')
     })
 
-    it('can become a rescue system while the guest is stopped, and the disk again while it runs', async () => {
+    it('can be changed to a rescue system while the guest is stopped, and back to the disk while the guest runs', async () => {
       await real.done(powerOrder('stop', machine).order)
       const login = await boot(machine, { mode: 'rescue' })
       await real.done(powerOrder('start', machine).order)
@@ -154,7 +154,7 @@ describe('the boot source of a guest', function () {
       expect(existsSync(rescueOf(container))).to.equal(false)
     })
 
-    it('can become a rescue system while the guest is stopped, which is deleted with the guest', async () => {
+    it('can be changed to a rescue system while the guest is stopped, and the rescue system is deleted with the guest', async () => {
       const uuid = await real.create('ct-2', { start: false })
       await boot(uuid, { mode: 'rescue' })
       expect(real.record(uuid)).to.deep.include({
@@ -168,12 +168,16 @@ describe('the boot source of a guest', function () {
     })
 
     for (const [what, fields, code] of [
-      ['a CD', { mode: 'cdrom', image: cdId }, 'invalid_field'],
+      ['a CD, which only virtual machines have', { mode: 'cdrom', image: cdId }, 'invalid_field'],
       ['an unknown mode', { mode: 'net' }, 'invalid_field'],
-      ['an image for its disk', { mode: 'disk', image: 'debian-12' }, 'invalid_field'],
-      ['a missing image', { mode: 'rescue', image: 'no-such' }, 'invalid_field'],
-      ['an image for virtual machines', { mode: 'rescue', image: 'debian-12-kvm' }, 'invalid_field'],
-      ['a path as image', { mode: 'rescue', image: '../../etc' }, 'invalid_field'],
+      ['the disk together with an image', { mode: 'disk', image: 'debian-12' }, 'invalid_field'],
+      ['a rescue system from an image that does not exist', { mode: 'rescue', image: 'no-such' }, 'invalid_field'],
+      [
+        'a rescue system from an image for virtual machines',
+        { mode: 'rescue', image: 'debian-12-kvm' },
+        'invalid_field',
+      ],
+      ['a rescue system from an image whose name is a path', { mode: 'rescue', image: '../../etc' }, 'invalid_field'],
     ] as const)
       it(`cannot be ${what}`, async () => expect(await refused(orderOf(container, fields))).to.equal(code))
   })

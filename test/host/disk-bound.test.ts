@@ -41,7 +41,7 @@ describe('the disk of a guest', function () {
     scratch.wipe()
   })
 
-  it('permits no subvolumes inside, because they would not be limited', () => {
+  it('permits no btrfs subvolumes inside, because their size would not be limited', () => {
     for (const request of requests)
       expect(guest.attach('perl', '-e', script, request), request).to.match(/^(Inappropriate ioctl for device ){2}$/)
     expect(guest.attach('ls', '-A', '/root')).to.not.include('nest')

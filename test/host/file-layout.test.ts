@@ -72,7 +72,7 @@ describe('the layout of a file tree', function () {
     expect(await restore('whole')).to.be.below(4 * mib)
   })
 
-  it('counts space as saved only for files that restic fetches one by one', async () => {
+  it('counts saved space only for files that restic restores one by one', async () => {
     run('volume', `truncate -s 140M $'no\\xffutf8'; printf end >>$'no\\xffutf8'`)
     const { savedBytes } = await readLayout(join(pool, 'volume'), layout, signal)
     expect(savedBytes).to.be.within(139 * mib, 141 * mib)
@@ -87,7 +87,7 @@ describe('the layout of a file tree', function () {
     run('volume', 'rm -r many')
   })
 
-  it('needs space for only a part of a compressed file with holes at a time', async () => {
+  it('requires space for only a part of a compressed file with holes, because the file is moved in parts', async () => {
     run('volume', 'yes words | head -c 500M >packed/large; truncate -s 700M packed/large')
     const { movedBytes } = await readLayout(join(pool, 'volume'), layout, signal)
     expect((await listLargeFiles(readFileSync(layout, 'latin1')))?.map(({ path }) => path)).to.include('packed/large')
@@ -95,7 +95,7 @@ describe('the layout of a file tree', function () {
     run('volume', 'rm packed/large')
   })
 
-  it('omits files that need too much memory, but not files with large holes', async () => {
+  it('omits files whose ranges need too much memory, but not files with large holes', async () => {
     await readLayout(join(pool, 'volume'), layout, signal, { memoryBytes: 700_000, writtenBytes: 48 * mib })
     expect(files()).to.include.members(['sparse'])
     expect(files().filter((name) => /^[a-d]$/.test(name))).to.have.length(1)
@@ -118,7 +118,7 @@ describe('the layout of a file tree', function () {
     run('volume', 'rm fragments')
   })
 
-  it('is never larger than its limit', async () => {
+  it('never exceeds its size limit', async () => {
     const writtenBytes = 150_000
     await readLayout(join(pool, 'volume'), layout, signal, { memoryBytes: 256 * mib, writtenBytes })
     expect(statSync(layout).size).to.be.within(1000, writtenBytes)

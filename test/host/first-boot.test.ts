@@ -77,7 +77,7 @@ describe('the first-boot configuration of a container', function () {
     expect(shadow.match(/^daemon:\*:/m)).to.not.equal(null)
   })
 
-  it('is visible inside the guest', async () => {
+  it('can be seen inside the running guest', async () => {
     const plain = await cloned()
     const machine = { ...plain, fqdn: `${plain.hostname}.example.com` }
     await host.driver.initialize(machine, login, machine.volume)
@@ -141,26 +141,29 @@ describe('the first-boot configuration of a container', function () {
   describe('for a copy of another guest', () => {
     const key = (machine: Machine): string => rootFile(machine, 'root/.ssh/authorized_keys')
     const homes: [string, string][] = [
-      ['with a usual home', ':'],
-      ['without a home', 'rm -rf root'],
-      ['with a link to its home', 'mkdir -p home; mv root home/root; ln -s home/root root'],
-      ['with an absolute link to its home', 'mkdir -p home; mv root home/root; ln -s /home/root root'],
-      ['with a home that is a link to nowhere', 'rm -rf root; ln -s nowhere root'],
-      ['with a home that is a link out of the guest', 'rm -rf root; ln -s ../../../outside root'],
-      ['with a home that is a file', 'rm -rf root; echo >root'],
-      ['with a home that others may write to', 'chmod 777 root; chown 1000:1000 root'],
-      ['with a home without permissions', 'chmod 0 root'],
-      ['with a link for .ssh', 'rm -rf root/.ssh; mkdir root/keys; ln -s keys root/.ssh'],
-      ['with a link out of the guest for .ssh', 'rm -rf root/.ssh; ln -s /var/tmp root/.ssh'],
-      ['with a file for .ssh', 'rm -rf root/.ssh; echo >root/.ssh'],
-      ['with a .ssh that others may write to', 'mkdir -p root/.ssh; chown 1:1 root/.ssh; chmod 777 root/.ssh'],
-      ['with a directory for authorized_keys', 'mkdir -p root/.ssh/authorized_keys/x'],
-      ['with a link for authorized_keys', 'mkdir -p root/.ssh; ln -s ../../etc/passwd root/.ssh/authorized_keys'],
+      ['with a usual home of root', ':'],
+      ['without a home of root', 'rm -rf root'],
+      ['with a relative link to the home of root', 'mkdir -p home; mv root home/root; ln -s home/root root'],
+      ['with an absolute link to the home of root', 'mkdir -p home; mv root home/root; ln -s /home/root root'],
+      ['with a home of root that is a link to nowhere', 'rm -rf root; ln -s nowhere root'],
+      ['with a home of root that is a link out of the guest', 'rm -rf root; ln -s ../../../outside root'],
+      ['with a home of root that is a file', 'rm -rf root; echo >root'],
+      ['with a home of root to which others may write', 'chmod 777 root; chown 1000:1000 root'],
+      ['with a home of root without permissions', 'chmod 0 root'],
+      ['with a link in place of .ssh', 'rm -rf root/.ssh; mkdir root/keys; ln -s keys root/.ssh'],
+      ['with a link out of the guest in place of .ssh', 'rm -rf root/.ssh; ln -s /var/tmp root/.ssh'],
+      ['with a file in place of .ssh', 'rm -rf root/.ssh; echo >root/.ssh'],
+      ['with a .ssh to which others may write', 'mkdir -p root/.ssh; chown 1:1 root/.ssh; chmod 777 root/.ssh'],
+      ['with a directory in place of authorized_keys', 'mkdir -p root/.ssh/authorized_keys/x'],
+      [
+        'with a link in place of authorized_keys',
+        'mkdir -p root/.ssh; ln -s ../../etc/passwd root/.ssh/authorized_keys',
+      ],
       [
         'with an immutable authorized_keys',
         'mkdir -p root/.ssh; echo x >root/.ssh/authorized_keys; chattr +i root/.ssh/authorized_keys root/.ssh root',
       ],
-      ['with keys of the original guest', 'mkdir -p root/.ssh; echo theirs >root/.ssh/authorized_keys'],
+      ['with the keys of the original guest', 'mkdir -p root/.ssh; echo theirs >root/.ssh/authorized_keys'],
     ]
     const logins: [string, Login][] = [
       ['a password', { password: 'first-word-1' }],
@@ -170,7 +173,7 @@ describe('the first-boot configuration of a container', function () {
     ]
 
     for (const [name, script] of homes)
-      it(`sets every kind of login: ${name}`, async () => {
+      it(`sets every kind of login in a copy ${name}`, async () => {
         for (const [what, own] of logins) {
           const machine = await cloned()
           const root = machine.volume
@@ -242,14 +245,22 @@ describe('the first-boot configuration of a container', function () {
         (root: string) => links(root, ['etc/hostname', 'etc/hosts', 'etc/resolv.conf', 'etc/hostname.berth']),
         /^done$/,
       ],
-      ['a link for its shadow file', (root: string) => links(root, ['etc/shadow']), /etc\/shadow: Too many/],
-      ['a link for .ssh', (root: string) => links(root, ['root/.ssh']), /^done$/],
-      ['a link for etc', (root: string) => etcElsewhere(root, '/etc'), /etc: Too many levels/],
-      ['a link out of the guest for etc', (root: string) => etcElsewhere(root, '../..'), /etc: Too many levels/],
-      ['FIFOs for files', (root: string) => fifos(root, ['etc/hostname', 'etc/hostname.berth', 'etc/hosts']), /^done$/],
-      ['a FIFO for its shadow file', (root: string) => fifos(root, ['etc/shadow']), /no plain file/],
+      ['a link in place of the shadow file', (root: string) => links(root, ['etc/shadow']), /etc\/shadow: Too many/],
+      ['a link in place of .ssh', (root: string) => links(root, ['root/.ssh']), /^done$/],
+      ['a link in place of etc', (root: string) => etcElsewhere(root, '/etc'), /etc: Too many levels/],
       [
-        'a device for its host name',
+        'a link out of the guest in place of etc',
+        (root: string) => etcElsewhere(root, '../..'),
+        /etc: Too many levels/,
+      ],
+      [
+        'FIFOs in place of files',
+        (root: string) => fifos(root, ['etc/hostname', 'etc/hostname.berth', 'etc/hosts']),
+        /^done$/,
+      ],
+      ['a FIFO in place of the shadow file', (root: string) => fifos(root, ['etc/shadow']), /no plain file/],
+      [
+        'a device in place of the file with the host name',
         (root: string) => {
           rmSync(`${root}/etc/hostname`, { force: true })
           sh('mknod', '-m', '666', `${root}/etc/hostname`, 'b', '7', '0')
@@ -257,7 +268,7 @@ describe('the first-boot configuration of a container', function () {
         /^done$/,
       ],
       [
-        'directories for files',
+        'directories in place of files',
         (root: string) => {
           rmSync(`${root}/etc/hosts`, { force: true })
           mkdirSync(`${root}/etc/hosts/x`, { recursive: true })
@@ -274,7 +285,7 @@ describe('the first-boot configuration of a container', function () {
         /no root in etc\/shadow/,
       ],
     ] as const)
-      it(`changes nothing on the host: ${name}`, async () => {
+      it(`changes nothing on the host if the image has ${name}`, async () => {
         const machine = await cloned()
         writeFileSync(canary(), 'untouched', { mode: 0o666 })
         plant(machine.volume)
@@ -284,7 +295,7 @@ describe('the first-boot configuration of a container', function () {
         expect(hostFiles()).to.equal(before)
       })
 
-    it('does not follow a link out of the guest that appears and disappears at etc', async () => {
+    it('does not follow a link out of the guest that repeatedly replaces etc for a moment', async () => {
       const machine = await cloned()
       const root = machine.volume
       const outside = `${host.path}/outside`

@@ -172,7 +172,7 @@ describe('backups of guests', function () {
     }
   })
 
-  it('transfer only changes since the last backup', async () => {
+  it('transfer only the data that changed since the last backup', async () => {
     const path = join(scratch.path, 'changes')
     mkdirSync(path)
     const to = target({ $case: 'local', value: { path } })
@@ -184,7 +184,7 @@ describe('backups of guests', function () {
     expect((await restore(first, uuid, changes, to)).status).to.equal('done')
   })
 
-  it('are created by their schedule, verified, and limited in number', async () => {
+  it('are created and verified by a schedule, which limits their number', async () => {
     const to = localTarget()
     const { context, engine, backups } = first.domain
     const runs = { enabled: true, intervalHours: 24, time: '03:30', firstDay: '2026-11-23', retention: 1 }
@@ -270,7 +270,7 @@ describe('backups of guests', function () {
     }
   })
 
-  it('fail without a trace if the target is full, disconnects or stores other data', async () => {
+  it('fail without a trace if the target is full, disconnects, or stores other data than it receives', async () => {
     const small = join(scratch.path, 'small')
     mkdirSync(small)
     execFileSync('mount', ['-t', 'tmpfs', '-o', 'size=16m', 'btest', small])
@@ -345,7 +345,7 @@ describe('backups of guests', function () {
     expect([ended.status, backupIds()]).to.deep.equal(['canceled', [usual]])
   })
 
-  it('do not have secrets in command lines of processes', async () => {
+  it('reveal no secrets in the command lines of processes', async () => {
     const seen: string[] = []
     first.observer = ({ step }) => void (step === 'send' && seen.push(''))
     const watching = setInterval(() => seen.push(execFileSync('ps', ['-eo', 'args', '-ww']).toString()), 50)

@@ -46,7 +46,7 @@ describe('disks of guests', function () {
     expect(real.tries(uuid, 'cat /etc/hostname; echo $?')).to.match(/0$/m)
   })
 
-  it('can have snapshots, be restored and be started even if they are full', async () => {
+  it('can have snapshots, can be restored from them and can be started from, even if they are full', async () => {
     const snapshotId = await real.done({ $case: 'snapshotCreate', value: { uuid, description: '' } })
     await real.done(powerOrder('restart', uuid).order)
     await real.done({ $case: 'snapshotRestore', value: { uuid, snapshotId } })
@@ -57,7 +57,7 @@ describe('disks of guests', function () {
   let stuckGuests = 0
   for (const [what, command] of [
     [
-      'a large file, to which a program continues to write',
+      'a large file and a program continues to write',
       'dd if=/dev/zero of=/root/all bs=1M count=3000; (while :; do echo word >>/root/log; done) >/dev/null 2>&1 & true',
     ],
     [
@@ -66,7 +66,7 @@ describe('disks of guests', function () {
        i=0; while mkdir -p /root/d$i; do for j in $(seq 500); do echo $x >/root/d$i/$j || exit; done; i=$((i+1)); done`,
     ],
   ] as const)
-    it(`that are full of ${what} do not prevent a new password, a reinstallation or the deletion of snapshots`, async () => {
+    it(`do not prevent a new password, a reinstallation or the deletion of snapshots if they are full of ${what}`, async () => {
       const stuck = await real.create(`stuck-${++stuckGuests}`, {
         limits: { ...plainSpec.limits!, diskGb: 1 },
       })
@@ -125,7 +125,7 @@ describe('disks of guests', function () {
     expect(real.record(uuid).spec.limits.diskGb).to.equal(2)
   })
 
-  it('accept data again after files were deleted', async () => {
+  it('accept data again after files were deleted on a full disk', async () => {
     real.inside(uuid, 'rm /root/first /root/second')
     const write = (): string => real.tries(uuid, 'echo word >/root/small && sync && cat /root/small')
     await waitFor(() => write() === 'word\n', { what: write })

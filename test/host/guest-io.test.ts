@@ -9,7 +9,7 @@ const mb = 1_000_000
 const bytesEach = 24 * 1024 ** 2
 
 /** Measures rates in MB/s in a container on btrfs on a loop device. */
-describe('I/O rates of a guest', function () {
+describe('the I/O limits of a guest', function () {
   const lab = useLxcHost({ name: 'btest-gio', prefix: 'xio', subnet: '10.214.78' })
 
   const limited = (read: number, write: number): Machine['limits'] => ({

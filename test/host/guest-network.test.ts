@@ -136,7 +136,7 @@ describe('the network API', function () {
         expect(pool).to.include((row['public_ipv4s'] as string[])[0])
       })
 
-      it('makes the guest reachable at its mapping and at its address, and the guest sees the client', async () => {
+      it('makes the guest reachable at its mapping and at its address, and the guest sees the address of the client', async () => {
         const [own = ''] = (await detail())['public_ipv4s'] as string[]
         expect([ask(hostAddress, hostPort), ask(own, guestPort)]).to.deep.equal([seen, seen])
         const { data } = await send('GET', '/routing')
@@ -205,7 +205,7 @@ describe('the network API', function () {
         expect(ask(hostAddress, hostPort)).to.equal(seen)
       })
 
-      it('uses an address of the host either for mappings or as part of the pool', async () => {
+      it('uses an additional address of the host either for mappings or for the pool, but not for both', async () => {
         const second = `${prefix}.12`
         const ip = (...args: string[]) => spawnSync('ip', ['-n', host.namespace, 'address', ...args])
         expect(ip('add', `${second}/24`, 'dev', 'up0').status).to.equal(0)

@@ -32,7 +32,7 @@ describe('snapshots of guests', function () {
   const file = (name: string): string => join(host.volumes.pathOf(uuid), 'root', name)
   const record = () => real.record(uuid)
 
-  it('restore exactly the former content of a running guest that writes', async () => {
+  it('restore exactly the former content of a running guest that writes to its disk', async () => {
     inside('echo before >/root/data; (i=0; while :; do i=$((i+1)); echo $i >>/root/log; done) >/dev/null 2>&1 &')
     const id = await take()
     inside('echo after >/root/data; echo new >/root/later')

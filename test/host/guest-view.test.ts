@@ -31,14 +31,14 @@ describe('the processors that a guest sees', function () {
 
   for (const [what, vcpuMilli] of [
     ['half a processor', 500],
-    ['a processor', 1000],
+    ['one processor', 1000],
   ] as const)
-    it(`are one for a limit of ${what}`, async () => {
+    it(`are a single one for a limit of ${what}`, async () => {
       const machine = await lab.started(withCpus([online[1]!], vcpuMilli))
       expect(counts(machine)).to.equal('1 1 1')
     })
 
-  it('change with the limit while the guest runs', async () => {
+  it('change in number with the limit while the guest runs', async () => {
     const machine = await lab.started(withCpus([online[1]!], 1000))
     for (const [cpus, vcpuMilli] of [
       [online.slice(0, 2), 2000],
@@ -68,7 +68,7 @@ describe('the processors that a guest sees', function () {
     )
   })
 
-  it('are its own, as are memory, swap, uptime and load', async () => {
+  it('belong to the guest and not to the host, like the memory, swap, uptime and load that it sees', async () => {
     const machine = await lab.started()
     const { memoryBytes, swapBytes } = machine.limits
     const [memory, swap] = inside(machine, "awk '/^(MemTotal|SwapTotal)/ { print $2 }' /proc/meminfo").split('\n')
@@ -107,13 +107,13 @@ describe('processors that guests share', function () {
     return online.map((cpu) => all.filter((one) => one === cpu).length)
   }
 
-  it('are as many as configured, and distributed evenly', () => {
+  it('are as many as the limits of the guests, and are distributed evenly', () => {
     for (const uuid of uuids) expect(cpusOf(uuid)).to.have.length(1)
     const counts = spread(uuids)
     expect(Math.max(...counts) - Math.min(...counts)).to.be.at.most(1)
   })
 
-  it('change with the limit of a guest while it runs', async () => {
+  it('change in number with the limit of a guest while it runs', async () => {
     await setVcpus(uuids[0]!, 1500)
     expect(cpusOf(uuids[0]!)).to.have.length(2)
     await setVcpus(uuids[0]!, 500)

@@ -69,7 +69,7 @@ describe('a hostile guest', function () {
     return Number(said.toString())
   }
 
-  it('cannot create more cgroups than its limit', async () => {
+  it('cannot create more cgroups than its limit permits', async () => {
     const machine = await lab.started()
     const words = tries(machine, attacks.groups).split(' ')
     const made = new Map(words.flatMap((word, at) => (at % 2 === 0 ? [[word, Number(words[at + 1])]] : [])))
@@ -105,14 +105,14 @@ describe('a hostile guest', function () {
     expect(runsPerl(machine, attacks.packetRings)).to.equal(`${errno.ENOPROTOOPT} ${errno.ENOPROTOOPT}`)
   })
 
-  it('has no keyrings, because no namespace separates them', async () => {
+  it('has no kernel keyrings, because no namespace separates the keyrings of guests', async () => {
     const machine = await lab.started()
     await lab.booted(machine)
     const code = 'my @text = ("user", "x", "y"); syscall(248, @text, 1, -3); print $! + 0'
     expect(runsPerl(machine, code)).to.equal(`${errno.ENOSYS}`)
   })
 
-  it('has one limit of network namespaces for all its users, and cannot use up those of other guests', async () => {
+  it('has a common limit of network namespaces for all its users, and cannot use up the namespaces of other guests', async () => {
     const [machine, neighbour] = [await lab.started(), await lab.started()]
     const most = namespaceBounds.counts.max_net_namespaces ?? 0
     expect(await holds(machine, attacks.namespaces(newNet))).to.be.within(1, most)
@@ -148,7 +148,7 @@ describe('a hostile guest', function () {
       spawnSync('mknod', ['-m', '666', `${volume}/root/planted`, 'c', `${major}`, `${minor}`])
     }
 
-    it('cannot open devices by default, even if it has a node of them on its disk', async () => {
+    it('cannot open devices by default, even if it has device nodes for them on its disk', async () => {
       for (const [name, numbers] of Object.entries(nodes)) {
         const machine = await lab.started()
         plant(machine, numbers)

@@ -54,7 +54,7 @@ describe('archives of root filesystems', function () {
     modes: ['/etc', '/dev', '/sys'].map((place) => statSync(place).mode),
   })
 
-  it('change nothing outside of the target if they are hostile, and do not exceed its size limit', async () => {
+  it('change nothing outside of the target directory if they are hostile, and do not exceed its size limit', async () => {
     const names = readdirSync(archives)
     expect(names).to.have.length.of.at.least(60)
     const before = outside()
@@ -157,7 +157,7 @@ describe('archives of root filesystems', function () {
       ['a zip archive', (file: string) => (rmSync(join(source, 'dev/null')), zip(source, file, '.'))],
       ['an export of LXD or Incus', (file: string) => sh('tar', '-caf', file, '-C', exported, '.')],
       [
-        'an export by zstd without "./" in its names',
+        'an export with zstd whose names do not begin with "./"',
         (file: string) => sh('tar', '--zstd', '-cf', file, '-C', exported, 'metadata.yaml', 'rootfs', 'templates'),
       ],
       [
@@ -168,7 +168,7 @@ describe('archives of root filesystems', function () {
         },
       ],
     ] as const)
-      it(`are unpacked with owners, modes and links: ${what}`, async () => {
+      it(`are unpacked with owners, modes and links if they are ${what}`, async () => {
         const archive = `${scratch.path}/made-${next}.zip`
         make(archive)
         const path = await target(64 * mib)
@@ -176,7 +176,7 @@ describe('archives of root filesystems', function () {
         expectFilled(path)
       })
 
-    it('are unpacked completely even if they contain a folder rootfs without being an export', async () => {
+    it('are unpacked completely if they contain a folder “rootfs” but are not an export', async () => {
       const other = `${scratch.path}/no-export`
       mkdirSync(join(other, 'rootfs/etc'), { recursive: true })
       mkdirSync(join(other, 'etc'))

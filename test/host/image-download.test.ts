@@ -77,7 +77,7 @@ describe('downloads of images', function () {
     expect(reports.at(-1)).to.include({ receivedBytes: content.length, totalBytes: content.length })
   })
 
-  it('resume after each connection that ended early', async () => {
+  it('resume after each connection that ended too early', async () => {
     answer = serve({ cutAfter: 1_000_000 })
     expect(await get()).to.equal('done')
     expect(isWhole()).to.equal(true)
@@ -100,7 +100,12 @@ describe('downloads of images', function () {
     for (const [what, head, body, outcome] of [
       ['are complete if their length was announced', length, large, 'done'],
       ['are complete if their length is unknown', 'Server: x', large, 'done'],
-      ['are complete if they use chunks', chunked, Buffer.concat([chunk(large), Buffer.from('0\r\n\r\n')]), 'done'],
+      [
+        'are complete if they use chunked encoding',
+        chunked,
+        Buffer.concat([chunk(large), Buffer.from('0\r\n\r\n')]),
+        'done',
+      ],
       ['fail if they are shorter than announced', length, cut, 'download_failed'],
       ['fail if the last chunk is missing', chunked, chunk(large), 'download_failed'],
       ['are rejected by their checksum if their end is missing', 'Server: x', cut, 'checksum_mismatch'],
@@ -112,7 +117,7 @@ describe('downloads of images', function () {
       })
   })
 
-  it('resume with the received part after a cancellation', async () => {
+  it('resume after the part that was already received if they were canceled', async () => {
     const stop = new AbortController()
     answer = (_, response) => {
       response.writeHead(200, { etag: '"v1"', 'content-length': content.length })
@@ -130,14 +135,14 @@ describe('downloads of images', function () {
     expect(isWhole()).to.equal(true)
   })
 
-  it('start again if the file on the server has changed', async () => {
+  it('start from the beginning if the file on the server has changed', async () => {
     answer = serve({ cutAfter: 1_000_000, etag: '"old"', body: randomBytes(3_000_000) })
     server.once('request', () => (answer = serve({})))
     expect(await get()).to.equal('done')
     expect(isWhole()).to.equal(true)
   })
 
-  it('start again if the part that was received before is wrong', async () => {
+  it('start from the beginning if the part that was received before is damaged', async () => {
     answer = serve({})
     await get()
     truncateSync(file, 2_000_000)
@@ -197,7 +202,7 @@ describe('downloads of images', function () {
     }
   })
 
-  it("do not connect to the host's own addresses, in the URL or a redirect", async () => {
+  it('do not connect to addresses of the host itself, whether a URL or a redirect names them', async () => {
     const own = { readOwn: () => ['127.0.0.3', '2001:4860::8'] }
     const open = { allowHttp: true, allowedTargets: ['127.0.0.1'], setting: 'images.allowed_targets' }
     for (const url of ['http://[2001:4860::8]:9/image', 'http://127.0.0.3:9/']) {
@@ -207,7 +212,7 @@ describe('downloads of images', function () {
     }
   })
 
-  it('are aborted if the server sends too slowly, even if it continues to send', async () => {
+  it('are aborted if the server sends too slowly, even if it never stops sending', async () => {
     const drips = new Set<NodeJS.Timeout>()
     answer = (_, response) => {
       response.writeHead(200, { 'content-length': content.length, etag: '"v1"' })
@@ -220,7 +225,7 @@ describe('downloads of images', function () {
     for (const drip of drips) clearInterval(drip)
   })
 
-  it('connect only to the checked address of a name, and never if one of its addresses is rejected', async () => {
+  it('connect only to the checked address of a host name, and never if one of the addresses of the name is forbidden', async () => {
     const port = new URL(base).port
     const names = (...addresses: string[]): { lookup: typeof lookup } => {
       const resolve = (_: string, __: object, done: (error: null, found: object[]) => void): void =>

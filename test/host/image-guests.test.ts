@@ -173,7 +173,7 @@ describe('foreign images', function () {
       await drop(guest)
     })
 
-    it('are downloaded when a guest uses them first', async () => {
+    it('are downloaded when they are needed for the first guest', async () => {
       server.manners = { cutAfter: 1_500_000 }
       const guest = await make('alpine-3.22')
       expect(attach(guest.id, 'cat', '/etc/template')).to.equal('alpine')
@@ -312,10 +312,10 @@ describe('foreign images', function () {
       symlinkSync(target, join(root, path))
     }
     for (const [what, add] of [
-      ['a link to the host as passwd file', links('etc/passwd', canary)],
-      ['a link to the host as etc folder', links('etc', scratch.path)],
+      ['a link to a file of the host in place of etc/passwd', links('etc/passwd', canary)],
+      ['a link to a directory of the host in place of etc', links('etc', scratch.path)],
       ['no passwd file', (root: string) => rmSync(join(root, 'etc/passwd'))],
-      ['a link as home of root', links('root', scratch.path)],
+      ['a link in place of the home of root', links('root', scratch.path)],
     ] as const)
       it(`are rejected if they have ${what}`, async () => {
         const id = await addCustom(archiveOf(randomUUID(), add))
@@ -342,7 +342,7 @@ describe('foreign images', function () {
       await call(images.removeCustomImage.bind(images), { id })
     })
 
-    it('are rejected if they are not an archive or too large', async () => {
+    it('are rejected if they are not an archive or are too large', async () => {
       const garbage = await addCustom(randomBytes(100_000))
       expect(await failed(garbage)).to.equal('image_invalid')
       const bomb = await addCustom(

@@ -90,7 +90,7 @@ describe('images', function () {
       await expectNothingLeft()
     })
 
-    it('report a mirror that does not have the release, or one that is not signed by Debian', async () => {
+    it('report a mirror that does not have the release, or that is not signed by Debian', async () => {
       let signed = false
       const server: Server = createServer((request, response) => {
         const found = signed && request.url === '/debian/dists/bookworm/InRelease'
@@ -179,7 +179,7 @@ describe('images', function () {
       await cacheTestImage(pool)
     })
 
-    it('is available without another build, even for an agent with a new journal', async () => {
+    it('is available without a second build, even for an agent with a new journal', async () => {
       await images.ensure('debian-12', () => undefined, never)
       const other = new Changes(openDatabase(`${scratch.path}/other.db`))
       const again = await startImages({
@@ -220,7 +220,7 @@ describe('images', function () {
       expect(sh('find', image(''), '-xdev', '-perm', '-o+w', '!', '-type', 'l', '!', '-perm', '-1000')).to.equal('')
     })
 
-    it('closes only the directories that Debian closes for other users', () => {
+    it('denies other users access only to the directories to which Debian denies it', () => {
       const closed = sh('find', image(''), '-xdev', '-type', 'd', '!', '-perm', '-005', '-printf', '%P\n')
       expect(closed.trim().split('\n').sort()).to.deep.equal(debianClosed)
     })

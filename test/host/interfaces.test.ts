@@ -60,7 +60,7 @@ describe('a network interface', () => {
       }
     })
 
-    it('is ignored for addresses, routes and neighbours, while other interfaces get theirs', async () => {
+    it('is ignored for addresses, routes and neighbours, while other interfaces are configured', async () => {
       const ip = new Ip()
       try {
         const lines = (on: string): string[] => [

@@ -45,7 +45,7 @@ describe('a virtual machine in the HTTP API', function () {
     return data
   }
 
-  it('is offered by a host that reports its acceleration', async () => {
+  it('can be created on a host, which reports whether it has hardware acceleration', async () => {
     const { kvm, kvm_acceleration: acceleration, kvm_reason: reason } = await hostRow()
     expect(kvm).to.equal(true)
     expect(acceleration === 'kvm' ? reason === '' : String(reason).length > 0).to.equal(true)
@@ -73,7 +73,7 @@ describe('a virtual machine in the HTTP API', function () {
     expect(await row()).to.include({ virtualization: 'kvm', template: 'debian-12-kvm', status: 'running' })
   })
 
-  it('has screenshots, unlike a container', async () => {
+  it('can be captured in screenshots, unlike a container', async () => {
     const url = `${gateway.url}/api/v1/containers/vm1/screenshot`
     const answer = await fetch(url, { headers: { 'x-api-key': gateway.adminKey } })
     expect([answer.status, answer.headers.get('content-type')]).to.deep.equal([200, 'image/png'])
@@ -87,7 +87,7 @@ describe('a virtual machine in the HTTP API', function () {
     await done(await gateway.request('DELETE', '/containers/ct1/delete'))
   })
 
-  it('has consoles for several clients: the screen and the serial port', async () => {
+  it('has two consoles for several clients: its screen and its serial port', async () => {
     const open = async (kind: string): Promise<ConsoleClient> => {
       const made = await gateway.request('POST', `/${kind}-ticket`, { body: { container_name: 'vm1' } })
       const { ticket } = dataOf<{ ticket: string }>(made)
@@ -127,7 +127,7 @@ describe('a virtual machine in the HTTP API', function () {
     expect(await ssh('echo in')).to.equal('in')
   })
 
-  it('is stopped by a suspension, cannot be used during it, and runs again afterwards', async () => {
+  it('is stopped by a suspension, cannot be used during the suspension, and runs again afterwards', async () => {
     const post = (path: string, body: object = {}): Promise<GatewayReply> => gateway.request('POST', path, { body })
     const isStatus = (status: string): Promise<unknown> =>
       waitFor(async () => (await row())['status'] === status, { what: status })

@@ -39,19 +39,19 @@ interface Disk {
 
 /** Disks in various states, which a guest can create. */
 const disks: Readonly<Record<string, Disk>> = {
-  'an empty disk': { dataMib: 0, usedMib: 64, fill: ':' },
-  'a disk with holes': {
+  empty: { dataMib: 0, usedMib: 64, fill: ':' },
+  'sparse, with holes,': {
     dataMib: 12,
     usedMib: 304,
     fill: `${[70, 300, 1020].map((at) => randomAt(at, 4)).join('; ')}
       fallocate --punch-hole --offset 301M --length 64K "$1"`,
   },
-  'a disk with zeros written to it': {
+  'overwritten with zeros': {
     dataMib: 4,
     usedMib: 140,
     fill: `${randomAt(70, 4)}; dd if=/dev/zero of="$1" bs=1M seek=80 count=60 conv=notrunc status=none`,
   },
-  'a disk with ranges that share their data': {
+  'composed of ranges that share their data': {
     dataMib: 8,
     blocksMib: 41 * 8,
     usedMib: 428,
@@ -61,7 +61,7 @@ const disks: Readonly<Record<string, Disk>> = {
           ioctl($disk, 0x4020940D, pack("q Q3", fileno $disk, 70 << 20, 8 << 20, (100 + $copy * 8) << 20)) or die "$!";
         }' "$1"`,
   },
-  'a disk of many small writes': {
+  'written in many small pieces': {
     dataMib: 16,
     usedMib: 112,
     fill: `perl -e 'open(my $disk, "+<", $ARGV[0]) or die;
@@ -70,7 +70,7 @@ const disks: Readonly<Record<string, Disk>> = {
           syswrite($disk, pack("N", $at) x 1024) == 4096 or die;
         }' "$1"; sync -d "$1"`,
   },
-  'a full disk': { dataMib: 1024 - imageDataMib, usedMib: 1024, fill: randomAt(0, 1024) },
+  full: { dataMib: 1024 - imageDataMib, usedMib: 1024, fill: randomAt(0, 1024) },
 }
 
 /** The guests are stopped. The test writes to their disks, as QEMU does. */
@@ -163,7 +163,7 @@ describe('disks of virtual machines', function () {
   }
 
   for (const [name, disk] of Object.entries(disks))
-    describe(`like ${name}`, () => {
+    describe(`that are ${name}`, () => {
       const others = Math.min(imageDataMib, 1024 - disk.dataMib)
       const dataMib = disk.dataMib + others
       const blocksMib = (disk.blocksMib ?? disk.dataMib) + others
@@ -183,7 +183,7 @@ describe('disks of virtual machines', function () {
         await host.done(powerOrder('delete', uuid).order!)
       })
 
-      it('can be rewritten, and restored onto their guest, a guest with a snapshot and a new guest', async () => {
+      it('can be rewritten, and can be restored from a backup onto the same guest, a guest with a snapshot and a new guest', async () => {
         const [kept, fresh] = [await snapshot(other), await create()]
         await rewrite(uuid, disk.usedMib)
         const guests = [uuid, other, fresh]
@@ -198,7 +198,7 @@ describe('disks of virtual machines', function () {
       })
 
       for (const count of [1, 5])
-        it(`can be rewritten and restored with ${count} snapshots`, async () => {
+        it(`can be rewritten, and can be restored from a backup, with ${count} ${count === 1 ? 'snapshot' : 'snapshots'}`, async () => {
           const snapshots: string[] = []
           for (let i = 0; i < count; i++) {
             snapshots.push(await snapshot(uuid))

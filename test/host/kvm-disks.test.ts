@@ -68,7 +68,7 @@ describe('foreign disks of virtual machines', function () {
   }
   const digest = (path: string): string => createHash('sha256').update(readFileSync(path)).digest('hex')
 
-  it('can be qcow2, compressed qcow2 and raw, compressed or not, with equal results', async () => {
+  it('lead to the same result as qcow2, compressed qcow2 and raw, in a compressed file or not', async () => {
     qemuImg('convert', '-O', 'qcow2', raw, at('plain.qcow2'))
     qemuImg('convert', '-c', '-O', 'qcow2', raw, at('small.qcow2'))
     for (const [program, ending] of [

@@ -60,7 +60,7 @@ describe('a virtual machine', function () {
   }
   const diskOf = (): string => join(real.host.volumes.pathOf(uuid), 'disk.raw')
 
-  it('can run without KVM, and the host then reports why KVM is unavailable', async () => {
+  it('can run on a host without KVM, which reports why KVM is unavailable', async () => {
     expect(await probeAccelerator('tcg', 20_000)).to.equal(undefined)
     const { available, acceleration, accelerationReason } = await driver.describe()
     expect(available).to.equal(true)
@@ -86,7 +86,7 @@ describe('a virtual machine', function () {
     expect(said).to.equal('yes\nno')
   })
 
-  it('has a QEMU with a separate user and cgroups, without capabilities, and with a seccomp filter', async () => {
+  it('runs in a QEMU that has a separate user, cgroups and a seccomp filter, but no capabilities', async () => {
     const { pid } = (await observed())!
     const status = readFileSync(`/proc/${pid}/status`, 'utf8')
     const { userIdBase } = machine().isolation
@@ -103,7 +103,7 @@ describe('a virtual machine', function () {
       expect(line).to.match(new RegExp(`:/${group.replaceAll('.', '\\.')}$`))
   })
 
-  it('has a QEMU that sees only system programs, and has open only files of this guest', async () => {
+  it('runs in a QEMU that sees only programs of the system, and that has opened only files of this guest', async () => {
     const { pid } = (await observed())!
     for (const name of ['mnt', 'pid', 'net', 'ipc', 'uts'])
       expect(readlinkSync(`/proc/${pid}/ns/${name}`), name).to.not.equal(readlinkSync(`/proc/self/ns/${name}`))
@@ -147,7 +147,7 @@ describe('a virtual machine', function () {
     expect(diskBytes).to.be.within(1, 32 * 2 ** 20)
   })
 
-  it('has a screenshot, a screen by RFB, and a text console', async () => {
+  it('can be seen in a screenshot, on a screen by RFB, and on a text console', async () => {
     const image = await driver.screenshot(machine())
     expect(image.toString('latin1', 1, 4)).to.equal('PNG')
     expect(readdirSync(runFile('work'))).to.deep.equal(['vnc'])
@@ -171,7 +171,7 @@ describe('a virtual machine', function () {
     stream.destroy()
   })
 
-  it('shows that the kernel reports a memory kill of cgroup v2 in the form that the agent reads', async () => {
+  it('has a kernel that reports a kill for lack of memory in cgroup v2 in the form that the agent reads', async () => {
     const group = '/run/v2/kvm.payload.one'
     const said = await inside(
       `mkdir /run/v2 && mount -t cgroup2 none /run/v2 && echo +memory >/run/v2/cgroup.subtree_control &&
@@ -210,7 +210,7 @@ describe('a virtual machine', function () {
     await change({ vcpuMilli: 1000 })
   })
 
-  it('gives memory back while it runs, and gets it again', async () => {
+  it('returns memory to the host while it runs, and gets the memory again when it needs it', async () => {
     const freeMb = async (): Promise<number> =>
       Number(await inside("awk '/^MemFree/ { print int($2 / 1024) }' /proc/meminfo"))
     const [before, { pid }] = [await freeMb(), (await observed())!]
@@ -258,7 +258,7 @@ describe('a virtual machine', function () {
     await driver.assignAddresses(machine(), [second])
   })
 
-  it('is restored from a snapshot, and runs', async () => {
+  it('is restored from a snapshot, and runs afterwards', async () => {
     await inside('echo before >/data/word; sync')
     const snapshotId = await real.done({ $case: 'snapshotCreate', value: { uuid, description: '' } })
     await inside('echo after >/data/word; sync')
@@ -336,7 +336,7 @@ describe('a virtual machine', function () {
     expect(real.record(uuid).wanted).to.equal('running')
   })
 
-  it('reports a kernel panic', async () => {
+  it('is reported to have a kernel panic', async () => {
     await waitFor(() => real.record(uuid).status === 'running', { what: 'it to run' })
     await inside('echo 0 >/proc/sys/kernel/panic; (sleep 1; echo c >/proc/sysrq-trigger) >/dev/null 2>&1 &')
     await waitFor(() => real.record(uuid).statusReason === 'its system panicked', { what: 'the report of its panic' })

@@ -51,13 +51,13 @@ const agents: Readonly<Record<string, string>> = {
   'an endless line': `tr '\\0' a </dev/zero >$p`,
   'lines without end': `yes garbage >$p`,
   'answers without end': `yes '{"return":1,"id":1}' >$p`,
-  'objects without end': `yes '{"return":[[[[[[[[{}]]]]]]]]}' >$p`,
+  'answers with deeply nested objects without end': `yes '{"return":[[[[[[[[{}]]]]]]]]}' >$p`,
   'no answers': `cat $p >/dev/null`,
-  'only answers to sync': loop(`sync 0`),
-  'late answers to sync': loop(`sync 3`),
-  'an answer to sync, and then an endless line': loop(`sync 0; tr '\\0' a </dev/zero >&3`),
-  'only answers to sync and freeze': loop(`sync 0; freeze`),
-  'errors for freeze and thaw': loop(`sync 0; refuse`),
+  'answers only to the command “sync”': loop(`sync 0`),
+  'late answers, only to the command “sync”': loop(`sync 3`),
+  'an answer to the command “sync”, and then an endless line': loop(`sync 0; tr '\\0' a </dev/zero >&3`),
+  'answers only to the commands “sync” and “freeze”': loop(`sync 0; freeze`),
+  'errors as answers to the commands “freeze” and “thaw”': loop(`sync 0; refuse`),
 }
 
 /** Program that answers each request. @param answer commands, with the functions `sync SECONDS`, `freeze`, `refuse` */
@@ -146,7 +146,7 @@ describe('hostile virtual machines', function () {
     return stdout.split('\n').filter(Boolean)
   }
 
-  it('have a QEMU that has only files of its guest open', async () => {
+  it('run in a QEMU that has opened only files of its guest', async () => {
     for (const uuid of uuids) {
       const pid = await pidOf(uuid)
       const open = readdirSync(`/proc/${pid}/fd`).map((fd) => readLink(`/proc/${pid}/fd/${fd}`))
@@ -171,7 +171,7 @@ describe('hostile virtual machines', function () {
     })
 
     for (const [what, program] of Object.entries(agents))
-      it(`do not delay operations on them or other guests: the agent sends ${what}`, async () => {
+      it(`do not delay operations on them or other guests if the guest agent sends ${what}`, async () => {
         const uuid = uuids[0]!
         await inside(
           uuid,
@@ -210,7 +210,7 @@ describe('hostile virtual machines', function () {
       expect((process.memoryUsage().rss - bytesBefore) / 2 ** 20, 'MiB').to.be.lessThan(100)
     })
 
-    it('get a password that their guest agent did not set at their next boot', async () => {
+    it('get a new password at their next boot if their guest agent did not set it', async () => {
       const uuid = uuids[0]!
       expect(real.record(uuid).atNextStart).to.include('password')
       real.domain.reconciler.listen()
@@ -232,7 +232,7 @@ describe('hostile virtual machines', function () {
       uuid = await real.create('idle', { ...kvm.spec, templateId: 'debian-13-kvm' })
     })
 
-    it('see only their raw disk, and no file of the host, even if they write a qcow2 header to it', async () => {
+    it('see only their raw disk, and no file of the host, even if they write a qcow2 header to the disk', async () => {
       await real.done(powerOrder('stop', uuid).order)
       const header = join(real.config.run_dir, 'header.qcow2')
       execFileSync('qemu-img', ['create', '-q', '-f', 'qcow2', '-F', 'raw', '-b', '/etc/shadow', header, '8G'])

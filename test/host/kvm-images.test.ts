@@ -83,7 +83,7 @@ describe('disk images from a URL', function () {
     return readFileSync(file)
   }
 
-  it('boot after a download with several connections, and are read-only without copy-on-write', async () => {
+  it('can boot after a download over several connections, and are stored read-only and without copy-on-write', async () => {
     const id = await addCustom(converted('-O', 'qcow2', '-c'))
     server.manners = { cutAfter: 5_000_000 }
     const request = createRequest(1, 'vm-1', { ...kvm.spec, templateId: id })
@@ -134,21 +134,21 @@ describe('disk images from a URL', function () {
     return readFileSync(file)
   }
   const wrong: Record<string, () => { content: Buffer; fields?: Partial<AddCustomImageRequest>; code: string }> = {
-    'another checksum': () => ({
+    'have another checksum than expected': () => ({
       content: converted('-O', 'qcow2'),
       fields: { sha256: '0'.repeat(64) },
       code: 'checksum_mismatch',
     }),
-    'content that is not a disk': () => ({ content: randomBytes(100_000), code: 'image_invalid' }),
-    'a reference to another file': () => ({
+    'contain no disk': () => ({ content: randomBytes(100_000), code: 'image_invalid' }),
+    'refer to another file': () => ({
       content: qcow2('backing', '-F', 'raw', '-b', '/etc/shadow', '1M'),
       code: 'image_invalid',
     }),
-    'a size above the limit': () => ({ content: qcow2('large', '2G'), code: 'image_too_large' }),
-    'no system to boot': () => ({ content: Buffer.alloc(1_000_000), code: 'image_invalid' }),
+    'exceed the size limit': () => ({ content: qcow2('large', '2G'), code: 'image_too_large' }),
+    'contain no system that can boot': () => ({ content: Buffer.alloc(1_000_000), code: 'image_invalid' }),
   }
   for (const [what, make] of Object.entries(wrong))
-    it(`are rejected without a trace if they have ${what}`, async () => {
+    it(`are rejected without a trace if they ${what}`, async () => {
       const { content, fields = {}, code } = make()
       const id = await addCustom(content, fields)
       const { errorCode } = await operationEnded(operations, await download(id))

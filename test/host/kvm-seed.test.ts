@@ -36,7 +36,7 @@ describe('a CD with the configuration of a guest', () => {
     ['for cloud-init', cloud],
     ['for Windows', drive],
   ] as const) {
-    it(`${what} has the label that is requested`, () => {
+    it(`${what} has the requested label`, () => {
       writeFileSync(file, planIso(label, files))
       expect(sh('blkid', '-p', '-o', 'value', '-s', 'LABEL', file)).to.equal(`${label}\n`)
       expect(sh('blkid', '-p', '-o', 'value', '-s', 'TYPE', file)).to.equal('iso9660\n')
@@ -46,7 +46,7 @@ describe('a CD with the configuration of a guest', () => {
       ['Rock Ridge', '-R'],
       ['Joliet', '-J'],
     ] as const)
-      it(`${what} contains all files with their ${names} names`, () => {
+      it(`${what} contains all files under their ${names} names`, () => {
         writeFileSync(file, planIso(label, files))
         const listed = sh('isoinfo', option, '-f', '-i', file).trim().split('\n')
         for (const { name, content } of files) {
@@ -56,7 +56,7 @@ describe('a CD with the configuration of a guest', () => {
       })
   }
 
-  it('keeps its size and inode when it is rewritten, and is readable only by root', async () => {
+  it('keeps its size and inode when it is written again, and is readable only by root', async () => {
     await writeSeed(cloud, kept)
     const before = statSync(kept)
     await writeSeed({ label: 'cidata', files: [{ name: 'meta-data', content: 'shorter' }] }, kept)

@@ -92,7 +92,7 @@ describe('a virtual machine with UEFI, secure boot and a TPM', function () {
       expect(said.toLowerCase()).to.equal('secure boot enabled\n2\n/sys/firmware/efi')
     })
 
-    it('has its own UEFI variables and TPM state, and confines its TPM process like its QEMU', async () => {
+    it('has its own UEFI variables and TPM state, and its TPM process is confined like its QEMU', async () => {
       expect(commandsOf(uuid).filter((name) => name === 'swtpm')).to.have.length(1)
       const { userIdBase } = real.domain.context.machines.of(real.record(uuid)).isolation
       const state = lstatSync(join(volumeOf(uuid), 'tpm'))
@@ -108,7 +108,7 @@ describe('a virtual machine with UEFI, secure boot and a TPM', function () {
       }
     })
 
-    it('keeps its UEFI variables and TPM state after a stop, which leaves no process', async () => {
+    it('keeps its UEFI variables and TPM state when it is stopped, and leaves no process', async () => {
       const vars = join(volumeOf(uuid), 'vars.fd')
       const first = lstatSync(vars).ino
       expect(readFileSync(vars).equals(readFileSync('/usr/share/OVMF/OVMF_VARS_4M.ms.fd'))).to.equal(false)

@@ -28,7 +28,7 @@ describe('a foreign volume of a virtual machine', () => {
   }
 
   for (const [what, make] of Object.entries(disks)) {
-    it(`is reported as having no disk if the disk file is ${what}`, async () => {
+    it(`is treated as missing if its disk file is ${what}`, async () => {
       make(join(volume, 'disk.raw'))
       const refusal = await growDisk(volume, 1024).then(
         () => 'taken',
@@ -38,7 +38,7 @@ describe('a foreign volume of a virtual machine', () => {
       expect(readFileSync(canary, 'utf8')).to.equal('{"id":"of-the-host"}')
     })
 
-    it(`gets a new instance file if the existing one is ${what}, which is neither read nor followed`, async () => {
+    it(`gets a new instance file if ${what} is in its place, which is neither read nor followed`, async () => {
       for (const name of ['instance.json', 'instance.json.new']) make(join(volume, name))
       expect((await readInstance(volume)).id).to.match(/^iid-/)
       await writeInstance(volume, { id: 'iid-new' })

@@ -12,7 +12,7 @@ const log = `/var/log/berth-${prefix}`
 
 const shell = (text: string): string => sh('sh', '-c', text)
 
-describe('the removal of leftovers', () => {
+describe('the removal of what earlier test runs left behind', () => {
   const children: ChildProcess[] = []
   const start = (command: string, ...args: string[]): ChildProcess => {
     const child = spawn(command, args, { stdio: 'ignore' })

@@ -96,8 +96,8 @@ describe('a guest of the lxc driver', function () {
     return result.changed ? `${result.outcome}, changed` : result.outcome
   }
 
-  describe('with other limits', () => {
-    it('gets higher and lower limits while it runs, which are stored', async () => {
+  describe('whose limits change', () => {
+    it('gets higher and lower limits while it runs, and the limits are stored', async () => {
       const machine = await started()
       const { controllers, version, unified } = readCgroupLayout()
       const group = `${controllers.get('memory')}/lxc.payload.${prefix}-${machine.id}`
@@ -122,7 +122,7 @@ describe('a guest of the lxc driver', function () {
       expect(readFileSync(bound, 'utf8').trim()).to.equal('512')
     })
 
-    it('gets its limits at its next start if it is stopped', async () => {
+    it('gets changed limits at its next start if it is stopped', async () => {
       const machine = await prepared()
       const wanted = { ...machine, limits: { ...machine.limits, memoryBytes: 2 ** 28 } }
       expect([await resized(wanted), await resized(wanted)]).to.deep.equal(['at_next_start, changed', 'at_next_start'])
@@ -144,7 +144,7 @@ describe('a guest of the lxc driver', function () {
       }
     })
 
-    it('has counts of processor time, runnable tasks and traffic from its own point of view', async () => {
+    it('is reported with its processor time, runnable tasks and traffic as the guest itself counts them', async () => {
       const machine = await started()
       await booted(machine)
       const { pid } = await observed(machine)
@@ -169,7 +169,7 @@ describe('a guest of the lxc driver', function () {
       }
     })
 
-    it('has counts of disk reads and writes that contain each byte once', async () => {
+    it('is reported with its disk reads and writes, in which each byte counts once', async () => {
       const machine = await started()
       await booted(machine)
       const usage = async () => lab.host.driver.usage(machine, (await observed(machine)).pid)

@@ -12,7 +12,7 @@ describe('the lxc driver', function () {
   const signal = new AbortController().signal
 
   describe('after removeAll', () => {
-    it('has left no trace of running and stopped guests, and of itself', async () => {
+    it('has left no trace of running and stopped guests, nor of itself', async () => {
       const other = await openLxcHost({ name: 'btest-lxc-all', prefix: 'btm', subnet: '10.214.7' })
       try {
         expect(other.driver.hasLxcfs(), 'it works without lxcfs').to.equal(false)
@@ -33,7 +33,7 @@ describe('the lxc driver', function () {
     })
   })
 
-  describe('for a guest whose LXC name belongs to a foreign guest', () => {
+  describe('for a guest whose LXC name a guest of somebody else already has', () => {
     const refusal = (act: Promise<unknown>): Promise<string> =>
       act.then(
         () => 'done',
@@ -41,10 +41,10 @@ describe('the lxc driver', function () {
       )
 
     for (const [what, hide] of [
-      ['that is known from its configuration', false],
-      ['without a configuration', true],
+      ['if it recognizes that guest by its configuration', false],
+      ['if that guest has no configuration file', true],
     ] as const)
-      it(`does not change a foreign guest ${what}`, async () => {
+      it(`does not change the other guest ${what}`, async () => {
         const machine = await started()
         const before = await observed(machine)
         const config = `${lab.host.path}/state/lxc/${prefix}-${machine.id}/config`
@@ -74,7 +74,7 @@ describe('the lxc driver', function () {
   })
 
   describe('for its own guests', () => {
-    it('rejects the deletion of a running guest, and deletes a stopped one completely', async () => {
+    it('rejects the deletion of a running guest, and deletes a stopped guest completely', async () => {
       const machine = await started()
       expect(await lab.host.driver.listTraces()).to.deep.equal([machine.uuid])
       const refused = await lab.host.driver.delete(machine).catch((error: { code: string }) => error.code)

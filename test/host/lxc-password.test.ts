@@ -75,7 +75,7 @@ describe('the lxc driver', function () {
       expect(told).to.not.contain('secret-word-1')
     })
 
-    it('fails within a time limit if the guest’s program fails, hangs or prints endlessly', async () => {
+    it('fails within a time limit if the program in the guest that sets the password fails, hangs or prints endlessly', async () => {
       const programs = [
         [
           'echo no such luck >&2; printf "\\033[31mred" >&2; exit 1',
@@ -110,7 +110,7 @@ describe('the lxc driver', function () {
       expect(readFileSync(canary, 'utf8')).to.equal('root:*:1::::::\n')
     })
 
-    it('can set a password from outside in spite of stale locks of the guest, but not during vipw', async () => {
+    it('sets a password in the files of the guest despite stale lock files, but not while vipw runs in the guest', async () => {
       const machine = await lab.prepared()
       for (const name of ['passwd.lock', 'shadow.lock']) mkdirSync(`${machine.volume}/etc/${name}`)
       sh('cp', `${machine.volume}/bin/sleep`, `${machine.volume}/root/vipw`)
@@ -142,7 +142,7 @@ describe('the lxc driver', function () {
       expect(await read(machine)).to.deep.equal({ passwordHash: '$y$j9T$salt$hash', authorizedKeys: [key] })
     })
 
-    it('follows links inside the guest, but none to the host', async () => {
+    it('follows links inside the guest, but no links to the host', async () => {
       const machine = await lab.prepared()
       const root = machine.volume
       mkdirSync(`${root}/root/keys`, { recursive: true })
@@ -199,7 +199,7 @@ describe('the lxc driver', function () {
       return waitFor(() => counter(machine) !== before, { what: 'the guest to continue' })
     }
 
-    it('stops all processes of a guest until the guest is thawed, and can repeat both calls', async () => {
+    it('stops all processes of a guest until the guest is thawed, even if both calls are repeated', async () => {
       const machine = await counting()
       await goesOn(machine)
       for (let i = 0; i < 2; i++) expect(await lab.host.driver.freeze(machine, 5000)).to.equal(true)

@@ -45,7 +45,7 @@ describe('the lxc driver', function () {
       expect(await observed(machine)).to.deep.equal(first)
     })
 
-    it('waits for the lxc-start of an agent that has ended', async () => {
+    it('waits for a process lxc-start that an earlier agent has left running', async () => {
       const machine = await prepared()
       const orphan = spawn(
         '/usr/bin/lxc-start',
@@ -77,7 +77,7 @@ describe('the lxc driver', function () {
       nic: { ...lab.host.machine().nic, ipv6Addresses },
     })
 
-    it('gives a guest the maximum number of IPv6 addresses before its first process runs', async () => {
+    it('gives a guest all its IPv6 addresses, even the maximum number, before its first process runs', async () => {
       const { max } = networkLimits.addresses
       const addresses = Array.from({ length: max }, (_, i) => `2001:db8::${(i + 1).toString(16)}`)
       const machine = await prepared(nicWith(addresses))
@@ -99,7 +99,7 @@ describe('the lxc driver', function () {
       expect(await lab.host.driver.observe()).to.deep.equal([])
     })
 
-    it('leaves nothing behind if the start fails, and reports the reason', async () => {
+    it('leaves nothing behind if the start fails in the guest, and reports the reason', async () => {
       const machine = await prepared()
       rmSync(`${machine.volume}/usr/sbin/init`, { force: true })
       const error: Error = await lab.host.driver.start(machine, signal).then(
@@ -142,7 +142,7 @@ describe('the lxc driver', function () {
       expect(await lab.host.driver.observe()).to.deep.equal([])
     })
 
-    it('ends the stop when the caller aborts it, and the guest continues', async () => {
+    it('ends the attempt to stop a guest when the caller aborts it, and the guest continues to run', async () => {
       const machine = await prepared()
       replaceInit(machine, 'trap "" PWR; while :; do sleep 1; done')
       await lab.host.driver.start(machine, signal)
@@ -189,7 +189,7 @@ describe('the lxc driver', function () {
       expect(existsSync(mark)).to.equal(false)
     })
 
-    it('does not report a reboot from inside, after which the guest has the same network and id mapping', async () => {
+    it('does not report the end of a guest that reboots from inside, and the guest keeps its network and id mapping', async () => {
       const next = await lab.host.reopen()
       const told: string[] = []
       next.onStopped((uuid) => told.push(uuid))
@@ -207,7 +207,7 @@ describe('the lxc driver', function () {
       expect(told).to.deep.equal([])
     })
 
-    it('stops a guest that is rebooting', async () => {
+    it('stops a guest even while it reboots', async () => {
       const machine = await prepared()
       replaceInit(machine, 'sleep 1; reboot -ff')
       await lab.host.driver.start(machine, signal)
@@ -221,7 +221,7 @@ describe('the lxc driver', function () {
   })
 
   describe('at the end of the agent', () => {
-    it('does not affect guests, because monitor and guest have separate cgroups', async () => {
+    it('does not affect running guests, because their monitors and processes have separate cgroups', async () => {
       const machine = await started()
       const { pid } = await observed(machine)
       const own = readFileSync('/proc/self/cgroup', 'utf8').split('\n')

@@ -71,7 +71,7 @@ describe('a terminal in a guest of the lxc driver', function () {
     return { tty, leads: pid === session }
   }
 
-  it('has a shell on a terminal of the guest', async () => {
+  it('has a shell whose terminal belongs to the guest', async () => {
     const machine = await started()
     await booted(machine)
     const { tty, leads } = await useShell(machine)
@@ -110,7 +110,7 @@ describe('a terminal in a guest of the lxc driver', function () {
      }'`,
   }
 
-  it('has a shell, and does not open what the guest put in the place of /dev/pts/ptmx', async () => {
+  it('has a shell even if the guest replaced /dev/pts/ptmx, and does not open the replacement', async () => {
     const machine = await started()
     await booted(machine)
     const clean = await lab.host.driver.findConsole(machine, 'shell')

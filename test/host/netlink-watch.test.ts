@@ -12,7 +12,7 @@ const run = promisify(execFile)
 const names = { table: 'berthnlw', bridge: 'nlwbr', interface_prefix: 'nlw' }
 const topics: readonly NetlinkTopic[] = ['tables', 'others', 'rates', 'links']
 
-describe('the netlink watch', () => {
+describe('the netlink watch for changes by other programs', () => {
   let watch: NetlinkWatch
   const told: NetlinkTopic[] = []
   const tools = { nft: new Nft(), tc: new Tc(), ip: new Ip() }
@@ -39,18 +39,24 @@ describe('the netlink watch', () => {
     })
   })
 
-  for (const [what, line] of [['a change of another interface', 'ip link set nlwpeer mtu 1400']] as [string, string][])
+  for (const [what, line] of [
+    ['a change of an interface that does not belong to the agent', 'ip link set nlwpeer mtu 1400'],
+  ] as [string, string][])
     it(`ignores ${what}`, () => expectSilence(() => command(line)))
 
   for (const [what, line, topic] of [
-    ['a new table', 'nft add table ip berthnlw', 'tables'],
-    ['a new rule', 'nft add chain ip berthnlw c; add rule ip berthnlw c accept', 'tables'],
-    ['a new element', 'nft add set ip berthnlw s { type mark ; }; add element ip berthnlw s { 7 }', 'tables'],
-    ['the deletion of a table', 'nft delete table ip berthnlw', 'tables'],
-    ['a change of a foreign table', 'nft add chain ip berthnlw2 berthnlw', 'others'],
-    ['a foreign rule that names the table', 'nft add rule ip berthnlw2 berthnlw accept comment "berthnlw"', 'others'],
+    ['a new nft table', 'nft add table ip berthnlw', 'tables'],
+    ['a new nft rule', 'nft add chain ip berthnlw c; add rule ip berthnlw c accept', 'tables'],
+    ['a new nft set element', 'nft add set ip berthnlw s { type mark ; }; add element ip berthnlw s { 7 }', 'tables'],
+    ['the deletion of an nft table', 'nft delete table ip berthnlw', 'tables'],
+    ['a change of an nft table of another program', 'nft add chain ip berthnlw2 berthnlw', 'others'],
+    [
+      'a rule of another program that contains the name of the agent’s table',
+      'nft add rule ip berthnlw2 berthnlw accept comment "berthnlw"',
+      'others',
+    ],
     ['a new qdisc', 'tc qdisc add dev nlw1 root handle 1: htb', 'rates'],
-    ['a new class', 'tc class add dev nlw1 parent 1: classid 1:1 htb rate 1mbit', 'rates'],
+    ['a new traffic class', 'tc class add dev nlw1 parent 1: classid 1:1 htb rate 1mbit', 'rates'],
     ['the activation of a guest interface', 'ip link set nlw1 up', 'links'],
     ['the creation of the bridge', 'ip link add nlwbr type bridge', 'links'],
     ['the attachment of a guest interface', 'ip link set nlw1 master nlwbr', 'links'],

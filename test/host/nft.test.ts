@@ -32,7 +32,7 @@ describe('the nft and ip processes of the agent', () => {
     await ip.close()
   })
 
-  it('write no history of commands to the disk', async () => {
+  it('write no command history to the disk', async () => {
     const history = '/.nft.history' // the path of the history without HOME
     const before = readFileSync(history, { flag: 'a+' })
     const own = new Nft()
@@ -69,7 +69,7 @@ describe('the nft and ip processes of the agent', () => {
     expect(await nft.readTable('ip', 'btest_none')).to.equal(undefined)
   })
 
-  it('have known PIDs, including that of the additional process for a long transaction', async () => {
+  it('are known by their PIDs, including the additional process for a long transaction', async () => {
     const monitor = spawn('nft', ['monitor'], { stdio: ['ignore', 'pipe', 'inherit'] })
     const pids: number[] = []
     createInterface({ input: monitor.stdout }).on('line', (line) => {
@@ -97,7 +97,7 @@ describe('the nft and ip processes of the agent', () => {
     expect((error as Error).message.length).to.be.lessThan(1000)
   })
 
-  it('read the counters of a thousand elements, and of a missing table', async () => {
+  it('read the counters of a thousand elements, and no counters if the table is missing', async () => {
     const inet = `inet ${table}_counted`
     const remove = [`add table ${inet}`, `delete table ${inet}`]
     await nft.apply(remove)

@@ -31,7 +31,7 @@ describe('the storage pool', function () {
     for (const folder of [pool.guests, pool.images, pool.trash]) expect(statSync(folder).mode & 0o777).to.equal(0o700)
   }
 
-  it('is created only once, and removed without a trace', async () => {
+  it('is created only once, and can be removed without a trace', async () => {
     expectPool(await openPool(config))
     const { ino } = statSync(loopFile)
     const pool = await openPool(config)
@@ -46,7 +46,7 @@ describe('the storage pool', function () {
     await waitFor(() => loopsBelow(scratch.path).length === 0, { what: 'no loop' })
   })
 
-  it('is available after a reboot with its content', async () => {
+  it('is available with its content after a reboot', async () => {
     const pool = await openPool(config)
     writeFileSync(`${pool.path}/mark`, 'kept')
     sh('umount', poolPath)
@@ -91,7 +91,7 @@ describe('the storage pool', function () {
       expect(await pool.view.quotaMode()).to.not.equal('off')
     })
 
-  it('is completed after a kill at any moment of its creation', async () => {
+  it('is completed at the next start if the agent is killed at any moment of its creation', async () => {
     const script = `import { openPool } from '${moduleUrl('agent/storage/pool.ts')}'
       console.log('begin'); await openPool(${JSON.stringify(config)})`
     for (const delayMs of [0, 15, 30, 50, 80, 120]) {
@@ -109,7 +109,7 @@ describe('the storage pool', function () {
     }
   })
 
-  it('is not created over foreign data, which stay unchanged', async () => {
+  it('is not created over data of others, which stay unchanged', async () => {
     writeFileSync(loopFile, '')
     truncateSync(loopFile, 64 * mib)
     sh('mkfs.ext4', '-q', loopFile)
@@ -117,7 +117,7 @@ describe('the storage pool', function () {
     expect(sh('blkid', '-o', 'value', '-s', 'TYPE', loopFile).trim()).to.equal('ext4')
   })
 
-  it('is not created over a foreign mount or in a directory with files', async () => {
+  it('is not created over a mount of others or in a directory with files', async () => {
     mkdirSync(poolPath)
     sh('mount', '-t', 'tmpfs', 'btest', poolPath)
     expect(await refusal(openPool(config))).to.match(/tmpfs/)

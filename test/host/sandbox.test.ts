@@ -32,7 +32,7 @@ describe('the sandbox of a program', function () {
     return stdout.trim()
   }
 
-  it('contains only its input, its directory and the programs of the system', async () => {
+  it('contains only the input and the directory of the program, and the programs of the system', async () => {
     expect(await said('cat; cat /dev/stdin')).to.equal('from elsewhere\nfrom elsewhere')
     expect(await said('cd /; echo *; echo dev/*')).to.match(
       /^bin dev lib( lib32)?( lib64)?( libx32)? sbin usr work\ndev\/null dev\/stdin dev\/urandom dev\/zero$/,
@@ -42,7 +42,7 @@ describe('the sandbox of a program', function () {
       expect(await said(`cat ${path} 2>&1 || true`), path).to.match(/No such file/)
   })
 
-  it('contains devices that its user can use, even with the umask of the agent', () => {
+  it('contains devices that the user of the program can use, even with the umask of the agent', () => {
     const args = [`${userId}`, input, directory, '', '1000', '/bin/sh', '-c', 'echo x >/dev/null; umask; ls /dev']
     const script = 'umask 0077; exec perl "$@"'
     const said = execFileSync('sh', ['-c', script, 'sh', perlProgram('in-sandbox'), ...args], {
@@ -51,7 +51,7 @@ describe('the sandbox of a program', function () {
     expect(said).to.equal('0077\nnull\nstdin\nurandom\nzero\n')
   })
 
-  it('can be written to only in its directory', async () => {
+  it('permits the program to write only to its directory', async () => {
     for (const path of ['/x', '/usr/x', '/dev/x', '/dev/stdin', '/bin/x'])
       expect(await said(`echo x 2>&1 >${path} || true`), path).to.match(/Read-only|Permission denied/)
   })

@@ -54,7 +54,7 @@ describe('the socket of a screen', function () {
     return terminal
   }
 
-  it('delivers the last keys of a client that leaves while the virtual machine is busy', async () => {
+  it('delivers the last keys of a client that disconnects while the virtual machine is busy', async () => {
     let hasEnded = false
     const terminal = await openScreen(() => (hasEnded = true))
     qemu.kill('SIGSTOP')
@@ -65,7 +65,7 @@ describe('the socket of a screen', function () {
     for (const key of Object.keys(keys)) expect(said).to.include(`[${key}]`)
   })
 
-  it('needs little memory to store many small pieces that are not read', async () => {
+  it('needs little memory for many small pieces of output that nobody has read yet', async () => {
     let taken = 0
     let other: Socket | undefined
     const full = createServer((socket) => (other = socket.pause())).listen(join(folder, 'full.sock'))

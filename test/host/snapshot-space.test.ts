@@ -36,10 +36,10 @@ const write = (path: string, megabytes: number): void =>
 
 /** Contents of a disk before its snapshots. `megabytes` is the space that counts for them. */
 const disks: readonly (readonly [name: string, megabytes: number, fill: (root: string) => void])[] = [
-  ['nothing', 0, () => undefined],
-  ['as much data as fits', boughtMib - slackMib, (root) => write(join(root, 'old-0'), boughtMib - slackMib)],
+  ['with no data', 0, () => undefined],
+  ['with as much data as fits', boughtMib - slackMib, (root) => write(join(root, 'old-0'), boughtMib - slackMib)],
   [
-    'reflinks',
+    'with reflinks',
     12,
     (root) => {
       write(join(root, 'old-0'), 12)
@@ -47,7 +47,7 @@ const disks: readonly (readonly [name: string, megabytes: number, fill: (root: s
     },
   ],
   [
-    'a sparse file',
+    'with a sparse file',
     1,
     (root) => {
       write(join(root, 'old-0'), 1)
@@ -55,7 +55,7 @@ const disks: readonly (readonly [name: string, megabytes: number, fill: (root: s
     },
   ],
   [
-    'hard links',
+    'with hard links',
     12,
     (root) => {
       write(join(root, 'old-0'), 12)
@@ -63,7 +63,7 @@ const disks: readonly (readonly [name: string, megabytes: number, fill: (root: s
     },
   ],
   [
-    'many small files',
+    'with many small files',
     12,
     (root) => {
       mkdirSync(join(root, 'old-many'))
@@ -91,7 +91,7 @@ describe('the space that snapshots retain', function () {
 
   for (const [name, megabytes, fill] of disks)
     for (const count of [0, 1, 5])
-      it(`is available in addition to the full size of a disk with ${name} and ${count} snapshots`, async () => {
+      it(`does not reduce the usable size of a disk ${name} and ${count === 0 ? 'no' : count} ${count === 1 ? 'snapshot' : 'snapshots'}`, async () => {
         const uuid = await lab.create()
         const root = lab.volumes.pathOf(uuid)
         fill(root)
@@ -126,7 +126,7 @@ describe('the space that snapshots retain', function () {
     expect(lab.record(uuid).snapshotSpace.retainedBytes / mib).to.be.within(19, 23)
   })
 
-  it('extends the limit of a guest by at most the snapshot limit plus one disk size', async () => {
+  it('raises the disk limit of a guest by at most the snapshot limit plus the size of the disk', async () => {
     const uuid = await lab.create(boughtBytes)
     const root = lab.volumes.pathOf(uuid)
     for (let round = 0; round < 5; round++) {
@@ -141,7 +141,7 @@ describe('the space that snapshots retain', function () {
     }
   })
 
-  it('lets a guest rewrite its full disk while the agent has a snapshot of its own', async () => {
+  it('permits a guest to rewrite its full disk while the agent has a temporary snapshot of it', async () => {
     const uuid = await lab.create()
     const root = lab.volumes.pathOf(uuid)
     write(join(root, 'data'), boughtMib - slackMib)
@@ -170,7 +170,7 @@ describe('the space that snapshots retain', function () {
     expect(lab.allowanceMib(uuid)).to.be.within(12, 13)
   })
 
-  it('is measured later for a guest whose journal does not contain it', async () => {
+  it('is measured later for a guest for which the journal contains no measured space', async () => {
     const uuid = await lab.create()
     const root = lab.volumes.pathOf(uuid)
     write(join(root, 'data'), 20)
@@ -184,7 +184,7 @@ describe('the space that snapshots retain', function () {
     write(join(root, 'data'), boughtMib - slackMib)
   })
 
-  it('is also limited with classic quotas, with which it does not count for the disk', async () => {
+  it('is also limited with classic quotas, although it does not count for the disk there', async () => {
     const theirs = { ...config, pool: `${scratch.path}/theirs`, loop_file: `${scratch.path}/theirs.img` }
     writeFileSync(theirs.loop_file, '')
     truncateSync(theirs.loop_file, 2 * gib)

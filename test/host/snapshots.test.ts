@@ -83,7 +83,7 @@ describe('snapshots of volumes', function () {
     expect(readdirSync(pool.guests)).to.deep.equal([guest])
   })
 
-  it('report the space that counts for the volume at their creation', async () => {
+  it('are created with a record of the space that counts for the volume at this moment', async () => {
     write(`${root}/data`, 16)
     const { sizeBytes } = await volumes.snapshot(guest, 'a')
     expect(sizeBytes).to.be.within(16 * mib, 17 * mib)
@@ -114,7 +114,7 @@ describe('snapshots of volumes', function () {
     await trash.sweep()
   })
 
-  it('count for the limit of the guest until nothing references their data, even after a restore', async () => {
+  it('count for the limit of the guest until neither a snapshot nor the volume uses their data, even after a restore', async () => {
     write(`${root}/data`, 40)
     await volumes.snapshot(guest, 'a')
     await volumes.restore(guest, 'a', 64 * mib)
@@ -144,7 +144,7 @@ describe('snapshots of volumes', function () {
     expect(await volumes.listSnapshots(guest)).to.deep.equal(['b'])
   })
 
-  it('still exist after the volume was replaced by a new one from an image', async () => {
+  it('still exist after the volume was replaced by a new volume from an image', async () => {
     await volumes.snapshot(guest, 'a')
     for (let i = 0; i < 2; i++) await volumes.prepare(guest, { templateId: 'small-1' }, gib)
     expect(word()).to.equal('first')
@@ -155,7 +155,7 @@ describe('snapshots of volumes', function () {
     expect(await volumes.listSnapshots(guest)).to.deep.equal(['a'])
   })
 
-  it('do not undo an exchange of volumes that was killed before the old volume was deleted', async () => {
+  it('are not mixed up if the agent was killed after it exchanged volumes and before it deleted the old volume', async () => {
     await volumes.prepare(guest, { templateId: 'small-1' }, gib)
     writeFileSync(`${volumes.nextPathOf(guest)}/word`, 'new')
     // This is the state after a kill between the exchange and the move to the trash.
@@ -169,7 +169,7 @@ describe('snapshots of volumes', function () {
     expect(word()).to.equal('new')
   })
 
-  it('are not affected when a prepared volume is discarded', async () => {
+  it('and the volume stay unchanged when a prepared new volume is discarded', async () => {
     await volumes.prepare(guest, { templateId: 'small-1' }, gib)
     expect([await volumes.discardNext(guest), await volumes.discardNext(guest)]).to.deep.equal([true, false])
     expect(await volumes.list()).to.deep.equal([guest])
@@ -194,7 +194,7 @@ describe('snapshots of volumes', function () {
     })
   })
 
-  it('report the size of their data with classic quotas, and restore a volume with its limit', async () => {
+  it('report the size of their data with classic quotas, too, and restore a volume with its limit', async () => {
     const theirs = { ...config, pool: `${scratch.path}/theirs`, loop_file: `${scratch.path}/theirs.img` }
     writeFileSync(theirs.loop_file, '')
     sh('truncate', '-s', '1G', theirs.loop_file)
@@ -212,7 +212,7 @@ describe('snapshots of volumes', function () {
     await removePool(theirs, log)
   })
 
-  it('leave a guest with either the complete old or the complete new volume after a kill at any moment', async () => {
+  it('leave a guest with either the complete old or the complete new volume if the agent is killed at any moment of a restore', async () => {
     for (const [text, id] of [
       ['one', 'a'],
       ['two', 'b'],

@@ -39,7 +39,7 @@ const packets = fileURLToPath(new URL('../support/network/packets.py', import.me
 const program = readFileSync(packets, 'utf8')
 const python = '/usr/bin/python3'
 
-describe('a guest that sends in the name of others', function () {
+describe('a guest that sends forged frames', function () {
   const children: ChildProcess[] = []
   let host: SettingsHost
   let neighbour = ''
@@ -90,7 +90,7 @@ describe('a guest that sends in the name of others', function () {
           before(() => host.setFirewall(attacker, firewall))
 
           for (const [frames, forge] of Object.entries(forgeries))
-            it(`cannot deliver any of ${ofKind} frames: ${frames}`, async () => {
+            it(`cannot deliver any of ${ofKind} forged frames: ${frames}`, async () => {
               for (const markers of Object.values(seen)) markers.clear()
               const forged = Array.from({ length: ofKind }, (_, n) => forge(scene, { n, marker: `forged ${n}` }))
               const controls = Array.from({ length: ofKind / rightAfter }, (_, n) => `right ${n}`)

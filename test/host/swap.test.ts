@@ -100,7 +100,7 @@ describe('swap files on a real host', function () {
     expect(existsSync(link)).to.equal(false)
   })
 
-  it('stay inactive at a start of the agent if they have no unit, and incomplete ones are deleted', async () => {
+  it('stay inactive at a start of the agent if they have no systemd unit, and are deleted if they are incomplete', async () => {
     await swap.make(0, 64 * mib, signal)
     await swap.make(1, 96 * mib, signal)
     await swap.use(1)
@@ -112,7 +112,7 @@ describe('swap files on a real host', function () {
     expect(swapsBelow(scratch.path)).to.deep.equal([])
   })
 
-  it('are also found in a directory that is a link', async () => {
+  it('are also found if the path of their directory is a link', async () => {
     const real = join(scratch.path, `real-${count}`)
     mkdirSync(real)
     sh('ln', '-s', real, join(scratch.path, `link-${count}`))
@@ -138,7 +138,7 @@ describe('swap files on a real host', function () {
     expect(readdirSync(directory)).to.deep.equal(['other'])
   })
 
-  it('do not affect swap files of others', async () => {
+  it('do not affect swap files of other programs', async () => {
     mkdirSync(join(config.state_dir, 'swap'))
     sh('fallocate', '-l', '1M', fileOf(0))
     sh('chmod', '600', fileOf(0))
@@ -186,7 +186,7 @@ describe('swap files on a real host', function () {
     expect(await refusal(swap.use(0))).to.match(/^swap_unsupported:/)
   })
 
-  describe('that contain pages', () => {
+  describe('that contain memory pages of programs', () => {
     let group = ''
     let child: ChildProcess | undefined
     const layout = readCgroupLayout()
@@ -217,7 +217,7 @@ describe('swap files on a real host', function () {
     const used = async (slot: 0 | 1): Promise<number> =>
       (await swap.read()).files.find((file) => file.slot === slot)?.usedBytes ?? 0
 
-    it('keep the pages when they are moved to another swap file or to memory', async () => {
+    it('lose no pages when the pages are moved to another swap file or to memory', async () => {
       await swap.make(0, 128 * mib, signal)
       await swap.use(0)
       await fill()
@@ -235,7 +235,7 @@ describe('swap files on a real host', function () {
       expect(digest.toString().trim()).to.equal(expected())
     })
 
-    it('stay in use if a release is aborted', async () => {
+    it('stay in use if their deactivation is aborted', async () => {
       await swap.make(0, 128 * mib, signal)
       await swap.use(0)
       await fill()

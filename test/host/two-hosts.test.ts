@@ -134,7 +134,7 @@ describe('a gateway with two hosts', function () {
     for (const host of hosts) await expectInOrder(host)
   })
 
-  it('shows the guests of an offline agent as unknown while they run, and manages the other host', async () => {
+  it('shows the guests of an offline agent with the status unknown although they run, and manages the other host', async () => {
     const inits = readInits(first.instance)
     const lost = await rowsOf(first)
     await first.kill()
@@ -170,7 +170,7 @@ describe('a gateway with two hosts', function () {
     for (const host of hosts) await expectInOrder(host)
   })
 
-  it('shows the same after it was killed, and guests of an offline host as unknown', async () => {
+  it('shows the same guests after the gateway was killed, and guests of an offline host with the status unknown', async () => {
     const rows = await listRows()
     await first.kill()
     await gateway.kill()

@@ -85,7 +85,7 @@ describe('volumes of guests', function () {
     expect(usage.get(neighbour)).to.be.within(128 * mib, 145 * mib)
   })
 
-  it('count data at once, even before the data are on the disk', async () => {
+  it('count written data for their limit at once, even before the data are on the disk', async () => {
     const guest = randomUUID()
     await volumes.clone(guest, 'small-1', gib)
     writeFileSync(`${volumes.pathOf(guest)}/big`, Buffer.alloc(64 * mib, 1))
@@ -154,7 +154,7 @@ describe('volumes of guests', function () {
     })
   })
 
-  it('are deleted at the next start if they were in the trash at a power failure', async () => {
+  it('are deleted at the next start if they were in the trash when the power failed', async () => {
     const guest = randomUUID()
     await volumes.clone(guest, 'small-1', gib)
     renameSync(volumes.pathOf(guest), `${pool.trash}/${guest}.aa`)
@@ -162,7 +162,7 @@ describe('volumes of guests', function () {
     expect(readdirSync(pool.trash)).to.deep.equal([])
   })
 
-  it('leave no quota group when they and the image that they were created from are deleted', async () => {
+  it('leave no quota group when they and their image are deleted', async () => {
     const image = `${pool.images}/old`
     sh('btrfs', '-q', 'subvolume', 'snapshot', `${pool.images}/small-1`, image)
     writeFileSync(`${image}/own`, Buffer.alloc(mib, 2))
@@ -179,7 +179,7 @@ describe('volumes of guests', function () {
     })
   })
 
-  it('are deleted without errors by concurrent sweeps of the trash', async () => {
+  it('are deleted without errors if the trash is emptied several times concurrently', async () => {
     const warnings: string[] = []
     const heard = pino({ level: 'warn' }, { write: (line: string) => void warnings.push(line) })
     const shared = new Trash(pool, heard)
