@@ -44,7 +44,7 @@ describe('the disks below a block device', () => {
     ['are the device itself if it is a disk', '8:16', ['8:16']],
     ['are the disk that contains the device if it is a partition', '8:2', ['8:0']],
     ['are all disks of the RAID if the device is LUKS on a RAID', '253:0', ['8:0', '8:16']],
-    ['are none if the device does not exist', '1:1', []],
+    ['are an empty list if the device does not exist', '1:1', []],
   ] as const)
     it(what, () => expect(listDisks(numbers, devices).map((disk) => disk.numbers)).to.have.members([...disks]))
 
