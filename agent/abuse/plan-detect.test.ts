@@ -114,7 +114,11 @@ const cases: [name: string, parts: Partial<Evidence>, findings: string[]][] = [
     { rows: flows({ targets: 250, port: 80, seconds: 299 }) },
     ['high horizontal_scan * 80'],
   ],
-  ['1,000 targets that refuse in 5 min', { rows: flows({ targets: 1000, port: 80, seconds: 290 }) }, ['critical horizontal_scan * 80']],
+  [
+    '1,000 targets that refuse in 5 min',
+    { rows: flows({ targets: 1000, port: 80, seconds: 290 }) },
+    ['critical horizontal_scan * 80'],
+  ],
   [
     '40 dead links of a crawler among 700 that answer',
     {
@@ -133,7 +137,11 @@ const cases: [name: string, parts: Partial<Evidence>, findings: string[]][] = [
     [],
   ],
   ['200 bitcoin peers that do not answer', { rows: flows({ targets: 200, port: 8333 }) }, []],
-  ['1,000 bitcoin peers that do not answer', { rows: flows({ targets: 1000, port: 8333 }) }, ['medium horizontal_scan * 8333']],
+  [
+    '1,000 bitcoin peers that do not answer',
+    { rows: flows({ targets: 1000, port: 8333 }) },
+    ['medium horizontal_scan * 8333'],
+  ],
   ['19 failed logins', { rows: logins({ count: 19 }) }, []],
   ['20 failed logins', { rows: logins({ count: 20 }) }, [`medium brute_force ${one} 22`]],
   ['30 failed logins', { rows: logins({ count: 30 }) }, [`high brute_force ${one} 22`]],
@@ -237,7 +245,11 @@ const cases: [name: string, parts: Partial<Evidence>, findings: string[]][] = [
     },
     ['medium reflection * 11211'],
   ],
-  ['9 Mbit/s of amplified answers over a minute', { counts: served(54, 20, 1).map((row) => ({ ...row, seconds: 60 })) }, []],
+  [
+    '9 Mbit/s of amplified answers over a minute',
+    { counts: served(54, 20, 1).map((row) => ({ ...row, seconds: 60 })) },
+    [],
+  ],
   ['50 Mbit/s of amplified answers', { counts: served(50, 20) }, ['high reflection * 11211']],
   ['200 Mbit/s of amplified answers', { counts: served(200, 20) }, ['critical reflection * 11211']],
   ['200 Mbit/s of answers that are only three times as long as the requests', { counts: served(200, 3) }, []],

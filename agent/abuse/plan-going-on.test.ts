@@ -23,8 +23,18 @@ describe('a finding about a guest with an open alert', () => {
   for (const [name, row, own, isIt] of [
     ['is reported during a planned stop if the abuse continues', {}, pending, true],
     ['is not reported during a planned stop if the abuse has ended', { atMs: nowMs - 16_000 }, pending, false],
-    ['is not reported during a planned stop if the recent traffic has another target', { target: '198.18.0.2' }, pending, false],
-    ['is not reported during a planned stop if it is only known that a flow was unanswered', { outcome: 'unanswered' }, pending, false],
+    [
+      'is not reported during a planned stop if the recent traffic has another target',
+      { target: '198.18.0.2' },
+      pending,
+      false,
+    ],
+    [
+      'is not reported during a planned stop if it is only known that a flow was unanswered',
+      { outcome: 'unanswered' },
+      pending,
+      false,
+    ],
     ['is reported if the alert has led to no stop', { atMs: 0 }, [{ type: 'port_scan', action: '' }], true],
     [
       'is reported if only an alert of another type has led to a stop',

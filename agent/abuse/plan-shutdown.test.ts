@@ -34,14 +34,24 @@ describe('the stop of a guest for abuse', () => {
     ['is not planned for abuse that has ended', { ...critical, lastAtMs: nowMs - 31_000 }, {}, undefined],
     ['is not executed before the end of the grace period', { ...pending, stopAtMs: nowMs + 1 }, {}, undefined],
     ['is executed at the end of the grace period', pending, {}, 'stop'],
-    ['is canceled if the abuse has ended before the end of the grace period', { ...pending, lastAtMs: nowMs - 31_000 }, {}, 'cancel'],
+    [
+      'is canceled if the abuse has ended before the end of the grace period',
+      { ...pending, lastAtMs: nowMs - 31_000 },
+      {},
+      'cancel',
+    ],
     [
       'is executed if evaluations are a minute apart and the last one found abuse',
       { ...pending, lastAtMs: nowMs - 100_000 },
       { lookMs: 60_000 },
       'stop',
     ],
-    ['is canceled if stops for abuse are switched off during the grace period', { ...pending, stopAtMs: nowMs + 1 }, { enabled: false }, 'cancel'],
+    [
+      'is canceled if stops for abuse are switched off during the grace period',
+      { ...pending, stopAtMs: nowMs + 1 },
+      { enabled: false },
+      'cancel',
+    ],
     ['is canceled for a guest that has become exempt from stops', pending, { isStoppable: () => false }, 'cancel'],
     [
       'is planned again if abuse is found after a canceled stop',

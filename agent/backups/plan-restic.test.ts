@@ -135,5 +135,6 @@ describe('parseResticMessage', () => {
     ['no JSON', undefined],
     ['null', undefined],
   ] as const)
-    it(`${message ? 'parses' : 'ignores'} the line ${line}`, () => expect(parseResticMessage(line)).to.deep.equal(message))
+    it(`${message ? 'parses' : 'ignores'} the line '${line}'`, () =>
+      expect(parseResticMessage(line)).to.deep.equal(message))
 })

@@ -39,7 +39,13 @@ describe('the output of a console', () => {
     ['from the beginning of the next line', 'ab\ncd\n', 0, 10, 3],
     ['from the requested offset if no line ends after it', 'abcd', 1, 10, 1],
     ['from the requested offset if the next line begins too far away', 'abcdefgh\n', 0, 4, 0],
-    ['from the beginning of the next line even if that line is in another block', `${'x'.repeat(9000)}\nrest`, 100, 10_000, 9001],
+    [
+      'from the beginning of the next line even if that line is in another block',
+      `${'x'.repeat(9000)}\nrest`,
+      100,
+      10_000,
+      9001,
+    ],
   ] as const)
     it(`is replayed ${name}`, () => {
       const ring = new OutputRing(100_000)

@@ -95,12 +95,15 @@ describe('the record of kernel settings that agents changed', () => {
         restore: [...kernels, ...networks],
       }))
 
-    it('is not used if it contains no setting', () =>
-      expect(planLeave(none, a, everywhere).restore).to.deep.equal([]))
+    it('is not used if it contains no setting', () => expect(planLeave(none, a, everywhere).restore).to.deep.equal([]))
 
     for (const [what, netns, restore] of [
       ['is not used if another agent has the same network namespace', host, []],
-      ['is used to restore only the network settings of the namespace if another agent has another namespace', guest, networks],
+      [
+        'is used to restore only the network settings of the namespace if another agent has another namespace',
+        guest,
+        networks,
+      ],
       ['is not used if another agent has not started since the boot', 0, []],
     ] as const)
       it(what, () => {

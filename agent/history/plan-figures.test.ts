@@ -23,7 +23,12 @@ const idle = { ...gauges, ...rates, cpuPercent: 0 }
 describe('planFigures', () => {
   for (const [name, before, now, expected] of [
     ['returns zeros for an idle guest', base, later({}), idle],
-    ['returns 50 % if one of two processors was fully used', base, later({ cpuUsec: 60_000_000 }), { ...idle, cpuPercent: 50 }],
+    [
+      'returns 50 % if one of two processors was fully used',
+      base,
+      later({ cpuUsec: 60_000_000 }),
+      { ...idle, cpuPercent: 50 },
+    ],
     ['returns at most 100 % of the processors', base, later({ cpuUsec: 9e9 }), { ...idle, cpuPercent: 100 }],
     [
       'returns rates in bytes per second',

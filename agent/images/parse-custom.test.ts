@@ -76,5 +76,6 @@ describe('an added image', () => {
     [{ url: 'https://2130706434/a' }, 'url'],
     [{ url: `https://example.org/${'a'.repeat(2000)}` }, 'url'],
   ] as const)
-    it(`is refused because of the field ${field} in ${JSON.stringify(fields).slice(0, 60)}`, () => expect(parse(fields)).to.equal(field))
+    it(`is refused because of the field ${field} in ${JSON.stringify(fields).slice(0, 60)}`, () =>
+      expect(parse(fields)).to.equal(field))
 })

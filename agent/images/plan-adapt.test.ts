@@ -41,7 +41,8 @@ describe('adaptation of a foreign root file system', () => {
     ],
     ['with etc/ssh but without sshd', { directories: new Set(['etc/ssh']) }, ['root']],
   ] as const)
-    it(`changes only ${expected.join(', ')} in a system ${name}`, () => expect(paths(facts)).to.deep.equal(expected))
+    it(`changes ${expected.join(', ')} and no other path in a system ${name}`, () =>
+      expect(paths(facts)).to.deep.equal(expected))
 
   it('makes sshd’s unit create host keys in a system with systemd', () => {
     const facts = { directories: new Set(['etc/ssh', 'etc/systemd']), hostKeys: ['ssh_host_rsa_key'] }

@@ -25,7 +25,7 @@ describe('request hash', () => {
     expect(new Set([...others, same]).size).to.equal(5)
   })
 
-  it('is the same for a guest as in earlier versions', () =>
+  it('is computed for a request on a guest as in earlier versions', () =>
     expect(hashRequest('stop', { kind: 'guest', id: 'u' }, { force: true })).to.equal(
       createHash('sha256').update('{"action":"stop","guestUuid":"u","request":{"force":true}}').digest('hex'),
     ))

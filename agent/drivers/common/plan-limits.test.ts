@@ -60,7 +60,12 @@ describe('isWritten', () => {
     ['a file with the wanted rates in v2', io, '7:0 rbps=1000000 wbps=max riops=max wiops=max\n', true],
     ['a file in v2 in which one rate differs', io, '7:0 rbps=1000000 wbps=5 riops=max wiops=max\n', false],
     ['a file without rates in v2 if unlimited rates are wanted', noIo, '', true],
-    ['a file with the wanted rates only for another device in v2', io, '8:0 rbps=1000000 wbps=max riops=max wiops=max\n', false],
+    [
+      'a file with the wanted rates only for another device in v2',
+      io,
+      '8:0 rbps=1000000 wbps=max riops=max wiops=max\n',
+      false,
+    ],
   ] as const)
     it(`returns ${expected} for ${name}`, () => expect(isWritten(wanted, text)).to.equal(expected))
 })

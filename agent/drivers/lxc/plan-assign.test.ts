@@ -13,7 +13,7 @@ const route = 'route add default via fe80::1 dev if2'
 describe('planAssign', () => {
   for (const [name, shown, change, commands] of [
     ['the first address', [lo, eth0('fe80::2')], {}, ['address add 2001:db8::5/128 dev if2 nodad', route]],
-    ['an address that exists', [lo, eth0('2001:db8::5')], {}, []],
+    ['an address that the interface already has', [lo, eth0('2001:db8::5')], {}, []],
     [
       'an additional and a removed address',
       [lo, eth0('2001:db8::5', '2001:db8::6')],

@@ -124,8 +124,8 @@ describe('parseCreate', () => {
     ['a path as uuid', { ...request, uuid: '../../x' }, 'invalid_field uuid'],
     ['an upper-case uuid', { ...request, uuid: 'ABCDEF00-0000-4000-8000-000000000002' }, 'invalid_field uuid'],
     ['a path as template id', withSpec({ templateId: '../debian-12' }), 'invalid_field template_id'],
-    ['a request without virtualization', withSpec({ virtualization: '' }), 'invalid_field virtualization'],
-    ['an unknown virtualization', withSpec({ virtualization: 'xen' }), 'invalid_field virtualization'],
+    ['a request without a kind of virtualization', withSpec({ virtualization: '' }), 'invalid_field virtualization'],
+    ['an unknown kind of virtualization', withSpec({ virtualization: 'xen' }), 'invalid_field virtualization'],
     ['user data for a container', withSpec({ userData: '#!/bin/sh' }), 'unsupported user_data'],
     [
       'user data of more than 64 KiB',
@@ -150,7 +150,7 @@ describe('parseCreate', () => {
     ['a negative expiry time', withSpec({ expiresAtMs: -1 }), 'invalid_field expires_at'],
     ['an expiry time that is too late', withSpec({ expiresAtMs: 1e15 }), 'invalid_field expires_at'],
     ['a negative quota', withTraffic({ monthlyGb: -1 }), 'invalid_field monthly_traffic_gb'],
-    ['a reset on day 32', withTraffic({ resetDay: 32 }), 'invalid_field traffic_reset_day'],
+    ['a reset of the traffic count on day 32', withTraffic({ resetDay: 32 }), 'invalid_field traffic_reset_day'],
     ['an unknown traffic action', withTraffic({ action: 'of tomorrow' }), 'invalid_field traffic_action'],
     ['an unknown traffic mode', withTraffic({ mode: 'of tomorrow' }), 'invalid_field traffic_mode'],
     ['a host name as host_ip', withMapping({ hostIp: 'localhost' }), 'invalid_field host_ip'],
@@ -181,7 +181,7 @@ describe('parseCreate', () => {
       'invalid_field ssh_password',
     ],
     [
-      'two keys',
+      'a login with two keys',
       withSpec({ sshAuthMode: 'key', sshPublicKey: `${ed25519}\n${ed25519}` }),
       'invalid_field ssh_public_key',
     ],

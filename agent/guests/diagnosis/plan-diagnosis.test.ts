@@ -91,7 +91,7 @@ describe('planDiagnosis', () => {
       ['listening skipped not_visible', 'guest failed guest_silent', 'connection skipped earlier_step_failed'],
     ],
   ] as const satisfies readonly (readonly [string, Partial<ConnectionFacts>, readonly string[]])[])
-    it(`reports ${steps.length === 0 ? 'no fault' : `the fault “${steps[0]}”`} if ${name}`, () =>
+    it(`reports ${steps.length === 0 ? 'only success' : `“${steps[0]}”`} if ${name}`, () =>
       expect(found(facts)).to.deep.equal(steps))
 
   it('requests a test connection only if its result would show where the fault is', () => {

@@ -33,11 +33,11 @@ describe('space for a restored backup', () => {
   for (const [name, usedBytes, originalBytes, extraBytes] of [
     ['stays the same if the copy needs as much as the original', 800 * mib, 800 * mib, 0],
     ['stays the same if the copy needs less', 700 * mib, 800 * mib, 0],
-    ['grows by the data of the image if it is not shared', 1062 * mib, 800 * mib, 262 * mib],
+    ['grows by the data of the image if the copy does not share them', 1062 * mib, 800 * mib, 262 * mib],
     ['grows even for a disk that was almost empty', 262 * mib, 2 * mib, 260 * mib],
-    ['is refused if it would exceed twice the disk', 3000 * mib, 800 * mib, undefined],
-    ['stays the same for a backup of an older version that fits', 1024 * mib, undefined, 0],
-    ['is refused for a backup of an older version that does not fit', 1025 * mib, undefined, undefined],
+    ['is refused if it would exceed twice the size of the disk', 3000 * mib, 800 * mib, undefined],
+    ['stays the same for a backup of an older version if its copy fits', 1024 * mib, undefined, 0],
+    ['is refused for a backup of an older version if its copy does not fit', 1025 * mib, undefined, undefined],
   ] as const)
     it(name, () => expect(planExtraBytes({ limitBytes, usedBytes, originalBytes })).to.equal(extraBytes))
 

@@ -39,11 +39,31 @@ describe('the policy of a guest', () => {
 
   for (const [name, judged, down, up] of [
     ['a guest with configured rates', record({}, {}, [100, 20]), 100, 20],
-    ['a guest with unlimited rates', record({}), 0, 0],
-    ['a guest with a throttle that is below its quota', record({}, { action: 'throttle', throttleMbps: 2 }, [100, 0]), 100, 0],
-    ['a guest over its quota with the action "stop", which sets no throttle', record({ overQuota: true }, { throttleMbps: 2 }, [100, 0]), 100, 0],
-    ['a guest over its quota with its own throttle', record({ overQuota: true }, { action: 'throttle', throttleMbps: 2 }), 2, 2],
-    ['a guest over its quota with the throttle of the host', record({ overQuota: true }, { action: 'throttle' }), 10, 10],
+    ['a guest with unlimited rates, which are 0', record({}), 0, 0],
+    [
+      'a guest below its quota with the action "throttle"',
+      record({}, { action: 'throttle', throttleMbps: 2 }, [100, 0]),
+      100,
+      0,
+    ],
+    [
+      'a guest over its quota with the action "stop", which sets no throttle',
+      record({ overQuota: true }, { throttleMbps: 2 }, [100, 0]),
+      100,
+      0,
+    ],
+    [
+      'a guest over its quota with its own throttle',
+      record({ overQuota: true }, { action: 'throttle', throttleMbps: 2 }),
+      2,
+      2,
+    ],
+    [
+      'a guest over its quota with the throttle of the host',
+      record({ overQuota: true }, { action: 'throttle' }),
+      10,
+      10,
+    ],
     [
       'a guest over its quota whose throttle is lower than only one of its configured rates',
       record({ overQuota: true }, { action: 'throttle' }, [5, 100]),

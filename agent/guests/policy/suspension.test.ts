@@ -67,7 +67,11 @@ describe('planSuspend', () => {
 describe('planUnsuspend', () => {
   for (const [name, before, wanted] of [
     ['starts a guest that was running before the suspension', record('stopped', suspended('stop', true)), 'running'],
-    ['leaves a guest stopped that was stopped before the suspension', record('stopped', suspended('stop', false)), undefined],
+    [
+      'leaves a guest stopped that was stopped before the suspension',
+      record('stopped', suspended('stop', false)),
+      undefined,
+    ],
     ['leaves an expired guest stopped', record('stopped', suspended('stop', true), true), undefined],
     ['leaves a guest unchanged in mode network', record('running', suspended('network', false)), undefined],
     ['changes nothing for a guest without a suspension', record('stopped'), undefined],

@@ -13,7 +13,7 @@ import { GuestStore } from '../record/guest-store.js'
 
 const config = validateConfig(AgentConfigSchema, { network: { nat_ports: { start: 30000, end: 30099 } } }, 'test')
 
-describe('reserved mappings', () => {
+describe('reserved port mappings', () => {
   let store: GuestStore
   beforeEach(() => {
     store = new GuestStore(new Changes(openDatabase(':memory:')))

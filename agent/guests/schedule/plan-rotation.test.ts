@@ -19,9 +19,9 @@ describe('planRotation', () => {
     ['drops nothing below quota and retention', 'h s s', 5, 4, ''],
     ['drops the oldest snapshot if the quota is full', 's s s s s', 5, 0, '0'],
     ['drops the oldest scheduled snapshot if the retention is full', 'h s s s', 10, 3, '1'],
-    ['drops as many as the stricter of quota and retention requires', 's s s s h', 5, 2, '0 1 2'],
-    ['drops more if the retention became smaller', 's s s s s', 10, 1, '0 1 2 3 4'],
-    ['drops more if the quota became smaller', 's s s h s', 3, 0, '0 1 2'],
+    ['drops as many snapshots as the stricter limit, quota or retention, requires', 's s s s h', 5, 2, '0 1 2'],
+    ['drops several snapshots if the retention became smaller', 's s s s s', 10, 1, '0 1 2 3 4'],
+    ['drops several snapshots if the quota became smaller', 's s s h s', 3, 0, '0 1 2'],
     ['never drops a manual snapshot', 'h h s h h', 5, 0, '2'],
     ['has no room for a new snapshot if manual snapshots fill the quota', 'h h h h h', 5, 0, 'none'],
     [

@@ -32,7 +32,7 @@ describe('isVirtual', () => {
     ['eth0', false, 'a network card'],
     ['wlan0', false, 'a wireless card'],
     ['bond0', false, 'a bond of two network cards'],
-    ['bond0.7', false, 'a VLAN on such a bond'],
+    ['bond0.7', false, 'a VLAN on a bond of two network cards'],
     ['bond1', true, 'an empty bond'],
     ['bond2', true, 'a bond of a network card and a veth'],
     ['veth0', true, 'a veth'],

@@ -10,7 +10,11 @@ describe('out-of-memory kills in the kernel log', () => {
       `3,893,2848,-;Memory cgroup out of memory: Killed process 28266 (node) ${rest}`,
       28266,
     ],
-    ['are recognized if memory ran out on the host', `3,12,99,-;Out of memory: Killed process 77 (qemu-system-x86) ${rest}`, 77],
+    [
+      'are recognized if memory ran out on the host',
+      `3,12,99,-;Out of memory: Killed process 77 (qemu-system-x86) ${rest}`,
+      77,
+    ],
     [
       'are recognized if the kernel killed the process that requested memory',
       `3,12,99,-;Out of memory (oom_kill_allocating_task): Killed process 77 (qemu) ${rest}`,
@@ -22,7 +26,11 @@ describe('out-of-memory kills in the kernel log', () => {
       `3,12,99,c;Memory cgroup out of memory: Killed process 5 (a (b)) ${rest}`,
       5,
     ],
-    ['are not recognized in records about something else', '6,889,2848,-;Tasks state (memory values in pages):', undefined],
+    [
+      'are not recognized in records about something else',
+      '6,889,2848,-;Tasks state (memory values in pages):',
+      undefined,
+    ],
     ['are not recognized in the middle of a text', '4,1,2,-;eth0: Killed process 12 (x)', undefined],
     [
       'are not recognized in records that a program wrote',

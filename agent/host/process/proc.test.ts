@@ -12,7 +12,7 @@ describe('parseProcessStat', () => {
       { pid: 12, command: 'init', state: 'S', parentPid: 7, startTime: 4242 },
     ],
     [
-      'reads a name that looks like the other fields',
+      'reads a process name that looks like the other fields',
       `12 (a) R 1 (b) Z ${rest}`,
       { pid: 12, command: 'a) R 1 (b', state: 'Z', parentPid: 7, startTime: 4242 },
     ],
@@ -21,7 +21,7 @@ describe('parseProcessStat', () => {
 })
 
 describe('parseNetDev', () => {
-  it('reads a name that is followed by a number without a space', () => {
+  it('reads an interface name that is followed by a number without a space', () => {
     const text = ['Inter-|', ' face |', '  bt17:100 1 0 0 0 0 0 0 200 2 0 0 0 0 0 0', ''].join('\n')
     expect([...parseNetDev(text)]).to.deep.equal([['bt17', { rxBytes: 100, txBytes: 200 }]])
   })

@@ -47,9 +47,17 @@ describe('lists of a simplestreams server', () => {
       JSON.stringify({ products: { constructor: { versions: {} } } }),
       'release_missing',
     ],
-    ['if a file has no checksum', list({ 1: { items: { a: item('a', { sha256: undefined }) } } }), 'image_server_invalid'],
+    [
+      'if a file has no checksum',
+      list({ 1: { items: { a: item('a', { sha256: undefined }) } } }),
+      'image_server_invalid',
+    ],
     ['if a checksum is too short', list({ 1: { items: { a: item('a', { sha256: 'ab' }) } } }), 'image_server_invalid'],
-    ['if the path of a file leads above the base URL', list({ 1: { items: { a: item('../../a') } } }), 'image_server_invalid'],
+    [
+      'if the path of a file leads above the base URL',
+      list({ 1: { items: { a: item('../../a') } } }),
+      'image_server_invalid',
+    ],
     ['if the path of a file is absolute', list({ 1: { items: { a: item('/a') } } }), 'image_server_invalid'],
     [
       'if the path of a file is a URL of another server',

@@ -34,19 +34,19 @@ const set = (prefix: string, prefixLen: number, device = 'eth0'): Ipv6Prefix => 
 describe('planIpv6', () => {
   for (const [name, of, sources, reason] of [
     [
-      'finds no source if the kernel has no IPv6',
+      'finds no source of addresses if the kernel has no IPv6',
       facts([], { addresses: undefined }),
       [],
       'the kernel of the host has no IPv6',
     ],
     [
-      'finds no source if the host has only a link-local address',
+      'finds no source of addresses if the host has only a link-local address',
       facts([lo, link]),
       [],
       'the host has no global IPv6 address',
     ],
     [
-      'finds no source if the host has no default route',
+      'finds no source of addresses if the host has no default route',
       facts([own64], { defaultRoute: undefined }),
       [],
       'the host has no IPv6 default route, and no prefix is set',
@@ -110,7 +110,7 @@ describe('planIpv6', () => {
       'the host has an IPv6 address but no prefix for guests: they share it through NAT66',
     ],
     [
-      'finds no source if the host has only temporary privacy addresses',
+      'finds no source of addresses if the host has only temporary privacy addresses',
       facts([row('20010db8000100000000000000000009', '40', 'eth0', '00 01')]),
       [],
       'the host has no global IPv6 address',

@@ -27,12 +27,12 @@ describe('planBridge', () => {
     ],
     ['sets a bridge up that is down', { ...right, flags: [] }, ['link set dev berth0 up']],
     [
-      'corrects another MAC',
+      'corrects a MAC that differs',
       { ...right, address: '02:00:00:00:00:01' },
       ['link set dev berth0 address 02:be:0a:40:00:01'],
     ],
     [
-      'adds the gateway’s address if the bridge has only another one',
+      'adds the gateway’s address if the bridge has only another address',
       { ...right, addr_info: [{ local: '10.64.0.1', prefixlen: 24 }] },
       ['address add 10.64.0.1/16 dev berth0'],
     ],

@@ -53,9 +53,14 @@ describe('planShaping', () => {
     ],
     ['creates only a download rate', { upMbps: 0 }, nothing, plan([], buildDown)],
     ['creates only an upload rate', { downMbps: 0 }, nothing, plan([addIfb, ifbUp], [...buildUp, hook, redirect])],
-    ['changes only the class and its queue', {}, { ...shaped, downKbit: 5 }, plan([], [downQueue, downClass])],
+    [
+      'changes only the class and its queue if only the rate differs',
+      {},
+      { ...shaped, downKbit: 5 },
+      plan([], [downQueue, downClass]),
+    ],
     ['replaces a class whose settings differ', {}, { ...shaped, downKbit: -1 }, plan([], buildDown)],
-    ['creates a deleted root again', {}, { ...shaped, downKbit: undefined }, plan([], buildDown)],
+    ['creates a deleted root qdisc again', {}, { ...shaped, downKbit: undefined }, plan([], buildDown)],
     ['creates a deleted redirection again', {}, { ...shaped, redirect: 'none' }, plan([], [hook, redirect])],
     [
       'replaces a redirection that leads to another device',

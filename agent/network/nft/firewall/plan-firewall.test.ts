@@ -28,7 +28,7 @@ describe('firewall of a guest', () => {
     ['for tcp', { protocol: 'tcp' }, 'ct original protocol 6 return'],
     ['for udp', { protocol: 'udp' }, 'ct original protocol 17 return'],
     ['for icmp of both families', { protocol: 'icmp' }, 'ct original protocol { 1, 58 } return'],
-    ['for one family', { network: 'ipv6' }, 'meta nfproto ipv6 return'],
+    ['for one address family', { network: 'ipv6' }, 'meta nfproto ipv6 return'],
     ['for an address', { sourceIp: '192.0.2.1' }, 'meta nfproto ipv4 ct original ip saddr 192.0.2.1 return'],
     ['for a CIDR', { sourceIp: '2001:db8::/32' }, 'meta nfproto ipv6 ct original ip6 saddr 2001:db8::/32 return'],
     [
