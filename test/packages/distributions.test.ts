@@ -10,7 +10,7 @@ import { waitFor } from '../support/wait.js'
  * A gateway on Debian 12, from the package berth-gateway without an agent, and hosts with other distributions.
  */
 
-const network = testBridge('btestpk1')
+const network = testBridge('btestpk3')
 const gatewayAddress = '10.213.8.1'
 const hosts: readonly { release: Release; name: string; address: string }[] = [
   { release: 'trixie', name: 'debian-13', address: '10.213.8.2' },
@@ -78,7 +78,7 @@ describe('packages on other distributions', function () {
         command = answer.command
         const { code, output, error } = machine.try('sh', '-c', command)
         expect(code, output + error).to.equal(0)
-        expect(api().ask(`/hosts/${host}`)).to.include({ status: 'online', address: `${address}:7443` })
+        expect(api().ask(`/hosts/${host}`), output + error).to.include({ status: 'online', address: `${address}:7443` })
       })
 
       it('runs a guest', async () => {
