@@ -36,7 +36,7 @@ describe('the first admin key', () => {
     expect(record).to.contain(digestKey(key)).and.not.to.contain(key.slice(15))
   })
 
-  it('is imported once, even if many gateways start at the same time', async () => {
+  it('is imported only once, even if many gateways start at the same time', async () => {
     await createAdminKey(stateDir, keyFile())
     const other = await redis.openStore()
     await Promise.all(Array.from({ length: 20 }, (_, i) => importAdminKey(i % 2 ? store : other, stateDir)))
@@ -54,7 +54,7 @@ describe('the first admin key', () => {
     expect(failure).to.contain('not an admin key record')
   })
 
-  it('is imported again into a store that lost its content, unless the key was deleted', async () => {
+  it('is imported again into a store that lost its content, unless the key had been deleted', async () => {
     await createAdminKey(stateDir, keyFile())
     await importAdminKey(store, stateDir)
     const empty = await redis.openStore('another:')
@@ -69,7 +69,7 @@ describe('the first admin key', () => {
     expect(await readKeys(await redis.openStore('third:'))).to.deep.equal([])
   })
 
-  it('does not replace the earlier key when it is created again', async () => {
+  it('stays valid when another first admin key is created', async () => {
     for (let i = 0; i < 2; i++) {
       await createAdminKey(stateDir, keyFile())
       await importAdminKey(store, stateDir)

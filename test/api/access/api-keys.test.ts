@@ -48,7 +48,7 @@ describe('API keys over HTTP', () => {
     expect((await gateway.request('GET', '/api-keys')).text).not.to.contain(key)
   })
 
-  it('get the read-only scopes if the request names none', async () => {
+  it('get the read-only scopes if the request names no scopes', async () => {
     const { id } = await keys.make({})
     expect((await keys.find(id)).scopes).to.deep.equal([
       'dashboard:read',
@@ -117,19 +117,19 @@ describe('API keys over HTTP', () => {
   for (const [why, expires, ms] of [
     ['a time in the format of the API', '2031-02-03 04:05:06', '2031-02-03 04:05:06'],
     ['a time in RFC 3339 format', '2031-02-03T04:05:06+02:00', '2031-02-03 02:05:06'],
-    ['a date without a time', '2031-02-03', '2031-02-03 23:59:59'],
+    ['a date without a time (end of the day)', '2031-02-03', '2031-02-03 23:59:59'],
     ['a time without seconds', '2031-02-03T04:05', '2031-02-03 04:05:00'],
     ['a number of Unix seconds', 1_927_937_106, '2031-02-04 02:05:06'],
     ['Unix seconds as text', '1927937106', '2031-02-04 02:05:06'],
-    ['an empty text', '', ''],
-    ['the number 0', 0, ''],
-    ['a date of zeros', '0000-00-00 00:00:00', ''],
+    ['an empty text (no expiry)', '', ''],
+    ['the number 0 (no expiry)', 0, ''],
+    ['a date of zeros (no expiry)', '0000-00-00 00:00:00', ''],
   ] as const)
     it(`accept ${why} as their expiry`, async () => {
       expect((await keys.find((await keys.make({ expires_at: expires })).id)).expires_at).to.equal(ms)
     })
 
-  it('that do not exist are answered with 404, whatever their id', async () => {
+  it('get the answer 404 if they do not exist, even for ids that are not numbers', async () => {
     for (const id of ['999999', '0', '-1', 'abc', '1e3', '99999999999999999999', '%00'])
       for (const method of ['PATCH', 'DELETE'] as const)
         expect(
@@ -191,7 +191,7 @@ describe('API keys over HTTP', () => {
     }
   })
 
-  it('are accepted in either header, or in both if the values are equal', async () => {
+  it('are accepted in X-API-Key, in Authorization, or in both headers if the keys are equal', async () => {
     const { key } = await keys.make({ scopes: ['apikey:read'] })
     const other = await keys.make({ scopes: ['apikey:read'] })
     const ask = async (headers: Record<string, string>) =>
@@ -220,7 +220,7 @@ describe('API keys over HTTP', () => {
       expect(await ask(headers), JSON.stringify(headers).slice(0, 80)).to.equal(401)
   })
 
-  it('get the same answer whether they are unknown, malformed or missing', async () => {
+  it('are refused with the same answer whether they are unknown, malformed or missing', async () => {
     const { id, key } = await keys.make({})
     await gateway.request('DELETE', `/api-keys/${id}`)
     const answers = await Promise.all(

@@ -90,7 +90,7 @@ describe('audit log over HTTP', () => {
     ])
   })
 
-  it('contains neither reads nor requests that are rejected before they begin', async () => {
+  it('contains no reads, and no requests that are rejected because of their key or body', async () => {
     const before = await read()
     await gateway.request('GET', '/api-keys')
     await gateway.request('POST', '/api-keys', { body: {} })
@@ -98,7 +98,7 @@ describe('audit log over HTTP', () => {
     expect(await read()).to.deep.equal(before)
   })
 
-  it('is filtered and paged', async () => {
+  it('can be filtered and read in pages', async () => {
     const key = await gateway.makeKey({ scopes: ['*'], name: 'pager' })
     const totalOf = async (query: string) =>
       Number((await gateway.request('GET', `/audit-logs${query}`)).headers['x-total-count'])
@@ -137,7 +137,7 @@ describe('audit log over HTTP', () => {
       expect((await gateway.request('GET', `/audit-logs${bad}`)).body.code, bad).to.equal('invalid_field')
   })
 
-  it('shows a key that is bound to containers only entries about these containers', async () => {
+  it('shows only entries about its own containers to a key that is bound to containers', async () => {
     const [mine, other] = [
       await gateway.fleet.addGuest({ name: 'mine' }),
       await gateway.fleet.addGuest({ name: 'other' }),
@@ -150,7 +150,7 @@ describe('audit log over HTTP', () => {
     expect(reply.headers['x-total-count']).to.equal('1')
   })
 
-  it('shows a key that is bound to containers the code of a failure, but not its message', async () => {
+  it('shows only the code of a failure, not its message, to a key that is bound to containers', async () => {
     const { uuid } = await gateway.fleet.addGuest({ name: 'failing' })
     const failure = new BerthError('conflict', 'invalid_state', 'blocked by other')
     await failingWith(failure, () => gateway.request('POST', '/containers/failing/stop'))

@@ -73,7 +73,7 @@ describe('authentication', () => {
     }
   })
 
-  it('applies a change to a key that happens while the key is being read', async () => {
+  it('applies a change of a key that is made while the key is read from the store', async () => {
     for (let round = 0; round < 100; round++) {
       const { body } = await gateway.request('POST', '/api-keys', { body: { name: 'x' } })
       const { id, key } = body.data as { id: number; key: string }
@@ -96,7 +96,7 @@ describe('authentication', () => {
     await waitFor(async () => (await admits(key)) === 'admitted', { timeoutMs: deadlineOf(5000) })
   })
 
-  it('reads a key from the store again after a pause in which its process missed notifications', async () => {
+  it('reads a key from the store again after its process was paused and missed notifications', async () => {
     const { child, admits: otherAdmits } = await startOther(gateway)
     try {
       const { body } = await gateway.request('POST', '/api-keys', { body: { name: 'x' } })
@@ -114,7 +114,7 @@ describe('authentication', () => {
     }
   })
 
-  it('stores the last uses of keys in batches, at the latest at shutdown', async () => {
+  it('stores the times at which keys were last used in batches, at the latest at shutdown', async () => {
     const ended = await startTestGateway()
     try {
       const { store, access } = ended
@@ -128,7 +128,7 @@ describe('authentication', () => {
     }
   })
 
-  it('answers 429 to wrong keys beyond the limit of an address, while valid keys work', async () => {
+  it('answers 429 to an address that sent too many wrong keys, but still accepts valid keys from it', async () => {
     const limited = await startTestGateway({
       limits: { authFailuresPerMinute: 5 },
       trustedProxies: ['127.0.0.1'],
@@ -150,7 +150,7 @@ describe('authentication', () => {
     }
   })
 
-  it('caches no unknown keys', async () => {
+  it('does not cache unknown keys', async () => {
     const { createKeySecret } = await import('../../../gateway/access/key-secret.js')
     const before = gateway.access.cachedKeys()
     for (let i = 0; i < 2000; i++) expect(await admits(createKeySecret())).to.equal('unauthorized')

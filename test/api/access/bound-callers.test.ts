@@ -46,7 +46,7 @@ for (const who of ['a key bound to one container', 'a sub-user of one container'
     const routesBound = (...words: string[]) =>
       gateway.api.routes.filter((route) => words.includes(route.bound) && !isOfPeople(route) && !isClosed(route))
 
-    it('gets the same answer for a foreign container as for a missing one', async () => {
+    it('gets the same answer for any other container as for a missing container', async () => {
       for (const route of routesBound('guest')) {
         const label = `${route.method} ${route.path}`
         const none = await call(route, { id: '999999' })
@@ -56,7 +56,7 @@ for (const who of ['a key bound to one container', 'a sub-user of one container'
       }
     })
 
-    it('gets the same answer for a foreign task as for a missing one', async () => {
+    it('gets the same answer for a task of another container as for a missing task', async () => {
       for (const route of routesBound('task')) {
         const none = await call(route, { task_id: crypto.randomUUID() })
         expect(none.status).to.equal(404)
@@ -64,7 +64,7 @@ for (const who of ['a key bound to one container', 'a sub-user of one container'
       }
     })
 
-    it('is refused on every route that is closed to such callers', async () => {
+    it('is refused if the route is closed to callers of its kind', async () => {
       for (const route of gateway.api.routes.filter(isClosed)) {
         if (route.scope === 'public') continue
         const { status, body } = await call(route, { id: 'host-a' })
@@ -72,7 +72,7 @@ for (const who of ['a key bound to one container', 'a sub-user of one container'
       }
     })
 
-    it('sees no foreign container in any answer', async () => {
+    it('sees no other container in any answer', async () => {
       for (const route of routesBound('own', 'same')) {
         const { text } = await call(route, { id: 'host-a' })
         for (const mark of [foreign.name, foreign.uuid, foreignTask, '10.9.8.7'])
@@ -80,7 +80,7 @@ for (const who of ['a key bound to one container', 'a sub-user of one container'
       }
     })
 
-    it('gets the same answer as an administrator on routes with the same data for all callers', async () => {
+    it('gets the same answer as an administrator if the route has the same data for all callers', async () => {
       for (const route of routesBound('same'))
         expect((await call(route, {})).text, route.path).to.equal((await call(route, {}, asAdministrator)).text)
     })
@@ -106,7 +106,7 @@ for (const who of ['a key bound to one container', 'a sub-user of one container'
         .and.not.to.match(/in use|mapped|host ports must/)
     })
 
-    it('does not learn foreign addresses or the free capacity from errors', async () => {
+    it('does not learn addresses of other containers or the free capacity from errors', async () => {
       const path = isSubUser ? 'port-mappings' : 'ipv6'
       const body = { container_port: 80 }
       for (const [code, kind] of [

@@ -138,22 +138,22 @@ describe('the access check of every route', function () {
 
   const kinds: Kind[] = [
     {
-      name: 'a caller without credentials',
+      name: 'answers 401 to a caller without credentials, except on public routes',
       of: async () => (method, path, options) => gateway.request(method, path, { ...options, key: '' }),
       expected: (route) => orOpen(route, unknown),
     },
     {
-      name: 'a key without the required scope',
+      name: 'answers 403 to a key without the required scope, except on routes that require none',
       of: (route) => keyOf(scopesBut(route.scope)),
       expected: (route) => (['public', 'any'].includes(route.scope) ? 'in' : refused),
     },
     {
-      name: 'a key with only the required scope',
+      name: 'accepts a key with only the required scope, except on routes about sessions',
       of: (route) => keyOf([['public', 'any', 'session'].includes(route.scope) ? 'task:read' : route.scope]),
       expected: (route) => (isFor(route, 'session') ? refused : 'in'),
     },
     {
-      name: 'a key that is bound to one container',
+      name: 'accepts a key that is bound to one container, except on routes that are closed to such keys',
       of: (() => {
         let made: Promise<Caller> | undefined
         return () => (made ??= makeKey({ scopes: everything, container_uuids: [guest.uuid] }))
@@ -161,27 +161,27 @@ describe('the access check of every route', function () {
       expected: (route) => orOpen(route, isFor(route, 'session') || route.bound === 'refused' ? refused : 'in'),
     },
     {
-      name: 'a disabled key',
+      name: 'answers 401 to a disabled key, except on public routes',
       of: byKey({ scopes: everything, disabled: true }),
       expected: (route) => orOpen(route, [401, 'key_disabled']),
     },
     {
-      name: 'an expired key',
+      name: 'answers 401 to an expired key, except on public routes',
       of: byKey({ scopes: everything, expires_at: past }),
       expected: (route) => orOpen(route, [401, 'key_expired']),
     },
     {
-      name: 'a key used outside its address whitelist',
+      name: 'answers 403 to a key that is used from outside its address whitelist, except on public routes',
       of: byKey({ scopes: everything, ip_whitelist: inside }),
       expected: (route) => orOpen(route, [403, 'ip_not_allowed']),
     },
     {
-      name: 'an administrator after login',
+      name: 'accepts an administrator who has logged in',
       of: bySession(() => () => calls.admin(`admin-${++accountCount}`)),
       expected: () => 'in',
     },
     {
-      name: 'an administrator who was disabled after login',
+      name: 'answers 401 to an administrator who was disabled after login, except on public routes',
       of: bySession(() => async () => {
         const account = await calls.makeAdmin(`admin-${++accountCount}`)
         const caller = await calls.session(account)
@@ -193,12 +193,12 @@ describe('the access check of every route', function () {
       expected: (route) => orOpen(route, unknown),
     },
     {
-      name: 'a sub-user with every permission',
+      name: 'accepts a sub-user with every permission on routes for sub-users, and answers 403 on other routes',
       of: subUser(defaultPermissions),
       expected: (route) => orOpen(route, permissionFor(route) ? 'in' : refused),
     },
     {
-      name: 'a sub-user with only the required permission',
+      name: 'accepts a sub-user with only the required permission on routes for sub-users',
       of: (() => {
         const of = new Map<string, (route: Route) => Promise<Caller>>()
         return (route: Route) => {
@@ -212,7 +212,7 @@ describe('the access check of every route', function () {
       expected: (route) => orOpen(route, permissionFor(route) ? 'in' : refused),
     },
     {
-      name: 'a sub-user without the required permission',
+      name: 'answers 403 to a sub-user without the required permission, except on routes that require none',
       of: (() => {
         const of = new Map<string, (route: Route) => Promise<Caller>>()
         return (route: Route) => {
@@ -225,7 +225,7 @@ describe('the access check of every route', function () {
       expected: (route) => orOpen(route, takesNone(route) ? 'in' : refused),
     },
     {
-      name: 'a sub-user who may change only inner ports',
+      name: 'accepts a sub-user who may change only inner ports for changes of port mappings',
       of: subUser(['container:network:inner']),
       expected: (route) =>
         orOpen(
@@ -234,12 +234,12 @@ describe('the access check of every route', function () {
         ),
     },
     {
-      name: 'a sub-user disabled after login',
+      name: 'answers 401 to a sub-user who was disabled after login, except on public routes',
       of: subUser(defaultPermissions, { disabled: true }),
       expected: (route) => orOpen(route, unknown),
     },
     {
-      name: 'a sub-user expired after login',
+      name: 'answers 401 to a sub-user who expired after login, except on public routes',
       of: subUser(defaultPermissions, { expires_at: past }),
       expected: (route) => orOpen(route, unknown),
     },
@@ -251,7 +251,7 @@ describe('the access check of every route', function () {
   const prefixes = ['/api/v1', '/api']
 
   for (const kind of kinds)
-    it(`gives the expected answer to ${kind.name}`, async () => {
+    it(kind.name, async () => {
       for (const route of gateway.api.routes)
         for (const prefix of prefixes) {
           const caller = await kind.of(route)
@@ -265,7 +265,7 @@ describe('the access check of every route', function () {
         }
     })
 
-  it('opens exactly the listed routes to sub-users', () => {
+  it('opens to sub-users exactly the routes that this test lists', () => {
     const open = gateway.api.routes.filter(
       ({ scope, subUser = 'refused' }) => scope !== 'public' && subUser !== 'refused',
     )

@@ -7,7 +7,7 @@ import { waitFor } from '../../support/wait.js'
 const mostKeys = defaultCreationLimits.apiKeys.bound
 
 /** A customer with a key for one container can create further keys with it, and with those as well. */
-describe('a bound key and the keys created with it', function () {
+describe('a key that is bound to a container, and the keys created with it,', function () {
   let gateway: TestGateway
   let bound = ''
   const streams: EventStream[] = []
@@ -40,7 +40,7 @@ describe('a bound key and the keys created with it', function () {
     }
   }
 
-  it('share a limit of event streams, which leaves streams for other callers', async () => {
+  it('share one limit of event streams, so that other callers can still open streams', async () => {
     const keys = [bound]
     for (let n = 0; n < 4; n++) keys.push((await makeChild(keys.at(-1)!)).body.data.key as string)
     const answers = []

@@ -110,7 +110,7 @@ describe('Idempotency-Key when the store dies during a request', function () {
       await waitFor(() => test.store.ready())
     }
 
-    it('adds one host for a repeated request if the join token of the first one failed', async () => {
+    it('adds only one host for a repeated request if the first request failed to store the join token', async () => {
       await failOnce()
       const { status, body, text } = await send('/hosts', host)
       expect(status, text).to.equal(201)

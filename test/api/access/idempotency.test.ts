@@ -45,7 +45,7 @@ describe('Idempotency-Key over HTTP', () => {
     expect(body.data).to.have.length(1)
   })
 
-  it('is separate for each caller, and is rejected with a different body', async () => {
+  it('is separate for each caller, and is rejected if its caller sends it again with a different body', async () => {
     await post('a-2', { name: 'two' })
     const other = await post('a-2', { name: 'three' })
     expect([other.status, other.body.code]).to.deep.equal([422, 'idempotency_conflict'])
@@ -53,7 +53,7 @@ describe('Idempotency-Key over HTTP', () => {
     expect((await post('a-2', { name: 'three', scopes: ['apikey:create'] }, key)).status).to.equal(201)
   })
 
-  it('lets only one of fifty concurrent requests run', async () => {
+  it('lets only one of fifty concurrent requests with the same key run', async () => {
     const guest = await gateway.fleet.addGuest({ name: 'fifty' })
     const replies = await Promise.all(
       Array.from({ length: 50 }, () =>
@@ -67,7 +67,7 @@ describe('Idempotency-Key over HTTP', () => {
     expect(operations).to.have.length(1)
   })
 
-  it('does not store the answers 404 and 409: a repetition runs once the cause is removed', async () => {
+  it('does not store the answers 404 and 409: a repeated request runs once the cause is removed', async () => {
     const missing = () =>
       gateway.request('POST', '/containers/none-such/stop', { headers: { 'idempotency-key': 'a-4' } })
     const first = await missing()
@@ -88,7 +88,7 @@ describe('Idempotency-Key over HTTP', () => {
     expect((await map(other?.id, again)).status).to.equal(200)
   })
 
-  it('does not store the answer 412: a repetition with a newer If-Match runs', async () => {
+  it('does not store the answer 412: a repeated request with a newer If-Match runs', async () => {
     const { id, revision } = await gateway.fleet.addGuest()
     const reset = async (tag: number) => {
       const headers = { 'idempotency-key': 'a-6', 'if-match': `"${tag}.x"` }
@@ -121,7 +121,7 @@ describe('Idempotency-Key over HTTP', () => {
       headers: { 'idempotency-key': key },
     })
 
-  it('returns the first answer to a repeated creation of a guest, and is rejected with a different body', async () => {
+  it('returns the first answer to a repeated creation of a guest, and is rejected in a creation with a different body', async () => {
     const first = await create('idem-1', 'order-4711')
     const again = await create('idem-1', 'order-4711')
     expect([again.status, again.text]).to.deep.equal([202, first.text])
@@ -131,7 +131,7 @@ describe('Idempotency-Key over HTTP', () => {
     expect((await gateway.request('GET', '/containers/idem-2')).status).to.equal(404)
   })
 
-  it('lets many concurrent requests create only one guest', async () => {
+  it('lets many concurrent requests with the same key create only one guest', async () => {
     const replies = await Promise.all(Array.from({ length: 20 }, () => create('idem-many', 'order-4712')))
     const ids = replies.filter((r) => r.status === 202).map((r) => (r.body as { data: { id: number } }).data.id)
     expect(new Set(ids).size).to.equal(1)
@@ -145,7 +145,7 @@ describe('Idempotency-Key over HTTP', () => {
     expect((await create('idem-3', 'order-4713')).status).to.equal(202)
   })
 
-  it('is ignored by the list over POST, which shows the present state and writes no audit entry', async () => {
+  it('is ignored by POST /containers/list, which shows the present state and writes no audit entry', async () => {
     const headers = { 'idempotency-key': 'listing' }
     const ask = (body: unknown) => gateway.request('POST', '/containers/list', { headers, body })
     expect((await ask({})).status).to.equal(200)
@@ -189,7 +189,7 @@ describe('the store of idempotent requests', () => {
       (error: { code: string }) => error.code,
     )
 
-  it('reports a first request that still runs, in the same and in another process', async () => {
+  it('reports that the first request still runs, in the same process and in another one', async () => {
     const [one, two] = [await open(), await open()]
     const claim = await claimOf(one.idempotency, 'k')
     expect(await codeOf(one.idempotency.begin(request('k')))).to.equal('task_running')
@@ -202,7 +202,7 @@ describe('the store of idempotent requests', () => {
     expect(await redis.readAof()).not.to.contain('geheim')
   })
 
-  it('lets one of several repetitions run after a release, with the operation id of the first request', async () => {
+  it('lets one of several repeated requests run after the first one was released, with the same operation id', async () => {
     const [one, two] = [await open(), await open()]
     for (let round = 0; round < 5; round++) {
       const claim = await claimOf(one.idempotency, `k${round}`)

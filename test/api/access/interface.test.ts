@@ -170,7 +170,7 @@ describe('the API that existing clients use', () => {
       it(`has ${method} ${path}`, () => expect(find(method, path), 'a route').not.to.equal(undefined))
   }
 
-  it('has every field that clients read in its answers', () => {
+  it('returns every field that clients read', () => {
     for (const line of fields.trim().split('\n')) {
       const [name = '', names = ''] = line.split(': ')
       const [method = '', path = ''] = name.split(' ')

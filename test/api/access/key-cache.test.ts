@@ -80,7 +80,7 @@ describe('the cache of API keys', () => {
 
   const disable = () => writer.client.set(keyNames(writer).record(1), encodeRecord({ ...record, disabled: true }))
 
-  it('reads a record again if it changed while it was read', async () => {
+  it('reads the record of a key again if it changed while it was read', async () => {
     let open = () => undefined as void
     store.gate = new Promise((resolve) => (open = resolve))
     const loading = cache.load(record.digest)
@@ -96,7 +96,7 @@ describe('the cache of API keys', () => {
     expect(cache.get(record.digest)?.rights.disabled).to.equal(true)
   })
 
-  it('drops a key when the record of its creator changes', async () => {
+  it('drops a key when the record of the key that created it changes', async () => {
     const child = createKeySecret()
     await insertKey(writer.client, keyNames(writer), {
       ...record,
@@ -126,7 +126,7 @@ describe('the cache of API keys', () => {
     expect(await cache.load(digestKey(orphan))).to.deep.include({ complete: false })
   })
 
-  it('stores the last use of a key after an outage of the store, without another use', async () => {
+  it('stores the last use of a key after an outage of the store, even if the key is not used again', async () => {
     const other = await redis.openStore('usage:')
     const usage = new KeyUsage(other, 20)
     const run = other.run.bind(other)

@@ -11,7 +11,7 @@ describe('API keys that are created with other keys', () => {
   })
   after(() => gateway.close())
 
-  it('work or are not created at all if their unlimited creator is deleted at the same time', async () => {
+  it('either work or are not created if the unlimited key that creates them is deleted at the same time', async () => {
     for (let round = 0; round < 30; round++) {
       const maker = await keys.make({ scopes: ['*'] })
       const making = gateway.request('POST', '/api-keys', { key: maker.key, body: { name: 'late' } })

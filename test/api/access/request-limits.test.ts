@@ -36,7 +36,7 @@ describe('request limits', () => {
     await waitFor(async () => (await gateway.request('GET', '/containers', { key: busy })).status === 200)
   })
 
-  it('apply to all callers of an address together, but not to health checks of the gateway', async () => {
+  it('apply to all callers from one address together, but not to health checks of the gateway', async () => {
     gateway = await startTestGateway({
       limits: { address: { perSecond: 3, atOnce: 0 } },
       trustedProxies: ['127.0.0.1'],
@@ -50,7 +50,7 @@ describe('request limits', () => {
     expect((await gateway.request('GET', '/healthz', viaProxy('2001:db8::1'))).status).to.equal(200)
   })
 
-  it('bound the number of concurrent requests, and an ended request frees its slot', async () => {
+  it('limit the number of concurrent requests, and a request that ends frees its slot', async () => {
     gateway = await startTestGateway({ limits: { caller: { perSecond: 0, atOnce: 1 } } })
     const { port, hostname } = new URL(gateway.url)
     const begin = () => {

@@ -52,7 +52,7 @@ describe('the scope of every route', function () {
     }
   })
 
-  it('is covered by its wildcard, and only read scopes are granted by default', async () => {
+  it('is included in the wildcard of its area, and only read scopes are granted by default', async () => {
     const power = await gateway.makeKey({ scopes: ['container:*'] })
     const reader = await gateway.makeKey({})
     expect((await gateway.request('POST', '/containers/999999/start', { key: power })).status).to.equal(404)

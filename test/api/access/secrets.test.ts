@@ -115,7 +115,7 @@ describe('secrets of every kind', function () {
     await waitFor(async () => (await gateway.request('GET', '/containers')).text.includes('used'))
   }
 
-  it('are used by administrators', async () => {
+  it('are sent in requests of administrators', async () => {
     const [first, next] = [makeUp('password'), makeUp('new password')]
     const urlFile = join(directory, 'setup.url')
     const config = ['--config', join(gateway.directory, 'gateway.yaml')]
@@ -161,7 +161,7 @@ describe('secrets of every kind', function () {
     await wrong.login(`${makeUp('password typed as a name')} !`, 'x'.repeat(12))
   })
 
-  it('are used for API keys and sub-users', async () => {
+  it('are sent in requests about API keys and sub-users', async () => {
     const once = (use: string) => ({ 'idempotency-key': use })
     const headers = once('a-key')
     const key = await done(201, 'POST', '/api-keys', { body: { name: 'billing', scopes: ['*'] }, headers })
@@ -188,7 +188,7 @@ describe('secrets of every kind', function () {
     await fetch(`${gateway.url}/login?code=${code}`, { redirect: 'manual' })
   })
 
-  it('are used for consoles and guests', async () => {
+  it('are sent in requests about consoles and guests', async () => {
     for (const way of ['protocol', 'query', 'refused']) {
       const { ticket } = await done(200, 'POST', '/ssh-ticket', { body: { container_name: 'used' } })
       keep('console ticket', ticket)
@@ -218,7 +218,7 @@ describe('secrets of every kind', function () {
     keep('guest password', reset.body.data.password)
   })
 
-  it('are used for TLS, backup targets and webhooks', async () => {
+  it('are sent in requests about TLS, backup targets and webhooks', async () => {
     const authority = await TestAuthority.create()
     const { certPem, keyPem } = await authority.issue(target)
     const other = await authority.issue('other.example')
@@ -276,7 +276,7 @@ describe('secrets of every kind', function () {
     keep(name, Buffer.from(d, 'base64url').toString('latin1'))
   }
 
-  it('are used in refused requests', async () => {
+  it('are sent in requests that are refused', async () => {
     const wrong = () => makeUp('a secret in a rejected request')
     await refused('GET', '/containers', { key: `berth_sk_${wrong()}` })
     await refused('GET', '/containers', { key: '', headers: { authorization: `Bearer ${wrong()}` } })

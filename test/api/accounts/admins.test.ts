@@ -53,7 +53,7 @@ describe('administrators', () => {
       expect(await names('?username=ada')).to.deep.equal(['1', 'ada'])
     })
 
-    it('is logged in by the link', async () => {
+    it('is logged in when the account is created with the link', async () => {
       const browser = new Browser(gateway)
       const body = { token: (await admins().firstLink())!, username: 'ada', password }
       expect((await browser.request('POST', '/setup', { body })).status).to.equal(201)
@@ -140,7 +140,7 @@ describe('administrators', () => {
   })
 
   describe('further administrators', () => {
-    it('are invited by an administrator with a link for each that works once', async () => {
+    it('are each invited by an administrator with a link that works once', async () => {
       const ada = await adminBrowser(gateway, 'ada1')
       const { status, body } = await ada.request('POST', '/admins', { body: { username: 'bob1' } })
       expect([status, body.data.invited]).to.deep.equal([201, true])
@@ -211,7 +211,7 @@ describe('administrators', () => {
       expect(await make({ scopes: ['*'], container_uuids })).to.equal('insufficient_scope')
     })
 
-    it('can be reset on the host, which at once invalidates password, second factor and sessions', async () => {
+    it('can be reset by a command on the host, which at once invalidates password, second factor and sessions', async () => {
       const ada = await adminBrowser(gateway, 'ada6')
       const { admin, token } = await admins().recover('ada6')
       expect(admin.username).to.equal('ada6')

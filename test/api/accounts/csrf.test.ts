@@ -25,7 +25,7 @@ describe('the protection against requests from other sites', () => {
   const language = async () => (await gateway.request('GET', '/language')).body.data.language as string
 
   const refused: [string, () => Record<string, string>][] = [
-    ['only the cookie', () => ({})],
+    ['only the session cookie', () => ({})],
     ['the right origin but no CSRF token', () => ({ origin: gateway.url })],
     ['the CSRF token but no origin', () => ({ 'x-berth-csrf': csrf })],
     ['a wrong CSRF token', () => ({ origin: gateway.url, 'x-berth-csrf': 'A'.repeat(43) })],
@@ -53,7 +53,7 @@ describe('the protection against requests from other sites', () => {
       expect(await language()).to.equal('en')
     })
 
-  it('refuses the content type of forms with a session, but accepts it with a key', async () => {
+  it('refuses the content type of forms in requests with a session, but accepts it in requests with an API key', async () => {
     const form = { 'content-type': 'application/x-www-form-urlencoded' }
     const own = { cookie, origin: gateway.url, 'x-berth-csrf': csrf }
     const body = '{"language":"zh"}'
@@ -77,7 +77,7 @@ describe('the protection against requests from other sites', () => {
     expect((await gateway.request('GET', '/containers', { key: '', headers: { cookie } })).status).to.equal(200)
   })
 
-  it('does not apply to requests with a key', async () => {
+  it('does not apply to requests with an API key', async () => {
     const headers = { origin: 'https://evil.example' }
     const { status } = await gateway.request('POST', '/language', { headers, body: { language: 'en' } })
     expect(status).to.equal(200)

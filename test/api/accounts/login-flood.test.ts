@@ -47,7 +47,7 @@ describe(`${attempts} wrong passwords from ${sources} addresses`, function () {
     throw new Error('the owner is locked out')
   }
 
-  it('do not prevent the owner from logging in, neither during the flood nor afterwards', async () => {
+  it('do not prevent the owner of the account from logging in during the flood or afterwards', async () => {
     const device = from('192.0.2.77')
     await enter(device)
     const begunMs = performance.now()

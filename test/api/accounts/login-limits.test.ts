@@ -27,7 +27,7 @@ describe('login attempts', function () {
       () => undefined,
     )
 
-  it(`with 10,000 wrong passwords from ${attackers} addresses do not lock the owner out`, async () => {
+  it(`with 10,000 wrong passwords from ${attackers} addresses do not lock out the owner of the account`, async () => {
     let through = 0
     for (let round = 0; round < 4; round++)
       for (let n = 0; n < attackers; n += 100)
@@ -72,7 +72,7 @@ describe('login attempts', function () {
     expect(await store.client.get(store.key('login-attempts', 'source:192.0.2.78'))).to.equal('1')
   })
 
-  it('with a code are limited for each account, whatever their source', async () => {
+  it('with a code of the second factor are limited for each account, whatever their source', async () => {
     const code = (n: number, device?: string) =>
       limits.enter({ username: 'coded', address: addressOf(100_000 + n), device }, 'code').then(
         () => true,

@@ -54,7 +54,7 @@ describe('the login log', () => {
     ])
   })
 
-  it('combines equal attempts within a minute in one row with their number', async () => {
+  it('combines equal attempts within a minute into one row that shows how many they were', async () => {
     await makeAdmin(gateway, 'often')
     const browser = stranger()
     for (let n = 0; n < 8; n++) await browser.login('often', `wrong password ${n}`)
@@ -72,7 +72,7 @@ describe('the login log', () => {
     expect((await gateway.request('GET', '/login-logs/export')).text).to.not.include('secret')
   })
 
-  it('is filtered, paged and sorted', async () => {
+  it('can be filtered, sorted and read in pages', async () => {
     await adminBrowser(gateway, 'paged')
     const { body, headers } = await gateway.request('GET', '/login-logs?success=true&page=1&page_size=1')
     expect(body.data).to.have.length(1)
@@ -97,7 +97,7 @@ describe('the login log', () => {
     }
   })
 
-  it('shows users only their own entries', async () => {
+  it('shows only their own entries to users', async () => {
     const ada = await adminBrowser(gateway, 'own1')
     await adminBrowser(gateway, 'own2')
     await stranger().login('own1', 'wrong horse battery')
@@ -112,7 +112,7 @@ describe('the login log', () => {
     expect((await gateway.request('GET', '/account/audit-logs')).status, 'a key').to.equal(403)
   })
 
-  it('keeps the failures of one account while other accounts cause thousands', async () => {
+  it('keeps the failed logins of one account while other accounts cause thousands of failed logins', async () => {
     const redis = await startTestRedis()
     const store = await redis.openStore()
     const log = new LoginLog(store, { keep: 1000, days: 90 })

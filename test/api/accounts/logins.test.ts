@@ -131,7 +131,7 @@ describe('logging in', () => {
     expect((await stranger().login('guessed', password)).status, 'from elsewhere').to.equal(200)
   })
 
-  it('has the same limit for concurrent attempts as for successive ones', async () => {
+  it('has the same limit for concurrent attempts as for attempts one after another', async () => {
     await makeAdmin(gateway, 'flooded')
     const guesser = stranger()
     const replies = await Promise.all(
@@ -141,7 +141,7 @@ describe('logging in', () => {
     expect(statuses).to.deep.equal([...Array<number>(5).fill(401), ...Array<number>(15).fill(429)])
   })
 
-  it('has a separate limit for a known device', async () => {
+  it('has a separate limit for a device that logged in before', async () => {
     await makeAdmin(gateway, 'owner')
     const shared = { 'x-forwarded-for': '198.51.100.250' }
     const owner = new Browser(gateway, shared)
@@ -163,7 +163,7 @@ describe('logging in', () => {
     ])
   })
 
-  it('does not count an attempt whose password was not checked because too many came at once', async () => {
+  it('does not count an attempt whose password was not checked because too many attempts arrived at once', async () => {
     await makeAdmin(gateway, 'crowded')
     const { passwords } = gateway.access.accounts
     const matches = passwords.matches.bind(passwords)
@@ -177,7 +177,7 @@ describe('logging in', () => {
     expect((await browser.login('crowded', password)).status).to.equal(200)
   })
 
-  it('is refused to an address that the access policy excludes, like the use of a session', async () => {
+  it('is refused, like the use of a session, to an address that the access policy excludes', async () => {
     const inside = stranger()
     await inside.login('ada', password)
     const outside = new Browser(gateway, { 'x-forwarded-for': '203.0.113.5' })

@@ -133,7 +133,7 @@ describe('guesses at a second factor', function () {
     }
   }
 
-  it('are limited for each place until a login from there is complete, whatever happens in between', async () => {
+  it('are limited for each device until a login from that device is complete, whatever other attempts occur in between', async () => {
     const place = fc.constantFrom<Place>('device', 'first stranger', 'second stranger')
     const step = fc.oneof(
       { weight: 6, arbitrary: fc.constantFrom<Step>('wrong code', 'wrong recovery code') },
@@ -150,7 +150,7 @@ describe('guesses at a second factor', function () {
     )
   })
 
-  it('stay limited on a known device, even if the right password precedes each guess', async () => {
+  it('stay limited on a device that logged in before, even if the right password precedes each guess', async () => {
     const victim = await makeVictim()
     let checked = 0
     for (let n = 0; n < 60; n++) {
@@ -160,7 +160,7 @@ describe('guesses at a second factor', function () {
     expect(checked).to.equal(mostOfPlace)
   })
 
-  it('lose the allowance of a known device after a change of the password or the second factor', async () => {
+  it('lose the separate limit of a known device after a change of the password or the second factor', async () => {
     const victim = await makeVictim()
     const { device } = victim.places
     const changed = await parts.accounts.change('admin', victim.account.id, (now) => ({

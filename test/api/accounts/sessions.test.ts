@@ -67,14 +67,14 @@ describe('sessions', () => {
     expect(await alive(one.browser)).to.equal(true)
   })
 
-  it('can be ended together, except the current one', async () => {
+  it('can all be ended by one request, except the session that sends it', async () => {
     const { username, browser } = await newAdmin()
     const others = [await again(username), await again(username)]
     expect((await browser.request('DELETE', '/account/sessions')).body.data).to.deep.equal({ ended: 2 })
     expect(await Promise.all([browser, ...others].map(alive))).to.deep.equal([true, false, false])
   })
 
-  it('end when the password changes, except the current one', async () => {
+  it('end when the password changes, except the session that changed it', async () => {
     const { username, browser } = await newAdmin()
     const other = await again(username)
     const { token } = browser
@@ -147,7 +147,7 @@ describe('sessions', () => {
     await waitFor(async () => !(await alive(browser)), { timeoutMs: deadlineOf(2000) })
   })
 
-  it('are limited in number: a new one ends the oldest', async () => {
+  it('are limited in number: a new session ends the oldest one', async () => {
     const { username, browser } = await newAdmin()
     const account = await gateway.access.accounts.accounts.findByName(username)
     const device = { address: '192.0.2.1', userAgent: 'x' }
@@ -156,7 +156,7 @@ describe('sessions', () => {
     expect(await gateway.access.accounts.sessions.list(account!)).to.have.length(50)
   })
 
-  it('end after a week, or after two hours without a request, or twelve if the user stays logged in', async () => {
+  it('end after a week, or after two hours without a request (twelve hours if the user chose to stay logged in)', async () => {
     const { username, browser } = await newAdmin()
     const { sessions, accounts } = gateway.access.accounts
     const account = (await accounts.findByName(username))!

@@ -74,7 +74,7 @@ describe('second factors', () => {
     expect(await other.answerTo('GET', '/session')).to.deep.equal([401, 'unauthorized'])
   })
 
-  it('accept no code twice, and none that is older than the last one', async () => {
+  it('accept each code once, and reject codes that are older than the last accepted one', async () => {
     const { username, secret } = await enrolled()
     const next = codeOf(secret, 1)
     expect(await give(await halfway(username), { code: next })).to.deep.equal([200, undefined])

@@ -70,7 +70,7 @@ describe('backups over HTTP that fail, are canceled or refused', function () {
     expect([begun, kept(), snapshotsLeft()]).to.deep.equal([1, [], 0])
   })
 
-  it('are completed after a restart if the agent ended in the middle', async () => {
+  it('are completed after a restart if the agent ended while their data was sent', async () => {
     let interrupt: (() => void) | undefined
     agent.host.backupFaults.send = () =>
       new Promise((_, reject) => (interrupt = () => reject(new Error('interrupted'))))
@@ -86,7 +86,7 @@ describe('backups over HTTP that fail, are canceled or refused', function () {
     expect(kept()).to.deep.equal(['first'])
   })
 
-  it('use the only target, and require the id of a target if there are several', async () => {
+  it('use the target if only one exists, and require the id of a target if several exist', async () => {
     const other = await addTarget('second')
     const unnamed = await ask()
     expect([unnamed.status, unnamed.body.details?.field]).to.deep.equal([400, 'target_id'])
@@ -96,7 +96,7 @@ describe('backups over HTTP that fail, are canceled or refused', function () {
     expect([unknown.status, unknown.body.code]).to.deep.equal([409, 'backup_target_missing'])
   })
 
-  it('prevent the removal of their target unless it is forced', async () => {
+  it('prevent the removal of their target unless the request forces the removal', async () => {
     const id = await backUp()
     const refused = await gateway.request('DELETE', `/backup-targets/${targetId}`)
     expect([refused.status, refused.body.code]).to.deep.equal([409, 'invalid_state'])
@@ -123,7 +123,7 @@ describe('backups over HTTP that fail, are canceled or refused', function () {
     expect(JSON.stringify(input)).not.to.include('a-password-of-it')
   })
 
-  it('are limited to the containers of a bound key', async () => {
+  it('are limited to its own containers for a key that is bound to containers', async () => {
     const id = await backUp()
     const other = await gateway.fleet.addGuest()
     const scopes = ['backup:*']

@@ -64,7 +64,7 @@ describe('backup schedules over HTTP', function () {
     },
   })
 
-  it('have their container listed at their target before the first backup', async () => {
+  it('add their container to the list of their target before the first backup', async () => {
     await isSet(daily)
     const { body } = await lab.gateway.request('GET', `/backup-targets/${targetId}/containers`)
     expect((body.data as unknown as Row[]).map(({ uuid }) => uuid)).to.deep.equal([lab.guest.uuid])
@@ -92,7 +92,7 @@ describe('backup schedules over HTTP', function () {
     expect((await read()).copies[0]!['verified_at']).to.match(/^20/)
   })
 
-  it('delete the oldest scheduled backups beyond the retention from the target, but never manual ones', async () => {
+  it('delete the oldest scheduled backups beyond the retention from the target, but never manual backups', async () => {
     const hand = await backUp()
     await isSet({ ...daily, retention: 2 })
     for (const text of ['a', 'b', 'c', 'd']) {
@@ -118,7 +118,7 @@ describe('backup schedules over HTTP', function () {
     expect(keptAt()).to.deep.equal(['second'])
   })
 
-  it('keep the older backups if the new one cannot be verified', async () => {
+  it('keep the older backups if the new backup cannot be verified', async () => {
     await isSet({ ...daily, retention: 1 })
     await runNext()
     const [{ id } = {}] = (await read()).copies

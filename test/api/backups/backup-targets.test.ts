@@ -122,36 +122,61 @@ describe('backup targets over HTTP', function () {
   })
 
   const refusals: [string, object, string, string][] = [
-    ['no name', { ...local, name: '' }, 'missing_field', 'name'],
+    ['an empty name', { ...local, name: '' }, 'missing_field', 'name'],
     ['a name with a slash', { ...local, name: 'a/b' }, 'invalid_field', 'name'],
     ['an unknown type', { ...local, type: 'ftp' }, 'invalid_field', 'type'],
-    ['no path', { ...local, path: undefined }, 'missing_field', 'path'],
+    ['a missing path', { ...local, path: undefined }, 'missing_field', 'path'],
     ['a relative path', { ...local, path: 'srv' }, 'invalid_field', 'path'],
     ['a path with ..', { ...local, path: '/srv/../etc' }, 'invalid_field', 'path'],
     ['a path with a quote', { ...local, path: "/srv/'x" }, 'invalid_field', 'path'],
-    ['a short password', { ...local, encryption_password: 'short' }, 'invalid_field', 'encryption_password'],
+    ['a short encryption password', { ...local, encryption_password: 'short' }, 'invalid_field', 'encryption_password'],
     [
-      'a password of two lines',
+      'an encryption password of two lines',
       { ...local, encryption_password: 'long enough\nX=1' },
       'invalid_field',
       'encryption_password',
     ],
-    ['no password', { ...local, encryption_password: undefined }, 'missing_field', 'encryption_password'],
-    ['too much to verify', { ...local, verify_percent: 101 }, 'invalid_field', 'verify_percent'],
-    ['a host that starts like an option', { ...sftp, host: '-oProxyCommand=x' }, 'invalid_field', 'host'],
-    ['a host with a blank', { ...sftp, host: 'a b' }, 'invalid_field', 'host'],
-    ['a user that starts like an option', { ...sftp, user: '-l' }, 'invalid_field', 'user'],
+    [
+      'a missing encryption password',
+      { ...local, encryption_password: undefined },
+      'missing_field',
+      'encryption_password',
+    ],
+    ['a share to verify of 101 percent', { ...local, verify_percent: 101 }, 'invalid_field', 'verify_percent'],
+    [
+      'a host name that starts with a hyphen like an option',
+      { ...sftp, host: '-oProxyCommand=x' },
+      'invalid_field',
+      'host',
+    ],
+    ['a host name with a blank', { ...sftp, host: 'a b' }, 'invalid_field', 'host'],
+    ['a user name that starts with a hyphen like an option', { ...sftp, user: '-l' }, 'invalid_field', 'user'],
     ['port 0', { ...sftp, port: 0 }, 'invalid_field', 'port'],
-    ['no host key', { ...sftp, host_key: undefined }, 'missing_field', 'host_key'],
-    ['a host key of another form', { ...sftp, host_key: 'ssh-ed25519 nonsense!' }, 'invalid_field', 'host_key'],
+    ['a missing host key', { ...sftp, host_key: undefined }, 'missing_field', 'host_key'],
+    [
+      'a host key that is not in the format of OpenSSH',
+      { ...sftp, host_key: 'ssh-ed25519 nonsense!' },
+      'invalid_field',
+      'host_key',
+    ],
     ['an invalid private key', { ...sftp, private_key: 'word' }, 'invalid_field', 'private_key'],
     ['an endpoint with a path', { ...s3, endpoint: 'https://s3.example.com/x' }, 'invalid_field', 'endpoint'],
-    ['an endpoint of a file', { ...s3, endpoint: 'file:///etc' }, 'invalid_field', 'endpoint'],
-    ['an endpoint with a user', { ...s3, endpoint: 'https://a:b@s3.example.com' }, 'invalid_field', 'endpoint'],
-    ['a bucket in capitals', { ...s3, bucket: 'Bucket' }, 'invalid_field', 'bucket'],
-    ['a prefix with ..', { ...s3, prefix: '../x' }, 'invalid_field', 'prefix'],
-    ['a secret of two lines', { ...s3, secret_access_key: 'a\nHOME=/x' }, 'invalid_field', 'secret_access_key'],
-    ['no access key', { ...s3, access_key_id: undefined }, 'missing_field', 'access_key_id'],
+    ['an endpoint that is a file: URL', { ...s3, endpoint: 'file:///etc' }, 'invalid_field', 'endpoint'],
+    [
+      'an endpoint with a user name and a password',
+      { ...s3, endpoint: 'https://a:b@s3.example.com' },
+      'invalid_field',
+      'endpoint',
+    ],
+    ['a bucket name with a capital letter', { ...s3, bucket: 'Bucket' }, 'invalid_field', 'bucket'],
+    ['a prefix with .. in its path', { ...s3, prefix: '../x' }, 'invalid_field', 'prefix'],
+    [
+      'a secret access key of two lines',
+      { ...s3, secret_access_key: 'a\nHOME=/x' },
+      'invalid_field',
+      'secret_access_key',
+    ],
+    ['a missing access key id', { ...s3, access_key_id: undefined }, 'missing_field', 'access_key_id'],
   ]
   for (const [what, body, code, field] of refusals)
     it(`are refused with ${what}`, async () => {
@@ -215,7 +240,7 @@ describe('backup targets over HTTP', function () {
     expect(unknown.body.details?.field).to.equal('host_id')
   })
 
-  it('require the scope, and refuse keys that are bound to containers', async () => {
+  it('require the scope for backup targets, and refuse keys that are bound to containers', async () => {
     const guest = await gateway.fleet.addGuest()
     const reader = await gateway.makeKey({ scopes: ['backuptarget:read', 'backup:*'], name: 'reader' })
     const bound = await gateway.makeKey({ scopes: ['*'], container_uuids: [guest.uuid], name: 'bound' })

@@ -82,7 +82,7 @@ describe('backups over HTTP', function () {
     expect((await ended(asked))['status']).to.equal('done')
   })
 
-  it('cannot be deleted while they are created, and keep their source while other snapshots are taken', async () => {
+  it('cannot be deleted while they are created, and keep the snapshot that they read when another one is taken', async () => {
     let release = (): void => undefined
     agent.host.backupFaults.send = () => new Promise<void>((resolve) => (release = resolve))
     const asked = await ask()
@@ -96,7 +96,7 @@ describe('backups over HTTP', function () {
     expect((await ended(asked))['status']).to.equal('done')
   })
 
-  it('are completed although a snapshot is taken while they are created', async () => {
+  it('are completed with the earlier data although a snapshot is taken while they are created', async () => {
     let release = (): void => undefined
     agent.host.backupFaults.send = () => new Promise<void>((resolve) => (release = resolve))
     const asked = await ask()
@@ -138,7 +138,7 @@ describe('backups over HTTP', function () {
     expect([failed['status'], failed['error_code']]).to.deep.equal(['failed', 'backup_missing'])
   })
 
-  it('of a container are refused for a virtual machine, even if only the target knows the type of the original', async () => {
+  it('of a container cannot be restored onto a virtual machine, even if only the target knows the type of the original guest', async () => {
     const id = await backUp()
     const fields = { virtualization: 'kvm', templateId: 'debian-12-kvm', status: 'stopped' } as const
     const machine = await gateway.fleet.addGuest(fields, 'host-b')
@@ -234,7 +234,7 @@ describe('backups over HTTP', function () {
     expect(full['error']).to.include('no room')
   })
 
-  it('are deleted by a task, and then no longer found', async () => {
+  it('are deleted by a task, and are not found afterwards', async () => {
     const id = await backUp()
     const done = await ended(await remove(id))
     expect(done).to.deep.include({ status: 'done', action: 'backup-delete' })

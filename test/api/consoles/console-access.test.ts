@@ -183,29 +183,29 @@ describe('console access', () => {
     }
     const revoked = { code: 4403, reason: 'revoked' }
 
-    it('when the key is disabled', async () => {
+    it('when its API key is disabled', async () => {
       const key = await lab.gateway.makeKey({ scopes: ['terminal:ssh'], name: 'to-disable' })
       await thrownOut(revoked, () => disable('to-disable'), { key })
     })
 
-    it('when the key is deleted', async () => {
+    it('when its API key is deleted', async () => {
       const key = await lab.gateway.makeKey({ scopes: ['terminal:ssh'], name: 'to-delete' })
       const remove = async (): Promise<unknown> => lab.gateway.request('DELETE', `/api-keys/${await idOf('to-delete')}`)
       await thrownOut(revoked, remove, { key })
     })
 
-    it('when the key loses the scope', async () => {
+    it('when its API key loses the scope for the console', async () => {
       const key = await lab.gateway.makeKey({ scopes: ['terminal:ssh'], name: 'to-narrow' })
       await thrownOut(revoked, () => change('to-narrow', { scopes: ['terminal:vnc'] }), { key })
     })
 
-    it('when the key loses the container', async () => {
+    it('when its API key loses the access to the container', async () => {
       const { uuid } = await lab.addGuest()
       const key = await lab.gateway.makeKey({ scopes: ['terminal:ssh'], name: 'to-bind' })
       await thrownOut(revoked, () => change('to-bind', { container_uuids: [uuid] }), { key })
     })
 
-    it('when the key expires', async () => {
+    it('when its API key expires', async () => {
       const key = await lab.gateway.makeKey({ scopes: ['terminal:ssh'], name: 'to-expire' })
       const at = new Date(Date.now() + 3000).toISOString()
       await thrownOut(revoked, () => change('to-expire', { expires_at: at }), { key })

@@ -43,8 +43,8 @@ describe('the opening of a console', () => {
     }
 
     for (const [name, headers] of [
-      ['version of the protocol', { 'Sec-WebSocket-Version': '99' }],
-      ['key', { 'Sec-WebSocket-Key': 'short' }],
+      ['WebSocket version', { 'Sec-WebSocket-Version': '99' }],
+      ['WebSocket key', { 'Sec-WebSocket-Key': 'short' }],
     ] as const)
       it(`if the handshake has a wrong ${name}, and the ticket stays valid`, async () => {
         const ticket = await lab.ticket(guest.name)
@@ -58,7 +58,7 @@ describe('the opening of a console', () => {
       })
 
     for (const protocol of ['binary', ownProtocol])
-      it(`if the handshake offers the subprotocol ${protocol} twice, and it does not count as an open console`, async () => {
+      it(`if the handshake offers the subprotocol ${protocol} twice, and the attempt does not count as an open console`, async () => {
         for (let n = 0; n < tries; n++) {
           const answer = await ask(await lab.ticket(guest.name), {
             'Sec-WebSocket-Protocol': `${protocol}, ${protocol}`,
@@ -71,7 +71,7 @@ describe('the opening of a console', () => {
   })
 
   describe('is limited in number', () => {
-    it('to five for each caller and ten for each container, until one is closed', async () => {
+    it('to five open consoles for each caller and ten for each container, until one of them is closed', async () => {
       const clients = []
       for (let n = 0; n < 5; n++) clients.push((await lab.opened(guest)).client)
       const refused = await lab.open(guest.name)
@@ -85,7 +85,7 @@ describe('the opening of a console', () => {
       await lab.opened(guest, { key: third })
     })
 
-    it('but a new console replaces one without a connection', async () => {
+    it('but a new console replaces an open one that has lost its connection', async () => {
       const { client, terminal } = await lab.opened(guest)
       for (let n = 0; n < 9; n++) {
         const key = n < 4 ? undefined : await lab.gateway.makeKey({ scopes: ['terminal:ssh'] })
@@ -98,7 +98,7 @@ describe('the opening of a console', () => {
     })
   })
 
-  it('is not attempted for other requests with an upgrade offer, which get their normal answer', async () => {
+  it('does not happen for other requests that offer an upgrade; they get their normal answer', async () => {
     const body = JSON.stringify({ container_name: guest.name })
     const { hostname, port } = new URL(lab.gateway.url)
     const answer = await new Promise<{ status: number; text: string }>((resolve, reject) => {
@@ -179,7 +179,7 @@ describe('the opening of a console', () => {
       await waitFor(() => lab.terminal(guest).closed, { what: 'closed' })
     })
 
-    it('is refused before the upgrade with an HTTP status', async () => {
+    it('is refused with an HTTP status before the upgrade', async () => {
       const stopped = await lab.addGuest({ status: 'stopped' })
       const bad = lab.connect('/api/ssh', { query: { container: guest.name, ticket: 'x' } })
       expect(await bad.refusal()).to.deep.equal({ status: 401, code: 'unauthorized' })

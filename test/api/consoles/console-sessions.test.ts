@@ -54,7 +54,7 @@ describe('consoles of logged-in users', function () {
       await lab.opened(guest, { as })
     })
 
-    it('is rejected without that cookie, with the cookie of another session, or with an API key', async () => {
+    it('is rejected without the cookie of that session, with the cookie of another one, or with an API key', async () => {
       const account = await makeAdmin()
       const [as, other] = [await calls.headers(account), await calls.headers(account)]
       for (const headers of [
@@ -77,7 +77,7 @@ describe('consoles of logged-in users', function () {
       expect((await use(ticket, { cookie: as.cookie }).ended()).code).to.equal(4401)
     })
 
-    it('is rejected after the password was rotated, also with the cookie of a later session', async () => {
+    it('is rejected after the password of the user was rotated, also with the cookie of a later session', async () => {
       const made = await makeSubUser()
       const as = await headersOf(made)
       const tickets = [await lab.ticket(guest.name, { as }), await lab.ticket(guest.name, { as })]
@@ -97,7 +97,7 @@ describe('consoles of logged-in users', function () {
     })
   })
 
-  it('are opened by a sub-user only for its containers; other containers get the answer of a missing one', async () => {
+  it('can be opened by a sub-user only for its own containers; other containers are answered like missing ones', async () => {
     const other = await lab.addGuest()
     const as = await headersOf(await makeSubUser())
     const ask = (container_name: string) =>
@@ -136,7 +136,7 @@ describe('consoles of logged-in users', function () {
 
       it('at logout', () => thrownOut(as, () => done(calls.as(as)('POST', '/logout'))))
 
-      it('when another session of the administrator ends them', async () => {
+      it('when the administrator ends the session from another one', async () => {
         const other = calls.as(await calls.headers(account))
         await thrownOut(as, () => done(other('DELETE', '/account/sessions')))
       })

@@ -44,7 +44,7 @@ describe('consoles over TLS of the gateway', function () {
     return { socket, said, ended: () => waitFor(() => end || undefined, { what: 'an end' }) }
   }
 
-  it('require the https origin and the cookie for TLS', async () => {
+  it('require the origin with https and the session cookie for TLS', async () => {
     const guest = await lab.addGuest()
     const calls = new SubUserCalls(lab.gateway)
     const as = await calls.headers(await calls.makeAdmin('root'))
@@ -59,7 +59,7 @@ describe('consoles over TLS of the gateway', function () {
     socket.close()
   })
 
-  it('are not opened for other requests with an upgrade offer, which get their normal answer', async () => {
+  it('are not opened by other requests that offer an upgrade; they get their normal answer', async () => {
     const guest = await lab.addGuest()
     const body = JSON.stringify({ container_name: guest.name })
     const answer = await new Promise<{ status: number; text: string }>((resolve, reject) => {

@@ -93,7 +93,7 @@ describe('consoles', () => {
       await waitFor(() => !terminal.paused, { what: 'resumed' })
     })
 
-    it('limits the rate of resizes, while another console stays responsive', async () => {
+    it('limits the rate at which a client can resize it, while another console stays responsive', async () => {
       const { client, terminal } = await lab.opened(guest)
       const { client: other, terminal: quiet } = await lab.opened(guest)
       const sent = 60_000
@@ -107,7 +107,7 @@ describe('consoles', () => {
       client.socket.terminate()
     })
 
-    it('stops reading input after a window if the guest does not read it', async () => {
+    it('reads no more input after one window if the guest does not read the input', async () => {
       const { client, terminal } = await lab.opened(guest)
       terminal.takes = false
       const sent = 2_000_000
@@ -119,7 +119,7 @@ describe('consoles', () => {
   })
 
   describe('resuming a console', () => {
-    it('continues after a lost connection and sends the missed output exactly once', async () => {
+    it('is possible after a lost connection, and sends the missed output exactly once', async () => {
       const { client, status, terminal } = await lab.opened(guest)
       terminal.show('one\n')
       await client.shows(/one\n/)
@@ -178,7 +178,7 @@ describe('consoles', () => {
       expect((await late.ended()).code).to.equal(4404)
     })
 
-    it('ends the connection of the window that used it before', async () => {
+    it('ends the connection of the window that used the console before', async () => {
       const { client, status } = await lab.opened(guest)
       await lab.opened(guest, { query: { resume: status.resume } })
       expect(await client.ended()).to.deep.equal({ code: 4409, reason: 'taken_over' })
@@ -220,7 +220,7 @@ describe('consoles', () => {
     expect(await client.ended()).to.deep.equal({ code: 4409, reason: 'unsupported' })
   })
 
-  it('with a screen are refused for containers, whether running or stopped', async () => {
+  it('that show a screen are refused for containers, whether the container runs or not', async () => {
     const stopped = await lab.addGuest({ status: 'stopped' })
     for (const container of [guest.name, stopped.name]) {
       const { status, body } = await lab.gateway.request('POST', '/vnc-ticket', { body: { container } })

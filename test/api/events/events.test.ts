@@ -58,7 +58,7 @@ describe('GET /events', function () {
     return listening.events.at(-1)?.data.code
   }
 
-  it('sends changes, ended tasks and deletions of a container, and omits its owners', async () => {
+  it('sends changes, ended tasks and the deletion of a container, but not its owners', async () => {
     const listening = await stream()
     expect(listening.response.headers['content-type']).to.equal('text/event-stream; charset=utf-8')
     await rename(guest.uuid, 'seen')
@@ -83,7 +83,7 @@ describe('GET /events', function () {
     expect(numbers).to.deep.equal(numbers.toSorted((a, b) => a - b))
   })
 
-  it('continues after the last event of a client, or sends a reset event if it cannot', async () => {
+  it('continues after the last event that a client received, or sends a reset event if it does not know that event', async () => {
     const first = await stream()
     await rename(guest.uuid, 'one')
     const { id } = await first.type('guest.updated')
@@ -103,7 +103,7 @@ describe('GET /events', function () {
     }
   })
 
-  it('sends a key only events that its scopes and its containers allow', async () => {
+  it('sends only events that the scopes and the containers of the API key allow', async () => {
     const bound = await gateway.makeKey({ scopes: ['*'], container_uuids: [guest.uuid] })
     const tasks = await gateway.makeKey({ scopes: ['task:read'] })
     const [all, own, few] = [await stream(), await stream(bound), await stream(tasks)]
@@ -122,7 +122,7 @@ describe('GET /events', function () {
     expect([...kinds].sort()).to.deep.equal(['ready', 'task'])
   })
 
-  it('never contains the owners of a container, which no other answer shows to bound callers either', async () => {
+  it('does not show the owners of a container; no other answer shows them to callers that are bound to containers', async () => {
     const calls = new SubUserCalls(gateway)
     const made = await calls.make({ container_name: guest.name })
     const session = await calls.headers(await calls.account(made))
@@ -139,7 +139,7 @@ describe('GET /events', function () {
     expect(seen.body.data.owners).to.deep.equal([{ id: made.id, username: made.username }])
   })
 
-  it('sends a sub-user only events about its containers, and not about hosts', async () => {
+  it('sends only events about its own containers to a sub-user, and no events about hosts', async () => {
     const calls = new SubUserCalls(gateway)
     const made = await calls.make({ container_name: guest.name })
     const session = await calls.headers(await calls.account(made))
@@ -157,7 +157,7 @@ describe('GET /events', function () {
     expect(await endOf(listening, disable)).to.equal('unauthorized')
   })
 
-  it('sends events when a host goes offline or online and about its usage, but none for its unchanged guests', async () => {
+  it('sends events when a host goes offline or online and about its usage, but no events about its unchanged guests', async () => {
     const listening = await stream(gateway.adminKey, { query: '?kinds=host,usage,guest' })
     await gateway.fleet.setHostState('host-a', 'offline')
     await listening.type('host.offline')
@@ -167,7 +167,7 @@ describe('GET /events', function () {
     expect(listening.types).not.to.include('guest.updated')
   })
 
-  it('sends an event for each new step of the installation of a host, and none for a repeated report', async () => {
+  it('sends an event for each new step of the installation of a host, but no event for a step that is reported again', async () => {
     const { hosts } = gateway.fleet
     const { id } = await hosts.createHost({ name: 'new-host' })
     const listening = await stream(gateway.adminKey, { query: '?kinds=host' })
@@ -178,7 +178,7 @@ describe('GET /events', function () {
     expect(listening.types.filter((type) => type === 'host.updated')).to.have.length(3)
   })
 
-  it('ends when its key is disabled, gets other rights or may no longer be used from the address', async () => {
+  it('ends when its API key is disabled, gets other rights or may no longer be used from the address of the client', async () => {
     for (const [change, code] of [
       [{ disabled: true }, 'key_disabled'],
       [{ scopes: ['task:read', 'host:read'] }, 'rights_changed'],
@@ -241,7 +241,7 @@ describe('GET /events with a slow client', function () {
   })
   after(() => gateway.close())
 
-  it('sends it a reset event in place of missed ones, limits its memory, and sends other clients everything', async () => {
+  it('sends a reset event in place of the missed events, needs limited memory, and sends all events to other clients', async () => {
     const guest = await gateway.fleet.addGuest({ name: 'changing' })
     const key = { 'x-api-key': gateway.adminKey }
     const [quick, slow] = [

@@ -29,7 +29,7 @@ describe('batches', () => {
     }
   }
 
-  it('create all listed guests, and return the task, port and password of each', async () => {
+  it('create all listed guests, and return the task, the port and the password of each guest', async () => {
     const { status, body } = await create({
       containers: [
         { ...template, name: 'each-a' },
@@ -76,7 +76,7 @@ describe('batches', () => {
     expect(await names()).to.deep.equal(before)
   })
 
-  it('create nothing if they exceed the capacity, and name the first guest that does not fit', async () => {
+  it('create nothing if the guests exceed the capacity of the hosts, and name the first guest that does not fit', async () => {
     const before = await names()
     // The host has 32 GiB of memory and sells four times as much.
     const large = { ...template, ram_mb: 30_000 }
@@ -109,7 +109,7 @@ describe('batches', () => {
     expect((await names()).filter((name) => name.startsWith('act-'))).to.deep.equal([])
   })
 
-  it('change nothing if one name does not exist or is hidden from the caller', async () => {
+  it('change nothing if one of the names does not exist or is hidden from the caller', async () => {
     const { body: made } = await create({ ...template, name: 'seen', count: 2 })
     const [own, other] = made.containers as { uuid: string; name: string }[]
     await ended(made.data as string[])
@@ -125,7 +125,7 @@ describe('batches', () => {
     expect((await act({ action: 'delete', containers: [own!.name] }, key)).status).to.equal(202)
   })
 
-  it('report each guest that its host rejects, and fail only if all are rejected', async () => {
+  it('report each guest that its host rejects, and fail only if all guests are rejected', async () => {
     const { body: made } = await create({ ...template, name: 'late', count: 2 })
     await ended(made.data as string[])
     await gateway.request('PUT', '/containers/late-1/expiry', { body: { expires_at: '2020-01-01' } })
@@ -138,7 +138,7 @@ describe('batches', () => {
     expect((await act({ action: 'explode', containers: ['late-2'] })).body.details.field).to.equal('action')
   })
 
-  it('complete the rest when they are repeated after a transient failure', async () => {
+  it('act on the remaining guests when they are repeated after a transient failure', async () => {
     const { body: made } = await create({ ...template, name: 'again', count: 2 })
     await ended(made.data as string[])
     const headers = { 'idempotency-key': 'again-1' }
@@ -171,7 +171,7 @@ describe('batches', () => {
     expect(body.failed[0].message).to.match(/^internal error/)
   })
 
-  it('create only the missing guests when they are repeated after their tasks were removed', async () => {
+  it('create only the guests that are missing when they are repeated after their tasks were removed', async () => {
     const headers = { 'idempotency-key': 'forgotten-1' }
     const body = { ...template, name: 'forgotten', count: 2 }
     const plain = gateway.fleet.reached
@@ -198,7 +198,7 @@ describe('batches', () => {
     }
   })
 
-  it('accept the names as one text, separated by commas and blanks', async () => {
+  it('accept the names of guests as one text, separated by commas and blanks', async () => {
     const { body: made } = await create({ ...template, name: 'text', count: 2 })
     await ended(made.data as string[])
     expect((await act({ action: 'stop', containers: 'text-1, text-2' })).status).to.equal(202)

@@ -101,7 +101,7 @@ describe('PUT /containers/{id}/boot', () => {
     }
   })
 
-  it('requires the scope for reinstalling, and access to the container', async () => {
+  it('requires the scope for reinstallations, and access to the container', async () => {
     const { name, uuid } = await make()
     const power = await gateway.makeKey({ scopes: ['container:power'] })
     expect((await put(name, { mode: 'rescue' }, { key: power })).body.code).to.equal('insufficient_scope')
@@ -120,7 +120,7 @@ describe('custom images of type iso', () => {
   })
   after(() => gateway.close())
 
-  it('are listed as that type, and not as templates', async () => {
+  it('are listed as images of type iso, and not as templates', async () => {
     const body = {
       type: 'iso',
       name: 'Installer',

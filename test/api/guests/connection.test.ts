@@ -71,7 +71,7 @@ describe('the connection check of a container', function () {
     await repair(found)
   })
 
-  it('reports the ports on which the guest listens if it does not listen on the checked one', async () => {
+  it('reports the ports on which the guest listens if it does not listen on the checked port', async () => {
     probe.listeners = [8080, 80].map((port) => ({ port, isReachable: true }))
     const found = await ask()
     expect(found).to.include({ failed_step: 'listening', code: 'nothing_listens' })
@@ -103,7 +103,7 @@ describe('the connection check of a container', function () {
     expect(await ask()).to.include({ reachable: true, address: '203.0.113.9', port: 22 })
   })
 
-  it('applies the firewall to the caller’s address, and offers a rule for only this source', async () => {
+  it('applies the firewall to the given source address, and offers a rule that allows only this address', async () => {
     const rules = [
       { direction: 'in', protocol: 'tcp', action: 'ACCEPT', port: '22', source_ip: '198.51.100.0/24' },
       { direction: 'out', protocol: 'udp', action: 'DROP' },
@@ -154,7 +154,7 @@ describe('the connection check of a container', function () {
     state({})
   })
 
-  it('offers only repairs that the caller may do', async () => {
+  it('offers only repairs that the caller is allowed to make', async () => {
     const expire = (expired: boolean): void =>
       gateway.fleet.agentOf('host-a').update(guest.uuid, {
         expiresAtMs: expired ? 1 : 0,
@@ -218,7 +218,7 @@ describe('the connection check of a container', function () {
       })
   })
 
-  it('connects once for all callers with the same question at the same time', async () => {
+  it('connects only once for callers that request the same check at the same time', async () => {
     let release = (): void => undefined
     probe.hold = new Promise((resolve) => (release = resolve))
     let calls = 0
@@ -233,7 +233,7 @@ describe('the connection check of a container', function () {
     expect(probe.tried, 'runs again for a later caller').to.have.length(4)
   })
 
-  it('refuses a third caller with another question while two checks run', async () => {
+  it('refuses a caller that requests a third, different check while two checks run', async () => {
     let release = (): void => undefined
     probe.hold = new Promise((resolve) => (release = resolve))
     const of = (source: number) => gateway.request('GET', `${path}?source=192.0.2.${source}`)

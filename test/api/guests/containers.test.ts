@@ -71,7 +71,7 @@ describe('the API of containers', () => {
       expect((await gateway.request('GET', `/containers/${id}`)).body.data.status).to.equal('running')
     })
 
-  it('has a full and a short list of all containers, the short one also as POST with the body []', async () => {
+  it('has a full and a short list of all containers, and returns the short list also to POST with the body []', async () => {
     const full = await gateway.request('GET', '/containers')
     const count = full.body.data.length as number
     expect(full.headers['x-total-count']).to.equal(String(count))
@@ -95,7 +95,7 @@ describe('the API of containers', () => {
     expect((await gateway.request('GET', '/containers?other=1&page=')).status).to.equal(200)
   })
 
-  it('answers 304 to a request with an ETag until the answer would differ', async () => {
+  it('answers 304 to a request with an ETag until the answer has changed', async () => {
     for (const path of ['/containers', '/containers/list', '/containers/web-1', '/tasks', '/dashboard']) {
       const { headers } = await gateway.request('GET', path)
       const again = { headers: { 'if-none-match': headers['etag'] ?? '' } }
@@ -189,7 +189,7 @@ describe('the API of containers', () => {
     }
   })
 
-  it('shows a time that is too late as the last possible one, and other containers as usual', async () => {
+  it('shows a time after the year 9999 as the last second of that year, and still lists all containers', async () => {
     const far = Number.MAX_SAFE_INTEGER
     const { id } = await gateway.fleet.addGuest({ expiresAtMs: far, createdAtMs: -far })
     const { status, body } = await gateway.request('GET', '/containers')
@@ -203,7 +203,7 @@ describe('the API of containers', () => {
     expect([traffic.status, traffic.body.data?.resets_at]).to.deep.equal([200, '9999-12-31 23:59:59'])
   })
 
-  it('refuses a creation with a used name, an unknown template or an unknown host', async () => {
+  it('refuses a creation with a name that is in use, an unknown template or an unknown host', async () => {
     for (const [change, status, code] of [
       [{}, 409, 'name_conflict'],
       [{ name: 'free-1', template_id: 'windows-95' }, 400, 'invalid_field'],
@@ -217,7 +217,7 @@ describe('the API of containers', () => {
   })
 
   describe('for a key bound to a container', () => {
-    it('shows only this container, and answers for others as for a missing one', async () => {
+    it('shows only this container, and answers for other containers as for a missing container', async () => {
       const mine = await gateway.fleet.addGuest({ name: 'mine' })
       const theirs = await gateway.fleet.addGuest({ name: 'theirs' })
       const key = await gateway.makeKey({ scopes: ['*'], container_uuids: [mine.uuid] })

@@ -54,7 +54,7 @@ describe('limits, expiry and traffic over HTTP', () => {
       expect(await detail()).to.deep.equal(before)
     })
 
-    it('are answered with the names of the ignored fields, whether or not a limit changes', async () => {
+    it('cause an answer that names the ignored fields of the request, whether or not a limit changes', async () => {
       const nothing = (await put('resource-limit', { swap_mb: 99, cpu_percent: 5 })).body
       expect(nothing).to.deep.equal({
         success: true,
@@ -142,7 +142,7 @@ describe('limits, expiry and traffic over HTTP', () => {
       ['2030-05-01T12:00:00+02:00', '2030-05-01 10:00:00'],
       ['', ''],
     ] as const)
-      it(`accepts ${JSON.stringify(text)}`, async () => {
+      it(`is shown as ${JSON.stringify(shown)} after it was set to ${JSON.stringify(text)}`, async () => {
         expect((await put('expiry', { expires_at: text })).status).to.equal(200)
         expect(await detail()).to.include({ expires_at: shown, policy_blocked: false })
       })
@@ -233,7 +233,7 @@ describe('limits, expiry and traffic over HTTP', () => {
     it('is not limited by default', async () =>
       expect(await read()).to.include({ mode: 'total', limit_gb: 0, total_used_bytes: 0, used_pct: 0 }))
 
-    it('has limits for each direction in split mode, and the higher percentage is shown', async () => {
+    it('has a limit for each direction in split mode, and the higher of the two percentages is shown', async () => {
       for (const mode of ['split', 'in_out']) {
         await put('traffic-limit', { traffic_mode: mode, traffic_in_gb: 10, traffic_out_gb: 2 })
         expect(await read()).to.include({ mode: 'split', in_limit_gb: 10, out_limit_gb: 2 })
@@ -282,7 +282,7 @@ describe('limits, expiry and traffic over HTTP', () => {
       expect((await start()).status).to.equal(202)
     })
 
-    it('throttles the container beyond the quota, or has no effect, as configured', async () => {
+    it('beyond the quota makes the host throttle the container or has no effect, as configured', async () => {
       await put('traffic-limit', { monthly_traffic_gb: 1, traffic_action: 'throttle' })
       await use(2 * gb, 0)
       expect(await detail()).to.include({ policy_blocked: false, throttled: true })

@@ -81,7 +81,7 @@ describe('addresses from the pools of the hosts', function () {
       expect([...publicIpv4s, ...ipv6Addresses]).to.have.length(1)
     })
 
-  it('are requested from each host in turn until one has them, and only if the guest needs any', async () => {
+  it('are requested from one host after another until one has them, and only if the guest needs addresses', async () => {
     await setPools(0, { ipv4 })
     await setPools(1, { ipv4: '203.0.113.10' })
     await create('first', { ipv4Count: 1 })
@@ -91,7 +91,7 @@ describe('addresses from the pools of the hosts', function () {
     expect(asked).to.deep.equal(['empty', 'empty', 'empty', 'fuller'])
   })
 
-  it('are refused if no host has enough, and then no name stays reserved', async () => {
+  it('are refused if no host has enough of them, and then the name of the guest does not stay reserved', async () => {
     await setPools(1, { ipv4 })
     expect(await refusalOf(create('two', { ipv4Count: 2 }))).to.deep.equal(['resource_exhausted', undefined])
     expect(await refusalOf(create('two', { publicIpv4s: ['198.51.100.1'] }))).to.deep.equal([
@@ -111,7 +111,7 @@ describe('addresses from the pools of the hosts', function () {
     expect(asked).to.deep.equal(['empty'])
   })
 
-  it('are accepted in answers of up to 16 MiB, while answers about guests are limited to 1 MiB', async () => {
+  it('are accepted in answers of agents of up to 16 MiB, while answers about guests are limited to 1 MiB', async () => {
     const { hostId, agent } = hosts[1]!
     const { settings, routing } = test.fleet.agent(hostId)
     const { routing: pools, policy } = agent.domain

@@ -51,7 +51,7 @@ describe('reset-password and reinstall', () => {
 
   describe('resetting a password', () => {
     for (const start of [true, false])
-      it(`generates or accepts a new one for a guest that ${start ? 'runs' : 'is stopped'}`, async () => {
+      it(`generates a password or uses the given one for a guest that ${start ? 'runs' : 'is stopped'}`, async () => {
         const { name, uuid, ssh_password: first } = await make({ start })
         const { status, body } = await post(name, 'reset-password')
         expect([status, body.success]).to.deep.equal([200, true])
@@ -81,7 +81,7 @@ describe('reset-password and reinstall', () => {
       expect(agent.domain.context.logins.open(record)).to.deep.equal({ publicKey, password: body.data.password })
     })
 
-    it('fails with the guest’s reason, and the stored login stays unchanged', async () => {
+    it('fails with the reason that the guest reports, and the stored login stays unchanged', async () => {
       const { name, uuid, ssh_password: first } = await make()
       host.faults.setPassword = () => {
         throw conflict('guest_refused', 'the password could not be set in the guest: full')

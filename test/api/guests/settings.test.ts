@@ -86,7 +86,7 @@ describe('settings of a container', function () {
     })
   }
 
-  it('are all in the table of this test, with the scope and the action of their routes', () => {
+  it('are all in the table of this test, with the scope and the audit action of their routes', () => {
     const routes = gateway.api.routes.filter(
       ({ tag, conditional, statuses }) =>
         (conditional && !statuses?.includes(202)) || ['Ports', 'Firewall', 'Traffic'].includes(tag),
@@ -117,7 +117,7 @@ describe('settings of a container', function () {
       }
   })
 
-  it('can be changed with only the scope of their route, and not with all other scopes', async () => {
+  it('can be changed by a key with only the scope of their route, but not by a key with all other scopes', async () => {
     for (const setting of settings) {
       const guest = await gateway.fleet.addGuest()
       const others = scopeCatalogue.filter((scope) => scope !== setting.scope)
@@ -128,7 +128,7 @@ describe('settings of a container', function () {
     }
   })
 
-  it('are answered for a hidden container exactly as for a missing one', async () => {
+  it('have the same answer for a hidden container as for a missing one', async () => {
     const [mine, theirs] = [await gateway.fleet.addGuest(), await gateway.fleet.addGuest()]
     const key = await gateway.makeKey({ scopes: ['*'], container_uuids: [mine.uuid] })
     const before = (await gateway.request('GET', `/containers/${theirs.id}`)).text
@@ -201,7 +201,7 @@ describe('settings of a container', function () {
     return guest
   }
 
-  it('accept one of several concurrent changes with the same If-Match, and lose no accepted one', async () => {
+  it('accept one of several concurrent changes with the same If-Match, and lose no accepted change', async () => {
     const guest = await gateway.fleet.addGuest()
     for (let round = 0; round < 5; round++) {
       const { headers } = await gateway.request('GET', `/containers/${guest.id}`)

@@ -48,7 +48,7 @@ describe('the quota of snapshots', function () {
       expect((await setQuota({ space_limit_bytes })).status, String(space_limit_bytes)).to.equal(400)
   })
 
-  it('lets a bound key set the number of snapshots, but not their space', async () => {
+  it('lets a key that is bound to containers set the number of snapshots, but not their space', async () => {
     const key = await gateway.makeKey({ scopes: ['*'], container_uuids: [guest.uuid] })
     const set = (body: unknown): Promise<Reply> => gateway.request('PUT', `${path}/quota`, { key, body })
     const before = await detail()
@@ -68,7 +68,7 @@ describe('the quota of snapshots', function () {
     expect((await set({ snapshot_limit: 2 })).body.data.quota).to.equal(2)
   })
 
-  it('accepts two names for the number, is shown, and allows no snapshot if the number is 0', async () => {
+  it('accepts two field names for the number, is shown, and allows no snapshot if the number is 0', async () => {
     for (const [body, limit] of [
       [{ snapshot_limit: 3 }, 3],
       [{ quota: '2' }, 2],
@@ -86,7 +86,7 @@ describe('the quota of snapshots', function () {
   })
 
   for (const body of [{}, { snapshot_limit: -1 }, { quota: 1001 }, { snapshot_limit: 'many' }])
-    it(`refuses ${JSON.stringify(body)}`, async () => expect((await setQuota(body)).status).to.equal(400))
+    it(`cannot be changed by ${JSON.stringify(body)}`, async () => expect((await setQuota(body)).status).to.equal(400))
 
   it('does not delete existing snapshots when it is lowered below their number', async () => {
     const id = await taken()
@@ -94,7 +94,7 @@ describe('the quota of snapshots', function () {
     expect(await ids()).to.deep.equal([id])
   })
 
-  it('admits one of thirty concurrent snapshots if one more is allowed', async () => {
+  it('allows only one of thirty concurrent snapshots if it has room for one more', async () => {
     await setQuota({ quota: 2 })
     await taken()
     const replies = await Promise.all(Array.from({ length: 30 }, () => take()))

@@ -39,7 +39,7 @@ describe('snapshot schedules', function () {
     },
   })
 
-  it('delete their oldest snapshots when the quota is reached, but never manual ones', async () => {
+  it('delete their oldest snapshots when the quota is reached, but never manual snapshots', async () => {
     const hand = await take()
     await isSet(daily)
     for (let run = 0; run < 6; run++) await runNext()
@@ -64,7 +64,7 @@ describe('snapshot schedules', function () {
     ])
   })
 
-  it('have a failed task if manual snapshots fill the quota, and delete none', async () => {
+  it('cause a failed task if manual snapshots fill the quota, and delete no snapshot', async () => {
     await lab.gateway.request('PUT', `${lab.path}/quota`, { body: { snapshot_limit: 2 } })
     const hand = [await take(), await take()]
     await isSet(daily)
@@ -74,7 +74,7 @@ describe('snapshot schedules', function () {
     expect((await read()).copies.map(({ id }) => id)).to.have.members(hand)
   })
 
-  it('delete their oldest snapshots when the space limit would be exceeded, but never manual ones', async () => {
+  it('delete their oldest snapshots when the space limit would be exceeded, but never manual snapshots', async () => {
     await lab.gateway.request('PUT', `${lab.path}/quota`, { body: { space_limit_bytes: 3 * gib } })
     const hand = await take()
     await isSet(daily)
@@ -87,7 +87,7 @@ describe('snapshot schedules', function () {
     expect(copies[1]!.id).to.equal(hand)
   })
 
-  it('have a failed task if manual snapshots use up the space limit', async () => {
+  it('cause a failed task if manual snapshots use up the space limit', async () => {
     const hand = [await take(), await take()]
     await lab.gateway.request('PUT', `${lab.path}/quota`, { body: { space_limit_bytes: 2_000_000 } })
     await isSet(daily)
@@ -106,7 +106,7 @@ describe('snapshot schedules', function () {
     expect((await read()).copies.map(({ created_at: at }) => at)).to.deep.equal(['2027-05-04 03:30:00'])
   })
 
-  it('keep the old snapshots if the new one fails', async () => {
+  it('keep the old snapshots if the new snapshot fails', async () => {
     await isSet({ ...daily, retention: 1 })
     await runNext()
     const [first] = (await read()).copies
@@ -120,7 +120,7 @@ describe('snapshot schedules', function () {
     expect(copies[0]!.id).to.not.equal(first!.id)
   })
 
-  it('keep the new snapshot if an old one cannot be deleted, which the next run deletes', async () => {
+  it('keep the new snapshot if an old one cannot be deleted, and delete the old one in the next run', async () => {
     await isSet({ ...daily, retention: 1 })
     await runNext()
     lab.agent.host.faults.deleteSnapshot = () => Promise.reject(new Error('no'))

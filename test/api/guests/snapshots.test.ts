@@ -66,7 +66,7 @@ describe('snapshots over HTTP', function () {
       .and.include(id)
   })
 
-  it('are listed with the newest first, for one container and for all', async () => {
+  it('are listed with the newest first, for one container and for all containers', async () => {
     const [first, second] = [await taken(), await taken({ body: '' })]
     expect(await ids()).to.deep.equal([second, first])
     const all = (await gateway.request('GET', '/snapshots')).body.data as Row[]
@@ -93,7 +93,7 @@ describe('snapshots over HTTP', function () {
       expect([status, body.details?.field]).to.deep.equal([400, 'description'])
     })
 
-  it('are taken while a running guest is frozen, or without freezing if that fails, and the guest continues', async () => {
+  it('are taken while a running guest is frozen, or without freezing if the freeze fails, and the guest continues', async () => {
     await run()
     const calls: string[] = []
     const { faults } = agent.host
@@ -108,7 +108,7 @@ describe('snapshots over HTTP', function () {
     expect(calls).to.deep.equal(['snapshot', 'thaw'])
   })
 
-  it('succeed even if the guest cannot be thawed; failed ones are deleted', async () => {
+  it('succeed even if the guest cannot be thawed, and are deleted on the host if they fail', async () => {
     await run()
     agent.host.faults.thaw = () => Promise.reject(new Error('silent'))
     const id = await taken()
@@ -130,8 +130,8 @@ describe('snapshots over HTTP', function () {
     await taken()
   })
 
-  describe('restoring one', () => {
-    it('restores the disk of a stopped guest as often as requested', async () => {
+  describe('restoring a snapshot', () => {
+    it('gives a stopped guest the former disk, as often as requested', async () => {
       const id = await taken()
       for (const text of ['second', 'third']) {
         write(text)
@@ -172,7 +172,7 @@ describe('snapshots over HTTP', function () {
         expect((await detail()).status).to.equal('running')
       })
 
-    it('leaves no additional snapshot if the old disk is back but the guest does not start', async () => {
+    it('leaves no additional snapshot if the guest has its old disk again but does not start', async () => {
       await run()
       const id = await taken()
       write('second')
@@ -236,21 +236,21 @@ describe('snapshots over HTTP', function () {
   })
 
   for (const [scope, allowed] of [
-    ['snapshot:read', ['list', 'all']],
+    ['snapshot:read', ['list one container', 'list all']],
     ['snapshot:create', ['create']],
     ['snapshot:restore', ['restore']],
     ['snapshot:delete', ['delete']],
-    ['snapshot:schedule', ['quota']],
+    ['snapshot:schedule', ['set the quota']],
   ] as const)
-    it(`require a scope each: ${scope} allows only ${allowed.join(' and ')}`, async () => {
+    it(`have a scope for each kind of request: ${scope} allows only to ${allowed.join(' and to ')}`, async () => {
       const key = await gateway.makeKey({ scopes: [scope] })
       const id = await taken()
       const calls: Record<string, () => Promise<Reply>> = {
-        list: () => gateway.request('GET', path, { key }),
-        all: () => gateway.request('GET', '/snapshots', { key }),
+        'list one container': () => gateway.request('GET', path, { key }),
+        'list all': () => gateway.request('GET', '/snapshots', { key }),
         create: () => gateway.request('POST', path, { key }),
         restore: () => gateway.request('POST', `${path}/${id}/restore`, { key }),
-        quota: () => gateway.request('PUT', `${path}/quota`, { key, body: { quota: 4 } }),
+        'set the quota': () => gateway.request('PUT', `${path}/quota`, { key, body: { quota: 4 } }),
         delete: () => gateway.request('DELETE', `${path}/${id}`, { key }),
       }
       for (const [name, call] of Object.entries(calls))
@@ -275,7 +275,7 @@ describe('snapshots over HTTP', function () {
     await waitFor(async () => (await ids()).includes(task), { what: 'the snapshot' })
   })
 
-  it('are finished by a restarted agent after a crash, and a repeated request returns the result', async () => {
+  it('are finished by the agent when it starts again after a crash, and a repeated request returns the result', async () => {
     let interrupt: (() => void) | undefined
     agent.host.faults.snapshot = () => new Promise((_, reject) => (interrupt = () => reject(new Error('interrupted'))))
     const options = { headers: { 'idempotency-key': randomUUID() } }

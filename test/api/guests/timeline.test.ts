@@ -45,7 +45,7 @@ describe('the timeline of a container', function () {
     return body.data as Entry[]
   }
 
-  it('lists tasks and other changes together, newest first, and each task once', async () => {
+  it('lists tasks and other changes together, with the newest first, and each task only once', async () => {
     const entries = await read()
     expect(entries.map(({ kind, action }) => `${kind} ${action}`)).to.deep.equal([
       'task stop',
@@ -60,7 +60,7 @@ describe('the timeline of a container', function () {
     expect(await read(asAdmin, '?limit=1')).to.have.length(1)
   })
 
-  it('shows a customer its tasks and its own actions, but no alerts', async () => {
+  it('shows only their own tasks and actions to customers, but no alerts', async () => {
     const entries = await read(customer)
     expect(entries.map(({ action }) => action)).to.deep.equal(['stop'])
     await customer('PUT', '/containers/told/firewall', { body: { enabled: false } })
@@ -69,7 +69,7 @@ describe('the timeline of a container', function () {
     expect(await read((method, path) => gateway.request(method, path, { key }))).to.deep.equal([])
   })
 
-  it('shows restarts by the agent and stops by its policy', async () => {
+  it('shows restarts by the agent after a crash, and stops because of an expiry date', async () => {
     await change('POST', '/start', {})
     const agent = gateway.fleet.agentOf('host-a')
     await waitFor(() => agent.host.driver.running.has(guest.uuid), { what: 'it runs' })

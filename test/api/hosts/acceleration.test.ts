@@ -4,7 +4,7 @@ import { waitFor } from '../../support/wait.js'
 
 const capabilities = { consoles: [], liveResize: [], setPassword: [], freeze: false, snapshotRunning: false }
 
-describe('the acceleration of a host', function () {
+describe('the hardware acceleration of a host', function () {
   let gateway: TestGateway
   before(async () => void (gateway = await startTestGateway()))
   after(() => gateway.close())
@@ -16,7 +16,7 @@ describe('the acceleration of a host', function () {
     return { kvm, how, why }
   }
 
-  it('is shown as it is at present, without a restart of the agent', async () => {
+  it('is shown in its present state, without a restart of the agent', async () => {
     expect(await shown()).to.deep.equal({ kvm: false, how: '', why: '' })
     for (const [acceleration, accelerationReason] of [
       ['tcg', '/dev/kvm is not there'],

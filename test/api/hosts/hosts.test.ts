@@ -95,7 +95,7 @@ describe('/hosts', function () {
     expect(body.data[0].certificate_expires_at).not.to.equal('')
   })
 
-  it('refuses invalid fields, unknown hosts, used names and used addresses', async () => {
+  it('refuses invalid fields, unknown hosts, and names and addresses that another host uses', async () => {
     for (const [body, field] of [
       [{ address: 'a:1' }, 'name'],
       [{ name: 'two', address: 'nowhere' }, 'address'],
@@ -127,7 +127,7 @@ describe('/hosts', function () {
       expect((await call(method, path, method === 'GET' ? undefined : {})).status, `${method} ${path}`).to.equal(404)
   })
 
-  it('changes the name and the draining of a host, and keeps fields that a change omits', async () => {
+  it('changes the name and the draining state of a host, and keeps fields that a change omits', async () => {
     const renamed = await call('PATCH', `/hosts/${hostId}`, { name: 'uno' })
     expect(renamed.body.data).to.include({ name: 'uno', draining: false, status: 'online' })
     const draining = await call('PATCH', `/hosts/${hostId}`, { draining: true })
@@ -143,7 +143,7 @@ describe('/hosts', function () {
     await call('PATCH', `/hosts/${hostId}`, { draining: false })
   })
 
-  it('stores a public address, or shows a detected one if none is set', async () => {
+  it('stores the public address of a host, or shows a detected address if none is set', async () => {
     const guess = (await call('GET', `/hosts/${hostId}`)).body.data
     expect(guess.public_address_source).to.be.oneOf(['guess', 'none'])
     expect(guess.public_address, 'never loopback').not.to.match(/^127\./)
@@ -192,7 +192,7 @@ describe('/hosts', function () {
     await call('DELETE', `/hosts/${id}`, {})
   })
 
-  it('lets a key without host:manage only read, and a bound key change nothing', async () => {
+  it('lets a key without host:manage only read hosts, and refuses changes by a key that is bound to containers', async () => {
     const reader = (await call('POST', '/api-keys', { name: 'reader' })).body.data.key
     expect((await call('GET', '/hosts', undefined, reader)).status).to.equal(200)
     for (const [method, path] of [
@@ -210,7 +210,7 @@ describe('/hosts', function () {
     expect(answer.body.code).to.equal('insufficient_scope')
   })
 
-  it('shows a bound key only the number of its own containers', async () => {
+  it('shows only the number of its own containers to a key that is bound to containers', async () => {
     const { uuid } = agent!.guests()[0]!
     const bound = await call('POST', '/api-keys', {
       name: 'one',

@@ -36,7 +36,7 @@ describe('the overview of the fleet', () => {
     expect([status, body.data]).to.deep.equal([200, { version: '0.0.0-test' }])
   })
 
-  it('shows the report of the given host, or of the first one that is online', async () => {
+  it('shows the report of the given host, or of the first host that is online', async () => {
     const info = (await data('/host-info')) as Record<'cpu' | 'ram', Record<string, number>>
     expect(info).to.include({ host_id: 'host-a', online: true })
     expect(info.cpu['cores']).to.equal(8)
@@ -60,7 +60,7 @@ describe('the overview of the fleet', () => {
     await gateway.fleet.setHostState('host-a', 'online')
   })
 
-  it('shows no warnings to bound keys, because warnings may name foreign containers', async () => {
+  it('shows no warnings to keys that are bound to containers, because warnings may name other containers', async () => {
     const { uuid } = await gateway.fleet.addGuest()
     const key = await gateway.makeKey({ scopes: ['*'], container_uuids: [uuid] })
     await gateway.fleet.warn('host-a', 'guest theirs clashes with another')
@@ -145,7 +145,7 @@ describe('the overview of the fleet', () => {
     expect((await gateway.request('GET', `/tasks/${id}`)).status).to.equal(404)
   })
 
-  it('has no host report if there are no hosts, and answers 503', async () => {
+  it('answers 503 to requests for the report of a host if there are no hosts', async () => {
     const other = await startTestGateway()
     await other.fleet.removeHosts()
     expect((await other.request('GET', '/dashboard')).body.data).to.include({ hosts: 0, total_containers: 0 })

@@ -55,7 +55,7 @@ describe('the swap file of a host', () => {
     expect(await read()).to.deep.equal(larger)
   })
 
-  it('is replaced by a new one, which is activated before the old one is removed', async () => {
+  it('is resized by a new file, which is activated before the old one is removed', async () => {
     await post({ action: 'create', size_mb: 64 })
     swap.calls.length = 0
     await post({ size_mb: 128 })
@@ -63,7 +63,7 @@ describe('the swap file of a host', () => {
     expect(effects).to.deep.equal(['use 1', 'release 0'])
   })
 
-  it('is created by a resize if it does not exist, and stays disabled during a resize', async () => {
+  it('is created by a resize if it does not exist, and stays disabled in a resize if it was disabled', async () => {
     expect((await post({ size_mb: '256' })).body.data).to.include({ size_mb: 256, enabled: true })
     await post({ action: 'disable' })
     expect((await post({ size_mb: 512 })).body.data).to.include({ size_mb: 512, enabled: false, total_mb: 0 })
@@ -92,7 +92,7 @@ describe('the swap file of a host', () => {
     expect(await read()).to.include({ size_mb: 64, enabled: true, total_mb: 64 })
   })
 
-  it('does not affect other swap of the host, which is included in the total', async () => {
+  it('does not affect other swap of the host, which is included in the total size', async () => {
     swap.otherBytes = 1000 * mib
     expect(await read()).to.include({ ...none, total_mb: 1000, free_mb: 1000 })
     expect((await post({ action: 'create', size_mb: 64 })).body.data).to.include({
@@ -127,7 +127,7 @@ describe('the swap file of a host', () => {
     expect(swap.files.get(0)).to.include({ sizeBytes: 1024 * mib, active: true })
   })
 
-  it('stays active if its content does not fit into memory', async () => {
+  it('stays active if it is to be disabled or made smaller and its content does not fit into memory', async () => {
     await post({ action: 'create', size_mb: 1024 })
     swap.files.set(0, { ...swap.files.get(0)!, usedBytes: 900 * mib })
     const { memory } = swap
@@ -202,7 +202,7 @@ describe('the swap file of a host', () => {
     await gateway.fleet.setHostState('host-b', 'online')
   })
 
-  it('requires scopes of its own, and is not available to bound keys', async () => {
+  it('requires scopes of its own, and is not available to keys that are bound to containers', async () => {
     const [reader, other] = [
       await gateway.makeKey({ scopes: ['swap:read'] }),
       await gateway.makeKey({ scopes: ['host:manage'] }),

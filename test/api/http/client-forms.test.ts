@@ -19,7 +19,7 @@ import { startTestGateway, type TestGateway } from '../../support/gateway/test-g
 type Check = (body: Record<string, unknown>) => Record<string, unknown>
 
 /** Tests every field of every request body with the forms that clients send for the type in its schema. */
-describe('values in a tolerated form', () => {
+describe('values of fields in a form that differs from the schema but is accepted', () => {
   let gateway: TestGateway
   before(async () => {
     gateway = await startTestGateway()
@@ -31,12 +31,12 @@ describe('values in a tolerated form', () => {
       route.body ? [{ route, schema: route.body, check: compileChecks(route).body }] : [],
     )
 
-  it('are tested in more than a dozen bodies and a hundred fields', () => {
+  it('are tested in more than a dozen request bodies and a hundred fields', () => {
     expect(bodies()).to.have.length.greaterThan(12)
     expect(bodies().flatMap(({ schema }) => fieldsOf(schema))).to.have.length.greaterThan(100)
   })
 
-  it('are equivalent to the value in the form of the schema', () => {
+  it('have the same effect as the value in the form of the schema', () => {
     for (const { route, schema, check } of bodies())
       for (const field of fieldsOf(schema)) {
         const right = rightValue(field.schema)
@@ -100,7 +100,7 @@ describe('values in a tolerated form', () => {
       ['disabled', [null, '', ' ']],
     ]
 
-    it('leave them unchanged if they are empty in a change', async () => {
+    it('leave the restrictions unchanged if they are empty in a change', async () => {
       const keys = new KeyCalls(gateway)
       const { id } = await keys.make(bounds)
       for (const [field, forms] of open)
@@ -113,7 +113,7 @@ describe('values in a tolerated form', () => {
       expect(await keys.find(id)).to.deep.include(bounds)
     })
 
-    it('prevent the creation of a key if one of them is empty', async () => {
+    it('prevent the creation of the key if one of them is empty', async () => {
       const count = async () => (await gateway.request('GET', '/api-keys')).body.data.length as number
       const before = await count()
       for (const [field, forms] of [...open, ['scopes', [[]]] as const])
@@ -160,7 +160,7 @@ describe('values in a tolerated form', () => {
       expect((await put({ enabled: true, default_action: 'DROP', rules: [] })).rules).to.deep.equal([])
     })
 
-    it('are refused if one of several rules is empty', async () => {
+    it('cause a refusal if one of several rules is empty', async () => {
       for (const bad of [null, {}, '']) {
         const body = { enabled: true, default_action: 'ACCEPT', rules: [rule, bad] }
         expect((await gateway.request('PUT', '/containers/walled/firewall', { body })).status).to.equal(400)

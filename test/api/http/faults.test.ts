@@ -60,7 +60,7 @@ describe('the HTTP server during faults', function () {
     await Promise.all(slow)
   })
 
-  it('answers 504 with the task to each request that waits for a host when it goes offline', async () => {
+  it('answers 504 with the task to each request that waits for a host when the host goes offline', async () => {
     const { fleet } = gateway
     const guests = [await fleet.addGuest(), await fleet.addGuest({ status: 'stopped', wanted: 'stopped' })]
     const [running, stopped] = guests.map(({ id }) => `/containers/${id}`)
@@ -155,7 +155,7 @@ describe('the HTTP server during faults', function () {
     for (const secret of ['Topsecret4711', key, gateway.adminKey]) expect(logged).not.to.include(secret)
   })
 
-  it('continues when clients disconnect during their requests', async () => {
+  it('continues to work when clients disconnect during their requests', async () => {
     for (const text of [
       `GET /api/v1/containers HTTP/1.1\r\nHost: x\r\nX-API-Key: ${gateway.adminKey}\r\n\r\n`,
       `POST /api/v1/containers HTTP/1.1\r\nHost: x\r\nX-API-Key: ${gateway.adminKey}\r\nContent-Length: 50\r\n\r\n{`,

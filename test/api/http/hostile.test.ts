@@ -100,7 +100,7 @@ describe('hostile input', function () {
     expect([...gateway.fleet.guests()].length - before).to.equal(created)
   })
 
-  it('in any field of a setting is refused or harmless', async () => {
+  it('in any field of a setting is refused or does no harm', async () => {
     const guest = await gateway.fleet.addGuest()
     const prefixes = { ipv6_prefixes: [{ prefix: '2001:db8::/64' }] }
     await gateway.request('PUT', '/routing?host_id=host-a', { body: prefixes })

@@ -29,7 +29,7 @@ describe('raw requests', function () {
     ['an invalid query', 'GET /api/v1/containers/x?%%%&&==&a[b]=c&__proto__=1 HTTP/1.1'],
   ] as const)
     for (const host of ['x', 'a b', '"><script>', '[::1', 'x:99999999'])
-      it(`with ${name} and Host ${host} are refused in Berth’s format`, async () => {
+      it(`with ${name} and Host ${host} are refused with an error in the format of the API`, async () => {
         const reply = await exchange(
           gateway,
           `${line}\r\nHost: ${host}\r\nX-API-Key: ${gateway.adminKey}\r\nConnection: close\r\n\r\n`,
@@ -60,7 +60,7 @@ describe('raw requests', function () {
     it(`with ${name} are answered with status ${status}`, async () =>
       expect(await exchange(gateway, sent)).to.match(new RegExp(`^HTTP/1.1 ${status} `)))
 
-  it('that are malformed are refused after the answer to an earlier one on the same connection', async () => {
+  it('that are malformed are refused after the answer to an earlier request on the same connection', async () => {
     const good = 'GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n'
     const { port, hostname } = new URL(gateway.url)
     const socket = connect({ port: Number(port), host: hostname })
@@ -74,7 +74,7 @@ describe('raw requests', function () {
     expect(await exchange(gateway, `${good}hello\r\n\r\n`), 'at once').not.to.match(/^HTTP\/1.1 400 /)
   })
 
-  it('that Node would reject are rejected in Berth’s format', async () => {
+  it('that Node.js rejects itself are answered with an error in the format of the API', async () => {
     const ask = (lines: string) => exchange(gateway, `${lines}\r\nX-Request-Id: named-by-client\r\n\r\n`)
     const noHost = await ask('GET /api/v1/dashboard HTTP/1.1')
     expect(noHost)
@@ -87,7 +87,7 @@ describe('raw requests', function () {
     for (const answer of [noHost, expects]) expect(answer).to.include('X-Request-Id: named-by-client')
   })
 
-  it('are answered before the body has arrived if they are refused, and the connection is closed', async () => {
+  it('that are refused are answered before their body has arrived, and the connection is closed', async () => {
     const head = `Host: x\r\nContent-Type: application/json\r\nX-API-Key: ${gateway.adminKey}\r\n`
     const long = await exchange(gateway, `POST /api/v1/containers HTTP/1.1\r\n${head}Content-Length: 99999\r\n\r\n{`)
     expect(long)
@@ -103,7 +103,7 @@ describe('raw requests', function () {
       .and.not.to.include('Connection: close')
   })
 
-  it('keep at most 256 idle connections of one source open', async () => {
+  it('can leave at most 256 idle connections of one source open', async () => {
     const { hostname, port } = new URL(gateway.url)
     const sockets = Array.from({ length: 400 }, () => connect(Number(port), hostname).resume())
     for (const socket of sockets) socket.on('error', () => undefined)
@@ -151,7 +151,7 @@ describe('raw requests', function () {
     })
   })
 
-  it('are limited in size even if they do not announce it', async () => {
+  it('are limited in size even if they do not announce their size', async () => {
     const reply = await exchange(
       gateway,
       'POST /api/v1/containers HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n' +

@@ -98,20 +98,20 @@ const requests = (host: string, key: string): Record<string, string> => {
   const head = (line: string): string => `${line} HTTP/1.1\r\nHost: ${host}\r\n`
   const keyed = (line: string): string => `${head(line)}X-API-Key: ${key}\r\n`
   return {
-    GET: `${head('GET /healthz')}\r\n`,
-    'GET with a key': `${keyed('GET /api/v1/dashboard')}\r\n`,
-    HEAD: `${keyed('HEAD /api/v1/dashboard')}\r\n`,
-    'HEAD of a stream': `${keyed('HEAD /api/v1/events')}\r\n`,
-    'an unknown path': `${head('GET /nothing')}\r\n`,
-    'an unknown method': `${head('PUT /api/v1/containers')}\r\n`,
-    'a wrong key': `${head('GET /api/v1/dashboard')}X-API-Key: wrong\r\n\r\n`,
+    'a GET': `${head('GET /healthz')}\r\n`,
+    'a GET with a key': `${keyed('GET /api/v1/dashboard')}\r\n`,
+    'a HEAD': `${keyed('HEAD /api/v1/dashboard')}\r\n`,
+    'a HEAD of the event stream': `${keyed('HEAD /api/v1/events')}\r\n`,
+    'a GET of an unknown path': `${head('GET /nothing')}\r\n`,
+    'a method that the path does not have': `${head('PUT /api/v1/containers')}\r\n`,
+    'a GET with a wrong key': `${head('GET /api/v1/dashboard')}X-API-Key: wrong\r\n\r\n`,
     'a refused upgrade to h2c': `${head('GET /healthz')}${h2c}\r\n`,
     'a refused upgrade with a body': `${keyed('POST /api/v1/containers/none/start')}${h2c}${body(5)}`,
     'an upgrade at an unknown path': `${head('GET /nothing')}${webSocket}\r\n`,
-    'Expect: 100-continue': `${keyed('POST /api/v1/containers')}Expect: 100-continue\r\n${body(2)}`,
-    'POST that is refused': `${keyed('POST /api/v1/containers')}Content-Type: application/json\r\n${body(10)}`,
-    'POST in chunks': `${keyed('POST /api/v1/containers')}Transfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\n\r\n`,
-    '60 KB bodies': `${keyed('POST /api/v1/containers')}${body(60_000)}`,
+    'a POST with Expect: 100-continue': `${keyed('POST /api/v1/containers')}Expect: 100-continue\r\n${body(2)}`,
+    'a POST that is refused': `${keyed('POST /api/v1/containers')}Content-Type: application/json\r\n${body(10)}`,
+    'a POST in chunks': `${keyed('POST /api/v1/containers')}Transfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\n\r\n`,
+    'a POST with a body of 60 KB': `${keyed('POST /api/v1/containers')}${body(60_000)}`,
   }
 }
 
@@ -168,21 +168,21 @@ describe('a connection', function () {
   }
 
   for (const name of Object.keys(requests('', '')))
-    it(`has as many listeners after the last request as after the first: ${name}`, async () => {
+    it(`has as many event listeners after the last of many equal requests as after the first: ${name}`, async () => {
       const socket = connect({ host: '127.0.0.1', port: ports.plain })
       const [first, last] = await grow(socket, requests('127.0.0.1', gateway.adminKey)[name]!, ports.plain)
       expect(last).to.deep.equal(first)
     })
 
-  for (const name of ['GET', 'a refused upgrade to h2c', 'an upgrade at an unknown path'])
-    it(`over TLS has as many listeners after the last request as after the first: ${name}`, async () => {
+  for (const name of ['a GET', 'a refused upgrade to h2c', 'an upgrade at an unknown path'])
+    it(`over TLS has as many event listeners after the last of many equal requests as after the first: ${name}`, async () => {
       const socket = connectTls({ host: '127.0.0.1', port: ports.tls, rejectUnauthorized: false })
       const [first, last] = await grow(socket, requests('127.0.0.1', gateway.adminKey)[name]!, ports.tls)
       expect(last).to.deep.equal(first)
     })
 
   for (const port of ['plain', 'tls'] as const)
-    it(`is closed after the answer to an ignored upgrade offer if more data follows in its packet: ${port}`, async () => {
+    it(`is closed after the answer to an ignored upgrade offer if more data follows in its packet, ${port === 'tls' ? 'over TLS' : 'without TLS'}`, async () => {
       const offer = requests('x', '')['a refused upgrade to h2c']!
       const { talk, closed } = open(ports[port], offer.repeat(200))
       await closed
@@ -191,8 +191,8 @@ describe('a connection', function () {
     })
 
   for (const port of ['plain', 'tls'] as const)
-    it(`is closed after 17 answers if the client sends many requests without waiting: ${port}`, async () => {
-      const get = requests('x', '')['GET']!
+    it(`is closed after 17 answers if the client sends many requests without waiting, ${port === 'tls' ? 'over TLS' : 'without TLS'}`, async () => {
+      const get = requests('x', '')['a GET']!
       const floods = Array.from({ length: 4 }, () => open(ports[port], get.repeat(1000)))
       const other = open(ports[port], get)
       await waitFor(() => other.talk.answers === 1, { intervalMs: 1, what: 'the answer of another client' })
@@ -202,10 +202,10 @@ describe('a connection', function () {
       other.socket.destroy()
     })
 
-  it('accepts any number of requests while few of them are unanswered', async () => {
+  it('accepts any number of requests as long as only few of them are unanswered', async () => {
     const socket = connect({ host: '127.0.0.1', port: ports.plain })
     const talk = new Talk(socket)
-    for (let round = 0; round < 20; round++) await talk.send(requests('x', '')['GET']!, 16)
+    for (let round = 0; round < 20; round++) await talk.send(requests('x', '')['a GET']!, 16)
     socket.destroy()
   })
 
@@ -219,7 +219,7 @@ describe('a connection', function () {
     return { talk, socket, closed }
   }
 
-  it('is closed after the first answer on the port for challenges', async () => {
+  it('is closed after the first answer on the port for ACME challenges', async () => {
     for (const head of ['GET / HTTP/1.1\r\nHost: x\r\n\r\n', `GET / HTTP/1.1\r\nHost: x\r\n${h2c}\r\n`]) {
       const socket = connect({ host: '127.0.0.1', port: ports.challenges })
       const closed = once(socket, 'close')
@@ -228,7 +228,7 @@ describe('a connection', function () {
     }
   })
 
-  it('to an agent has as many listeners after the last call as after the first', async () => {
+  it('to an agent has as many event listeners after the last of many calls as after the first', async () => {
     const isAgent = (port: number): boolean => !Object.values(ports).includes(port)
     const ask = (): Promise<unknown> => gateway.request('GET', '/routing')
     await ask()

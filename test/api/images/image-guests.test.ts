@@ -117,7 +117,7 @@ describe('images and their guests over HTTP', function () {
       for (const { id } of await lab.rows('?custom=true')) expect((await drop(id as string)).status).to.equal(200)
     })
 
-    it('can be removed after use, which does not affect guests that were created from them', async () => {
+    it('can be removed without an effect on guests that were created from them', async () => {
       const { status, body } = await add()
       expect(status).to.equal(201)
       const { id } = body.data as { id: string }
@@ -188,7 +188,7 @@ describe('images and their guests over HTTP', function () {
       }
     })
 
-    it('are shown to bound keys without their URL and checksum', async () => {
+    it('are shown without their URL and checksum to keys that are bound to containers', async () => {
       await add()
       const guest = await gateway.fleet.addGuest()
       const key = await gateway.makeKey({ scopes: ['image:*'], container_uuids: [guest.uuid] })

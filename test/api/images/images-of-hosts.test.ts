@@ -32,7 +32,7 @@ describe('images in a fleet of several hosts', function () {
   const wait = (host: string): Promise<unknown> =>
     waitFor(async () => (await there(host)).downloaded === true, { what: `the image on ${host}` })
 
-  it('are downloaded to the given host, or to all hosts without them', async () => {
+  it('are downloaded to the given host, or to all hosts that do not have them', async () => {
     const one = await send('POST', '/images/download?host_id=host-b', { template_id: 'alpine-3.22' })
     expect([one.status, one.body.hosts]).to.deep.equal([202, ['host-b']])
     await wait('host-b')
@@ -49,7 +49,7 @@ describe('images in a fleet of several hosts', function () {
     expect(body.hosts).to.have.members(['host-a', 'host-b'])
   })
 
-  it('are used for a guest on a host where they are enabled', async () => {
+  it('are used only for guests on hosts where they are enabled', async () => {
     const body = { ...guestBody, name: 'placed', template_id: 'alpine-3.22' }
     const { status, body: made } = await send('POST', '/containers', body)
     expect(status).to.equal(202)
@@ -114,7 +114,7 @@ describe('images in a fleet of several hosts', function () {
     expect(gateway.fleet.agentOf('host-b').domain.images.get(id).revision).to.equal(revision)
   })
 
-  it('that were added for one host stay there, and removed ones are not added again', async () => {
+  it('that were added for one host are not added elsewhere, and removed images are not added again', async () => {
     const one = await addCustom('of one', { host_id: 'host-a' })
     const all = await addCustom('of all')
     await gateway.request('DELETE', `/images/custom?id=${all}&host_id=host-b`)
@@ -125,7 +125,7 @@ describe('images in a fleet of several hosts', function () {
     expect(await holders(all)).to.deep.equal([])
   })
 
-  it('are added on the remaining hosts later if a host rejects them', async () => {
+  it('are added later on hosts that rejected them at first', async () => {
     const taken = await addCustom('taken')
     gateway.fleet.agentOf('host-b').domain.images.store.forget(taken)
     await gateway.fleet.caughtUp('host-b')

@@ -63,7 +63,7 @@ describe('images over HTTP', function () {
       expect((await gateway.request('GET', '/images?host_id=nothing')).status).to.equal(400)
     })
 
-    it('the list of enabled images contains those that are downloaded and not disabled', async () => {
+    it('the list of enabled images contains the images that are downloaded and not disabled', async () => {
       expect(await lab.enabledIds()).to.deep.equal(['debian-12'])
       expect(await lab.enabledIds('?type=kvm')).to.deep.equal([])
       const { data } = (await gateway.request('GET', '/images/enabled?type=lxc')).body

@@ -32,7 +32,7 @@ describe('the firewall of a container', () => {
   it('is off by default', async () =>
     expect((await read()).body.data).to.deep.equal({ enabled: false, default_action: 'ACCEPT', rules: [] }))
 
-  it('is returned as it is stored, with generated ids of its rules', async () => {
+  it('is returned as it is stored, with generated ids for its rules', async () => {
     const { status, body } = await put(closed([rule, { ...rule, direction: 'out', protocol: 'all', port: '' }]))
     expect(status).to.equal(200)
     expect(body.message).to.be.a('string')

@@ -178,7 +178,7 @@ describe('the network endpoints', () => {
       })
 
       for (const { method, path, body = method === 'GET' ? undefined : [], data } of endpoints)
-        it(`answer as existing clients expect: ${method} ${path} ${body === undefined ? '' : JSON.stringify(body).slice(0, 40)}`, async () => {
+        it(`answer as existing clients expect: ${method} ${path}${body === undefined ? '' : ` with the body ${JSON.stringify(body).slice(0, 40)}`}`, async () => {
           // Existing clients send the key in both headers, a JSON content type even without a body, and the name as id.
           const headers = { authorization: `Bearer ${gateway.adminKey}`, 'content-type': 'application/json' }
           const to = prefix + path.replace('{id}', guest.name)

@@ -29,7 +29,7 @@ describe('port mappings of a container', () => {
     expect(await stored()).to.deep.equal(body.data)
   })
 
-  it('get a free host port if the request omits it or has 0, and may use UDP', async () => {
+  it('get a free host port if the request omits the host port or contains 0, and may use UDP', async () => {
     await add({ container_port: 80 })
     const { body } = await add({ container_port: 53, host_port: 0, protocol: 'udp' })
     const [, web, dns] = body.data as { host_port: number; protocol: string }[]
@@ -86,7 +86,7 @@ describe('port mappings of a container', () => {
     expect([conflict.status, conflict.body.code]).to.deep.equal([409, 'port_conflict'])
   })
 
-  it('are removed by their position, and the answer contains the remaining ones', async () => {
+  it('are removed by their position in the list, and the answer contains the remaining mappings', async () => {
     for (const port of [81, 82]) await add({ container_port: port })
     const { status, body } = await gateway.request('DELETE', path('/1'))
     expect(status).to.equal(200)
@@ -98,7 +98,7 @@ describe('port mappings of a container', () => {
       }
   })
 
-  it('are refused with the name of the missing or invalid field', async () => {
+  it('are refused with an error that names the missing or invalid field', async () => {
     for (const [body, code, field] of [
       [{}, 'missing_field', 'container_port'],
       [{ container_port: 0 }, 'invalid_field', 'container_port'],
@@ -110,7 +110,7 @@ describe('port mappings of a container', () => {
     }
   })
 
-  it('can use ports from the search for free ports: one, or the requested number', async () => {
+  it('can use host ports that the search for free ports returns: one port, or the requested number', async () => {
     const ask = async (query: string) => gateway.request('GET', `/containers/${guest.id}/random-port${query}`)
     const one = (await ask('')).body.data
     expect(Object.keys(one as object)).to.deep.equal(['port'])
@@ -144,7 +144,7 @@ describe('port mappings of a container', () => {
     }
   })
 
-  it('keep the length of their range if both first ports are changed', async () => {
+  it('keep the length of their range if the first host port and the first port of the container are changed', async () => {
     await add({ container_port: 8000, host_port: 46_000, host_port_end: 46_009 })
     const put = (body: object) => gateway.request('PUT', path('/1'), { body })
     const moved = (await put({ container_port: 9000, host_port: 47_000 })).body.data[1]

@@ -80,7 +80,7 @@ describe('the pools of a host', () => {
     ])
   })
 
-  it('count a port once if both TCP and UDP use it, also for a bound key', async () => {
+  it('count a port once if both TCP and UDP use it, also for a key that is bound to containers', async () => {
     const ports = { container_port: 1, host_port: 30_000, host_port_end: 30_009 }
     const mappings = [ports, { ...ports, protocol: 'udp', host_port: 30_005, host_port_end: 30_014 }]
     const body = { name: 'shares', nat_port_mappings: mappings } // each container also has a mapping to SSH
@@ -91,7 +91,7 @@ describe('the pools of a host', () => {
     expect(shown.nat4).to.deep.equal({ used: 16, remaining: '0', total: '16' })
   })
 
-  it('cannot get a range of ports that excludes a mapped one', async () => {
+  it('cannot get a range of ports that excludes a mapped port', async () => {
     const { id } = await gateway.fleet.addGuest({ portMappings: [] })
     const map = (host_port: number, protocol = 'tcp') =>
       gateway.request('POST', `/containers/${id}/port-mappings`, {
@@ -112,7 +112,7 @@ describe('the pools of a host', () => {
     expect([none.status, none.body.code]).to.deep.equal([409, 'resource_exhausted'])
   })
 
-  it('cannot lose a prefix while a container has an address of it', async () => {
+  it('cannot lose a prefix while a container has an address from the prefix', async () => {
     await routing.put({ ipv6_prefixes: [prefix] })
     const { ipv6 } = (await routing.create({ name: 'six', assign_ipv6: true })).body.data as { ipv6?: string }
     expect(ipv6).to.equal(undefined)
@@ -124,7 +124,7 @@ describe('the pools of a host', () => {
     expect((await routing.put({ ipv6_prefixes: [prefix, { prefix: '2001:db8:2::/64' }] })).status).to.equal(200)
   })
 
-  it('cannot contain an address that a port mapping uses, and port mappings cannot use their addresses', async () => {
+  it('cannot contain an address that a port mapping uses, and port mappings cannot use an address of a pool', async () => {
     const { id } = await gateway.fleet.addGuest()
     const map = (host_ip: string) =>
       gateway.request('POST', `/containers/${id}/port-mappings`, { body: { container_port: 80, host_ip } })
@@ -173,7 +173,7 @@ describe('the pools of a host', () => {
     }
   })
 
-  it('show a bound key only addresses and ports of its containers', async () => {
+  it('show only the addresses and ports of its containers to a key that is bound to containers', async () => {
     await routing.put({ items: [address(10), address(11), address(12)], ipv6_prefixes: [prefix] })
     const mine = (await routing.create({ name: 'mine', ipv4_count: 1, ipv6_count: 1 })).body.data
     const key = await gateway.makeKey({ scopes: ['*'], container_uuids: [mine.uuid as string] })

@@ -89,7 +89,7 @@ describe('settings of the installation', () => {
     })
   })
 
-  it('let every caller read the language, and administrators change it', async () => {
+  it('let every caller read the language, and only administrators change it', async () => {
     const key = await gateway.makeKey({ scopes: ['container:read'] })
     const read = async (): Promise<unknown> => (await gateway.request('GET', '/language', { key })).body.data
     expect(await read()).to.deep.equal({ language: 'en' })

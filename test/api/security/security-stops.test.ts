@@ -71,7 +71,7 @@ describe('the automatic security stop', () => {
     await shutdown(false)
   })
 
-  it('is canceled if the guest ended the abuse at its beginning, although many checks follow', async () => {
+  it('is canceled if the guest ended the abuse at the beginning of the grace period, although many checks follow', async () => {
     // With this interval the checks of the test are as far apart as on a real host.
     const { security } = (agent as unknown as { config: { security: { interval_seconds: number } } }).config
     security.interval_seconds = 10
@@ -88,7 +88,7 @@ describe('the automatic security stop', () => {
     security.interval_seconds = 60
   })
 
-  it('is not caused by one burst of connections, even after many checks', async () => {
+  it('does not happen after only one burst of connections, even if many checks follow', async () => {
     await shutdown(true)
     lab.clockMs += 10_000
     agent.host.sensor.scanPorts(address, target, 1000)
@@ -165,7 +165,7 @@ describe('the automatic security stop', () => {
     expect(await guestRow()).to.include({ policy_blocked: false })
   })
 
-  it('happens even if the agent is restarted during the grace period', async () => {
+  it('takes place even if the agent is restarted during the grace period', async () => {
     await shutdown(true)
     await becomeCritical()
     await agent.restart()
@@ -177,7 +177,7 @@ describe('the automatic security stop', () => {
     await shutdown(false)
   })
 
-  it('is separate from the setting that opens port 25 for a container', async () => {
+  it('does not depend on the setting that opens port 25 for a container', async () => {
     const path = `/containers/${other.id}/security`
     expect(agent.host.wire.guests.get(other.uuid)?.sendsMail).to.not.equal(true)
     await call('PUT', path, { body: { smtp: 'open' } })
@@ -205,7 +205,7 @@ describe('the automatic security stop', () => {
       delete (agent.host.driver.sample as { memoryKills?: number }).memoryKills
     })
 
-    it('does not happen: an alert counts the processes that the kernel killed, at most once a minute', async () => {
+    it('does not happen, but an alert counts the processes that the kernel killed, at most once a minute', async () => {
       await sampleKills(2)
       expect(await own(), 'kills from before this agent').to.deep.equal([])
       await sampleKills(3)
@@ -223,7 +223,7 @@ describe('the automatic security stop', () => {
       expect((await read('/security/summary'))['by_type'].out_of_memory).to.be.greaterThan(0)
     })
 
-    it('does not happen: a guest that the kernel killed is started again, with an alert', async () => {
+    it('does not happen, but a guest that the kernel killed is started again and gets an alert', async () => {
       agent.host.driver.end(hungry.uuid, 'memory')
       await waitFor(() => agent.host.driver.running.has(hungry.uuid), { what: 'it to run again' })
       await gateway.fleet.caughtUp('host-a')

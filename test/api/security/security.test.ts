@@ -33,7 +33,7 @@ describe('the security API', () => {
     expect(await read('/security/settings')).to.deep.equal({ host_id: 'host-a', auto_shutdown: false })
   })
 
-  it('shows an alert after a check that finds abuse; the next check counts it again', async () => {
+  it('shows an alert after a check that finds abuse, and counts the alert again after the next check', async () => {
     agent.host.sensor.scanPorts(address, target, 20)
     const { status, body } = await check()
     expect([status, body.message]).to.deep.equal([200, '2 containers checked, 1 findings'])
@@ -79,7 +79,7 @@ describe('the security API', () => {
     expect(await alerts('?page=2&page_size=1')).to.deep.equal([all[1]])
   })
 
-  it('shows the recorded connections of a container that caused alerts, and the present ones', async () => {
+  it('shows the recorded connections of a container that caused alerts, and its present connections', async () => {
     const flow = {
       source: address,
       target,
@@ -131,7 +131,7 @@ describe('the security API', () => {
       404,
       'not_found',
     ],
-    ['settings without auto_shutdown', 'PUT', '/security/settings', { body: {} }, 400, 'missing_field'],
+    ['settings without the field auto_shutdown', 'PUT', '/security/settings', { body: {} }, 400, 'missing_field'],
     [
       'an auto_shutdown that is not a boolean',
       'PUT',
@@ -140,10 +140,10 @@ describe('the security API', () => {
       400,
       'invalid_field',
     ],
-    ['an unknown host', 'GET', '/security/alerts?host_id=none', {}, 400, 'invalid_field'],
-    ['an unknown type', 'GET', '/security/alerts?type=none', {}, 400, 'invalid_field'],
+    ['alerts of an unknown host', 'GET', '/security/alerts?host_id=none', {}, 400, 'invalid_field'],
+    ['alerts of an unknown type', 'GET', '/security/alerts?type=none', {}, 400, 'invalid_field'],
     [
-      'an unknown value of smtp',
+      'an unknown value for the setting smtp of a container',
       'PUT',
       '/containers/bad-guest/security',
       { body: { smtp: 'ajar' } },
@@ -156,7 +156,7 @@ describe('the security API', () => {
       expect([answer.status, answer.body.code]).to.deep.equal([status, code])
     })
 
-  it('shows bound callers only their containers, and refuses changes by them', async () => {
+  it('shows only their own containers to callers that are bound to containers, and refuses changes by them', async () => {
     const key = await gateway.makeKey({ scopes: ['security:*'], container_uuids: [other.uuid] })
     for (const path of ['/security/alerts', '/security/logs?container=good-guest'])
       expect((await call('GET', path, { key })).body.data, path).to.deep.equal([])

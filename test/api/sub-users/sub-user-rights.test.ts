@@ -52,7 +52,7 @@ describe('the rights of a sub-user', function () {
     expect((await ask('GET', '/containers')).status).to.equal(401)
   })
 
-  it('do not include a new container with the name of a deleted one', async () => {
+  it('do not include a new container that has the name of a deleted one', async () => {
     const { uuid } = await gateway.fleet.addGuest({ name: 'gone' }, 'host-b')
     await change({ container_names: ['gone'] })
     expect(await names()).to.deep.equal(['gone'])
@@ -126,7 +126,7 @@ describe('the rights of a sub-user', function () {
       expect(await mappings()).to.deep.equal([])
     })
 
-    it('include only changes of the inner port if its permission is restricted', async () => {
+    it('include only changes of the inner port if its permission is restricted to inner ports', async () => {
       await change({ permissions: ['container:read', 'container:network:inner'] })
       const put = (body: object) => answerOf(ask('PUT', `${path}/0`, { body }))
       const [before] = await mappings()
@@ -148,7 +148,7 @@ describe('the rights of a sub-user', function () {
     })
   })
 
-  it('include reinstallations with permitted images, while others are answered like unknown ones', async () => {
+  it('include reinstallations with permitted images, while other images are answered like unknown ones', async () => {
     const ids = async (path: string): Promise<string[]> =>
       ((await ask('GET', path)).body.data as { id: string }[]).map(({ id }) => id)
     const reinstall = async (template_id: string) => {

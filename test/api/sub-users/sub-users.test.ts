@@ -94,7 +94,7 @@ describe('a sub-user', function () {
     expect(stored).to.include(made.username)
   })
 
-  it('is returned without a password if a request for the same containers is repeated', async () => {
+  it('is returned without a password if a creation for the same containers is repeated', async () => {
     const first = await calls.make({ container_names: ['one', 'two'] })
     for (const body of [
       { container_names: ['two', 'one', String(one!.id)] },
@@ -109,7 +109,7 @@ describe('a sub-user', function () {
     expect((await calls.make({ container_name: 'one' })).id).not.to.equal(first.id)
   })
 
-  it('is refused if its containers already have one with different settings, or if its name is used', async () => {
+  it('is refused if its containers already have a sub-user with different settings, or if its name is in use', async () => {
     const { username } = await calls.make({ container_name: 'one' })
     expect(await refusalOf(create({ container_name: 'one', permissions: ['container:read'] }))).to.deep.equal([
       409,
@@ -124,7 +124,7 @@ describe('a sub-user', function () {
     expect((await calls.make({ container_name: 'one', username: 'other' })).username).to.equal('other')
   })
 
-  it('gets a suffix to its name from a bound key, so that the key does not learn which names exist', async () => {
+  it('gets a suffix to its name if a key that is bound to containers creates it, so that no names become known', async () => {
     await calls.make({ container_name: 'one', username: 'taken' })
     const key = await gateway.makeKey({ scopes: ['subuser:*', 'container:read'], container_uuids: [two!.uuid] })
     for (const username of ['taken', 'free', 'x'.repeat(64)]) {
@@ -135,13 +135,13 @@ describe('a sub-user', function () {
     }
   })
 
-  it('is created once for concurrent requests', async () => {
+  it('is created only once for several concurrent requests', async () => {
     const made = await Promise.all(Array.from({ length: 8 }, () => calls.make({ container_name: 'one' })))
     expect(new Set(made.map(({ id }) => id)).size).to.equal(1)
     expect(made.filter(({ password }) => password !== '')).to.have.length(1)
   })
 
-  it('can be created with empty fields like older clients send, and errors name the invalid field', async () => {
+  it('can be created with the empty fields that older clients send, and errors name the invalid field', async () => {
     const lenient = {
       container_name: ' one ',
       container_names: [],

@@ -70,7 +70,7 @@ describe('TLS with certificates of an ACME authority', () => {
     })
   })
 
-  it('does not order a certificate again that it has, and uses one account', async () => {
+  it('does not order again a certificate that it has, and uses only one account', async () => {
     await start()
     const { status, text, body } = await obtain()
     expect(status, text).to.equal(200)
@@ -131,7 +131,7 @@ describe('TLS with certificates of an ACME authority', () => {
       await refused(409, 'acme_refused')
     })
 
-    it('limits the rate: the answer is 503 with the delay of the authority', async () => {
+    it('limits the rate, and then answers 503 with the delay that the authority demands', async () => {
       for (const [retryAfter, expected] of [
         ['1234', /^1234$/],
         [new Date(Date.now() + 100_000).toUTCString(), /^(9\d|100)$/],
@@ -144,7 +144,7 @@ describe('TLS with certificates of an ACME authority', () => {
       }
     })
 
-    it('takes too long, and ends the order', async () => {
+    it('takes too long, and then gives up the order', async () => {
       await gateway.close()
       await start({ acme: { directory: proxy.url, caPem: proxy.caPem, orderMs: 800 } })
       expect((await put({ mode: 'self_signed', target: name })).status).to.equal(200)
@@ -164,7 +164,7 @@ describe('TLS with certificates of an ACME authority', () => {
       await refused(409, 'acme_refused')
     })
 
-    it('is slow, until the new one is complete, and refuses other changes meanwhile', async () => {
+    it('is slow, until the new certificate is complete, and refuses other changes until then', async () => {
       proxy.delayMs = 150
       const slow = obtain()
       await waitFor(() => gateway.tls.documents.challenge.value, { what: 'a challenge is open' })
@@ -191,7 +191,7 @@ describe('TLS with certificates of an ACME authority', () => {
       await settings.update((old) => ({ ...old, current: aged, change: `aged ${Math.random()}` }))
     }
 
-    it('replaces the certificate in time, without a failed request under load', async () => {
+    it('replaces the certificate before it expires, without a failed request under load', async () => {
       await start({ timing })
       await obtain()
       const agent = new HttpsAgent({ keepAlive: true, maxSockets: 4 })

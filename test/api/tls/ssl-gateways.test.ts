@@ -73,7 +73,7 @@ describe('TLS of several gateways', () => {
   const shown = async (tls: Tls): Promise<string> =>
     (await shownCertificate(await waitFor(() => tls.address))).fingerprint256
 
-  it('is changed at all gateways at once, and is the same at one that starts later', async () => {
+  it('is changed at all gateways at once, and is the same at a gateway that starts later', async () => {
     const [one, two] = [await open(), await open()]
     for (const tls of [one, two]) {
       const wanted = await upload(tls)
@@ -101,7 +101,7 @@ describe('TLS of several gateways', () => {
     for (const tls of [one, two]) await waitFor(async () => (await shown(tls)) === wanted)
   })
 
-  it('has a warning at a gateway whose port is in use, and starts there when the port is free', async () => {
+  it('causes a warning at a gateway whose port is in use, and starts there when the port is free', async () => {
     const port = await freePort()
     const taken = createServer()
     await new Promise<void>((done) => taken.listen(port, '127.0.0.1', done))
@@ -189,7 +189,7 @@ describe('TLS of several gateways', () => {
     await waitFor(async () => (await ask()) === 0, { what: 'off again' })
   })
 
-  it('renews its certificate once for all gateways', async () => {
+  it('gets only one new certificate for all gateways in a renewal', async () => {
     const ports = { http: await freePort(), tls: await freePort() }
     // By default Pebble refuses one nonce in twenty, and the repeated request would count as a second order.
     const env = { PEBBLE_WFE_NONCEREJECT: '0' }

@@ -19,7 +19,7 @@ describe('HTTPS and port 80', () => {
   })
   after(() => lab.close())
 
-  describe('if a different program uses', () => {
+  describe('while a different program uses a port', () => {
     let taken: Server
     beforeEach(async () => {
       await off()
@@ -29,14 +29,14 @@ describe('HTTPS and port 80', () => {
     afterEach(() => new Promise<void>((done) => void taken.close(() => done())))
     const take = (port: number) => new Promise<void>((done) => taken.listen(port, '127.0.0.1', done))
 
-    it('the port of HTTPS: TLS is refused and stays off', async () => {
+    it('refuse to turn on TLS if it is the port of HTTPS', async () => {
       await take(ports.tls)
       const { status, body } = await put({ mode: 'self_signed', target: name })
       expect([status, body.code]).to.deep.equal([409, 'port_conflict'])
       expect((await get()).enabled).to.equal(false)
     })
 
-    it('port 80: TLS works, with a warning', async () => {
+    it('work with a warning if it is port 80', async () => {
       await waitFor(() =>
         overHttp('/', name).then(
           () => false,
@@ -71,7 +71,7 @@ describe('HTTPS and port 80', () => {
       ['http://evil.example/', name, `https://${name}:PORT/`],
       ['/', 'a@evil.example', `https://${name}:PORT/`],
     ] as const)
-      it(`redirects ${path} of the host ${host} to HTTPS`, async () => {
+      it(`redirects the request target ${path} with the Host header ${host} to ${location}`, async () => {
         expect(await overHttp(path, host)).to.deep.equal({
           status: 308,
           location: location.replace('PORT', String(ports.tls)),
@@ -134,7 +134,7 @@ describe('HTTPS and port 80', () => {
   })
 
   describe('with an open connection', () => {
-    it('keep its certificate until it ends', async () => {
+    it('keep the certificate of the connection until the connection ends', async () => {
       const before = (await upload()).body.data.certificate.fingerprint
       const at = { host: '127.0.0.1', port: ports.tls, servername: name, ca: authority.rootPem }
       const socket = connectTls(at)

@@ -47,7 +47,7 @@ describe('TLS of the API', () => {
       await waitFor(() => isRefused(ports.tls), { what: 'nothing listens' })
     })
 
-    it('deletes its name and mail address if they are empty in a request, but only while it is off', async () => {
+    it('deletes its name and mail address if they are empty in a request, but only while TLS is off', async () => {
       await put({ mode: 'self_signed', target: name, email: 'admin@panel.example' })
       const on = (await put({ target: '', email: '' })).body.data
       expect(on, 'they are in use').to.include({ target: name, email: 'admin@panel.example' })
@@ -101,7 +101,7 @@ describe('TLS of the API', () => {
       for (const cookie of cookies) expect(cookie).to.match(/; Path=\/; HttpOnly; SameSite=Strict; Secure/)
     })
 
-    it('uses the previous upload again if the mode is selected without a new upload', async () => {
+    it('uses the previously uploaded certificate again if its mode is selected without a new upload', async () => {
       const before = (await upload()).body.data.certificate.fingerprint
       await put({ mode: 'self_signed' })
       expect(await shown()).not.to.equal(before)
@@ -110,7 +110,7 @@ describe('TLS of the API', () => {
       expect(await shown()).to.equal(before)
     })
 
-    it('is available only to administrators, and its changes are in the audit log without keys', async () => {
+    it('is available only to administrators, and its changes are in the audit log without private keys', async () => {
       const key = await gateway.makeKey({ scopes: ['host:*'] })
       expect((await gateway.request('GET', '/ssl', { key })).status).to.equal(403)
       expect((await put({ mode: 'disabled' }, { key })).status).to.equal(403)

@@ -50,7 +50,7 @@ describe('webhooks', function () {
       what: `one that is ${status}`,
     })
 
-  it('send a change, signed with a secret that is shown only once', async () => {
+  it('deliver a change with a signature whose secret is shown only once', async () => {
     const { id, secret } = await make({ events: ['guest.*'] })
     await change('told')
     const message = await receiver.type('guest.updated')
@@ -71,7 +71,7 @@ describe('webhooks', function () {
     expect(second.headers['webhook-signature']).not.to.equal(expectedSignature(secret, second))
   })
 
-  it('send only the selected events, and none while they are disabled', async () => {
+  it('deliver only the selected events, and no events while they are disabled', async () => {
     const { id } = await make({ events: ['task.pending'] })
     await change('not asked for')
     await call('POST', `/containers/${guest.id}/restart`)
@@ -113,7 +113,7 @@ describe('webhooks', function () {
     expect((await ended(id, 'delivered'))['response_status']).to.equal(204)
   })
 
-  it('abandon a delivery that takes too long, and repeat it', async () => {
+  it('end an attempt that takes too long, and repeat the delivery', async () => {
     const { id } = await make({ events: ['guest.*'] })
     receiver.answer = (response, message, count) => (count === 0 ? undefined : takes(response, message, count))
     await change('slow')
@@ -135,7 +135,7 @@ describe('webhooks', function () {
     await elsewhere.down()
   })
 
-  it('read only the status and little of the rest of a receiver’s answer', async () => {
+  it('read only the status and a small part of a receiver’s answer', async () => {
     const { id } = await make({ events: ['guest.*'] })
     let sent = 0
     for (const [name, answer] of [
@@ -172,7 +172,7 @@ describe('webhooks', function () {
     await waitFor(async () => (await deliveries(id)).every((one) => one['status'] === 'delivered'))
   })
 
-  it('deliver to receivers that close the connection before they have read everything', async () => {
+  it('succeed if the receiver sends a long answer and closes the connection at once', async () => {
     for (const [headers, bytes] of [
       ['Content-Length: 16000', 16_000],
       ['Content-Length: 200000', 200_000],
