@@ -76,7 +76,7 @@ describe('a guest in the panel', function () {
     await page.setViewportSize({ width: 1280, height: 800 })
   })
 
-  it('has charts with a time axis for the chosen period up to now, even if the guest is new', async () => {
+  it('has charts whose time axis shows the whole chosen period up to now, even if the guest is new', async () => {
     const young = await lab.gateway.fleet.addGuest({ name: 'young' })
     record(young, 1)
     await lab.show(page, `/containers/${young.id}`)

@@ -62,7 +62,7 @@ describe('a terminal in the panel', function () {
     await lab.picture(page, 'console-wide')
   })
 
-  it('is left and entered with F6', async () => {
+  it('loses the keyboard focus with F6, and gets it back with F6', async () => {
     const { view, terminal, page } = await open()
     await view.type('a')
     await page.keyboard.press('F6')
@@ -122,7 +122,7 @@ describe('a terminal in the panel', function () {
     expect(await view.text()).to.equal('')
   })
 
-  it('can be taken over by another window, which it reports', async () => {
+  it('can be taken over by another window, and then reports this', async () => {
     const { view, page, terminal } = await open()
     const other = await page.context().newPage()
     const resume = await page.evaluate<string>(`Object.entries(sessionStorage)[0].join('\\n')`)
@@ -183,7 +183,7 @@ describe('a terminal in the panel', function () {
     await lab.picture(page, 'console-phone')
   })
 
-  it('provides its output to screen readers if that is turned on', async () => {
+  it('provides its output to screen readers if the user turns this on', async () => {
     const { view, terminal, page } = await open()
     await page.getByLabel('More console actions').click()
     await page.getByRole('menuitem', { name: 'Turn on screen reader mode' }).click()
@@ -275,7 +275,7 @@ describe('a terminal in the panel', function () {
       expect(await page.locator('body').innerText()).not.to.match(/stolen|onerror/)
     })
 
-    it('does not repeat an action as often as escape sequences demand', async () => {
+    it('stays usable after escape sequences that demand very many repetitions of an action', async () => {
       const { view, terminal } = await open()
       const finals = Array.from({ length: 63 }, (_, at) => String.fromCharCode(0x40 + at))
       const between = ['', ' ', '!', '"', '#', '$', "'", '*']

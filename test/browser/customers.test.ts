@@ -108,7 +108,7 @@ describe('customers in the panel', () => {
     const publicUrl = (url: string) => lab.gateway.request('PUT', '/public-url', { body: { public_url: url } })
     after(() => publicUrl(''))
 
-    it('are shown on the page of their guest, and can be assigned to another guest on its page', async function () {
+    it('are shown on the page of their guest, and can be assigned to another guest on the page of that guest', async function () {
       const owned = await new SubUserCalls(lab.gateway).make({ container_name: 'mine', username: 'olga' })
       const page = await lab.logIn()
       await lab.show(page, `/containers/${own.id}`)
@@ -142,7 +142,7 @@ describe('customers in the panel', () => {
       await page.context().close()
     })
 
-    it('have a login link with the public URL of the panel, and no link if that is not set', async function () {
+    it('have a login link with the public URL of the panel, and no link if no public URL is set', async function () {
       const page = await lab.logIn()
       const { body } = await lab.gateway.request('GET', '/sub-users')
       await lab.show(page, `/sub-users/${body.data[0].id}`)

@@ -132,7 +132,7 @@ describe('the panel with missing scripts or data', function () {
     await lab.gateway.request('PATCH', '/hosts/host-a', { body: { draining: false } })
   })
 
-  it('shows the last remaining page of a list that became shorter', async () => {
+  it('shows the last page that still exists if a list became shorter', async () => {
     let total = 101
     await page.route(/\/api\/v1\/audit-logs\?/, (route) =>
       route.fulfill({ json: { success: true, data: [] }, headers: { 'x-total-count': String(total) } }),
@@ -150,7 +150,7 @@ describe('the panel with missing scripts or data', function () {
     await first
   })
 
-  it('reads a list again if one of its rows could not be enabled', async () => {
+  it('reads a list again after an error while one of its rows was enabled', async () => {
     const body = { name: 'removed-meanwhile', url: 'https://hooks.example.com/berth', disabled: true }
     const { body: made } = await lab.gateway.request('POST', '/webhooks', { body })
     await lab.show(page, '/webhooks')

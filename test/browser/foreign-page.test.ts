@@ -192,7 +192,7 @@ describe('a page', function () {
       })
     })
 
-  it('can open consoles only while its origin is permitted', async () => {
+  it('can open consoles only while its origin is on the list of permitted origins', async () => {
     const origin = `http://billing.test:${port}`
     const put = async (origins: string[]): Promise<void> => {
       const { status, text } = await lab.gateway.request('PUT', '/webssh-origins', { body: { origins } })

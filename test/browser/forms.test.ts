@@ -72,13 +72,13 @@ const onCustomerPage = 'is set on the page of the customer'
 const forms: readonly Form[] = [
   {
     ...target,
-    name: 'a directory for backups',
+    name: 'a new backup target in a directory',
     values: { 'target-name': 'disk', 'target-path': '/srv/backups', 'target-encryption_password': password },
     without: { ...ofSftp, ...ofS3 },
   },
   {
     ...target,
-    name: 'an SFTP server for backups',
+    name: 'a new backup target on an SFTP server',
     values: {
       'target-type': 'sftp',
       'target-name': 'vault',
@@ -94,7 +94,7 @@ const forms: readonly Form[] = [
   },
   {
     ...target,
-    name: 'an S3 bucket for backups',
+    name: 'a new backup target in an S3 bucket',
     values: {
       'target-type': 's3',
       'target-name': 'cloud',
@@ -283,7 +283,7 @@ describe('the forms of the panel', function () {
   }
 
   for (const form of forms)
-    it(`send every field that the API requires: ${form.name}`, async () => {
+    it(`send every field that the API requires for ${form.name}`, async () => {
       const request = await send(form)
       const answer = (await request.response())!
       expect(answer.status(), await answer.text()).to.be.lessThan(300)
@@ -318,7 +318,7 @@ describe('the forms of the panel', function () {
     expect(await page.locator('body').innerText()).not.to.include(generated)
   })
 
-  it('show devices only for containers, and when a change of them takes effect', async () => {
+  it('show devices of the host only for containers, and explain that a change takes effect at the next start', async () => {
     const body = { devices: ['fuse'] }
     await lab.gateway.request('PUT', `/containers/${guest.id}/devices`, { body })
     await lab.show(page, `/containers/${guest.id}/settings`)
@@ -339,7 +339,7 @@ describe('the forms of the panel', function () {
     expect(await page.locator('#device-tun').count()).to.equal(0)
   })
 
-  it('have every required field of each request in the source file that sends it', () => {
+  it('mention every required field of a request in the source file that sends the request', () => {
     const missing: string[] = []
     let operations = 0
     for (const name of readdirSync(sources, { recursive: true, encoding: 'utf8' })) {

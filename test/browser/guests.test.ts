@@ -64,7 +64,7 @@ describe('guests in the panel', () => {
     await waitFor(async () => !(await names()).includes('gone'), { what: 'deleted' })
   })
 
-  it('can be started in bulk, and the dialog shows how many are already running', async function () {
+  it('can be started together, and the dialog shows how many of them already run', async function () {
     const { fleet } = lab.gateway
     for (let at = 0; at < 6; at++) await fleet.addGuest({ name: `bulk-${at}`, status: at < 4 ? 'stopped' : 'running' })
     await lab.show(page, '/containers?text=bulk-')
@@ -115,7 +115,7 @@ describe('guests in the panel', () => {
     return release
   }
 
-  it('do not open the menu of another guest that took the row while the menu was loading', async function () {
+  it('do not open the menu of another guest that moved to the row while the menu was loading', async function () {
     for (const name of ['menu-a', 'menu-b']) await lab.gateway.fleet.addGuest({ name })
     const own = await lab.logIn()
     await lab.show(own, '/containers?text=menu-')
@@ -140,7 +140,7 @@ describe('guests in the panel', () => {
     await own.context().close()
   })
 
-  it('are opened by a link right after a filter was typed, and the filter does not change the address', async function () {
+  it('are opened by a link right after a filter was typed, and the filter does not change the address of the new page', async function () {
     const { id } = await lab.gateway.fleet.addGuest({ name: 'followed' })
     const own = await lab.logIn()
     await lab.show(own, '/containers')

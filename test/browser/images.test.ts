@@ -66,7 +66,7 @@ describe('images in the panel whose download fails', function () {
     await page.context().close()
   })
 
-  it('prevent the creation of a guest, but keep the form and permit another attempt', async () => {
+  it('cannot be used for a new guest, but the form stays filled and permits another attempt', async () => {
     const { faults } = lab.gateway.fleet.agentOf('host-a').host
     const broken = (): void => {
       throw new BerthError('invalid', 'image_invalid', 'unpack the image: unexpected end of file')

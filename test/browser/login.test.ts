@@ -138,7 +138,7 @@ describe('logging in to the panel', () => {
     await store.ping() // waits until the gateway has received the change
   }
 
-  it('is possible for a new administrator with a setup link, which works only once', async function () {
+  it('is possible for a new administrator after using a setup link, which works only once', async function () {
     const { body } = await lab.gateway.request('POST', '/admins', { body: { username: 'grace' } })
     const link = `${lab.gateway.url}/setup#${body.data.setup_token}`
     const page = await (await lab.open()).newPage()

@@ -77,7 +77,7 @@ for (const count of [1000, 20_000] as const)
       expect(ms * throttling, told).to.be.lessThan(slowness * bound)
     }
 
-    it('shows rows soon, and renders only visible ones', async () => {
+    it('shows its first rows soon, and renders only the rows that are visible', async () => {
       const { ms } = await workOf(async () => {
         await page.goto(`${lab.gateway.url}/#/containers`)
         await page.locator('.guest-row .name').first().waitFor()
@@ -108,7 +108,7 @@ for (const count of [1000, 20_000] as const)
       await page.locator('.guest-row .name', { hasText: `sim-${count + 999}` }).waitFor()
     })
 
-    it('can be searched from every page', async () => {
+    it('can be searched from every page of the panel', async () => {
       await page.keyboard.press('Control+k')
       await page.locator('.palette input').waitFor()
       await searched('.palette input')

@@ -62,7 +62,7 @@ describe('several guests that are selected in the panel', function () {
   const running = async (prefix: string): Promise<number> =>
     (await list(prefix)).filter(({ status }) => status === 'running').length
 
-  it('are deleted after their number was typed, and other guests are not', async () => {
+  it('are deleted after the user typed how many they are, and other guests are not deleted', async () => {
     for (let at = 0; at < 3; at++) await lab.gateway.fleet.addGuest({ name: `heap-${at}`, status: 'stopped' })
     await choose('heap-', 3)
     await region().getByRole('button', { name: 'Delete', exact: true }).click()

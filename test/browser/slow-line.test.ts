@@ -10,7 +10,7 @@ const slow = { offline: false, latency: 400, downloadThroughput: 50_000, uploadT
 /** Number of bytes that this line transfers in five seconds. */
 const most = { bytes: 250_000 }
 
-describe('the panel on a slow line', function () {
+describe('the panel over a slow connection', function () {
   let lab: PanelLab
 
   before(async () => {
@@ -18,7 +18,7 @@ describe('the panel on a slow line', function () {
     await lab.gateway.fleet.work('host-a')
   })
 
-  it('shows the login soon, and creates only one guest after a double click', async () => {
+  it('shows the login page soon, and creates only one guest after a double click', async () => {
     await makeAdmin(lab.gateway, 'traveller')
     const page = await (await lab.open()).newPage()
     page.context().setDefaultTimeout(30_000)

@@ -21,7 +21,7 @@ describe('webhooks and activity logs in the panel', () => {
 
   const rowsOf = (page: Page, text: string) => page.locator('table.rows tbody tr').filter({ hasText: text })
 
-  it('can be created with a secret that is shown once, tested, sent again and deleted', async function () {
+  it('permit creating a webhook with a secret that is shown once, testing it, repeating a delivery and deleting it', async function () {
     const page = await lab.logIn()
     await lab.show(page, '/webhooks')
     await page.getByRole('button', { name: 'Add a webhook' }).click()
