@@ -99,14 +99,14 @@ describe('guests of a host that shuts down', function () {
     await waitFor(isSo, { what: () => JSON.stringify(statuses()) }).finally(() => watched.close())
   }
 
-  it('keep running while the agent runs, because it would record that they shut themselves down', () => {
+  it('keep running while the agent runs, because the agent would record that they shut themselves down', () => {
     const { status, stderr } = stopGuests()
     expect(status).to.equal(1)
     expect(stderr).to.include('another berth-agent holds')
     expect(running()).to.deep.equal(namesOf('clean', 'deaf', 'vm'))
   })
 
-  it('keep running if only the unit is stopped and the host does not shut down', async () => {
+  it('keep running if only the systemd unit is stopped and the host does not shut down', async () => {
     await rewrite('clean', (root) => writeFileSync(join(root, 'etc/inittab'), inittab))
     await rewrite('deaf', (root) => {
       rmSync(join(root, 'sbin/init'))

@@ -40,7 +40,7 @@ describe('operations on images', function () {
     scratch.wipe()
   })
 
-  describeOperationMatrix('download', { steps: ['image'], undone: ['image'], prepare: () => prepare() })
+  describeOperationMatrix('a download', { steps: ['image'], undone: ['image'], prepare: () => prepare() })
 
   async function prepare(): Promise<MatrixSubject> {
     const directory = mkdtempSync(`${scratch.path}/agent-`)

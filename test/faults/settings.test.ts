@@ -101,7 +101,7 @@ describe('changes of guest settings', function () {
         await waitFor(() => addressesInside().includes(`${prefix}${address}/128`), { what: address })
     })
 
-    it('complete a port mapping, and keep the firewall in force', async () => {
+    it('complete a port mapping once the agent runs again, and keep the firewall in force', async () => {
       const hasMapping = (): boolean => host.guest(uuid).portMappings.length === 1
       const mapping = { containerPort: 80, hostPort: 25_080 }
       await killedAt('attach', () => host.addMapping(uuid, mapping), hasMapping)
@@ -130,7 +130,7 @@ describe('changes of guest settings', function () {
     })
   })
 
-  it('keep the former firewall in the journal and in the kernel if the host rejects the new one', async () => {
+  it('keep the former firewall in the journal and in the kernel if the host rejects the new firewall', async () => {
     const chain = (): string => sh('nft', 'list', 'chain', 'inet', instance.table, `in_x${tag}1`)
     const rule = { direction: 'in', protocol: 'tcp', action: 'ACCEPT', network: 'all', port: '2222' }
     await host.setFirewall(uuid, Firewall.fromPartial({ enabled: true, defaultAction: 'DROP', rules: [rule] }))
@@ -160,7 +160,7 @@ describe('changes of guest settings', function () {
       for (const of of [uuid, other]) await host.removeMappings(of)
     })
 
-    it('free a port only after the host has applied the change, and take it back if the host rejects it', async () => {
+    it('free a port only after the host has applied the change, and reserve it again if the host rejects the change', async () => {
       const { revision } = await host.addMapping(uuid, { containerPort: 22, hostPort: 25_001 })
       await host.seen(uuid, revision)
       faults({ attach: 'hold' })
@@ -222,7 +222,7 @@ describe('changes of guest settings', function () {
       expect(limits()).to.include({ memoryBytes: 256 * mib, quotaUsec: 100_000 })
     })
 
-    it('are rejected for limits while the guest is created, and accepted for other settings', async () => {
+    it('are rejected if they are about limits while the guest is created, and accepted for other settings', async () => {
       faults({ 'initialize 3': 'hold' })
       const created = await host.orderCreate(3, 'three')
       await host.seen(created.uuid, 1)

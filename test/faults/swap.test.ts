@@ -30,17 +30,17 @@ interface Wish {
 
 const steps = ['make', 'use', 'keep', 'release', 'clean']
 
-describe('changes of the swap', function () {
+describe('changes of the swap file', function () {
   const scratch = scratchDirectory('btest-swap-matrix')
   after(() => scratch.wipe())
 
   const cases: [string, Wish[], Wish][] = [
-    ['creation', [], { action: 'create', sizeMb: 64 }],
-    ['enlargement', [{ action: 'create', sizeMb: 64 }], { action: 'resize', sizeMb: 96 }],
-    ['reduction', [{ action: 'create', sizeMb: 96 }], { action: 'resize', sizeMb: 64 }],
-    ['deactivation', [{ action: 'create', sizeMb: 64 }], { action: 'disable', sizeMb: 0 }],
+    ['the creation', [], { action: 'create', sizeMb: 64 }],
+    ['the enlargement', [{ action: 'create', sizeMb: 64 }], { action: 'resize', sizeMb: 96 }],
+    ['the reduction', [{ action: 'create', sizeMb: 96 }], { action: 'resize', sizeMb: 64 }],
+    ['the deactivation', [{ action: 'create', sizeMb: 64 }], { action: 'disable', sizeMb: 0 }],
     [
-      'activation',
+      'the activation',
       [
         { action: 'create', sizeMb: 64 },
         { action: 'disable', sizeMb: 0 },
@@ -48,7 +48,7 @@ describe('changes of the swap', function () {
       { action: 'enable', sizeMb: 0 },
     ],
     [
-      'resize of an inactive swap file',
+      'the resize of an inactive swap file',
       [
         { action: 'create', sizeMb: 64 },
         { action: 'disable', sizeMb: 0 },
