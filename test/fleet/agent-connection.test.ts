@@ -55,7 +55,7 @@ describe('connections to agents', () => {
     await pki.remove()
   })
 
-  it('are not opened again if they were closed while the agent is offline', async () => {
+  it('are not opened again if the gateway closed them while the agent was offline', async () => {
     const port = await freePort()
     const connection = await open(port)
     const ended = await new Promise<unknown>((done) => {
@@ -135,7 +135,7 @@ describe('connections to agents', () => {
       expect(await sent).to.equal('agent_timeout')
     })
 
-    it('that was not sent fails like one to an offline host', async () => {
+    it('that was not sent fails like a call to an offline host', async () => {
       const away = await open(await freePort())
       expect(await codeOf(clientOn(away, 10_000).guests.getGuestUsage({ uuid: '' }))).to.equal('host_offline')
       away.close()
@@ -208,7 +208,7 @@ describe('connections to agents', () => {
         expect(heard).to.deep.equal(messages)
       })
 
-    it('ends with an error about the version, not about an offline host, if the agent has no consoles', async () => {
+    it('ends with an error about the version of the agent, not about an offline host, if the agent has no consoles', async () => {
       const close = await openAt(undefined)
       await waitFor(() => ended !== undefined).finally(close)
       expect(fromServiceError(ended, { step: 'open', left: false }).code).to.equal('agent_error')

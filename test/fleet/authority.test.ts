@@ -39,7 +39,7 @@ describe('the private CA', function () {
     expect(statSync(join(directory, 'authority.pem')).size).to.equal(300)
   })
 
-  it('issues certificates for each role that openssl accepts in strict mode', async () => {
+  it('issues a certificate for each role, and openssl accepts each of them in strict mode', async () => {
     const authority = await ensureAuthority(directory, 10)
     writeFileSync(join(directory, 'ca.pem'), authority.caPem)
     for (const [identity, purpose] of [
@@ -56,7 +56,7 @@ describe('the private CA', function () {
     }
   })
 
-  it('uses only the key of a request, and issues certificates that begin an hour ago and end before its own', async () => {
+  it('uses only the public key of a request, and issues certificates that began an hour ago and end before that of the CA', async () => {
     const authority = await ensureAuthority(directory, 1)
     const issued = await authority.signRequest(await createCsrPem(createPrivateKeyPem()), agent, 30 * 24 * 3_600_000)
     const certificate = new X509Certificate(issued.certificatePem)

@@ -58,7 +58,7 @@ describe('installation of hosts', () => {
     send('POST', installReportPath, {}, JSON.stringify({ token, ...fields }))
   const codeIn = ({ text }: Answer): string => (JSON.parse(text) as { code: string }).code
 
-  it('has a command with the pinned key of the gateway, which stays the same after a restart', async () => {
+  it('has a command that contains the pinned key of the gateway and stays the same after a restart', async () => {
     const { command } = await test.fleet.hosts.createJoinToken(hostId)
     token = /berth_jt_\S+/.exec(command)![0]
     const { pin } = await send('GET', '/install')

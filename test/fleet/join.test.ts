@@ -41,7 +41,7 @@ describe('joining', function () {
 
   const post = (body: string, path = joinPath) => postToJoinEndpoint(test.fleet.joinAddress, path, body)
 
-  it('allows one request per connection, which is then closed even if more requests follow', async () => {
+  it('allows only one request per connection, and then closes the connection even if more requests follow', async () => {
     const [host, port] = test.fleet.joinAddress.split(':')
     const socket = connect({ host, port: Number(port), rejectUnauthorized: false })
     let text = ''
@@ -78,7 +78,7 @@ describe('joining', function () {
     await joinGateway(token, directory(), 7)
   })
 
-  it('does not change the address of a host that has one', async () => {
+  it('does not change the address of a host that already has an address', async () => {
     await joinGateway(await newToken(), directory(), 7)
     expect(test.fleet.view.findHost(hostId)?.address).to.equal('127.0.0.1:1')
   })
@@ -128,7 +128,7 @@ describe('joining', function () {
     expect(await joinError(token)).to.equal('joined')
   })
 
-  it('ends before anything is sent if the gateway has a different CA than the token names', async () => {
+  it('ends before the agent sends anything if the gateway has a different CA than the token names', async () => {
     const token = await newToken()
     const content = parseJoinToken(token)
     const [head, , tail] = token.split('.')
@@ -166,7 +166,7 @@ describe('joining', function () {
       .and.to.contain('ECONNREFUSED')
   })
 
-  it('revokes the former certificate of a host, whose running agent then uses the new one', async () => {
+  it('revokes the former certificate of a host, and the running agent of the host then uses the new one', async () => {
     const { hostId: id, agent } = await test.addHost('again')
     const identityDir = join(test.directory, 'agent-again')
     const before = readFileSync(join(identityDir, 'identity.pem'))

@@ -91,7 +91,7 @@ describe('agents that are removed or misbehave', function () {
     expect(problems[0]).to.contain('another host')
   })
 
-  it('are offline when they have been silent too long, and online again when they continue', async () => {
+  it('are shown as offline if they are silent too long, and as online again when they continue', async () => {
     await test.close()
     test = await startTestFleet({ agents: { silence_ms: 3000 } }, { log, redis })
     const { id } = await test.fleet.hosts.createHost({ name: 'still', address: '127.0.0.1:1' })
@@ -113,7 +113,7 @@ describe('agents that are removed or misbehave', function () {
     }
   })
 
-  it('do not affect other hosts or the memory of the gateway by a flood of changes', async () => {
+  it('cannot disturb other hosts or fill the memory of the gateway with a flood of changes', async () => {
     const good = await test.addHost('good', { guests: 1 })
     const uuid = good.agent.guests()[0]!.uuid
     const bad = await test.fleet.hosts.createHost({ name: 'bad', address: '127.0.0.1:1' })

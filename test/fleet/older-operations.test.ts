@@ -35,7 +35,7 @@ describe('operations that are too old for the list', function () {
   beforeEach(async () => (test = await startTestFleet({}, { redis })))
   afterEach(() => test.close())
 
-  it('are older than all operations that the agent sends, and the gateway lists those', () => {
+  it('are not sent by the agent, and the gateway lists exactly the newer operations, which are sent', () => {
     const { kinds, ids } = journalOf(listedOperations + older)
     const sent = kinds.operation.list(-1)
     expect(sent).to.have.length(listedOperations)

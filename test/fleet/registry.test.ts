@@ -44,7 +44,7 @@ describe('reservations of names and ids', function () {
     return (keys[1] as unknown as string[]).filter((key) => !key.endsWith('next-guest-id'))
   }
 
-  it('give a name to one of 50 concurrent requests, and different ids to 50 names', async () => {
+  it('give a name to only one of 50 concurrent requests, and different ids to 50 different names', async () => {
     const same = await Promise.all(Array.from({ length: 50 }, (_, n) => attempt(n % 2 ? 'web' : 'WEB', `o${n}`, n % 2)))
     expect(same.filter((result) => typeof result === 'number')).to.have.length(1)
     expect(same.filter((result) => result === 'name_conflict')).to.have.length(49)
@@ -52,13 +52,13 @@ describe('reservations of names and ids', function () {
     expect(new Set(ids).size).to.equal(50)
   })
 
-  it('are made once for 50 concurrent attempts of the same operation', async () => {
+  it('are made only once for 50 concurrent attempts of the same operation', async () => {
     const ids = await Promise.all(Array.from({ length: 50 }, (_, n) => attempt('web', 'o', n % 2)))
     expect(new Set(ids)).to.deep.equal(new Set([1]))
     expect((await registries[1]!.findByOperation('o'))?.name).to.equal('web')
   })
 
-  it('are released only by their own host, and leave no key behind', async () => {
+  it('are released only by their own host, and leave no key behind in the store', async () => {
     const { reservation } = await registries[0]!.reserve({ name: 'web', operationId: 'o', hostId: 'a' }, nobody)
     await registries[0]!.release('b', reservation.uuid)
     expect(await attempt('web', 'p')).to.equal('name_conflict')
@@ -68,7 +68,7 @@ describe('reservations of names and ids', function () {
     expect(await attempt('web', 'p')).to.equal(2)
   })
 
-  it('include guests that an agent reports, whose owners stay; new ids are higher than theirs', async () => {
+  it('include guests that an agent reports, without a change of their owners; new ids are higher than those of the guests', async () => {
     const claims = Array.from({ length: 450 }, (_, n) => ({ uuid: `u${n}`, id: n + 10, name: `Sim-${n}` }))
     expect((await registries[0]!.claim('a', claims)).size).to.equal(0)
     expect((await registries[1]!.claim('a', claims)).size).to.equal(0)

@@ -16,7 +16,7 @@ describe('the renewal of certificates', function () {
   let test: TestFleet
   afterEach(() => test.close())
 
-  it('does not interrupt calls or the view during several lifetimes of a few seconds', async () => {
+  it('interrupts neither calls nor the view of hosts when certificates of a few seconds are renewed several times', async () => {
     // A certificate is renewed after two thirds of its lifetime. The last third is reserve for slow hosts.
     const lifetimeMs = 9000
     test = await startTestFleet({ certificates: { leaf_hours: lifetimeMs / hourMs } })
@@ -122,7 +122,7 @@ describe('the renewal of a certificate that is not valid', function () {
       ['that expired 181 days ago', { issuedDaysAgo: 211 }],
       ['that expired and is revoked', { issuedDaysAgo: 40, known: false }],
       ['that expired and was issued by another authority', { issuedDaysAgo: 40, issuer: 'foreign' }],
-      ['of another authority', { issuedDaysAgo: 1, issuer: 'foreign' }],
+      ['that another authority issued', { issuedDaysAgo: 1, issuer: 'foreign' }],
     ] as const
     let refused: Awaited<ReturnType<typeof comeBack>>[]
     before(async () => {
@@ -139,7 +139,7 @@ describe('the renewal of a certificate that is not valid', function () {
       })
   })
 
-  it('retains the serial of the installed certificate after many renewals that were not installed', async () => {
+  it('still accepts the installed certificate after many renewals whose certificates were not installed', async () => {
     const { hostId, agent, serial } = await comeBack('many', { issuedDaysAgo: 40, failed: 15 })
     await waitFor(() => stateOf(hostId) === 'online', { what: 'online' })
     expect(serialOf(agent)).not.to.equal(serial)

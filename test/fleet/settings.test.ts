@@ -35,7 +35,7 @@ describe('settings that the gateway sends to the agent', function () {
     (await client.settings.changeSetting(settingRequest(wanted, target))).guest!
   const mapping = PortMapping.create({ protocol: 'tcp', containerPort: 80 })
 
-  it('are in the view as soon as the view has the revision of the answer', async () => {
+  it('are visible in the view of the gateway as soon as the view has the revision that the answer contained', async () => {
     const { uuid } = seen()
     const added = await change({ $case: 'addPortMapping', value: mapping }, { uuid })
     await test.fleet.reached(hostId, added.revision)
@@ -108,7 +108,7 @@ describe('settings that the gateway sends to the agent', function () {
     ])
   })
 
-  it('include pools of the host with 4096 addresses', async () => {
+  it('include address pools with 4096 addresses', async () => {
     const items = Array.from({ length: 4096 }, (_, index) => ({
       address: `203.0.${97 + (index >> 8)}.${index & 255}`,
       interface: 'enp129s0f0np0.7',

@@ -90,7 +90,7 @@ describe('certificates of servers', function () {
 
     const refused = { calls: 0, code: status.UNAVAILABLE }
     for (const [name, forgery] of badCertificates({ ...agentNames, usages: [serverAuth] }, gatewayNames))
-      it(`are refused: ${name}`, async () => {
+      it(`are refused if they ${name}`, async () => {
         expect(await callAs(await make(forgery))).to.deep.equal(refused)
       })
 
@@ -101,7 +101,7 @@ describe('certificates of servers', function () {
       expect(await callAs({ ...pair, certificatePem: chain })).to.deep.equal(refused)
     })
 
-    it('are refused if they are revoked, like a server without TLS', async () => {
+    it('are refused if they are revoked, and a server without TLS is refused too', async () => {
       expect(await callAs(await forge({ ...agentNames, usages: [serverAuth], issuer: ca }), true)).to.deep.equal(
         refused,
       )
@@ -151,7 +151,7 @@ describe('certificates of servers', function () {
     })
 
     for (const [name, forgery] of badCertificates({ ...names, usages: [serverAuth] }, gatewayNames))
-      it(`are refused before the token is sent: ${name}`, async () => {
+      it(`are refused before the token is sent if they ${name}`, async () => {
         const { sent, error } = await joinAt(await make(forgery))
         expect([sent, error], error).not.to.include('joined')
         expect(sent).to.equal('')

@@ -125,7 +125,7 @@ describe('certificates of clients that call the agent', function () {
   })
 
   for (const [name, forgery] of badCertificates({ ...gatewayNames, usages: [clientAuth] }, agentNames))
-    it(`are refused: ${name}`, async () => {
+    it(`are refused if they ${name}`, async () => {
       const pair = await make(forgery)
       expect(await describeAs(pair)).to.be.oneOf([status.UNAVAILABLE, status.UNAUTHENTICATED])
       expect(await consoleAs(pair)).to.be.oneOf(['UNAVAILABLE', 'UNAUTHENTICATED'])
@@ -143,7 +143,7 @@ describe('certificates of clients that call the agent', function () {
     expect(await describeAs({ certificatePem, privateKeyPem })).to.equal(status.UNAVAILABLE)
   })
 
-  it('are refused once they are revoked, also on open connections, while the next one is accepted', async () => {
+  it('are refused once they are revoked, also on open connections, while the next certificate is accepted', async () => {
     const { identityDir } = await pki.enrol('h-revoking')
     const revoking = await LabAgent.start({ identityDir })
     const [bad, good] = [await pki.gatewayLeaf(), await pki.gatewayLeaf()]
@@ -212,7 +212,7 @@ describe('certificates of clients that call the agent', function () {
     client.close()
   })
 
-  it('are refused with TLS 1.2', async () => {
+  it('are refused on connections with TLS 1.2', async () => {
     const leaf = await pki.gatewayLeaf()
     const code = await new Promise((resolve) => {
       const [host, port] = agent.address.split(':') as [string, string]

@@ -98,7 +98,7 @@ describe('the gateway’s view of its hosts', function () {
     await patient.close()
   })
 
-  it('continues from its last revision, and starts over if the agent has a new journal', async () => {
+  it('continues from its last revision after an interruption, and starts over if the agent has a new journal', async () => {
     const { hostId, agent } = await test.addHost('one', { guests: 5 })
     const first = agent.guests().map(({ uuid }) => uuid)
     await agent.stop()
@@ -147,7 +147,7 @@ describe('the gateway’s view of its hosts', function () {
     expect(next.view.findGuest('just-now')).to.include({ online: false })
   })
 
-  it('shows a guest whose host went offline before it reported the creation, even after a restart of the gateway', async () => {
+  it('shows a guest if its host went offline before it reported the creation, even after a restart of the gateway', async () => {
     const tellNothing = ({ domain }: LabAgent): void => {
       domain.changes.onChange = () => () => undefined
     }
@@ -164,14 +164,14 @@ describe('the gateway’s view of its hosts', function () {
     expect(next.view.findGuest('untold')).to.include({ online: false })
   })
 
-  it('is complete when the gateway has started', async () => {
+  it('is complete as soon as a new gateway has started', async () => {
     const { hostId } = await test.addHost('one', { guests: 1000 })
     const other = await test.startGateway()
     expect(other.view.findHost(hostId)?.state).to.equal('online')
     expect([...other.view.guests()].filter(({ online }) => online)).to.have.length(1000)
   })
 
-  it('uses a changed address at once, and places no guests on a draining host', async () => {
+  it('uses the changed address of a host at once, and places no guests on a draining host', async () => {
     const { hostId, agent } = await test.addHost('one')
     await agent.restart(`127.0.0.1:${await freePort()}`)
     await test.fleet.hosts.updateHost(hostId, { address: agent.address })
