@@ -218,7 +218,7 @@ describe('abuse by guests', function () {
     for (const { name } of usual) expect(await alertsOf(name), name).to.deep.equal([])
   })
 
-  it('cannot include connections to port 25 outside without permission to send mail', async () => {
+  it('cannot reach port 25 of machines outside if the guest has no permission to send mail', async () => {
     const guest = guests.get('a slow scan')!
     const reaches = (): boolean[] =>
       lab.probe(lab.namespaceOf(guest), ['tcp,198.19.4.4,25', `tcp,${clientAddress6},25`, 'tcp,198.19.3.3,21'])
@@ -229,7 +229,7 @@ describe('abuse by guests', function () {
     expect(reaches()).to.deep.equal([false, false, true])
   })
 
-  it('is recorded in the logs of the guest', async () => {
+  it('is recorded in the connection log of the guest', async () => {
     const guest = guests.get('a scan by refused IPv6 connections')!
     const { rows } = (await watch.call('logs', guest.uuid)) as AbuseLogs
     expect(rows.some(({ outcome, target }) => outcome === 'refused' && target === refusing6)).to.equal(true)

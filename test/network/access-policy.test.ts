@@ -62,38 +62,71 @@ const cases: readonly (readonly [what: string, way: Way, isAllowed: boolean, pol
   ['a client from an allowed IPv6 address (case 5)', world(inside6), true],
   ['a client from another IPv6 address (case 6)', world(outside6), false],
   ['a client that claims an allowed address in X-Forwarded-For (case 7)', world(outside, { [xff]: inside }), false],
-  ['a client that claims an address in other headers (case 8)', world(outside, { [xri]: inside, [cf]: inside }), false],
+  [
+    'a client that claims an allowed address in X-Real-IP and CF-Connecting-IP (case 8)',
+    world(outside, { [xri]: inside, [cf]: inside }),
+    false,
+  ],
   ['an allowed client behind a proxy (case 9)', through('p', inside), true],
   [
-    'a client behind a proxy that claims an allowed address (case 10)',
+    'a client behind a proxy that sends an allowed address as X-Forwarded-For (case 10)',
     through('p', outside, { headers: { [xff]: inside } }),
     false,
   ],
   [
-    'an allowed client behind a proxy that claims another address (case 11)',
+    'an allowed client behind a proxy that sends another address as X-Forwarded-For (case 11)',
     through('p', inside, { headers: { [xff]: outside } }),
     true,
   ],
   ['an allowed client behind two proxies (case 12)', through('q', inside), true],
   ['a request whose last X-Forwarded-For has another address (case 13)', fromP({ [xff]: [inside, outside] }), false],
-  ['an allowed client behind a proxy that adds a port (case 14)', through('p', inside, { style: 'port' }), true],
   [
-    'an allowed IPv6 client behind a proxy that adds a port (case 15)',
+    'an allowed client behind a proxy that adds a port to the address (case 14)',
+    through('p', inside, { style: 'port' }),
+    true,
+  ],
+  [
+    'an allowed IPv6 client behind a proxy that adds a port to the address (case 15)',
     through('p', '2001:db8:a::9', { style: 'ipv6Port', to: '[2001:db8:f::1]' }),
     true,
   ],
-  ['a client behind a proxy that does not know its address (case 16)', fromP({ [xff]: `${inside}, unknown` }), false],
+  ['a client whose address its proxy does not know (case 16)', fromP({ [xff]: `${inside}, unknown` }), false],
   ['a client whose address has a leading zero in the header (case 17)', fromP({ [xff]: '192.0.02.5' }), false],
-  ['a proxy that is the client of another proxy (case 18)', { ...through('p', '10.0.0.2'), place: 'q' }, false],
-  ['a client whose proxy sends X-Real-IP (case 19)', through('p', inside, { style: 'real' }), true],
-  ['another client that adds X-Real-IP (case 20)', through('p', outside, { headers: { [xri]: inside } }), false],
-  ['another client that adds CF-Connecting-IP (case 21)', through('p', outside, { headers: { [cf]: inside } }), false],
-  ['a client whose proxy sends CF-Connecting-IP (case 22)', through('p', inside, { style: 'cloudflare' }), true],
-  ['a program on a proxy machine (case 23)', { ...through('p', '127.0.0.1', { to: '127.0.0.1' }), place: 'p' }, false],
+  [
+    'a trusted proxy that is itself the client of another proxy (case 18)',
+    { ...through('p', '10.0.0.2'), place: 'q' },
+    false,
+  ],
+  ['an allowed client whose proxy sends X-Real-IP (case 19)', through('p', inside, { style: 'real' }), true],
+  [
+    'a client from another address that adds X-Real-IP behind a proxy (case 20)',
+    through('p', outside, { headers: { [xri]: inside } }),
+    false,
+  ],
+  [
+    'a client from another address that adds CF-Connecting-IP behind a proxy (case 21)',
+    through('p', outside, { headers: { [cf]: inside } }),
+    false,
+  ],
+  [
+    'an allowed client whose proxy sends CF-Connecting-IP (case 22)',
+    through('p', inside, { style: 'cloudflare' }),
+    true,
+  ],
+  [
+    'a program that runs on the machine of a trusted proxy (case 23)',
+    { ...through('p', '127.0.0.1', { to: '127.0.0.1' }), place: 'p' },
+    false,
+  ],
   ['a local program (case 24)', here('127.0.0.1', { host: 'localhost' }), true],
   ['a local program over IPv6 (case 25)', here('[::1]', { host: 'localhost' }), true],
-  ['a client behind an untrusted local proxy (case 26)', through('gw', inside), false],
-  ['another client behind a trusted local proxy (case 27)', through('gw', outside), false, withLocalProxy],
+  ['an allowed client behind an untrusted local proxy (case 26)', through('gw', inside), false],
+  [
+    'a client from another address behind a trusted local proxy (case 27)',
+    through('gw', outside),
+    false,
+    withLocalProxy,
+  ],
   ['an allowed client behind a trusted local proxy (case 28)', through('gw', inside), true, withLocalProxy],
   ['a local program that uses another host name (case 29)', here('127.0.0.1', { host: 'panel.test' }), false],
   ['an IPv4 client if only IPv6 is allowed (case 30)', world('1.2.3.4'), false, { ...base, allowed_sources: ['::/0'] }],
@@ -179,7 +212,7 @@ describe('the access policy', function () {
       for (const port of way.ports) await expectReach(way, `http://${way.to}:${port}`, isAllowed)
     })
 
-  it('applies in the same way over TLS', async () => {
+  it('accepts and rejects the same clients over TLS', async () => {
     await setPolicy(base)
     const { status, text } = await lab.admin('PUT', '/ssl', { mode: 'self_signed', target: '10.0.0.10' })
     expect(status, text).to.equal(200)
@@ -228,7 +261,7 @@ describe('the access policy', function () {
     }
   }
 
-  it('closes open connections that it rejects, at both gateways, and no others (case 35)', async () => {
+  it('closes at both gateways the open connections that it now rejects, and no other connections (case 35)', async () => {
     await setPolicy({ ...base, allowed_sources: ['192.0.2.0/24', '203.0.113.0/24'] })
     const key = { 'x-api-key': lab.adminKey }
     const shut: (readonly [string, () => Promise<unknown>, boolean])[] = []

@@ -25,7 +25,7 @@ describe('a public IPv4 address of a guest', function () {
     await pair.attach(pair.b)
   })
 
-  it('is announced, so that neighbours replace the entry of the former owner', async () => {
+  it('is announced, so that neighbours replace their entry for the former owner of the address', async () => {
     const mac = lab.in(lab.host, 'cat', '/sys/class/net/up0/address').trim()
     const known = (): string => lab.in(lab.client, 'ip', 'neigh', 'show', publicA)
     await waitFor(() => known().includes(mac), { what: () => `the host's mac for ${publicA}: ${known()}` })
@@ -38,7 +38,7 @@ describe('a public IPv4 address of a guest', function () {
     expect(lab.ask(lab.client, `tcp:${routedA}:22`)).to.equal(`bt11 ${clientAddress}`)
   })
 
-  it('is the source address of its guest, which uses the first one of several', () => {
+  it('is the source address of its guest; a guest with several addresses uses the first of them', () => {
     expect(lab.ask(pair.inA, `tcp:${clientAddress}:80`)).to.equal(`client ${publicA}`)
     expect(lab.ask(pair.inB, `udp:${clientAddress}:53`)).to.equal(`client ${publicB}`)
   })
@@ -48,7 +48,7 @@ describe('a public IPv4 address of a guest', function () {
     expect(lab.ask(lab.host, `tcp:${clientAddress}:80`)).to.equal(`client ${hostAddress}`)
   })
 
-  it('is added again if it was deleted, and unassigned addresses of the agent are removed', async () => {
+  it('is added again if it was deleted, and addresses that the agent added for no guest are removed', async () => {
     expect(await pair.repairs()).to.deep.equal([])
     const [, metric = ''] = /198\.51\.100\.10\/32 metric (\d+)/.exec(pair.show('address', 'show', 'dev', 'up0')) ?? []
     pair.show('address', 'delete', `${publicA}/32`, 'dev', 'up0')

@@ -14,7 +14,7 @@ describe('IPv6 of guests', function () {
 
   const [proxied, routed] = ['2001:db8:51::a:1', '2001:db8:77::7']
 
-  it('is available if the host has a prefix, which is detected together with its router', async () => {
+  it('is available if the host has a prefix; the agent detects the prefix together with its router', async () => {
     const { reason, ...found } = await pair.ipv6Status()
     expect(found).to.deep.equal({
       available: true,
@@ -33,7 +33,7 @@ describe('IPv6 of guests', function () {
     expect(reason).to.equal('prefix found on up0')
   })
 
-  it('works for a running guest with a prefix on the segment, where the host answers for the guest', async () => {
+  it('works for a running guest if the prefix is on the segment and the host answers neighbours for the guest', async () => {
     // These are the settings of a host that does not forward IPv6 and learns its routes from a router.
     lab.in(lab.host, 'sysctl', '-qw', 'net.ipv6.conf.all.forwarding=0', 'net.ipv6.conf.up0.accept_ra=1')
     pair.a = { ...pair.a, ipv6Addresses: [proxied] }
@@ -45,7 +45,7 @@ describe('IPv6 of guests', function () {
     expect(lab.ask(pair.inA, `tcp:${clientAddress6}:80`)).to.equal(`client ${proxied}`)
   })
 
-  it('keeps the detected prefix if a configuration without it is rejected', async () => {
+  it('keeps the detected prefix if a change that omits the prefix is rejected', async () => {
     expect(await failure(pair.routing({ ipv6Prefixes: [prefixItem('2001:db8:77::', 64)] }))).to.contain(proxied)
     expect(pair.show('-6', 'neigh', 'show', 'proxy')).to.contain(proxied)
     expect(await pair.ipv6Status()).to.include({ mode: 'proxied', reason: 'prefix found on up0' })

@@ -17,7 +17,7 @@ import { deadlineOf } from '../support/promised-time.js'
 const other = 'other0'
 const quick = { timeoutSeconds: 0.3 }
 
-describe('a guest whose interface another program', function () {
+describe('a guest whose interface another program has', function () {
   const lab = new NetworkLab('btestport')
   const a = lab.guest(11, [], { ipv6Addresses: [`${guestPrefix6}11`] })
   const closed = { enabled: true, defaultAction: 'DROP', rules: [] } as const
@@ -126,7 +126,7 @@ describe('a guest whose interface another program', function () {
       })
     })
 
-  describe('changes while an agent runs', () => {
+  describe('changed while an agent runs', () => {
     before(async () => {
       await agent.end()
       agent = lab.agent({ watches: true })

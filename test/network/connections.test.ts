@@ -50,13 +50,17 @@ describe('the connections of a guest', function () {
   }
 
   for (const [name, from, flood] of [
-    ['outgoing', inMany, [clientAddress, '40000']],
-    ['outgoing, in fragments', inMany, [clientAddress, '40000', '2000']],
-    ['outgoing, from many addresses', inMany, [clientAddress6, '40000', '1', ...addresses]],
-    ['outgoing, in fragments from many addresses', inMany, [clientAddress6, '40000', '2000', ...addresses]],
-    ['incoming, to many addresses', lab.client, [addresses.join(), '40000']],
+    ['are outgoing', inMany, [clientAddress, '40000']],
+    ['are outgoing and in fragments', inMany, [clientAddress, '40000', '2000']],
+    ['are outgoing and come from many addresses', inMany, [clientAddress6, '40000', '1', ...addresses]],
+    [
+      'are outgoing, in fragments, and come from many addresses',
+      inMany,
+      [clientAddress6, '40000', '2000', ...addresses],
+    ],
+    ['are incoming and go to many addresses', lab.client, [addresses.join(), '40000']],
   ] as const)
-    it(`are limited, and other guests are still served: ${name}`, () => {
+    it(`are limited if they ${name}, and other guests are still served`, () => {
       lab.tool(from, 'flood', ...flood)
       expect(countFlows()).to.be.within(14_000, 19_000)
       expectOthersServed()
@@ -85,7 +89,7 @@ describe('the connections of a guest', function () {
     for (const filter of others) expect(listed(...filter)).to.not.equal('')
   })
 
-  it('are limited for pings of the gateway, whatever their source addresses are', () => {
+  it('are limited if they are pings to the gateway address, whatever source addresses the guest uses', () => {
     const ping = `import socket, sys
 for source in sys.argv[1:]:
     sock = socket.socket(socket.AF_INET6, socket.SOCK_RAW, socket.IPPROTO_ICMPV6)

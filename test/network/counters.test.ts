@@ -68,14 +68,14 @@ describe('byte counters', function () {
   })
 
   for (const [name, segments, least] of [
-    ['in single packets', 1, 1.03],
+    ['in packets of one segment', 1, 1.03],
     ['in large pieces that are segmented later', 65_535, 1],
   ] as const)
     for (const [from, to, way] of [
       [inA, clientAddress, 'txBytes'],
       [lab.client, publicA, 'rxBytes'],
     ] as const)
-      it(`match the size of a TCP transfer with its headers, sent ${name}: ${way}`, async () => {
+      it(`match in ${way} the size of a TCP transfer with its headers that is sent ${name}`, async () => {
         const payload = 20e6
         const handshake = 1000
         lab.in(from, 'ip', 'link', 'set', 'dev', 'eth0', 'gso_max_segs', String(segments))
@@ -114,7 +114,7 @@ describe('byte counters', function () {
     expect(await grown(() => ping(inB, publicA, 972))).to.deep.equal({ rxBytes: 0, txBytes: 0 })
   })
 
-  it('continue after changes of the guest, a new process, and a repair of deleted tables', async () => {
+  it('continue after changes of the guest, a start of a new agent, and a repair of deleted nft tables', async () => {
     ping(lab.client, publicA, 972)
     const before = await read()
     await agent.call('attach', { ...a, portMappings: [] })
@@ -134,7 +134,7 @@ describe('byte counters', function () {
     })
   })
 
-  it('do not change when addresses are added and removed', async () => {
+  it('do not change when addresses of the guest are added and removed', async () => {
     ping(lab.client, `${guestPrefix6}1:11`, 952)
     ping(inA, clientAddress6, 952)
     const { [a.uuid]: before } = await read()
@@ -150,7 +150,7 @@ describe('byte counters', function () {
     ['was detached', () => agent.call('detach', plain)],
     ['was removed', () => agent.ensure(all.filter(({ uuid }) => uuid !== plain.uuid))],
   ] as const)
-    it(`start at zero for the next guest of an address whose former guest ${name} while tables were missing`, async () => {
+    it(`start at zero for the next guest of an address if its former guest ${name} while nft tables were missing`, async () => {
       lab.ask(inPlain, `udp:${clientAddress}:53`)
       expect((await read())[plain.uuid]!.txBytes).to.be.greaterThan(0)
       lab.in(lab.host, 'nft', 'flush', 'ruleset')

@@ -33,22 +33,22 @@ describe('damage to the network', function () {
   })
 
   const damages: Record<string, { by: string; repairs: string[] }> = {
-    'an added rule': { by: 'insert rule inet berth guest_to_host accept', repairs: ['nft tables rebuilt'] },
-    'a flushed chain': { by: 'flush chain bridge berth from_guest', repairs: ['nft tables rebuilt'] },
-    'a deleted table': { by: 'delete table ip berth', repairs: ['nft tables rebuilt'] },
-    'a changed policy': {
+    'an added nft rule': { by: 'insert rule inet berth guest_to_host accept', repairs: ['nft tables rebuilt'] },
+    'a flushed nft chain': { by: 'flush chain bridge berth from_guest', repairs: ['nft tables rebuilt'] },
+    'a deleted nft table': { by: 'delete table ip berth', repairs: ['nft tables rebuilt'] },
+    'a changed policy of an nft chain': {
       by: 'add chain inet berth forward { policy drop; }',
       repairs: ['nft tables rebuilt'],
     },
-    'a deleted element': {
+    'a deleted element of an nft map': {
       by: 'delete element ip berth ports { tcp . 20001 }',
       repairs: ['1 nft elements added'],
     },
-    'a changed element': {
+    'a changed element of an nft map': {
       by: `delete element ip berth ports { tcp . 20001 }; add element ip berth ports { tcp . 20001 : ${b.ipv4} . 22 }`,
       repairs: ['1 nft elements removed', '1 nft elements added'],
     },
-    'elements without a guest': {
+    'nft elements of a guest that does not exist': {
       by: 'add element ip berth ports { udp . 29000 : 10.77.0.99 . 22 }; add element bridge berth guests { "bt99" . 02:be:00:00:00:99 . 10.77.0.99 }',
       repairs: ['2 nft elements removed'],
     },
@@ -75,7 +75,7 @@ describe('damage to the network', function () {
     await waitFor(() => lab.ask(lab.client, `tcp:${hostAddress}:20001`))
   })
 
-  it('is not caused by guests that are added or removed: the bridge keeps its MAC', () => {
+  it('is not caused by adding or removing guests, because the bridge keeps its MAC address', () => {
     const low = { ...lab.guest(14), mac: '00:00:00:00:00:01' }
     lab.plug(low)
     expect(lab.in(lab.host, 'cat', '/sys/class/net/berth0/address').trim()).to.equal(macOf(gateway))
@@ -90,20 +90,20 @@ describe('damage to the network', function () {
     expect(await pair.agent.ensure(all)).to.deep.equal([])
   })
 
-  it('is not caused by a kill of nft', async () => {
+  it('is not caused if nft is killed', async () => {
     killChildren(pair.agent.child.pid!, 'nft')
     await pair.agent.call('attach', a)
     expect(await pair.agent.ensure(all)).to.deep.equal([])
   })
 
-  it('is not caused by the start of a new process', async () => {
+  it('is not caused by the start of a new agent', async () => {
     await pair.agent.end()
     pair.agent = lab.agent()
     await pair.agent.call('attach', a)
     expect(await pair.agent.ensure(all)).to.deep.equal([])
   })
 
-  it('by other programs is repaired automatically within seconds', async () => {
+  it('that other programs cause is repaired automatically within seconds', async () => {
     await pair.agent.end()
     pair.agent = lab.agent({ watches: true })
     await pair.agent.ensure(all)
@@ -120,7 +120,7 @@ describe('damage to the network', function () {
     }
   })
 
-  it('by a kill of the process that owns the guard table is repaired with a new guard table', async () => {
+  it('is repaired with a new guard table if the process that owns the guard table is killed', async () => {
     const right = sorted(lab.in(lab.host, 'nft', 'list', 'tables')).join()
     expect(right).to.contain('inet berth_guard')
     killChildren(pair.agent.child.pid!, 'nft')

@@ -142,7 +142,7 @@ describe('the firewall of a guest', function () {
     expect(ask('in', probes)).to.deep.equal([false, false])
   })
 
-  it('applies to mappings, to the host and to other guests, by their real source address', async () => {
+  it('applies to mapped ports for clients, the host and other guests by their real source address', async () => {
     const reach = (): string[] => [
       lab.ask(lab.client, `tcp:${hostAddress}:20001`, { timeoutSeconds: 0.5 }),
       lab.ask(lab.host, `tcp:${hostAddress}:20001`, { timeoutSeconds: 0.5 }),
@@ -199,13 +199,13 @@ describe('the firewall of a guest', function () {
     const dropIn = { protocol: 'tcp', action: 'DROP', port: '5001-5009' }
     const dropOut = { protocol: 'tcp', action: 'DROP', direction: 'out' }
     for (const [name, [server, client], target, port, rule] of [
-      ['in', [inA, lab.client], publicAddress, '5001', dropIn],
-      ['in, by IPv6', [inA, lab.client], `${guestPrefix6}11`, '5002', dropIn],
-      ['in, from another guest', [inA, inB], publicAddress, '5003', dropIn],
-      ['out', [lab.client, inA], clientAddress, '5004', dropOut],
-      ['out, by IPv6', [lab.client, inA], clientAddress6, '5005', dropOut],
+      ['an incoming connection', [inA, lab.client], publicAddress, '5001', dropIn],
+      ['an incoming IPv6 connection', [inA, lab.client], `${guestPrefix6}11`, '5002', dropIn],
+      ['an incoming connection from another guest', [inA, inB], publicAddress, '5003', dropIn],
+      ['an outgoing connection', [lab.client, inA], clientAddress, '5004', dropOut],
+      ['an outgoing IPv6 connection', [lab.client, inA], clientAddress6, '5005', dropOut],
     ] as [string, [string, string], string, string, Partial<FirewallRule>][])
-      it(`blocks a connection within a second after a new DROP rule, until the rule is removed: ${name}`, async () => {
+      it(`blocks ${name} within a second after a new DROP rule, until the rule is removed`, async () => {
         await lab.follow(server, 'echo', port)
         const answers = await lab.follow(client, 'talk', target, port)
         await waitFor(() => answers.length > 10)
@@ -221,11 +221,11 @@ describe('the firewall of a guest', function () {
       })
   })
 
-  describe('when it is compared with the host', () => {
+  describe('when the agent compares it with the host', () => {
     const closed = { ...a, firewall: firewall([{ protocol: 'tcp', port: '4000,4002-4005' }]) }
     const bGuest = b
 
-    it('is not changed if the rules are correct, even by a new process', async () => {
+    it('is not changed if the rules are correct, even by a new agent', async () => {
       await agent.call('attach', closed)
       expect(await agent.ensure([closed, bGuest])).to.deep.equal([])
       const fresh = lab.agent()
@@ -236,8 +236,16 @@ describe('the firewall of a guest', function () {
     for (const [name, by, repairs] of [
       ['the insertion of a rule', 'insert rule inet berth in_bt11 return', ['1 firewalls set']],
       ['the flush of a chain', 'flush chain inet berth in_bt11', ['1 firewalls set']],
-      ['the deletion of a verdict', `delete element inet berth firewall_in { ${a.ipv4} }`, ['1 nft elements added']],
-      ['the addition of a chain without a guest', 'add chain inet berth in_bt99', ['1 firewalls removed']],
+      [
+        'the deletion of an element of a verdict map',
+        `delete element inet berth firewall_in { ${a.ipv4} }`,
+        ['1 nft elements added'],
+      ],
+      [
+        'the addition of a chain for a guest that does not exist',
+        'add chain inet berth in_bt99',
+        ['1 firewalls removed'],
+      ],
     ] as [string, string, string[]][])
       it(`is restored after ${name}`, async () => {
         await agent.call('attach', closed)

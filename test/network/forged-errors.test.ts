@@ -120,27 +120,55 @@ describe('ICMP errors about connections of guests', function () {
   const pathTo = (name: string, address: string): string => lab.in(name, 'ip', 'route', 'get', address)
 
   for (const [name, [from, to], quoted] of [
-    ['a flow of another guest, to its remote end', [b.ipv4, clientAddress], flow(clientAddress, 53, a.ipv4, 5001)],
-    ['a flow of another guest, to that guest', [b.ipv4, hostAddress], flow(hostAddress, 5001, clientAddress, 53)],
-    ['a flow of a mapping, to its client', [b.ipv4, clientAddress], flow(clientAddress, 6001, a.ipv4, 53)],
-    ['a flow of a mapping, to its guest', [b.ipv4, hostAddress], flow(hostAddress, 20001, clientAddress, 6001)],
-    ['a flow of a public address, to its guest', [b.ipv4, publicAddress], flow(publicAddress, 5003, clientAddress, 53)],
-    ['a flow of a public address, to its client', [b.ipv4, clientAddress], flow(clientAddress, 6003, p.ipv4, 53)],
     [
-      'an IPv6 flow of another guest, to its remote end',
+      'a connection of guest A, addressed to its remote end',
+      [b.ipv4, clientAddress],
+      flow(clientAddress, 53, a.ipv4, 5001),
+    ],
+    [
+      'a connection of guest A, addressed to guest A',
+      [b.ipv4, hostAddress],
+      flow(hostAddress, 5001, clientAddress, 53),
+    ],
+    [
+      'a connection to a mapped port of guest A, addressed to the client',
+      [b.ipv4, clientAddress],
+      flow(clientAddress, 6001, a.ipv4, 53),
+    ],
+    [
+      'a connection to a mapped port of guest A, addressed to guest A',
+      [b.ipv4, hostAddress],
+      flow(hostAddress, 20001, clientAddress, 6001),
+    ],
+    [
+      'a connection to the public address of guest P, addressed to guest P',
+      [b.ipv4, publicAddress],
+      flow(publicAddress, 5003, clientAddress, 53),
+    ],
+    [
+      'a connection to the public address of guest P, addressed to the client',
+      [b.ipv4, clientAddress],
+      flow(clientAddress, 6003, p.ipv4, 53),
+    ],
+    [
+      'an IPv6 connection of guest A, addressed to its remote end',
       [hostile6, clientAddress6],
       flow(clientAddress6, 53, own6, 5001),
     ],
-    ['an IPv6 flow of another guest, to that guest', [hostile6, own6], flow(own6, 5001, clientAddress6, 53)],
-    ['an IPv6 flow to another guest, to its client', [hostile6, clientAddress6], flow(clientAddress6, 6001, own6, 53)],
+    ['an IPv6 connection of guest A, addressed to guest A', [hostile6, own6], flow(own6, 5001, clientAddress6, 53)],
+    [
+      'an IPv6 connection to guest A, addressed to the client',
+      [hostile6, clientAddress6],
+      flow(clientAddress6, 6001, own6, 53),
+    ],
   ] as const)
-    it(`are dropped if another guest sends them about ${name}`, async () => {
+    it(`are dropped if guest B sends them about ${name}`, async () => {
       await sendAsB(error([from, to], quoted, 'forged'))
       const reached = Object.entries(seen).flatMap(([who, markers]) => (markers.has('forged') ? [who] : []))
       expect(reached).to.deep.equal([])
     })
 
-  it('do not lower the path MTU of the host if another guest sends them', async () => {
+  it('do not lower the path MTU of the host if a guest that has no part in the connection sends them', async () => {
     await sendAsB(
       error([b.ipv4, hostAddress], flow(hostAddress, 53, clientAddress, 6005), 'forged'),
       error([hostile6, hostAddress6], flow(hostAddress6, 53, clientAddress6, 6005), 'forged'),
@@ -149,7 +177,7 @@ describe('ICMP errors about connections of guests', function () {
     expect(pathTo(lab.host, clientAddress6)).to.not.contain('mtu')
   })
 
-  it('do not lower the path MTU of a client if another guest sends them', () => {
+  it('do not lower the path MTU of a client if a guest that has no part in the connection sends them', () => {
     expect(pathTo(lab.client, hostAddress)).to.not.contain('mtu')
     expect(pathTo(lab.client, own6)).to.not.contain('mtu')
   })

@@ -39,14 +39,14 @@ describe('a detected prefix', function () {
   }
   const warnings = async (): Promise<string[]> => (await pair.book.call('warnings')) as string[]
 
-  it('is not replaced by a prefix of another program’s interface, even if no guest uses it yet', async () => {
+  it('is not replaced by a prefix on the interface of another program, even if no guest uses the detected prefix yet', async () => {
     makeStranger()
     expect((await pair.ipv6Status()).reason).to.contain('prefix found on up0')
     expect((await choose())[0]).to.match(/^2001:db8:51:/)
     pair.show('link', 'delete', 'veth9')
   })
 
-  it('stays while a guest has an address of it, and another default route causes a warning', async () => {
+  it('stays while a guest has an address from it, and another default route causes a warning', async () => {
     pair.a = { ...pair.a, ipv6Addresses: await choose([own]) }
     await pair.attach(pair.a)
     await waitFor(() => lab.ask(lab.client, `tcp:${own}:22`) === `bt11 ${clientAddress6}`)
@@ -61,7 +61,7 @@ describe('a detected prefix', function () {
     )
   })
 
-  it('keeps its uplink as the interface of pool addresses without an interface', async () => {
+  it('keeps its uplink as the interface of pool addresses for which no interface is configured', async () => {
     const { interface: device } = (await pair.routing({ ipv4Pool: [{ ...poolItem('198.51.101.9'), interface: '' }] }))
       .ipv4Pool[0]!
     expect(device).to.equal('up0')

@@ -98,7 +98,7 @@ describe('mappings and addresses', function () {
       for (const port of [2999, 4000]) expect(lab.ask(lab.client, `tcp:${hostAddress}:${port}`)).to.equal('')
     })
 
-    it('can lead to other port numbers in the guest', () => {
+    it('can lead to port numbers in the guest that differ from the host ports', () => {
       for (const port of [21000, 21019])
         expect(lab.ask(lab.client, `tcp:${hostAddress}:${port}`)).to.equal(`bt11 ${clientAddress}`)
       expect(lab.ask(lab.client, `tcp:${hostAddress}:21020`)).to.equal('')
@@ -137,7 +137,7 @@ describe('mappings and addresses', function () {
       expect(lab.ask(lab.client, `tcp:${publicB}:8080`)).to.equal('')
     })
 
-    it('are the source address of the guest, which uses the first one of several', () => {
+    it('are the source address of their guest, which uses the first address if it has several', () => {
       expect(lab.ask(inA, `tcp:${clientAddress}:80`)).to.equal(`client ${publicA}`)
       expect(lab.ask(inB, `udp:${clientAddress}:53`)).to.equal(`client ${publicB}`)
       expect(lab.ask(inPlain, `tcp:${clientAddress}:80`)).to.equal(`client ${hostAddress}`)
@@ -160,7 +160,7 @@ describe('mappings and addresses', function () {
     })
   })
 
-  it('cut their connections when removed, even if the guest continues to send', async () => {
+  it('end their connections when they are removed, even if the guest continues to send', async () => {
     await lab.follow(inPlain, 'tick', '2500')
     const heard = await lab.follow(lab.client, 'hear', hostAddress, '2500')
     await waitFor(() => heard.length > 5)
@@ -187,7 +187,7 @@ describe('mappings and addresses', function () {
       expect(lab.ask(lab.client, `tcp:${hostAddress}:25000`)).to.equal('')
     })
 
-    it('of the private network are replaced by the host’s address outside, and reachable only by mappings', () => {
+    it('of the private network are replaced by the address of the host in outgoing packets, and reachable only by mappings', () => {
       expect(lab.ask(inHidden, `tcp:${clientAddress6}:80`)).to.equal(`client ${hostAddress6}`)
       expect(lab.ask(lab.client, `tcp:${hostAddress6}:20014`)).to.equal(`bt14 ${clientAddress6}`)
       lab.in(lab.client, 'ip', 'route', 'replace', 'fd77::/64', 'via', hostAddress6)

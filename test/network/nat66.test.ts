@@ -65,7 +65,7 @@ describe('NAT66', function () {
     expect(lab.ask(inside, `udp:${clientAddress6}:53`)).to.equal(`client ${hostAddress6}`)
   })
 
-  it('serves port mappings at the IPv4 and the IPv6 address of the host, and the guest sees the client', () => {
+  it('serves port mappings at the IPv4 and the IPv6 address of the host, and the guest sees the client’s address', () => {
     expect(lab.ask(lab.client, `tcp:${hostAddress6}:20022`)).to.equal(`bt11 ${clientAddress6}`)
     expect(lab.ask(lab.client, `tcp:${hostAddress}:20022`)).to.match(/^bt11 /)
   })

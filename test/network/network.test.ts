@@ -16,13 +16,13 @@ describe('the network of guests', function () {
   after(() => lab.remove())
 
   describe('with one agent', () => {
-    it('serves a mapping to a client, whose address the guest sees', () => {
+    it('serves a port mapping to a client, and the guest sees the address of the client', () => {
       expect(lab.ask(lab.client, `tcp:${hostAddress}:20001`)).to.equal(`bt11 ${clientAddress}`)
       expect(lab.ask(lab.client, `udp:${hostAddress}:20001`)).to.equal(`bt11 ${clientAddress}`)
       expect(lab.ask(lab.client, `tcp:${hostAddress}:20002`)).to.equal(`bt12 ${clientAddress}`)
     })
 
-    it('serves a mapping to the host itself', () => {
+    it('serves a port mapping to the host itself', () => {
       expect(lab.ask(lab.host, `tcp:${hostAddress}:20001`)).to.equal(`bt11 ${hostAddress}`)
       expect(lab.ask(lab.host, `tcp:${gateway}:20001`)).to.match(/^bt11 /)
     })
@@ -32,7 +32,7 @@ describe('the network of guests', function () {
       describe(`and bridge-nf-call-iptables = ${filtered}`, () => {
         before(() => setBridgeFilter(filtered))
 
-        it('serves a mapping to other guests, whose address the mapped guest sees', () => {
+        it('serves a port mapping to other guests, and the mapped guest sees their addresses', () => {
           expect(lab.ask(inB, `tcp:${hostAddress}:20001`)).to.equal(`bt11 ${b.ipv4}`)
           expect(lab.ask(inB, `udp:${hostAddress}:20001`)).to.equal(`bt11 ${b.ipv4}`)
           expect(lab.ask(inB, `tcp:${gateway}:20001`)).to.equal(`bt11 ${b.ipv4}`)
@@ -53,7 +53,7 @@ describe('the network of guests', function () {
         })
       })
 
-    it('serves a mapping to the mapped guest itself', () => {
+    it('serves a port mapping to the mapped guest itself', () => {
       setBridgeFilter(0)
       expect(lab.ask(inA, `tcp:${hostAddress}:20001`)).to.equal(`bt11 ${gateway}`)
       setBridgeFilter(1)

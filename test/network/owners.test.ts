@@ -22,10 +22,10 @@ describe('the agent', function () {
     return from + lab.in(lab.host, 'conntrack', '-L', '--reply-src', address)
   }
 
-  describe('for a port or an address that gets another guest', () => {
+  describe('for a port or an address that moves to another guest', () => {
     const attach = (guest: GuestNetwork): Promise<unknown> => pair.agent.call('attach', guest)
 
-    it('replaces the mappings of a guest', async () => {
+    it('replaces the port mappings of the former guest', async () => {
       await attach({ ...a, portMappings: [tcp(20003)] })
       expect(lab.ask(lab.client, `tcp:${hostAddress}:20003`)).to.equal(`bt11 ${clientAddress}`)
       expect(lab.ask(lab.client, `tcp:${hostAddress}:20001`)).to.equal('')

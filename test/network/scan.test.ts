@@ -82,7 +82,7 @@ describe('a guest that scans its host', function () {
 
   // Clouds serve the user data and credentials of a machine at these addresses.
   for (const address of ['169.254.169.254', ...lab.config.closed_destinations])
-    it(`cannot reach ${address}, except for DNS of a resolver, although the host can reach it`, async () => {
+    it(`cannot reach ${address}, although the host can reach it; only DNS of a configured resolver is reachable`, async () => {
       lab.in(lab.client, 'ip', 'address', 'add', address, 'dev', 'lo')
       expect(lab.ask(lab.host, `tcp:${address}:80`)).to.match(/^client /)
       const open: Firewall = { enabled: true, defaultAction: 'ACCEPT', rules: [] }
@@ -110,7 +110,7 @@ describe('a guest that scans its host', function () {
     expect(knock('224.0.0.1', '10.77.0.255', 'ff02::1', 'ff02::fb')).to.deep.equal({})
   })
 
-  it('finds only ports of another guest that its firewall permits, and none at its private address', () => {
+  it('finds only those ports of another guest that the firewall of that guest permits, and no ports at its private address', () => {
     const found = knock(neighbour.ipv4, publicAddress, `${guestPrefix6}11`)
     const let_in = ['tcp:22', 'udp:53']
     expect(found).to.deep.equal({ [publicAddress]: let_in, [`${guestPrefix6}11`]: let_in })

@@ -28,7 +28,7 @@ describe('a scan of the segment', function () {
 
   after(() => lab.remove())
 
-  it('reports the use of each address', async () => {
+  it('reports for each address who uses it', async () => {
     const items = await found({ cidr: '198.51.100.0/27' })
     const of = (address: string) => [items.get(address)?.status, items.get(address)?.usable]
     expect(items.size).to.equal(32)
@@ -59,7 +59,7 @@ describe('a scan of the segment', function () {
     ])
   })
 
-  it('reports that an address of the pool is used by another machine', async () => {
+  it('reports if another machine uses an address of the pool', async () => {
     lab.in(lab.client, 'ip', 'address', 'add', `${free}/32`, 'dev', 'eth0')
     const item = (await found({ cidr: free })).get(free)!
     expect([item.status, item.usable]).to.deep.equal(['pool', false])
@@ -78,7 +78,7 @@ describe('a scan of the segment', function () {
     ['an IPv6 network', { cidr: '2001:db8::/120' }],
     ['the network 0.0.0.0', { cidr: '0.0.0.0/30' }],
     ['multicast addresses', { cidr: '224.0.0.0/30' }],
-    ['the bridge as interface', { cidr: '198.51.100.0/28', interface: 'berth0' }],
+    ['the bridge of the guests as the interface', { cidr: '198.51.100.0/28', interface: 'berth0' }],
     ['an invalid interface name', { cidr: '198.51.100.0/28', interface: 'up0 up' }],
   ] as const)
     it(`rejects ${name}`, async () => expect(await failure(found(request))).to.match(/must|does not exist/))

@@ -20,7 +20,7 @@ import { deadlineOf } from '../support/promised-time.js'
 
 const port = 5201
 
-describe('rates', function () {
+describe('the rates of guests', function () {
   const lab = new NetworkLab('btestrate', { subnet: '10.78.0.0/24', interface_prefix: 'btr' })
   const a = lab.guest(11)
   const b = lab.guest(12)
@@ -72,7 +72,7 @@ describe('rates', function () {
     })
 
   for (const way of ['down', 'up'] as const)
-    it(`let a guest with one connection reach its full rate next to a guest with sixteen: ${way}load`, async () => {
+    it(`let a guest with one connection reach its full rate next to a guest with sixteen connections: ${way}load`, async () => {
       await shaper.call('ensure', [rates(a, 100, 100), rates(b, 50, 50)])
       const greedy = Array.from({ length: 16 }, () => new Flow(flow(a, way)))
       try {
@@ -115,7 +115,7 @@ describe('rates', function () {
       await expectBoth(20)
     })
 
-  it('do not let packets of a disconnected guest pass, even if another program activates its interface', async () => {
+  it('let no packets of a disconnected guest pass, even if another program activates its interface', async () => {
     const reached = (): boolean => lab.probe(lab.namespaceOf(a), [`icmp,${clientAddress}`])[0]!
     await waitFor(reached, { what: 'the client' })
     const all = [{ ...rates(a, 20, 20), cut: true }, rates(b, 0, 0)]
@@ -129,7 +129,7 @@ describe('rates', function () {
     await waitFor(reached, { what: 'the client' })
   })
 
-  it('are set again after a kernel notification, even if only a full check finds the damage', async () => {
+  it('are set again soon after the kernel reports a change, even if only a full check finds the damage', async () => {
     const all = [rates(a, 20, 20)]
     shaper.child.kill('SIGKILL')
     shaper = startShaper('watch')

@@ -14,17 +14,17 @@ describe('packets of a guest', function () {
   const own = { from: a.ipv4, to: gateway }
   const strange = '02:be:00:00:00:99'
   const frames: Record<string, string> = {
-    'an unknown source MAC': ipv4Frame({ from: strange, to: bridgeMac }, own, 'mac'),
-    "another guest's source MAC": ipv4Frame({ from: b.mac, to: bridgeMac }, own, 'mac-b'),
-    "the gateway's source MAC": ipv4Frame({ from: bridgeMac, to: b.mac }, own, 'mac-gw'),
-    "another guest's source address": ipv4Frame(toHost, { ...own, from: b.ipv4 }, 'ip-b'),
-    "another guest's source MAC and address": ipv4Frame(
+    'a packet with an unknown source MAC': ipv4Frame({ from: strange, to: bridgeMac }, own, 'mac'),
+    "a packet with another guest's source MAC": ipv4Frame({ from: b.mac, to: bridgeMac }, own, 'mac-b'),
+    "a packet with the gateway's source MAC": ipv4Frame({ from: bridgeMac, to: b.mac }, own, 'mac-gw'),
+    "a packet with another guest's source address": ipv4Frame(toHost, { ...own, from: b.ipv4 }, 'ip-b'),
+    "a packet with another guest's source MAC and address": ipv4Frame(
       { from: b.mac, to: bridgeMac },
       { ...own, from: b.ipv4 },
       'both-b',
     ),
-    'a source address outside the subnet': ipv4Frame(toHost, { ...own, from: '192.0.2.7' }, 'ip-out'),
-    'the source address 0.0.0.0': ipv4Frame(toHost, { ...own, from: '0.0.0.0' }, 'ip-0'),
+    'a packet with a source address outside the subnet': ipv4Frame(toHost, { ...own, from: '192.0.2.7' }, 'ip-out'),
+    'a packet with the source address 0.0.0.0': ipv4Frame(toHost, { ...own, from: '0.0.0.0' }, 'ip-0'),
     "a DHCP server's answer": ipv4Frame(
       { from: a.mac, to: 'ff:ff:ff:ff:ff:ff' },
       { from: a.ipv4, to: '255.255.255.255', sport: 67 },
@@ -39,19 +39,27 @@ describe('packets of a guest', function () {
       },
       'redirect',
     ),
-    "ARP for the gateway's address": arpFrame(
+    "an ARP packet that claims the gateway's address": arpFrame(
       a.mac,
       { mac: a.mac, ipv4: gateway, target: b.ipv4, operation: 2 },
       'arp-gw',
     ),
-    "ARP for another guest's address": arpFrame(a.mac, { mac: a.mac, ipv4: b.ipv4, target: gateway }, 'arp-b'),
-    'ARP with an unknown sender MAC': arpFrame(a.mac, { mac: strange, ipv4: a.ipv4, target: gateway }, 'arp-sha'),
-    'ARP in a frame with an unknown source MAC': arpFrame(
+    "an ARP packet that claims another guest's address": arpFrame(
+      a.mac,
+      { mac: a.mac, ipv4: b.ipv4, target: gateway },
+      'arp-b',
+    ),
+    'an ARP packet with an unknown sender MAC': arpFrame(
+      a.mac,
+      { mac: strange, ipv4: a.ipv4, target: gateway },
+      'arp-sha',
+    ),
+    'an ARP packet in a frame with an unknown source MAC': arpFrame(
       strange,
       { mac: a.mac, ipv4: a.ipv4, target: gateway },
       'arp-eth',
     ),
-    'ARP of an unknown operation': arpFrame(
+    'an ARP packet with an unknown operation': arpFrame(
       a.mac,
       { mac: a.mac, ipv4: a.ipv4, target: gateway, operation: 3 },
       'arp-op',
@@ -62,7 +70,7 @@ describe('packets of a guest', function () {
     'a valid packet with a VLAN tag': tagged(ipv4Frame(toHost, own, 'vlan-own')),
     'a packet with two VLAN tags': tagged(tagged(ipv4Frame(toHost, own, 'qinq')), 0x88a8),
     'a frame with an unknown ether type': rawFrame(toHost, 0x88b5, 'type'),
-    "another guest's source MAC, sent to the bridge group": rawFrame(
+    "a frame with another guest's source MAC, sent to the bridge group": rawFrame(
       { from: b.mac, to: '01:80:c2:00:00:0e' },
       0x88cc,
       'lldp',
@@ -96,7 +104,7 @@ describe('packets of a guest', function () {
     })
   }
 
-  it('do not change the bridge port of another guest’s MAC', () => {
+  it('do not change the bridge port that belongs to the MAC of another guest', () => {
     const learnt = lab.tool(lab.host, 'fdb', 'berth0').split('\n')
     const portOf = (device: string): number =>
       Number(lab.in(lab.host, 'cat', `/sys/class/net/${device}/brport/port_no`))

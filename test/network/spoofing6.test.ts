@@ -24,19 +24,34 @@ describe('IPv6 packets of a guest', function () {
   let seenByB: Set<string>
 
   const frames: Record<string, string> = {
-    'an unknown source MAC': udp6Frame({ ...toHost, from: strange }, own, [4000, 9], 'mac'),
-    "another guest's source MAC": udp6Frame({ ...toHost, from: b.mac }, own, [4000, 9], 'mac-b'),
-    "another guest's source address": udp6Frame(toHost, { ...own, from: otherAddress }, [4000, 9], 'ip-b'),
-    "another guest's source MAC and address": udp6Frame(
+    'a packet with an unknown source MAC': udp6Frame({ ...toHost, from: strange }, own, [4000, 9], 'mac'),
+    "a packet with another guest's source MAC": udp6Frame({ ...toHost, from: b.mac }, own, [4000, 9], 'mac-b'),
+    "a packet with another guest's source address": udp6Frame(
+      toHost,
+      { ...own, from: otherAddress },
+      [4000, 9],
+      'ip-b',
+    ),
+    "a packet with another guest's source MAC and address": udp6Frame(
       { ...toHost, from: b.mac },
       { ...own, from: otherAddress },
       [4000, 9],
       'both-b',
     ),
-    'an unassigned source address': udp6Frame(toHost, { ...own, from: `${guestPrefix6}99` }, [4000, 9], 'ip-99'),
-    "the gateway's source address": udp6Frame(toHost, { ...own, from: 'fe80::1' }, [4000, 9], 'ip-gw'),
-    'a link-local source address of another MAC': udp6Frame(toHost, { ...own, from: 'fe80::99' }, [4000, 9], 'll'),
-    'the unspecified source address': udp6Frame(toHost, { ...own, from: '::' }, [4000, 9], 'ip-0'),
+    'a packet with an unassigned source address': udp6Frame(
+      toHost,
+      { ...own, from: `${guestPrefix6}99` },
+      [4000, 9],
+      'ip-99',
+    ),
+    "a packet with the gateway's source address": udp6Frame(toHost, { ...own, from: 'fe80::1' }, [4000, 9], 'ip-gw'),
+    'a packet with the link-local source address of another MAC': udp6Frame(
+      toHost,
+      { ...own, from: 'fe80::99' },
+      [4000, 9],
+      'll',
+    ),
+    'a packet with the unspecified source address': udp6Frame(toHost, { ...own, from: '::' }, [4000, 9], 'ip-0'),
     "a DHCPv6 server's answer": udp6Frame(toAll, toNodes, [547, 546], 'dhcp-server'),
     "a DHCPv6 client's request": udp6Frame(toAll, toNodes, [546, 547], 'dhcp-client'),
     'a router advertisement': discoveryFrame(toAll, toNodes, { type: 134, linkAddress: a.mac }, 'ra'),
