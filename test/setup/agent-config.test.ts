@@ -23,7 +23,7 @@ describe('berth-agent', () => {
     expect(JSON.parse(stdout)).to.include({ listen: '127.0.0.1:7999', state_dir: '/var/lib/berth/agent' })
   })
 
-  it('refuses to start if the prefix of guests’ interfaces also fits the bridge', () => {
+  it('refuses to start if the prefix of guests’ interfaces also matches the name of the bridge', () => {
     const dirs = `state_dir: ${directory}/state\nrun_dir: ${directory}/run\nstorage: { pool: ${directory}/pool }\n`
     const { status, stderr } = run('serve', `${dirs}network: { bridge: br0, interface_prefix: br }`)
     expect([status, stderr]).to.deep.equal([

@@ -3,10 +3,10 @@ import { parseExample } from '../../scripts/configuration-docs.js'
 
 describe('the generator of docs/configuration.md', () => {
   for (const [name, text, rows] of [
-    ['a comment of several lines', '# a\n# b\nk: 1\n', [{ key: 'k', meaning: 'a b' }]],
-    ['a comment that belongs to no key', '# head\n\n# a\nk: 1\n', [{ key: 'k', meaning: 'a' }]],
+    ['joins the lines of a comment', '# a\n# b\nk: 1\n', [{ key: 'k', meaning: 'a b' }]],
+    ['omits a comment that belongs to no key', '# head\n\n# a\nk: 1\n', [{ key: 'k', meaning: 'a' }]],
     [
-      'a group and its keys',
+      'uses a comment for all keys that follow it without a comment, but not for a group',
       'g:\n  # x\n  a: 1\n  b: 2\nh: 3\n',
       [
         { key: 'g', meaning: '' },
@@ -16,5 +16,5 @@ describe('the generator of docs/configuration.md', () => {
       ],
     ],
   ] as const)
-    it(`reads ${name}`, () => expect(parseExample(text)).to.deep.equal(rows))
+    it(name, () => expect(parseExample(text)).to.deep.equal(rows))
 })

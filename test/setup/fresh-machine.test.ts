@@ -132,7 +132,7 @@ describe('a fresh Debian 12 with systemd', function () {
   })
   after(removeMachine)
 
-  it('is set up by scripts/up, which installs packages, starts both units and builds the first image', () => {
+  it('is set up by scripts/up, which installs packages, starts both systemd units and builds the first image', () => {
     const output = succeed('/root/berth/scripts/up')
     expect(output).to.match(/Installing \d+ Debian packages: .*lxc.*redis-server/)
     expect(output).to.include('Berth is up').and.include('journalctl -u berth-agent')

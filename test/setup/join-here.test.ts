@@ -56,7 +56,7 @@ describe('scripts/up', function () {
     return { output, joined: joined !== false, asked: asked ? readFileSync(asked, 'utf8').trim() : '' }
   }
 
-  it('lets a host join that has no identity and is unknown to the gateway', () => {
+  it('lets a host join if it has no identity and the gateway does not know it', () => {
     const { joined, asked } = up()
     expect([joined, asked]).to.deep.equal([true, '/hosts'])
   })
@@ -66,7 +66,7 @@ describe('scripts/up', function () {
     expect([joined, asked]).to.deep.equal([true, '/hosts/h1/join-token'])
   })
 
-  it('does not let a host join again that its gateway knows', () => {
+  it('does not let a host join again if its gateway knows it', () => {
     keepIdentity(here)
     expect(up('h1').joined).to.equal(false)
   })
@@ -91,7 +91,7 @@ describe('scripts/up', function () {
     expect(up().joined).to.equal(true)
   })
 
-  it('does not let a host join that belongs to a different gateway, and reports this', () => {
+  it('does not let a host join if it belongs to a different gateway, and reports this', () => {
     keepIdentity(there)
     for (const hosts of [[], ['h1']]) {
       const { output, joined } = up(...hosts)

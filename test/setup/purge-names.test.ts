@@ -94,7 +94,7 @@ describe('scripts/down --purge', function () {
   it('removes nothing if the instance does not exist', () =>
     expectRefused(purge(), `there is no instance '${name}' on this machine`))
 
-  it('removes nothing the second time', () => {
+  it('removes nothing if it runs a second time', () => {
     writeConfigs()
     expectPurged(purge())
     expectRefused(purge(), `there is no instance '${name}' on this machine`)
@@ -107,7 +107,7 @@ describe('scripts/down --purge', function () {
     expect([code, existsSync(`/var/log/berth-${name}`)]).to.deep.equal([0, false])
   })
 
-  it('removes nothing without a configuration, not even the state', () => {
+  it('removes nothing if the configuration and the recorded values are missing, not even the state directory', () => {
     mkdirSync(state)
     expectRefused(purge(), `${etc}/agent.yaml is missing`)
     expect(existsSync(state)).to.equal(true)
@@ -119,12 +119,12 @@ describe('scripts/down --purge', function () {
   })
 
   for (const root of ['.', unbuilt])
-    it(`removes only what belongs to the instance with a plain configuration, ${root === '.' ? 'built' : 'not built'}`, () => {
+    it(`removes only what belongs to the instance with a plain configuration, if the programs are ${root === '.' ? 'built' : 'not built'}`, () => {
       writeConfigs()
       expectPurged(purge({ root }))
     })
 
-  it('removes only what belongs to the instance with a configuration in flow style', () => {
+  it('removes only what belongs to the instance if the configuration is in flow style', () => {
     writeConfigs({ network: flow })
     expectPurged(purge())
   })
@@ -136,7 +136,7 @@ describe('scripts/down --purge', function () {
   })
 
   for (const network of [flow, '\n  "bridge": btestnbr', '\n  bridge: &b btestnbr', '\n  bridge:\n    btestnbr'])
-    it(`removes nothing if the programs are not built and the shell cannot read the configuration, ${JSON.stringify(network)}`, () => {
+    it(`removes nothing if the programs are not built and the shell cannot read the configuration ${JSON.stringify(network)}`, () => {
       writeConfigs({ network })
       expectRefused(purge({ root: unbuilt }), 'the shell cannot read it')
       expect(existsSync(etc)).to.equal(true)
@@ -149,7 +149,7 @@ describe('scripts/down --purge', function () {
       ['the interface prefix', { network: blocks.network.replace('interface_prefix: nbt', 'subnet: 10.9.0.0/16') }],
       ['the loop file', { storage: `\n  pool: ${state}/pool` }],
     ] as const)
-      it(`removes nothing if the configuration omits ${what}, ${root === '.' ? 'built' : 'not built'}`, () => {
+      it(`removes nothing if the configuration omits ${what} and the programs are ${root === '.' ? 'built' : 'not built'}`, () => {
         writeConfigs(change)
         expectRefused(purge({ root }), 'belongs to the first instance')
       })

@@ -207,7 +207,7 @@ describe('scripts/down --purge without a working agent', function () {
       expect(output).to.include(`1 keys ${prefix}* removed`).and.include('nothing is left')
     })
 
-    it('names the keys that remain if the server cannot be reached, without the password', () => {
+    it('names the keys that remain if the server cannot be reached, but not the password of the server', () => {
       configure('redis://user:secret@127.0.0.1:1/0')
       const { code, output } = purge()
       expect([code, traces()], output).to.deep.equal([0, []])
@@ -215,7 +215,7 @@ describe('scripts/down --purge without a working agent', function () {
       expect(output).to.not.include('nothing is left').and.not.include('secret')
     })
 
-    it('does not delete keys with the prefix of the first instance', async () => {
+    it('does not delete keys with the prefix that the first instance uses', async () => {
       const { client } = await server.openStore()
       await client.set('berth:hosts', '1')
       configure(server.url, '{}')
@@ -251,19 +251,19 @@ describe('scripts/down --purge without a working agent', function () {
     })
     after(() => rmSync(directory, { recursive: true, force: true }))
 
-    it('restores those that nobody changed since, when no agent needs them', () => {
+    it('restores settings that nobody changed since, once no agent needs them', () => {
       write(boot, { '/gone': netns })
       restoreKernelSettings(record)
       expect([now(), existsSync(record)]).to.deep.equal([lowered, false])
     })
 
-    it('restores none while another agent exists', () => {
+    it('restores no settings while another agent exists', () => {
       write(boot, { '/gone': netns, [directory]: netns })
       restoreKernelSettings(record)
       expect([now(), existsSync(record)]).to.deep.equal([unchanged, true])
     })
 
-    it('restores none after a boot, which has reset them', () => {
+    it('restores no settings after a boot, because the boot has reset them', () => {
       write('another boot', { '/gone': netns })
       restoreKernelSettings(record)
       expect([now(), existsSync(record)]).to.deep.equal([unchanged, false])

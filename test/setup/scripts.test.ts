@@ -38,13 +38,13 @@ describe('the set-up scripts', () => {
     }
 
     for (const script of ['scripts/up', 'scripts/test', '.ci/run'])
-      it(`stop and name the package if it is missing: ${script}`, () => {
+      it(`stop and name the package to install if Node.js is missing: ${script}`, () => {
         const { code, output } = run(script, [], { PATH: pathWithNode() })
         expect(code).to.equal(1)
         expect(output).to.include('Node.js is not installed').and.include('20.19')
       })
 
-    it('reject a version that is too old', () => {
+    it('reject a version of Node.js that is too old', () => {
       const { code, output } = run('scripts/up', [], { PATH: pathWithNode('18.19.0') })
       expect(code).to.equal(1)
       expect(output).to.include('Node.js 18.19.0 is too old')
@@ -58,7 +58,7 @@ describe('the set-up scripts', () => {
       ['9.99.0', false],
       ['100.0.0', true],
     ] as const)
-      it(`${enough ? 'accept' : 'reject'} version ${version}`, () =>
+      it(`${enough ? 'accept' : 'reject'} version ${version} of Node.js`, () =>
         expect(shell(`version_at_least ${version} "$minimum_node"`).code === 0).to.equal(enough))
   })
 
@@ -135,7 +135,7 @@ describe('the set-up scripts', () => {
       expect(read(`${whole}\nelse: 1\n`)).to.match(/^1: .* else: must NOT have additional properties/)
     })
 
-    it('reject a guest network that belongs to a different instance, in scripts/up but not in a purge', () => {
+    it('reject a guest network that belongs to a different instance in scripts/up, but not in a purge', () => {
       makeInstance('net', 6)
       const other = '/var/lib/berth-btestnet'
       mkdirSync(other, { recursive: true })
@@ -155,7 +155,7 @@ describe('the set-up scripts', () => {
       }
     })
 
-    it('let only root and the program read the configuration, even if others could before', () => {
+    it('let only root and the program read the configuration, even if other users could read it before', () => {
       const etc = join(dir, 'tight')
       mkdirSync(etc)
       const files = ['agent.yaml', 'gateway.yaml', 'gateway.env']

@@ -40,7 +40,7 @@ describe('a set-up that is killed', function () {
       ${lines}`)
   }
 
-  it('at any command while it starts a daemon lets scripts/down stop the daemon', () => {
+  it('while it starts a daemon leaves a daemon that scripts/down can stop, whatever its last command was', () => {
     const killedAt = (step: number): boolean => {
       const { code, output } = inSetup(`set -T
         step=0
@@ -62,7 +62,7 @@ describe('a set-up that is killed', function () {
     expect(step).to.be.greaterThan(10)
   })
 
-  it('while it copies the first admin key lets the next set-up copy it completely', () => {
+  it('while it copies the first admin key does not prevent the next set-up from copying the key completely', () => {
     // This is the state after a kill of install(1) that has just created the file.
     const killed = inSetup('install() { : >"${@: -1}"; kill -KILL $$; }; initialise_gateway')
     expect(killed.code, killed.output).to.equal(null)

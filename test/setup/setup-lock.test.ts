@@ -61,7 +61,7 @@ describe('set-up scripts that run at the same time', function () {
       expect(second.output()).to.match(/^[^\n]*\n$/)
     })
 
-  it('continue when the other one has ended', async () => {
+  it('continue when the other script has ended', async () => {
     const file = join(dir, 'lock')
     const first = hold(file)
     await says(first, 'taken')
@@ -72,7 +72,7 @@ describe('set-up scripts that run at the same time', function () {
     await says(second, 'taken')
   })
 
-  it('wait for the next lock if a purge has removed the one they waited for', async () => {
+  it('wait for the new lock file if a purge has removed the lock file for which they waited', async () => {
     const file = join(dir, 'removed')
     const purge = hold(file)
     await says(purge, 'taken')

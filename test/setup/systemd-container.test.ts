@@ -96,7 +96,7 @@ describe('the systemd units', function () {
     expect(failedUnits()).to.equal('')
   })
 
-  it('are not restarted by a second scripts/up', () => {
+  it('are not restarted by a second run of scripts/up', () => {
     const before = ['berth-agent', 'berth-gateway', 'lxcfs'].map(mainPid)
     run('bash', `${checkout}/scripts/up`, '--no-kvm')
     expect(['berth-agent', 'berth-gateway', 'lxcfs'].map(mainPid)).to.deep.equal(before)
@@ -193,11 +193,14 @@ describe('the systemd units', function () {
 
   const deeds: [name: string, command: string[]][] = [
     ['systemctl restart', ['restart', 'berth-agent']],
-    ['systemctl kill -s KILL, all processes of the unit', ['kill', '-s', 'KILL', 'berth-agent']],
-    ['systemctl kill -s SEGV, its first process', ['kill', '-s', 'SEGV', '--kill-whom=main', 'berth-agent']],
+    ['systemctl kill -s KILL for all processes of the unit', ['kill', '-s', 'KILL', 'berth-agent']],
+    [
+      'systemctl kill -s SEGV for the main process of the unit',
+      ['kill', '-s', 'SEGV', '--kill-whom=main', 'berth-agent'],
+    ],
   ]
   for (const [name, command] of deeds)
-    it(`restart the agent and keep the processes of its guest: ${name}`, async () => {
+    it(`restart the agent and keep the processes of its guest after ${name}`, async () => {
       const before = mainPid('berth-agent')
       const changed = (): boolean => !['0', before].includes(mainPid('berth-agent'))
       await expectGuestsToOutlive(async () => {
@@ -250,7 +253,7 @@ describe('the systemd units', function () {
     expect(api<{ id: string }[]>('/api-keys').map((key) => key.id)).to.include(id)
   })
 
-  it('are restarted by scripts/up only if they have changed', async () => {
+  it('are restarted by scripts/up only if the units have changed', async () => {
     const gateway = mainPid('berth-gateway')
     const unit = `${checkout}/systemd/berth-agent.service`
     await expectGuestsToOutlive(() => {
@@ -274,7 +277,7 @@ describe('the systemd units', function () {
     })
   })
 
-  it('shut the guest down first in a reboot, and then start everything again', async () => {
+  it('shut the guest down before other services in a reboot, and then start everything again', async () => {
     await waitForHost('online')
     // The guest runs this last in a shutdown. It reads the file when it starts.
     const end = '::shutdown:/bin/sh -c "echo clean >/root/ended"'

@@ -239,7 +239,7 @@ describe('scripts/up and scripts/down', function () {
     expect(await statusOf('survivor')).to.equal('running')
   })
 
-  it('start daemons again that were killed', async () => {
+  it('start the daemons again if they were killed', async () => {
     const inits = guestInits()
     for (const program of ['agent', 'gateway'] as const) process.kill(pidOf(program), 'SIGKILL')
     script('scripts/up')
@@ -256,7 +256,7 @@ describe('scripts/up and scripts/down', function () {
     expect(await statusOf('survivor')).to.equal('running')
   })
 
-  it('name the program that uses a port of Berth', () => {
+  it('name the other program that uses a port that Berth needs', () => {
     script('scripts/down')
     const listen = String(configOf('gateway')['listen'])
     const [host = '', port = ''] = listen.split(':')
@@ -271,14 +271,14 @@ describe('scripts/up and scripts/down', function () {
     script('scripts/up')
   })
 
-  it('purge everything while guests run, even if the installed program is missing', () => {
+  it('remove everything in a purge while guests run, even if the installed program is missing', () => {
     rmSync(`/opt/berth-${name}`, { recursive: true })
     expect(traces(names)).to.have.length.greaterThan(5)
     expect(purge(), 'no warnings').to.not.include('"level"')
     expect(traces(names)).to.deep.equal([])
   })
 
-  it('set up two instances at the same time with different numbers, and keep a host that joined the other one', async () => {
+  it('set up two instances at the same time with different numbers, and keep a host that joined the other instance', async () => {
     const instances = [name, 'btestw']
     for (const each of instances) await seedPool(each)
     try {
@@ -296,7 +296,7 @@ describe('scripts/up and scripts/down', function () {
     }
   })
 
-  it('purge everything while the first image is built, and let scripts/up report that Berth was stopped', async () => {
+  it('remove everything in a purge while the first image is built, and scripts/up reports that Berth was stopped', async () => {
     const up = promisify(execFile)('scripts/up', ['--instance', name])
     const error = up.then(
       () => '',
