@@ -15,7 +15,7 @@ describe('the data of a gateway in a store', () => {
     return [...found].toSorted()
   }
 
-  it('is deleted completely, and keys of others stay', async () => {
+  it('is deleted completely, and keys of other programs stay', async () => {
     const { client } = await redis.openStore()
     const names = Array.from({ length: 2500 }, (_, at) => `btest-a:x:${at}`)
     await client.mSet(Object.fromEntries(names.map((key) => [key, '1'])))
@@ -28,7 +28,7 @@ describe('the data of a gateway in a store', () => {
   })
 
   for (const prefix of ['', 'btest'])
-    it(`is not deleted with the prefix '${prefix}', which others may use as well`, async () => {
+    it(`is not deleted with the prefix '${prefix}', which other gateways may use as well`, async () => {
       const before = await keys()
       expect(await refusal(purgeStore(redis.url, prefix))).to.include('store_shared')
       expect(await keys()).to.deep.equal(before)

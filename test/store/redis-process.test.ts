@@ -62,7 +62,7 @@ describe('the private Redis server', () => {
     expect(await store.run('get', (client) => client.get('btest:a'))).to.equal('kept')
   })
 
-  it('is used by a second gateway process, which does not start another one, and can stop it', async () => {
+  it('is used by a second gateway process, which does not start another server, and can stop this one', async () => {
     const pid = await redis.pid()
     const second = another()
     await second.start()
@@ -81,7 +81,7 @@ describe('the private Redis server', () => {
     }
   })
 
-  it('continues when its gateway is killed, and the next gateway starts it again if it is killed', async () => {
+  it('continues when its gateway is killed, and is started again by the next gateway if it is killed itself', async () => {
     const program = join(redis.stateDir, 'owner.mjs')
     const stateDir = await redisDirectory()
     const module = moduleUrl('gateway/store/redis-process.ts')
@@ -159,7 +159,7 @@ describe('the private Redis server', () => {
     await rm(stateDir, { recursive: true })
   })
 
-  it('rejects writes while the disk is full, loses no acknowledged one, and works again once there is space', async function () {
+  it('rejects writes while the disk is full, loses no acknowledged write, and works again once there is space', async function () {
     const stateDir = await redisDirectory()
     execFileSync('mount', ['-t', 'tmpfs', '-o', 'size=4m', 'btest', stateDir])
     const small = await startTestRedis({ stateDir })

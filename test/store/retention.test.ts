@@ -85,7 +85,7 @@ describe('the retention of data in the store', () => {
     expect(await store.client.xLen(store.key('audit-outcome'))).to.equal(0)
   })
 
-  it('counts a caller that adds an entry while callers without entries are removed', async () => {
+  it('keeps a caller whose entry is added at the moment when callers without entries are removed', async () => {
     const names = { callers: store.key('callers'), by: (ref: string) => store.key('by', ref) }
     const members = ['key:1', 'key:2'].map((ref) => JSON.stringify([ref, ref]))
     await store.client.sAdd(names.callers, members)
@@ -138,7 +138,7 @@ describe('the retention of data in the store', () => {
       return found
     }
 
-    it('keeps the newest, and those that still run', async () => {
+    it('keeps the newest requests, and all requests that still run', async () => {
       const idempotency = open()
       await idempotency.begin(request('runs'))
       for (let n = 0; n < 10; n++) {
@@ -156,7 +156,7 @@ describe('the retention of data in the store', () => {
     })
     let last = 0
 
-    it('keeps them for a number of hours, also in the list of each caller', async () => {
+    it('keeps requests for the configured number of hours, also in the list of each caller', async () => {
       await answered(open(3), 'k')
       const [key = ''] = await kept()
       expect(await store.client.pTTL(key)).to.be.within(3 * 3_600_000 - 60_000, 3 * 3_600_000)
@@ -177,13 +177,13 @@ describe('the retention of data in the store', () => {
       expect(await idempotency.begin(request('other', 'key:2'))).to.have.property('replay')
     })
 
-    it('deletes the list of earlier versions', async () => {
+    it('deletes the list that earlier versions of the gateway wrote', async () => {
       await store.client.zAdd(store.key('idempotency-ages'), { score: 1, value: 'old' })
       await open().trim(1000)
       expect(await store.client.exists(store.key('idempotency-ages'))).to.equal(0)
     })
 
-    it('deletes none while their number is below the limit', async () => {
+    it('deletes no requests while their number is below the limit', async () => {
       const idempotency = open()
       for (let n = 0; n < 5; n++) await answered(idempotency, `k${n}`)
       await idempotency.trim(5)

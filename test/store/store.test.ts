@@ -23,7 +23,7 @@ describe('the connection to the store', () => {
     await store.close()
   })
 
-  it('detects within 2 s that the server hangs, and recovers within 5 s after it continues', async () => {
+  it('detects within 2 s that the server hangs, and recovers within 5 s after the server continues', async () => {
     redis = await startTestRedis()
     const store = await redis.openStore()
     const pid = await redis.pid()
@@ -65,7 +65,7 @@ describe('the connection to the store', () => {
     expect(codeOf(failure)).to.equal('internal internal_error')
   })
 
-  it('repeats a transaction if another client changed its keys meanwhile', async () => {
+  it('repeats a transaction if another client changed the keys of the transaction meanwhile', async () => {
     redis = await startTestRedis()
     const [one, two] = [await redis.openStore(), await redis.openStore()]
     const add = (store: Store) =>

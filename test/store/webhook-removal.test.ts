@@ -79,7 +79,7 @@ describe('the deliveries of a removed webhook', () => {
     expect(queue.failures).to.be.lessThan(0)
   })
 
-  it('are kept if the webhook exists, because its removal was interrupted', async () => {
+  it('are kept if the webhook still exists because its removal was interrupted', async () => {
     await queue.noteRemoved('kept')
     await remove()
     deliver()
