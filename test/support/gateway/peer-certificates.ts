@@ -22,22 +22,22 @@ export const lax = { ciphers: 'DEFAULT@SECLEVEL=0' }
 /** Contents of certificates that must be refused. @param good the contents of a valid certificate for that side */
 export function badCertificates(good: Required<Pick<Forgery, 'uris' | 'dnsNames' | 'usages'>>, wrongRole: Forgery) {
   return [
-    ['self-signed', { ...good, selfSigned: true }],
-    ['expired', { ...good, notBeforeMs: Date.now() - 2 * hourMs, notAfterMs: Date.now() - hourMs }],
-    ['not valid yet', { ...good, notBeforeMs: Date.now() + hourMs, notAfterMs: Date.now() + 2 * hourMs }],
-    ['of another host', { ...good, ...otherNames }],
-    ['of the other role', { ...good, ...wrongRole }],
-    ['without extended key usage', { ...good, usages: [] }],
+    ['are self-signed', { ...good, selfSigned: true }],
+    ['have expired', { ...good, notBeforeMs: Date.now() - 2 * hourMs, notAfterMs: Date.now() - hourMs }],
+    ['are not valid yet', { ...good, notBeforeMs: Date.now() + hourMs, notAfterMs: Date.now() + 2 * hourMs }],
+    ['name another host', { ...good, ...otherNames }],
+    ['name the other role', { ...good, ...wrongRole }],
+    ['have no extended key usage', { ...good, usages: [] }],
     [
-      'with the other extended key usage',
+      'have the extended key usage of the other side',
       { ...good, usages: [good.usages[0] === clientAuth ? serverAuth : clientAuth] },
     ],
-    ['with a common name only', { ...good, uris: [], dnsNames: [], commonName: good.dnsNames[0]! }],
-    ['with a wildcard', { ...good, uris: [], dnsNames: ['*.berth.internal', '*.agent.berth.internal'] }],
-    ['with a wildcard in addition to the role', { ...good, dnsNames: ['*.agent.berth.internal'] }],
-    ['with two roles', { ...good, uris: [...good.uris, ...otherNames.uris] }],
-    ['signed with SHA-1', { ...good, hash: 'SHA-1' }],
-    ['that is an authority', { ...good, isAuthority: true }],
+    ['contain the name only as the common name', { ...good, uris: [], dnsNames: [], commonName: good.dnsNames[0]! }],
+    ['contain only wildcard names', { ...good, uris: [], dnsNames: ['*.berth.internal', '*.agent.berth.internal'] }],
+    ['contain a wildcard name in addition to the role', { ...good, dnsNames: ['*.agent.berth.internal'] }],
+    ['contain two roles', { ...good, uris: [...good.uris, ...otherNames.uris] }],
+    ['are signed with SHA-1', { ...good, hash: 'SHA-1' }],
+    ['are certificates of an authority', { ...good, isAuthority: true }],
   ] as const
 }
 
