@@ -114,7 +114,7 @@ describe('authentication', () => {
     }
   })
 
-  it('stores the times at which keys were last used in batches, at the latest at shutdown', async () => {
+  it('writes the times of the last uses of keys to the store in batches, at the latest at shutdown', async () => {
     const ended = await startTestGateway()
     try {
       const { store, access } = ended

@@ -29,7 +29,7 @@ describe('API keys that are created with other keys', () => {
       ip_whitelist: '127.0.0.0/8',
     }
 
-    it('have at most the rights of that key, and lose the rights that it loses', async () => {
+    it('have at most the rights of the limited key, and lose each right that the limited key loses', async () => {
       const parent = await keys.make({ ...grants, expires_at: '2031-01-01' })
       for (const [field, fields] of [
         ['scopes', { scopes: ['*'] }],
@@ -68,7 +68,7 @@ describe('API keys that are created with other keys', () => {
       expect(await keys.admits(grandchild.key)).to.equal('key_expired')
     })
 
-    it('are deleted with that key', async () => {
+    it('are deleted together with the limited key', async () => {
       const parent = await keys.make(grants)
       const child = await keys.make({ scopes: ['apikey:*'] }, parent.key)
       const grandchild = await keys.make({ scopes: ['apikey:read'] }, child.key)
@@ -77,7 +77,7 @@ describe('API keys that are created with other keys', () => {
       for (const key of [child.key, grandchild.key]) expect(await keys.admits(key)).to.equal('unauthorized')
     })
 
-    it('are visible to that key, which otherwise sees only keys of its own containers', async () => {
+    it('are visible to the limited key, which otherwise sees only keys of its own containers', async () => {
       const parent = await keys.make(grants)
       const within = await keys.make({ ...grants, scopes: ['container:read'], container_uuids: [uuids[0]] })
       const outside = await keys.make({ scopes: ['container:read'] })

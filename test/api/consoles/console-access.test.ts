@@ -111,7 +111,7 @@ describe('console access', () => {
     const from = async (origin: string | null, headers: Record<string, string> = {}): Promise<ConsoleClient> =>
       lab.open(guest.name, { origin, headers })
 
-    it('is refused before the upgrade if its origin is a different one, and the ticket stays valid', async () => {
+    it('is refused before the upgrade if its origin differs from the origin of the gateway, and the ticket stays valid', async () => {
       const own = lab.gateway.url
       const ticket = await lab.ticket(guest.name)
       for (const origin of [
@@ -134,7 +134,7 @@ describe('console access', () => {
       await use(ticket).ready()
     })
 
-    it('is accepted as soon as its origin is added to the list', async () => {
+    it('is accepted as soon as its origin is added to the list of allowed origins', async () => {
       expect(await (await from('https://panel.example')).refusal()).to.deep.equal(refused)
       await put('/webssh-origins', { origins: ['https://panel.example'] })
       await (await from('https://panel.example')).ready()
@@ -147,7 +147,7 @@ describe('console access', () => {
       await (await from(page, { 'x-forwarded-proto': 'https', 'x-forwarded-for': inside })).ready()
     })
 
-    it('is refused and disconnected if the access policy excludes its address', async () => {
+    it('is refused and disconnected if the access policy excludes the address of the client', async () => {
       const client = await from(lab.gateway.url, { 'x-forwarded-for': outside })
       await client.ready()
       try {

@@ -136,7 +136,7 @@ describe('consoles of logged-in users', function () {
 
       it('at logout', () => thrownOut(as, () => done(calls.as(as)('POST', '/logout'))))
 
-      it('when the administrator ends the session from another one', async () => {
+      it('when another session of the administrator ends the session', async () => {
         const other = calls.as(await calls.headers(account))
         await thrownOut(as, () => done(other('DELETE', '/account/sessions')))
       })

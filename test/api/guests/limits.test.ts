@@ -66,7 +66,7 @@ describe('limits, expiry and traffic over HTTP', () => {
       expect((await put('traffic-limit', { quota: 1 })).body.data).to.deep.equal({ ignored: ['quota'] })
     })
 
-    it('are rejected with 409 if they exceed the host', async () => {
+    it('are rejected with 409 if they exceed the resources of the host', async () => {
       for (const body of [{ vcpu: 9 }, { ram_mb: 40_000 }]) {
         const { status, body: answer } = await put('resource-limit', body)
         expect([status, answer.code]).to.deep.equal([409, 'resource_exhausted'])

@@ -103,7 +103,7 @@ describe('reset-password and reinstall', () => {
       expect(text).not.to.contain('secret')
     })
 
-    it('refuses an invalid password, a key without the scope, and a foreign container', async () => {
+    it('refuses an invalid password, a key without the scope, and a key that is bound to another container', async () => {
       const { name, uuid } = await make()
       const { status, body } = await post(name, 'reset-password', { password: 'short1' })
       expect([status, body.code, body.details.field]).to.deep.equal([400, 'invalid_field', 'password'])

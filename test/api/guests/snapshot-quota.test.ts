@@ -20,7 +20,7 @@ describe('the quota of snapshots', function () {
   })
   afterEach(() => lab.endFaults())
 
-  it('limits their space: a snapshot that would exceed it is rejected', async () => {
+  it('limits the space of snapshots, and rejects a snapshot that would exceed this space', async () => {
     const set = await setQuota({ space_limit_bytes: 2_500_000 })
     expect(set.body.data.container).to.include({ snapshot_limit: 5, snapshot_space_limit_bytes: 2_500_000 })
     const [first] = [await taken(), await taken()]

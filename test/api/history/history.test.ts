@@ -97,7 +97,7 @@ describe('the history of usage', () => {
     }
   })
 
-  it('is shown to callers that may see the container, but that of a host is not shown to keys bound to containers', async () => {
+  it('is shown to callers that may see the container; the history of a host is not shown to keys bound to containers', async () => {
     const other = await gateway.fleet.addGuest({ name: 'theirs' })
     const bound = await gateway.makeKey({ scopes: ['container:read'], container_uuids: [other.uuid] })
     const [unseen, absent] = await Promise.all(

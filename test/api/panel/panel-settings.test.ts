@@ -31,7 +31,7 @@ describe('settings of the installation', () => {
       })
     })
 
-    it('rejects other addresses for all requests and pages except the health checks', async () => {
+    it('rejects callers from addresses that are not listed, except for health checks', async () => {
       const { body } = await put('/access-policy', { enabled: 'true', allowed_sources: '192.0.2.77/24' })
       expect(body.data).to.deep.include({ enabled: true, allowed_sources: sources })
       for (const path of ['/containers', '/language', '/nothing', '/docs', '/openapi.json', '/metrics']) {
@@ -69,7 +69,7 @@ describe('settings of the installation', () => {
       expect((await put('/access-policy', on, via(inside))).status).to.equal(200)
     })
 
-    it('keeps its list if the list in a change is empty', async () => {
+    it('keeps its list of addresses if the list in a change is empty', async () => {
       await put('/access-policy', { enabled: true, allowed_sources: sources })
       for (const nothing of [null, ',,,', '', [''], ['', ' ']]) {
         const { body } = await put('/access-policy', { allowed_sources: nothing })

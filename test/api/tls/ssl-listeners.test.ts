@@ -96,7 +96,7 @@ describe('HTTPS and port 80', () => {
     const policy = (body: object) => gateway.request('PUT', '/access-policy', { body })
     afterEach(() => policy({ enabled: false }))
 
-    it('reject other addresses on HTTPS, and redirect them on port 80', async () => {
+    it('reject addresses that the policy excludes on HTTPS, and redirect them on port 80', async () => {
       await upload()
       expect((await overTls('/api/v1/dashboard')).status).to.equal(200)
       expect((await policy({ enabled: true, allowed_sources: ['192.0.2.0/24'] })).status).to.equal(200)
