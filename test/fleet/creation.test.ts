@@ -54,7 +54,7 @@ describe('names and ids of guests in a fleet', function () {
     expect(agent.guests().length).to.equal(0)
   })
 
-  it('are the same for a repeated creation, and free again after a rejected one', async () => {
+  it('are the same for a repeated creation, and free again after a rejected creation', async () => {
     const { agent } = await test.addHost('one')
     let asked = 0
     const { engine } = agent.domain

@@ -64,7 +64,7 @@ describe('joining', function () {
     expect(test.fleet.view.findHost(hostId)?.state).to.equal('offline')
   })
 
-  it('stores the address from which the host joins if the host has none', async () => {
+  it('stores the address from which the host joins if the host has no address yet', async () => {
     const { id } = await test.fleet.hosts.createHost({ name: `unknown-${count}` })
     const { token } = await test.fleet.hosts.createJoinToken(id)
     await joinGateway(token, directory(), 7)

@@ -46,7 +46,7 @@ describe('operations that are too old for the list', function () {
     expect(view.operations().map(({ operation }) => operation.id)).to.have.members(ids.slice(older))
   })
 
-  it('are requested from the agents in a limited number, and only once for the same id', async () => {
+  it('are requested from agents only up to a limit of concurrent requests, and only once for the same id', async () => {
     await test.addHost('one')
     const askAll = (ids: readonly string[]): Promise<string[]> =>
       Promise.all(ids.map((id) => codeOf(test.fleet.findOperation(id))))
@@ -79,7 +79,7 @@ describe('operations that are too old for the list', function () {
     }
   })
 
-  it('are not found if their host is offline or does not answer, and the answer comes soon', async () => {
+  it('are reported as not found within a short time if their host is offline or does not answer', async () => {
     const id = randomUUID()
     const never = new Promise<Operation>(() => undefined)
     await test.addRogue('stalled', { onGetOperation: () => never })

@@ -16,7 +16,7 @@ describe('the renewal of certificates', function () {
   let test: TestFleet
   afterEach(() => test.close())
 
-  it('interrupts neither calls nor the view of hosts when certificates of a few seconds are renewed several times', async () => {
+  it('does not interrupt calls or the view of hosts, even if certificates are valid for only a few seconds', async () => {
     // A certificate is renewed after two thirds of its lifetime. The last third is reserve for slow hosts.
     const lifetimeMs = 9000
     test = await startTestFleet({ certificates: { leaf_hours: lifetimeMs / hourMs } })

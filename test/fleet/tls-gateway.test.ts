@@ -144,7 +144,7 @@ describe('certificates of servers', function () {
       }
     }
 
-    it('are accepted if they name the gateway, which gets the token', async () => {
+    it('are accepted if they name the gateway, and the gateway then gets the token', async () => {
       const { sent, error } = await joinAt(await forge({ ...names, usages: [serverAuth], issuer: ca }))
       expect(sent).to.include('berth_jt_x')
       expect(error).to.include('401')

@@ -138,7 +138,7 @@ describe('certificates of clients that call the agent', function () {
     expect(await describeAs({ ...pair, certificatePem: chain })).to.equal(status.UNAVAILABLE)
   })
 
-  it('are refused if they are the agent’s own', async () => {
+  it('are refused if the client uses the certificate of the agent itself', async () => {
     const { certificatePem, privateKeyPem } = agent.tls.identity()
     expect(await describeAs({ certificatePem, privateKeyPem })).to.equal(status.UNAVAILABLE)
   })
