@@ -33,7 +33,7 @@ describe('IPv6 of guests', function () {
     expect(reason).to.equal('prefix found on up0')
   })
 
-  it('works for a running guest if the prefix is on the segment and the host answers neighbours for the guest', async () => {
+  it('works for a running guest with a prefix on the segment, because the host answers neighbour solicitations for it', async () => {
     // These are the settings of a host that does not forward IPv6 and learns its routes from a router.
     lab.in(lab.host, 'sysctl', '-qw', 'net.ipv6.conf.all.forwarding=0', 'net.ipv6.conf.up0.accept_ra=1')
     pair.a = { ...pair.a, ipv6Addresses: [proxied] }

@@ -43,7 +43,7 @@ describe('packets from outside with the source address of a guest', function () 
     ['an IPv6 address', () => from6(`${guestPrefix6}11`, 'forged 6'), () => from6(clientAddress6, 'right 6')],
     ['a private IPv6 address', () => from6('fd77::11', 'forged fd'), () => from6(clientAddress6, 'right fd')],
   ] as const)
-    it(`are not delivered if it is ${name}`, async () => {
+    it(`are not delivered if this address is ${name}`, async () => {
       seen.clear()
       await waitFor(
         () => {

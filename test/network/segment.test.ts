@@ -28,7 +28,7 @@ describe('a scan of the segment', function () {
 
   after(() => lab.remove())
 
-  it('reports for each address who uses it', async () => {
+  it('reports for each address whether and how it is in use', async () => {
     const items = await found({ cidr: '198.51.100.0/27' })
     const of = (address: string) => [items.get(address)?.status, items.get(address)?.usable]
     expect(items.size).to.equal(32)
