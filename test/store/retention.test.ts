@@ -45,7 +45,7 @@ describe('the retention of data in the store', () => {
   const targets = async (audit: AuditStore): Promise<string[]> =>
     (await audit.read({ guests: 'all' })).records.map(({ target }) => target)
 
-  it('limits the audit log to a number of days, including outcomes stored by earlier versions', async () => {
+  it('limits the audit log to the configured number of days, including outcomes that earlier versions stored', async () => {
     const audit = new AuditStore(store, 1000, silentLog)
     for (const [target, days] of [
       ['oldest', 40],
@@ -114,7 +114,7 @@ describe('the retention of data in the store', () => {
     expect(await store.client.sMembers(names.callers)).to.deep.equal([members[0]])
   })
 
-  it('limits the audit log to a number of entries', async () => {
+  it('limits the audit log to the configured number of entries', async () => {
     const audit = new AuditStore(store, 100, silentLog)
     for (let n = 0; n < 130; n++) await audit.begin(start(`t${n}`))
     await waitFor(async () => (await targets(audit)).length === 100, { what: 'the oldest are gone' })
