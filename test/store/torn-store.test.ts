@@ -40,31 +40,31 @@ const repaired: Tear[] = [
     cut: 4096,
   },
   {
-    name: 'half a record at the end',
+    name: 'half a record at the end of the append-only file',
     tear: ({ increment }) => appendFile(increment, record.slice(0, 20)),
     cut: 20,
   },
   {
-    name: 'half a record followed by zeros',
+    name: 'half a record followed by zeros in the append-only file',
     tear: ({ increment }) => appendFile(increment, record.slice(0, 33) + '\0'.repeat(300)),
     cut: 333,
   },
   {
-    name: 'a value of which only zeros were written',
+    name: 'zeros in place of the last value in the append-only file',
     tear: ({ increment }) => appendFile(increment, record.slice(0, 26) + '$4000\r\n' + '\0'.repeat(100)),
     cut: 133,
   },
   {
-    name: 'a transaction without its end',
+    name: 'a transaction without its end in the append-only file',
     tear: ({ increment }) => appendFile(increment, multi + record),
     cut: multi.length + record.length,
   },
   {
-    name: 'a transaction without its end, followed by zeros',
+    name: 'a transaction without its end, followed by zeros, in the append-only file',
     tear: ({ increment }) => appendFile(increment, multi + record + record.slice(0, 9) + '\0'.repeat(50)),
     cut: multi.length + record.length + 59,
   },
-  { name: 'a damaged byte at the end', tear: ({ increment }) => flip(increment, 1) },
+  { name: 'a damaged byte at the end of the append-only file', tear: ({ increment }) => flip(increment, 1) },
   { name: 'an empty manifest', tear: ({ manifest }) => writeFile(manifest, '') },
   { name: 'half a manifest', tear: ({ manifest }) => halve(manifest) },
   { name: 'a manifest of zeros', tear: ({ manifest }) => writeFile(manifest, Buffer.alloc(90)) },
@@ -73,20 +73,20 @@ const repaired: Tear[] = [
     tear: ({ manifest }) => appendFile(manifest, Buffer.alloc(90)),
   },
   { name: 'a missing manifest', tear: ({ manifest }) => rm(manifest) },
-  { name: 'half a configuration', tear: ({ config }) => halve(config) },
-  { name: 'an empty configuration', tear: ({ config }) => writeFile(config, '') },
-  { name: 'a missing configuration', tear: ({ config }) => rm(config) },
+  { name: 'half a configuration file', tear: ({ config }) => halve(config) },
+  { name: 'an empty configuration file', tear: ({ config }) => writeFile(config, '') },
+  { name: 'a missing configuration file', tear: ({ config }) => rm(config) },
 ]
 
 const refused: (Tear & { readonly says: RegExp; readonly command: RegExp })[] = [
   {
-    name: 'a damaged byte in the last record',
+    name: 'a damaged byte in the last record of the append-only file',
     tear: ({ increment }) => flip(increment, '$8\r\nvalue 19\r\n'.length),
     says: /incr\.aof is damaged at byte \d+/,
     command: /yes \| redis-check-aof --fix '.*manifest'$/,
   },
   {
-    name: 'a damaged byte in the middle',
+    name: 'a damaged byte in the middle of the append-only file',
     tear: async ({ increment }) => {
       const text = await readFile(increment, 'latin1')
       await writeFile(increment, text.replace('*3\r\n', '*3\r\x0b'), 'latin1')
@@ -95,7 +95,7 @@ const refused: (Tear & { readonly says: RegExp; readonly command: RegExp })[] = 
     command: /yes \| redis-check-aof --fix '.*manifest'$/,
   },
   {
-    name: 'zeros in the middle',
+    name: 'zeros in the middle of the append-only file',
     tear: async ({ increment }) => {
       const file = await open(increment, 'r+')
       await file.write(Buffer.alloc(60), 0, 60, 100)
