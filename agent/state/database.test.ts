@@ -122,6 +122,26 @@ describe('journal database', () => {
     expect(() => openDatabase(path)).to.throw('the journal has version 999')
   })
 
+  it('opens a journal of a newer version that only added to this one, and leaves its version', () => {
+    const db = openDatabase(path)
+    const version = db.pragma('user_version', { simple: true }) as number
+    db.pragma('user_version = 999')
+    db.prepare("UPDATE meta SET value = ? WHERE key = 'readable_since'").run(`999 ${version}`)
+    db.close()
+    const again = openDatabase(path)
+    expect(again.pragma('user_version', { simple: true })).to.equal(999)
+    again.exec("INSERT INTO meta (key, value) VALUES ('btest', 'x')")
+    again.close()
+  })
+
+  it('refuses a journal of a newer version that changed what this one has', () => {
+    const db = openDatabase(path)
+    db.pragma('user_version = 999')
+    db.prepare("UPDATE meta SET value = '999 998' WHERE key = 'readable_since'").run()
+    db.close()
+    expect(() => openDatabase(path)).to.throw('the journal has version 999')
+  })
+
   it('uses a SQLite without the WAL-reset corruption of 3.7.0 to 3.51.2', () => {
     const db = openDatabase(path)
     const { version } = db.prepare('SELECT sqlite_version() AS version').get() as { version: string }

@@ -196,6 +196,12 @@ const migrations: readonly string[] = [
    CREATE INDEX alerts_guest ON alerts (guest_uuid, last_at_ms);`,
 ]
 
+/**
+ * The first version of the journal whose programs can use the present one, so that an upgrade can be rolled back. Raise
+ * it with a migration that does more than add: docs/design/delivery.md.
+ */
+const readableSince = 11
+
 export type { Database } from 'better-sqlite3'
 
 /**
@@ -275,7 +281,7 @@ function keepPrivate(path: string): void {
 
 function migrate(db: Database.Database, wanted: number): void {
   const version = db.pragma('user_version', { simple: true }) as number
-  if (version > migrations.length)
+  if (version > migrations.length && readReadableSince(db, version) > migrations.length)
     throw new Error(
       `the journal has version ${version}, but this program only knows ${migrations.length}: use a newer berth-agent`,
     )
@@ -285,4 +291,22 @@ function migrate(db: Database.Database, wanted: number): void {
       db.pragma(`user_version = ${version + index + 1}`)
     })()
   }
+  if (version <= migrations.length && wanted === migrations.length) writeReadableSince(db)
+}
+
+/** The note names the version of the journal that it is about: programs before this note do not update it. */
+function writeReadableSince(db: Database.Database): void {
+  const note = `${migrations.length} ${readableSince}`
+  if (readNote(db) !== note)
+    db.prepare("INSERT OR REPLACE INTO meta (key, value) VALUES ('readable_since', ?)").run(note)
+}
+
+/** The first version whose programs can use a journal of this version. */
+function readReadableSince(db: Database.Database, version: number): number {
+  const [about, since] = (readNote(db) ?? '').split(' ').map(Number)
+  return about === version && since !== undefined && since > 0 ? since : version
+}
+
+function readNote(db: Database.Database): string | undefined {
+  return db.prepare<[], { value: string }>("SELECT value FROM meta WHERE key = 'readable_since'").get()?.value
 }
