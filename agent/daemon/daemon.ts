@@ -6,6 +6,7 @@ import { PeriodicTasks, type PeriodicTaskTable } from '../../shared/async/period
 import type { HostDescription } from '../../proto/gen/berth/agent/v1/host.js'
 import type { AgentConfig } from '../config.js'
 import type { UsageHistory } from '../history/history.js'
+import { describePackages } from '../upgrade/describe.js'
 import { MetricsFeed } from '../metrics/feed.js'
 import { HostSampler } from '../metrics/host-sampler.js'
 import type { StepObserver } from '../operations/types.js'
@@ -16,7 +17,7 @@ import { createConsoleService } from '../rpc/console-service.js'
 import { createGuestSettingsService } from '../rpc/guest-settings-service.js'
 import { ConnectionDiagnosis } from '../guests/diagnosis/diagnose.js'
 import { createGuestService } from '../rpc/guest-service.js'
-import { createHostService } from '../rpc/host-service.js'
+import { createHostService, type UpgradeParts } from '../rpc/host-service.js'
 import { createImageService } from '../rpc/image-service.js'
 import { createSecurityService } from '../rpc/security-service.js'
 import { createOperationService } from '../rpc/operation-service.js'
@@ -107,13 +108,15 @@ async function open(options: DaemonOptions, closers: Closers): Promise<Omit<Daem
   void upkeep.run()
   const describeNow = (): HostDescription => ({
     ...describer.now,
+    ...describePackages(host.packages),
     hostId: tls.identity().hostId,
   })
   const keepMs = config.consoles.keep_seconds * 1000
   const consoles = new AgentConsoles({ context: domain.context, connections: host.consoles, keepMs })
-  const { swap } = host
+  const { swap, packages } = host
   const diagnosis = new ConnectionDiagnosis(domain.context, host)
-  const parts = { describe: describeNow, metrics: feed, history, swap, consoles, diagnosis }
+  const upgrade = { packages, readAuthority: () => tls.identity().caPem }
+  const parts = { describe: describeNow, metrics: feed, history, swap, consoles, diagnosis, upgrade }
   const services = servicesOf(domain, parts)
   closers.add(await serve({ listen: config.listen, identityDir, tls }, services))
   tls.onMoved(({ hostId }) => log.info({ host: hostId }, 'joined again; earlier connections are closed'))
@@ -219,11 +222,12 @@ interface ServiceParts {
   readonly swap: HostSwap
   readonly consoles: AgentConsoles
   readonly diagnosis: ConnectionDiagnosis
+  readonly upgrade: UpgradeParts
 }
 
 function servicesOf(
   domain: Domain,
-  { describe, metrics, history, swap, consoles, diagnosis }: ServiceParts,
+  { describe, metrics, history, swap, consoles, diagnosis, upgrade }: ServiceParts,
 ): AgentServices {
   const { abuse, changes, context, engine, orders, capacity, policy, routing, images, sampler } = domain
   const { log } = context
@@ -241,7 +245,7 @@ function servicesOf(
     operations: createOperationService({ engine, orders, changes, log }),
     images: createImageService({ admin: domain.imageAdmin, changes, log, policy: targetPolicy(context.config.images) }),
     security: createSecurityService({ abuse, changes, log }),
-    hosts: createHostService({ describe, swap, history, log }),
+    hosts: createHostService({ describe, swap, history, upgrade, log }),
     watch: createWatchService({
       changes,
       describe,

@@ -30,6 +30,8 @@ import { parseSubnet } from '../network/subnet.js'
 import { openPool, readCapacity, type Pool, type PoolCapacity } from '../storage/pool.js'
 import { planFreeBytes } from '../storage/room.js'
 import type { HostSwap } from '../swap/contract.js'
+import type { AgentPackages } from '../upgrade/contract.js'
+import { InstalledPackages } from '../upgrade/installed-packages.js'
 import { SwapFiles } from '../swap/swap-files.js'
 import { Trash } from '../storage/trash.js'
 import { Volumes } from '../storage/volumes.js'
@@ -55,6 +57,7 @@ export interface Host {
   readonly probe: GuestProbe
   readonly swap: HostSwap
   readonly consoles: ConsoleConnections
+  readonly packages: AgentPackages
   readonly cpuCores: number
   /** Returns the numbers of the processors that guests may use now, in ascending order. */
   readCpus(): readonly number[]
@@ -112,6 +115,7 @@ export async function openHost(config: AgentConfig, log: Logger, closers: Closer
     probe: hostProbe,
     swap: new SwapFiles(config),
     consoles: new ConsoleProcess(config.run_dir),
+    packages: new InstalledPackages(config.run_dir),
     cpuCores: availableParallelism(),
     readCpus: () => readOnlineCpus(cpusetPath),
     ramTotalMb: Math.floor(totalmem() / mib),

@@ -1,6 +1,8 @@
 import type { Logger } from 'pino'
 import type { GetSwapResponse, HostDescription, HostServiceServer } from '../../proto/gen/berth/agent/v1/host.js'
 import type { HistoryReader } from '../history/history.js'
+import type { AgentPackages } from '../upgrade/contract.js'
+import { parseUpgrade } from '../upgrade/parse-order.js'
 import type { HostSwap, SwapState } from '../swap/contract.js'
 import { currentOf } from '../swap/plan.js'
 import { encodeHistory, parseRange } from './encode-history.js'
@@ -10,16 +12,27 @@ export interface HostServiceParts {
   readonly describe: () => HostDescription
   readonly swap: Pick<HostSwap, 'read'>
   readonly history: HistoryReader
+  readonly upgrade: UpgradeParts
   readonly log: Logger
 }
 
-export function createHostService({ describe, swap, history, log }: HostServiceParts): HostServiceServer {
+export interface UpgradeParts {
+  readonly packages: AgentPackages
+  /** Certificate of the gateway's authority, in PEM. */
+  readonly readAuthority: () => string
+}
+
+export function createHostService({ describe, swap, history, upgrade, log }: HostServiceParts): HostServiceServer {
   return {
     describe: unary(log, 'describe', () => ({ host: describe() })),
     getSwap: unary(log, 'read swap', async () => encodeSwap(await swap.read())),
     getHostHistory: unary(log, 'read history', ({ range }) => ({
       history: encodeHistory(history.readHost(parseRange(range))),
     })),
+    upgradeAgent: unary(log, 'upgrade the agent', async (request) => {
+      await upgrade.packages.start(parseUpgrade(request), upgrade.readAuthority())
+      return {}
+    }),
   }
 }
 

@@ -3,6 +3,7 @@
 #   curl … https://GATEWAY/install | sh -s -- TOKEN
 # Running it again repairs the installation, or upgrades it to the version of the gateway.
 # `sh -s -- --uninstall` removes the agent together with all its guests.
+# The agent itself runs the copy in its package to install another version: install.sh --upgrade|--rollback DIRECTORY
 set -eu
 
 gateway='@GATEWAY@'
@@ -10,18 +11,28 @@ version='@VERSION@'
 authority='@AUTHORITY@'
 
 packages=/var/lib/berth/packages
+# Packages that are being fetched, and those of the version before the installed one.
+next=$packages/next
+previous=$packages/previous
 keyring=/usr/share/keyrings/berth.gpg
 sources=/etc/apt/sources.list.d/berth.sources
+apt_lists=/var/lib/apt/lists
 config=/etc/berth/agent.yaml
 port=7443
 least_free_mb=3000
+least_free_mb_of_upgrade=500
+# How often the gateway may answer that it does not reach the new version, and how long that may take in all.
+most_answers=60
+most_seconds=900
 supported='Debian 12 or newer, or Ubuntu 24.04 or newer'
-export DEBIAN_FRONTEND=noninteractive LC_ALL=C.UTF-8
+# needrestart would restart services of this machine that have nothing to do with Berth.
+export DEBIAN_FRONTEND=noninteractive LC_ALL=C.UTF-8 NEEDRESTART_SUSPEND=1
 
 main() {
   token=''
   case ${1:-} in
     --uninstall) uninstall ;;
+    --upgrade | --rollback) upgrade "$1" "${2:?the directory of the order is missing}" ;;
     berth_jt_*) token=$1 && install_agent ;;
     *) fail 'the join token is missing: copy the complete command from the panel or from POST /hosts' ;;
   esac
@@ -29,10 +40,7 @@ main() {
 
 install_agent() {
   [ "$(id -u)" -eq 0 ] || fail 'run the command as root, for example after "sudo -i"'
-  work=$(mktemp -d)
-  trap 'rm -rf "$work"' EXIT
-  printf '%s\n' "$authority" >"$work/authority.pem"
-  check_authority
+  begin_work
   report checking >/dev/null
   check_machine
   install_packages
@@ -40,12 +48,19 @@ install_agent() {
   wait_until_online
 }
 
+begin_work() {
+  work=$(mktemp -d)
+  trap 'rm -rf "$work"' EXIT
+  printf '%s\n' "$authority" >"$work/authority.pem"
+  check_authority
+}
+
 say() { printf '==> %s\n' "$*"; }
 
 # Reports the reason to the gateway as well, which shows it in the panel.
 fail() {
   printf 'error: %s\n' "$*" >&2
-  [ -z "${token:-}" ] || [ ! -e "${work:-}/trusted" ] || report failed "$*" || true
+  [ -z "${token:-}" ] || [ ! -e "${work:-}/trusted" ] || report_end failed "$*" || true
   exit 1
 }
 
@@ -80,6 +95,15 @@ report() {
   message=$(printf '%s' "${2:-}" | tr '\000-\037' ' ' | sed 's/[\\"]/\\&/g' | cut -c 1-400)
   printf '{"token":"%s","step":"%s","message":"%s"}' "$token" "$1" "$message" |
     ask /v1/install --max-time 30 -H 'Content-Type: application/json' --data-binary @-
+}
+
+# Reports how the installation ended. During an upgrade the gateway may be restarting.
+report_end() {
+  for _ in $(seq "${end_attempts:-1}"); do
+    if report "$@" >/dev/null; then return 0; fi
+    sleep 5
+  done
+  return 1
 }
 
 # --- the machine
@@ -137,13 +161,30 @@ install_packages() {
   for name in InRelease Packages berth.gpg; do fetch "$name"; done
   fetch_package berth-runtime
   fetch_package berth-agent
+  # The command also upgrades, and can be rolled back then.
+  installed=$(installed_version berth-agent)
+  [ "$installed" = "$(field berth-agent Version)" ] || ! is_complete "$packages" "$installed" || retain_installed
   mv "$work/InRelease" "$work/Packages" "$packages/"
   install -m 644 "$work/berth.gpg" "$keyring"
+  read_packages
+  update_system_lists
+  install_listed
+}
+
+# apt checks the signature of the list. It would keep its copy of a newer list.
+read_packages() {
   write_sources
+  rm -f "$apt_lists"/*_var_lib_berth_packages_*
   run 'reading the packages' apt-get update -o Dir::Etc::SourceList="$sources" -o Dir::Etc::SourceParts=- \
     -o APT::Get::List-Cleanup=0
-  # A source of the system that does not answer must not prevent the installation if all packages are there.
+}
+
+# A source of the system that does not answer must not prevent the installation if all packages are there.
+update_system_lists() {
   apt-get update >>"$work/log" 2>&1 || say 'Some package lists of this system could not be updated'
+}
+
+install_listed() {
   had_lxc=$(dpkg-query -W -f '${Version}' lxc 2>/dev/null || true)
   # An earlier run may have been interrupted, and its dpkg may still run.
   run 'waiting for another installation' apt-get check -o DPkg::Lock::Timeout=300
@@ -163,19 +204,23 @@ fetch() {
 }
 
 # Downloads a package unless an earlier run has done so. apt checks its digest against the signed list.
+# fetch_package PACKAGE [DIRECTORY]
 fetch_package() {
-  file=$(field "$1" Filename)
-  file=${file#./}
+  file=$(file_of "$1")
   case $file in '' | */*) fail "the gateway has no package $1 for $architecture" ;; esac
-  digest=$(field "$1" SHA256)
-  echo "$digest  $packages/$file" | sha256sum -c --status 2>/dev/null && return 0
+  is_intact "$1" "${2:-$packages}" && return 0
   fetch "$file" "$work/package"
-  mv "$work/package" "$packages/$file"
+  mv "$work/package" "${2:-$packages}/$file"
 }
 
-# field PACKAGE FIELD, of this architecture, from the list that was downloaded
+# is_intact PACKAGE DIRECTORY: the list's package is in the directory
+is_intact() { echo "$(field "$1" SHA256)  $2/$(file_of "$1")" | sha256sum -c --status 2>/dev/null; }
+
+file_of() { field "$1" Filename | sed 's|^\./||'; }
+
+# field PACKAGE FIELD, of this architecture, from the list that was downloaded; $list: from another one
 field() {
-  list=$work/Packages
+  list=${list:-$work/Packages}
   [ -e "$list" ] || list=$packages/Packages
   awk -v package="$1" -v architecture="$architecture" -v field="$2" 'BEGIN { RS = ""; FS = "\n" } {
     delete value
@@ -247,6 +292,179 @@ wait_until_online() {
 
 value() { printf '%s' "$answer" | sed -n "s/.*\"$1\":\"\([^\"]*\)\".*/\1/p"; }
 
+# --- upgrades and rollbacks
+
+# The packages of the installed version become the previous ones, and are installed again if the gateway does not reach
+# the agent of the other version. Guests are not affected: they outlive the agent.
+upgrade() {
+  gateway=$(cat "$2/address") token=$(cat "$2/token") version=$(cat "$2/version") authority=$(cat "$2/authority")
+  end_attempts=24
+  begin_work
+  report checking >/dev/null || fail "the join endpoint $gateway of the gateway does not answer"
+  architecture=$(dpkg --print-architecture)
+  installed=$(installed_version berth-agent)
+  check_upgrade
+  if [ "$installed" = "$version" ]; then
+    report_end 'done' || true
+    return
+  fi
+  rm -rf "$next"
+  mkdir -p "$next"
+  if [ "$1" = --rollback ]; then retrieve_previous; else fetch_next; fi
+  retain_installed
+  activate "$next"
+  if attempt change_to "$version"; then
+    [ "$1" = --upgrade ] || rm -rf "$previous"
+    report_end 'done' || true
+    say "Version $version is installed"
+  else
+    return_to_installed "$(cat "$work/reason")"
+  fi
+}
+
+check_upgrade() {
+  ! dpkg -s berth-gateway >/dev/null 2>&1 || fail 'this machine also runs a gateway: upgrade its packages with apt-get'
+  free_mb=$(df -Pm /var/lib | awk 'NR == 2 { print $4 }')
+  [ "$free_mb" -ge "$least_free_mb_of_upgrade" ] ||
+    fail "/var/lib has $free_mb MB of free space: an upgrade needs $least_free_mb_of_upgrade MB"
+}
+
+installed_version() { dpkg-query -W -f '${Version}' "$1" 2>/dev/null || true; }
+
+fetch_next() {
+  say "Downloading version $version"
+  report downloading >/dev/null || true
+  may_need_more=1
+  for name in InRelease Packages; do fetch "$name" "$next/$name"; done
+  check_signature
+  list=$next/Packages
+  check_offer "$(field berth-agent Version)"
+  adopt_keyring
+  for name in berth-runtime berth-agent; do
+    fetch_package "$name" "$next"
+    is_intact "$name" "$next" || fail "the package $name of $gateway differs from the signed list"
+  done
+}
+
+# Only packages whose list is signed by a key that this host trusts already, and never an older version.
+check_offer() {
+  [ "$1" = "$version" ] || fail "the gateway has version $1 of the agent, and not $version: upgrade berth-repository there"
+  dpkg --compare-versions "$1" ge "$installed" ||
+    fail "this host has version $installed, which is newer than $1 of the gateway: an upgrade never installs an older version"
+}
+
+# apt checks the signature, with lists of its own that contain nothing older.
+check_signature() {
+  mkdir -p "$work/lists/partial"
+  chmod 711 "$work"
+  printf 'Types: deb\nURIs: file:%s\nSuites: ./\nSigned-By: %s\n' "$next" "$keyring" >"$work/next.sources"
+  run 'checking the signature of the packages' apt-get update -o Dir::Etc::SourceList="$work/next.sources" \
+    -o Dir::Etc::SourceParts=- -o Dir::State::Lists="$work/lists" -o Dir::Cache::pkgcache= \
+    -o Dir::Cache::srcpkgcache= -o APT::Update::Error-Mode=any
+}
+
+# The signed list contains the digest of the keyring, so that a new key is authenticated by the former one.
+adopt_keyring() {
+  digest=$(awk '/^SHA256:/ { on = 1; next } /^[^ ]/ { on = 0 } on && $3 == "berth.gpg" { print $1; exit }' "$next/InRelease")
+  [ -n "$digest" ] || return 0
+  fetch berth.gpg
+  echo "$digest  $work/berth.gpg" | sha256sum -c --status || fail 'the key of the packages differs from their signed list'
+  install -m 644 "$work/berth.gpg" "$keyring"
+}
+
+retrieve_previous() {
+  [ -e "$previous/Packages" ] || fail 'this host retains no packages of a previous version'
+  cp -l "$previous"/* "$next/"
+  list=$next/Packages
+  [ "$(field berth-agent Version)" = "$version" ] ||
+    fail "this host retains version $(field berth-agent Version), and not $version"
+}
+
+# An interrupted upgrade may have left the packages of the installed version in $previous already.
+retain_installed() {
+  if is_complete "$packages" "$installed"; then
+    rm -rf "$previous.new"
+    mkdir "$previous.new"
+    cp -l "$packages/InRelease" "$packages/Packages" "$previous.new/"
+    for name in berth-agent berth-runtime; do cp -l "$packages/$(file_of "$name")" "$previous.new/"; done
+    rm -rf "$previous"
+    mv "$previous.new" "$previous"
+  elif ! is_complete "$previous" "$installed"; then
+    fail "the packages of version $installed, which is installed, are missing: run the command of the gateway for this host again"
+  fi
+}
+
+# is_complete DIRECTORY VERSION
+is_complete() {
+  [ -e "$1/InRelease" ] && [ -e "$1/Packages" ] || return 1
+  list=$1/Packages
+  [ "$(field berth-agent Version)" = "$2" ] && is_intact berth-agent "$1" && is_intact berth-runtime "$1"
+}
+
+# Makes the packages of a directory the ones that apt installs. activate DIRECTORY
+activate() {
+  find "$packages" -maxdepth 1 -type f -delete
+  cp -l "$1"/* "$packages/"
+  rm -rf "$next"
+  sync -f "$packages"
+  list=$packages/Packages
+}
+
+# Runs a step whose failure is not the end. Its reason is in $work/reason.
+attempt() {
+  (
+    # shellcheck disable=SC2317 # the steps call it
+    fail() {
+      printf '%s' "$*" >"$work/reason"
+      exit 1
+    }
+    "$@"
+  )
+}
+
+# change_to VERSION
+change_to() {
+  say "Installing version $1"
+  report installing >/dev/null || true
+  read_packages
+  # An earlier version needs only what this system had before.
+  [ -z "${may_need_more:-}" ] || update_system_lists
+  install_listed
+  systemctl start berth-agent || true
+  wait_for_version "$1"
+}
+
+# Time in which the gateway does not answer proves nothing about the agent.
+wait_for_version() {
+  say "Waiting until the gateway reaches version $1 of the agent"
+  answers=0
+  started=$(date +%s)
+  while [ "$answers" -lt "$most_answers" ] && [ $(($(date +%s) - started)) -lt "$most_seconds" ]; do
+    if answer=$(report waiting); then
+      answers=$((answers + 1))
+      [ "$(value status) $(value version)" != "online $1" ] || return 0
+    fi
+    sleep 2
+  done
+  fail "the gateway did not reach version $1 of the agent$(last_words)"
+}
+
+# The last line that the agent itself has logged.
+last_words() {
+  journalctl _SYSTEMD_UNIT=berth-agent.service -n 1 -o cat --no-pager 2>/dev/null | cut -c 1-200 | sed 's/^/: /'
+}
+
+# return_to_installed REASON
+return_to_installed() {
+  say "Returning to version $installed: $1"
+  report rolling_back "$1" >/dev/null || true
+  activate "$previous"
+  rm -rf "$previous"
+  may_need_more=''
+  attempt change_to "$installed" || fail "$1; version $installed could not be installed again: $(cat "$work/reason")"
+  fail "$1; version $installed is installed again"
+}
+
 # --- removal
 
 uninstall() {
@@ -258,7 +476,7 @@ uninstall() {
     berth-agent purge || fail 'the guests could not be removed; the agent is stopped and still installed'
   fi
   apt-get purge -y berth-agent berth-runtime >/dev/null || fail 'the packages could not be removed'
-  rm -rf "$packages" "$sources" "$keyring" /var/lib/apt/lists/*_var_lib_berth_packages_*
+  rm -rf "$packages" "$sources" "$keyring" "$apt_lists"/*_var_lib_berth_packages_*
   for directory in /var/lib/berth /etc/berth /run/berth; do
     [ ! -d "$directory" ] || find "$directory" -depth -type d -empty -delete
   done

@@ -36,6 +36,7 @@ export function stageBerth(directory: string, options: StageOptions): void {
   copyDebian('packaging/berth/debian', directory)
   stageProgram(directory, 'agent', ['agent'], options.version)
   stageProgram(directory, 'gateway', ['gateway', 'panel'], options.version)
+  stageInstallation(join(directory, 'agent/dist/agent'))
   stageTerminals(join(directory, 'agent/node_modules'), options)
   stageSqlite(join(directory, 'agent/node_modules'), options)
   stagePasswords(join(directory, 'gateway/node_modules'), options)
@@ -62,6 +63,12 @@ function stageProgram(
   for (const module of unbundled[name])
     cpSync(join('node_modules', module), join(target, 'node_modules', module), { recursive: true, filter })
   writeFileSync(join(target, 'package.json'), `${JSON.stringify({ name: `berth-${name}`, version, type: 'module' })}\n`)
+}
+
+/** The script with which the agent installs another version of itself; a checkout has no packages to install. */
+function stageInstallation(agent: string): void {
+  mkdirSync(join(agent, 'upgrade'), { recursive: true })
+  cpSync('gateway/join/install.sh', join(agent, 'upgrade/install.sh'))
 }
 
 function stageTerminals(modules: string, options: StageOptions): void {

@@ -16,6 +16,7 @@ import { MemoryDriver, type Faults } from './memory-driver.js'
 import { MemoryProbe } from './memory-probe.js'
 import { MemorySensor } from './memory-sensor.js'
 import { MemorySwap } from './memory-swap.js'
+import { MemoryPackages } from './memory-packages.js'
 import { MemoryNetwork, MemoryWire } from './memory-network.js'
 
 const gib = 1024 ** 3
@@ -69,6 +70,7 @@ export class MemoryHost {
   readonly wire = new MemoryWire()
   readonly swap = new MemorySwap()
   readonly consoles = new MemoryConsoles()
+  readonly packages = new MemoryPackages()
   readonly sensor = new MemorySensor()
   readonly probe = new MemoryProbe()
   /** If true, the host also runs virtual machines, which behave like containers. */
@@ -111,6 +113,7 @@ export class MemoryHost {
       probe: this.probe,
       swap: this.swap,
       consoles: this.consoles,
+      packages: this.packages,
       openNetwork: ({ db }) => new MemoryNetwork({ db, config: network, facts, wire: this.wire }),
       openSensor: () => this.sensor,
       backups: new MemoryBackups(this),

@@ -1,0 +1,24 @@
+/** Installation of another version of the agent, as a gateway orders it. */
+export interface UpgradeOrder {
+  /** host:port of the gateway's join endpoint. */
+  readonly address: string
+  /** Authorizes downloads and reports. */
+  readonly token: string
+  readonly version: string
+  /** True: installs the retained packages of the previous version. */
+  readonly rollback: boolean
+}
+
+/** The packages of the agent on its host. */
+export interface AgentPackages {
+  /** True if the gateway installed the agent on this host, and can therefore upgrade it. */
+  isSupported(): boolean
+  /** Version that a rollback would install; "": none. */
+  previousVersion(): string
+  /**
+   * Starts the installation, which outlives the agent.
+   * @param authorityPem certificate of the gateway's authority
+   * @throws {BerthError} `upgrade_unsupported`, `upgrade_running`, `no_previous_version`
+   */
+  start(order: UpgradeOrder, authorityPem: string): Promise<void>
+}

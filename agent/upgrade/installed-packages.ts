@@ -1,0 +1,65 @@
+import { existsSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { conflict } from '../../shared/errors.js'
+import { writeFileAtomic } from '../../shared/files.js'
+import { parsePackageVersion } from '../../shared/package-list.js'
+import { run } from '../host/process/process.js'
+import type { AgentPackages, UpgradeOrder } from './contract.js'
+
+/** The installation script, which only the package contains: see scripts/packaging/stage.ts. */
+const script = join(import.meta.dirname, 'install.sh')
+/** Packages that the installation script has put there. */
+const packages = '/var/lib/berth/packages'
+const unit = 'berth-upgrade'
+/** systemd ends an installation that takes longer. */
+const longestSeconds = 3600
+
+/** Packages that the installation script of a gateway has installed. */
+export class InstalledPackages implements AgentPackages {
+  /** @param runDir directory that only root can enter */
+  constructor(private readonly runDir: string) {}
+
+  isSupported(): boolean {
+    // The packages of a gateway's own machine are upgraded together, by the operator.
+    return existsSync(script) && existsSync(join(packages, 'InRelease')) && !existsSync('/usr/lib/berth/gateway')
+  }
+
+  previousVersion(): string {
+    const list = join(packages, 'previous/Packages')
+    return existsSync(list) ? parsePackageVersion(readFileSync(list, 'utf8'), 'berth-agent') : ''
+  }
+
+  async start(order: UpgradeOrder, authorityPem: string): Promise<void> {
+    if (!this.isSupported())
+      throw conflict('upgrade_unsupported', 'the agent of this host was not installed by its gateway')
+    if (order.rollback && this.previousVersion() === '')
+      throw conflict('no_previous_version', 'the host retains no packages of a previous version')
+    await refuseRunning()
+    const directory = join(this.runDir, 'upgrade')
+    await writeOrder(directory, order, authorityPem)
+    const action = order.rollback ? '--rollback' : '--upgrade'
+    await run('systemd-run', [...unitOptions, '--', '/bin/sh', script, action, directory])
+  }
+}
+
+/** A unit of its own survives the restart of the agent, and is forgotten when it has ended. */
+const unitOptions = [
+  '--quiet',
+  '--collect',
+  `--unit=${unit}`,
+  '--description=Berth: installs another version of the agent',
+  `--property=RuntimeMaxSec=${longestSeconds}`,
+]
+
+async function refuseRunning(): Promise<void> {
+  // Exit code 3: not active, 4: not known (systemctl(1)).
+  const { stdout } = await run('systemctl', ['is-active', unit], { okCodes: [0, 3, 4] })
+  if (['active', 'activating', 'deactivating'].includes(stdout.trim()))
+    throw conflict('upgrade_running', 'another version of the agent is being installed on this host')
+}
+
+/** Files instead of arguments: other users can read the arguments of a program, and the token is secret. */
+async function writeOrder(directory: string, order: UpgradeOrder, authorityPem: string): Promise<void> {
+  const content = { address: order.address, token: order.token, version: order.version, authority: authorityPem }
+  for (const [name, text] of Object.entries(content)) await writeFileAtomic(join(directory, name), `${text.trim()}\n`)
+}
