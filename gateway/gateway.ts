@@ -29,6 +29,7 @@ import { redisProcessOf, type RedisProcess } from './store/redis-process.js'
 import { Store } from './store/store.js'
 import { tlsOptionsOf } from './tls/options.js'
 import { Tls } from './tls/tls.js'
+import { FleetUpgrades } from './upgrades/fleet-upgrades.js'
 
 /** Maximum time in ms for clients to change to new connections before a shutdown. They are served meanwhile. */
 const lingerMs = 2000
@@ -104,6 +105,7 @@ async function startParts(
   )
   const tls = new Tls({ store, secret, log, sockets, ...tlsOptions })
   const webhooks = new Webhooks({ store, secret, policy: webhookPolicy(config), log })
+  const fleetUpgrades = new FleetUpgrades({ store, log })
   store.start()
   onClose(() => store.close())
   access.start()
@@ -142,6 +144,7 @@ async function startParts(
     upkeep,
     events,
     webhooks,
+    fleetUpgrades,
     time,
     ...about,
     ...http,
@@ -152,6 +155,8 @@ async function startParts(
   events.start(fleet.isComplete)
   securityAudit.start()
   onClose(() => securityAudit.stop())
+  fleetUpgrades.start(fleet)
+  onClose(() => fleetUpgrades.close())
   upkeep.start(upkeepEveryMs)
   onClose(() => upkeep.close())
   webhooks.start(fleet.view, describe)

@@ -30,6 +30,7 @@ import { OpenSockets } from '../policy/open-sockets.js'
 import type { PanelSettings } from '../settings/panel-settings.js'
 import { PublicUrl } from '../settings/public-url.js'
 import type { Tls } from '../tls/tls.js'
+import type { FleetUpgrades } from '../upgrades/fleet-upgrades.js'
 import { accessPolicyRoutes } from './access/access-policy.js'
 import { sslRoutes } from './access/ssl.js'
 import { publicUrlRoutes } from './access/public-url.js'
@@ -47,7 +48,9 @@ import { containerRoutes } from './guests/containers.js'
 import { eventRoutes } from './events/events.js'
 import { firewallRoutes } from './network/firewall.js'
 import { historyRoutes } from './history/history.js'
+import { fleetUpgradeRoutes } from './hosts/fleet-upgrade.js'
 import { hostRoutes } from './hosts/hosts.js'
+import { hostUpgradeRoute } from './hosts/upgrade.js'
 import { limitRoutes } from './guests/limits.js'
 import { overviewRoutes } from './hosts/overview.js'
 import { portMappingRoutes } from './network/port-mappings.js'
@@ -88,6 +91,7 @@ export interface ApiOptions {
   readonly upkeep: PeriodicTasks
   readonly events: EventHub
   readonly webhooks: Webhooks
+  readonly fleetUpgrades: FleetUpgrades
   readonly time: TimeFormat
   readonly maxBodyBytes: number
   readonly policies: AccessPolicies
@@ -173,6 +177,8 @@ function allRoutes(options: ApiOptions): Route[] {
     ...addressRoutes(fleet),
     ...taskRoutes({ fleet, time }),
     ...hostRoutes({ fleet, time }),
+    hostUpgradeRoute({ fleet, time }),
+    ...fleetUpgradeRoutes({ fleet, fleetUpgrades: more.fleetUpgrades, time }),
     ...swapRoutes(fleet),
     ...historyRoutes({ fleet, time }),
     ...templateRoutes({ view }),

@@ -179,6 +179,29 @@ export interface HostAdmin extends InstallHosts {
   removeHost(hostId: string, options: { force: boolean }): Promise<void>
 }
 
+export interface UpgradeRequest {
+  /** A repeat with the same id starts nothing. */
+  readonly id: string
+  /** True: installs the previous version, whose packages the host retains. */
+  readonly rollback: boolean
+}
+
+/** Upgrades of agents. Their progress is in the view. */
+export interface HostUpgrades {
+  /** The version to which hosts are upgraded: this gateway's. */
+  readonly version: string
+  /**
+   * Lets a host install this gateway's version of the agent, or its previous one.
+   * @throws {BerthError} `not_found`, `host_offline`, `upgrade_unsupported`, `upgrade_running`, `no_previous_version`,
+   * `packages_missing`, `packages_outdated`
+   */
+  start(hostId: string, request: UpgradeRequest): Promise<'started' | 'up_to_date'>
+  /** @throws {BerthError} `packages_missing`, `packages_outdated` */
+  checkPackages(): Promise<void>
+  /** Ends upgrades of hosts that have not reported for a long time. */
+  endSilent(nowMs: number): Promise<void>
+}
+
 /** An operation that an agent has accepted. */
 export interface OrderedOperation {
   readonly hostId: string
@@ -189,6 +212,7 @@ export interface OrderedOperation {
 export interface Fleet {
   readonly view: FleetView
   readonly hosts: HostAdmin
+  readonly upgrades: HostUpgrades
   /** True if the list of hosts was read from the store. Before that, guests may be missing in the view. */
   readonly isComplete: boolean
   /** Returns the calls to the agent of a host. @throws {BerthError} `not_found`, `host_offline` */

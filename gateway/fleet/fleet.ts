@@ -12,6 +12,7 @@ import type {
   GuestCreation,
   GuestCreationRequest,
   HeldRoom,
+  HostUpgrades,
   OperationView,
   OrderedOperation,
 } from './contract.js'
@@ -21,6 +22,7 @@ import { GuestOwners } from './placement/guest-owners.js'
 import { GuestRegistry } from './placement/guest-registry.js'
 import { StoredHostAdmin } from './host-admin.js'
 import { HostStore } from './host-store.js'
+import { HostUpgrader } from './host-upgrader.js'
 import { Installer } from '../join/installer.js'
 import { ensureJoinKey, pinOf } from '../join/join-key.js'
 import { JoinServer } from '../join/join-server.js'
@@ -55,6 +57,7 @@ export interface FleetOptions {
 export class GatewayFleet implements Fleet {
   readonly view: FleetState
   readonly hosts: StoredHostAdmin
+  readonly upgrades: HostUpgrades
   readonly #watched: WatchedHosts
   readonly #cache: GuestCache
   readonly #registry: GuestRegistry
@@ -111,6 +114,7 @@ export class GatewayFleet implements Fleet {
       connector,
       watched,
     })
+    const tokens = new JoinTokens(store, authority)
     this.hosts = new StoredHostAdmin({
       view,
       store: hostStore,
@@ -119,7 +123,7 @@ export class GatewayFleet implements Fleet {
       authority,
       clock,
       leafLifetimeMs,
-      tokens: new JoinTokens(store, authority),
+      tokens,
       tokenLifetimeMs: config.join_token_minutes * 60_000,
       joinAddress: () => this.joinAddress,
       installCommand: (token) => this.#planInstall(token),
@@ -130,6 +134,14 @@ export class GatewayFleet implements Fleet {
       caPem: authority.caPem,
       version: options.version,
       hosts: this.hosts,
+    })
+    this.upgrades = new HostUpgrader({
+      view,
+      watched,
+      tokens,
+      version: options.version,
+      joinAddress: () => this.joinAddress,
+      packagedVersion: () => this.#installer.agentVersion(),
     })
     this.#creator = new GuestCreator({ view, registry, log, ratios: { cpu, ram, disk }, fleet: this })
     this.#unlisted = new UnlistedOperations({ view, log, watched })

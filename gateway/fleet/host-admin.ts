@@ -5,10 +5,11 @@ import type { Authority } from '../pki/authority.js'
 import type { HostAdmin, HostChange, HostView, JoinToken } from './contract.js'
 import type { ClockCheck } from './agents/clock-check.js'
 import type { GuestRegistry } from './placement/guest-registry.js'
-import type { InstallReport } from '../join/installer.js'
+import type { InstallReport, UpgradeReport } from '../join/installer.js'
 import type { HostRecord } from './host-record.js'
 import type { HostStore } from './host-store.js'
-import type { JoinTokens } from './join-tokens.js'
+import { reportedUpgrade } from '../join/host-upgrade.js'
+import type { JoinTokens, VerifiedToken } from './join-tokens.js'
 import type { FleetState } from './view.js'
 import type { WatchedHosts } from './watched-hosts.js'
 
@@ -63,12 +64,20 @@ export class StoredHostAdmin implements HostAdmin {
     return { ...made, address, command: await installCommand(made.token) }
   }
 
-  checkJoinToken(token: string): { hostId: string } {
+  checkJoinToken(token: string): VerifiedToken {
     return this.options.tokens.verify(token)
   }
 
   async reportInstall(hostId: string, install: InstallReport): Promise<HostView> {
     await this.options.watched.update(hostId, (record) => ({ ...record, install }))
+    return this.#get(hostId)
+  }
+
+  async reportUpgrade(hostId: string, report: UpgradeReport): Promise<HostView> {
+    await this.options.watched.update(hostId, (record) => ({
+      ...record,
+      upgrade: reportedUpgrade(record.upgrade, report),
+    }))
     return this.#get(hostId)
   }
 

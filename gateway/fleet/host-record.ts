@@ -1,4 +1,5 @@
 import type { InstallReport } from '../join/installer.js'
+import type { HostUpgrade } from '../join/host-upgrade.js'
 
 /** A stored host: settings of administrators, and its certificates. */
 export interface HostRecord {
@@ -10,6 +11,8 @@ export interface HostRecord {
   readonly address: string
   /** Last step that the installation script reported. Absent: no script was used. */
   readonly install?: InstallReport
+  /** Last upgrade or rollback of the agent; absent: there was none. */
+  readonly upgrade?: HostUpgrade | undefined
   readonly draining: boolean
   /** Name or address at which customers reach the guests. Absent or "": derived, see `public-address.ts`. */
   readonly publicAddress?: string

@@ -51,13 +51,14 @@ export class HostState {
   }
 
   get view(): HostView {
-    const { id, name, address, install, draining, createdAtMs, certificateNotAfterMs, serials } = this.record
+    const { id, name, address, install, upgrade, draining, createdAtMs, certificateNotAfterMs, serials } = this.record
     const state = this.online ? 'online' : serials.length > 0 ? 'offline' : 'pending'
     return {
       id,
       name,
       address,
       install,
+      upgrade,
       state,
       draining,
       publicAddress: this.publicAddress,

@@ -6,6 +6,14 @@ import { joinAudience, joinIssuer, joinTokenPrefix } from '../../shared/join-tok
 import type { Authority } from '../pki/authority.js'
 import type { Store } from '../store/store.js'
 
+/** Content of a genuine token. */
+export interface VerifiedToken {
+  readonly hostId: string
+  readonly id: string
+  /** The upgrade that the token is for; absent: it is for joining. */
+  readonly upgradeId?: string
+}
+
 /**
  * One-time tokens with which a host gets its first certificate. A token is an ES256 JWT, signed with the key of the CA,
  * and is valid while the store contains its id. A new token makes the host's earlier token invalid.
@@ -22,22 +30,26 @@ export class JoinTokens {
   ): Promise<{ token: string; expiresAtMs: number }> {
     const expiresAtMs = Math.floor((Date.now() + options.lifetimeMs) / 1000) * 1000
     const id = randomUUID()
-    const token = jwt.sign(
-      { ca: this.authority.fingerprint, address: options.address, exp: expiresAtMs / 1000 },
-      this.authority.privateKeyPem,
-      { algorithm: 'ES256', issuer: joinIssuer, audience: joinAudience, subject: hostId, jwtid: id },
-    )
+    const token = this.#sign(hostId, { address: options.address, id, expiresAtMs })
     await this.store.run('keep join token', (client) =>
       client.set(this.#key(hostId), id, { expiration: { type: 'PXAT', value: expiresAtMs } }),
     )
-    return { token: joinTokenPrefix + token, expiresAtMs }
+    return { token, expiresAtMs }
+  }
+
+  /**
+   * Creates a token that authorizes the downloads and reports of one upgrade, and never a certificate.
+   */
+  createForUpgrade(hostId: string, options: { address: string; lifetimeMs: number; upgradeId: string }): string {
+    const expiresAtMs = Date.now() + options.lifetimeMs
+    return this.#sign(hostId, { ...options, id: randomUUID(), expiresAtMs })
   }
 
   /**
    * Checks signature and expiry of a token. It may have been used already.
    * @throws {BerthError} `join_token_invalid`
    */
-  verify(token: string): { hostId: string; id: string } {
+  verify(token: string): VerifiedToken {
     try {
       const claims = jwt.verify(token.slice(joinTokenPrefix.length), this.authority.publicKeyPem, {
         algorithms: ['ES256'],
@@ -47,7 +59,8 @@ export class JoinTokens {
       if (!token.startsWith(joinTokenPrefix) || typeof claims === 'string') throw new Error('form')
       const { sub: hostId = '', jti: id = '' } = claims
       if (!new RegExp(hostIdPattern).test(hostId) || id === '') throw new Error('claims')
-      return { hostId, id }
+      const upgradeId: unknown = claims['upgrade']
+      return { hostId, id, ...(typeof upgradeId === 'string' && { upgradeId }) }
     } catch (cause) {
       const expired = cause instanceof jwt.TokenExpiredError
       throw refused(
@@ -78,6 +91,16 @@ export class JoinTokens {
 
   async void(hostId: string): Promise<void> {
     await this.store.run('invalidate a join token', (client) => client.del(this.#key(hostId)))
+  }
+
+  #sign(
+    hostId: string,
+    { address, id, expiresAtMs, upgradeId }: { address: string; id: string; expiresAtMs: number; upgradeId?: string },
+  ): string {
+    const { fingerprint: ca, privateKeyPem } = this.authority
+    const claims = { ca, address, exp: Math.floor(expiresAtMs / 1000), ...(upgradeId && { upgrade: upgradeId }) }
+    const options = { issuer: joinIssuer, audience: joinAudience, subject: hostId, jwtid: id }
+    return joinTokenPrefix + jwt.sign(claims, privateKeyPem, { algorithm: 'ES256', ...options })
   }
 
   #key(hostId: string): string {

@@ -2,6 +2,7 @@ import type { Guest } from '../../proto/gen/berth/agent/v1/guest.js'
 import type { HostDescription, HostMetrics } from '../../proto/gen/berth/agent/v1/host.js'
 import type { Alert } from '../../proto/gen/berth/agent/v1/security.js'
 import type { InstallReport } from '../join/installer.js'
+import type { HostUpgrade } from '../join/host-upgrade.js'
 import type { PublicAddress } from './public-address.js'
 import type { Operation } from '../../proto/gen/berth/agent/v1/operation.js'
 
@@ -38,6 +39,8 @@ export interface HostView {
   readonly address: string
   /** Last step that the installation script reported. `undefined`: no script was used. */
   readonly install: InstallReport | undefined
+  /** Last upgrade or rollback of the agent. `undefined`: there was none. */
+  readonly upgrade: HostUpgrade | undefined
   /** `pending`: the agent has not joined yet. */
   readonly state: HostState
   readonly draining: boolean

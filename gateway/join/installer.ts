@@ -2,7 +2,9 @@ import { open, readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { Readable } from 'node:stream'
 import { BerthError, invalidField } from '../../shared/errors.js'
+import { upgradeSteps, type UpgradeStep } from './host-upgrade.js'
 import { splitHostPort } from '../../shared/join-token.js'
+import { parsePackageVersion } from '../../shared/package-list.js'
 
 /** A step in the installation of an agent, which the installation script reports. */
 export interface InstallReport {
@@ -12,15 +14,30 @@ export interface InstallReport {
   readonly atMs: number
 }
 
+/** A step of an upgrade, reported by the installation script. */
+export interface UpgradeReport {
+  readonly id: string
+  readonly step: UpgradeStep
+  readonly message: string
+  readonly atMs: number
+}
+
+/** The host after a report. */
+export interface ReportedHost {
+  readonly name: string
+  readonly state: InstallAnswer['status']
+  readonly address: string
+  readonly description: { readonly version: string } | undefined
+}
+
 /** Access to the hosts of the fleet during an installation. */
 export interface InstallHosts {
   /** Returns the host of a valid token, even if the token was used. @throws {BerthError} `join_token_invalid` */
-  checkJoinToken(token: string): { hostId: string }
+  checkJoinToken(token: string): { readonly hostId: string; readonly upgradeId?: string }
   /** Stores a step of the installation, which the API then shows. */
-  reportInstall(
-    hostId: string,
-    report: InstallReport,
-  ): Promise<{ readonly name: string; readonly state: InstallAnswer['status']; readonly address: string }>
+  reportInstall(hostId: string, report: InstallReport): Promise<ReportedHost>
+  /** Stores a step of an upgrade, unless it has ended. */
+  reportUpgrade(hostId: string, report: UpgradeReport): Promise<ReportedHost>
 }
 
 /** Answer to a report of the installation script. */
@@ -30,6 +47,8 @@ export interface InstallAnswer {
   readonly status: 'pending' | 'online' | 'offline'
   /** Address as host:port at which the gateway connects to the agent. "": not known yet. */
   readonly address: string
+  /** Version of the agent that the gateway reached last; "": none. */
+  readonly version: string
 }
 
 export interface InstallerOptions {
@@ -89,20 +108,33 @@ export class Installer {
 
   /** Stores a step of the installation. @throws {BerthError} `join_token_invalid`, `invalid_field` */
   async report({ token, step, message = '' }: Readonly<Record<string, unknown>>): Promise<InstallAnswer> {
-    const { hostId } = this.options.hosts.checkJoinToken(String(token))
-    if (!isStep(step)) throw invalidField('step', `step: must be one of ${steps.join(', ')}`)
+    const { hostId, upgradeId } = this.options.hosts.checkJoinToken(String(token))
     if (typeof message !== 'string') throw invalidField('message', 'message: must be a string')
     const text = message.replaceAll(/[\p{Cc}\p{Cf}]/gu, ' ').slice(0, maxMessage)
-    const { name, state, address } = await this.options.hosts.reportInstall(hostId, {
-      step,
-      message: text,
-      atMs: Date.now(),
-    })
-    return { host: name, status: state, address }
+    const report = { message: text, atMs: Date.now() }
+    const { name, state, address, description } = await (upgradeId === undefined
+      ? this.options.hosts.reportInstall(hostId, { ...report, step: parseStep(steps, step) })
+      : this.options.hosts.reportUpgrade(hostId, { ...report, step: parseStep(upgradeSteps, step), id: upgradeId }))
+    return { host: name, status: state, address, version: description?.version ?? '' }
+  }
+
+  /**
+   * Version of the agent that the packages contain.
+   * @throws {BerthError} `packages_missing`
+   */
+  async agentVersion(): Promise<string> {
+    const list = await readFile(join(this.options.packages, 'Packages'), 'utf8').catch((): string => '')
+    const version = parsePackageVersion(list, 'berth-agent')
+    if (version === '' || !(await this.isAvailable())) throw packagesMissing()
+    return version
   }
 }
 
-const isStep = (value: unknown): value is InstallReport['step'] => (steps as readonly unknown[]).includes(value)
+function parseStep<Step extends string>(known: readonly Step[], step: unknown): Step {
+  const found = known.find((one) => one === step)
+  if (found === undefined) throw invalidField('step', `step: must be one of ${known.join(', ')}`)
+  return found
+}
 
 function packagesMissing(): BerthError {
   return new BerthError(

@@ -94,7 +94,7 @@ describe('installation of hosts', () => {
 
   it('stores each reported step, and answers with the state of the host', async () => {
     const { text } = await report({ step: 'failed', message: 'no\nspace\u202e' + 'x'.repeat(1000) })
-    expect(JSON.parse(text)).to.deep.equal({ host: 'new', status: 'pending', address: '' })
+    expect(JSON.parse(text)).to.deep.equal({ host: 'new', status: 'pending', address: '', version: '' })
     const { install } = test.fleet.view.findHost(hostId)!
     expect(install?.step).to.equal('failed')
     expect(install?.message)

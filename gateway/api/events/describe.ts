@@ -1,6 +1,7 @@
 import { HostMetrics } from '../../../proto/gen/berth/agent/v1/host.js'
 import type { TimeFormat } from '../../../shared/time.js'
 import type { AlertView, GuestView, HostView, OperationView } from '../../fleet/contract.js'
+import { upgradeStateOf } from '../../join/host-upgrade.js'
 import { operationStatusOf } from '../../fleet/lists/operation-table.js'
 import { guestUuidOf } from '../../fleet/operation-subject.js'
 import type { Describe, EventContent, EventType } from '../../events/event.js'
@@ -86,11 +87,23 @@ function alertEvent({ before, after }: Pair<AlertView>, hostId: string, time: Ti
 function hostEvents({ before, after }: Pair<HostView>, hostId: string, time: TimeFormat): EventContent[] {
   const type = hostType(before, after)
   if (type === undefined) return []
+  const upgraded = before && after ? upgradeEvents(before, after) : []
   const row = after ? hostEventRow(after, time) : { id: hostId, name: before?.name ?? '' }
   const event: EventContent = { type, hostId, guestUuid: '', data: JSON.stringify(row) }
-  if (type !== 'host.online' && type !== 'host.offline') return [event]
+  if (type !== 'host.online' && type !== 'host.offline') return [event, ...upgraded]
   const data = JSON.stringify({ host_id: hostId, online: type === 'host.online' })
-  return [event, { type: 'guest.host', hostId, guestUuid: '', data }]
+  return [event, { type: 'guest.host', hostId, guestUuid: '', data }, ...upgraded]
+}
+
+/** One event when an upgrade or rollback ends. */
+function upgradeEvents(before: HostView, after: HostView): EventContent[] {
+  const { id: hostId, name, upgrade } = after
+  if (!upgrade || upgradeStateOf(upgrade) === 'running') return []
+  const { id, step, rollback, from, to, message } = upgrade
+  if (before.upgrade?.id === id && before.upgrade.step === step) return []
+  const type = step === 'done' ? 'host.upgraded' : 'host.upgrade_failed'
+  const data = JSON.stringify({ id: hostId, name, rollback, from, to, message })
+  return [{ type, hostId, guestUuid: '', data }]
 }
 
 function hostType(before: HostView | undefined, after: HostView | undefined): EventType | undefined {
@@ -102,7 +115,9 @@ function hostType(before: HostView | undefined, after: HostView | undefined): Ev
 
 /** Facts of a host whose changes cause an event. The time of a report is omitted, because reports are repeated. */
 function settledParts(host: HostView) {
-  return { ...settledRow(host), step: host.install?.step, message: host.install?.message }
+  const { install, upgrade } = host
+  const upgrading = { upgradeId: upgrade?.id, upgradeStep: upgrade?.step, upgradeMessage: upgrade?.message }
+  return { ...settledRow(host), step: install?.step, message: install?.message, ...upgrading }
 }
 
 /** The fields of a host that callers bound to containers may see, too. */

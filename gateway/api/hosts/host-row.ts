@@ -3,6 +3,7 @@ import type { TimeFormat } from '../../../shared/time.js'
 import { Capabilities, Capacity, HostDescription } from '../../../proto/gen/berth/agent/v1/host.js'
 import type { Principal } from '../../access/principal.js'
 import type { HostView } from '../../fleet/contract.js'
+import { upgradeStateOf, upgradeSteps, type HostUpgrade } from '../../join/host-upgrade.js'
 import { oneOf, TimeSchema } from '../../http/schema.js'
 import { visibleWarnings } from '../guests/visible.js'
 import { kvmFields, kvmRow } from './kvm.js'
@@ -19,6 +20,23 @@ const InstallSchema = Type.Object({
   at: TimeSchema,
 })
 
+const UpgradeSchema = Type.Object(
+  {
+    state: oneOf(['running', 'done', 'failed']),
+    step: oneOf(
+      upgradeSteps,
+      '`starting`: the host has not reported anything yet. `waiting`: the version is installed and waits for the gateway to connect. `rolling_back`: the host returns to the version before, because of `message`.',
+    ),
+    rollback: Type.Boolean({ description: '`true`: a requested return to the previous version.' }),
+    from: Type.String({ description: 'Version before.' }),
+    to: Type.String({ description: 'Version to install.' }),
+    message: Type.String({ description: 'Reason of a failure.' }),
+    started_at: TimeSchema,
+    at: Type.String({ ...TimeSchema, description: 'Time of the last report.' }),
+  },
+  { title: 'HostUpgrade' },
+)
+
 export const HostRowSchema = Type.Object(
   {
     id: Type.String(),
@@ -26,6 +44,9 @@ export const HostRowSchema = Type.Object(
     address: Type.String({ description: 'Address, as host:port, of the agent. Empty: known once the agent joins.' }),
     install: Type.Union([InstallSchema, Type.Null()], {
       description: 'Last step that the installation script reported. `null`: the script has not been used.',
+    }),
+    upgrade: Type.Union([UpgradeSchema, Type.Null()], {
+      description: 'Last upgrade or rollback of the agent that was requested here. `null`: there was none.',
     }),
     public_address: Type.String({
       description: 'DNS name or IP address at which clients reach the containers of the host. Empty: not known.',
@@ -42,6 +63,12 @@ export const HostRowSchema = Type.Object(
     certificate_expires_at: TimeSchema,
     version: Type.String({ description: 'Version of the agent.' }),
     outdated: Type.Boolean({ description: '`true`: the agent has another version than this gateway.' }),
+    features: Type.Array(Type.String(), {
+      description: 'Optional functions of the agent. `upgrade`: it can be upgraded with `POST /hosts/{id}/upgrade`.',
+    }),
+    previous_version: Type.String({
+      description: 'Version that a rollback installs. Empty: the host retains no packages of a previous version.',
+    }),
     hostname: Type.String(),
     kernel: Type.String(),
     lxc: Type.Boolean(),
@@ -74,6 +101,7 @@ export function hostRow(host: HostView, { caller, containers, time }: HostRowPar
     install: host.install
       ? { step: host.install.step, message: host.install.message, at: time.format(host.install.atMs) }
       : null,
+    upgrade: host.upgrade ? upgradeRow(host.upgrade, time) : null,
     public_address: host.publicAddress.host,
     public_address_source: host.publicAddress.source,
     status: host.state,
@@ -84,6 +112,8 @@ export function hostRow(host: HostView, { caller, containers, time }: HostRowPar
     certificate_expires_at: time.format(host.certificateNotAfterMs),
     version: description.version,
     outdated: host.outdated,
+    features: description.features,
+    previous_version: description.previousVersion,
     hostname: description.hostname,
     kernel: description.kernel,
     lxc: capabilities.lxc,
@@ -95,4 +125,10 @@ export function hostRow(host: HostView, { caller, containers, time }: HostRowPar
     disk_total_gb: capacity.diskTotalGb,
     warnings: visibleWarnings(caller, host.warnings),
   }
+}
+
+function upgradeRow(upgrade: HostUpgrade, time: TimeFormat): Static<typeof UpgradeSchema> {
+  const { step, rollback, from, to, message, startedAtMs, atMs } = upgrade
+  const times = { started_at: time.format(startedAtMs), at: time.format(atMs) }
+  return { state: upgradeStateOf(upgrade), step, rollback, from, to, message, ...times }
 }

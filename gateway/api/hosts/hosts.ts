@@ -26,7 +26,7 @@ const PublicAddressSchema = Type.String({
   description:
     'DNS name or IP address at which clients reach the containers of the host. It is used in SSH commands. Empty: derived from what the agent reports.',
 })
-const HostPathSchema = Type.Object({ id: Type.String({ maxLength: 64 }) })
+export const HostPathSchema = Type.Object({ id: Type.String({ maxLength: 64 }) })
 
 const JoinTokenSchema = Type.Object(
   {
@@ -242,7 +242,11 @@ function pick({ name, address, draining, public_address: publicAddress }: Static
 }
 
 /** @throws {BerthError} `not_found` */
-function getRow({ view, time }: { view: FleetView; time: TimeFormat }, caller: Principal, hostId: string): HostRow {
+export function getRow(
+  { view, time }: { view: FleetView; time: TimeFormat },
+  caller: Principal,
+  hostId: string,
+): HostRow {
   const host = view.findHost(hostId)
   if (!host) throw notFound('host')
   return hostRow(host, { caller, containers: countVisible(view, caller, hostId).total, time })

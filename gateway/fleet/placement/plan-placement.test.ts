@@ -21,6 +21,7 @@ function candidate(id: string, changes: Partial<HostView> = {}, allocated: Parti
     name: id,
     address: 'a:1',
     install: undefined,
+    upgrade: undefined,
     outdated: false,
     state: 'online',
     draining: false,

@@ -20,6 +20,7 @@ import { Webhooks, type WebhooksOptions } from '../../../gateway/webhooks/webhoo
 import { startHttpServer, type HttpServer, type HttpTimeouts } from '../../../gateway/http/server.js'
 import { Store } from '../../../gateway/store/store.js'
 import { Tls, type TlsOptions } from '../../../gateway/tls/tls.js'
+import { FleetUpgrades } from '../../../gateway/upgrades/fleet-upgrades.js'
 import { readText, type OutboundAnswer } from '../../../shared/outbound-request.js'
 import { readOrCreateKey } from '../../../shared/sealing.js'
 import { createTimeFormat } from '../../../shared/time.js'
@@ -56,6 +57,7 @@ export interface TestGateway {
   readonly upkeep: PeriodicTasks
   readonly events: EventHub
   readonly webhooks: Webhooks
+  readonly fleetUpgrades: FleetUpgrades
   readonly redis: TestRedis
   readonly tls: Tls
   readonly url: string
@@ -119,6 +121,7 @@ export async function startTestGateway(options: TestGatewayOptions = {}): Promis
   const settings = new PanelSettings(store, log)
   const tls = new Tls({ store, secret, log, ...noTls, ...options.tls })
   const webhooks = new Webhooks({ store, secret, log, policy: loopbackPolicy, ...options.webhooks })
+  const fleetUpgrades = new FleetUpgrades({ store, log, everyMs: 50 })
   store.start()
   access.start()
   await waitFor(() => store.ready(), { what: 'store connected' })
@@ -129,6 +132,7 @@ export async function startTestGateway(options: TestGatewayOptions = {}): Promis
     ...(options.hosts && { hosts: options.hosts }),
     ...(options.agentConfig && { agentConfig: options.agentConfig }),
   })
+  fleetUpgrades.start(fleet)
   const backupTargets = new BackupTargets(store, secret)
   const customImages = new CustomImages(store)
   const upkeep = new PeriodicTasks(
@@ -151,6 +155,7 @@ export async function startTestGateway(options: TestGatewayOptions = {}): Promis
     upkeep,
     events,
     webhooks,
+    fleetUpgrades,
     time,
     maxBodyBytes: options.maxBodyBytes ?? 65_536,
     policies,
@@ -181,6 +186,7 @@ export async function startTestGateway(options: TestGatewayOptions = {}): Promis
     upkeep,
     events,
     webhooks,
+    fleetUpgrades,
     redis,
     tls,
     url: server.url,
@@ -195,6 +201,7 @@ export async function startTestGateway(options: TestGatewayOptions = {}): Promis
       await server.connections.close(1000)
       await tls.close()
       await webhooks.close()
+      await fleetUpgrades.close()
       await fleet.close()
       await access.close()
       await store.close()

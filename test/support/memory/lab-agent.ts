@@ -56,6 +56,8 @@ export class LabAgent {
   #daemon: Daemon | undefined
   /** Maximum number of concurrent operations. A change takes effect at the next start. */
   parallel: number | undefined
+  /** Version of the agent. A change takes effect at the next start. */
+  version = '0.0.0-test'
   /** The agent's clock in ms since 1970. */
   now: () => number = Date.now
 
@@ -147,7 +149,7 @@ export class LabAgent {
     this.#daemon = await startDaemon({
       config: this.#withParallel(),
       log: this.log,
-      version: '0.0.0-test',
+      version: this.version,
       now: () => this.now(),
       openHost: async () => this.host.open(this.config),
     })

@@ -11,6 +11,7 @@ import type {
   GuestView,
   HeldRoom,
   HostAdmin,
+  HostUpgrades,
   HostView,
   OperationView,
   OrderedOperation,
@@ -28,6 +29,8 @@ import { waitFor } from '../wait.js'
 
 const caDays = 30
 const leafMs = 24 * 3_600_000
+/** Version of the gateway. */
+export const labVersion = '0.0.0'
 
 export interface LabFleetOptions {
   readonly store: Store
@@ -53,6 +56,8 @@ export class LabFleet implements Fleet {
 
   private constructor(
     private readonly fleet: GatewayFleet,
+    /** Packages for hosts; does not exist until a test creates it. */
+    readonly packagesDirectory: string,
     readonly agents: ReadonlyMap<string, LabAgent>,
   ) {
     const open = fleet.agent.bind(fleet)
@@ -72,13 +77,15 @@ export class LabFleet implements Fleet {
   }: LabFleetOptions): Promise<LabFleet> {
     // Agents share this process. If one test overloads it, the next test must not see silent agents.
     const agentSettings = { reconnect_ms: 0, silence_ms: 120_000 }
-    const settings = { state_dir: stateDir, join_listen: '127.0.0.1:0', agents: agentSettings }
+    const packages = join(stateDir, 'packages')
+    const joining = { join_listen: '127.0.0.1:0', packages_dir: packages }
+    const settings = { state_dir: stateDir, agents: agentSettings, ...joining }
     const config = validateConfig(GatewayConfigSchema, settings, 'lab')
     const authority = await ensureAuthority(join(stateDir, 'pki'), caDays)
     const started = await Promise.all(hosts.map((id) => startAgent({ id, authority, stateDir, agentConfig })))
     const agents = new Map(started.map(({ record, agent }) => [record.id, agent]))
-    const fleet = await GatewayFleet.start({ version: '0.0.0', store, config, log })
-    const lab = new LabFleet(fleet, agents)
+    const fleet = await GatewayFleet.start({ version: labVersion, store, config, log })
+    const lab = new LabFleet(fleet, packages, agents)
     // Adds the hosts in order, because some responses come from the first host.
     for (const { record } of started) {
       await new HostStore(store).create(record, () => undefined)
@@ -95,6 +102,10 @@ export class LabFleet implements Fleet {
 
   get hosts(): HostAdmin {
     return this.fleet.hosts
+  }
+
+  get upgrades(): HostUpgrades {
+    return this.fleet.upgrades
   }
 
   get view(): GatewayFleet['view'] {

@@ -113,4 +113,11 @@ export const errors = {
   'error.template_unknown': 'The image does not exist on the host.',
   'error.upload_missing': 'The uploaded file no longer exists on the host.',
   'error.volume_missing': 'The disk of the guest no longer exists.',
+  'error.upgrade_unsupported': 'This host cannot be upgraded from here. Run the command for this host on it once.',
+  'error.upgrade_running': 'An upgrade is running already.',
+  'error.up_to_date': 'All hosts have this version already.',
+  'error.no_previous_version': 'The host has no packages of a previous version.',
+  'error.packages_outdated':
+    'The packages for hosts have another version than the gateway. Upgrade berth-repository on its machine.',
+  'error.packages_missing': 'The gateway has no packages for hosts. Install berth-repository on its machine.',
 } as const

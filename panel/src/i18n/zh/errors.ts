@@ -114,4 +114,10 @@ export const errors: Readonly<Record<keyof typeof english, string>> = {
   'error.template_unknown': '主机上没有该镜像。',
   'error.upload_missing': '主机上已没有上传的文件。',
   'error.volume_missing': '实例的磁盘已不存在。',
+  'error.upgrade_unsupported': '无法从此处升级该主机，请先在该主机上运行一次它的安装命令。',
+  'error.upgrade_running': '升级已在进行中。',
+  'error.up_to_date': '所有主机已是该版本。',
+  'error.no_previous_version': '主机上没有先前版本的软件包。',
+  'error.packages_outdated': '供主机使用的软件包与网关版本不同，请升级网关机器上的 berth-repository。',
+  'error.packages_missing': '网关没有供主机使用的软件包，请在网关机器上安装 berth-repository。',
 }

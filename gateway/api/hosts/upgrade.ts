@@ -1,0 +1,58 @@
+import { Type } from 'typebox'
+import type { TimeFormat } from '../../../shared/time.js'
+import type { Fleet } from '../../fleet/contract.js'
+import { route, type Route } from '../../http/route.js'
+import { HostRowSchema } from './host-row.js'
+import { getRow, HostPathSchema } from './hosts.js'
+
+const UpgradeBodySchema = Type.Object(
+  {
+    rollback: Type.Optional(
+      Type.Boolean({ description: '`true`: installs `previous_version`, whose packages the host retains.' }),
+    ),
+  },
+  { title: 'UpgradeHost' },
+)
+
+/** Refusals by hosts that cannot install another version. */
+export const upgradeErrors = ['upgrade_unsupported', 'upgrade_running', 'packages_missing', 'packages_outdated']
+
+export function hostUpgradeRoute({ fleet, time }: { readonly fleet: Fleet; readonly time: TimeFormat }): Route {
+  return route({
+    method: 'POST',
+    path: '/hosts/{id}/upgrade',
+    name: 'upgradeHost',
+    scope: 'host:manage',
+    bound: 'refused',
+    audit: 'host.upgrade',
+    tag: 'Hosts',
+    summary:
+      'Starts the installation of this gateway’s version of the agent, or of the previous one. Containers keep running. `upgrade` of the host shows the progress. 200: the host has the version already',
+    params: HostPathSchema,
+    body: UpgradeBodySchema,
+    bodyOptional: true,
+    example: { rollback: false },
+    data: HostRowSchema,
+    statuses: [200, 202],
+    errors: [...upgradeErrors, 'no_previous_version', 'host_offline', 'agent_timeout'],
+    handle: async (context) => {
+      const { params, body, caller, operationId } = context
+      const rollback = isRollback(body)
+      const shown = () => getRow({ view: fleet.view, time }, caller, params.id)
+      const { name, version, previous_version: previous } = shown()
+      const to = rollback ? previous : fleet.upgrades.version
+      context.audit({
+        target: name,
+        detail: `id ${params.id}, ${rollback ? 'rollback' : 'upgrade'} from ${version} to ${to}`,
+      })
+      const started = await fleet.upgrades.start(params.id, { id: operationId, rollback })
+      if (started === 'up_to_date') return { message: `the host has version ${version} already`, data: shown() }
+      return { status: 202, message: `the host installs version ${to}`, data: shown() }
+    },
+  })
+}
+
+/** An optional body may be of any type. */
+function isRollback(body: unknown): boolean {
+  return typeof body === 'object' && body !== null && (body as { rollback?: unknown }).rollback === true
+}

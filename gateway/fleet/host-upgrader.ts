@@ -1,0 +1,132 @@
+import { BerthError, conflict, notFound, toBerthError } from '../../shared/errors.js'
+import type { AgentFeature } from '../../shared/agent-features.js'
+import { UnansweredError } from '../../shared/grpc-errors.js'
+import { isSilent, upgradeStateOf, type HostUpgrade } from '../join/host-upgrade.js'
+import type { AgentClient, HostUpgrades, HostView, UpgradeRequest } from './contract.js'
+import type { HostRecord } from './host-record.js'
+import type { JoinTokens } from './join-tokens.js'
+import type { FleetState } from './view.js'
+import type { WatchedHosts } from './watched-hosts.js'
+
+export interface HostUpgraderOptions {
+  readonly view: FleetState
+  readonly watched: WatchedHosts
+  readonly tokens: JoinTokens
+  /** Version of this gateway. */
+  readonly version: string
+  /** host:port at which agents reach the join endpoint. */
+  readonly joinAddress: () => string
+  /** Version of the agent in the packages for hosts. @throws {BerthError} `packages_missing` */
+  readonly packagedVersion: () => Promise<string>
+}
+
+/** Longer than the host allows an installation to take. */
+const tokenLifetimeMs = 2 * 3_600_000
+
+/** Lets hosts install another version of their agent. */
+export class HostUpgrader implements HostUpgrades {
+  constructor(private readonly options: HostUpgraderOptions) {}
+
+  get version(): string {
+    return this.options.version
+  }
+
+  async start(hostId: string, { id, rollback }: UpgradeRequest): Promise<'started' | 'up_to_date'> {
+    const { view, watched } = this.options
+    const host = view.findHost(hostId)
+    if (!host) throw notFound('host')
+    if (host.upgrade?.id === id) return 'started'
+    const agent = watched.agent(hostId)
+    requireFeature(host, 'upgrade')
+    const from = host.description?.version ?? ''
+    const to = rollback ? previousOf(host) : this.version
+    if (from === to) return 'up_to_date'
+    if (!rollback) await this.checkPackages()
+    const nowMs = Date.now()
+    const times = { startedAtMs: nowMs, atMs: nowMs }
+    const upgrade: HostUpgrade = { id, from, to, rollback, step: 'starting', message: '', ...times }
+    await watched.update(hostId, (record) => begin(record, upgrade))
+    await this.#order(agent, hostId, upgrade)
+    return 'started'
+  }
+
+  async checkPackages(): Promise<void> {
+    const packaged = await this.options.packagedVersion()
+    if (packaged === this.version) return
+    const message = `the packages for hosts have version ${packaged}, but this gateway has ${this.version}: install the package berth-repository of version ${this.version} on its machine`
+    throw conflict('packages_outdated', message)
+  }
+
+  async endSilent(nowMs: number): Promise<void> {
+    for (const { id, upgrade, state, description } of this.options.view.hosts()) {
+      if (!upgrade || !isSilent(upgrade, nowMs)) continue
+      // The machine was restarted, or its last report was lost.
+      if (state === 'online' && description?.version === upgrade.to) {
+        await this.#end(id, upgrade, { step: 'done', message: '' })
+        continue
+      }
+      const reason = upgrade.step === 'starting' ? this.#unreachable : `${silent}${upgrade.step}`
+      const message = `${reason}: journalctl -u berth-upgrade on the host shows more`
+      await this.#end(id, upgrade, { step: 'failed', message })
+    }
+  }
+
+  get #unreachable(): string {
+    return `the host did not report the start of the installation, for which it must reach ${this.options.joinAddress()}`
+  }
+
+  async #order(agent: AgentClient, hostId: string, upgrade: HostUpgrade): Promise<void> {
+    const address = this.options.joinAddress()
+    const lifetime = { lifetimeMs: tokenLifetimeMs, upgradeId: upgrade.id }
+    const token = this.options.tokens.createForUpgrade(hostId, { address, ...lifetime })
+    try {
+      await agent.hosts.upgradeAgent({ address, token, version: upgrade.to, rollback: upgrade.rollback })
+    } catch (error) {
+      // The host may have begun: then it reports.
+      if (!(error instanceof UnansweredError && error.left)) {
+        await this.#end(hostId, upgrade, { step: 'failed', message: toBerthError(error, 'the order failed').message })
+      }
+      throw error
+    }
+  }
+
+  /** Ends an upgrade that has not reported meanwhile. */
+  async #end(hostId: string, upgrade: HostUpgrade, end: Pick<HostUpgrade, 'step' | 'message'>): Promise<void> {
+    await this.options.watched.update(hostId, (record) => {
+      if (record.upgrade?.id !== upgrade.id || record.upgrade.atMs !== upgrade.atMs) return record
+      return { ...record, upgrade: { ...record.upgrade, ...end } }
+    })
+  }
+}
+
+const silent = 'the host stopped reporting in the step '
+
+/** @throws {BerthError} `upgrade_running` */
+function begin(record: HostRecord, upgrade: HostUpgrade): HostRecord {
+  if (record.upgrade && upgradeStateOf(record.upgrade) === 'running')
+    throw conflict('upgrade_running', `the agent of ${record.name} is being upgraded already`)
+  return { ...record, upgrade }
+}
+
+/** @throws {BerthError} `no_previous_version` */
+function previousOf({ name, description }: HostView): string {
+  const previous = description?.previousVersion ?? ''
+  if (previous !== '') return previous
+  throw conflict('no_previous_version', `${name} retains no packages of a previous version`)
+}
+
+/** Sentences about hosts that lack a feature, and the codes. */
+const missing: Readonly<Record<AgentFeature, (name: string) => BerthError>> = {
+  upgrade: (name) =>
+    conflict(
+      'upgrade_unsupported',
+      `${name} cannot be upgraded from here: its agent was not installed with the command of this gateway, or is too old. ` +
+        'Run the command of POST /hosts/ID/join-token on the host once; on a machine with its own gateway, or a checkout, ' +
+        'upgrade it there',
+    ),
+}
+
+/** @throws {BerthError} for a host whose agent does not declare the feature */
+function requireFeature({ name, description }: HostView, feature: AgentFeature): void {
+  if (!description?.features.includes(feature)) throw missing[feature](name)
+}

@@ -1,0 +1,50 @@
+/** `stopped`: a host failed. `done`: nothing is left. */
+export const runStates = ['running', 'paused', 'stopped', 'canceled', 'done'] as const
+export type RunState = (typeof runStates)[number]
+
+export const runHostStates = ['waiting', 'upgrading', 'done', 'failed', 'skipped'] as const
+export type RunHostState = (typeof runHostStates)[number]
+
+export type RunAction = 'upgrade' | 'rollback'
+
+/** A host in an upgrade of the fleet. */
+export interface RunHost {
+  readonly hostId: string
+  readonly name: string
+  readonly state: RunHostState
+  /** Version before the run. */
+  readonly from: string
+  /** Reason why it failed or was skipped. */
+  readonly message: string
+  /** Kind of the last attempt. */
+  readonly action: RunAction
+  /** Id of the last attempt; "": none. */
+  readonly upgradeId: string
+  readonly attempts: number
+}
+
+/** An upgrade of all hosts, or the rollback of one, as stored. */
+export interface FleetRun {
+  readonly id: string
+  readonly state: RunState
+  readonly action: RunAction
+  /** Version to which hosts are upgraded. */
+  readonly version: string
+  readonly parallel: number
+  /** Host that is upgraded before all others. */
+  readonly canaryHostId: string
+  readonly hosts: readonly RunHost[]
+  readonly startedBy: string
+  readonly startedAtMs: number
+  /** 0: it has not ended. */
+  readonly endedAtMs: number
+}
+
+export function isUpgrading(run: FleetRun): boolean {
+  return run.hosts.some(({ state }) => state === 'upgrading')
+}
+
+/** True while the run may still change hosts by itself. */
+export function isActive(run: FleetRun): boolean {
+  return run.state === 'running' || run.state === 'paused' || isUpgrading(run)
+}

@@ -1,0 +1,197 @@
+import type { Logger } from 'pino'
+import { SingleFlight } from '../../shared/async/single-flight.js'
+import { BerthError, conflict, describeError, toBerthError } from '../../shared/errors.js'
+import { UnansweredError } from '../../shared/grpc-errors.js'
+import type { Fleet, HostView } from '../fleet/contract.js'
+import { StoredDocument } from '../store/document.js'
+import { Lease } from '../store/lease.js'
+import type { Store } from '../store/store.js'
+import { isActive, type FleetRun, type RunHost } from './fleet-run.js'
+import { planCommand, refuseSecondRun, type RunCommand } from './plan-command.js'
+import { completeHost, planRun, refuseHost, type RunHostFacts } from './plan-run.js'
+
+export interface FleetUpgradesOptions {
+  readonly store: Store
+  readonly log: Logger
+  /** How soon another gateway takes over; default 10 s. */
+  readonly leaseMs?: number
+  /** Interval of checks; default 1 s. */
+  readonly everyMs?: number
+}
+
+export interface RunRequest {
+  readonly id: string
+  readonly parallel: number
+  /** Default: the first host that can be upgraded, by name. */
+  readonly canaryHostId?: string | undefined
+  readonly startedBy: string
+}
+
+/**
+ * Upgrades all hosts, one after another. Its state is in the store; one of all gateways works on it. Create it before
+ * `store.start()`.
+ */
+export class FleetUpgrades {
+  readonly #run: StoredDocument<FleetRun | null>
+  readonly #lease: Lease
+  readonly #working = new SingleFlight()
+  #timer: NodeJS.Timeout | undefined
+  #closed = false
+
+  constructor(private readonly options: FleetUpgradesOptions) {
+    const { store, log, leaseMs = 10_000 } = options
+    this.#run = new StoredDocument<FleetRun | null>({ store, name: 'fleet-upgrade', initial: null, log })
+    this.#lease = new Lease(store, 'fleet-upgrade-worker', leaseMs)
+  }
+
+  /** The last run; null: none. @throws {BerthError} `store_unavailable` */
+  get current(): FleetRun | null {
+    return this.#run.current
+  }
+
+  /** True once the store has been read. */
+  get isKnown(): boolean {
+    return this.#run.value !== undefined
+  }
+
+  start(fleet: Fleet): void {
+    const work = (): void => void this.#working.run(() => this.#work(fleet))
+    this.#timer = setInterval(work, this.options.everyMs ?? 1000)
+  }
+
+  async close(): Promise<void> {
+    this.#closed = true
+    clearInterval(this.#timer)
+    await this.#working.settled()
+    await this.#lease.release().catch(() => undefined) // the lease expires otherwise
+  }
+
+  /**
+   * Starts a run with all hosts; a repeat with the same id changes nothing.
+   * @throws {BerthError} `upgrade_running`, `up_to_date`, `packages_missing`, `packages_outdated`, `not_found` or
+   * `invalid_state` for the canary
+   */
+  async begin(fleet: Fleet, request: RunRequest): Promise<FleetRun> {
+    if (this.current?.id === request.id) return this.current
+    refuseSecondRun(this.current)
+    await fleet.upgrades.checkPackages()
+    const run = newRun(fleet, request)
+    const begun = await this.#run.update((old) => {
+      refuseSecondRun(old)
+      return run
+    })
+    return begun ?? run
+  }
+
+  /** @throws {BerthError} `invalid_state` */
+  async command(command: RunCommand): Promise<FleetRun> {
+    const run = await this.#run.update((old) => planCommand(old, command))
+    return run!
+  }
+
+  async #work(fleet: Fleet): Promise<void> {
+    const { log } = this.options
+    try {
+      // Until all hosts are read, some look removed.
+      if (this.#closed || !fleet.isComplete || !(await this.#lease.take())) return
+      await fleet.upgrades.endSilent(Date.now())
+      const run = this.#run.value
+      if (run && (isActive(run) || run.endedAtMs === 0)) await this.#advance(fleet)
+    } catch (error) {
+      log.debug({ reason: describeError(error) }, 'upgrade of the fleet: not continued')
+    }
+  }
+
+  async #advance(fleet: Fleet): Promise<void> {
+    const { version } = fleet.upgrades
+    const facts = { factsOf: (id: string) => factsOf(fleet.view.findHost(id)), version, nowMs: Date.now() }
+    const planned = (run: FleetRun): FleetRun => planRun(run, facts)
+    const before = this.#run.value
+    if (!before) return
+    const run = planned(before) === before ? before : await this.#run.update((old) => old && planned(old))
+    const begun = run?.hosts.filter(({ state }) => state === 'upgrading') ?? []
+    await Promise.all(begun.map((host) => this.#startHost(fleet, host)))
+  }
+
+  /** Starts the upgrade of a host, unless an earlier call, maybe by another gateway, has done so. */
+  async #startHost(fleet: Fleet, host: RunHost): Promise<void> {
+    const { hostId, upgradeId, action } = host
+    if (fleet.view.findHost(hostId)?.upgrade?.id === upgradeId) return
+    try {
+      const started = await fleet.upgrades.start(hostId, { id: upgradeId, rollback: action === 'rollback' })
+      if (started === 'up_to_date') await this.#run.update((run) => run && completeHost(run, host))
+    } catch (error) {
+      // After these errors the host's own record shows the result, or the next attempt gets it.
+      if (error instanceof UnansweredError || isTemporary(error)) return
+      this.options.log.warn({ host: hostId, reason: describeError(error) }, 'upgrade of a host not started')
+      await this.#run.update(
+        (run) => run && refuseHost(run, host, toBerthError(error, 'the upgrade did not start').message),
+      )
+    }
+  }
+}
+
+function isTemporary(error: unknown): boolean {
+  return error instanceof BerthError && error.code === 'store_unavailable'
+}
+
+function factsOf(host: HostView | undefined): RunHostFacts | undefined {
+  if (!host) return undefined
+  const { description, state, upgrade } = host
+  return {
+    online: state === 'online',
+    version: description?.version ?? '',
+    upgradable: description?.features.includes('upgrade') ?? false,
+    previousVersion: description?.previousVersion ?? '',
+    upgrade,
+  }
+}
+
+function newRun(fleet: Fleet, { id, parallel, canaryHostId, startedBy }: RunRequest): FleetRun {
+  const { version } = fleet.upgrades
+  const hosts = fleet.view.hosts().sort((a, b) => a.name.localeCompare(b.name, 'en'))
+  const canary = chooseCanary(hosts, version, canaryHostId)
+  return {
+    id,
+    state: 'running',
+    action: 'upgrade',
+    version,
+    parallel,
+    canaryHostId: canary.id,
+    hosts: hosts.map(newHost),
+    startedBy,
+    startedAtMs: Date.now(),
+    endedAtMs: 0,
+  }
+}
+
+function newHost({ id, name, description }: HostView): RunHost {
+  const from = description?.version ?? ''
+  return { hostId: id, name, state: 'waiting', from, message: '', action: 'upgrade', upgradeId: '', attempts: 0 }
+}
+
+/** @throws {BerthError} `not_found`, `invalid_state`, `up_to_date`, `upgrade_unsupported` */
+function chooseCanary(hosts: readonly HostView[], version: string, wanted: string | undefined): HostView {
+  const canUpgrade = (host: HostView): boolean => {
+    const facts = factsOf(host)
+    return facts !== undefined && facts.online && facts.upgradable && facts.version !== version
+  }
+  if (wanted !== undefined)
+    return checkCanary(
+      hosts.find(({ id }) => id === wanted),
+      canUpgrade,
+    )
+  const first = hosts.find(canUpgrade)
+  if (first) return first
+  if (hosts.every(({ description }) => description?.version === version))
+    throw conflict('up_to_date', `all hosts have version ${version}`)
+  throw conflict('upgrade_unsupported', 'no host that is online and has another version can be upgraded from here')
+}
+
+function checkCanary(canary: HostView | undefined, canUpgrade: (host: HostView) => boolean): HostView {
+  if (!canary)
+    throw new BerthError('invalid', 'invalid_field', 'canary_host_id: no such host', { field: 'canary_host_id' })
+  if (canUpgrade(canary)) return canary
+  const message = `canary_host_id: ${canary.name} is offline, cannot be upgraded from here, or has this version already`
+  throw new BerthError('conflict', 'invalid_state', message, { field: 'canary_host_id' })
+}

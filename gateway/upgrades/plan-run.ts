@@ -1,0 +1,107 @@
+import { upgradeStateOf, type HostUpgrade } from '../join/host-upgrade.js'
+import { isUpgrading, type FleetRun, type RunHost } from './fleet-run.js'
+
+/** The part of a host that matters for a run. */
+export interface RunHostFacts {
+  readonly online: boolean
+  /** Version of the agent. */
+  readonly version: string
+  /** True if the host can install another version of the agent. */
+  readonly upgradable: boolean
+  /** "": the host retains none. */
+  readonly previousVersion: string
+  readonly upgrade: HostUpgrade | undefined
+}
+
+export interface RunFacts {
+  /** @returns undefined: the host was removed */
+  readonly factsOf: (hostId: string) => RunHostFacts | undefined
+  /** Version to which this gateway upgrades hosts. */
+  readonly version: string
+  readonly nowMs: number
+}
+
+/**
+ * The next state of a run: the results of hosts that have ended, and hosts that begin now (`upgrading` with an
+ * `upgradeId` that the host's facts do not show yet). The same run if nothing is to be done.
+ */
+export function planRun(run: FleetRun, facts: RunFacts): FleetRun {
+  const { factsOf, nowMs } = facts
+  const settled = replaceHosts(run, (host) => settle(run, host, factsOf(host.hostId)))
+  const stopped = stopAtFailure(settled)
+  return end(beginNext(stopped, facts), nowMs)
+}
+
+/** Records that a host refused to begin. */
+export function refuseHost(run: FleetRun, refused: RunHost, message: string): FleetRun {
+  return replaceHosts(run, (host) =>
+    host.upgradeId === refused.upgradeId ? { ...host, state: 'failed', message } : host,
+  )
+}
+
+/** Records that a host had the version already. */
+export function completeHost(run: FleetRun, completed: RunHost): FleetRun {
+  return replaceHosts(run, (host) =>
+    host.upgradeId === completed.upgradeId ? { ...host, state: 'done', upgradeId: '' } : host,
+  )
+}
+
+function replaceHosts(run: FleetRun, replace: (host: RunHost) => RunHost): FleetRun {
+  const hosts = run.hosts.map(replace)
+  return hosts.every((host, index) => host === run.hosts[index]) ? run : { ...run, hosts }
+}
+
+function settle(run: FleetRun, host: RunHost, facts: RunHostFacts | undefined): RunHost {
+  if (host.state !== 'upgrading') return host
+  if (!facts) return { ...host, state: 'failed', message: 'the host was removed' }
+  if (facts.upgrade?.id !== host.upgradeId) return host
+  const state = upgradeStateOf(facts.upgrade)
+  if (state === 'running') return host
+  const { message } = facts.upgrade
+  // The run turned to a rollback meanwhile: an upgraded host is rolled back, a failed one has returned by itself.
+  if (host.action !== run.action) return { ...host, state: state === 'done' ? 'waiting' : 'skipped', message }
+  return { ...host, state, message: state === 'done' ? '' : message }
+}
+
+function stopAtFailure(run: FleetRun): FleetRun {
+  const failed = run.hosts.some(({ state }) => state === 'failed')
+  return run.state === 'running' && failed ? { ...run, state: 'stopped' } : run
+}
+
+function beginNext(run: FleetRun, facts: RunFacts): FleetRun {
+  if (run.state !== 'running') return run
+  const canary = run.action === 'upgrade' ? run.hosts.find(({ hostId }) => hostId === run.canaryHostId) : undefined
+  if (canary && canary.state === 'skipped') return { ...run, state: 'stopped' }
+  const onlyCanary = canary !== undefined && canary.state !== 'done'
+  let free = (onlyCanary ? 1 : run.parallel) - run.hosts.filter(({ state }) => state === 'upgrading').length
+  return replaceHosts(run, (host) => {
+    if (host.state !== 'waiting' || free <= 0 || (onlyCanary && host !== canary)) return host
+    const next = beginHost(run, host, facts)
+    if (next.state === 'upgrading') free--
+    return next
+  })
+}
+
+function beginHost(run: FleetRun, host: RunHost, { factsOf, version }: RunFacts): RunHost {
+  const facts = factsOf(host.hostId)
+  const skip = (message: string): RunHost => ({ ...host, state: 'skipped', message })
+  if (!facts) return skip('the host was removed')
+  if (run.action === 'upgrade' && facts.version === run.version) return { ...host, state: 'done' }
+  // No canary has tested the other version.
+  if (run.action === 'upgrade' && version !== run.version)
+    return skip(`the gateway was changed to version ${version} meanwhile`)
+  if (!facts.online) return skip('the host is offline')
+  if (!facts.upgradable) return skip('the agent of the host cannot be upgraded from here')
+  if (run.action === 'rollback' && facts.previousVersion === '')
+    return skip('the host retains no packages of a previous version')
+  const attempts = host.attempts + 1
+  const upgradeId = `${run.id}-${host.hostId}-${attempts}`
+  return { ...host, state: 'upgrading', message: '', action: run.action, attempts, upgradeId }
+}
+
+/** A skipped canary stops the run before its end: nothing proves that the version works. */
+function end(run: FleetRun, nowMs: number): FleetRun {
+  const isLeft = run.hosts.some(({ state }) => state === 'waiting') || isUpgrading(run)
+  if (isLeft || run.endedAtMs !== 0 || run.state === 'paused') return run
+  return { ...run, state: run.state === 'running' ? 'done' : run.state, endedAtMs: nowMs }
+}
