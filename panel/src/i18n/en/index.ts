@@ -10,6 +10,7 @@ import { suspension } from './suspension.ts'
 import { tasks } from './tasks.ts'
 import { timeline } from './timeline.ts'
 import { ui } from './ui.ts'
+import { upgrades } from './upgrades.ts'
 import { webhooks } from './webhooks.ts'
 import { why } from './why.ts'
 
@@ -22,6 +23,7 @@ export const en = {
   ...tasks,
   ...console,
   ...fleet,
+  ...upgrades,
   ...settings,
   ...errors,
   ...why,
