@@ -37,7 +37,7 @@ const lingerMs = 2000
 const graceMs = 10_000
 /** Maximum time in ms that requests wait at the start for the private Redis to load its data. */
 const loadStoreMs = 10_000
-/** Maximum delay in ms until a host that has joined or was offline receives settings that have changed. */
+/** Maximum delay in ms until a host that has joined or was offline receives the current settings. */
 const upkeepEveryMs = 60_000
 
 export interface GatewayOptions {

@@ -18,7 +18,7 @@ export interface AuditFilter extends Span {
   /** Only actions of the caller with this `Principal.ref`. */
   readonly by?: string | undefined
   readonly success?: boolean | undefined
-  /** Only entries about these guests. For readers bound to guests, failures of other callers show only their code. */
+  /** Only entries about these guests. Unless these are all guests, other callers' failures show only their code. */
   readonly guests: Guests
   /** True: a caller's own actions include those about other guests or no guest. Default: false. */
   readonly all?: boolean
@@ -91,8 +91,8 @@ export class AuditStore implements AuditLog {
   }
 
   /**
-   * Counts a repeated failure in the earlier entry and returns true. An action that may have been carried out is not
-   * counted there: it always keeps its own entry.
+   * Counts a repeated failure in the entry of the earlier failure and returns true. An action that may have been
+   * carried out always keeps its own entry.
    */
   async #isRepeat({ id, ...about }: AuditEntry, outcome: AuditOutcome): Promise<boolean> {
     if (outcome.success || outcome.detail.startsWith(outcomeUnknown)) return false
@@ -125,7 +125,7 @@ export class AuditStore implements AuditLog {
     return { records, total: known ?? total }
   }
 
-  /** Counts the matching entries without reading them, if an index contains exactly those. */
+  /** Counts the matching entries without reading them, if an index contains these entries and no others. */
   async #countAll(filter: AuditFilter): Promise<number | undefined> {
     const scope = scopeOf(filter)
     const isWhole = ['action', 'user', 'target', 'success'].every((name) => filter[name as 'action'] === undefined)
@@ -178,7 +178,7 @@ function shorten(text: string, length: number): string {
   return text.length > length ? `${text.slice(0, length - 1)}…` : text
 }
 
-/** Cuts the text of a failure to its code for readers bound to guests, because the text may name other guests. */
+/** Shortens a failure's text to its code if the reader may see only some guests: the text may name others. */
 function shownTo(guests: Guests, record: AuditRecord): AuditRecord {
   if (guests === 'all' || record.success || record.detail.startsWith(outcomeUnknown)) return record
   return { ...record, detail: record.detail.split(':', 1)[0] ?? '' }

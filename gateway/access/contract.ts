@@ -56,7 +56,6 @@ export interface AuditStart {
   readonly action: string
   /** Caller of the action. `root` is absent if it equals `ref`. */
   readonly caller: Pick<Principal, 'ref' | 'user'> & Partial<Pick<Principal, 'root'>>
-  /** Address of the client. */
   readonly address: string
   readonly requestId: string
   /** Target as named in the request. The outcome may name it more precisely. */

@@ -12,7 +12,6 @@ const hourMs = 3_600_000
 /** If a process takes over a request and dies, the next attempt is blocked for at most this long. */
 const takeoverMs = 30_000
 
-/** The stored state of a request with an Idempotency-Key. */
 interface IdempotencyRecord {
   readonly operationId: string
   /** Digest of method, path, query and body, with a secret key, because a body may contain a guessable password. */

@@ -18,7 +18,7 @@ import { coversScope, defaultScopes } from './scopes.js'
  * decision in this file can therefore give a key more rights than its creator has.
  */
 
-/** Used instead of the id of a calling key if an administrator is logged in. No key limits an administrator. */
+/** Id of the calling key if the caller is not a key but a logged-in administrator, whom no key limits. */
 export const administratorId = 0
 
 /** All API keys by id. */
@@ -167,7 +167,7 @@ function checkWidening(keys: Keys, callerId: number, target: KeyRecord, changed:
   const limit = callerRights(keys, callerId)
   refuseExcess(findExcess(ownRights(changed), limit))
   const makers = chainOf(target, (id) => keys.get(id)).records.slice(1)
-  // Rights from a limited key must end when that key does. This is only true for keys that it created.
+  // Rights that a limited key gives must end when this key ends. This is only true for keys that it has created.
   if (!isUnlimited(limit) && !makers.some((maker) => maker.id === callerId))
     throw forbidden('a limited key can give more rights only to keys that it created')
   const maker = keys.get(target.parentId)
@@ -178,7 +178,8 @@ function checkWidening(keys: Keys, callerId: number, target: KeyRecord, changed:
 
 /**
  * Plans the removal of a key and of all keys that it created, so that created keys cannot survive a revocation. Keys
- * that an unlimited key created stay, and its creator becomes their creator, because it did not limit them.
+ * that an unlimited key created stay, because it did not limit them. The creator of the removed key becomes their
+ * creator.
  * @throws {BerthError} `insufficient_scope`, `invalid_state` as for a change
  */
 export function planKeyRemoval(situation: Situation): { removed: KeyRecord[]; adopted: KeyRecord[] } {

@@ -22,7 +22,6 @@ export const unlimited: Rights = {
   disabled: false,
 }
 
-/** The rights that both `a` and `b` allow. */
 export function intersectRights(a: Rights, b: Rights): Rights {
   return {
     scopes: intersectScopes(a.scopes, b.scopes),

@@ -57,7 +57,6 @@ export function coversScope(granted: readonly string[], scope: string): boolean 
   return granted.some((grant) => grant === scope || grant === everything || grant === areaWildcard)
 }
 
-/** The scopes that both lists allow. */
 export function intersectScopes(a: readonly string[], b: readonly string[]): string[] {
   const both = [...a.filter((scope) => coversScope(b, scope)), ...b.filter((scope) => coversScope(a, scope))]
   return [...new Set(both)]

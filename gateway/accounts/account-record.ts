@@ -1,4 +1,3 @@
-/** A second factor, as stored. */
 export interface TotpRecord {
   /** Secret of the authenticator app, encrypted by TwoFactor. */
   readonly secret: string
@@ -8,7 +7,6 @@ export interface TotpRecord {
   readonly recovery: readonly string[]
 }
 
-/** A stored set-up link. */
 export interface LinkRecord {
   /** SHA-256 of the link's token, see `digestToken`. */
   readonly digest: string

@@ -15,7 +15,7 @@ export interface GateClaim {
 
 export interface GateLimits {
   readonly atOnce: number
-  /** Maximum number of other work that runs at once. */
+  /** Maximum number of pieces of other work, not logins, that run at once. */
   readonly othersAtOnce: number
   /** Maximum number of strangers' logins that run at once, so that a flood of them does not block known users. */
   readonly strangersAtOnce: number
@@ -27,7 +27,7 @@ export interface GateLimits {
   readonly maxWaitMs: number
 }
 
-/** Strangers have a separate queue. They can use new names and addresses each time, which defeats taking turns. */
+/** Strangers have their own queue: with a new name and address each time, a stranger would always be the next. */
 type Queue = 'known' | 'stranger' | 'other'
 
 interface QueueEntry {
@@ -44,20 +44,20 @@ interface QueueEntry {
 const loginsPerOther = 16
 /** After this number of known logins, a stranger's login gets a turn. */
 const knownPerStranger = 4
-/** An account or address counts as recently served if it had one of this number of last turns. */
+/** An account or address counts as recently served if one of the last 32 turns was its own. */
 const recentTurns = 32
 /** Number of remembered accounts and addresses. Beyond it, all are forgotten. */
 const maxServed = 10_000
 
 /**
  * Limits how much work runs at once and lets the rest wait: known logins first, then strangers' logins, then other
- * work. Within a queue, the account and address run next that were not served for the longest time. A caller with much
- * work therefore delays only itself.
+ * work. Within a queue, the account and the address that have waited longest since their last turn are next. A caller
+ * with much work therefore delays only itself.
  */
 export class FairGate {
   readonly #running: Record<Queue, number> = { known: 0, stranger: 0, other: 0 }
   readonly #waiting: Record<Queue, QueueEntry[]> = { known: [], stranger: [], other: [] }
-  /** Number of the last turn of each account and each address. */
+  /** Number of the turn in which work of each account and each address last started. */
   readonly #served = new Map<string, number>()
   #turns = 0
   #arrivals = 0
@@ -151,7 +151,7 @@ export class FairGate {
     return best
   }
 
-  /** Selects the work to reject: from the account with the most work, and its address with the most work, the last. */
+  /** Selects the work to reject: the last of the busiest account, and there of its busiest address. */
   #last(queue: readonly QueueEntry[]): QueueEntry {
     const ofFlow = countBy(queue, ({ flow }) => flow)
     const placeOf = ({ flow, claim }: QueueEntry): string => `${flow} ${claim.source}`
@@ -171,7 +171,7 @@ export class FairGate {
     )
   }
 
-  /** Number of the last recent turn, or 0. Forgetting old turns prevents that owners wait for all new names. */
+  /** Number of the last turn if it is recent, or 0: an owner must not wait for all names that never had a turn. */
   #servedAt(key: string): number {
     const turn = this.#served.get(key) ?? 0
     return turn > this.#turns - recentTurns ? turn : 0

@@ -36,7 +36,7 @@ export interface Trier {
 /**
  * Counts attempts to log in, for all gateways together. An attempt is counted before the password is checked, so that
  * concurrent attempts cannot evade the limit. The store does not allow scripts: INCR numbers the attempts, and `SET NX`
- * admits one of several attempts that come at once after a wait.
+ * admits only one of several attempts that arrive at the same time after a waiting time.
  */
 export class LoginLimits {
   readonly places: KnownPlaces

@@ -10,7 +10,7 @@ const minuteMs = 60_000
 const hourMs = 60 * minuteMs
 const dayMs = 24 * hourMs
 
-/** Attempts that differ only in their time share a row if they are at most this far apart. */
+/** Attempts that differ only in their time share a row if at most this time in ms is between them. */
 const sameRowMs = minuteMs
 
 /** Fractions of the log that the rows of one day may use. All failures together use at most a fifth. */

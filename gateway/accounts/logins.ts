@@ -55,7 +55,7 @@ export class Logins {
   constructor(private readonly parts: LoginParts) {}
 
   /**
-   * First step: checks name and password. All failures return the same answer after the same time.
+   * First step of a login: checks name and password. All failures return the same answer after the same time.
    * @throws {BerthError} `login_failed`, `rate_limited`, `store_unavailable`
    */
   async login(credential: Credential, place: LoginPlace): Promise<LoggedIn | CodeWanted> {
@@ -96,7 +96,7 @@ export class Logins {
   }
 
   /**
-   * Second step: checks the code or recovery code.
+   * Second step of a login: checks the code or recovery code.
    * @throws {BerthError} `login_expired` if the password is required again, `login_failed`, `rate_limited`,
    * `store_unavailable`
    */
@@ -172,7 +172,7 @@ export class Logins {
     }
   }
 
-  /** Removes an attempt from the counters whose password was not checked, because too many logins wait. */
+  /** Removes an attempt from the counters if its password was not checked because too many logins wait. */
   async #giveUp(about: About, attempt: CountedAttempt, error: unknown): Promise<never> {
     await attempt.abandoned()
     if (error instanceof BerthError && error.code === 'rate_limited') await this.#note(about, 'rate_limited')

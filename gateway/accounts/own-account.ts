@@ -122,7 +122,7 @@ export class OwnAccount {
     })
   }
 
-  /** Changes the account and at once ends its other sessions and forgets its known devices. */
+  /** Changes the account. At the same time, its other sessions end and its known devices are forgotten. */
   async #restart(session: Session, place: LoginPlace, plan: (account: Account) => Account): Promise<LoggedIn> {
     const { account, session: next } = await this.parts.sessions.restart(session, place, plan)
     return { account, session: next, deviceCookie: this.parts.devices.add(place.deviceCookie, account) }

@@ -56,7 +56,7 @@ export class Passwords {
   }
 
   /**
-   * Rejects a login before any work is done for it, if the queue is too long to check it.
+   * Rejects a login before any work is done for it, if the queue is so long that its password would not be checked.
    * @throws {BerthError} `rate_limited`
    */
   refuseExcess(claim: PasswordClaim): void {

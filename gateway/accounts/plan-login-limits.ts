@@ -8,7 +8,8 @@ const minuteMs = 60_000
 const dayMs = 24 * 60 * minuteMs
 
 /**
- * Kinds of credentials. Each kind has its own counter, so that a correct password does not reset that of wrong codes.
+ * Kinds of credentials. Each kind has its own counter, so that a correct password does not reset the counter of wrong
+ * codes.
  */
 export const loginSteps = ['password', 'code', 'recovery'] as const
 export type LoginStep = (typeof loginSteps)[number]

@@ -12,7 +12,6 @@ import {
   type TargetType,
 } from './plan-target.js'
 
-/** A stored backup target. */
 export interface TargetRecord {
   readonly id: string
   readonly shown: Omit<TargetFields, keyof TargetSecrets> & {

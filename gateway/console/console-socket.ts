@@ -18,8 +18,8 @@ const openTimeoutMs = 15_000
 const pingEveryMs = 25_000
 const stalledInputMs = 60_000
 /**
- * Minimum costs in the input rate: of any frame, and of a change of size, about which programs in the guest are
- * notified.
+ * Number of bytes that the input rate counts at least for any frame, and for a change of the size, of which programs in
+ * the guest are notified.
  */
 const frameCostBytes = 32
 const resizeCostBytes = 1024
@@ -44,9 +44,9 @@ export class ConsoleSocket {
   /** Number of bytes in both directions. */
   readonly passed = { in: 0, out: 0 }
   #state: 'opening' | 'open' | 'ended' = 'opening'
-  /** Offset in the console's output at which this socket began. */
+  /** Offset in the console's output of the first byte that was sent on this socket. */
   #base = 0
-  /** Bytes of output that were sent to the client, written to its connection, and acknowledged by it. */
+  /** Numbers of bytes of output: passed to the socket, written to its connection, and acknowledged by the client. */
   #sent = 0
   #written = 0
   #acknowledged = 0

@@ -42,7 +42,7 @@ export const ownVoice: ConsoleVoice = {
 
 const nothing = (): void => undefined
 
-/** Messages for other clients of terminals: lines of text, for which clients wait before they send Enter. */
+/** Messages for terminals with another protocol: lines of text, for which clients wait before they send Enter. */
 export const terminalVoice: ConsoleVoice = {
   acknowledges: false,
   connecting: (socket) => say(socket, 'Connecting...\r\n'),

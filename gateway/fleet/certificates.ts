@@ -188,7 +188,7 @@ function notRenewable({ record: { id } }: HostState): string {
   )
 }
 
-/** Adds a serial number and drops old ones, but never the one in use, even if the agent failed to install many. */
+/** Adds a serial number and drops old ones. The one in use stays, even if many newer ones were never installed. */
 export function addSerial(serials: readonly string[], issued: string, inUse: string | undefined): string[] {
   const others = serials.filter((serial) => serial !== inUse)
   const kept = serials.filter((serial) => serial === inUse)

@@ -137,7 +137,7 @@ export interface HeldRoom {
    * @throws {BerthError} as `createGuest` if no host can run the guest
    */
   hold(request: GuestCreationRequest): void
-  /** Frees the reservations that no creation has used. */
+  /** Frees the reserved resources that no creation has used. */
   release(): void
 }
 

@@ -19,7 +19,7 @@ export class GuestIndex {
 
   #version = 0
 
-  /** @param changes notified of changes of displayed data; a guest with new keys is reported as removed and added */
+  /** @param changes notified of changes of displayed data; a new id or name is reported as a removal and an addition */
   constructor(private readonly changes = new FleetChanges()) {}
 
   /** Version of the data that lists of guests show. Each change of this data changes the version. */
@@ -99,7 +99,7 @@ export class GuestIndex {
     this.#byName.set(entry.guest.name.toLowerCase(), slot)
   }
 
-  /** Adds a guest, or replaces it if its keys have not changed. */
+  /** Adds a guest, or replaces it if its uuid, id and name have not changed. */
   #put(host: HostState, entry: GuestEntry): TableSlot<GuestEntry> {
     const { uuid } = entry.guest
     const before = host.guests.get(uuid)

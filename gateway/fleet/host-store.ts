@@ -32,8 +32,8 @@ export class HostStore {
   }
 
   /**
-   * Stores a record again that the store has lost, or has in an older version. Another host may have the same name by
-   * now: a duplicate name is better than a lost host.
+   * Stores a record again if the store has lost it or contains an older version of it. Another host may have the same
+   * name by now: a duplicate name is better than a lost host.
    * @returns false if the store has the record, or the host was removed
    */
   async restore(record: HostRecord): Promise<boolean> {

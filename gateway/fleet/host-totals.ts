@@ -42,7 +42,7 @@ export class HostTotals {
     this.#total += by
     this.#allocated.vcpuMilli += by * (limits?.vcpuMilli ?? 0)
     this.#allocated.ramMb += by * (limits?.ramMb ?? 0)
-    // A guest may use the size of its disk and, in addition, the space of its snapshots.
+    // Counts both the size of the guest's disk and the space that its snapshots may use in addition.
     this.#allocated.diskGb += by * ((limits?.diskGb ?? 0) + Math.ceil(snapshotSpaceUsedBytes / gib))
   }
 }

@@ -161,7 +161,7 @@ export class HostWatcher {
     if (!event || event.$case === 'synced') return
     if (event.$case === 'reset') throw new Error('reset in the middle of a stream')
     const sampled = event.$case === 'host' || event.$case === 'metrics'
-    // Skips changes that another stream has delivered already. A complete state may be newer than later events.
+    // Skips changes that another stream has already delivered, or that were already part of the complete state.
     if (!sampled && epoch === host.epoch && message.revision <= host.revision) return
     const isNews =
       (event.$case === 'removed' && event.value.kind === 'guest') ||
@@ -179,7 +179,7 @@ export class HostWatcher {
     this.#note(reason)
     this.options.connectionFailed(this, reason)
     if (wasLive && !this.#offlineTimer) this.#offlineLater()
-    // If a replacement has failed, its caller tries again.
+    // If a connection that should replace the current one has failed, the caller of `refresh` tries again.
     if (!this.#live && !this.#next) this.#retryLater(wasLive)
   }
 

@@ -114,7 +114,7 @@ export function parseAlert(alert: Alert): Alert | undefined {
   return type && severity ? { ...bounded(alert), type, severity, action } : undefined
 }
 
-/** Limits the fields of a description. `undefined`: it is about another host than the agent's own. */
+/** Limits the fields of a description. `undefined`: it describes another host than the agent's own. */
 export function parseDescription(host: HostDescription, hostId: string): HostDescription | undefined {
   return host.hostId === hostId ? bounded(host) : undefined
 }

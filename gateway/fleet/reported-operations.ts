@@ -64,7 +64,7 @@ function subjectOf({ operation: { subject } }: OperationView): string {
   return `${subject?.kind ?? ''} ${subject?.id ?? ''}`
 }
 
-/** The most frequent value. If several are equally frequent, the first of them. */
+/** Returns the most frequent value. If several values are equally frequent, returns the first of them. */
 function mostFrequent(names: readonly string[]): string | undefined {
   const counts = new Map<string, number>()
   for (const name of names) counts.set(name, (counts.get(name) ?? 0) + 1)

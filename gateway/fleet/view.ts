@@ -129,7 +129,6 @@ export class FleetState implements FleetView {
     return this.#hosts.values()
   }
 
-  /** Adds a host or replaces its record. */
   setHost(record: HostRecord): HostState {
     const host = this.#hosts.get(record.id)
     if (!host) {
@@ -164,7 +163,6 @@ export class FleetState implements FleetView {
     this.#guests.disown(host, uuid, reason)
   }
 
-  /** Shows a guest in its last stored state. */
   recall(host: HostState, guest: Guest): void {
     this.#reported.guests.recall(host, guest)
   }

@@ -19,7 +19,7 @@ export interface WatchHandlers {
   ended(reason: unknown): void
 }
 
-/** Above this rate, events of a host wait, so that it leaves time for others. Short windows keep waits short. */
+/** Events of a host beyond this rate wait, so that other hosts get their share. Short windows keep the wait short. */
 const maxEvents = { count: 1500, windowMs: 100 } as const
 /** Maximum number of events before `synced`. */
 const maxUnsynced = 200_000
@@ -31,7 +31,7 @@ export class WatchSession {
   #changes: WatchResponse[] | undefined = []
   #unsynced = 0
   #ended = false
-  /** True while the state is made visible. Changes wait until then. */
+  /** True while the complete state is being made visible. Changes wait until this is done. */
   #holding = false
   #idleTimer: NodeJS.Timeout | undefined
   readonly #rate = { windowStart: 0, events: 0 }

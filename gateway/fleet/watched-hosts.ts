@@ -27,7 +27,7 @@ export interface WatchedHostsOptions {
  */
 export class WatchedHosts {
   readonly #watchers = new Map<string, HostWatcher>()
-  /** Hosts that this gateway removed. A list that was read before must not add them again. */
+  /** Hosts that this gateway removed. A list that was read before the removal must not add them again. */
   readonly #removed = new Set<string>()
   #complete = false
   #polling = false
@@ -128,7 +128,7 @@ export class WatchedHosts {
     for (const record of records) this.adopt(record, view.findState(record.id) ? [] : await cache.load(record.id))
   }
 
-  /** Restores lost records. The store decides: a record may have been written since the list was read. */
+  /** Restores records that the list lacks, unless they were stored again after the list was read. */
   async #restoreLost({ records }: HostList): Promise<void> {
     const { view, store, log, owners } = this.options
     const versions = new Map(records.map(({ id, version }) => [id, version]))

@@ -65,7 +65,8 @@ function text(status: number, body: string): Reply {
 }
 
 /**
- * Permits reads without a key from the gateway's own server. A request that a local proxy forwarded does not count as local.
+ * Permits requests without a key from the gateway's own server. A request that a local proxy forwarded does not count
+ * as local.
  * @throws {BerthError} if the caller may not read metrics
  */
 async function allowMetrics({ access, metricsFor }: HealthDeps, ctx: ExchangeContext): Promise<void> {

@@ -53,7 +53,7 @@ export interface Upgrades {
   answer(request: IncomingMessage, connection: Duplex, head: Buffer): Promise<void>
 }
 
-/** The application of a server, and its other protocols. */
+/** Handlers of a server: for HTTP requests, and for connections that switch to another protocol. */
 export interface Served {
   readonly app: Koa
   readonly upgrades: Upgrades

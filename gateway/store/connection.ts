@@ -79,7 +79,8 @@ const turns = 24
 
 /**
  * Rejects if `promise` takes longer than `ms`. node-redis' own timeouts only cover the time until a command is written.
- * A long turn of the event loop counts as one tick, because answers that arrive meanwhile are read after it.
+ * However long a turn of the event loop takes, at most one of `turns` parts of the time passes, because answers that
+ * arrive meanwhile are read only after the turn.
  */
 export async function withTimeout<T>(ms: number, promise: Promise<T>): Promise<T> {
   let timer: NodeJS.Timeout | undefined

@@ -3,7 +3,7 @@
  * therefore push out the entries of others.
  */
 
-/** Number of entries of a caller. Callers with the same root are first counted together. */
+/** Number of entries of a caller. The entries of all callers with the same root are first compared as one sum. */
 export interface Share {
   readonly root: string
   readonly ref: string
@@ -23,8 +23,8 @@ export function planCuts(shares: readonly Share[], excess: number): Map<string, 
 }
 
 /**
- * Cuts the largest counts to one common level, so that `excess` entries are removed. If the level is fractional, the
- * first counts lose one entry more.
+ * Cuts the largest counts to one common level, so that `excess` entries are removed. If this is not possible with a
+ * whole number, the first counts lose one more entry.
  */
 function cutLargest(counts: ReadonlyMap<string, number>, excess: number): Map<string, number> {
   const sorted = [...counts].sort((a, b) => b[1] - a[1])

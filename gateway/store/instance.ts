@@ -3,8 +3,8 @@ import { readFileSync, readlinkSync } from 'node:fs'
 import type { Store } from './store.js'
 
 /*
- * Identifies the gateway process that began a request, and checks whether that process still runs: with /proc on the
- * same host, with a short-lived key in the store on other hosts.
+ * Identifies the gateway process that began a request, and checks whether this process still runs. For a process on the
+ * same host it uses /proc, otherwise a short-lived key in the store.
  */
 
 const leaseMs = 10_000

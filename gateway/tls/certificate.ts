@@ -11,7 +11,6 @@ export interface KeyedChain {
   readonly keyPem: string
 }
 
-/** Properties of a certificate. */
 export interface CertificateFacts extends Validity {
   readonly subject: string
   readonly issuer: string

@@ -67,8 +67,8 @@ export class Listeners {
   }
 
   /**
-   * Opens the listener with a certificate that is not part of the settings yet, if TLS is off. The next `converge`
-   * keeps or closes the listener.
+   * If TLS is off, opens the listener for TLS with a certificate that is not part of the settings yet. The next
+   * `converge` keeps or closes the listener.
    * @throws {BerthError} `tls_not_configured`, `port_conflict`, `port_denied`
    */
   reserve(material: KeyedChain): Promise<void> {

@@ -19,7 +19,7 @@ export interface DelivererParts extends Pick<OutboxParts, 'retries' | 'send'> {
   readonly log: Logger
 }
 
-/** Maximum number of changes that wait to be queued. Beyond it, hosts' states are searched for changes. */
+/** Maximum number of changes that wait to be queued. Further ones are found later in the states of the hosts. */
 const maxNews = 20_000
 const retryMs = 500
 
@@ -158,7 +158,7 @@ export class Deliverer {
       await this.parts.queue.add(made, cursors)
     } catch (error) {
       for (const hostId of [...behind, ...news.map((one) => one.hostId)]) this.#behind.add(hostId)
-      // A removal must be remembered here: it has no revision by which it could be found again.
+      // Removals wait for the next round, because they have no revision by which the next round could find them again.
       this.#news.unshift(...news.filter(({ revision }) => revision === 0))
       throw error
     }

@@ -29,7 +29,8 @@ export function newestRevision(view: FleetView, hostId: string): number {
 }
 
 function* entitiesOf(view: FleetView, hostId: string): Iterable<FleetChange> {
-  // The earlier state is not known. With the same value the item counts as changed, not as new.
+  // The state before the change is not known. `before` is the present state, because without `before` the item would
+  // count as new.
   for (const guest of view.guestsOf(hostId)) yield { kind: 'guest', before: guest, after: guest }
   for (const task of view.operationsOn(hostId)) yield { kind: 'task', after: task }
   for (const alert of view.alerts(hostId)) yield { kind: 'alert', before: alert, after: alert }

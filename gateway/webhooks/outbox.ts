@@ -40,7 +40,7 @@ interface Lane {
  */
 export class Outbox {
   readonly #lanes = new Map<string, Lane>()
-  /** Keys of lanes whose first delivery is due. */
+  /** Keys of the lanes whose first pending delivery may be sent now. */
   #due: string[] = []
   #running = 0
   #failures = 0

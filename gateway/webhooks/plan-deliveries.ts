@@ -27,7 +27,7 @@ export interface DeliveryNames {
   readonly nowMs: number
 }
 
-/** Creates the body of a message. It is the same for all webhooks. */
+/** Creates the body of a message. All webhooks get the same body for an event. */
 export function bodyOf(
   { type, hostId, guestUuid, data }: Pick<EventContent, 'hostId' | 'guestUuid' | 'data'> & { type: string },
   { eventId, nowMs }: Pick<DeliveryNames, 'eventId' | 'nowMs'>,

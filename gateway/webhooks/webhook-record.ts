@@ -1,7 +1,6 @@
 import { eventTypes, kindOf, type EventKind, type EventType } from '../events/event.js'
 import { invalidField } from '../../shared/errors.js'
 
-/** A stored webhook. */
 export interface WebhookRecord {
   readonly id: string
   readonly name: string

@@ -57,7 +57,7 @@ const SslSchema = Type.Object(
 const pem = (description: string, more: object = {}) =>
   Type.Optional(Type.String({ maxLength: 65_536, description, ...more }))
 
-/** Also accepts `self-signed`, a spelling that the documentation does not show. */
+/** Also accepts the spelling `self-signed`, which the documentation does not mention. */
 const ModeSchema = Type.Unsafe<TlsMode | 'self-signed'>({
   type: 'string',
   enum: [...tlsModes, 'self-signed'],

@@ -29,7 +29,6 @@ export const open = {
   ...({ tag: 'Accounts', cookies: true } as const),
 }
 
-/** Routes for logging in and out. */
 export function loginRoutes(accounts: Accounts): Route[] {
   return [passwordRoute(accounts), codeRoute(accounts), logoutRoute(accounts)]
 }

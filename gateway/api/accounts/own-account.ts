@@ -47,7 +47,6 @@ export interface AccountDeps {
 
 const own = { scope: 'session', bound: 'same', subUser: 'allowed', tag: 'Accounts' } as const
 
-/** Routes with which users read and change their own account. */
 export function ownAccountRoutes(deps: AccountDeps): Route[] {
   return [sessionRoute(deps), passwordRoute(deps), confirmRoute(deps), ...sessionRoutes(deps)]
 }

@@ -19,7 +19,6 @@ const RecoveryCodesSchema = Type.Object(
   { title: 'RecoveryCodes' },
 )
 
-/** Routes for a user's own second factor. */
 export function twoFactorRoutes({ accounts: { sessions, own } }: Pick<AccountDeps, 'accounts'>): Route[] {
   return [
     route({

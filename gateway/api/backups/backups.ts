@@ -188,7 +188,7 @@ function restoreRoute(parts: BackupParts): Route {
   })
 }
 
-/** Rejects a backup of the other kind of guest, if that guest is known here. @throws {BerthError} `unsupported` */
+/** @throws {BerthError} `unsupported` if the backup is known to be of the other kind of guest */
 function refuseOtherKind(view: FleetView, { guest }: GuestView, sourceUuid: string): void {
   const source = view.findGuest(sourceUuid)?.guest
   if (source === undefined) return
@@ -246,7 +246,8 @@ interface BackupLocation {
 }
 
 /**
- * Finds a backup of this container, of another visible one, or at the target that the request names.
+ * Finds a backup of this container, of another container that the caller may see, or at the target that the request
+ * names.
  * @throws {BerthError} `not_found`
  */
 function locate(view: FleetView, context: Context<BackupParams, RestoreBody | undefined>): BackupLocation {

@@ -115,7 +115,8 @@ export function backupScheduleRoute(parts: BackupParts): Route {
 }
 
 /**
- * Returns the target that the request names, or the only one if it enables the schedule.
+ * Returns the target that the request names. If it names none and enables the schedule, returns the only target that
+ * exists.
  * @throws {BerthError} `missing_field` if there are several targets, `backup_target_missing`
  */
 async function chosenTarget(

@@ -7,7 +7,7 @@ export const TargetIdSchema = Type.String({
   description: 'Id of the backup target. Default: the only target. Required if there are several.',
 })
 
-/** @throws {BerthError} `missing_field` if none is named and there are several, `backup_target_missing` */
+/** @throws {BerthError} `missing_field` if no target is named and several exist, `backup_target_missing` */
 export async function targetIdFor(
   { targets }: Pick<BackupParts, 'targets'>,
   wanted: string | undefined,

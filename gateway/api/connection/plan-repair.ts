@@ -52,7 +52,7 @@ const start: Offer = { action: 'start', method: 'POST', path: 'start', scope: 'c
 
 const offers: Readonly<Record<string, Offer>> = {
   not_running: start,
-  // Only a start by an unbound caller lifts the block.
+  // Only a start by a caller who is not bound to guests lifts the block.
   stopped_for_abuse: { ...start, unboundOnly: true },
   nothing_listens: { action: 'restart', method: 'POST', path: 'restart', scope: 'container:power', body: () => ({}) },
   traffic_used_up: {
@@ -97,7 +97,7 @@ function openPort({ firewall, port }: ConnectionFailure): ConnectionRepair['body
 
 /**
  * Plans a request that would repair the connection.
- * @returns null if no request would, or the caller may not send it
+ * @returns null if no request would repair it, or the caller may not send the request
  */
 export function planRepair(failing: ConnectionFailure, caller: Principal): ConnectionRepair | null {
   const offer = Object.hasOwn(offers, failing.code) ? offers[failing.code] : undefined

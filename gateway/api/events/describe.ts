@@ -113,7 +113,7 @@ function hostType(before: HostView | undefined, after: HostView | undefined): Ev
   return JSON.stringify(settledParts(before)) === JSON.stringify(settledParts(after)) ? undefined : 'host.updated'
 }
 
-/** Facts of a host whose changes cause an event. The time of a report is omitted, because reports are repeated. */
+/** Facts of a host whose changes cause an event. The time of the last report changes too often to be included. */
 function settledParts(host: HostView) {
   const { install, upgrade } = host
   const upgrading = { upgradeId: upgrade?.id, upgradeStep: upgrade?.step, upgradeMessage: upgrade?.message }

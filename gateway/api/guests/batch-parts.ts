@@ -32,7 +32,7 @@ type Context = Pick<RequestContext<unknown, unknown, unknown>, 'caller' | 'log'>
 
 /**
  * Submits all operations, a few at a time. A rejected one does not stop the others. Internal failures are logged.
- * @throws if all were rejected: the first failure that may be temporary, otherwise the first one
+ * @throws if all were rejected: the first error that may be temporary, otherwise the first error
  */
 export async function orderEach<One, Result>(
   context: Context,

@@ -151,7 +151,8 @@ function refuseSharedPlaces({ view }: Fleet, planned: readonly PlannedCreation[]
 }
 
 /**
- * Rejects names in use, except those that an earlier attempt of this request has used.
+ * Rejects names that other guests have. Names of guests that an earlier attempt of this request has created are
+ * allowed.
  * @throws {BerthError} `name_conflict`, `invalid_field`
  */
 async function refuseTaken(fleet: Fleet, names: readonly string[], operationId: string): Promise<void> {

@@ -155,7 +155,7 @@ async function select(
   return { items: selection.slice(...range), total: selection.size }
 }
 
-/** Guests to filter if the caller is bound or the query has a name. `undefined`: search the whole table. */
+/** The guests to search if the caller is bound or the query has a name. `undefined`: all guests must be searched. */
 function findFew(view: FleetView, caller: Principal, { filters }: ListQuery<GuestField>): GuestView[] | undefined {
   if (isBound(caller)) return boundGuests(view, caller)
   const named = filters.find(({ field }) => field === 'name')

@@ -72,7 +72,7 @@ export function quotaRoute(fleet: Fleet): Route {
   })
 }
 
-/** Rejects changes by customers: the provider decides about the space. @throws {BerthError} `insufficient_scope` */
+/** @throws {BerthError} `insufficient_scope` for customers: the provider decides how much space snapshots use */
 function checkMaySetSpace(caller: Principal): void {
   const field = 'space_limit_bytes'
   if (isBound(caller))

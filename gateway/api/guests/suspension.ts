@@ -124,7 +124,7 @@ async function changeSuspension(
   return found.guest
 }
 
-/** Rejects bound callers, in routes that also serve other actions. @throws {BerthError} `insufficient_scope` */
+/** For routes with several actions. @throws {BerthError} `insufficient_scope` if the caller is bound */
 export function refuseBoundCaller(caller: Principal): void {
   if (isBound(caller))
     throw new BerthError('forbidden', 'insufficient_scope', 'not available for callers that are bound to containers')

@@ -57,7 +57,6 @@ export interface HistoryDeps {
   readonly time: TimeFormat
 }
 
-/** Routes that read the recorded usage of hosts and containers. */
 export function historyRoutes({ fleet, time }: HistoryDeps): Route[] {
   return [
     route({

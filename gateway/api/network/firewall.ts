@@ -46,7 +46,7 @@ const FirewallSchema = Type.Object(
 )
 export type FirewallRow = Static<typeof FirewallSchema>
 
-/** Maximum length of texts. It also applies to lists of ports, whose number of ports has a limit of its own. */
+/** Maximum length of texts, including lists of ports. The number of ports in a list has another limit. */
 const maxText = 1024
 const text = (description: string, more: object = {}) =>
   optional(Type.String({ ...more, maxLength: maxText, description }))
@@ -63,7 +63,8 @@ const FirewallBodySchema = Type.Object(
           id: text('Id of an existing rule. If omitted, the rule is new.', trimmed),
           ...ruleFields,
           network: optional(oneOf(networks, 'Default: `all`.')),
-          // Text of spaces stays invalid instead of becoming empty: a rule without source or port matches more packets.
+          // A text that consists of spaces stays invalid. If it became empty, the rule would match all sources or
+          // ports.
           source_ip: text(sourceIp),
           port: text(port, numeric),
           description: text('Description on one line.'),
@@ -197,7 +198,7 @@ function planRules(rules: NonNullable<FirewallBody['rules']>): FirewallRule[] {
   }))
 }
 
-/** Rejects unknown fields: without a misspelt restriction, a rule matches more. @throws {BerthError} `invalid_field` */
+/** @throws {BerthError} `invalid_field` for an unknown field: ignoring a misspelt one would make a rule match more */
 function refuseUnknown(rule: object, index: number): void {
   const unknown = Object.keys(rule).find((name) => !Object.hasOwn(RuleSchema.properties, name))
   if (unknown === undefined) return

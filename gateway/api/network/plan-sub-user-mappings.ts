@@ -45,7 +45,7 @@ export function planSubUserMappings(
   return { ...wanted, ...Object.fromEntries(closed.map((field) => [field, undefined])) }
 }
 
-/** Last container port of a mapping whose first one is moved and whose number of ports stays. */
+/** Last container port of a mapping after its first container port has changed. The number of ports stays the same. */
 function endOf({ containerPort, hostPort, hostPortEnd }: PortMapping, moved = containerPort): number {
   return moved + hostPortEnd - hostPort
 }

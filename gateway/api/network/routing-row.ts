@@ -157,7 +157,7 @@ function usage(used: number, total: number): Usage {
   return { used, remaining: String(Math.max(0, total - used)), total: String(total) }
 }
 
-/** Usage as shown to a bound caller: all that it sees is in use. */
+/** Usage as shown to a bound caller, who sees only addresses and ports that are in use. */
 function ownUsage(held: number): Usage {
   return usage(held, held)
 }

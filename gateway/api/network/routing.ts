@@ -18,7 +18,6 @@ const ChangedSchema = Type.Pick(RoutingSchema, changedFields)
 const common = { tag: 'Routing', query: HostQuerySchema } as const
 const agentErrors = ['host_offline', 'agent_timeout']
 
-/** Routes for the address pools of a host and their usage. */
 export function routingRoutes(fleet: Fleet): Route[] {
   return [readRoute(fleet), changeRoute(fleet)]
 }

@@ -136,7 +136,7 @@ function changeRoute({ subUsers, logins, ...parts }: SubUserDeps): Route {
     handle: async (context) => {
       const { caller, params, body } = context
       const fields = planFields(parts, body, caller)
-      // Read before the change, so that nothing can fail after it.
+      // The last login is read before the change, so that nothing can fail after the change.
       const lastLogin = (await logins.lastLogins([params.id])).get(params.id)
       const account = await subUsers.update(caller, params.id, fields)
       const sent = Object.keys(body).filter((name) => Object.hasOwn(ChangeSubUserSchema.properties, name))

@@ -115,7 +115,8 @@ function changeRoutes({ webhooks, time }: Parts): Route[] {
         const { body, params, caller } = context
         const before = records.get(params.id)
         context.audit({ target: before.name, detail: detailOf(body) })
-        // The caller must also be able to read the old events, because pending deliveries of them use the new URL.
+        // The caller must also have permission to read the previous events, because their pending deliveries will use
+        // the new URL.
         refuseUnreadable(caller, [...before.events, ...checkEvents(body.events ?? before.events)])
         const rotates = body.rotate_secret === true
         const record = await records.update(params.id, fieldsIn(body), rotates)

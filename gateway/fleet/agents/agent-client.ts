@@ -144,7 +144,7 @@ async function callWhileOnline({ send, link, timeoutMs, step, isIdempotent }: Re
       return await send(connection, { step, timeoutMs, link })
     } catch (error) {
       if (!(error instanceof UnansweredError) || (error.left && !isIdempotent)) throw error
-      // If this process was paused, the timeout does not apply.
+      // If this process was paused during the call, the elapsed time does not count as a timeout.
       const hasTime = performance.now() - startMs < timeoutMs || link.lastPauseMs() > sentMs
       const next = hasTime ? await link.connected(connection).catch(() => undefined) : undefined
       if (!next) throw error

@@ -120,7 +120,7 @@ export function connectAgent(target: AgentTarget): AgentConnection {
   }
 }
 
-/** True if the certificate of a connection is still valid for the host. This is checked before every call. */
+/** True if the agent's certificate on a connection is still valid for the host. This is checked before every call. */
 export function isConnectionGood(
   host: HostState,
   connection: AgentConnection,

@@ -31,7 +31,7 @@ interface HostReservation {
 
 /** Creates guests: chooses a host, reserves the id and the name, and calls the agent. */
 export class GuestCreator {
-  /** Resources of guests that the view does not show yet. They count as used: concurrent creations are spread. */
+  /** Resources of guests that the view does not show yet. They count as used: creations are spread over hosts. */
   readonly #promised = new Set<PromisedRoom>()
   /** Reservations that no creation has used yet, by operation id. */
   readonly #held = new Map<string, HostReservation>()
@@ -67,7 +67,7 @@ export class GuestCreator {
     }
   }
 
-  /** Returns the hosts of a reservation and ends it. */
+  /** Returns the hosts that `holdRoom` has reserved for an operation, and ends this reservation. */
   #takeHeld(operationId: string): readonly string[] | undefined {
     const held = this.#held.get(operationId)
     if (!held) return undefined
@@ -149,7 +149,7 @@ function lacksAddresses({ spec }: GuestCreationRequest, error: unknown): error i
   return error.code === 'resource_exhausted' || Object.hasOwn(named, error.field ?? '')
 }
 
-/** Selects the error to report: used-up addresses are preferred to addresses that belong to no pool. */
+/** Selects the error to report: "no free address" is preferred to "the address belongs to no pool". */
 function mostTelling(refusals: readonly BerthError[]): BerthError {
   return refusals.find(({ code }) => code === 'resource_exhausted') ?? refusals[0]!
 }

@@ -6,7 +6,7 @@ import type { FleetState } from '../view.js'
 import type { GuestRegistry } from './guest-registry.js'
 import type { GuestClaim } from './plan-claims.js'
 
-/** Age in ms up to which a reservation may belong to a creation in progress. */
+/** A reservation that is older than this (ms) cannot belong to a creation in progress. */
 const graceMs = 120_000
 
 export interface GuestOwnersParts {
@@ -29,7 +29,7 @@ export class GuestOwners {
       log.warn({ host: host.record.id, refused: [...refused.values()].slice(0, 20) }, 'guests not shown')
   }
 
-  /** Writes ids, names and states of a host's guests to a store that has lost them. */
+  /** Writes ids, names and states of a host's guests to the store again if the store has lost them. */
   async restore(host: HostState): Promise<void> {
     const known = [...host.guests.values(), ...host.conflicts.values()].map(({ guest }) => guest)
     for (const { uuid } of known) this.parts.view.unsavedGuests.add({ hostId: host.record.id, uuid })

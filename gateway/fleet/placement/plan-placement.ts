@@ -25,7 +25,7 @@ export interface Ratios {
 }
 
 /**
- * Chooses hosts for a new guest: the named one, otherwise all with enough resources, the least loaded first.
+ * Chooses hosts for a new guest: the requested host, otherwise all hosts with enough resources, the least loaded first.
  * @returns ids of at least one host
  * @throws {BerthError} `not_found` (host or template), `host_offline`, `invalid_state` (draining), `unsupported` (no
  * host can run such guests), `image_disabled`, `resource_exhausted`
@@ -66,12 +66,12 @@ function emptiestFirst(candidates: readonly Candidate[], limits: RequestedLimits
 
 type RequestedLimits = Pick<GuestLimits, 'vcpuMilli' | 'ramMb' | 'diskGb'>
 
-/** Load of the scarcest limited resource after the guest was added. Above 1, the guest does not fit. */
+/** Load of the most used resource with a limit, including the new guest. If it is above 1, the guest does not fit. */
 function load(candidate: Candidate, wanted: RequestedLimits, ratios: Ratios): number {
   return Math.max(...shares(candidate, wanted).map(({ share, kind }) => (ratios[kind] ? share / ratios[kind] : 0)))
 }
 
-/** Load by which hosts are ordered. It also includes resources without a limit. */
+/** Load of the most used resource, including the new guest and resources without a limit. Hosts are ordered by it. */
 function spread(candidate: Candidate, wanted: RequestedLimits, ratios: Ratios): number {
   return Math.max(...shares(candidate, wanted).map(({ share, kind }) => share / (ratios[kind] || 16)))
 }

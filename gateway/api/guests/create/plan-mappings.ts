@@ -56,7 +56,7 @@ export function planMappings(body: CreateBody, os: Os = 'linux'): PortMapping[] 
   const explicit = explicitMappings(body)
   const login = loginPorts[os]
   const ssh = explicit.filter((mapping) => leadsTo(login, mapping))
-  // Clients send 0 for an omitted count.
+  // A count of 0 counts as omitted, because clients send 0 for omitted counts.
   const picked = pickedMappings(body.port_mapping_count || (ssh.length > 0 ? 0 : 1), ssh.length > 0 ? 0 : login)
   const extra = withoutMapped(extraPorts(body.extra_ports), [...picked, ...explicit])
   const mappings = [
@@ -83,7 +83,7 @@ function leadsTo(port: number, mapping: PortMapping): boolean {
   return mapping.containerPort === port && mapping.containerPortEnd === port && mapping.protocol === 'tcp'
 }
 
-/** @param first container port of the first mapping; 0: chosen like those of the others */
+/** @param first container port of the first mapping; 0: the same number as its host port, like in the other mappings */
 function pickedMappings(count: number, first: number): PortMapping[] {
   // Container port 0 stands for the number of the host port, which the agent chooses.
   return Array.from({ length: count }, (_, index) => pickedTo(index === 0 ? first : 0))
