@@ -23,12 +23,12 @@ export interface Peer {
 }
 
 /**
- * Keeps a port reachable for peers that can prove their identity. An unproven connection ends after a time limit.
- * Beyond a maximum number, the oldest unproven connection ends, first among those of the same source. New connections
- * are never refused.
+ * Keeps a port reachable for peers that can prove their identity. An unproven connection ends after a time limit. If a
+ * source has too many unproven connections, its oldest one ends. If all sources together have too many, the oldest of
+ * all ends. New connections are never refused.
  */
 export class ConnectionGuard {
-  /** Connections without proof, by client address and port, in order of arrival. */
+  /** Connections whose peers have not yet proved their identity, by client address and port, in order of arrival. */
   readonly #unproven = new Map<string, Unproven>()
   readonly #bySource = new Map<string, Set<string>>()
 

@@ -16,8 +16,8 @@ export interface Room {
   /** Maximum number for each share of limited callers. */
   readonly perShare: number
   /**
-   * The part of `most` that is kept for unlimited callers until they use it. Limited callers that hold nothing yet may
-   * use half of the reserve, so that other limited callers cannot lock them out.
+   * The part of `most` that is kept for unlimited callers until they use it. A limited caller without a console or
+   * stream may use half of the reserve, so that other limited callers cannot lock it out.
    */
   readonly reserve: number
 }

@@ -4,7 +4,7 @@
  */
 
 const headBytes = 4
-/** Above the largest content, which is 64 KiB of input in an encoded message. */
+/** More than the largest valid content, which is an encoded message with 64 KiB of input. */
 const maxFrameBytes = 96 * 1024
 
 export function frameOf(content: Uint8Array, isBytes = false): Buffer {

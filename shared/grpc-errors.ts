@@ -81,8 +81,8 @@ function serviceError(of: GrpcStatus): ServiceError {
 }
 
 /**
- * Converts the failure of a call to an agent. The agent's own codes are passed on if they concern the request. Its
- * refusals of the gateway, its bugs and malformed statuses become `agent_error`.
+ * Converts the failure of a call to an agent. The agent's code is passed on if it concerns the request. If the agent
+ * rejects the gateway itself, has a bug or sends a malformed status, the code becomes `agent_error`.
  * @param call.left true if the call was sent: the agent may have executed it even if it did not answer
  */
 export function fromServiceError(error: unknown, { step, left }: { step: string; left: boolean }): BerthError {

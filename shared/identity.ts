@@ -5,8 +5,8 @@ import { steadyClock } from './steady-clock.js'
 
 /*
  * The identity in a certificate of the private CA. The URI SAN contains the role and, for agents, the host (SPIFFE ID,
- * spiffe.io/docs: exactly one URI per certificate). The DNS SAN contains the same for name checks by TLS. TLS itself
- * checks the chain, and trusts only the private CA.
+ * spiffe.io/docs: exactly one URI per certificate). The DNS SAN contains the same role and host, because TLS checks a
+ * DNS name. TLS also checks the chain, and trusts only the private CA.
  */
 
 export type Role = 'agent' | 'gateway' | 'join'
@@ -84,9 +84,9 @@ export interface PeerRule {
 }
 
 /**
- * Makes a function that checks a TLS peer on every call. It caches the last certificate, because that of a connection
- * never changes. It checks the expiry each time, because a connection may outlive its certificate. A temporarily wrong
- * clock does not end connections (see SteadyClock).
+ * Makes a function that checks a TLS peer on every call. It caches the last certificate, because the certificate of a
+ * connection never changes. It checks the expiry each time, because a connection may outlive its certificate. A
+ * temporarily wrong clock does not end connections (see SteadyClock).
  */
 export function createPeerCheck(
   rule: PeerRule,

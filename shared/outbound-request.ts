@@ -58,7 +58,7 @@ type OutboundCode =
   | 'answer_too_large'
   | 'client_closed'
 
-/** Failures of a request that do not come from the system; those keep the system's codes, such as ECONNREFUSED. */
+/** A failure that this client detects. Errors of the system keep their own codes, such as ECONNREFUSED. */
 export class OutboundError extends Error {
   override readonly name = 'OutboundError'
   constructor(
@@ -148,7 +148,7 @@ export class OutboundClient {
   }
 }
 
-/** One request until its answer has ended. It collects every possible failure on the way. */
+/** One request, from sending it to the end of its answer. It handles every failure in this time. */
 class Exchange {
   readonly answer: Promise<OutboundAnswer>
   #reject: (error: Error) => void = () => undefined

@@ -14,7 +14,7 @@ export interface WantedMapping {
   readonly hostIp: string
   /** 0 lets the agent choose the port. */
   readonly hostPort: number
-  /** Last port of a range. 0 derives it from the container range; without that, the mapping has a single port. */
+  /** Last port of a range. 0: as many ports as the container range, or a single port if that is missing, too. */
   readonly hostPortEnd: number
   /** First container port. 0 stands for the same number as the host port. */
   readonly containerPort: number

@@ -54,7 +54,7 @@ export class RateLimit {
     return { attempts: Math.max(0, Math.floor(burst - fullInMs / intervalMs + 1e-6)), fullInMs }
   }
 
-  /** Forgets callers whose attempts are all available; beyond that, a quarter of the rest. */
+  /** Forgets callers whose attempts are all available. If many callers are left, it forgets the oldest of them, too. */
   #forget(nowMs: number): void {
     for (const [caller, fullAtMs] of this.#fullAtMs) if (fullAtMs <= nowMs) this.#fullAtMs.delete(caller)
     for (const caller of this.#fullAtMs.keys()) {

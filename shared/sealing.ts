@@ -16,7 +16,8 @@ const version = 1
 
 /**
  * @param key 32 bytes from `readOrCreateKey`
- * @param context names the owner of the text; `open` needs the same, so that one text cannot replace another
+ * @param context names the owner of the text; `open` needs the same context, so that the text of one owner cannot
+ * replace that of another
  * @returns base64url
  */
 export function seal(key: Buffer, plaintext: string, context = ''): string {
@@ -44,7 +45,8 @@ export function open(key: Buffer, sealed: string, context = ''): string {
 }
 
 /**
- * Reads the key in a file, or creates it: mode 0600, on disk before it is used, and the same for concurrent callers.
+ * Reads the key in a file, or creates it. A new key has mode 0600 and is on disk before it is used. Concurrent callers
+ * get the same key.
  * @throws {BerthError} `secret_damaged` if the file contains something else; {Error} if it cannot be read or created
  */
 export async function readOrCreateKey(path: string): Promise<Buffer> {

@@ -141,8 +141,8 @@ function parseRfc3339(text: string): number | undefined {
 }
 
 /**
- * Converts the parts as UTC. `undefined` for a nonexistent time (31 April, 24:00) and before 1971, where 0 may be
- * meant.
+ * Converts the parts of a time, which are read as UTC. Returns undefined for a nonexistent time (31 April, 24:00), and
+ * for a time before 1971, because such a time usually stands for "no time".
  */
 function realTime(parts: (string | undefined)[]): number | undefined {
   const [year, month, day, hour, minute, second] = parts.map(Number) as Parts

@@ -1,4 +1,4 @@
-/** Condition variables by key. Callers wait until the object that the key names, such as a host, has some state. */
+/** Condition variables by key, such as the id of a host. Callers wait until a condition about the host is true. */
 export class KeyedCondition {
   readonly #byKey = new Map<string, Set<() => void>>()
   readonly #ends = new Set<() => void>()

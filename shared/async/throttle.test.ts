@@ -1,7 +1,7 @@
 import { expect } from 'chai'
 import { Throttle } from './throttle.js'
 
-/** An interval far longer than the test: a run that the test sees did not wait for its end. */
+/** This interval is far longer than the test, so a run during the test cannot have waited for the interval's end. */
 const longMs = 60_000
 const shortMs = 20
 const pause = (ms: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, ms))
