@@ -52,10 +52,10 @@ const mostTries = 6
 export class ConsoleLink {
   #connection: Connection | undefined
   #resume: string
-  /** Offset in the console's output at which this socket began. */
+  /** Offset in the console's output of the first byte that this socket received. */
   #base = 0
   #hasShown = false
-  /** Number of bytes still to arrive that were already shown. */
+  /** Number of bytes that will still arrive although earlier sockets have already delivered and shown them. */
   #replay = 0
   #tries = 0
   #turn = 0

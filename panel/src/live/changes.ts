@@ -58,7 +58,7 @@ function topicsOf(kind: string, word: string, data: Change['data']): readonly To
 
 const ends: readonly string[] = ['done', 'failed', 'canceled']
 
-/** Returns the topics that a task affects without an event of their own. For images, its progress is included. */
+/** Returns topics without own events that a task affects: images at each progress, other topics at its end. */
 function effectsOf(word: string, { action, image_id: image }: Change['data']): readonly Topic[] {
   if (image !== undefined && image !== '') return ['images']
   if (!ends.includes(word)) return []

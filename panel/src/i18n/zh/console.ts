@@ -1,6 +1,5 @@
 import type { console as english } from '../en/console.ts'
 
-/** Texts of terminals and screens of guests. */
 export const console: Readonly<Record<keyof typeof english, string>> = {
   'console.of': '{{name}} 的控制台',
   'console.screenOf': '{{name}} 的屏幕',

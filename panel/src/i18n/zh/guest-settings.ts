@@ -1,6 +1,5 @@
 import type { guestSettings as english } from '../en/guest-settings.ts'
 
-/** Texts about the settings of a guest and about replacing its disk. */
 export const guestSettings: Readonly<Record<keyof typeof english, string>> = {
   'boot.title': '启动方式',
   'boot.ask': '{{name}} 从哪里启动？',

@@ -1,6 +1,5 @@
 import type { suspension as english } from '../en/suspension.ts'
 
-/** Texts about the suspension of a guest by an administrator. */
 export const suspension: Readonly<Record<keyof typeof english, string>> = {
   'suspend.action': '暂停',
   'suspend.ask': '暂停 {{name}}？',

@@ -1,6 +1,5 @@
 import type { tasks as english } from '../en/tasks.ts'
 
-/** Texts about tasks, their actions and steps. */
 export const tasks: Readonly<Record<keyof typeof english, string>> = {
   'tasks.text': '已提交的操作及其进度与结果。',
   'tasks.open': '显示任务',

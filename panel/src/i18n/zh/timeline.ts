@@ -1,6 +1,5 @@
 import type { timeline as english } from '../en/timeline.ts'
 
-/** Names of the events in the timeline of a guest. */
 export const timeline: Readonly<Record<keyof typeof english, string>> = {
   'timeline.filter': '显示内容',
   'timeline.kind.all': '全部',

@@ -1,6 +1,5 @@
 import type { why as english } from '../en/why.ts'
 
-/** Texts of the connection check: its steps, findings and repairs. */
 export const why: Readonly<Record<keyof typeof english, string>> = {
   'why.open': '为什么连不上？',
   'why.title': '为什么连不上 {{name}}？',
