@@ -6,7 +6,7 @@ export function apiDocument(): ReturnType<typeof createApi>['document'] {
   return createApi(parts as ApiOptions).document
 }
 
-/** Replaces every dependency of the routes, which use none before the first request. */
+/** Stands in for every dependency of the routes: before the first request, routes use none of them. */
 function nobody(): unknown {
   const one: unknown = new Proxy(() => one, {
     get: (_, name) => (name === Symbol.toPrimitive ? () => '' : one),

@@ -23,7 +23,7 @@ const computedNames: readonly (readonly [files: RegExp, user: string])[] = [
   [/^agent\/console\/main\.ts$/, 'agent/console/console-process.ts'],
 ]
 
-/** True for the product itself. Its messages name scripts and pages of the documentation that it does not use. */
+/** True for files of the product. Their messages mention scripts and pages of the documentation without using them. */
 const isProduct = (file: string): boolean => /^(agent|gateway|panel|shared|proto)\/(?!.*\.test\.ts$)/.test(file)
 
 /** Returns the files that differ from the commit `base`, including untracked files. */

@@ -10,14 +10,14 @@ import { join } from 'node:path'
 const testFolders = ['/tmp', '/var/tmp', '/run', '/var/lib', '/dev/shm']
 const below = (prefix: string): string => `/(tmp|var/tmp|run|var/lib|dev/shm)/${prefix}`
 
-/** True if another test run is active: it uses such names now. */
+/** True if another test run is active. What it has created must not be removed. */
 export function isOtherRunActive(): boolean {
   const mocha = /node_modules\/(\.bin\/mocha|mocha\/(bin|lib\/cli)\/)/
   return readProcesses().some(({ command }) => mocha.test(command))
 }
 
 export interface LeftoverNames {
-  /** Prefix of the names of all leftovers except clocks. */
+  /** Prefix of the names of everything to remove, except clocks. */
   readonly prefix: string
   /** Text that the names of libfaketime's shared clocks contain. */
   readonly clocks: string
@@ -69,7 +69,8 @@ function removeNetwork(prefix: string): void {
   const namespaces = list('ip', ['-json', 'netns', 'list']) as { name: string }[]
   for (const { name } of namespaces) if (name.startsWith(prefix)) attempt('ip', ['netns', 'delete', name])
   const links = list('ip', ['-json', 'link', 'show']) as { ifname: string; master?: string }[]
-  // Deletes the ports of bridges first, because interfaces of guests have other names.
+  // Deletes the ports of the tests' bridges first: interfaces of guests have other names, so only their bridge
+  // identifies them.
   const ports = links.filter(({ master }) => master?.startsWith(prefix))
   const own = links.filter(({ ifname }) => ifname.startsWith(prefix))
   for (const { ifname } of [...ports, ...own]) attempt('ip', ['link', 'delete', ifname])
