@@ -20,7 +20,7 @@ export interface ConsoleBenchOptions {
   readonly frames: number
 }
 
-/** Compares one console with `ssh`, and a screen with QEMU's own socket. Measures many consoles at a time. */
+/** Compares shells through the gateway with `ssh`, and VNC through the gateway with VNC at QEMU's socket. */
 export async function benchConsoles(options: ConsoleBenchOptions): Promise<Figure[]> {
   const bench = new ConsoleBench()
   try {

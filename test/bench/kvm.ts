@@ -34,7 +34,6 @@ export async function benchKvm(chosen: readonly KvmSection[], rounds: number): P
   }
 }
 
-/** Prints the progress to standard error. */
 function say(what: string): void {
   console.error(`${new Date().toISOString().slice(11, 19)} kvm: ${what}`)
 }

@@ -46,7 +46,7 @@ describe('changes of guest settings', function () {
   })
   afterEach(() => setFaults(host.agent, {}))
 
-  /** Injects faults. The key is a method of the host, for guest 1, or `METHOD ID` for another guest. */
+  /** Injects faults into methods of the host. A key is `METHOD` for calls about guest 1, or `METHOD ID` for others. */
   const faults = (given: Readonly<Record<string, Fault>>): void => {
     const named = Object.entries(given).map(([at, fault]) => {
       const [method, id = '1'] = at.split(' ')

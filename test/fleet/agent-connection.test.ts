@@ -29,7 +29,7 @@ describe('connections to agents', () => {
   let agent: RogueAgent
   let proxy: Server
   const dialled: Socket[] = []
-  /** Connections from the proxy to the agent. A paused one passes on no data. */
+  /** Connections from the proxy to the agent. A paused connection passes on no data. */
   const passed: Socket[] = []
   let asked = 0
 
@@ -168,7 +168,7 @@ describe('connections to agents', () => {
       ;[ended, heard, isRevoked] = [undefined, [], false]
     })
 
-    /** Opens a console at a simulated agent. The agent handles it with `onConsole`, or without it has no consoles. */
+    /** Opens a console at a simulated agent. Without `onConsole`, the agent does not support consoles. */
     async function openAt(onConsole: ((socket: Socket) => void) | undefined): Promise<() => void> {
       const { identityDir } = await pki.enrol(hostId)
       const rogue = await RogueAgent.start(identityDir, onConsole ? { onConsole } : {})
@@ -237,7 +237,7 @@ describe('connections to agents', () => {
     })
   })
 
-  /** A client of a host whose connection is never replaced. */
+  /** A client for calls to a host. Its connection is never replaced. */
   function clientOn(connection: AgentConnection, timeoutMs: number): GrpcAgentClient {
     const record = { id: hostId, version: 1, name: 'one', address: '', draining: false }
     const host = new HostState({ ...record, createdAtMs: 0, serials: [], certificateNotAfterMs: 0 })

@@ -9,10 +9,10 @@ import { GatewayProcess, type GatewayReply } from '../support/gateway/gateway-pr
 import { LabAgent } from '../support/memory/lab-agent.js'
 import { waitFor } from '../support/wait.js'
 
-/** An agent closes the connection meanwhile, because it waits at most 15 s for the answer to a ping. */
+/** During this pause an agent closes the connection, because it waits at most 15 s for the answer to a ping. */
 const pauseMs = 17_000
 
-/** After the pause the gateway finds the connection to one host closed. It never receives the end of the other one. */
+/** Both agents end their connections in the pause. The gateway learns this only about one of them. */
 describe('a gateway that was paused', function () {
   let directory: string
   let gateway: GatewayProcess

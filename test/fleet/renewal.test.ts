@@ -17,7 +17,7 @@ describe('the renewal of certificates', function () {
   afterEach(() => test.close())
 
   it('does not interrupt calls or the view of hosts, even if certificates are valid for only a few seconds', async () => {
-    // A certificate is renewed after two thirds of its lifetime. The last third is reserve for slow hosts.
+    // A certificate is renewed after two thirds of its lifetime. The last third allows for slow hosts.
     const lifetimeMs = 9000
     test = await startTestFleet({ certificates: { leaf_hours: lifetimeMs / hourMs } })
     const { view } = test.fleet

@@ -14,8 +14,8 @@ import { startTestFleet } from '../support/gateway/test-fleet.js'
 import { waitFor } from '../support/wait.js'
 
 /*
- * Idle connections must not lock out the gateway or joining hosts, whether they are silent before TLS, during TLS, or
- * have certificates of no authority.
+ * Idle connections must not lock out the gateway or joining hosts. They are silent before TLS, silent during TLS, or
+ * present a certificate that the private CA has not issued.
  */
 describe('idle connections of strangers', function () {
   const sockets = new Set<Socket>()

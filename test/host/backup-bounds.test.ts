@@ -119,7 +119,7 @@ describe('restic with a hostile backup target', function () {
           .at(-1)!
           .trim()
           .split(/\s+/)[2],
-      ) // the column "Set shared"
+      ) // the column "Set shared" contains the shared bytes
     expect(used('fetched')).to.be.within(100 * mib, 140 * mib)
     sh('umount', pool)
   })

@@ -165,7 +165,7 @@ describe('a console of a real guest', function () {
     host.start()
     const { client: again, state } = await comeBack('three', { resume })
     expect(state).to.equal('resumed')
-    await again.shows(/\[J$/) // the former output, and then the prompt again
+    await again.shows(/\[J$/) // shows the former output, and then the prompt again
     expect(await run(again, 'echo $$')).to.equal(pid)
     expect(holders().map((one) => one.pid)).to.deep.equal([holder!.pid])
   })

@@ -33,7 +33,7 @@ describe('the nft and ip processes of the agent', () => {
   })
 
   it('write no command history to the disk', async () => {
-    const history = '/.nft.history' // the path of the history without HOME
+    const history = '/.nft.history' // nft writes its history here if HOME is not set
     const before = readFileSync(history, { flag: 'a+' })
     const own = new Nft()
     await own.apply([`add chain ip ${table} remembered`, `delete chain ip ${table} remembered`])
@@ -130,7 +130,7 @@ describe('the nft and ip processes of the agent', () => {
     await Promise.resolve()
     expect(killChildren(process.pid, 'nft')).to.equal(1)
     await during
-    // The end of the process may be noticed only now.
+    // Possibly only this call notices that the process has ended.
     await failure(nft.apply([`add chain ip ${table} during`]))
     await nft.apply([`add chain ip ${table} during`])
     expect(await nft.readTable('ip', table))

@@ -144,7 +144,7 @@ describe('damage to the network', function () {
   })
 })
 
-/** Matches elements that packets add and that expire. */
+/** Matches entries of nft sets that packets add and that expire. */
 const fleeting = /^[\da-f.:]+ .*(?:ct count|limit rate|expires)/
 
 /** Returns the lines in a fixed order, because nft lists elements and tables in any order. */

@@ -344,7 +344,7 @@ describe('the firewall of a guest', function () {
       return !inForce.some(({ open }) => open.has(port) === (answered === 1))
     })
     expect(wrong).to.deep.equal([])
-    // All versions permit the port `always`, and none permits the port `never`.
+    // All versions of the firewall permit the port `always`, and no version permits the port `never`.
     expect(judged.filter(([port, , answered]) => port === always && !answered)).to.deep.equal([])
     expect(judged.filter(([port, , answered]) => port === never && answered)).to.deep.equal([])
   })

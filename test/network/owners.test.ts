@@ -6,7 +6,7 @@ import { clientAddress, hostAddress } from '../support/network/network-lab.js'
 import { NetworkPair, tcp, udp } from '../support/network/network-pair.js'
 import { waitFor } from '../support/wait.js'
 
-/* Ports and addresses get another guest. Connections of the former guest must not continue. */
+/* Ports and addresses are assigned to another guest. Connections of the former guest must not continue. */
 
 const deleteAgain = 'for i in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16; do conntrack -D "$0" "$1"; done'
 
@@ -103,7 +103,8 @@ describe('the agent', function () {
       // The guest may still have too many open connections, so attempts can fail.
       await waitFor(() => lab.ask(inA, `udp:${clientAddress}:53`, { sport: 4445 }) !== '')
       const fresh = lab.agent()
-      // The elements are deleted, but then the repair of the bridge fails: another interface has its name.
+      // The agent deletes what belongs to guest A in nft, but then cannot repair the bridge: another interface has its
+      // name.
       lab.in(lab.host, 'ip', 'link', 'set', 'berth0', 'down')
       lab.in(lab.host, 'ip', 'link', 'set', 'berth0', 'name', 'berth9')
       lab.in(lab.host, 'ip', 'link', 'add', 'berth0', 'type', 'veth', 'peer', 'name', 'berth1')

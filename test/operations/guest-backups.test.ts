@@ -39,7 +39,7 @@ describe('operations with backups', () => {
     undone: ['snapshot', 'send'],
     undoneFrom: 'verify',
     prepare: prepareScheduled,
-    // A backup that `rotate` deleted cannot be restored. Outside of tests this step never fails.
+    // A backup that the step `rotate` has deleted cannot be restored. Outside of tests, `rotate` never fails.
     checkFailed: (after, before, { step, phase }) => {
       if (step !== 'rotate' || phase !== 'after-run') expect(after).to.deep.equal(before)
     },

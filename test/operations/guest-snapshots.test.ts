@@ -54,7 +54,7 @@ describe('scheduled operations with snapshots', () => {
     steps: ['room', 'snapshot', 'drop'],
     undone: ['snapshot'],
     prepare: prepareScheduled,
-    // A snapshot that `drop` deleted cannot be restored. Outside of tests this step never fails.
+    // A snapshot that the step `drop` has deleted cannot be restored. Outside of tests, `drop` never fails.
     checkFailed: (after, before, { step, phase }) => {
       if (step === 'drop' && phase === 'after-run') return
       expect(after).to.deep.equal(before)

@@ -5,8 +5,8 @@ import { join } from 'node:path'
 import { scratchDirectory } from '../support/scratch.js'
 
 /*
- * Keys of the repository, as apt of this machine sees them. Its own directories and lists are used, not those of the
- * machine. The packages are empty, since only their signatures matter.
+ * Keys of the repository, as apt of this machine sees them. It uses directories and lists of the test instead of those
+ * of the machine. The packages are empty, since only their signatures matter.
  */
 
 const gpg = ['--batch', '--quiet', '--no-tty', '--pinentry-mode', 'loopback', '--passphrase', '']

@@ -128,7 +128,8 @@ describe('API keys that are created with other keys', () => {
       const child = (await own.request('POST', '/api-keys', { body: { name: 'child', scopes: ['apikey:read'] } })).body
         .data
       const by = { key: heir.key as string }
-      // If the first key were disabled, all keys that it created would be disabled, including the heir.
+      // If the first key were disabled, all keys that it created would be disabled, including the key that sends this
+      // request.
       const refused = await own.request('PATCH', '/api-keys/1', { ...by, body: { disabled: true } })
       expect([refused.status, refused.body.code]).to.deep.equal([409, 'invalid_state'])
       expect((await own.request('DELETE', '/api-keys/1', by)).status).to.equal(200)

@@ -4,8 +4,8 @@ import type { Route } from '../../../gateway/http/route.js'
 import { startTestGateway, type TestGateway } from '../../support/gateway/test-gateway.js'
 
 /*
- * Calls every route with every scope: 401 without a key, 403 with a key that has every scope except the required one,
- * neither of them with a key that has only the required scope.
+ * Calls every route with every scope: it answers 401 without a key, 403 to a key that has every scope except the
+ * required one, and neither 401 nor 403 to a key that has only the required scope.
  */
 describe('the scope of every route', function () {
   let gateway: TestGateway

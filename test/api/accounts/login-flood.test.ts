@@ -7,7 +7,7 @@ const sources = 500
 const lanes = 32
 /** The owner should log in within one minute. The limit is three, because the host of the test may be busy. */
 const deadlineMs = 180_000
-/** Passwords that are checked before the attack is detected, including those whose check has begun by then. */
+/** Number of passwords whose check begins before the attack is detected. */
 const unnoticed = 100
 
 /** Number of passwords that are checked: two for each source, and one more after 1, 3, 7, 15 … minutes. */

@@ -24,7 +24,7 @@ const mostOfStrangers = 30
 type Place = 'device' | 'first stranger' | 'second stranger'
 type Step = 'right password' | 'wrong password' | 'wrong code' | 'wrong recovery code' | 'complete login'
 
-/** Counts the checked wrong codes and fails if too many came from one place or from all unknown devices together. */
+/** Counts wrong codes that were checked. Fails if too many are from one place, or from all unknown devices together. */
 class Guesses {
   readonly #counts = new Map<string, number>()
   #strangers = 0
@@ -68,7 +68,7 @@ describe('guesses at a second factor', function () {
   })
   after(() => redis.stop())
 
-  /** Creates an account with a second factor, and places from which nothing was tried before. */
+  /** Creates an account with a second factor, and places from which nobody has tried to log in before. */
   async function makeVictim() {
     const [number, { twoFactor, devices }] = [++made, parts]
     const passwordHash = await parts.passwords.hash(password, { account: 'test', source: '' })

@@ -17,7 +17,7 @@ import { waitFor } from '../../support/wait.js'
 /** Number of requests on one connection. */
 const many = 1000
 const together = 16
-/** Requests that the client sends without waiting. After an upgrade offer that is ignored, it must wait. */
+/** Number of requests that the client sends at once. It must wait for the answer to each ignored upgrade offer. */
 const togetherOf = (request: string): number => (request.includes('Upgrade: ') ? 1 : together)
 
 /** Number of requests: fewer for a POST that waits for each answer, because each one also writes an audit entry. */

@@ -2,7 +2,7 @@ import { expect } from 'chai'
 import { begin, daily, dayMs, type ScheduleLab } from './schedule-lab.js'
 
 export interface ScheduleCases {
-  /** Returns the fields that the container and the schedule show in addition to those of every kind of schedule. */
+  /** Returns the fields of the container and of the schedule that only this kind of schedule has. */
   readonly shown: () => { readonly container: object; readonly schedule: object }
   /** Returns the additional fields of a created copy. */
   readonly made: () => object

@@ -14,7 +14,6 @@ export interface MadeSubUser {
 
 type Method = Parameters<TestGateway['request']>[0]
 
-/** Sends requests as a logged-in user. */
 export type Caller = (method: Method, path: string, options?: RequestOptions) => Promise<Reply>
 
 export interface SessionHeaders {

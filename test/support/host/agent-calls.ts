@@ -115,7 +115,7 @@ export function powerOrder(
   return { operationId, requestedBy: 'test', order }
 }
 
-/** The longest overload of the generated methods. TypeScript infers types from it. */
+/** The overload of a generated method with the most parameters. TypeScript infers types only from the last overload. */
 type Method<Request, Response> = (
   request: Request,
   metadata: Metadata,

@@ -111,7 +111,8 @@ function subvolumeFaults(
       return path.startsWith('guests/') && (limits.get(parent) ?? limits.get(group) ?? 'none') === 'none'
         ? [{ fault: `${path} without a limit`, path }]
         : []
-    // Data written before a restore stays in the quota group of the former subvolume (docs/design/storage.md).
+    // Data that was written before a restore stays counted in the quota group of the former subvolume
+    // (docs/design/storage.md).
     const isHeld = groups.some(([other = '', , , , , of]) => of === parent && ids.has(other))
     return /^190\//.test(parent) && isHeld
       ? []

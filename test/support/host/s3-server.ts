@@ -63,7 +63,6 @@ export class TestS3 {
     return new Promise((done) => this.server.listen(port, '127.0.0.1', () => done()))
   }
 
-  /** Closes the server and ends requests in progress. */
   async close(): Promise<void> {
     const closed = new Promise((done) => this.server.close(done))
     this.server.closeAllConnections()

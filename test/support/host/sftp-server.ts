@@ -65,7 +65,6 @@ export class TestSftp {
     await waitFor(() => answers(port), { what: 'sshd' })
   }
 
-  /** Stops the server and ends all connections. */
   async close(): Promise<void> {
     const child = this.#child
     if (!child?.pid) return

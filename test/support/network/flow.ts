@@ -8,7 +8,7 @@ const packets = fileURLToPath(new URL('packets.py', import.meta.url))
 const tolerance = 0.05
 const timeoutMs = 60_000
 
-/** Number of windows that must be right, of the last `of` windows. */
+/** `right` of the last `of` windows must have the expected rate. */
 interface Windows {
   readonly right: number
   readonly of: number
@@ -54,7 +54,7 @@ export class Flow {
   }
 
   /**
-   * Waits until some of the windows from now on are right; by default one.
+   * Waits until enough windows from now on have the expected rate; by default, one window is enough.
    * @throws after the deadline, with the measured values
    */
   async waitForRate(isRight: (mbps: number) => boolean, what: string, { right, of }: Windows = one): Promise<void> {

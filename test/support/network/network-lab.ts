@@ -31,8 +31,8 @@ export interface LabAgentOptions {
 }
 
 /**
- * A host, a client outside and guests, each in a network namespace. There is no LXC, because a network sees only these
- * parts of a guest. All names begin with a prefix of the test.
+ * A host, a client outside and guests, each in a network namespace. LXC is not used, because the agent's network needs
+ * only the namespace and the interface of a guest. All names begin with a prefix of the test.
  */
 export class NetworkLab {
   readonly #children: ChildProcess[] = []
@@ -42,7 +42,7 @@ export class NetworkLab {
 
   readonly #subnet: Subnet
 
-  /** @param other network settings of a second agent on the same host, which must not call `build` */
+  /** @param other settings for a second agent on the same host; its lab must not call `build` again */
   constructor(
     private readonly prefix: string,
     other: Partial<AgentConfig['network']> = {},

@@ -33,7 +33,6 @@ export class PublicSegment {
     join((...args) => this.ip(...args), 'eth0', [outside, outside6])
   }
 
-  /** Removes the network and kills every process in it. */
   remove(): void {
     if (!existsSync(`/run/netns/${this.name}`)) return
     if (existsSync(`/sys/class/net/${this.uplink}`)) sh('ip', 'link', 'delete', this.uplink)

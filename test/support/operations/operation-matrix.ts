@@ -38,7 +38,7 @@ export interface MatrixOptions {
    * each effect is repeated once on its own result, and lets the step `earlyFailure` fail.
    */
   readonly faults?: 'every' | 'one'
-  /** The step whose failure makes the engine undo all others. By default the last step. */
+  /** The step after whose failure the engine undoes all others. By default the last step. */
   readonly undoneFrom?: string
   /** With `one`: a step that fails after its run. Only the steps before it are then undone. */
   readonly earlyFailure?: string
@@ -50,9 +50,9 @@ export interface MatrixOptions {
 }
 
 /**
- * Adds tests that inject each fault at each step: it fails before or after its run, the agent is gone before or after
- * its run or its undo, and its run or undo is executed twice. "Gone" stops the engine at that point, and a new engine
- * recovers from the journal. Steps that only go forward must end as if nothing had happened.
+ * Adds tests that inject each fault at each step: the step fails before or after its run; the agent is gone before or
+ * after the step's run or undo; the run or undo is executed twice. "Gone" stops the engine at that point, and a new
+ * engine recovers from the journal. A `forwardOnly` operation must reach the same end state as without the fault.
  */
 export function describeOperationMatrix(title: string, options: MatrixOptions): void {
   describe(title, function () {
