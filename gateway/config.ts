@@ -109,7 +109,7 @@ export const GatewayConfigSchema = Type.Object(
       {
         /** Permits http in addition to https. */
         allow_http: Type.Boolean({ default: false }),
-        /** Addresses and CIDRs that are permitted although they are private, special or those of the gateway's server. */
+        /** Addresses and CIDRs that are permitted although they are private, special or addresses of this server. */
         allowed_targets: Type.Array(Type.String({ maxLength: 64 }), { default: [], maxItems: 256 }),
       },
       object,

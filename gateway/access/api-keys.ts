@@ -133,7 +133,7 @@ export class ApiKeys {
   }
 
   /**
-   * @returns the removed keys: the requested one and those that it created
+   * @returns the removed keys: the requested key and all keys that it created
    * @throws {BerthError} `not_found`, `insufficient_scope`, `invalid_state`
    */
   async remove(callerId: number, id: number): Promise<KeyRecord[]> {

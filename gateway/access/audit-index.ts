@@ -15,7 +15,7 @@ export interface StoredEntry {
   readonly repeatedAtMs: number
 }
 
-/** Entries to search: all, those of one caller (`Principal.ref`), or those about some guests. */
+/** Entries to search: all entries, the entries of one caller (`Principal.ref`), or the entries about some guests. */
 export type Scope = 'all' | { readonly by: string } | { readonly guests: Iterable<string> }
 
 /** Period of time in ms since 1970, including both ends. An absent end is open. */
@@ -135,7 +135,7 @@ export class AuditIndex {
     })
   }
 
-  /** Removes entries until at most `keep` are left: the oldest ones of the callers with the most entries. */
+  /** Removes entries until at most `keep` are left: the oldest entries of the callers with the most entries. */
   async shrink(keep: number): Promise<void> {
     const excess = (await this.count('all', {})) - keep
     if (excess <= 0) return

@@ -20,7 +20,7 @@ export interface AuditFilter extends Span {
   readonly success?: boolean | undefined
   /** Only entries about these guests. Unless these are all guests, other callers' failures show only their code. */
   readonly guests: Guests
-  /** True: a caller's own actions include those about other guests or no guest. Default: false. */
+  /** True: a caller's own actions are included even if they are about other guests or no guest. Default: false. */
   readonly all?: boolean
   /** True: `total` is needed. False: reading stops when the page is full. Default: true. */
   readonly counted?: boolean
@@ -29,7 +29,7 @@ export interface AuditFilter extends Span {
 export interface AuditPage {
   /** Matching entries, newest first. */
   readonly records: AuditRecord[]
-  /** Number of all matching entries, not only those of the page. */
+  /** Number of all matching entries, on all pages. */
   readonly total: number
 }
 
@@ -44,15 +44,16 @@ interface LateOutcome {
 }
 
 /**
- * The audit log. Each entry is durably written before its action, and its outcome after it. Beyond `keep` entries, the
- * oldest of the callers with the most entries are removed, so that nobody can push out the entries of others.
+ * The audit log. Each entry is durably written before its action, and its outcome after it. If there are more than
+ * `keep` entries, the callers with the most entries lose their oldest ones, so that nobody can push out the entries of
+ * other callers.
  */
 export class AuditStore implements AuditLog {
   readonly #index: AuditIndex
   readonly #repeats: AuditRepeats
   readonly #late: LateOutcomes<LateOutcome>
   #begun = 0
-  /** `now`: excess entries are being removed. `again`: entries were added in the meantime. */
+  /** `now`: excess entries are being removed. `again`: entries were added since the removal began. */
   readonly #shrinking = { now: false, again: false }
 
   constructor(

@@ -13,7 +13,7 @@ import type { KeyUsage } from './key-usage.js'
 import type { Principal } from './principal.js'
 import { isExpired } from './rights.js'
 
-/** Cached keys may be used for this long after the last proof that no change in the store was missed. */
+/** Time in ms for which cached keys may be used after the store has last confirmed that no change was missed. */
 const leaseMs = 2000
 /** Longer keys are rejected before their digest is computed. */
 const maxKeyLength = 128
@@ -58,8 +58,8 @@ export class CallerAuthenticator implements Authenticator {
   }
 
   /**
-   * Counts failed attempts and rejects only those. A broken client therefore does not lock out others at the same
-   * address, for example behind the same proxy.
+   * Counts a failed attempt. After too many, further failures are answered with `rate_limited`. Valid callers at the
+   * same address, for example behind the same proxy, are not affected.
    */
   #limited(error: unknown, address: string): unknown {
     const isRefusal = error instanceof BerthError && ['unauthenticated', 'forbidden'].includes(error.kind)
@@ -75,7 +75,7 @@ export class CallerAuthenticator implements Authenticator {
     return caller
   }
 
-  /** Ensures that cached keys are current: a process that stalled may not have read all changes from its socket yet. */
+  /** Ensures that cached keys are current: after a pause, this process may not have read all reported changes yet. */
   async #trustMemory(): Promise<void> {
     const { store } = this.parts
     if (!store.ready()) throw storeUnavailable('authenticate')

@@ -4,7 +4,7 @@ import { conflict } from '../../shared/errors.js'
 export interface CreationLimit {
   /** Limit of a caller that is bound to containers; objects created with its keys count, too. */
   readonly bound: number
-  /** Limit of each other limited key, and of all administrators and unlimited keys together. */
+  /** Limit of each limited key that is not bound, and of all administrators and unlimited keys together. */
   readonly others: number
 }
 

@@ -19,8 +19,8 @@ export interface Grants {
    */
   find(credential: string): Promise<Principal | undefined>
   /**
-   * True if this request may use something that the credential created. Created with a key: any request may use it.
-   * Created in a session: only requests with the session's cookie may.
+   * True if this request may use an object, such as a ticket, that was created with the credential. With a key: always
+   * true. With a session: only true if the request has the cookie of this session.
    */
   isBearer(credential: string, request: Credentials): boolean
 }

@@ -128,8 +128,8 @@ export class IdempotencyStore implements Idempotency {
   }
 
   /**
-   * Removes records beyond `keep`: the oldest ones of the callers with the most records. Records of requests that run
-   * in this process are not removed.
+   * Removes records until at most `keep` are left: the oldest records of the callers with the most records. Records of
+   * requests that run in this process are not removed.
    * @throws {BerthError} `store_unavailable`
    */
   async trim(keep: number): Promise<void> {

@@ -55,8 +55,8 @@ export function chainOf(record: KeyRecord, find: (id: number) => KeyRecord | und
 }
 
 /**
- * Rights of the first key of a chain: those that its own record and the records of all its creators allow. If a creator
- * is limited, disabled or expired, so are its keys. If a creator was deleted, its keys are disabled.
+ * Rights of the first key of a chain: the rights that its own record and the records of all its creators allow. If a
+ * creator is limited, disabled or expired, so are its keys. If a creator was deleted, its keys are disabled.
  */
 export function effectiveRights(chain: KeyChain): Rights {
   const rights = chain.records.map(ownRights).reduce(intersectRights)

@@ -15,7 +15,7 @@ export class LateOutcomes<T> {
     private readonly limit = defaultLimit,
   ) {}
 
-  /** Adds an outcome. Beyond the limit, the oldest ones are dropped. */
+  /** Adds an outcome. If too many outcomes are waiting, the oldest outcome is dropped. */
   add(outcome: T): void {
     this.#waiting.add(outcome)
     const [oldest] = this.#waiting

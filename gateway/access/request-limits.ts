@@ -2,7 +2,7 @@ import type { Logger } from 'pino'
 import { perMinute, perSecond, RateLimit, rateLimited } from '../../shared/rate-limit.js'
 
 export interface RequestLimit {
-  /** Average number of requests per second, which is also the largest burst. 0: no limit. */
+  /** Average number of requests per second, and maximum number of requests at once after a pause. 0: no limit. */
   readonly perSecond: number
   /** Number of requests that may be in progress at once. 0: no limit. */
   readonly atOnce: number
@@ -16,7 +16,7 @@ export interface RateState {
   readonly resetSeconds: number
 }
 
-/** State of a request that a limit needs. */
+/** Properties of a request that `RequestLimits` uses. */
 interface CountedRequest {
   rate: RateState | undefined
   /** Called when the answer has been sent or the connection was closed. */

@@ -16,7 +16,7 @@ export interface SecurityAuditParts {
 
 const everyMs = 5000
 const day = 86_400
-/** Older operations are ignored: they were recorded when they were new. */
+/** Age in ms from which operations are ignored, because they were recorded when they were new. */
 const longestMs = 30 * day * 1000
 /** Seconds for which a recorded operation is remembered, and for which one gateway may claim it. */
 const seconds = { known: 40 * day, claimed: 10 } as const

@@ -2,7 +2,7 @@
 export interface GateClaim {
   /** Logins run before other work, for example before hashing new passwords. */
   readonly lane: 'login' | 'other'
-  /** Account of the login, or the caller that sets passwords. Work of one account takes turns with work of others. */
+  /** Account of the login, or the caller that sets passwords. Accounts with waiting work take turns. */
   readonly account: string
   /** Client address of the request. */
   readonly source: string

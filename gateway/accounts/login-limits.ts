@@ -106,8 +106,8 @@ export class LoginLimits {
 
   /**
    * Removes an attempt from the counters.
-   * @param all true: also removes earlier failures of this source at this account. Failures at other accounts stay, so
-   * that a login to an own account does not hide attempts at others.
+   * @param all true: also removes earlier failures of this source at this account. Failures at other accounts stay
+   * counted, so that an attacker cannot hide them by logging in to an own account.
    */
   async #takeBack(buckets: readonly Bucket[], failures: string, all: boolean): Promise<void> {
     await this.store.run('count logins', async (client) => {

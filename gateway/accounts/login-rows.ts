@@ -2,8 +2,9 @@ import type { Store, StoreClient } from '../store/store.js'
 import type { LoginAttempt } from './login-record.js'
 
 /*
- * Decides which attempts get separate rows of the login log. Their number per day is limited, so that nobody can push
- * out the rows of others. Further attempts share one row per hour and account, and finally one row for all accounts.
+ * Decides which attempts get separate rows of the login log. The number of rows per day is limited, so that nobody can
+ * push out the rows about other users. Further attempts share one row per hour and account, and finally one row for all
+ * accounts.
  */
 
 const minuteMs = 60_000

@@ -31,7 +31,7 @@ export const passwordLength = { admin: 12, sub_user: 8, most: 256 } as const
 /** Hashes and checks passwords. FairGate decides which of the waiting requests is processed next. */
 export class Passwords {
   readonly #gate = new FairGate(limits)
-  /** Hash that belongs to no account. With it, checks of unknown names take as long as those of existing ones. */
+  /** Hash that belongs to no account. Because of it, checks for unknown and for existing names take the same time. */
   readonly #dummy: string
 
   constructor(private readonly cost: Cost = defaultCost) {

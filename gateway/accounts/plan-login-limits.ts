@@ -30,7 +30,7 @@ const common = { firstWaitMs: minuteMs, forgetMs: 15 * minuteMs }
 export const allowances = {
   /** Attempts at one account from one source. */
   pair: { ...common, free: 5, mostWaitMs: 60 * minuteMs },
-  /** Attempts at one account from one source, while many others fail at this account. */
+  /** Attempts at one account from one source, while the account is under attack (see `attackAt`). */
   pairUnderAttack: { ...common, free: 2, mostWaitMs: 60 * minuteMs },
   /** Attempts at all accounts from one source. */
   source: { ...common, free: 30, mostWaitMs: 15 * minuteMs },

@@ -29,7 +29,7 @@ export interface ListedSession {
   readonly seenAtMs: number
 }
 
-/** Maximum number of sessions of an account. Beyond it, the oldest ones end. */
+/** Maximum number of sessions of an account. A further session ends the oldest session. */
 const maxSessions = 50
 
 /** The public id of a session, from its digest. */

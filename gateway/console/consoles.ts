@@ -100,7 +100,7 @@ export class Consoles {
     return { caller, guest }
   }
 
-  /** Ends all consoles, and those that are opened from now on. Those that can be resumed continue on their hosts for a while. */
+  /** Ends all open and later consoles. Consoles that can be resumed continue on their hosts for a while. */
   closeAll(): void {
     this.#closed = true
     for (const { socket } of [...this.#entries]) socket?.end(endings.leaving, true)
@@ -144,7 +144,7 @@ export class Consoles {
       const caller = await this.parts.grants.find(grant.credential)
       return caller && mayUse(caller, grant) ? undefined : endings.revoked
     } catch (error) {
-      // While the store is down, changes are not known. A later check finds them.
+      // While the store is down, changes of rights are not known. The first check after that finds them.
       if (error instanceof BerthError && error.code === 'store_unavailable') return undefined
       throw error
     }

@@ -3,7 +3,7 @@ export interface ConsoleOffer {
   readonly kind: 'ssh' | 'vnc'
   /** Id, uuid or name of the container. */
   readonly container: string
-  /** The ticket. `undefined`: there is none, or there are two different ones. */
+  /** The ticket. `undefined`: the request contains no ticket, or two different tickets. */
   readonly ticket: string | undefined
   readonly mode: 'shell' | 'serial' | 'vnc'
   /** True if the client uses the protocol `berth.console.v1`. */

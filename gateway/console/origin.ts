@@ -11,7 +11,7 @@ const usualPort = { http: '80', https: '443' } as const
 
 /**
  * True if a page may open a console: a page of this server, or of an allowed origin. Origins are compared as complete
- * texts, so that similar ones do not match. Clients that are not pages must send an origin, too.
+ * texts, so that similar origins do not match. Clients that are not pages must send an origin, too.
  * @param allowed origins like `https://panel.example`
  */
 export function mayOpen({ origin, host, scheme }: PageOrigin, allowed: readonly string[]): boolean {

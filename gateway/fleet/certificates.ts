@@ -25,7 +25,7 @@ export interface CertificateOptions {
   readonly connector: AgentConnector
 }
 
-/** Maximum number of accepted certificates of a host: old ones stay valid while connections move to a new one. */
+/** Maximum number of accepted certificates of a host. Old ones stay valid while connections change to the newest. */
 const keptSerials = 16
 /** Delay in ms before another renewal of a certificate that is not valid. */
 const renewAgainMs = 5000

@@ -92,7 +92,7 @@ export class HostStore {
     return new Map(all.map((host) => [host.id, host]))
   }
 
-  /** Checks a record against the others and stores it. */
+  /** Checks that a record does not conflict with the other records, and stores it. */
   async #write(
     client: StoreClient,
     record: HostRecord,

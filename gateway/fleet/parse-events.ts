@@ -105,7 +105,7 @@ export function parseTemplate(template: Template): Template | undefined {
   return { ...parsed, progress: Math.min(100, Math.max(0, parsed.progress)) }
 }
 
-/** Limits the fields of an alert. Words that this gateway does not know are replaced by similar known ones. */
+/** Limits the fields of an alert. A word that this gateway does not know is replaced by a similar known word. */
 export function parseAlert(alert: Alert): Alert | undefined {
   if (!operationIdPattern.test(alert.id) || !guestUuidPattern.test(alert.guestUuid)) return undefined
   const type = abuseTypes.find((known) => known === alert.type)

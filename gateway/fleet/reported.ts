@@ -51,7 +51,7 @@ export interface HostView {
   readonly lastSeenMs: number
   /** End of the agent's certificate, in ms since 1970. 0: the agent has not joined. */
   readonly certificateNotAfterMs: number
-  /** Warnings for the operator: those of the agent, guests that are hidden because of conflicts, and rejected data. */
+  /** Warnings for the operator: from the agent, about guests that are hidden by conflicts, and about rejected data. */
   readonly warnings: readonly string[]
   /** True if the agent has last reported another version than that of this gateway. */
   readonly outdated: boolean

@@ -31,7 +31,7 @@ export class UnlistedOperations {
    * @throws {BerthError} `rate_limited`
    */
   async find(id: string): Promise<OperationView | undefined> {
-    // All ids of operations have this form. Hosts are not asked for others.
+    // All ids of operations have this form. Hosts are not asked for any other text.
     if (!operationId.test(id)) return undefined
     if (!this.#searches.has(id) && this.#searches.keys.length >= maxSearches)
       throw new BerthError('exhausted', 'rate_limited', 'too many old tasks are requested: try again later')

@@ -34,7 +34,7 @@ export interface TableOptions<Item, Name extends string> {
 /** Maximum number of selections that follow changes. Beyond it, the least recently used one is dropped. */
 export const maxSelections = 32
 
-/** Maximum number of selections that are filled at once. It is lower than `maxSelections`. Others wait. */
+/** Maximum number of selections that are filled at once; further ones wait. It is lower than `maxSelections`. */
 const maxFillings = 4
 
 /** Items by key, with the sort orders and filters of recent queries. */

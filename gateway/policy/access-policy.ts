@@ -10,7 +10,7 @@ export interface AccessPolicy {
   readonly enabled: boolean
   /** Addresses from which the gateway is reachable while the policy is enabled. */
   readonly allowedSources: readonly string[]
-  /** Proxies whose headers about the client are trusted, in addition to the configured ones. */
+  /** Proxies whose headers about the client are trusted, in addition to the proxies in gateway.yaml. */
   readonly trustedProxies: readonly string[]
 }
 

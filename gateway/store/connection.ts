@@ -79,8 +79,8 @@ const turns = 24
 
 /**
  * Rejects if `promise` takes longer than `ms`. node-redis' own timeouts only cover the time until a command is written.
- * However long a turn of the event loop takes, at most one of `turns` parts of the time passes, because answers that
- * arrive meanwhile are read only after the turn.
+ * The time is counted in `turns` equal parts, of which a turn of the event loop uses at most one, even if it takes
+ * longer: answers that arrive during a turn are read only after it.
  */
 export async function withTimeout<T>(ms: number, promise: Promise<T>): Promise<T> {
   let timer: NodeJS.Timeout | undefined

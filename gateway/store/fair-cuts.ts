@@ -1,6 +1,6 @@
 /*
- * Decides which callers lose entries if a store that they share is full: those with the most entries. Nobody can
- * therefore push out the entries of others.
+ * Decides which callers lose entries if a store that they share is full: the callers with the most entries. Nobody can
+ * therefore push out the entries of other callers.
  */
 
 /** Number of entries of a caller. The entries of all callers with the same root are first compared as one sum. */

@@ -15,7 +15,7 @@ export class Lease {
     private readonly leaseMs: number,
   ) {}
 
-  /** True if this process certainly holds the lease: others only take it over when the time has passed. */
+  /** True if this process certainly holds the lease: its time has not passed, so no other gateway can take it over. */
   get held(): boolean {
     return performance.now() < this.#heldUntilMs
   }

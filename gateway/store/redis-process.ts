@@ -179,7 +179,7 @@ export class RedisProcess {
     })
   }
 
-  /** Logs the lines of the server, `pid:role date level message`. Important ones have the level `#`. */
+  /** Logs the lines of the server, `pid:role date level message`. Important lines have the level `#`. */
   #forwardLog(child: ChildProcess): void {
     for (const stream of [child.stdout, child.stderr]) {
       if (!stream) continue

@@ -18,7 +18,7 @@ export async function readShares(store: Store, step: string, { callers, by }: Sh
   return owners.map(([root, ref], at) => ({ root, ref, count: counts[at] ?? 0 }))
 }
 
-/** Removes callers without entries. A caller that adds an entry meanwhile stays, because it must be counted later. */
+/** Removes callers without entries from the set, unless they add an entry at the same time. */
 async function removeEmpty(
   store: Store,
   step: string,

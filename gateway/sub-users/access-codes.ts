@@ -37,7 +37,7 @@ export class AccessCodes {
     return { code, digest, sealed: seal(this.#sealingKey, code, digest) }
   }
 
-  /** Decrypts a code. @throws {BerthError} `internal_error` if the secret is another one */
+  /** Decrypts a code. @throws {BerthError} `internal_error` if it was encrypted with another secret */
   open({ digest, sealed }: Pick<AccessCode, 'digest' | 'sealed'>): string {
     return open(this.#sealingKey, sealed, digest)
   }

@@ -47,7 +47,7 @@ export interface ShownSubUser {
 /** The password that an operation created, stored for repetitions of the request. */
 interface MadePassword {
   readonly password: string
-  /** Hash of this password. If the account has another one, the password is no longer valid. */
+  /** Hash of this password. If the account has another hash, the password is no longer valid. */
   readonly passwordHash: string
 }
 

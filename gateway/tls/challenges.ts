@@ -10,7 +10,7 @@ export const acmeProtocol = 'acme-tls/1'
 const prefix = '/.well-known/acme-challenge/'
 const certificateMs = 24 * 3_600_000
 
-/** Answers challenges of certificate authorities, including those that other gateways have requested. */
+/** Answers challenges of certificate authorities, including challenges of orders by other gateways. */
 export class Challenges {
   #certificate: { readonly of: OpenChallenge; readonly material: Promise<KeyedChain> } | undefined
 

@@ -11,7 +11,7 @@ import type { TlsDocuments } from './tls-settings.js'
 export interface AcmeOptions {
   /** URL of the authority's directory. */
   readonly directory: string
-  /** PEM certificates that the authority's server may use in addition to the usual ones. "": none. */
+  /** PEM certificates that are trusted for the authority's server in addition to the usual authorities. "": none. */
   readonly caPem: string
   /** Time limit of an order in ms. Default and maximum: 90 s. */
   readonly orderMs?: number

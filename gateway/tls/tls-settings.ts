@@ -88,7 +88,7 @@ export class TlsDocuments {
     return { ...about, chainPem: material.chainPem, sealedKey, fingerprint }
   }
 
-  /** Decrypts the key of a certificate. @throws {BerthError} `internal_error` if the secret is another one */
+  /** Decrypts the key of a certificate. @throws {BerthError} `internal_error` if encrypted with another secret */
   opened({ chainPem, sealedKey, fingerprint }: StoredCertificate): KeyedChain {
     return { chainPem, keyPem: open(this.secret, sealedKey, `tls-key:${fingerprint}`) }
   }

@@ -98,7 +98,7 @@ export class Deliverer {
     for (const { id } of records) await this.#openOutbox(id)
   }
 
-  /** Deletes the data of removed webhooks, including those removed while no gateway delivered. */
+  /** Deletes the data of removed webhooks, also of webhooks that were removed while no gateway delivered. */
   async #dropRemoved(records: readonly WebhookRecord[]): Promise<void> {
     const { queue } = this.parts
     const noted = this.#loaded ? [] : await queue.readRemoved()

@@ -53,7 +53,7 @@ export class Outbox {
     private readonly parts: OutboxParts,
   ) {}
 
-  /** Number of pending deliveries, including those that are being sent. */
+  /** Number of pending deliveries, including deliveries that are being sent. */
   get size(): number {
     return this.#size
   }

@@ -10,7 +10,7 @@ export function hasRoom(waiting: number): boolean {
 
 /**
  * True if the queue has room for another delivery about a container. A container may use only a quarter of the free
- * room, so that there is always room for others.
+ * room, so that there is always room for other containers.
  * @param own number of pending deliveries about the container
  */
 export function hasRoomFor(waiting: number, own: number): boolean {
@@ -18,7 +18,7 @@ export function hasRoomFor(waiting: number, own: number): boolean {
 }
 
 export const droppedType = 'events.dropped'
-/** Maximum number of characters of a body. Longer ones are sent without the data of the event. */
+/** Maximum number of characters of a body. If the data of the event makes it longer, the data is omitted. */
 const maxBodyChars = 65_536
 
 export interface DeliveryNames {

@@ -30,7 +30,7 @@ export interface WebhooksOptions {
   readonly leaseMs?: number
 }
 
-/** Deliveries of a webhook: pending ones, and ended ones, newest first. */
+/** Deliveries of a webhook: the pending deliveries, and the ended deliveries, newest first. */
 export interface Deliveries {
   readonly waiting: readonly QueuedDelivery[]
   readonly ended: readonly LoggedDelivery[]

@@ -31,7 +31,8 @@ export interface PartsDone<Result> {
 type Context = Pick<RequestContext<unknown, unknown, unknown>, 'caller' | 'log'>
 
 /**
- * Submits all operations, a few at a time. A rejected one does not stop the others. Internal failures are logged.
+ * Submits all operations, a few at a time. A rejected operation does not prevent the following operations. Internal
+ * failures are logged.
  * @throws if all were rejected: the first error that may be temporary, otherwise the first error
  */
 export async function orderEach<One, Result>(

@@ -41,7 +41,7 @@ export interface GuestPages {
   detail(caller: Principal, view: GuestView): Promise<Answer<never>>
 }
 
-/** A cached row of a guest. It is attached to the reported guest, and dropped with it. */
+/** A cached row of a guest. It is stored in the object of the guest in the view, and dropped with this object. */
 interface CachedRow {
   readonly online: boolean
   readonly hostAddress: string

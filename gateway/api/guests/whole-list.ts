@@ -36,7 +36,7 @@ export class WholeList {
     return this.#assemble()
   }
 
-  /** Renders changed blocks until only a few are left for `#assemble`. Blocks can change again meanwhile. */
+  /** Renders changed blocks until only a few are left for `#assemble`. During this work, further blocks can change. */
   *#makeStale(): Generator<void, void> {
     for (let round = 0; round < mostRounds; round++) {
       const stale = this.view.guestBlocks.filter(

@@ -14,7 +14,7 @@ export interface ClockOpinions {
 export class ClockCheck {
   constructor(private readonly store: Store) {}
 
-  /** Compares the gateway's clock with the others. @throws {BerthError} `clock_in_doubt`, `store_unavailable` */
+  /** @throws {BerthError} `clock_in_doubt` if the clocks of host and store contradict this one, `store_unavailable` */
   async check(opinions: ClockOpinions): Promise<void> {
     const storeMs = await this.#storeTime()
     const doubt = doubtClock({ ...opinions, storeMs, nowMs: Date.now(), jumpMs: steadyClock.jumpMs() })

@@ -24,7 +24,7 @@ interface PromisedRoom {
 
 /** Resources of a host that are reserved for a guest that is not created yet. */
 interface HostReservation {
-  /** Ids of possible hosts. Resources are reserved on the first one. The others are tried if it lacks addresses. */
+  /** Ids of possible hosts. Resources are reserved on the first host. If it lacks addresses, the next one is tried. */
   readonly hostIds: readonly string[]
   readonly promised: PromisedRoom
 }
@@ -52,7 +52,7 @@ export class GuestCreator {
     throw mostTelling(refusals)
   }
 
-  /** Reserves hosts for several guests before the first one is created. Each reservation counts for the next ones. */
+  /** Reserves hosts for several guests before the first one is created. Reserved resources count as used. */
   holdRoom(): HeldRoom {
     const own: string[] = []
     return {

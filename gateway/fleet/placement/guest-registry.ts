@@ -81,7 +81,7 @@ export class GuestRegistry {
   }
 
   /**
-   * Frees the reservations made before `madeBeforeMs`, except those for which `isKept` is true.
+   * Frees reservations that were made before `madeBeforeMs`, unless `isKept` returns true for them.
    * @returns the reservations that were freed
    */
   async sweep(isKept: (held: Reservation) => boolean, madeBeforeMs: number): Promise<Reservation[]> {

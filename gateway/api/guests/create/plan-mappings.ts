@@ -47,8 +47,8 @@ export function planMappingChange(body: Static<typeof MappingChangeSchema>) {
 }
 
 /**
- * Plans the mappings of a new container: first its login port (SSH, on Windows the remote desktop), then automatic
- * ones, extra ports and explicit ones.
+ * Plans the mappings of a new container, in this order: its login port (SSH, or the remote desktop of Windows),
+ * mappings with automatic ports, extra ports, and mappings that the request lists.
  * @throws {BerthError} `invalid_field`
  */
 export function planMappings(body: CreateBody, os: Os = 'linux'): PortMapping[] {
