@@ -1,6 +1,6 @@
 /**
- * Types of abuse alerts. `out_of_memory` concerns only the guest itself; all others are harm that a guest does to
- * others.
+ * Types of abuse alerts. `out_of_memory` concerns only the guest itself; all other types are harm that a guest does to
+ * other machines.
  */
 export const abuseTypes = [
   'port_scan',
