@@ -14,7 +14,7 @@ export interface TerminalParts {
   readonly preferences: Preferences
   /** Label of the terminal for screen readers. */
   readonly label: string
-  /** Called with text from the user, or with the terminal's answers to queries of programs. */
+  /** Called with text from the user, and with the terminal's answers to queries of programs. */
   onText(text: string): void
   /** Called with mouse reports in bytes that are not text. */
   onBytes(bytes: Uint8Array): void

@@ -7,7 +7,7 @@ const pathOf = ({ id }: Pick<Guest, 'id'>) => ({ path: { id: String(id) } })
 
 export type PowerAction = 'start' | 'stop' | 'restart'
 
-/** Submits a power action. @param force true to act without waiting for the guest @throws {ApiFailure} */
+/** Submits a power action. @param force true to stop the guest without waiting for its shutdown @throws {ApiFailure} */
 export async function power(guest: Pick<Guest, 'id'>, action: PowerAction, force = false): Promise<void> {
   const params = pathOf(guest)
   if (action === 'start') await ask(() => api.POST('/containers/{id}/start', { params }))
