@@ -88,7 +88,7 @@ node_missing() {
 
 package_installed() { [ "$(dpkg-query -W -f '${db:Status-Status}' "$1" 2>/dev/null)" = installed ]; }
 
-# Installs those of the Debian packages that are missing, without starting their services. Sets `installed_now`.
+# Installs the Debian packages that are missing, without starting their services. Sets `installed_now`.
 # ensure_debian_packages LOG PACKAGE...
 ensure_debian_packages() {
   local log=$1 package

@@ -106,7 +106,7 @@ interface LockFile {
   readonly packages: Readonly<Record<string, { version: string; integrity: string }>>
 }
 
-/** Copies the units and example configurations, and replaces the paths of a checkout with those of the packages. */
+/** Copies the units and example configurations, and replaces paths of a checkout with paths of the packages. */
 function stageUnits(directory: string): void {
   for (const unit of ['berth-agent', 'berth-gateway', 'berth-guests']) {
     const text = readFileSync(`systemd/${unit}.service`, 'utf8')
