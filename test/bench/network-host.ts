@@ -110,7 +110,7 @@ export function checkedFirewall(rules: number, version: number): Firewall {
 
 const uuidOf = (index: number): string => `guest-${index}`
 
-/** Spreads the mapped ports. The measured guest has index 0 and its own number; the others share the rest. */
+/** Chooses the mapped ports of each guest. Index 0 is the measured guest; the others share the remaining ports. */
 function spreadPorts({ guests, mappings, ownMappings }: Scenario, first: number) {
   const each = Math.ceil((mappings - ownMappings) / (guests - 1))
   return (index: number): number[] => {

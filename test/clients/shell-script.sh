@@ -1,5 +1,5 @@
 #!/bin/sh
-# A script like those of operators, with curl only. URL and KEY are those of the gateway. TRANSCRIPT gets each answer.
+# A script as operators write it, with curl only. URL and KEY belong to the gateway. TRANSCRIPT gets each answer.
 set -eu
 
 # api METHOD PATH [JSON]: sends a request, adds the answer to TRANSCRIPT, and prints its body.

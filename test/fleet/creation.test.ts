@@ -120,7 +120,8 @@ describe('names and ids of guests in a fleet', function () {
       [b.hostId, 'sim-4'],
     ])
     expect(test.fleet.view.findHost(b.hostId)?.warnings.join()).to.contain('sim-3')
-    // A gateway that connects to the hosts in reverse order decides the same, because the owner is in the store.
+    // A gateway that connects to the hosts in reverse order makes the same decision, because the store contains the
+    // owner.
     await a.agent.stop()
     const other = await test.startGateway()
     await waitFor(() => other.view.findHost(b.hostId)?.state === 'online')

@@ -42,7 +42,7 @@ describe('GET /events', function () {
     gateway.fleet.agentOf('host-a').update(uuid, { statusReason: text })
     return gateway.fleet.caughtUp('host-a')
   }
-  /** Changes `other`, then `guest`. A stream with the second change also has the first one, if it may see it. */
+  /** Changes `other`, then `guest`. A stream receives them in this order, if its caller may see both. */
   const changeBoth = async (text: string): Promise<void> => {
     await rename(other.uuid, text)
     await rename(guest.uuid, text)

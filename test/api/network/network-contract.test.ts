@@ -40,7 +40,7 @@ const rule: Fields = {
 }
 const firewall: Fields = { enabled: 'boolean', default_action: 'string', rules: [rule] }
 
-/** The requests are sent in this order, because some need the results of earlier ones. */
+/** The requests are sent in this order, because some need the results of earlier requests. */
 const endpoints: readonly {
   readonly method: string
   readonly path: string

@@ -49,7 +49,7 @@ interface Parts {
   readonly wipe: () => void
 }
 
-/** A host that is prepared like that of an agent. Each test subject has a journal of its own. */
+/** A host that is prepared like the host of an agent. Each case of a test has its own journal. */
 export class GuestMatrixHost {
   private constructor(private readonly parts: Parts) {}
 

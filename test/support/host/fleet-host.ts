@@ -79,7 +79,7 @@ export class FleetHost {
     }
   }
 
-  /** Creates the host; call `remove` first. The pool is mounted here: only the agent could see its own mount. */
+  /** Creates the host; call `remove` first. The pool is mounted here: only the agent would see a mount of its own. */
   async make(): Promise<void> {
     mkdirSync(this.directory, { recursive: true })
     await openPool(this.#storage)

@@ -10,8 +10,8 @@ export type Release = 'bookworm' | 'trixie' | 'noble'
 
 /**
  * Mounts a root file system with systemd. The one of Debian 12 has all packages that scripts/up installs; if
- * test/setup/fresh-machine.test.ts has stored one, it is used. Those of other releases have the dependencies of
- * berth-agent. A missing one is built from the distribution's mirror in one to three minutes. Changes are written to a
+ * test/setup/fresh-machine.test.ts has stored one, it is used. The root of another release has the dependencies of
+ * berth-agent. A missing root is built from the distribution's mirror in one to three minutes. Changes are written to a
  * directory next to the target.
  */
 export function mountSystemdRoot(target: string, release: Release = 'bookworm'): void {

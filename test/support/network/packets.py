@@ -368,7 +368,7 @@ def scan(source, target, first="1", last="65535"):
                 packet = sock.recv(65535)
             except BlockingIOError:
                 return
-            # If a port is mapped to the scanner itself, its own SYN returns through the host.
+            # If a port is mapped to the guest that scans, its own SYN returns to it through the host.
             if packet[12:16] == dst and packet[22:24] == struct.pack("!H", 61234):
                 seen.add(struct.unpack("!H", packet[20:22])[0])
 
