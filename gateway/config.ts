@@ -68,7 +68,7 @@ export const GatewayConfigSchema = Type.Object(
         /** Maximum numbers of API keys and sub-users of each limited key, and of all unlimited callers together. */
         api_keys: Type.Integer({ minimum: 1, maximum: 100000, default: 10000 }),
         sub_users: Type.Integer({ minimum: 1, maximum: 1000000, default: 50000 }),
-        /** Maximum numbers for each caller that is bound to containers, including what its keys create. */
+        /** Maximum numbers for each caller that is restricted to containers, including what its keys create. */
         bound_api_keys: Type.Integer({ minimum: 1, maximum: 100000, default: 100 }),
         bound_sub_users: Type.Integer({ minimum: 1, maximum: 1000000, default: 500 }),
       },

@@ -63,7 +63,7 @@ export class ApiKeys {
     this.#removedListeners.add(listener)
   }
 
-  /** Lists keys in the order of their creation. A caller bound to containers sees only keys that it may manage. */
+  /** Lists keys in the order of their creation. A caller restricted to containers sees only keys that it may manage. */
   async list(callerId: number): Promise<ListedKey[]> {
     const [keys, uses] = await Promise.all([this.#readAll(), this.options.usage.readAll()])
     return [...keys.values()]

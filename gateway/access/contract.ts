@@ -68,7 +68,7 @@ export interface AuditOutcome {
   readonly target: string
   /** Text for administrators; contains no secrets. */
   readonly detail: string
-  /** Uuid of the affected container. Callers bound to containers see only entries about them. */
+  /** Uuid of the affected container. Callers that are restricted to containers see only entries about these. */
   readonly containerUuid?: string | undefined
 }
 

@@ -2,9 +2,9 @@ import { conflict } from '../../shared/errors.js'
 
 /** Maximum number of objects of one kind that may exist. */
 export interface CreationLimit {
-  /** Limit of a caller that is bound to containers; objects created with its keys count, too. */
+  /** Limit of a caller that is restricted to containers; objects created with its keys count, too. */
   readonly bound: number
-  /** Limit of each limited key that is not bound, and of all administrators and unlimited keys together. */
+  /** Limit of each other limited key, and of all administrators and unlimited keys together. */
   readonly others: number
 }
 
@@ -21,8 +21,8 @@ export const defaultCreationLimits: CreationLimits = {
 /** The quota to which the objects that a caller creates are counted. */
 export interface CreationShare {
   /**
-   * `ref` of the first bound key in the caller's chain, otherwise of the first limited key. "": the caller is
-   * unlimited.
+   * `ref` of the first key in the caller's chain that is restricted to containers, otherwise of the first limited key.
+   * "": the caller is unlimited.
    */
   readonly share: string
   readonly isBound: boolean

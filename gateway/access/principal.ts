@@ -31,7 +31,7 @@ export interface KeyPrincipal extends Caller {
   readonly kind: 'key'
   /** Id of the API key, which limits everything that it creates. */
   readonly keyId: number
-  /** `ref` of the first key in the chain of creators that is bound to containers. Absent: no key is bound. */
+  /** `ref` of the first key in the chain of creators that is restricted to containers. Absent: no key is. */
   readonly boundRoot?: string
   /** True if the key has no limits: all scopes, all containers, all addresses and no expiry. */
   readonly unlimited: boolean
@@ -93,7 +93,7 @@ export function maySee(caller: Principal, guestUuid: string): boolean {
   return caller.guests === 'all' || caller.guests.has(guestUuid)
 }
 
-/** The guests that a caller may see, in no particular order. Only a bound caller's own guests are visited. */
+/** The guests that a caller may see, in no particular order. Guests that it may not see are not visited. */
 export function guestsOf(
   caller: Principal,
   view: { guests(): Iterable<GuestView>; findGuest(uuid: string): GuestView | undefined },

@@ -46,7 +46,7 @@ function sameSet<T>(a: ReadonlySet<T>, b: ReadonlySet<T>): boolean {
   return a === b || (a.size === b.size && [...a].every((item) => b.has(item)))
 }
 
-/** Name that is equal for listeners with the same events. `undefined`: the listener is bound to containers. */
+/** Name that is equal for listeners with the same events. `undefined`: the listener is restricted to containers. */
 export function sharedNameOf({ kinds, guests }: Audience): string | undefined {
   return guests === 'all' ? [...kinds].sort().join() : undefined
 }

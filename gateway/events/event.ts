@@ -24,7 +24,7 @@ export interface EventContent {
   readonly guestUuid: string
   /** Data of the event in JSON. */
   readonly data: string
-  /** Data for listeners that are bound to containers. Absent: the same as `data`. */
+  /** Data for listeners that are restricted to containers. Absent: the same as `data`. */
   readonly customerData?: string
 }
 

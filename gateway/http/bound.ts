@@ -5,7 +5,7 @@ import { guestUuidOf } from '../fleet/operation-subject.js'
 import type { Route } from './route.js'
 import { refuseBlocked } from './sub-user.js'
 
-/* Confines bound callers to their guests. Other guests get the same answers as guests that do not exist. */
+/* Confines bound callers, which may access only some guests. Other guests seem not to exist. */
 
 /** @throws {BerthError} `insufficient_scope` if bound callers may not use the route */
 export function refuseBound(route: Pick<Route, 'bound'>, caller: Principal): void {

@@ -101,7 +101,7 @@ export interface Route<
    * `public`: nothing, the handler checks the request. Without a scope the gateway does not start.
    */
   readonly scope: string
-  /** Access of bound callers. Without this field the gateway does not start. */
+  /** Access of callers that are restricted to some guests. Without this field the gateway does not start. */
   readonly bound: R
   /** Access of sub-users. Without this field the gateway does not start, unless `bound` is `refused`. */
   readonly subUser?: SubUserAccess

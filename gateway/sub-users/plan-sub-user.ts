@@ -52,7 +52,7 @@ export function planSubUserChange(account: SubUserAccount, fields: SubUserFields
   return checkWithinReach(caller, changed)
 }
 
-/** True if the caller may see the sub-user. A bound caller must have access to all containers of the sub-user. */
+/** True if the caller may see the sub-user: it must have access to all containers of the sub-user. */
 export function maySeeSubUser(caller: Principal, { containerUuids }: SubUserTerms): boolean {
   if (caller.guests === 'all') return true
   return containerUuids.length > 0 && containerUuids.every((uuid) => maySee(caller, uuid))
@@ -90,12 +90,12 @@ export function checkAccountLimit(all: readonly SubUserAccount[], maker: Princip
   })
 }
 
-/** Maximum length of a name that a bound caller chooses, without its random suffix. */
+/** Maximum length, without the random suffix, of a name that a caller restricted to containers chooses. */
 const boundNameLength = 57
 
 /**
- * Name of a new account. Names that bound callers choose always get a random suffix, because a conflict would reveal
- * the names of other customers.
+ * Name of a new account. If the creator is restricted to containers, the name always gets a random suffix, because a
+ * conflict would reveal the names of other customers.
  * @param random letters and digits for the suffix
  */
 export function planUsername(asked: string, maker: Principal, random: string): string {

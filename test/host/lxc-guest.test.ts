@@ -117,7 +117,7 @@ describe('a guest of the lxc driver', function () {
       writeFileSync(`${controllers.get('pids')}/lxc.payload.${prefix}-${machine.id}/pids.max`, '77')
       expect([await resized(machine), await resized(machine)]).to.deep.equal(['applied, changed', 'applied'])
       const bound = `${unified}/lxc.payload.${prefix}-${machine.id}/cgroup.max.descendants`
-      writeFileSync(bound, 'max') // as an older agent set it
+      writeFileSync(bound, 'max') // an older agent has set this limit
       expect([await resized(machine), await resized(machine)]).to.deep.equal(['applied, changed', 'applied'])
       expect(readFileSync(bound, 'utf8').trim()).to.equal('512')
     })

@@ -40,7 +40,7 @@ interface Offer {
   /** Path of the request below `/containers/{id}`. */
   readonly path: string
   readonly scope: string
-  /** True if callers bound to guests may not send the request. */
+  /** True if callers that are restricted to some guests may not send the request. */
   readonly unboundOnly?: boolean
   /** True if sub-users may not send the request. */
   readonly notSubUsers?: boolean
@@ -52,7 +52,7 @@ const start: Offer = { action: 'start', method: 'POST', path: 'start', scope: 'c
 
 const offers: Readonly<Record<string, Offer>> = {
   not_running: start,
-  // Only a start by a caller who is not bound to guests lifts the block.
+  // A start lifts the block only if the caller is not restricted to some guests.
   stopped_for_abuse: { ...start, unboundOnly: true },
   nothing_listens: { action: 'restart', method: 'POST', path: 'restart', scope: 'container:power', body: () => ({}) },
   traffic_used_up: {

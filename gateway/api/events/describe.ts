@@ -81,8 +81,8 @@ function alertEvent({ before, after }: Pair<AlertView>, hostId: string, time: Ti
 }
 
 /**
- * Describes a change of a host. Callers bound to containers may not see hosts: for them a second event says that their
- * containers on this host became unreachable or reachable.
+ * Describes a change of a host. Callers that are restricted to containers may not see hosts: for them a second event
+ * says that their containers on this host became unreachable or reachable.
  */
 function hostEvents({ before, after }: Pair<HostView>, hostId: string, time: TimeFormat): EventContent[] {
   const type = hostType(before, after)
@@ -120,7 +120,7 @@ function settledParts(host: HostView) {
   return { ...settledRow(host), step: install?.step, message: install?.message, ...upgrading }
 }
 
-/** The fields of a host that callers bound to containers may see, too. */
+/** The fields of a host that callers with access to only some containers may see, too. */
 function settledRow({ id, name, state, draining, description }: HostView) {
   return { id, name, status: state, draining, version: description?.version ?? '' }
 }

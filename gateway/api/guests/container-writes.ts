@@ -22,7 +22,7 @@ type ActionBody = Static<typeof ActionBodySchema>
 export interface OrderFields {
   readonly uuid: string
   readonly force: boolean
-  /** True to lift a block for abuse. Callers bound to guests may not do that. */
+  /** True to lift a block for abuse. Callers that are restricted to some guests may not do that. */
   readonly liftBlock: boolean
 }
 

@@ -86,7 +86,7 @@ export function createGuestPages({ view, time, readOwners }: GuestPageParts): Gu
   }
 }
 
-/** True if the caller may see the sub-users of guests. Bound callers must not see other accounts. */
+/** True if the caller may see the sub-users of guests. Callers restricted to guests must not see other accounts. */
 function seesOwners(caller: Principal): boolean {
   return !isBound(caller) && coversScope(caller.scopes, 'subuser:read')
 }
@@ -155,7 +155,7 @@ async function select(
   return { items: selection.slice(...range), total: selection.size }
 }
 
-/** The guests to search if the caller is bound or the query has a name. `undefined`: all guests must be searched. */
+/** The guests to search if the caller may see only some or the query has a name. `undefined`: search all guests. */
 function findFew(view: FleetView, caller: Principal, { filters }: ListQuery<GuestField>): GuestView[] | undefined {
   if (isBound(caller)) return boundGuests(view, caller)
   const named = filters.find(({ field }) => field === 'name')

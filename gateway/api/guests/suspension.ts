@@ -55,7 +55,7 @@ const common = {
   errors: ['invalid_state', 'host_offline', 'agent_timeout'],
 } as const
 
-/** Routes that suspend containers. Callers bound to containers may not use them. */
+/** Routes that suspend containers. Callers that are restricted to some containers may not use them. */
 export function suspensionRoutes(parts: SuspensionParts): Route[] {
   return [
     route({
@@ -124,7 +124,7 @@ async function changeSuspension(
   return found.guest
 }
 
-/** For routes with several actions. @throws {BerthError} `insufficient_scope` if the caller is bound */
+/** @throws {BerthError} `insufficient_scope` if the caller is restricted to some containers */
 export function refuseBoundCaller(caller: Principal): void {
   if (isBound(caller))
     throw new BerthError('forbidden', 'insufficient_scope', 'not available for callers that are bound to containers')

@@ -4,12 +4,12 @@ import { countGuests, type GuestCounts } from '../../fleet/guest-status.js'
 
 /* The part of the fleet that a caller may see, in routes with `bound: 'own'`. */
 
-/** Warnings that a caller may see. Bound callers see none, because warnings may name any container. */
+/** Warnings that a caller may see: none if it is restricted to containers, because they may name any container. */
 export function visibleWarnings(caller: Principal, warnings: readonly string[]): string[] {
   return isBound(caller) ? [] : [...new Set(warnings)]
 }
 
-/** Guests that a bound caller may see, ordered by id. */
+/** Guests that a caller who is restricted to some guests may see, ordered by id. */
 export function boundGuests(view: FleetView, caller: Principal): GuestView[] {
   return sortedById(guestsOf(caller, view))
 }

@@ -154,7 +154,7 @@ function enabledRow({ template }: TemplateView): EnabledRow {
   return { id, name, distro, release, arch, variant, description, ...type }
 }
 
-/** Converts an image to a row. Bound callers do not see the source of a custom image, which may be secret. */
+/** Converts an image to a row. Callers restricted to guests do not see a custom image's source: it may be secret. */
 export function imageRow({ hostId, template }: TemplateView, caller: Principal): ImageRow {
   const { id, name, distro, release, arch, variant, description, os, source, custom } = template
   const { available, downloading, unsupported, sizeBytes, progress } = template

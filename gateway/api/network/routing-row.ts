@@ -90,7 +90,7 @@ export interface RoutingScope {
   readonly all: boolean
 }
 
-/** Converts a host's routing. A bound key sees only the addresses of its own containers. */
+/** Converts a host's routing. A caller that is restricted to containers sees only their addresses. */
 export function routingRow(routing: GetRoutingResponse, scope: RoutingScope): RoutingRow {
   const ipv4Assignments = heldBy(routing.ipv4Assignments, scope)
   const ipv6Assignments = heldBy(routing.ipv6Assignments, scope)
@@ -157,7 +157,7 @@ function usage(used: number, total: number): Usage {
   return { used, remaining: String(Math.max(0, total - used)), total: String(total) }
 }
 
-/** Usage as shown to a bound caller, who sees only addresses and ports that are in use. */
+/** Usage for a caller that is restricted to containers: all addresses and ports that it sees are in use. */
 function ownUsage(held: number): Usage {
   return usage(held, held)
 }

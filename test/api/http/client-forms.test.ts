@@ -78,8 +78,9 @@ describe('values of fields in a form that differs from the schema but is accepte
           else expect(work(), label(route, field, form)).to.deep.equal(check(bodyWith(schema, field, undefined)))
         }
       }
-    // Fields that restrict: a key has five and a sub-user seven, each in two routes. The other six are the rules of
-    // a firewall, two of the access policy, WebSSH origins, one of an administrator, and a host's public address.
+    // 24 of these restricting fields belong to keys (five) and sub-users (seven), each in two routes. The other six are
+    // firewall rules, two fields of the access policy, WebSSH origins, a field of administrators, and a host's public
+    // address.
     expect(restricting).to.equal(30)
   })
 

@@ -2,7 +2,7 @@ import { expect } from 'chai'
 import type { Body } from '../body.js'
 import type { TestGateway } from './test-gateway.js'
 
-/** UUIDs of containers that do not exist, for keys that are bound to containers. */
+/** UUIDs of containers that do not exist, for keys that are restricted to containers. */
 export const boundUuids = ['11111111-1111-4111-8111-111111111111', '22222222-2222-4222-8222-222222222222'] as const
 
 export interface MadeKey {
