@@ -79,7 +79,7 @@ export const GatewayConfigSchema = Type.Object(
         call_timeout_ms: Type.Integer({ minimum: 100, maximum: 600000, default: 10000 }),
         /** Time in ms without a sign of life after which a host is offline. */
         silence_ms: Type.Integer({ minimum: 500, maximum: 600000, default: 15000 }),
-        /** Time in ms after a broken connection after which a host is offline. Calls wait until then. */
+        /** Time in ms from the loss of the connection until the host is offline. Calls wait until then. */
         reconnect_ms: Type.Integer({ minimum: 0, maximum: 600000, default: 1000 }),
       },
       object,

@@ -16,7 +16,7 @@ export interface WantedFirewall {
 }
 
 export interface WantedRule {
-  /** Empty for a new rule. */
+  /** Id of the rule. Empty for a new rule. */
   readonly id: string
   readonly direction: string
   readonly protocol: string

@@ -57,7 +57,7 @@ export function checkGuestName(name: string): void {
 export interface HostNames {
   /** The host name: one label of RFC 1123. */
   readonly hostname: string
-  /** Absent if the guest's name is not a domain name. */
+  /** The fully qualified domain name. Absent if the guest's name is not a domain name. */
   readonly fqdn?: string
 }
 

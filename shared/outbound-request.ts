@@ -34,7 +34,7 @@ export interface OutboundOptions {
 export interface OutboundOrder {
   /** The default method is GET. */
   readonly method?: string
-  /** If they do not contain `user-agent`, it is `berth/` and the version of the product. */
+  /** Headers of the request. The default `user-agent` is `berth/` and the version of the product. */
   readonly headers?: Readonly<Record<string, string>>
   readonly body?: string | Buffer
   /** Aborts the request or the rest of the body. The request then fails with the signal's reason. */

@@ -10,9 +10,9 @@ export type MappingProtocol = 'tcp' | 'udp'
 /** A port mapping as the caller sent it. */
 export interface WantedMapping {
   readonly protocol: string
-  /** Empty for every local address. */
+  /** Address of the host. Empty stands for every local address. */
   readonly hostIp: string
-  /** 0 lets the agent choose the port. */
+  /** First host port. 0 lets the agent choose it. */
   readonly hostPort: number
   /** Last port of a range. 0: as many ports as the container range, or a single port if that is missing, too. */
   readonly hostPortEnd: number

@@ -147,7 +147,7 @@ export class AuditStore implements AuditLog {
     return `${steadyClock.now()}-${number}-${randomBytes(4).toString('hex')}`
   }
 
-  /** Removes excess entries, one run at a time. After a failure, the next trim tries again. */
+  /** Removes entries beyond `keep`. Only one removal runs at a time; after a failure, the next `trim` tries again. */
   #shrinkSoon(): void {
     this.#shrinking.again = true
     if (!this.#shrinking.now)

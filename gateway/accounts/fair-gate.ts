@@ -40,9 +40,9 @@ interface QueueEntry {
   refuse(): void
 }
 
-/** After this number of logins, other work gets a turn, even during a flood of logins. */
+/** Number of logins after which other work gets a turn, even during a flood of logins. */
 const loginsPerOther = 16
-/** After this number of known logins, a stranger's login gets a turn. */
+/** Number of logins of known users after which a stranger's login gets a turn. */
 const knownPerStranger = 4
 /** An account or address counts as recently served if one of the last 32 turns was its own. */
 const recentTurns = 32
@@ -50,9 +50,9 @@ const recentTurns = 32
 const maxServed = 10_000
 
 /**
- * Limits how much work runs at once and lets the rest wait: known logins first, then strangers' logins, then other
- * work. Within a queue, the account and the address that have waited longest since their last turn are next. A caller
- * with much work therefore delays only itself.
+ * Limits how much work runs at once. Other work waits: logins of known users run first, then strangers' logins, then
+ * the rest. Within a queue, the account and the address that have waited longest since their last turn are next. A
+ * caller with much work therefore delays only itself.
  */
 export class FairGate {
   readonly #running: Record<Queue, number> = { known: 0, stranger: 0, other: 0 }
@@ -151,7 +151,7 @@ export class FairGate {
     return best
   }
 
-  /** Selects the work to reject: the last of the busiest account, and there of its busiest address. */
+  /** Selects the work to reject: the last in turn from the busiest address of the busiest account. */
   #last(queue: readonly QueueEntry[]): QueueEntry {
     const ofFlow = countBy(queue, ({ flow }) => flow)
     const placeOf = ({ flow, claim }: QueueEntry): string => `${flow} ${claim.source}`

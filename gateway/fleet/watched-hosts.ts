@@ -22,7 +22,7 @@ export interface WatchedHostsOptions {
 }
 
 /**
- * The hosts in the store, each with a watcher. Changes by other gateways are followed. A host is only removed if the
+ * The hosts in the store, each with a watcher. Changes by other gateways are applied. A host is only removed if the
  * store says so: records that are missing in an emptied or restored store are written to it again.
  */
 export class WatchedHosts {

@@ -133,7 +133,7 @@ export function serveRequests(
     if (!requests.isEnding(socket)) refuseMalformed(error, socket, requests.isAnswering(socket))
   })
   server.on('upgrade', (request, connection, head) => {
-    // An upgrade after unanswered requests cannot be answered in order. Too many waiting requests end here, too.
+    // An upgrade must wait for the answers to earlier requests. With too many of them, a connection ends here, too.
     if (requests.isBusy(connection)) {
       connections.detach(connection)
       return requests.endAfterAnswers(connection)

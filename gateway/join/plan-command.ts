@@ -4,7 +4,7 @@ export interface CommandFacts {
   /** Digest of the endpoint's public key, as `pinOf` returns it. */
   readonly pin: string
   readonly token: string
-  /** False: this gateway has no packages, so that the agent must be installed already. */
+  /** True if this gateway has packages. Otherwise the agent must have been installed before. */
   readonly hasPackages: boolean
 }
 

@@ -79,8 +79,8 @@ function stageTerminals(modules: string, options: StageOptions): void {
 }
 
 /**
- * Version 13 for Node.js 24, with its own compiled parts. Statements of version 12, which a checkout uses with Node.js 20,
- * end the process of Node.js 24.19 and newer when they are collected.
+ * Adds version 13 of better-sqlite3, compiled for Node.js 24. With version 12, which a checkout uses with Node.js 20,
+ * the garbage collection of a statement would end the process of Node.js 24.19 and newer.
  */
 function stageSqlite(modules: string, { architecture, cache }: StageOptions): void {
   const published = JSON.parse(readFileSync('packaging/berth/sqlite.json', 'utf8')) as PublishedPackage

@@ -7,7 +7,7 @@ import { waitFor } from '../support/wait.js'
 
 const hosts = ['frankfurt-1', 'helsinki-2'] as const
 const images = ['debian-12', 'ubuntu-24.04', 'alpine-3.22'] as const
-/** Limits of guests, by the name of the size. */
+/** Limits of guests, by a name for their size. */
 const sizes = {
   S: { vcpuMilli: 1000, ramMb: 1024, diskGb: 10 },
   M: { vcpuMilli: 2000, ramMb: 2048, diskGb: 20 },

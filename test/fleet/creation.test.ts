@@ -125,7 +125,7 @@ describe('names and ids of guests in a fleet', function () {
     await a.agent.stop()
     const other = await test.startGateway()
     await waitFor(() => other.view.findHost(b.hostId)?.state === 'online')
-    // This gateway may still know the last state from the owner.
+    // This gateway may still show the guest as its owner last reported it.
     expect(other.view.findGuest('sim-3')?.hostId).not.to.equal(b.hostId)
     // The host also cannot take over a guest by changing it.
     b.agent.addGuest({ id: 1, uuid: uuidOf(1), name: 'sim-1', userIdSlot: 9 })

@@ -52,7 +52,7 @@ function config(): string {
 const notFresh = ['ca-certificates', 'curl', 'openssl', 'tzdata', 'less', 'nano', 'vim-tiny', 'vim-common']
 
 async function makeMachine(): Promise<void> {
-  // This marks the packages as up to date. The container cannot do it, because they are read-only there.
+  // Marks the npm packages as up to date. The container cannot do this, because the packages are read-only there.
   sh('bash', '-c', '. scripts/lib/common.sh; ensure_npm_packages /dev/null')
   scratch = memoryDirectory(path)
   root = join(scratch, 'root')

@@ -3,9 +3,9 @@ import { isReachableName, parseHostName } from '../../../shared/host-name.js'
 
 /** Address and port at which SSH of a guest is reachable from outside. */
 export interface SshPlace {
-  /** "": SSH is not reachable, or the address is not known. */
+  /** Host name or address. "": SSH is not reachable, or the address is not known. */
   readonly host: string
-  /** 0: SSH is not reachable. */
+  /** Port of SSH. 0: SSH is not reachable. */
   readonly port: number
 }
 

@@ -7,7 +7,7 @@ import type { Guest } from '../../../proto/gen/berth/agent/v1/guest.js'
 import { ConsoleLab, ownProtocol } from '../../support/gateway/console-lab.js'
 import { waitFor } from '../../support/wait.js'
 
-/** This is more than the number of consoles that one caller may have of a guest. */
+/** More consoles than one caller may have of a guest at the same time. */
 const tries = 7
 
 describe('the opening of a console', () => {

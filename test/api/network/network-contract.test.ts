@@ -44,9 +44,9 @@ const firewall: Fields = { enabled: 'boolean', default_action: 'string', rules: 
 const endpoints: readonly {
   readonly method: string
   readonly path: string
-  /** If it is omitted, a write sends `[]`, like existing clients. */
+  /** Body of the request. By default a write sends `[]`, like existing clients. */
   readonly body?: object
-  /** Fields of `data` in the answer. If they are omitted, the answer contains only a message. */
+  /** Fields of `data` in the answer. If undefined, the answer contains only a message. */
   readonly data?: Fields | readonly Fields[]
 }[] = [
   {

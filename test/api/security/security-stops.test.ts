@@ -189,7 +189,7 @@ describe('the automatic security stop', () => {
   describe('of a guest that reaches its memory limit', () => {
     let hungry: { uuid: string; name: string }
     beforeEach(async () => {
-      // This is set before the creation, because the agent may sample the guest at any time afterwards.
+      // The sample is set before the creation, because the agent may sample the guest at any time afterwards.
       agent.host.driver.sample = { ...agent.host.driver.sample, memoryKills: 2 }
       hungry = await gateway.fleet.addGuest({ name: `hungry-${lab.clockMs}` })
       await agent.domain.reconciler.pass()

@@ -22,7 +22,7 @@ export interface Pair {
 
 /** Contents of a certificate, as an attacker could create it. Defaults are a gateway's, except the issuer. */
 export interface Forgery {
-  /** If absent, the certificate is self-signed. */
+  /** Issuer of the certificate. If absent, the certificate is self-signed. */
   readonly issuer?: Pair
   readonly commonName?: string
   readonly uris?: readonly string[]

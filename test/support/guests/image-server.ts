@@ -17,11 +17,11 @@ export interface OfferedImage {
   readonly distro: string
   readonly release: string
   readonly file: string
-  /** SHA-256 in the list. By default that of the file. */
+  /** SHA-256 in the list. By default the SHA-256 of the file. */
   readonly sha256?: string
   readonly fileType?: string
   readonly variant?: string
-  /** Size in the list. By default that of the file. */
+  /** Size in the list. By default the size of the file. */
   readonly sizeBytes?: number
 }
 

@@ -49,7 +49,7 @@ const environment = 'PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbi
 export interface MachineOptions {
   /** Code name of the distribution. By default Debian 12. */
   readonly release?: Release
-  /** If false, the machine has no checkout, Node.js or npm. By default true. */
+  /** If false, the machine has neither a checkout nor Node.js and npm. Default: true. */
   readonly hasCheckout?: boolean
   /** A bridge of this host, and the machine's address on it with the prefix length. By default there is no network. */
   readonly network?: { readonly bridge: string; readonly address: string }

@@ -140,11 +140,11 @@ export class LabFleet implements Fleet {
     return this.fleet.findOperation(id)
   }
 
-  /** This is a field so that a test can replace it with a shorter wait. */
+  /** `ended` is a field so that a test can replace it with a shorter wait. */
   ended = (operation: OrderedOperation, timeoutMs: number): Promise<OperationView | undefined> =>
     this.fleet.ended(operation, timeoutMs)
 
-  /** This is a field so that a test can delay its result. */
+  /** `reached` is a field so that a test can delay its result. */
   reached = (hostId: string, revision: number): Promise<void> => this.fleet.reached(hostId, revision)
 
   guests(): Iterable<GuestView> {
