@@ -10,7 +10,7 @@ import { join } from 'node:path'
 const testFolders = ['/tmp', '/var/tmp', '/run', '/var/lib', '/dev/shm']
 const below = (prefix: string): string => `/(tmp|var/tmp|run|var/lib|dev/shm)/${prefix}`
 
-/** True if another test run is active. What it has created must not be removed. */
+/** True if another test run is active. Its files and processes must not be removed. */
 export function isOtherRunActive(): boolean {
   const mocha = /node_modules\/(\.bin\/mocha|mocha\/(bin|lib\/cli)\/)/
   return readProcesses().some(({ command }) => mocha.test(command))
