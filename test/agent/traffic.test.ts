@@ -134,7 +134,7 @@ describe('the part of the agent that counts traffic', () => {
       await host.keeper.look()
       expect(host.used(uuid)).to.deep.equal([1000, 0])
     }
-    // The guest has sent bytes, which means that it ran in between.
+    // The guest has sent bytes, so it has run since the last reading.
     host.receive(uuid, 60, 40)
     await host.keeper.look()
     expect(host.used(uuid)).to.deep.equal([1060, 40])

@@ -7,7 +7,7 @@ import { tinyDisk } from '../support/guests/tiny-image.js'
 
 const mib = 1024 ** 2
 const toolsMib = 160
-/** Area of the disk that fio uses. It is behind all partitions. */
+/** Area of the disk that fio uses. It begins after the end of all partitions. */
 const area = ['--offset=1g', '--size=256m']
 const seconds = 3
 

@@ -147,7 +147,7 @@ describe('damage to the network', function () {
 /** Matches entries of nft sets that packets add and that expire. */
 const fleeting = /^[\da-f.:]+ .*(?:ct count|limit rate|expires)/
 
-/** Returns the lines in a fixed order, because nft lists elements and tables in any order. */
+/** Returns the lines in a fixed order, because nft lists tables, and the entries of sets, in any order. */
 function sorted(ruleset: string): string[] {
   const lines = ruleset.split('\n').map((line) => line.replace(/elements = \{|[{},]|packets \d+ bytes \d+/g, '').trim())
   return lines.filter((line) => line !== '' && !line.includes('fingerprint') && !fleeting.test(line)).sort()

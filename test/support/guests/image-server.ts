@@ -4,7 +4,7 @@ import { createServer, type IncomingMessage, type Server, type ServerResponse } 
 import type { AddressInfo } from 'node:net'
 import { hostArch } from '../../../agent/images/catalog.js'
 
-/** Faults of the server for the following requests for files. */
+/** Faults of the server. They apply to all later requests for files. */
 export interface Manners {
   /** Number of bytes after which the server sends nothing more and keeps the connection open. */
   stallAfter?: number

@@ -159,7 +159,7 @@ function expectedPorts({ ipv4, ipv6: [ipv6], mappings }: Guest): string[] {
   ])
 }
 
-/** Returns the elements of a mapping: one for a range with equal inner and outer ports, else one per port. */
+/** Returns nft's map entries for a mapping: one for a range with equal inner and outer ports, else one per port. */
 function elementsFor(
   { protocol, host_port: first, host_port_end: last, container_port: inner }: MappingRow,
   { suffix, all, target }: { suffix: string; all: string; target: string },

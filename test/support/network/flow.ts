@@ -14,7 +14,7 @@ interface Windows {
   readonly of: number
 }
 const one: Windows = { right: 1, of: 1 }
-/** One window may be wrong because the machine has other work. A wrong rate stays wrong. */
+/** One window may be wrong because the machine has other work. With a wrong limit, all windows are wrong. */
 const steady: Windows = { right: 3, of: 4 }
 
 export type Way = 'down' | 'up'
