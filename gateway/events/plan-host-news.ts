@@ -31,6 +31,7 @@ function viewOf({ id, name, online }: HostPosition): HostView {
     name,
     address: '',
     install: undefined,
+    upgrade: undefined,
     state: online ? 'online' : 'offline',
     draining: false,
     publicAddress: { host: '', source: 'none' },
