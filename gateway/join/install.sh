@@ -184,11 +184,20 @@ update_system_lists() {
   apt-get update >>"$work/log" 2>&1 || say 'Some package lists of this system could not be updated'
 }
 
+# An earlier run may have been interrupted, and its dpkg may still run. Packages that cannot be configured yet, for example
+# because another one is missing, are completed by the installation.
+complete_interrupted() {
+  for _ in $(seq 60); do
+    dpkg --configure -a --force-confdef --force-confold >"$work/interrupted" 2>&1 </dev/null && return 0
+    grep -q 'lock' "$work/interrupted" || break
+    sleep 5
+  done
+  cat "$work/interrupted" >>"$work/log"
+}
+
 install_listed() {
   had_lxc=$(dpkg-query -W -f '${Version}' lxc 2>/dev/null || true)
-  # An earlier run may have been interrupted, and its dpkg may still run.
-  run 'waiting for another installation' apt-get check -o DPkg::Lock::Timeout=300
-  run 'completing an interrupted installation' dpkg --configure -a --force-confdef --force-confold
+  complete_interrupted
   # A repeated installation replaces damaged files.
   run 'installing the packages' apt-get install -y --reinstall --allow-downgrades -o DPkg::Lock::Timeout=300 \
     -o Dpkg::Options::=--force-confdef -o Dpkg::Options::=--force-confold \
