@@ -195,13 +195,25 @@ complete_interrupted() {
   cat "$work/interrupted" >>"$work/log"
 }
 
+is_consistent() { ! dpkg-query -W -f '${db:Status-Abbrev}\n' berth-agent berth-runtime 2>/dev/null | grep -qv -e '^[iurp]i ' -e '^un ' -e '^rc '; }
+
+# apt cannot reinstall packages whose unpacking was interrupted at certain moments. Data and guests stay.
+remove_incomplete() {
+  dpkg --remove --force-remove-reinstreq --force-depends berth-agent berth-runtime >>"$work/log" 2>&1 </dev/null || true
+}
+
+# A repeated installation replaces damaged files.
+apt_install() {
+  apt-get install -y --reinstall --allow-downgrades -o DPkg::Lock::Timeout=300 \
+    -o Dpkg::Options::=--force-confdef -o Dpkg::Options::=--force-confold \
+    "berth-agent=$(field berth-agent Version)" "berth-runtime=$(field berth-runtime Version)"
+}
+
 install_listed() {
   had_lxc=$(dpkg-query -W -f '${Version}' lxc 2>/dev/null || true)
   complete_interrupted
-  # A repeated installation replaces damaged files.
-  run 'installing the packages' apt-get install -y --reinstall --allow-downgrades -o DPkg::Lock::Timeout=300 \
-    -o Dpkg::Options::=--force-confdef -o Dpkg::Options::=--force-confold \
-    "berth-agent=$(field berth-agent Version)" "berth-runtime=$(field berth-runtime Version)"
+  is_consistent || remove_incomplete
+  run 'installing the packages' apt_install
   # Debian's bridge for guests, with a DHCP server. The agent has its own; an operator's LXC may use it.
   [ -n "$had_lxc" ] || systemctl -q disable --now lxc-net 2>/dev/null || true
 }
