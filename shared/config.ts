@@ -34,7 +34,7 @@ export function validateConfig<S extends TSchema>(schema: S, raw: unknown, sourc
 function parseFile(path: string): unknown {
   try {
     const text = readFileSync(path, 'utf8')
-    if (text.length > maxConfigBytes) throw new Error('larger than 1 MiB')
+    if (text.length > maxConfigBytes) throw new Error('the file is larger than 1 MiB')
     return parse(text, { maxAliasCount: 10 })
   } catch (cause) {
     throw new ConfigError(`${path}: ${describeError(cause)}`)

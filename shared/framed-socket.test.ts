@@ -59,7 +59,7 @@ describe('a framed connection', () => {
     let signs = 0
     other.on('data', (chunk: Buffer) => (signs += chunk.length / 4))
     await waitFor(() => ended !== undefined)
-    expect(ended?.error?.message).to.equal('the other side is silent')
+    expect(ended?.error?.message).to.equal('the other side of the connection does not answer')
     expect(signs).to.equal(2)
   })
 

@@ -89,7 +89,7 @@ export class FramedSocket {
   /** Ignores missed keep-alives while this side is paused: unread data may delay the peer's keep-alives. */
   #sign(): void {
     if (!this.socket.isPaused() && this.#signsMissed++ >= silentSigns)
-      return this.destroy(new Error('the other side is silent'))
+      return this.destroy(new Error('the other side of the connection does not answer'))
     if (this.socket.writableLength === 0) this.send(sign)
   }
 

@@ -54,7 +54,8 @@ export class FrameReader {
 
 function lengthOf(frame: Buffer): number {
   const length = frame.readUIntBE(1, 3)
-  if (frame[0]! > 1) throw new RangeError(`a frame of kind ${frame[0]}`)
-  if (length > maxFrameBytes) throw new RangeError(`a frame of ${length} bytes`)
+  if (frame[0]! > 1) throw new RangeError(`unknown kind of frame: ${frame[0]}`)
+  if (length > maxFrameBytes)
+    throw new RangeError(`the frame has ${length} bytes, but must have at most ${maxFrameBytes}`)
   return length
 }

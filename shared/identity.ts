@@ -57,8 +57,8 @@ export function readCertificateIdentity(certificate: X509Certificate): Certifica
   const identity = uris.length === 1 ? parseUri(uris[0]!.slice(4)) : undefined
   if (!identity) throw badCertificate('does not name a Berth role')
   if (!names.includes(`DNS:${identityDnsName(identity)}`) || names.length !== 2)
-    throw badCertificate('has other names than its role')
-  if (certificate.ca) throw badCertificate('is an authority, not a leaf')
+    throw badCertificate('has names that do not belong to its role')
+  if (certificate.ca) throw badCertificate('is a CA certificate')
   if (!certificate.keyUsage?.includes(extendedKeyUsage[identity.role]))
     throw badCertificate(`is not allowed to be used as ${identity.role}`)
   return {
@@ -109,7 +109,7 @@ function readPeer(raw: Buffer, { issuer }: PeerRule): CertificateIdentity {
 
 function checkIdentity(read: CertificateIdentity, rule: PeerRule): void {
   const [have, want] = [identityUri(read.identity), identityUri(rule.identity)]
-  if (have !== want) throw badCertificate(`is ${have}, not ${want}`)
+  if (have !== want) throw badCertificate(`is for ${have}, not for ${want}`)
   if (rule.isRevoked?.(read.serial)) throw badCertificate('is revoked')
 }
 
@@ -134,5 +134,5 @@ function parseUri(uri: string): Identity | undefined {
 }
 
 function badCertificate(why: string): BerthError {
-  return new BerthError('unauthenticated', 'bad_certificate', `peer certificate ${why}`)
+  return new BerthError('unauthenticated', 'bad_certificate', `the certificate of the peer ${why}`)
 }

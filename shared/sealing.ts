@@ -33,14 +33,14 @@ export function open(key: Buffer, sealed: string, context = ''): string {
   const bytes = Buffer.from(sealed, 'base64url')
   const [nonceEnd, tagEnd] = [1 + nonceBytes, 1 + nonceBytes + tagBytes]
   try {
-    if (bytes[0] !== version || bytes.length < tagEnd) throw new Error('not a sealed text')
+    if (bytes[0] !== version || bytes.length < tagEnd) throw new Error('the text is not encrypted by Berth')
     const nonce = bytes.subarray(1, nonceEnd)
     const decipher = createDecipheriv('aes-256-gcm', key, nonce, { authTagLength: tagBytes })
     decipher.setAAD(Buffer.from(context))
     decipher.setAuthTag(bytes.subarray(nonceEnd, tagEnd))
     return decipher.update(bytes.subarray(tagEnd), undefined, 'utf8') + decipher.final('utf8')
   } catch (cause) {
-    throw new BerthError('internal', 'internal_error', 'open a sealed text', { cause })
+    throw new BerthError('internal', 'internal_error', 'a stored secret cannot be decrypted', { cause })
   }
 }
 

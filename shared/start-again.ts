@@ -31,7 +31,7 @@ export async function startWhenPossible<T>(
     } catch (error) {
       if (!isTemporary(error)) throw error
       const why = describeError(error)
-      if (why !== shown) log.error({ why }, 'cannot start yet; trying again')
+      if (why !== shown) log.error({ why }, 'the program cannot start yet; trying again')
       shown = why
       await delay(pauseMs)
     }

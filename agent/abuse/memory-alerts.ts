@@ -55,7 +55,7 @@ export class MemoryAlerts {
     try {
       for (const [uuid, { waiting }] of this.#guests) if (waiting > 0) this.#flushGuest(uuid, waiting)
     } catch (err) {
-      this.parts.context.log.error({ err }, 'alerts about memory not written yet')
+      this.parts.context.log.error({ err }, 'alerts about memory could not be stored yet')
       this.#flushes.request()
     }
   }
@@ -74,7 +74,7 @@ export class MemoryAlerts {
       .find((alert) => alert.guestUuid === record.uuid && alert.type === 'out_of_memory' && isOpen(alert, nowMs))
     const alert = planMemoryAlert(open, report, { record, nowMs })
     alerts.put(open?.id, alert)
-    context.log.warn({ guest: record.uuid, detail: alert.detail }, 'out of memory')
+    context.log.warn({ guest: record.uuid, detail: alert.detail }, 'a guest ran out of memory')
   }
 }
 

@@ -98,7 +98,7 @@ export class AbuseMonitor {
       if (!this.#closed) await shutdown.look()
       return looked
     } catch (err) {
-      context.log.error({ err }, 'watch for abuse')
+      context.log.error({ err }, 'check for abuse failed')
       return { guests: 0, alerts: 0 }
     }
   }
@@ -125,7 +125,7 @@ export class AbuseMonitor {
     try {
       await this.parts.sensor.ensure()
     } catch (err) {
-      this.parts.context.log.error({ err }, 'rules that watch guests')
+      this.parts.context.log.error({ err }, 'installing the rules that detect abuse failed')
     }
   }
 
@@ -134,7 +134,7 @@ export class AbuseMonitor {
     try {
       await this.parts.sensor.remove()
     } catch (err) {
-      this.parts.context.log.error({ err }, 'rules that watched guests are left')
+      this.parts.context.log.error({ err }, 'removing the rules that detect abuse failed')
     }
   }
 
@@ -251,7 +251,7 @@ export class AbuseMonitor {
     if (alert.severity !== known?.severity)
       context.log.warn(
         { guest: record.uuid, type: alert.type, severity: alert.severity, detail: alert.detail },
-        'abuse',
+        'abuse detected',
       )
   }
 

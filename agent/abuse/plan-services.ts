@@ -40,7 +40,7 @@ export function planMining({ claims, nowMs }: Evidence): Finding[] {
     detail:
       kind === 'stratum'
         ? `requests work from ${target} port ${port}, as mining programs do`
-        : `looked up a mining pool, at ${target}`,
+        : `looked up the name of a mining pool at the DNS server ${target}`,
   }))
 }
 

@@ -72,7 +72,7 @@ export class AbuseShutdown {
       store.update(record.uuid, { policy: { ...record.policy, abuse: alert.type } })
       this.#mark(alert, 'stopped', context.now())
     })
-    log.warn({ guest: alert.guestUuid, type: alert.type, detail: alert.detail }, 'guest stopped for abuse')
+    log.warn({ guest: alert.guestUuid, type: alert.type, detail: alert.detail }, 'a guest was stopped because of abuse')
     await policy.judge(alert.guestUuid)
   }
 

@@ -119,7 +119,7 @@ describe('the list of backups from restic', () => {
       },
     ])
     expect(parseSnapshots('null')).to.deep.equal([])
-    expect(() => parseSnapshots('{}')).to.throw('no list')
+    expect(() => parseSnapshots('{}')).to.throw('did not return a list')
   })
 })
 

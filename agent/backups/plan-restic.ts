@@ -43,7 +43,7 @@ export function planRepository(target: BackupTarget, name: string, place: string
     case 's3':
       return planS3(at.value, { name, at: place, secret })
     case undefined:
-      throw new Error('a target without a place')
+      throw new Error('the backup target has no place')
   }
 }
 
@@ -140,7 +140,7 @@ const idPattern = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/
 export function parseSnapshots(text: string): ResticSnapshot[] {
   const list = JSON.parse(text) as unknown
   if (list === null) return []
-  if (!Array.isArray(list)) throw new Error('restic: no list of snapshots')
+  if (!Array.isArray(list)) throw new Error('restic did not return a list of snapshots')
   const found = (list as RawSnapshot[]).flatMap((raw) => parseSnapshot(raw) ?? [])
   return found.sort((a, b) => a.backup.createdAtMs - b.backup.createdAtMs)
 }

@@ -58,7 +58,10 @@ export class ResticRepositories implements BackupRepositories {
       return await readLayout(tree, layout, signal)
     } catch (err) {
       signal.throwIfAborted()
-      this.#options.log.warn({ err, tree }, 'the backup has no layout')
+      this.#options.log.warn(
+        { err, tree },
+        'the layout of the disk cannot be read: the restored disk will need more space',
+      )
       return undefined
     }
   }
@@ -100,7 +103,7 @@ export class ResticRepositories implements BackupRepositories {
       const tag = randomUUID()
       await restic.run({ args: ['backup', '--stdin', '--host', probeName, '--tag', tag], stdin: content })
       const made = (await findSnapshots(restic))?.find(({ backup }) => backup.id === tag)
-      if (!made) throw conflict('backup_damaged', 'the target lost data immediately after it was sent')
+      if (!made) throw conflict('backup_damaged', 'the target does not contain the test data that was just sent to it')
       await check(restic, 100)
       await restic.run({ args: ['unlock'] })
       await restic.run({ args: ['forget', made.snapshotId, '--prune'] })
@@ -202,8 +205,9 @@ async function backUp(restic: Restic, sent: BackupSource, watch: WorkContext): P
       return hasMoved
     },
   })
-  if (code === 3) throw conflict('backup_incomplete', 'some files of the container could not be read')
-  if (!summary) throw conflict('backup_target_failed', 'restic did not report what it sent')
+  if (code === 3)
+    throw conflict('backup_incomplete', 'the backup is incomplete: some files of the container could not be read')
+  if (!summary) throw conflict('backup_target_failed', 'restic did not report how much data it sent')
   return { sizeBytes: summary.sizeBytes, storedBytes: summary.storedBytes }
 }
 

@@ -43,7 +43,7 @@ export class ConsoleProcess implements ConsoleConnections {
       const connected = await tryConnect(this.#socket)
       if (connected) return connected
     }
-    throw new BerthError('internal', 'agent_error', 'the console process did not start')
+    throw new BerthError('internal', 'agent_error', 'the console process of the agent did not start')
   }
 
   async #start(): Promise<void> {

@@ -26,7 +26,7 @@ const modes: readonly string[] = ['shell', 'serial', 'vnc'] satisfies ConsoleMod
  */
 export class AgentConsoles {
   readonly #screens = new Holder((place, _size, listener) => {
-    if (place.kind !== 'socket') throw new Error('a screen is a socket')
+    if (place.kind !== 'socket') throw new Error('a screen must be reached through a socket')
     return openSocket(place.path, listener)
   })
 
@@ -87,13 +87,13 @@ function parseMode(text: string): ConsoleMode {
 export function parseSize(size: Size | undefined): Size {
   const { columns, rows } = size ?? { columns: 80, rows: 24 }
   if ([columns, rows].some((count) => !Number.isInteger(count) || count < 1 || count > 1000))
-    throw invalidField('size', 'size: must be 1 to 1000 columns and rows')
+    throw invalidField('size', 'size: columns and rows must be integers from 1 to 1000')
   return { columns, rows }
 }
 
 function checkText(field: string, text: string, maxLength: number): string {
   if (text.length <= maxLength && /^[\x21-\x7e]*$/.test(text)) return text
-  throw invalidField(field, `${field}: not a valid value`)
+  throw invalidField(field, `${field}: must be at most ${maxLength} ASCII characters without spaces`)
 }
 
 /** Opens a console in the process at the other end of the socket. */

@@ -58,7 +58,7 @@ export class Holder {
       this.onChange()
       return held
     } catch (cause) {
-      throw new BerthError('internal', 'agent_error', 'open a terminal', { cause })
+      throw new BerthError('internal', 'agent_error', 'the terminal could not be opened', { cause })
     }
   }
 

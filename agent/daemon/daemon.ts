@@ -83,7 +83,7 @@ export async function startDaemon(options: DaemonOptions): Promise<Daemon> {
   try {
     return { ...(await open(options, closers)), close: () => closers.run() }
   } catch (error) {
-    await closers.run().catch((err: unknown) => options.log.error({ err }, 'close after a failed start'))
+    await closers.run().catch((err: unknown) => options.log.error({ err }, 'cleanup after a failed start failed'))
     throw error
   }
 }
@@ -256,7 +256,7 @@ function servicesOf(
         images: images.store,
         alerts: abuse.alerts,
       }),
-      failed: (err) => log.error({ err }, 'watch failed'),
+      failed: (err) => log.error({ err }, 'the stream of changes to the gateway failed'),
     }),
   }
 }

@@ -136,7 +136,9 @@ export async function openDomain(host: Host, options: DomainOptions, closers: Cl
     onObserved: (observed) => sampler.observed(observed),
     repairStorage: (limitBytes) => {
       // Runs in the background, because a guest may have created many subvolumes, which are deleted one by one.
-      void host.volumes.sweep().catch((err: unknown) => log.warn({ err }, 'sweep the trash'))
+      void host.volumes
+        .sweep()
+        .catch((err: unknown) => log.warn({ err }, 'emptying the trash of the storage pool failed'))
       return host.volumes.ensureLimits(limitBytes, (uuid, set) =>
         context.store.mutex.run(uuid, async () => {
           const record = store.find(uuid)

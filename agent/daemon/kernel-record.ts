@@ -76,7 +76,7 @@ export async function restoreKernelSettings(stateDir: string, log: Logger, file 
     await putBack(change).catch((error: unknown) =>
       log.warn(
         { path: change.path, value: change.before, reason: describeError(error) },
-        'kernel setting not restored',
+        'a kernel setting could not be restored',
       ),
     )
   await (record ? writeRecord(file, record) : rm(file, { force: true }))

@@ -31,10 +31,10 @@ export async function purge(config: AgentConfig, log: Logger): Promise<void> {
     await attempt(failures, 'rates', () => removeRates(config))
     await attempt(failures, 'consoles', () => endConsoleProcesses(config.run_dir))
     if (await attempt(failures, 'guests', () => Drivers.removeAll(config, log))) {
-      await attempt(failures, 'network', () => removeNetwork(config))
-      await attempt(failures, 'pool', () => removePool(config.storage, log))
-      await attempt(failures, 'swap', () => removeSwap(config))
-      await attempt(failures, 'kernel settings', () => restoreKernelSettings(config.state_dir, log))
+      await attempt(failures, 'the network', () => removeNetwork(config))
+      await attempt(failures, 'the storage pool', () => removePool(config.storage, log))
+      await attempt(failures, 'the swap file', () => removeSwap(config))
+      await attempt(failures, 'changed kernel settings', () => restoreKernelSettings(config.state_dir, log))
     }
   } finally {
     unlock()
@@ -49,7 +49,7 @@ async function attempt(failures: unknown[], what: string, work: () => Promise<vo
     await work()
     return true
   } catch (cause) {
-    failures.push(new Error(`${what}: ${describeError(cause)}`, { cause }))
+    failures.push(new Error(`removal of ${what} failed: ${describeError(cause)}`, { cause }))
     return false
   }
 }

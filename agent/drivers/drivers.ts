@@ -119,7 +119,8 @@ async function withEach(
   log: Logger,
   work: (driver: LxcDriver | QemuDriver) => Promise<void>,
 ): Promise<void> {
-  const findAcceleration = (): Promise<Acceleration> => Promise.resolve({ kind: 'tcg', reason: 'no guest is started' })
+  const findAcceleration = (): Promise<Acceleration> =>
+    Promise.resolve({ kind: 'tcg', reason: 'not checked, because no guest is started' })
   const opening = [openLxc(config, log), openKvm(config, log, { findAcceleration })]
   await allEnded(
     opening.map(async (opened) => {

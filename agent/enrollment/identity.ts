@@ -47,7 +47,7 @@ export function findIdentity(identityDir: string): AgentIdentity | undefined {
     pem = readFileSync(identityPaths(identityDir).identity, 'utf8')
   } catch (cause) {
     if ((cause as NodeJS.ErrnoException).code === 'ENOENT') return undefined
-    throw new BerthError('internal', 'bad_identity', `read ${identityDir}`, { cause })
+    throw new BerthError('internal', 'bad_identity', `cannot read the identity in ${identityDir}`, { cause })
   }
   try {
     return parseIdentity(pem)
@@ -84,12 +84,15 @@ export function parseIdentity(pem: string): AgentIdentity {
     const certificate = new X509Certificate(certificatePem)
     if (!certificate.checkPrivateKey(createPrivateKey(privateKeyPem)))
       throw new Error('the key belongs to another certificate')
-    if (!certificate.verify(new X509Certificate(caPem).publicKey)) throw new Error('certificate of another authority')
+    if (!certificate.verify(new X509Certificate(caPem).publicKey))
+      throw new Error('the certificate was issued by another authority')
     const { identity, serial, notAfterMs } = readCertificateIdentity(certificate)
-    if (identity.role !== 'agent' || !identity.hostId) throw new Error('not an agent certificate')
+    if (identity.role !== 'agent' || !identity.hostId) throw new Error('the certificate is not for an agent')
     return { hostId: identity.hostId, privateKeyPem, certificatePem, caPem, serial, notAfterMs }
   } catch (cause) {
-    throw new BerthError('internal', 'bad_identity', 'identity is damaged; join again', { cause })
+    throw new BerthError('internal', 'bad_identity', 'the identity of this host is damaged: let the host join again', {
+      cause,
+    })
   }
 }
 

@@ -84,7 +84,7 @@ function openTls(content: JoinTokenContent, options: ConnectionOptions): Promise
       socket.on('error', () => undefined)
       resolve(socket)
     })
-    socket.setTimeout(timeoutMs, () => fail(new Error('no answer')))
+    socket.setTimeout(timeoutMs, () => fail(new Error(`no answer within ${timeoutMs / 1000} s`)))
     socket.on('error', fail)
   })
 }
@@ -133,11 +133,17 @@ function parseAnswer(status: number, text: string): JoinAnswer {
   }
   const { host_id, certificate, ca } = answer
   if (status !== 200 || !host_id || !certificate || !ca)
-    throw new BerthError('forbidden', answer.code ?? 'join_refused', answer.message ?? `HTTP status ${status}`)
+    throw new BerthError(
+      'forbidden',
+      answer.code ?? 'join_refused',
+      answer.message ?? `the gateway answered with HTTP status ${status}`,
+    )
   return { host_id, certificate, ca }
 }
 
 function unreachable(content: JoinTokenContent, cause: unknown): BerthError {
   if (cause instanceof BerthError) return cause
-  return new BerthError('unavailable', 'gateway_unreachable', `join through ${content.address}`, { cause })
+  return new BerthError('unavailable', 'gateway_unreachable', `the gateway cannot be reached at ${content.address}`, {
+    cause,
+  })
 }

@@ -32,7 +32,7 @@ export async function installCertificate(identityDir: string, certificatePem: st
   if (certificate.raw.equals(new X509Certificate(current.certificatePem).raw)) return current
   const privateKeyPem = await findPendingKey(identityPaths(identityDir).pendingKey)
   if (privateKeyPem === undefined || !certificate.checkPrivateKey(createPrivateKey(privateKeyPem)))
-    throw badCertificate('does not belong to the key of the last request')
+    throw badCertificate('does not belong to the key of the last renewal request')
   checkRenewed(certificate, current)
   return writeIdentity(identityDir, {
     privateKeyPem,
@@ -44,7 +44,7 @@ export async function installCertificate(identityDir: string, certificatePem: st
 function checkRenewed(certificate: X509Certificate, current: AgentIdentity): void {
   const before = new X509Certificate(current.certificatePem)
   if (!certificate.verify(new X509Certificate(current.caPem).publicKey))
-    throw badCertificate('is from another authority')
+    throw badCertificate('was issued by another authority')
   if (certificate.subjectAltName !== before.subjectAltName) throw badCertificate('is for another host')
   if (Date.parse(certificate.validTo) <= steadyClock.earliest()) throw badCertificate('has expired')
 }
@@ -71,5 +71,5 @@ async function findPendingKey(path: string): Promise<string | undefined> {
 }
 
 function badCertificate(why: string, cause?: unknown): BerthError {
-  return new BerthError('invalid', 'bad_certificate', `certificate ${why}`, { cause })
+  return new BerthError('invalid', 'bad_certificate', `the certificate ${why}`, { cause })
 }

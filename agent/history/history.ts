@@ -112,7 +112,9 @@ export class UsageHistory {
   /** Records a minute at its end. Failures are only logged, and leave a gap in the history. */
   tick(): Promise<void> {
     if (this.#closed) return this.#recording.settled()
-    return this.#recording.run(() => this.#record().catch((err: unknown) => this.parts.log.warn({ err }, 'record use')))
+    return this.#recording.run(() =>
+      this.#record().catch((err: unknown) => this.parts.log.warn({ err }, 'recording the resource usage failed')),
+    )
   }
 
   /** Reads the history of a guest. @param uuid uuid of an existing guest */
@@ -172,7 +174,7 @@ export class UsageHistory {
       }
     }
     if (failures.length > 0)
-      this.parts.log.warn({ err: failures[0], series: failures.length }, 'write the history of use')
+      this.parts.log.warn({ err: failures[0], series: failures.length }, 'writing the history of resource usage failed')
   }
 
   #writeSeries(key: string, points: readonly Point[], nowMs: number): void {

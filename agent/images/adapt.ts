@@ -69,7 +69,7 @@ async function isKind(root: string, path: string, kind: 'file' | 'directory'): P
 }
 
 function invalid(message: string, cause?: unknown): BerthError {
-  return new BerthError('invalid', 'image_invalid', `not the root file system of a Linux: ${message}`, {
+  return new BerthError('invalid', 'image_invalid', `not the root file system of a Linux distribution: ${message}`, {
     cause,
   })
 }

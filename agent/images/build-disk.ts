@@ -22,7 +22,7 @@ const modulesOf = (tree: string): string => join(tree, 'usr/lib/grub/i386-pc')
  * @throws {BerthError} like `buildImage`, and `unsupported` on a host that is not amd64
  */
 export async function buildDisk(parts: BuildParts, recipe: Recipe, making: BuildContext): Promise<void> {
-  if (recipe.arch !== 'amd64') throw new BerthError('invalid', 'unsupported', 'disks are only built for amd64')
+  if (recipe.arch !== 'amd64') throw new BerthError('invalid', 'unsupported', 'disk images can only be built for amd64')
   making.report(0, 'asking the mirror')
   const sources = await findSources(recipe, parts.mirror, making.signal)
   await makeImage(parts, recipe.id, making, async (work) => {
@@ -51,14 +51,15 @@ async function fillDisk(disk: string, tree: string, recipe: Recipe): Promise<voi
     await writeDisk({ disk, tree, core, boot: join(modulesOf(tree), 'boot.img'), rootUuid })
   } catch (cause) {
     if (!(cause instanceof CommandError)) throw cause
-    throw new BerthError('internal', 'image_build_failed', 'the disk cannot be written', { cause })
+    throw new BerthError('internal', 'image_build_failed', 'the disk image cannot be written', { cause })
   }
 }
 
 async function findKernel(tree: string): Promise<string> {
   const kernels = (await readdir(join(tree, 'boot'))).flatMap((name) => /^vmlinuz-(.+)$/.exec(name)?.[1] ?? [])
   const kernel = kernels.sort().at(-1)
-  if (kernel === undefined) throw new BerthError('internal', 'image_build_failed', 'the tree has no kernel')
+  if (kernel === undefined)
+    throw new BerthError('internal', 'image_build_failed', 'the file system of the image contains no kernel')
   return kernel
 }
 

@@ -55,7 +55,7 @@ export async function bootstrap(
 function bootstrapError(cause: CommandError): Error {
   switch (parseFailure(cause.stderr)) {
     case 'full':
-      return new BerthError('exhausted', 'storage_full', 'the pool is full', { cause })
+      return new BerthError('exhausted', 'storage_full', 'the storage pool of the host is full', { cause })
     case 'network':
       return new BerthError(
         'unavailable',
@@ -68,6 +68,8 @@ function bootstrapError(cause: CommandError): Error {
         cause,
       })
     case 'other':
-      return new BerthError('internal', 'image_build_failed', 'mmdebstrap failed', { cause })
+      return new BerthError('internal', 'image_build_failed', 'the image could not be built: mmdebstrap failed', {
+        cause,
+      })
   }
 }

@@ -93,9 +93,9 @@ export class Images {
     if (!template) throw invalidField(field, `${field}: template ${id} does not exist`)
     const { virtualization, unsupported, disabled } = template
     if (!types.includes(virtualization))
-      throw invalidField(field, `${field}: ${id} is ${virtualization}, not ${types.join(' or ')}`)
+      throw invalidField(field, `${field}: image ${id} has the type ${virtualization}, not ${types.join(' or ')}`)
     if (unsupported !== '') throw unsupportedHere(template, field)
-    if (disabled) throw conflict('image_disabled', `${field}: ${id} is disabled`)
+    if (disabled) throw conflict('image_disabled', `${field}: image ${id} is disabled`)
   }
 
   /** True if an unfinished operation needs the image for a guest. */
@@ -210,7 +210,7 @@ export class Images {
 
 /** Returns the error for a template that this host does not support. Does not throw. */
 export function unsupportedHere({ id, unsupported: why }: TemplateRecord, field = 'template_id'): BerthError {
-  return new BerthError('invalid', 'unsupported', `${field}: ${id}: ${why}`, { field })
+  return new BerthError('invalid', 'unsupported', `${field}: image ${id} cannot be used: ${why}`, { field })
 }
 
 function unsupported(

@@ -18,7 +18,11 @@ export async function findSources(entry: Recipe, mirror: string, signal: AbortSi
   const base = mirror.replace(/\/+$/, '')
   const status = await probe(base, entry.suite, signal)
   if (status !== 200)
-    throw new BerthError('unavailable', 'release_missing', `${base} has no ${entry.suite} (HTTP ${status})`)
+    throw new BerthError(
+      'unavailable',
+      'release_missing',
+      `the mirror ${base} does not contain ${entry.suite} (HTTP status ${status})`,
+    )
   const lines = [sourceLine(base, entry.suite)]
   if ((await probe(base, `${entry.suite}-updates`, signal)) === 200)
     lines.push(sourceLine(base, `${entry.suite}-updates`))
@@ -45,7 +49,7 @@ async function probe(base: string, suite: string, signal: AbortSignal): Promise<
     return status
   } catch (cause) {
     signal.throwIfAborted()
-    throw new BerthError('unavailable', 'mirror_unreachable', `${base} cannot be reached`, { cause })
+    throw new BerthError('unavailable', 'mirror_unreachable', `the mirror ${base} cannot be reached`, { cause })
   } finally {
     client.close()
   }

@@ -84,7 +84,7 @@ export async function makeFetched(
   install: (archive: string) => Promise<void>,
 ): Promise<void> {
   const { source } = entry
-  if (source.kind === 'built') throw new Error(`${entry.id} is built, not downloaded`)
+  if (source.kind === 'built') throw new Error(`image ${entry.id} is built on the host, not downloaded`)
   try {
     await install(await fetchImage(entry, source, parts, making))
   } catch (error) {

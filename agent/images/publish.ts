@@ -43,7 +43,7 @@ export async function makeImage(
   } catch (error) {
     await discardWork(parts, work)
     signal.throwIfAborted()
-    throw storageError(error, `make image ${id}`)
+    throw storageError(error, `image ${id} could not be created`)
   }
   report(1, 'image ready')
 }

@@ -130,7 +130,9 @@ export class GuestSampler {
   }
 
   #sampleAll(): Promise<void> {
-    return this.#readAll().catch((err: unknown) => this.context.log.warn({ err }, 'sample guests'))
+    return this.#readAll().catch((err: unknown) =>
+      this.context.log.warn({ err }, 'measuring the resource usage of guests failed'),
+    )
   }
 
   async #readAll(): Promise<void> {

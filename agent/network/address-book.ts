@@ -146,7 +146,10 @@ export class HostAddressBook implements AddressBook {
     try {
       await this.options.assignInside(guest, gone)
     } catch (err) {
-      this.options.log.warn({ err, guest: guest.uuid }, 'IPv6 not set inside the guest, its next start will')
+      this.options.log.warn(
+        { err, guest: guest.uuid },
+        'the IPv6 addresses could not be set inside the guest; its next start sets them',
+      )
     }
   }
 

@@ -82,7 +82,7 @@ describe('HostNetwork, which combines rules, addresses and rates,', () => {
 
   it('repairs rates even if the addresses fail, and reports these repairs at the next call', async () => {
     failing = 'addresses'
-    expect(await messageOf(network.ensure([guest]))).to.equal('addresses and rates')
+    expect(await messageOf(network.ensure([guest]))).to.equal('setting the addresses and rates of guests')
     expect(calls).to.include('rates ensure')
     failing = ''
     expect(await network.ensure([guest], ['addresses'])).to.deep.equal([

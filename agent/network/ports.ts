@@ -70,7 +70,8 @@ export class PortChoice {
   /** Chooses exactly these ports. @throws {BerthError} `port_conflict` if one is out of range or not free */
   take(span: PortSpan): void {
     const { start, end } = this.range
-    if (span.first < start || span.last > end) throw portConflict(`host ports must be from ${start} to ${end}`)
+    if (span.first < start || span.last > end)
+      throw portConflict(`host ports must be in the range of the host, from ${start} to ${end}`)
     if (!this.#isFree(span)) throw portConflict(`host port ${describe(span)} is in use`)
     this.#chosen.push(span)
   }
@@ -126,7 +127,8 @@ export class PortChoice {
       this.#chosen.push(span)
       picked.push(first)
     }
-    if (picked.length < count) throw new BerthError('exhausted', 'resource_exhausted', `no ${protocol} ports are free`)
+    if (picked.length < count)
+      throw new BerthError('exhausted', 'resource_exhausted', `the host has no free ${protocol} ports for mappings`)
     return picked
   }
 

@@ -20,7 +20,7 @@ export function parseSubnet(cidr: string): Subnet {
   if (base === undefined || prefixLength < 8 || prefixLength > 29)
     throw invalid(cidr, 'must be an IPv4 subnet with a prefix length of 8 to 29')
   const size = 2 ** (32 - prefixLength)
-  if (base % size !== 0) throw invalid(cidr, 'has bits set beyond its prefix')
+  if (base % size !== 0) throw invalid(cidr, 'must be a network address: it has bits set after its prefix length')
   return {
     cidr: `${formatIpv4(base)}/${prefixLength}`,
     prefixLength,

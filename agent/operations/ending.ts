@@ -55,7 +55,7 @@ export function commitEndAnyway(
     commitEnd(store, clock, ending)
   } catch (err) {
     if (isStorageFault(err) || !ending.definition?.settle) throw err
-    log.error({ err }, 'settle failed')
+    log.error({ err }, 'recording the result of an operation failed')
     const { message } = recordedError(err)
     const asked = ending.outcome.status === 'failed' ? `${ending.outcome.message}; ` : ''
     const outcome: OperationOutcome = {

@@ -45,7 +45,7 @@ export class OperationEngine {
    * or undo; the pending ones follow in order. Call it once, before the first `submit`.
    */
   recover(): { resumed: number; pending: number } {
-    if (this.#recovered) throw new Error('recover() twice')
+    if (this.#recovered) throw new Error('recover() was called twice')
     this.#recovered = true
     const open = this.store.listOpen()
     for (const { id, action, subject, status } of open)
@@ -205,7 +205,7 @@ export class OperationEngine {
     const { changes } = this.options
     if (!this.#definitions.has(order.action)) throw new Error(`operation ${order.action} does not exist`)
     // The task is queued after the commit: in an outer transaction, it could run and its entry be rolled back later.
-    if (changes.db.inTransaction) throw new Error('submit() inside of a transaction')
+    if (changes.db.inTransaction) throw new Error('submit() was called inside a transaction')
     return changes.transaction(() => {
       order.reserve?.()
       const superseded = forwardOnly ? this.#supersede(order.subject) : []
@@ -254,7 +254,10 @@ export class OperationEngine {
    * continues the operation.
    */
   #abandon(task: Task, err: unknown): void {
-    this.options.log.error({ err, operation: task.id }, 'operation cannot be ended')
+    this.options.log.error(
+      { err, operation: task.id },
+      'the end of an operation could not be written; the next start of the agent continues it',
+    )
     this.#open.delete(task.id)
     this.#waiters.reject(task.id, err instanceof Error ? err : new Error(String(err)))
   }

@@ -159,7 +159,7 @@ export class Execution {
     } catch (err) {
       if (this.parts.signal.aborted) throw new Interrupted()
       const canceled = canceledBy(abort.signal)
-      if (!canceled) this.parts.log.warn({ err, step: step.name, phase }, 'step failed')
+      if (!canceled) this.parts.log.warn({ err, step: step.name, phase }, 'a step of an operation failed')
       return canceled ?? recordedError(err)
     } finally {
       this.#cancelable = undefined
@@ -195,7 +195,7 @@ export class Execution {
     try {
       this.parts.store.report(this.#id, progress, stage)
     } catch (err) {
-      this.parts.log.warn({ err }, 'write progress')
+      this.parts.log.warn({ err }, 'writing the progress of an operation failed')
     }
   }
 
@@ -217,7 +217,7 @@ export class Execution {
 
   #step(index: number): Step<unknown> {
     const step = this.#steps[index]
-    if (!step) throw new RangeError(`${this.definition.action} has no step ${index}`)
+    if (!step) throw new RangeError(`the operation ${this.definition.action} has no step ${index}`)
     return step
   }
 }

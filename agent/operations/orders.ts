@@ -90,7 +90,8 @@ export class Orders<Guest> {
    */
   submitNow(order: Order): OperationRecord {
     const accepted = this.#accept(order, true)
-    if (accepted instanceof Promise) throw new Error(`${order.order.$case} cannot be ordered at once`)
+    if (accepted instanceof Promise)
+      throw new Error(`operations of the kind ${order.order.$case} cannot be submitted here`)
     return this.#place(order, accepted)
   }
 

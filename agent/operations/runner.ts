@@ -74,7 +74,7 @@ export class OperationRunner {
       return await execution.run()
     } catch (err) {
       if (err instanceof Interrupted) throw err
-      log.error({ err }, 'run operation')
+      log.error({ err }, 'an operation failed unexpectedly')
       return brokenOperation(err)
     } finally {
       this.#executions.delete(task.id)
@@ -90,7 +90,7 @@ export class OperationRunner {
       } catch (err) {
         if (signal.aborted) throw new Interrupted()
         if (!isStorageFault(err)) throw err
-        log.error({ err, operation: task.id }, 'write journal')
+        log.error({ err, operation: task.id }, 'writing to the journal failed; trying again')
         await this.#pause(task, planBackoffMs(retry, attempt))
       }
     }

@@ -48,7 +48,7 @@ export function parseOrder({ operationId, requestedBy, order }: SubmitOperationR
     operationId: parseUuid('operation_id', operationId),
     requestedBy: parseRequester(requestedBy),
   }
-  if (!order) throw new BerthError('invalid', 'unsupported', 'order: missing, or of a kind unknown to this agent')
+  if (!order) throw new BerthError('invalid', 'unsupported', 'order: must be of a kind that this agent knows')
   return { ...ordered, order }
 }
 

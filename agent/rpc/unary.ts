@@ -17,7 +17,7 @@ export function unary<Request, Response>(
         (error: unknown) => {
           const known = toBerthError(error, name)
           if (!(error instanceof BerthError) || known.kind === 'internal')
-            log.error({ err: error, call: name }, 'call failed')
+            log.error({ err: error, call: name }, 'a call from the gateway failed')
           callback(toServiceError(known, name))
         },
       )

@@ -83,8 +83,8 @@ describe('changes of the journal', () => {
   })
 
   it('are rejected outside of transactions', () => {
-    expect(() => changes.record('guest', 'a')).to.throw('outside of a transaction')
-    expect(() => db.transaction(() => changes.record('guest', 'a'))()).to.throw('outside of a transaction')
+    expect(() => changes.record('guest', 'a')).to.throw('outside a transaction')
+    expect(() => db.transaction(() => changes.record('guest', 'a'))()).to.throw('outside a transaction')
     expect(() => db.transaction(() => remove('a'))()).to.throw('a transaction without Changes is already open')
   })
 

@@ -80,7 +80,7 @@ export class Changes {
 
   /** Records a change. @returns the revision to store in the changed row */
   record(kind: ChangeKind, key: string, removed = false): number {
-    if (!this.#open) throw new Error('record() outside of a transaction')
+    if (!this.#open) throw new Error('record() was called outside a transaction')
     this.#revision += 1
     const change = { revision: this.#revision, kind, key, removed }
     this.#pending.push(change)

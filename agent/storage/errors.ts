@@ -7,6 +7,9 @@ export function storageError(error: unknown, step: string): BerthError {
   const full =
     (error instanceof CommandError && /No space left on device|Disk quota exceeded/.test(error.stderr)) ||
     ['ENOSPC', 'EDQUOT'].includes((error as NodeJS.ErrnoException).code ?? '')
-  if (full) return new BerthError('exhausted', 'storage_full', `${step}: the pool is full`, { cause: error })
+  if (full)
+    return new BerthError('exhausted', 'storage_full', `${step}: the storage pool of the host is full`, {
+      cause: error,
+    })
   return new BerthError('internal', 'storage_error', step, { cause: error })
 }

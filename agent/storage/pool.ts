@@ -123,7 +123,8 @@ async function loopBytes(file: string, sizeGb: number): Promise<number> {
   if (sizeGb > 0) return sizeGb * 1024 ** 3
   const outer = await statfs(dirname(file))
   const bytes = Math.floor((outer.bavail * outer.bsize * 0.9) / 2 ** 20) * 2 ** 20
-  if (bytes < minLoopBytes) throw unusable(`less than 1.2 GB free at ${dirname(file)}: no room for a pool`)
+  if (bytes < minLoopBytes)
+    throw unusable(`the storage pool cannot be created: less than 1.2 GB is free in ${dirname(file)}`)
   return bytes
 }
 
@@ -138,7 +139,7 @@ async function mountPool(step: { source: string; target: string; loop: boolean }
 async function preparePool(path: string): Promise<Pool> {
   const mounted = await findMount(path)
   const view = mounted && (await BtrfsView.find(mounted.source))
-  if (!view) throw unusable(`${path} does not show up as a mounted btrfs`)
+  if (!view) throw unusable(`the storage pool is not mounted as btrfs at ${path}`)
   const pool = {
     path,
     view,

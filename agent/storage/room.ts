@@ -9,18 +9,20 @@ const gib = 1024 ** 3
  * @throws {BerthError} `resource_exhausted` with the field `disk_gb`
  */
 export function checkRoom({ totalBytes, usedBytes }: PoolCapacity, diskBytes: number): void {
-  if (diskBytes > totalBytes) throw exhausted(`the host's pool has only ${toGib(totalBytes)} GiB`, { field: 'disk_gb' })
+  if (diskBytes > totalBytes)
+    throw exhausted(`the storage pool of the host has only ${toGib(totalBytes)} GiB`, { field: 'disk_gb' })
   checkFree({ totalBytes, usedBytes }, { field: 'disk_gb' })
 }
 
 /** Checks whether the pool has space for new data. @throws {BerthError} `resource_exhausted` */
 export function checkFree(pool: PoolCapacity, options: { readonly field?: string } = {}): void {
-  if (isFull(pool)) throw exhausted(`the host's pool is full: ${describeFree(pool)}`, options)
+  if (isFull(pool)) throw exhausted(`the storage pool of the host is full: ${describeFree(pool)}`, options)
 }
 
 /** Checks that the pool is not full, for data of unknown size. @throws {BerthError} `storage_full` */
 export function refuseFull(pool: PoolCapacity): void {
-  if (isFull(pool)) throw new BerthError('exhausted', 'storage_full', `the host's pool is full: ${describeFree(pool)}`)
+  if (isFull(pool))
+    throw new BerthError('exhausted', 'storage_full', `the storage pool of the host is full: ${describeFree(pool)}`)
 }
 
 /** Returns the bytes available for new data, without the reserve for existing guests; 0 if the pool is full. */

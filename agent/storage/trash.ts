@@ -102,7 +102,7 @@ export class Trash {
     try {
       await this.#deleteTree(join(this.#pool.trash, name))
     } catch (error) {
-      this.#log.warn({ err: error, subvolume: name }, 'subvolume left in the trash')
+      this.#log.warn({ err: error, subvolume: name }, 'a subvolume in the trash could not be deleted')
     } finally {
       this.#noteDeletion()
       this.#inWork.delete(name)

@@ -30,13 +30,13 @@ export class VolumePlaces {
 
   /** Path of the image, whether it exists or not. @throws {BerthError} `invalid_field` */
   imagePathOf(templateId: string): string {
-    if (!isTemplateId(templateId)) throw new BerthError('invalid', 'invalid_field', `no id: ${templateId}`)
+    if (!isTemplateId(templateId)) throw new BerthError('invalid', 'invalid_field', `not a template id: ${templateId}`)
     return join(this.pool.images, templateId)
   }
 
   /** Path of the guest's snapshot, whether it exists or not. @throws {BerthError} `invalid_field` */
   snapshotPathOf(guest: string, id: string): string {
-    if (!snapshotId.test(id)) throw new BerthError('invalid', 'invalid_field', `not an id: ${id}`)
+    if (!snapshotId.test(id)) throw new BerthError('invalid', 'invalid_field', `not a snapshot id: ${id}`)
     return join(this.snapshotsOf(guest), id)
   }
 
@@ -66,7 +66,7 @@ export function isTemplateId(id: string): boolean {
 }
 
 function checkUuid(guest: string): string {
-  if (!uuid.test(guest)) throw new BerthError('invalid', 'invalid_field', `not a uuid: ${guest}`)
+  if (!uuid.test(guest)) throw new BerthError('invalid', 'invalid_field', `not the UUID of a guest: ${guest}`)
   return guest
 }
 

@@ -95,7 +95,8 @@ export class SwapFiles implements HostSwap {
   async make(slot: SwapSlot, sizeBytes: number, signal: AbortSignal): Promise<void> {
     const path = this.pathOf(slot)
     const found = await stat(path).catch(absent)
-    if (found && !(await isOwn(path))) throw conflict('invalid_state', `${path} is not a swap file of the agent's`)
+    if (found && !(await isOwn(path)))
+      throw conflict('invalid_state', `${path} is not a swap file that the agent created`)
     if (found?.size === sizeBytes + headerBytes) return
     await this.remove(slot)
     const isBtrfs = await this.#prepareDirectory()
@@ -106,7 +107,7 @@ export class SwapFiles implements HostSwap {
     } catch (error) {
       await rm(unfinished(path), { force: true })
       signal.throwIfAborted()
-      throw storageError(error, `make a swap file of ${Math.ceil(sizeBytes / 1024 ** 2)} MB`)
+      throw storageError(error, `a swap file of ${Math.ceil(sizeBytes / 1024 ** 2)} MB could not be created`)
     }
   }
 

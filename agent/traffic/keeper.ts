@@ -131,9 +131,11 @@ export class TrafficKeeper implements PolicyKeeper {
       // Disconnects the guest before it is stopped, because the stop takes time. If the host refuses, its next
       // comparison tries again.
       const wanted = networkOf(record, context.config)
-      await this.#guard(`network of guest ${uuid}`, () => context.network.attach(wanted, ['rules', 'rates']))
-      await this.#guard(`stop guest ${uuid}`, () => this.#stopBlocked(record))
-      await this.#guard(`start guest ${uuid}`, () => this.#startAgain(before, record))
+      await this.#guard(`update of the network of guest ${uuid}`, () =>
+        context.network.attach(wanted, ['rules', 'rates']),
+      )
+      await this.#guard(`stop of guest ${uuid}`, () => this.#stopBlocked(record))
+      await this.#guard(`start of guest ${uuid}`, () => this.#startAgain(before, record))
     })
   }
 
@@ -149,20 +151,22 @@ export class TrafficKeeper implements PolicyKeeper {
       const look = this.#lookAt(counters)
       return store.changes.transaction(() => this.#count(look))
     } catch (err) {
-      log.error({ err }, 'count traffic')
+      log.error({ err }, 'counting the traffic of guests failed')
       return []
     }
   }
 
   #judgeOnce(uuid: string): Promise<void> {
-    return this.#judging.run(uuid, () => this.#guard(`judge guest ${uuid}`, () => this.judge(uuid)))
+    return this.#judging.run(uuid, () =>
+      this.#guard(`check of the expiry and quota of guest ${uuid}`, () => this.judge(uuid)),
+    )
   }
 
   async #guard(what: string, work: () => Promise<void> | void): Promise<void> {
     try {
       await work()
     } catch (err) {
-      this.parts.context.log.error({ err }, what)
+      this.parts.context.log.error({ err }, `${what} failed`)
     }
   }
 
@@ -172,7 +176,7 @@ export class TrafficKeeper implements PolicyKeeper {
     try {
       return await network.readCounters()
     } catch (error) {
-      log.error({ reason: describeError(error) }, 'traffic counters')
+      log.error({ reason: describeError(error) }, 'reading the traffic counters failed')
       return undefined
     }
   }
@@ -237,7 +241,10 @@ export class TrafficKeeper implements PolicyKeeper {
   #startAgain(before: GuestRecord, { uuid, policy, wanted }: GuestRecord): void {
     const wasWrong = before.policy.expired && !policy.expired && before.policy.stoppedForExpiryMs === before.expiresAtMs
     if (!wasWrong || wanted !== 'stopped' || policyReasonOf(this.parts.context.store.get(uuid)) !== '') return
-    this.parts.context.log.warn({ guest: uuid }, 'a wrong clock had stopped the guest; starting it again')
+    this.parts.context.log.warn(
+      { guest: uuid },
+      'the guest had been stopped because of a wrong clock; it is started again',
+    )
     this.parts.start(uuid)
   }
 

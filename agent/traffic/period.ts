@@ -34,7 +34,7 @@ export function nextPeriodStart(start: string, resetDay: number): string {
 /** Returns the end of the period: the first instant of the next period's first day. */
 export function periodEndMs(start: string, resetDay: number, time: TimeFormat): number {
   const end = time.parse(`${nextPeriodStart(start, resetDay)} 00:00:00`)
-  if (end === undefined) throw new Error(`no such day: ${start}`)
+  if (end === undefined) throw new Error(`the day does not exist: ${start}`)
   return end
 }
 

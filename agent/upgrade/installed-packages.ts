@@ -31,7 +31,10 @@ export class InstalledPackages implements AgentPackages {
 
   async start(order: UpgradeOrder, authorityPem: string): Promise<void> {
     if (!this.isSupported())
-      throw conflict('upgrade_unsupported', 'the agent of this host was not installed by its gateway')
+      throw conflict(
+        'upgrade_unsupported',
+        'the agent of this host cannot be upgraded here: it was not installed with the packages of its gateway',
+      )
     if (order.rollback && this.previousVersion() === '')
       throw conflict('no_previous_version', 'the host retains no packages of a previous version')
     await refuseRunning()

@@ -22,8 +22,10 @@ describe('a second factor', () => {
 
   it('can only be decrypted for its own account and with the secret of the installation', () => {
     expect(totp.secret).to.not.include(secret)
-    expect(() => twoFactor.open(totp.secret, 4)).to.throw('open a sealed text')
-    expect(() => new TwoFactor(Buffer.alloc(32, 2)).open(totp.secret, 3)).to.throw('open a sealed text')
+    expect(() => twoFactor.open(totp.secret, 4)).to.throw('a stored secret cannot be decrypted')
+    expect(() => new TwoFactor(Buffer.alloc(32, 2)).open(totp.secret, 3)).to.throw(
+      'a stored secret cannot be decrypted',
+    )
   })
 
   it('rejects a code of the time step of the last accepted code, or of an earlier step', () => {

@@ -37,7 +37,7 @@ export class PeriodicTasks {
       try {
         await run()
       } catch (err) {
-        this.log.error({ err, task }, 'periodic task failed')
+        this.log.error({ err, task }, 'a periodic task failed')
       }
     }
   }

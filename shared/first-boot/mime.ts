@@ -82,7 +82,7 @@ function leavesOf(entity: Entity, depth: number): Entity[] {
   if (!typeOf(entity).startsWith('multipart/')) return [entity]
   if (depth >= mostNested) throw new FirstBootFault('the MIME message is nested too deeply')
   const boundary = parameterOf(entity, 'boundary')
-  if (boundary === '') throw new FirstBootFault('the MIME message names no boundary')
+  if (boundary === '') throw new FirstBootFault('the header of the MIME message names no boundary')
   return splitAt(entity.body, boundary).flatMap((text) => leavesOf(parseEntity(text), depth + 1))
 }
 

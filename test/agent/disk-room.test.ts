@@ -14,7 +14,7 @@ describe('a request for a guest', function () {
         () => 'made',
         (error: Error) => error.message,
       )
-      expect(refused).to.contain("the host's pool has only 8.0 GiB")
+      expect(refused).to.contain('the storage pool of the host has only 8.0 GiB')
     } finally {
       await agent.destroy()
     }

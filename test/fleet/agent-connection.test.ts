@@ -230,7 +230,7 @@ describe('connections to agents', () => {
           },
           { intervalMs: 20 },
         )
-        expect(ended?.details).to.equal('peer certificate is revoked')
+        expect(ended?.details).to.equal('the certificate of the peer is revoked')
       } finally {
         close()
       }

@@ -162,7 +162,7 @@ describe('joining', function () {
     const content = { sub: hostId, ca: '0'.repeat(64), address: '127.0.0.1:1', exp: 9e9 }
     const token = `berth_jt_x.${Buffer.from(JSON.stringify(content)).toString('base64url')}.x`
     expect(await joinError(token))
-      .to.contain('join through 127.0.0.1:1')
+      .to.contain('the gateway cannot be reached at 127.0.0.1:1')
       .and.to.contain('ECONNREFUSED')
   })
 

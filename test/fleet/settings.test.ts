@@ -67,7 +67,7 @@ describe('settings that the gateway sends to the agent', function () {
     const refusal = await added.catch((error: unknown) => error)
     expect(refusal).to.be.instanceOf(BerthError).and.include({
       code: 'agent_error',
-      message: 'the host failed: change setting; the earlier settings stay in effect',
+      message: 'the request failed on the host: change setting; the earlier settings stay in effect',
     })
   })
 

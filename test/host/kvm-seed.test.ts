@@ -69,6 +69,6 @@ describe('a CD with the configuration of a guest', () => {
   it('is not written if its files do not fit', async () => {
     const huge = [{ name: 'user-data', content: 'x'.repeat(2 ** 20) }]
     const refusal = await writeSeed({ label: 'cidata', files: huge }, kept).catch((error: Error) => error.message)
-    expect(refusal).to.match(/a seed of \d+ bytes/)
+    expect(refusal).to.match(/the first-boot CD has \d+ bytes/)
   })
 })

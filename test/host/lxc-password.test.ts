@@ -125,7 +125,7 @@ describe('the lxc driver', function () {
 
     it('rejects a password of more than one line', async () => {
       const machine = await lab.prepared()
-      expect(await refusal(set(machine, 'first\ndaemon:x'))).to.match(/not one line/)
+      expect(await refusal(set(machine, 'first\ndaemon:x'))).to.match(/not a single line/)
     })
   })
 

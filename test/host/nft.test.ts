@@ -149,7 +149,7 @@ describe('the nft and ip processes of the agent', () => {
     'add table ip \u2028x',
   ])
     it(`reject the command ${JSON.stringify(text)}`, async () => {
-      expect(((await failure(nft.apply([text]))) as Error).message).to.contain('planned text')
+      expect(((await failure(nft.apply([text]))) as Error).message).to.contain('the command for nft contains')
     })
 
   it('read an interface, report a missing one as undefined, and return error messages of ip', async () => {
@@ -161,6 +161,6 @@ describe('the nft and ip processes of the agent', () => {
     const error = await failure(ip.run(['link set dev btest-none up']))
     expect((error as Error).message).to.contain('Cannot find device')
     const refused = await failure(ip.run(['link set dev lo up\nlink delete dev lo']))
-    expect((refused as Error).message).to.contain('planned text')
+    expect((refused as Error).message).to.contain('the command for ip contains')
   })
 })

@@ -127,7 +127,7 @@ describe('volumes of guests', function () {
   it('are not created from a missing or invalid template', async () => {
     for (const template of ['absent', '.building', '../guests', 'small-1/etc'])
       expect(await refusal(volumes.clone(randomUUID(), template, gib))).to.match(/image_missing/)
-    expect(() => volumes.pathOf('../images')).to.throw(/not a uuid/)
+    expect(() => volumes.pathOf('../images')).to.throw(/not the UUID of a guest/)
     expect(await volumes.list()).to.deep.equal([])
   })
 

@@ -115,7 +115,9 @@ describe('a public IPv4 address of a guest', function () {
 
   it('is assigned to only one guest', async () => {
     const order = { ipv4Count: 2, publicIpv4s: [], ipv6Count: 0, ipv6Addresses: [] }
-    expect(await failure(pair.book.call('choose', order))).to.contain('2 public IPv4 addresses requested, 1 left')
+    expect(await failure(pair.book.call('choose', order))).to.contain(
+      '2 IPv4 addresses were requested from the pool of the host; free addresses: 1',
+    )
     expect(await pair.book.call('choose', { ...order, ipv4Count: 1 })).to.deep.equal({
       publicIpv4s: ['198.51.100.12'],
       ipv6Addresses: [],

@@ -127,7 +127,7 @@ describe('failing operations', () => {
     const engine = lab.start([define('a', [fill], { settle })], { log: kept })
     engine.submit(order('1', 'a', 'g'))
     await waitFor(() => lines.length > 3)
-    expect(lines[0]).to.include('write journal').and.include('SQLITE_FULL')
+    expect(lines[0]).to.include('writing to the journal failed; trying again').and.include('SQLITE_FULL')
     expect(engine.get('1')).to.include({ status: 'running', error: '' })
     expect(() => engine.submit({ ...order('2', 'a', 'h'), input: big })).to.throw('full')
     expect(engine.busy(guestSubject('h'))).to.equal(false)

@@ -83,7 +83,11 @@ function writeMemoryV2(group: string, values: readonly GroupValue[], memoryBytes
 /** Rejects limits of a missing controller. Guests without I/O limits need no I/O controller. */
 function refuseMissing({ controller }: GroupValue, limits: GroupLimits): void {
   const isIo = controller === 'io' || controller === 'blkio'
-  if (!isIo || limitsIo(limits)) throw conflict('unsupported', `this host has no ${controller} controller`)
+  if (!isIo || limitsIo(limits))
+    throw conflict(
+      'unsupported',
+      `this limit is not supported: the kernel of the host has no cgroup controller ${controller}`,
+    )
 }
 
 function memoryInUse(): Error {

@@ -53,9 +53,14 @@ async function change(root: string, changes: readonly RootChange[]): Promise<voi
     await changeRoot(root, changes)
   } catch (cause) {
     if (!(cause instanceof CommandError)) throw cause
-    throw new BerthError('internal', 'guest_initialize_failed', `set-up of the guest's files: ${said(cause)}`, {
-      cause,
-    })
+    throw new BerthError(
+      'internal',
+      'guest_initialize_failed',
+      `the files of the guest could not be set up: ${said(cause)}`,
+      {
+        cause,
+      },
+    )
   }
 }
 

@@ -260,5 +260,6 @@ function integer(what: string, value: number, low: number, high: number): number
 }
 
 function refuseControlCharacters(line: string): void {
-  if (/[\p{Cc}\u2028\u2029]/u.test(line)) throw new Error(`control character in ${JSON.stringify(line)}`)
+  if (/[\p{Cc}\u2028\u2029]/u.test(line))
+    throw new Error(`the line contains a control character: ${JSON.stringify(line)}`)
 }

@@ -44,7 +44,7 @@ describe('planFirstBoot', () => {
 
   it('refuses a hash that is not a valid field of /etc/shadow', () => {
     for (const bad of ['', `${passwordHash}:`, `${passwordHash}\n`, passwordHash.replace('a', '&')])
-      expect(() => planFirstBoot(machine, { passwordHash: bad, keys: [] })).to.throw(/is not one line/)
+      expect(() => planFirstBoot(machine, { passwordHash: bad, keys: [] })).to.throw(/is not a single line/)
   })
 })
 
@@ -64,7 +64,7 @@ describe('checkLogin', () => {
   ] as const)
     it(`refuses ${name} without repeating the value`, () => {
       expect(() => checkLogin(of, login))
-        .to.throw(/is not one line/)
+        .to.throw(/is not a single line/)
         .with.property('message')
         .that.does.not.match(/root2|ssh-|aaa/)
     })

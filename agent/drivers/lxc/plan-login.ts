@@ -84,6 +84,6 @@ export function textOf(lines: readonly string[]): string {
 
 export function oneLine(what: keyof typeof patterns, value: string): string {
   // The message does not contain the value, which may be a password.
-  if (!patterns[what].test(value)) throw new Error(`${what} is not one line of the expected form`)
+  if (!patterns[what].test(value)) throw new Error(`${what} is not a single line of the expected format`)
   return value
 }

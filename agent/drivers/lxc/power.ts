@@ -95,6 +95,10 @@ export class LxcPower {
    */
   #discardConfig(name: string): void {
     const { configs, log } = this.context
-    configs.remove(name).catch((err: unknown) => log.warn({ err, name }, 'configuration left behind'))
+    configs
+      .remove(name)
+      .catch((err: unknown) =>
+        log.warn({ err, name }, 'the configuration of a deleted guest could not be removed; it will be removed later'),
+      )
   }
 }

@@ -43,7 +43,7 @@ async function settle(context: LxcStartContext, name: string, signal: AbortSigna
     const now = runtime.read(name)
     return now.state === 'running' || (isRuntimeGone(now) && !hasCommandSocket({ lxcPath: paths.lxcPath, name }))
   }
-  await waitUntil(settled, { timeoutMs: settleTimeoutMs, what: `${name} to come up or end`, signal })
+  await waitUntil(settled, { timeoutMs: settleTimeoutMs, what: `${name} to start or end`, signal })
   return runtime.read(name)
 }
 

@@ -82,7 +82,7 @@ export async function killGuest(context: LxcStopContext, target: StopTarget): Pr
   if (!(await isSoWithin(ended, { timeoutMs: killTimeoutMs / 2 }))) {
     const { monitor } = runtime.read(name)
     if (monitor) killExactly(monitor.pid, monitor.startTime)
-    await waitUntil(ended, { timeoutMs: killTimeoutMs / 2, what: `${name} to die` })
+    await waitUntil(ended, { timeoutMs: killTimeoutMs / 2, what: `the end of the processes of ${name}` })
   }
   await removeLeftovers(runtime, target)
 }

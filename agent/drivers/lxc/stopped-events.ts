@@ -47,7 +47,9 @@ export class StoppedEvents {
     this.#watcher = watch(options.marksDir, { persistent: false }, (_event, name) => {
       if (name && !name.includes('.')) void this.#check(name)
     })
-    this.#watcher.on('error', (err) => options.log.warn({ err }, 'watch marks of ended guests'))
+    this.#watcher.on('error', (err) =>
+      options.log.warn({ err }, 'the watch for ended guests failed; they are still found by polling'),
+    )
     this.#timer = setInterval(() => this.#look(), lookIntervalMs)
     this.#timer.unref()
   }
@@ -105,7 +107,7 @@ export class StoppedEvents {
     try {
       await this.#checking.run(name, () => this.#report(name))
     } catch (err) {
-      this.options.log.error({ err, name }, 'look after an ended guest')
+      this.options.log.error({ err, name }, 'check whether a guest has ended failed')
     }
   }
 

@@ -59,10 +59,11 @@ export class AccelerationWatch {
         found = await find()
       }
       const { kind, reason } = found
-      if (kind !== this.current.kind) log.warn({ kind, reason }, 'virtual machines start in another way')
+      if (kind !== this.current.kind)
+        log.warn({ kind, reason }, 'the acceleration with which virtual machines start has changed')
       this.current = found
     } catch (err) {
-      if (!this.#closing.signal.aborted) log.warn({ err }, 'look for the acceleration of virtual machines')
+      if (!this.#closing.signal.aborted) log.warn({ err }, 'check of the acceleration of virtual machines failed')
     }
   }
 }

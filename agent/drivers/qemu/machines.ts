@@ -171,7 +171,7 @@ export class Machines {
     try {
       boundLog(this.options.paths.runOf(name).log)
     } catch (err) {
-      this.options.log.warn({ err, name }, "bound a virtual machine's log")
+      this.options.log.warn({ err, name }, 'limiting the size of the log of a virtual machine failed')
     }
   }
 
@@ -180,7 +180,7 @@ export class Machines {
     try {
       await this.#checking.run(name, () => this.#examine(name))
     } catch (err) {
-      this.options.log.warn({ err, name }, 'look after a virtual machine')
+      this.options.log.warn({ err, name }, 'check of a virtual machine failed')
     }
   }
 

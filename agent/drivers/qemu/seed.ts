@@ -11,7 +11,8 @@ const seedBytes = 1024 * 1024
  */
 export async function writeSeed({ label, files }: Seed, path: string): Promise<void> {
   const iso = planIso(label, files)
-  if (iso.length > seedBytes) throw new Error(`a seed of ${iso.length} bytes`)
+  if (iso.length > seedBytes)
+    throw new Error(`the first-boot CD has ${iso.length} bytes, but must have at most ${seedBytes}`)
   const made = await open(path, 'a', 0o600)
   await made.close()
   const whole = await open(path, 'r+')

@@ -49,7 +49,7 @@ export async function startMachine(
   const { runtime, machines, paths } = context
   const name = paths.nameOf(machine.id)
   const settled = (): boolean => runtime.read(name).state !== 'starting'
-  await waitUntil(settled, { timeoutMs: settleTimeoutMs, what: `${name} to come up or end`, signal })
+  await waitUntil(settled, { timeoutMs: settleTimeoutMs, what: `${name} to start or end`, signal })
   const { state, process } = runtime.read(name)
   if (state === 'running' && process) {
     machines.track(name, machine.uuid, process)
@@ -88,7 +88,7 @@ async function startTracked(context: QemuStartContext, machine: Machine, name: s
   prepareDirectory(run, machine.isolation.userIdBase)
   const pid = await startProcess(context, machine, name)
   const process = findLiveProcess(pid)
-  if (!process) throw new Error('it ended immediately')
+  if (!process) throw new Error('QEMU ended immediately after its start')
   machines.track(name, machine.uuid, process)
 }
 

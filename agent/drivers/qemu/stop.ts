@@ -48,7 +48,10 @@ async function pressUntilDown(
 export async function clearMachine({ paths, runtime, cgroups }: QemuStopContext, name: string): Promise<void> {
   const group = paths.groupOf(name)
   liftQuota(cgroups, group)
-  await waitUntil(() => killAll(runtime, name) === 0, { timeoutMs: killTimeoutMs, what: `${name} to die` })
+  await waitUntil(() => killAll(runtime, name) === 0, {
+    timeoutMs: killTimeoutMs,
+    what: `the end of the processes of ${name}`,
+  })
   const groups = cgroups.hierarchies.map((path) => `${path}/${group}`).filter((path) => existsSync(path))
   if (groups.length > 0) await removeGroups(groups)
   removeRunFiles(paths, name)

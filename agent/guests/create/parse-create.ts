@@ -111,7 +111,8 @@ function parseUserData({ userData, virtualization }: WireSpec): string {
 
 function parseMappings(spec: WireSpec): CheckedMapping[] {
   if (!spec.assignNat) {
-    if (spec.portMappings.length > 0) throw invalidField('port_mappings', 'port_mappings: require assign_nat')
+    if (spec.portMappings.length > 0)
+      throw invalidField('port_mappings', 'port_mappings: must be empty if assign_nat is false')
     return []
   }
   if (spec.portMappings.length > ranges.portMappings.max)

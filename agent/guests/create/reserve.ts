@@ -30,7 +30,12 @@ export function reserveGuest(context: GuestContext, order: CreateRequest, listen
 
 function chooseUserIdSlot({ store, config }: Pick<GuestContext, 'config' | 'store'>): number {
   const slot = store.freeUserIdSlot(config.lxc.idmap_slots)
-  if (slot === undefined) throw new BerthError('exhausted', 'resource_exhausted', 'no user id range is free')
+  if (slot === undefined)
+    throw new BerthError(
+      'exhausted',
+      'resource_exhausted',
+      'the host has no free range of user ids for another container',
+    )
   return slot
 }
 

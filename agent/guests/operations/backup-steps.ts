@@ -93,7 +93,7 @@ async function takeBack(
     await step.yieldWhile(backups.forget(at, operationId, { signal, report: () => undefined }))
   } catch (err) {
     step.signal.throwIfAborted()
-    log.warn({ err }, 'take back what was sent')
+    log.warn({ err }, 'the data of the failed backup could not be deleted from the target')
   }
 }
 

@@ -163,7 +163,9 @@ function commitStep(context: DiskContext): Step<BootInput> {
     run: withGuest<BootInput>(context.store, async ({ uuid, boot: { mode, image } }, { input, log }) => {
       context.store.update(uuid, { boot: { mode, image } })
       if (input.mode === 'rescue') return
-      await context.volumes.discardRescue(uuid).catch((err: unknown) => log.warn({ err }, 'remove a rescue system'))
+      await context.volumes
+        .discardRescue(uuid)
+        .catch((err: unknown) => log.warn({ err }, 'removing a rescue system failed'))
     }),
   }
 }

@@ -55,7 +55,7 @@ export async function forgetKept(
     await context.volumes.deleteSnapshot(subject.id, keptId(operationId))
     await awaitSettled(context, subject.id, signal)
   } catch (err) {
-    log.warn({ err }, 'remove the snapshot of the replaced disk')
+    log.warn({ err }, 'removing the snapshot of the replaced disk failed')
   }
 }
 
@@ -104,6 +104,9 @@ async function bootAgain(context: BootContext, record: GuestRecord, step: StepCo
     for (const boot of bootSteps(context)) await boot.run(step)
   } catch (error) {
     if (step.signal.aborted) throw error
-    step.log.warn({ err: toBerthError(error, 'start the guest again') }, 'as it was before, not started')
+    step.log.warn(
+      { err: toBerthError(error, 'start the guest again') },
+      'the guest was restored to its earlier state, but could not be started',
+    )
   }
 }

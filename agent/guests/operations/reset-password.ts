@@ -59,7 +59,7 @@ async function setPassword(context: GuestContext, record: GuestRecord, password:
     if (!(error instanceof BerthError) || error.code !== 'guest_refused' || !driver.overridePassword) throw error
     context.log.warn(
       { err: error, guest: record.uuid },
-      'the guest refused the password: writing it to the disk of the guest',
+      'the running guest refused the password; it is written to the disk of the guest instead',
     )
     const override = (): Promise<PasswordResult> => driver.overridePassword!(machine, password)
     return whileFrozen(context, record, () => withRoom(context, record.uuid, override))

@@ -133,7 +133,11 @@ async function setBound(context: DiskContext, record: GuestRecord): Promise<void
 }
 
 function poolFull(): BerthError {
-  return new BerthError('exhausted', 'storage_full', 'the pool has no room for the backup in addition to the disk')
+  return new BerthError(
+    'exhausted',
+    'storage_full',
+    'the storage pool has no space for the restored backup in addition to the present disk',
+  )
 }
 
 function tooLarge(): BerthError {

@@ -5,6 +5,6 @@ export async function guardComparison(log: Logger, what: string, work: () => Pro
   try {
     await work()
   } catch (err) {
-    log.error({ err }, `compare ${what}`)
+    log.error({ err }, `reconciliation of ${what} failed`)
   }
 }

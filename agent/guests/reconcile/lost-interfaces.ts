@@ -53,7 +53,7 @@ export class LostInterfaces {
       })
     } catch (err) {
       this.#failed.add(uuid)
-      log.warn({ err, guest: uuid }, 'recreate a lost interface')
+      log.warn({ err, guest: uuid }, 'recreating a lost network interface failed')
       return []
     }
   }

@@ -92,6 +92,6 @@ export class NetworkComparison {
 
   #noteRepairs(repaired: readonly string[]): void {
     this.#repairs += repaired.length
-    if (repaired.length > 0) this.context.log.warn({ repaired }, 'network repaired')
+    if (repaired.length > 0) this.context.log.warn({ repaired }, 'the network of the host was repaired')
   }
 }

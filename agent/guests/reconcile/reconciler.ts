@@ -162,13 +162,13 @@ export class Reconciler {
       await settleSpace(this.#context, uuid)
       await settleRoom(this.#context, uuid, () => this.#isBusy(uuid))
     } catch (err) {
-      this.#context.log.warn({ err, guest: uuid }, 'measure what snapshots retain')
+      this.#context.log.warn({ err, guest: uuid }, 'measuring the disk space that snapshots retain failed')
     }
   }
 
   #noteRepairs(what: string, repaired: readonly string[]): void {
     this.#repairs += repaired.length
-    if (repaired.length > 0) this.#context.log.warn({ repaired }, `${what} repaired`)
+    if (repaired.length > 0) this.#context.log.warn({ repaired }, `repaired the ${what} of the host`)
   }
 
   async #compareGuests(records: readonly GuestRecord[]): Promise<void> {
@@ -229,7 +229,10 @@ export class Reconciler {
     const cause = this.#ended.get(uuid)
     this.#ended.delete(uuid)
     if (repair.kind === 'update') return this.#context.store.update(uuid, repair.update)
-    this.#context.log.warn({ guest: uuid, cause: cause ?? 'not running' }, 'starting a guest that should run')
+    this.#context.log.warn(
+      { guest: uuid, cause: cause ?? 'not running' },
+      'a guest that should run is not running; it is started',
+    )
     this.#repairs += 1
     this.#policy.started(uuid)
     this.parts.orders.submitNow({

@@ -32,7 +32,7 @@ async function removeForgotten({ store, drivers, volumes, log }: Context, uuid: 
     await volumes.remove(uuid)
     return true
   } catch (err) {
-    log.warn({ err, guest: uuid }, 'remove what is left of a deleted guest')
+    log.warn({ err, guest: uuid }, 'removing the remains of a deleted guest failed')
     return false
   }
 }

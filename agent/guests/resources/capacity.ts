@@ -24,7 +24,7 @@ export function checkCapacity(
   throw new BerthError(
     'exhausted',
     'resource_exhausted',
-    `the host has only ${cpuCores} processors and ${ramTotalMb} MB of memory`,
+    `the container is larger than the host, which has ${cpuCores} processors and ${ramTotalMb} MB of memory`,
     { field: tooMany ? 'vcpu' : 'ram_mb' },
   )
 }

@@ -72,7 +72,8 @@ export class HostPorts {
     const { store, facts } = this.parts
     if (hostIp === '') return
     const pooled = store.changes.db.prepare('SELECT 1 FROM ipv4_pool WHERE address = ?').get(hostIp)
-    if (pooled || store.hasAddress(hostIp)) throw conflict('address_in_use', `${hostIp} is reserved for a container`)
+    if (pooled || store.hasAddress(hostIp))
+      throw conflict('address_in_use', `host_ip: ${hostIp} is an address for containers, not for the host`)
     if (!facts.listAddresses(hostIp.includes(':') ? 'ipv6' : 'ipv4').includes(hostIp))
       throw invalidField('host_ip', 'host_ip: must be an address of the host')
   }

@@ -63,7 +63,7 @@ export class ScheduledRuns {
       this.#due = this.#findDue()
       this.#isFirst = false
     } catch (err) {
-      this.parts.context.log.error({ err }, `schedules of ${this.parts.kind.what}`)
+      this.parts.context.log.error({ err }, `check of the schedules of ${this.parts.kind.what} failed`)
     }
     this.#orderDue()
   }
@@ -103,7 +103,10 @@ export class ScheduledRuns {
       try {
         this.#order(uuid)
       } catch (err) {
-        this.parts.context.log.error({ err, guest: uuid }, `order by schedule: ${this.parts.kind.what}`)
+        this.parts.context.log.error(
+          { err, guest: uuid },
+          `starting the scheduled ${this.parts.kind.what} of a guest failed`,
+        )
       }
     }
   }

@@ -111,7 +111,7 @@ async function restore({ store, log }: ChangeContext, uuid: string, { takeBack, 
     if (record && record.status !== 'deleting') await apply?.(record)
     return true
   } catch (err) {
-    log.error({ err, guest: uuid }, 'take back a setting')
+    log.error({ err, guest: uuid }, 'restoring the earlier value of a setting failed')
     return false
   }
 }

@@ -21,7 +21,12 @@ export async function whileFrozen<T>(
   try {
     await driver
       .freeze(machine, freezeTimeoutMs)
-      .catch((err: unknown) => context.log.warn({ err, guest: record.uuid }, 'freeze for a snapshot'))
+      .catch((err: unknown) =>
+        context.log.warn(
+          { err, guest: record.uuid },
+          'the guest could not be frozen; the snapshot is taken while it runs',
+        ),
+      )
     return await work()
   } finally {
     await thawGuest(context, record)

@@ -91,7 +91,7 @@ function start({ program, args, env }: TerminalCommand, fd: number): ChildProces
   const stdio = ['pipe', 'ignore', 'pipe', fd] as const
   const child = spawn(program, args, { env, cwd: '/', detached: true, stdio: [...stdio] })
   child.on('error', () => undefined) // an undefined pid already shows the failure
-  if (child.pid === undefined) throw new Error(`${program} was not started`)
+  if (child.pid === undefined) throw new Error(`the program ${program} could not be started`)
   return child
 }
 

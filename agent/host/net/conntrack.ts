@@ -129,7 +129,8 @@ async function deleteFlows(flows: readonly Flow[]): Promise<void> {
 
 function failOn(answers: readonly NetlinkMessage[], accepted = 0): void {
   const failed = answers.map((answer) => errorIn(answer) ?? 0).find((error) => error !== 0 && error !== accepted)
-  if (failed !== undefined) throw new CommandError('conntrack', failed, '', `refused with error ${failed}`)
+  if (failed !== undefined)
+    throw new CommandError('conntrack', failed, '', `the kernel refused the request with errno ${failed}`)
 }
 
 function parseFlow(family: Family, body: Buffer): Flow {

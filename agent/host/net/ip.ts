@@ -80,7 +80,7 @@ export class Ip {
 
   /** Sends a command. If the kernel refuses `ip neighbour`, ip ends (ipneigh.c), and its last output is the answer. */
   async #send(command: string): ReturnType<ToolPipe['send']> {
-    if (!allowed.test(command)) throw new CommandError('ip', 1, '', 'the planned text contains a forbidden character')
+    if (!allowed.test(command)) throw new CommandError('ip', 1, '', 'the command for ip contains a forbidden character')
     try {
       return await this.#pipe.send(command)
     } catch (error) {

@@ -88,7 +88,7 @@ function once(args: readonly string[], stdin = ''): Promise<PipeOutput> {
 
 function check(text: string): void {
   if (!allowed.test(text) || refused.test(text))
-    throw new CommandError('nft', 1, '', 'the planned text contains a forbidden character')
+    throw new CommandError('nft', 1, '', 'the command for nft contains a forbidden character')
 }
 
 /** Returns the output of a `list` command; undefined if the listed object does not exist. */

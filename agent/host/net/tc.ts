@@ -59,7 +59,7 @@ export class Tc {
 
   async #send(commands: readonly string[]): Promise<PipeOutput> {
     if (!commands.every((command) => allowed.test(command)))
-      throw new CommandError('tc', 1, '', 'the planned text contains a forbidden character')
+      throw new CommandError('tc', 1, '', 'the command for tc contains a forbidden character')
     const output = await this.#pipe.send(commands.join('\n'))
     if (output.stderr === '') return output
     if (staleIndex.test(output.stderr)) await this.#pipe.close()

@@ -52,7 +52,7 @@ describe('parseCgroupLayout', () => {
     })
 
   it('ignores v1 hierarchies that are not mounted below /sys/fs/cgroup', () => {
-    expect(() => parseCgroupLayout(mount('/mnt/x', 'cgroup', 'rw,memory'))).to.throw('no cgroup hierarchy')
+    expect(() => parseCgroupLayout(mount('/mnt/x', 'cgroup', 'rw,memory'))).to.throw('no mounted cgroup hierarchy')
   })
 })
 

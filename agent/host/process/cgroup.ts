@@ -33,7 +33,7 @@ export function parseCgroupLayout(mountinfo: string): CgroupLayout {
   }
   if (v1.has('memory'))
     return { version: 1, hierarchies, controllers: v1, ...(unified === undefined ? {} : { unified }) }
-  if (unified === undefined) throw new Error('no cgroup hierarchy is mounted')
+  if (unified === undefined) throw new Error('the host has no mounted cgroup hierarchy')
   const path = unified
   const controllers = new Map(v2Controllers.map((name) => [name, path]))
   return { version: 2, hierarchies, controllers, unified: path }

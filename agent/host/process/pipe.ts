@@ -144,7 +144,11 @@ function exchange(child: Child, tool: PipeTool, line: string): Promise<PipeOutpu
       how()
     }
     const onClose = (): void =>
-      settle(() => reject(new CommandError(tool.program, null, output.stderr, 'ended before the command was done')))
+      settle(() =>
+        reject(
+          new CommandError(tool.program, null, output.stderr, 'the program ended before it had executed the command'),
+        ),
+      )
     const timer = setTimeout(() => child.kill('SIGKILL'), timeoutMs)
     child.stdout.on('data', onStdout)
     child.stderr.on('data', onStderr)

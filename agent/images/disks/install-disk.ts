@@ -67,7 +67,11 @@ async function takeDisk(archive: string, place: Place): Promise<void> {
     const format = await readFormat(file, place.mostBytes)
     if (format.kind === 'raw' || format.kind === 'qcow2') return convert(file, format, place)
     if (found.has(format.kind))
-      throw new BerthError('invalid', 'image_invalid', `not a disk image: ${format.kind} inside ${format.kind}`)
+      throw new BerthError(
+        'invalid',
+        'image_invalid',
+        `not a disk image: it is a ${format.kind} file inside another ${format.kind} file`,
+      )
     found.add(format.kind)
     file = await unpackLayer(file, format, { ...place, output: `${unpackedName}${found.size}` })
   }
@@ -142,7 +146,7 @@ async function sandboxed(
 
 function conversionError(cause: CommandError): BerthError {
   if (/No space left|Disk quota/.test(cause.stderr))
-    return new BerthError('exhausted', 'storage_full', 'the pool is full', { cause })
+    return new BerthError('exhausted', 'storage_full', 'the storage pool of the host is full', { cause })
   // Exit code 153 means SIGXFSZ.
   if (/File too large|exit code 153/.test(`${cause.stderr} ${cause.message}`))
     return new BerthError('exhausted', 'image_too_large', 'not enough space for the content of the image', {

@@ -44,9 +44,9 @@ export function parseHeader(bytes: Buffer, mostBytes: number): DiskFormat {
   if (begin.startsWith(zipMagic)) return zip
   if (bytes.toString('latin1', tarMagicAt, tarMagicAt + 5) === 'ustar') return tar
   const other = others.find(([magic]) => begin.startsWith(magic))
-  if (other) throw invalid(`${other[1]} is not supported: convert it to qcow2 or raw`)
+  if (other) throw invalid(`the format ${other[1]} is not supported: convert the disk to qcow2 or raw`)
   if (bytes.length < 512 || bytes.readUInt16BE(510) !== 0x55aa)
-    throw invalid('neither qcow2 nor a raw disk with a boot sector')
+    throw invalid('it is neither qcow2 nor a raw disk with a boot sector')
   return { kind: 'raw' }
 }
 

@@ -63,7 +63,11 @@ async function makeRoot({ disk, tree, rootUuid }: DiskParts): Promise<void> {
 async function installGrub({ disk, core, boot }: DiskParts): Promise<void> {
   const [sector, image] = [await readFile(boot), await readFile(core)]
   if (image.length > (partitions.root - partitions.core) * sectorBytes)
-    throw new BerthError('internal', 'image_build_failed', "GRUB's core is too large")
+    throw new BerthError(
+      'internal',
+      'image_build_failed',
+      'the core image of GRUB is too large for its place on the disk',
+    )
   sector.writeBigUInt64LE(BigInt(partitions.core), 0x5c)
   sector.writeUInt16BE(0x9090, 0x66) // makes GRUB use the disk from which the BIOS booted
   image.writeBigUInt64LE(BigInt(partitions.core + 1), 0x1f4)

@@ -61,7 +61,11 @@ async function verified(order: DownloadOrder, again: () => Promise<boolean>): Pr
   if (order.sha256 === '' || found === order.sha256.toLowerCase()) return found
   if (await again()) return verified(order, async () => false)
   await discardDownload(order.file)
-  throw new BerthError('unavailable', 'checksum_mismatch', `the SHA-256 is ${found}, not ${order.sha256}`)
+  throw new BerthError(
+    'unavailable',
+    'checksum_mismatch',
+    `the SHA-256 of the downloaded file is ${found}, not ${order.sha256}`,
+  )
 }
 
 /** Returns the SHA-256 of a file in hexadecimal. */

@@ -57,7 +57,11 @@ export function findStreamItem(text: string, base: string, query: StreamQuery): 
       version,
     }
   }
-  throw new BerthError('unavailable', 'release_missing', `${base} has no ${query.fileType} of ${name}`)
+  throw new BerthError(
+    'unavailable',
+    'release_missing',
+    `the image server ${base} has no file of type ${query.fileType} for ${name}`,
+  )
 }
 
 function parseProducts(text: string): Static<typeof ProductsSchema> {
@@ -65,9 +69,9 @@ function parseProducts(text: string): Static<typeof ProductsSchema> {
   try {
     value = JSON.parse(text)
   } catch (cause) {
-    throw invalid('not JSON', cause)
+    throw invalid('it is not JSON', cause)
   }
-  if (!isProducts(value)) throw invalid('no list of products')
+  if (!isProducts(value)) throw invalid('it contains no valid products')
   return value
 }
 
@@ -80,7 +84,12 @@ function resolveOn(base: string, path: string): string {
 }
 
 function invalid(message: string, cause?: unknown): BerthError {
-  return new BerthError('unavailable', 'image_server_invalid', `the list of the image server: ${message}`, {
-    cause,
-  })
+  return new BerthError(
+    'unavailable',
+    'image_server_invalid',
+    `the list of the image server is not valid: ${message}`,
+    {
+      cause,
+    },
+  )
 }

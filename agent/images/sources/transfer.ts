@@ -139,7 +139,11 @@ export class Transfer {
     if (total > this.order.maxBytes) throw tooLarge(this.order.maxBytes)
     const { bavail, bsize } = await statfs(dirname(this.order.file))
     if (total - start > bavail * bsize)
-      throw new BerthError('exhausted', 'storage_full', `no space for ${total - start} more bytes`)
+      throw new BerthError(
+        'exhausted',
+        'storage_full',
+        `the storage pool of the host has no space for ${total - start} more bytes`,
+      )
   }
 
   async #receive({ body }: OutboundAnswer, { start, total }: { start: number; total: number }): Promise<void> {
@@ -189,12 +193,12 @@ function isFinal(error: unknown): boolean {
 
 function failure(cause: unknown): BerthError {
   if (['ENOSPC', 'EDQUOT'].includes((cause as NodeJS.ErrnoException).code ?? ''))
-    return new BerthError('exhausted', 'storage_full', 'the pool is full', { cause })
+    return new BerthError('exhausted', 'storage_full', 'the storage pool of the host is full', { cause })
   return new BerthError('unavailable', 'download_failed', 'the download failed', { cause })
 }
 
 function tooLarge(maxBytes: number): BerthError {
-  return new BerthError('exhausted', 'download_too_large', `larger than ${maxBytes} bytes`)
+  return new BerthError('exhausted', 'download_too_large', `the file is larger than ${maxBytes} bytes`)
 }
 
 async function sizeOf(file: string): Promise<number> {

@@ -32,10 +32,11 @@ export async function takeUploaded(
   const found = name === undefined ? undefined : await lstat(path).catch(() => undefined)
   if (!found?.isFile())
     throw new BerthError('unavailable', 'upload_missing', `the file ${name} does not exist in ${directory} of the host`)
-  if (found.size > maxBytes) throw new BerthError('exhausted', 'download_too_large', `larger than ${maxBytes} bytes`)
+  if (found.size > maxBytes)
+    throw new BerthError('exhausted', 'download_too_large', `the file is larger than ${maxBytes} bytes`)
   await copyFile(path, file, constants.COPYFILE_FICLONE)
   signal.throwIfAborted()
   const has = await hashFile(file)
   if (has !== sha256.toLowerCase())
-    throw new BerthError('unavailable', 'checksum_mismatch', `the SHA-256 is ${has}, not ${sha256}`)
+    throw new BerthError('unavailable', 'checksum_mismatch', `the SHA-256 of the file is ${has}, not ${sha256}`)
 }

@@ -31,7 +31,7 @@ const request = (cidrs: string[], change: Partial<Ipv6Request> = {}): Ipv6Reques
   addresses: [],
   sources: cidrs.map(sourceOf),
   reserved: new Set(),
-  reason: 'the kernel of the host has no IPv6',
+  reason: 'the kernel of the host does not support IPv6',
   ...change,
 })
 

@@ -36,7 +36,8 @@ export function allocatePublicIpv4s(db: Database, { count, addresses }: AddressR
     refuseAssigned(db, address)
   }
   const free = count === 0 ? [] : listFreePublic(db).filter((address) => !explicit.includes(address))
-  if (free.length < count) throw exhausted(`${count} public IPv4 addresses`, free.length)
+  if (free.length < count)
+    throw exhausted(`${count} IPv4 addresses were requested from the pool of the host`, free.length)
   return [...explicit, ...pickRandom(free, count)]
 }
 
@@ -82,7 +83,7 @@ function parseExplicit(text: string, { sources, reserved }: Ipv6Request): string
   const source = findSource(sources, address)
   if (!source) throw invalidField('ipv6_addresses', `ipv6_addresses: ${address} is not in a prefix of the host`)
   if (value === source.network.first || reserved.has(address))
-    throw invalidField('ipv6_addresses', `ipv6_addresses: ${address} is reserved`)
+    throw invalidField('ipv6_addresses', `ipv6_addresses: ${address} is reserved for the host or its gateway`)
   return address
 }
 
@@ -111,7 +112,8 @@ function chooseIpv6s(db: Database, request: Ipv6Request, explicit: ReadonlySet<s
     for (const address of pickRandom(all.filter(isFree), missing())) chosen.add(address)
   }
   const found = chosen.size - explicit.size
-  if (found < request.count) throw exhausted(`${request.count} IPv6 addresses`, found)
+  if (found < request.count)
+    throw exhausted(`${request.count} IPv6 addresses were requested from the prefixes of the host`, found)
   return [...chosen].slice(explicit.size)
 }
 
@@ -142,5 +144,5 @@ function refuseTwice(field: string, addresses: readonly string[]): void {
 }
 
 function exhausted(wanted: string, left: number): BerthError {
-  return new BerthError('exhausted', 'resource_exhausted', `${wanted} requested, ${left} left`)
+  return new BerthError('exhausted', 'resource_exhausted', `${wanted}; free addresses: ${left}`)
 }

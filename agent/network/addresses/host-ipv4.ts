@@ -58,7 +58,8 @@ export class HostIpv4 {
     if (want.length === 0) return
     const wanted = new Set(want.map(({ address }) => address))
     const { found, missing } = await this.#read(want)
-    if (missing.length > 0) this.log.warn({ missing }, 'no interface for public addresses')
+    if (missing.length > 0)
+      this.log.warn({ missing }, 'interfaces of public addresses do not exist; these addresses are not set')
     await this.#apply(
       want.filter((item) => !missing.includes(item.interface)),
       merge(found, listIpv4Addresses()).filter(({ address }) => wanted.has(address)),

@@ -62,13 +62,13 @@ const longestFound = 112
  */
 export function planIpv6(facts: Ipv6Facts): Ipv6Plan {
   const { addresses, configured } = facts
-  if (!addresses) return { sources: [], reason: 'the kernel of the host has no IPv6' }
+  if (!addresses) return { sources: [], reason: 'the kernel of the host does not support IPv6' }
   if (configured.length > 0) return planConfigured(configured, addresses, facts.interfaces)
   const held = facts.held
     .map((prefix) => planHeld(prefix, addresses))
     .filter(({ isMissing, prefix }) => !isMissing || facts.isUsed(prefix))
   const [kept] = availableSources(held)
-  if (kept) return { sources: held, reason: `prefix found on ${kept.prefix.interface}` }
+  if (kept) return { sources: held, reason: `the prefix was found on the interface ${kept.prefix.interface}` }
   const { sources, reason } = planFound(addresses, facts)
   return { sources: [...sources, ...held], reason: [reason, ...describeGone(held)].join('; ') }
 }
@@ -86,7 +86,11 @@ function planFound(addresses: readonly InterfaceIpv6[], facts: Ipv6Facts): Ipv6P
   if (!addresses.some(isUsable)) return { sources: [], reason: 'the host has no global IPv6 address' }
   if (!facts.defaultRoute) return { sources: [], reason: 'the host has no IPv6 default route, and no prefix is set' }
   const found = findPrefix(facts)
-  if (found) return { sources: [{ ...found, isFound: true }], reason: `prefix found on ${found.prefix.interface}` }
+  if (found)
+    return {
+      sources: [{ ...found, isFound: true }],
+      reason: `the prefix was found on the interface ${found.prefix.interface}`,
+    }
   return {
     sources: [natSource(facts)],
     reason: [

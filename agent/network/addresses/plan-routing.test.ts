@@ -126,12 +126,16 @@ describe('a change of the range of host ports', () => {
   for (const [name, mapped, expected] of [
     ['if no port is mapped', [], 'allowed'],
     ['if ports at both ends of the new range are mapped', [span(30_000), span(30_990, 30_999)], 'allowed'],
-    ['if a port below the new range is mapped', [span(29_999)], 'port_conflict: tcp port 29999: used by a mapping'],
+    [
+      'if a port below the new range is mapped',
+      [span(29_999)],
+      'port_conflict: tcp port 29999 of the host: used by a port mapping',
+    ],
     ['if a port above the new range is mapped', [span(31_000)], 'port_conflict'],
     [
       'if a mapped range begins below the new range',
       [span(29_990, 30_005)],
-      'port_conflict: tcp ports 29990-30005: used by a mapping',
+      'port_conflict: tcp ports 29990-30005 of the host: used by a port mapping',
     ],
     ['if a mapped range ends above the new range', [span(30_990, 31_000)], 'port_conflict'],
   ] as [string, PortSpan[], string][])

@@ -60,5 +60,8 @@ export function checkPortsChange({ start, end }: PortRange, mapped: readonly Por
   if (!outside) return
   const { first, last, protocol } = outside
   const ports = first === last ? `port ${first}` : `ports ${first}-${last}`
-  throw conflict('port_conflict', `${protocol} ${ports}: used by a mapping, must stay inside the range`)
+  throw conflict(
+    'port_conflict',
+    `${protocol} ${ports} of the host: used by a port mapping, must stay inside the range`,
+  )
 }

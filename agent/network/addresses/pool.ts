@@ -63,7 +63,7 @@ export function parsePool(items: readonly PoolAddress[], rules: PoolRules): Pool
 function refuseGateways(items: readonly PoolAddress[], { gateway }: PoolRules): void {
   const gateways = new Set([gateway, ...items.map((item) => item.gateway)])
   const index = items.findIndex(({ address }) => gateways.has(address))
-  if (index >= 0) throw bad(`items.${index}.address`, `${items[index]!.address} is a gateway`)
+  if (index >= 0) throw bad(`items.${index}.address`, `${items[index]!.address} is the address of a gateway`)
 }
 
 function parsePoolAddress(item: PoolAddress, at: string, rules: PoolRules): PoolAddress {
@@ -102,7 +102,7 @@ export function parsePrefixes(items: readonly Ipv6Prefix[], rules: PoolRules): I
   const networks = parsed.map(ipv6NetworkOf)
   networks.forEach((network, index) => {
     const other = networks.findIndex((earlier, at) => at < index && overlaps(earlier, network))
-    if (other >= 0) throw bad(`ipv6_prefixes.${index}.prefix`, `overlaps ${networks[other]!.prefix}`)
+    if (other >= 0) throw bad(`ipv6_prefixes.${index}.prefix`, `overlaps the prefix ${networks[other]!.prefix}`)
   })
   return parsed
 }
@@ -112,7 +112,8 @@ function parsePrefix(item: Ipv6Prefix, at: string, rules: PoolRules): Ipv6Prefix
   const prefixLen = parseLength(item.prefixLen, `${at}.prefix_len`, { min: 16, max: 126 })
   const network = parseIpv6Network(`${item.prefix}/${prefixLen}`)
   if (!network) throw bad(`${at}.prefix`, 'must be an IPv6 network address without host bits')
-  if (!isRoutable(network.first)) throw bad(`${at}.prefix`, 'must be in a routable network')
+  if (!isRoutable(network.first))
+    throw bad(`${at}.prefix`, 'must be a global (2000::/3) or unique local (fc00::/7) prefix')
   if (overlaps(network, rules.subnet6)) throw bad(`${at}.prefix`, 'is in the private network of the guests')
   return {
     interface: parseInterface(item.interface || rules.defaultInterfaces.ipv6, at, rules),
@@ -131,7 +132,7 @@ function isRoutable(value: bigint): boolean {
 function parseWithin(text: string, at: string, network: Ipv6Network): string {
   if (text === '') return ''
   const address = parseOne(text, at)
-  if (!holds(network, parseIpv6(address)!)) throw bad(at, 'is not in the prefix')
+  if (!holds(network, parseIpv6(address)!)) throw bad(at, 'must be inside the prefix')
   return address
 }
 

@@ -28,7 +28,12 @@ export function allocateIpv4(db: Database, cidr: string): string {
   const owned = new Set(all.map((text) => parseIpv4(text) ?? 0))
   const free: number[] = []
   for (let value = first; value <= last; value++) if (!owned.has(value)) free.push(value)
-  if (free.length === 0) throw new BerthError('exhausted', 'resource_exhausted', 'no IPv4 addresses are left')
+  if (free.length === 0)
+    throw new BerthError(
+      'exhausted',
+      'resource_exhausted',
+      'the private network of the host has no free IPv4 addresses',
+    )
   return formatIpv4(free[randomInt(free.length)]!)
 }
 
@@ -36,6 +41,6 @@ export function allocateIpv4(db: Database, cidr: string): string {
 export function deviceName(prefix: string, id: number): string {
   const name = `${prefix}${id}`
   if (!Number.isSafeInteger(id) || id < 1 || name.length > 15)
-    throw new BerthError('internal', 'internal_error', `no interface name for guest ${id}`)
+    throw new BerthError('internal', 'internal_error', `there is no valid interface name for guest ${id}`)
   return name
 }

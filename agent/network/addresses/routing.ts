@@ -212,7 +212,7 @@ export class Routing {
       try {
         changes.transaction(() => this.#replace(list))
       } catch (err) {
-        log.error({ err }, 'take back a change of pools')
+        log.error({ err }, 'restoring the earlier address pools failed')
       }
   }
 

@@ -81,8 +81,9 @@ function readFacts(request: ScanRequest, { has, known, device, range }: Segment)
 
 function chooseInterface(asked: string, connected: string | undefined, known: KnownAddresses): string {
   const chosen = asked || connected || known.facts.readDefaultRoutes().ipv4?.interface || ''
-  if (chosen === '') throw invalidField('interface', 'interface: is required: the host has no default route')
-  if (!known.interfaces.has(chosen)) throw invalidField('interface', 'interface: does not exist on the host')
+  if (chosen === '') throw invalidField('interface', 'interface: is required, because the host has no default route')
+  if (!known.interfaces.has(chosen))
+    throw invalidField('interface', 'interface: this interface does not exist on the host')
   return chosen
 }
 

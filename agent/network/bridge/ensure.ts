@@ -11,7 +11,7 @@ import type { Subnet } from '../subnet.js'
 export async function ensureBridge(ip: Ip, bridge: string, subnet: Subnet): Promise<string[]> {
   const have = (await ip.findInterface(bridge)) as ObservedBridge | undefined
   if (have && have.linkinfo?.info_kind !== 'bridge')
-    throw new BerthError('conflict', 'invalid_state', `${bridge} exists and is not a bridge`)
+    throw new BerthError('conflict', 'invalid_state', `the interface ${bridge} exists, but is not a bridge`)
   const commands = planBridge(bridge, subnet, have)
   await ip.run(commands)
   if (commands.length === 0) return []

@@ -227,7 +227,7 @@ class HostRules implements Rules {
     try {
       await this.#stale.purge()
     } catch (cause) {
-      throw toBerthError(cause, 'forget flows of earlier owners')
+      throw toBerthError(cause, 'removing the connections of earlier owners of addresses')
     }
   }
 

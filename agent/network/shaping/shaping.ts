@@ -210,7 +210,7 @@ class TcShaper implements HostShaper {
     const { min, max } = limits.networkMbps
     const isRate = (mbps: number): boolean => Number.isInteger(mbps) && mbps >= min && mbps <= max
     if (!this.#devices.test(device) || !isRate(downMbps) || !isRate(upMbps))
-      throw new BerthError('internal', 'internal_error', `rates out of their rules: ${device}`)
+      throw new BerthError('internal', 'internal_error', `the rates of interface ${device} are not valid`)
   }
 }
 

@@ -30,6 +30,7 @@ export function wide(text: string): Buffer {
 
 /** Pads the content to `bytes` bytes. @throws {RangeError} if the content is longer */
 export function padded(content: Buffer, bytes: number, filling: Buffer = Buffer.alloc(1)): Buffer {
-  if (content.length > bytes) throw new RangeError(`${content.length} bytes where ${bytes} are`)
+  if (content.length > bytes)
+    throw new RangeError(`the content has ${content.length} bytes, but the field only has ${bytes}`)
   return Buffer.concat([content, Buffer.alloc(bytes - content.length, filling)])
 }

@@ -64,5 +64,5 @@ function compare(a: string, b: string): number {
 
 function check(name: string): string {
   if (names.test(name)) return name
-  throw new Error(`not a name on a CD: ${JSON.stringify(name)}`)
+  throw new Error(`the name is not allowed on a CD: ${JSON.stringify(name)}`)
 }

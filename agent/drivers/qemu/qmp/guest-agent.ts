@@ -37,7 +37,7 @@ async function synchronize(connection: QmpConnection, timeoutMs: number): Promis
   const answer = await connection.execute('guest-sync-delimited', { id }, timeoutMs).catch((cause: unknown) => {
     throw missing(cause)
   })
-  if (answer !== id) throw missing(new Error('it answered another'))
+  if (answer !== id) throw missing(new Error('the guest agent answered another request'))
 }
 
 function missing(cause: unknown): BerthError {

@@ -21,14 +21,14 @@ export class MalformedMessage extends Error {
 /** Parses a line. @throws {MalformedMessage} */
 export function parseQmpMessage(line: string): QmpMessage {
   const message = objectOf(parseJson(line))
-  if (!message) throw new MalformedMessage('no object')
+  if (!message) throw new MalformedMessage('the message is not a JSON object')
   if ('QMP' in message) return { kind: 'greeting' }
   if (typeof message['event'] === 'string')
     return { kind: 'event', name: message['event'], data: objectOf(message['data']) ?? {} }
   const id = typeof message['id'] === 'number' ? message['id'] : NaN
   if ('return' in message) return { kind: 'answer', id, value: message['return'] }
   const error = objectOf(message['error'])
-  if (!error) throw new MalformedMessage('neither answer nor event')
+  if (!error) throw new MalformedMessage('the message is neither an answer nor an event')
   return { kind: 'refusal', id, class: textOf(error['class']), reason: textOf(error['desc']) }
 }
 
@@ -70,7 +70,7 @@ export class Lines {
 
   #check(more: number): void {
     if (this.#restBytes + more > this.mostBytes)
-      throw new MalformedMessage(`a line of more than ${this.mostBytes} bytes`)
+      throw new MalformedMessage(`the message is longer than ${this.mostBytes} bytes`)
   }
 }
 
@@ -78,7 +78,7 @@ function parseJson(line: string): unknown {
   try {
     return JSON.parse(line)
   } catch {
-    throw new MalformedMessage('no JSON')
+    throw new MalformedMessage('the message is not JSON')
   }
 }
 

@@ -72,5 +72,5 @@ function check({ direction, protocol, action, network, sourceIp, port }: Firewal
     ['ipv4', 'ipv6', 'all'].includes(network) &&
     (sourceIp === '' || addresses.test(sourceIp)) &&
     (port === '' || (ports.test(port) && (protocol === 'tcp' || protocol === 'udp')))
-  if (!valid) throw new BerthError('internal', 'internal_error', 'firewall rule out of its rules')
+  if (!valid) throw new BerthError('internal', 'internal_error', 'a stored firewall rule is not valid')
 }
