@@ -77,7 +77,7 @@ export function createAccess(options: AccessOptions): Access {
   const instance = new GatewayInstance(store)
   const keys = new ApiKeys({ store, cache, usage, secret, limit: creation.apiKeys })
   const importKey = () =>
-    importAdminKey(store, stateDir).catch((err: unknown) => log.error({ err }, 'import the admin key'))
+    importAdminKey(store, stateDir).catch((err: unknown) => log.error({ err }, 'importing the admin key failed'))
   keys.onRemoved(importKey)
   // If the store is emptied while the gateway runs, the key is imported again.
   store.onInvalidate(store.key('admin-key', ''), () => void importKey())

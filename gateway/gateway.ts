@@ -61,7 +61,7 @@ export async function startGateway(options: GatewayOptions): Promise<Close> {
   const closers: Close[] = []
   const closeAll: Close = async () => {
     for (const close of closers.splice(0).toReversed())
-      await close().catch((err: unknown) => options.log.error({ err }, 'close'))
+      await close().catch((err: unknown) => options.log.error({ err }, 'stopping a part of the gateway failed'))
   }
   try {
     await startParts(options, (close) => closers.push(close))
@@ -189,7 +189,7 @@ async function leave({ server, tls, fleet, consoles, events }: LeavingParts, onC
 /** Starts the private server, which is started again when it ends. */
 function startPrivateRedis(config: GatewayConfig, log: Logger, onClose: (close: Close) => void): RedisProcess {
   const redis = redisProcessOf(config, log)
-  redis.start().catch((err: unknown) => log.error({ err }, 'private redis-server'))
+  redis.start().catch((err: unknown) => log.error({ err }, 'starting the private redis-server failed'))
   onClose(() => redis.stop())
   return redis
 }

@@ -46,6 +46,7 @@ export class Trimming {
 
   async trim(): Promise<void> {
     if (!this.store.ready()) return
-    for (const trim of this.trims) await trim().catch((err: unknown) => this.log.warn({ err }, 'remove old entries'))
+    for (const trim of this.trims)
+      await trim().catch((err: unknown) => this.log.warn({ err }, 'removing old log entries failed'))
   }
 }

@@ -152,7 +152,7 @@ export class AuditStore implements AuditLog {
     this.#shrinking.again = true
     if (!this.#shrinking.now)
       void this.#shrink().catch((err: unknown) =>
-        this.log.warn({ err }, 'audit: entries beyond the limit are not removed yet'),
+        this.log.warn({ err }, 'audit: entries above the limit could not be removed; trying again later'),
       )
   }
 

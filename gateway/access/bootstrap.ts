@@ -94,6 +94,6 @@ async function readAdminKeyFile(path: string): Promise<AdminKeyFile | undefined>
   if (text === undefined) return undefined
   const file = JSON.parse(text) as Partial<AdminKeyFile>
   if (typeof file.id !== 'string' || !/^[0-9a-f]{64}$/.test(file.digest ?? ''))
-    throw new Error(`${path}: not an admin key record`)
+    throw new Error(`${path} does not contain a valid admin key`)
   return file as AdminKeyFile
 }

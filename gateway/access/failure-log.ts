@@ -17,11 +17,11 @@ export class FailureLog {
     if (nowMs >= this.#windowEndMs) this.#openWindow(nowMs)
     if (this.#lines >= linesPerWindow) return void this.#silenced++
     this.#lines++
-    this.log.warn({ code: error.code, address }, 'authentication refused')
+    this.log.warn({ code: error.code, address }, 'an authentication was refused')
   }
 
   #openWindow(nowMs: number): void {
-    if (this.#silenced > 0) this.log.warn({ count: this.#silenced }, 'more authentications refused')
+    if (this.#silenced > 0) this.log.warn({ count: this.#silenced }, 'more authentications were refused')
     this.#windowEndMs = nowMs + windowMs
     this.#lines = 0
     this.#silenced = 0

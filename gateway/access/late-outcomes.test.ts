@@ -44,7 +44,7 @@ describe('audit outcomes that wait for the store', () => {
     isUp = true
     await late.flush()
     expect(written).to.deep.equal([1, 2])
-    expect(logged).to.contain('still wait')
+    expect(logged).to.contain('cannot be written')
   })
 
   it('are dropped, the oldest first, and logged if more of them wait than the limit permits', async () => {

@@ -21,7 +21,10 @@ export class LateOutcomes<T> {
     const [oldest] = this.#waiting
     if (this.#waiting.size <= this.limit || oldest === undefined) return
     this.#waiting.delete(oldest)
-    this.log.error({ outcome: oldest }, 'audit: too many outcomes wait for the store; the oldest is dropped')
+    this.log.error(
+      { outcome: oldest },
+      'audit: too many results of requests wait for the store; the oldest one is dropped',
+    )
   }
 
   /** Writes waiting outcomes in order, and stops at the first failure. Never rejects. */
@@ -36,7 +39,10 @@ export class LateOutcomes<T> {
         this.#waiting.delete(outcome)
       }
     } catch (err) {
-      this.log.warn({ err, waiting: this.#waiting.size }, 'audit: outcomes still wait for the store')
+      this.log.warn(
+        { err, waiting: this.#waiting.size },
+        'audit: results of requests cannot be written, because the store is not available',
+      )
     }
   }
 }

@@ -207,7 +207,7 @@ function descendantsOf(keys: Keys, ancestor: KeyRecord): KeyRecord[] {
 /** Rejects a key that the caller may not manage. It is checked first, so that no error reveals facts about the key. */
 function checkReach(keys: Keys, callerId: number, target: KeyRecord): void {
   if (target.id !== callerId && !mayManage(keys, callerId, target))
-    throw forbidden('this key has rights that the calling key does not have')
+    throw forbidden('the caller cannot change this key, which has rights that the caller does not have')
 }
 
 function checkOther(callerId: number, target: KeyRecord): void {
@@ -231,7 +231,7 @@ function checkAdministratorLeft(before: Keys, after: Keys, nowMs: number): void 
 
 function refuseExcess(excess: Dimension | undefined): void {
   if (excess)
-    throw new BerthError('forbidden', 'insufficient_scope', `${excess}: exceeds the rights of the calling key`, {
+    throw new BerthError('forbidden', 'insufficient_scope', `${excess}: exceeds the rights of the caller`, {
       field: excess,
     })
 }

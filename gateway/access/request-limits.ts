@@ -77,7 +77,8 @@ export class RequestLimits {
   #refuse(caller: string, which: 'at once' | 'per second', waitMs: number) {
     const most = which === 'at once' ? this.limit.atOnce : this.limit.perSecond
     // Each caller causes at most one line per minute, so that a flood of requests does not flood the log.
-    if (this.#lines.take(caller) === 0) this.log.warn({ caller, most }, `more requests ${which} than allowed`)
+    if (this.#lines.take(caller) === 0)
+      this.log.warn({ caller, most }, `a caller sent more requests ${which} than allowed`)
     return rateLimited(`more than ${most} requests ${which} from ${this.whose}: try again later`, waitMs)
   }
 }

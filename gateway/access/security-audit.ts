@@ -56,7 +56,7 @@ export class SecurityAudit {
     try {
       for (const one of fresh) if (await this.#write(one)) this.#known.add(one.operation.id)
     } catch (error) {
-      log.warn({ reason: describeError(error) }, 'audit of what agents did against abuse')
+      log.warn({ reason: describeError(error) }, 'writing the agents’ reactions to abuse to the audit log failed')
     }
   }
 

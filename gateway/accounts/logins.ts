@@ -224,5 +224,5 @@ function loginFailed(method: LoginMethod): BerthError {
 }
 
 function loginExpired(): BerthError {
-  return new BerthError('unauthenticated', 'login_expired', 'log in with the password again')
+  return new BerthError('unauthenticated', 'login_expired', 'the login has expired: log in with the password again')
 }

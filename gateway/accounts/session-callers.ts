@@ -51,9 +51,9 @@ export class SessionCookies implements SessionCallers {
 
   #checkPage({ headers, secure = false }: Credentials, digest: string): void {
     if (isSameSite(headers, secure) !== true)
-      throw csrfRefused('Origin or Sec-Fetch-Site must show that a page of this server sent the request')
+      throw csrfRefused('the header Origin or Sec-Fetch-Site must show that a page of this server sent the request')
     const sent = headers['x-berth-csrf']
     if (typeof sent !== 'string' || !this.csrf.matches(digest, sent))
-      throw csrfRefused('X-Berth-CSRF must be the CSRF token from GET /session')
+      throw csrfRefused('the header X-Berth-CSRF must be the CSRF token from GET /session')
   }
 }

@@ -6,7 +6,8 @@ export const HostQuerySchema = Type.Object({
   host_id: Type.Optional(
     Type.String({
       maxLength: 64,
-      description: 'Id of the host. Default: the first host. The answer contains the id that was used.',
+      description:
+        'Id of the host. Default: the first host of the fleet. The answer contains the id of the host that was used.',
     }),
   ),
 })

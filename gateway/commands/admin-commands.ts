@@ -135,7 +135,7 @@ function audited<T>(audit: AuditStore, action: string, target: string, act: () =
 
 async function readPassword(file: string): Promise<string> {
   const text = await readFile(file, 'utf8').catch((cause: unknown) => {
-    throw new ConfigError(`read ${file}`, { cause })
+    throw new ConfigError(`cannot read ${file}`, { cause })
   })
   return text.replace(/\r?\n$/, '')
 }

@@ -64,7 +64,7 @@ class LocalApi {
 
   static async open({ listen }: GatewayConfig, keyFile: string): Promise<LocalApi> {
     const key = await readFile(keyFile, 'utf8').catch((cause: unknown) => {
-      throw new ConfigError(`read ${keyFile}`, { cause })
+      throw new ConfigError(`cannot read ${keyFile}`, { cause })
     })
     const { host, port } = splitHostPort(listen)
     const local = host === '0.0.0.0' ? '127.0.0.1' : host === '::' ? '[::1]' : host.includes(':') ? `[${host}]` : host
@@ -83,7 +83,11 @@ class LocalApi {
     const text = await readText(answer.body, maxAnswerBytes)
     const { code, message, data } = JSON.parse(text) as { code?: string; message?: string; data?: T }
     if (answer.status >= 300 || data === undefined)
-      throw new BerthError('forbidden', code ?? 'refused', message ?? `HTTP status ${answer.status}`)
+      throw new BerthError(
+        'forbidden',
+        code ?? 'refused',
+        message ?? `the gateway answered with HTTP status ${answer.status}`,
+      )
     return data
   }
 

@@ -121,7 +121,7 @@ export class Consoles {
     try {
       for (const entry of [...this.#entries]) await this.#lookAt(entry, nowMs)
     } catch (err) {
-      this.parts.log.error({ err }, 'look at consoles')
+      this.parts.log.error({ err }, 'check of the open consoles failed')
     }
   }
 

@@ -207,7 +207,9 @@ export class ConsoleUpgrades {
     return (success, detail) =>
       audit
         .finish(entry, { success, target: guest.name, detail, containerUuid: guest.uuid })
-        .catch((err: unknown) => this.parts.log.error({ err }, 'audit of a console'))
+        .catch((err: unknown) =>
+          this.parts.log.error({ err }, 'writing the start of a console to the audit log failed'),
+        )
   }
 
   async #auditClose(holder: ConsoleHolder, guest: GuestView, detail: string): Promise<void> {
@@ -215,7 +217,7 @@ export class ConsoleUpgrades {
       const finish = await this.#audit(holder, guest, 'console.close')
       await finish(true, detail)
     } catch (err) {
-      this.parts.log.error({ err, detail }, 'the end of a console is not in the audit log')
+      this.parts.log.error({ err, detail }, 'writing the end of a console to the audit log failed')
     }
   }
 

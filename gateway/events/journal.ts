@@ -95,7 +95,10 @@ export class EventJournal {
     try {
       work()
     } catch (error) {
-      this.options.log.warn({ reason: describeError(error) }, 'events are not kept over a restart')
+      this.options.log.warn(
+        { reason: describeError(error) },
+        'the events could not be written to disk; a restart of the gateway will lose them',
+      )
       this.#close()
       for (const path of [this.options.path, `${this.options.path}.new`]) removeIfThere(path)
     }

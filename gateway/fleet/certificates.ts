@@ -60,7 +60,7 @@ export class CertificateKeeper {
       if (await leaf.renewIfDue(Date.now(), steadyClock.jumpMs() !== 0))
         log.info({ serial: leaf.current.serial }, 'gateway certificate renewed')
     } catch (error) {
-      log.error({ error }, 'gateway certificate not renewed')
+      log.error({ error }, 'the certificate of the gateway could not be renewed')
     }
     for (const watcher of this.options.watched.watchers()) this.#checkHost(watcher)
   }
@@ -91,7 +91,7 @@ export class CertificateKeeper {
       watcher.refresh()
     } catch (error) {
       this.#waits.failed(id)
-      this.options.log.warn({ host: id, error }, 'agent certificate not renewed; it will be tried again')
+      this.options.log.warn({ host: id, error }, 'the certificate of an agent could not be renewed; trying again later')
     } finally {
       this.#renewing.delete(id)
     }
@@ -169,7 +169,10 @@ export class CertificateKeeper {
         record.serials.at(-1) === serial ? { ...record, serials: [serial] } : record,
       )
     } catch (error) {
-      log.warn({ host: host.record.id, error }, 'earlier certificates not forgotten yet')
+      log.warn(
+        { host: host.record.id, error },
+        'earlier certificates of a host could not be revoked; trying again later',
+      )
     }
   }
 }

@@ -235,7 +235,7 @@ export class GatewayFleet implements Fleet {
 
   /** Replaces all connections after a pause of this process, because they may be broken without an error. */
   #wasPaused(): void {
-    this.options.log.warn('this process was paused; connecting to all hosts again')
+    this.options.log.warn('the gateway process was paused; it connects to all hosts again')
     for (const watcher of this.#watched.watchers()) watcher.distrust()
   }
 

@@ -95,7 +95,7 @@ export class StoredHostAdmin implements HostAdmin {
     if (guests > 0 && !force)
       throw conflict(
         'invalid_state',
-        `the host has ${guests} containers: delete them first, or forget them with force=true`,
+        `the host has ${guests} containers: delete them first, or remove the host without them with force=true`,
       )
     await tokens.void(hostId)
     await store.remove(hostId)

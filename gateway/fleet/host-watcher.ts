@@ -117,7 +117,9 @@ export class HostWatcher {
     const guests = state.kind === 'all' ? state.snapshot.values('guest') : changedGuests(state.changes)
     await owners
       .check(host, guests)
-      .catch((error: unknown) => log.warn({ host: host.record.id, error }, 'owners of guests not checked'))
+      .catch((error: unknown) =>
+        log.warn({ host: host.record.id, error }, 'claiming the ids and names of the guests of a host failed'),
+      )
     const gone = findGone(host, state)
     if (gone.length > 0) await owners.releaseGone(host, gone)
     if (session.ended || this.#stopped) return
@@ -134,7 +136,7 @@ export class HostWatcher {
     const { view } = this.options
     if (state.kind === 'changes' && host.epoch !== '' && state.epoch !== host.epoch) {
       host.epoch = ''
-      throw new Error('the agent resumed another journal without reset')
+      throw new Error('the agent continued the stream with another journal and sent no reset')
     }
     if (state.kind === 'all') view.replace(host, state.snapshot, state)
     else for (const message of state.changes) this.#apply(message, state.epoch)
@@ -159,7 +161,7 @@ export class HostWatcher {
     const { host } = this
     const { event } = message
     if (!event || event.$case === 'synced') return
-    if (event.$case === 'reset') throw new Error('reset in the middle of a stream')
+    if (event.$case === 'reset') throw new Error('the agent sent a reset in the middle of a stream')
     const sampled = event.$case === 'host' || event.$case === 'metrics'
     // Skips changes that another stream has already delivered, or that were already part of the complete state.
     if (!sampled && epoch === host.epoch && message.revision <= host.revision) return
@@ -221,7 +223,7 @@ export class HostWatcher {
     clearTimeout(this.#offlineTimer)
     this.#offlineTimer = undefined
     if (this.#live) return
-    if (host.online) log.warn({ host: host.record.id, name: host.record.name }, 'host offline')
+    if (host.online) log.warn({ host: host.record.id, name: host.record.name }, 'a host is offline')
     view.setOnline(host, false)
     view.hostChanged.notify(host.record.id)
     this.client.link.cancelCalls()
@@ -242,7 +244,10 @@ export class HostWatcher {
   #noteRefusal(): void {
     const { record, refused } = this.host
     if (refused !== '' && !this.#refusalNoted)
-      this.options.log.warn({ host: record.id, name: record.name, problem: refused }, 'host not believed')
+      this.options.log.warn(
+        { host: record.id, name: record.name, problem: refused },
+        'the reports of a host are not accepted',
+      )
     this.#refusalNoted = refused !== ''
   }
 

@@ -65,7 +65,7 @@ export class UnlistedOperations {
 
   #refuseAll(found: readonly OperationView[], id: string): void {
     const hosts = found.map(({ hostId }) => hostId)
-    this.parts.log.warn({ operation: id, hosts }, 'several hosts claim an operation')
+    this.parts.log.warn({ operation: id, hosts }, 'several hosts have an operation with the same id')
     for (const hostId of hosts) {
       const host = this.parts.view.findState(hostId)
       if (host) host.refused = `operation ${id} is claimed by the hosts ${hosts.slice(0, 20).join(', ')}`

@@ -17,7 +17,10 @@ export async function readBody(request: IncomingMessage, maxBytes: number): Prom
   const announced = Number(request.headers['content-length'] ?? 0)
   if (announced === 0 && request.headers['transfer-encoding'] === undefined) return Buffer.alloc(0)
   if ((request.headers['content-encoding'] ?? 'identity') !== 'identity')
-    throw refuse('unsupported_media_type', 'encoded request bodies are not supported: send it without Content-Encoding')
+    throw refuse(
+      'unsupported_media_type',
+      'encoded request bodies are not supported: send the body without Content-Encoding',
+    )
   if (announced > maxBytes) throw tooLarge(maxBytes)
   return collect(request, maxBytes)
 }

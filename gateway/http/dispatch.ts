@@ -50,7 +50,7 @@ export function createDispatcher(route: Route, options: DispatchOptions): (ctx: 
     exchange.route = route.path
     const caller = await callerOf(route, authenticator, ctx).catch(async (error: unknown) => {
       await noteForgery(options.access, route, ctx, error).catch((err: unknown) =>
-        options.log.error({ err, request_id: exchange.requestId }, 'log a forged request'),
+        options.log.error({ err, request_id: exchange.requestId }, 'writing a forged request to the audit log failed'),
       )
       throw error
     })
@@ -162,7 +162,10 @@ async function answerWrite(route: Route, options: DispatchOptions, ready: Ready)
     target: targetOf(route, request),
   }
   const report = (error: unknown): void =>
-    options.log.error({ err: error, request_id: exchange.requestId }, 'after a write')
+    options.log.error(
+      { err: error, request_id: exchange.requestId },
+      'writing the result of a request to the store failed',
+    )
   const handled = await runWrite(options.access, write, (id) => handleWrite(route, options, ready, id), report)
   exchange.error = handled.error
   return handled.reply

@@ -11,18 +11,21 @@ import type { Answer } from './route.js'
 const defaultPageSize = 50
 
 const pageProperties = {
-  page: Type.Optional(Type.Integer({ minimum: 1, maximum: 1_000_000, description: 'Number of the page, from 1.' })),
+  page: Type.Optional(
+    Type.Integer({ minimum: 1, maximum: 1_000_000, description: 'Number of the page to return. The first page is 1.' }),
+  ),
   page_size: Type.Optional(
     Type.Integer({
       minimum: 1,
       maximum: 1000,
-      description: `Rows per page. Default: ${defaultPageSize} if \`page\` is sent.`,
+      description: `Number of rows per page. Default: ${defaultPageSize} if \`page\` is sent. Without \`page\` and \`page_size\`, all rows are returned.`,
     }),
   ),
   sort: Type.Optional(
     Type.String({
       maxLength: 200,
-      description: 'Field names, separated by commas. A leading "-" sorts in descending order.',
+      description:
+        'Names of the fields by which the rows are sorted, separated by commas. A leading "-" sorts in descending order.',
     }),
   ),
 }

@@ -14,7 +14,8 @@ const everywhere = ['X-Request-Id', 'RateLimit-Limit', 'RateLimit-Remaining', 'R
 export const documentedHeaders: Readonly<Record<string, Json>> = {
   'X-Request-Id': {
     required: true,
-    description: 'Id of the request in the log of the gateway. A valid value in the request is kept.',
+    description:
+      'Id of the request in the log of the gateway. If the request sends a valid value, it is used, else an id is generated.',
     schema: { type: 'string', pattern: '^[A-Za-z0-9][A-Za-z0-9._-]{7,63}$' },
   },
   'X-Total-Count': {
@@ -24,7 +25,7 @@ export const documentedHeaders: Readonly<Record<string, Json>> = {
   },
   ETag: {
     required: true,
-    description: 'Value for `If-None-Match`, and for `If-Match` if it belongs to a container.',
+    description: 'Version of the returned data. It can be sent as `If-None-Match` and, for a container, as `If-Match`.',
     schema: text,
   },
   'Retry-After': {
@@ -35,7 +36,11 @@ export const documentedHeaders: Readonly<Record<string, Json>> = {
   'RateLimit-Limit': rate('Allowed requests per second of this caller.'),
   'RateLimit-Remaining': rate('Remaining requests at this moment.'),
   'RateLimit-Reset': rate('Seconds until all requests are available again.'),
-  'Content-Disposition': { required: true, description: 'Suggested file name.', schema: text },
+  'Content-Disposition': {
+    required: true,
+    description: 'File name that is suggested for saving the answer.',
+    schema: text,
+  },
   'Set-Cookie': { required: false, description: 'Session cookie. Scripts cannot read it.', schema: text },
   'X-Accel-Buffering': {
     required: true,
@@ -45,7 +50,8 @@ export const documentedHeaders: Readonly<Record<string, Json>> = {
   'WWW-Authenticate': { required: true, description: 'Supported authentication methods.', schema: text },
   'Idempotency-Replayed': {
     required: false,
-    description: '`true`: the answer repeats that of an earlier request with the same `Idempotency-Key`.',
+    description:
+      '`true`: the answer is a repetition of the answer to an earlier request with the same `Idempotency-Key`.',
     schema: { type: 'string', enum: ['true'] },
   },
 }

@@ -37,7 +37,7 @@ export function buildOpenApi(routes: readonly Route[], { version, tags }: OpenAp
           in: 'cookie',
           name: 'berth',
           description:
-            'Cookie of `POST /login`. Its name is `__Host-berth` under TLS. Changes also need `X-Berth-CSRF`, with the value of `GET /session`, and the `Origin` of this server.',
+            'Cookie that `POST /login` sets. Under TLS its name is `__Host-berth`. Requests that change something also need the header `X-Berth-CSRF`, with the CSRF token from `GET /session`, and an `Origin` header with the origin of this server.',
         },
       },
       headers: documentedHeaders,
@@ -130,7 +130,10 @@ function responsesOf(route: Route, schemas: SharedSchemas): Json {
 }
 
 function unchangedSince(route: Route): Json {
-  return { description: 'Not modified since `If-None-Match`', headers: successHeaders(route) }
+  return {
+    description: 'Not modified: the data still has the version in `If-None-Match`',
+    headers: successHeaders(route),
+  }
 }
 
 function successOf(route: Route, schemas: SharedSchemas): Json {

@@ -31,7 +31,7 @@ export const ErrorSchema = Type.Object(
         task_id: Type.Optional(
           Type.String({
             description:
-              'Only for `agent_timeout`: id of the task that carries out the request. Its result is at `/tasks/{task_id}`.',
+              'Id of the task that carries out the request. Only returned for `agent_timeout`. `GET /tasks/{task_id}` returns its result.',
           }),
         ),
       }),
@@ -45,7 +45,7 @@ const timePattern = '^(\\d{4}-\\d{2}-\\d{2} \\d{2}:\\d{2}:\\d{2})?$'
 
 /** Time in the server's time zone. "": never, or not yet. */
 export const TimeSchema = Type.String({
-  description: '`YYYY-MM-DD HH:MM:SS` in the server’s time zone. Empty: never, or not yet.',
+  description: 'Time as `YYYY-MM-DD HH:MM:SS`, in the server’s time zone. Empty: never, or not yet.',
   pattern: timePattern,
 })
 

@@ -24,7 +24,7 @@ export function checkRoutes(routes: readonly Route[]): void {
     if (route.method !== 'GET' && (route.audit ?? '') === '') refuse('has no audit action')
     refuseNameless(route, names, refuse)
     const key = `${route.method} ${route.path.replaceAll(/\{\w+\}/g, '{}')}`
-    if (seen.has(key)) refuse('exists twice')
+    if (seen.has(key)) refuse('the route exists twice')
     seen.add(key)
   }
 }
@@ -44,7 +44,7 @@ function refuseUnbounded({ bound, path }: Route, refuse: (why: string) => never)
   if (!boundWords.includes(bound)) refuse('does not define what bound callers may do')
   const named = path.includes('/containers/{id}') ? 'guest' : path.includes('{task_id}') ? 'task' : undefined
   if (named !== undefined && bound !== named && bound !== 'refused') refuse(`must be bound to its ${named}`)
-  if ((bound === 'guest' || bound === 'task') && bound !== named) refuse(`names no ${bound}`)
+  if ((bound === 'guest' || bound === 'task') && bound !== named) refuse(`has no ${bound} in its path`)
 }
 
 const subUserWords: readonly SubUserAccess[] = ['allowed', 'inner', 'refused']

@@ -32,7 +32,8 @@ export function keepImages({ fleet, images, log }: KeepImagesParts): () => Promi
           (err: unknown) => {
             // A host may reject the server of an image. This is logged only once, because it is tried again at each
             // check.
-            if (!refused.has(key)) log.warn({ err, host: hostId, image: request.id }, 'add a custom image')
+            if (!refused.has(key))
+              log.warn({ err, host: hostId, image: request.id }, 'adding a custom image to a host failed')
             refused.add(key)
           },
         )

@@ -105,7 +105,7 @@ export class JoinServer {
     const { host, port } = listen.endsWith(':0') ? { host: listen.slice(0, -2), port: 0 } : splitHostPort(listen)
     const { sockets } = this.options
     await (sockets ? sockets.listen(this.server, { host, port }) : listenOn(this.server, { host, port }))
-    this.server.on('error', (error) => this.options.log.error({ error }, 'join endpoint'))
+    this.server.on('error', (error) => this.options.log.error({ error }, 'the listener for joining agents failed'))
   }
 
   async #renew(): Promise<void> {
@@ -121,7 +121,9 @@ export class JoinServer {
     this.#renewTimer = setInterval(
       () => {
         if (!isLeafRenewalDue(leaf, leafLifetimeMs)) return
-        this.#renew().catch((error: unknown) => log.error({ error }, 'join: certificate not renewed'))
+        this.#renew().catch((error: unknown) =>
+          log.error({ error }, 'join: the certificate of the listener could not be renewed'),
+        )
       },
       Math.min(5000, leafLifetimeMs / 10),
     ).unref()
@@ -136,7 +138,7 @@ export class JoinServer {
     } catch (error) {
       if (isBrokenOff(error)) return log.debug({ address }, 'join: the client closed the connection')
       const known = toBerthError(error, 'join failed; the gateway log says why')
-      log.warn({ address, error }, 'join refused')
+      log.warn({ address, error }, 'the join of an agent was refused')
       send(response, statusOfKind[known.kind] ?? 500, { code: known.code, message: known.message })
     }
   }

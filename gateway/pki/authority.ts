@@ -126,7 +126,7 @@ function checkPair(privateKeyPem: string, caPem: string): void {
   const certificate = new NodeCertificate(caPem)
   if (!certificate.checkPrivateKey(createPrivateKey(privateKeyPem)))
     throw new Error('the key does not match the certificate')
-  if (!certificate.verify(certificate.publicKey)) throw new Error('the signature does not verify')
+  if (!certificate.verify(certificate.publicKey)) throw new Error('the signature of the certificate is not valid')
 }
 
 /** Error message: what is wrong with the authority, and which command to run. */
@@ -224,13 +224,13 @@ export function publicKeyDer(privateKeyPem: string): Buffer {
 async function readRequestKey(csrPem: string): Promise<PublicKey> {
   const bad = (why: string, cause?: unknown) =>
     new BerthError('invalid', 'invalid_csr', `csr: ${why}`, { field: 'csr', cause })
-  if (csrPem.length > 8192) throw bad('larger than 8 KiB')
+  if (csrPem.length > 8192) throw bad('must be at most 8 KiB')
   let request: Pkcs10CertificateRequest
   try {
     request = new Pkcs10CertificateRequest(csrPem)
-    if (!(await request.verify(webcrypto))) throw new Error('signature does not verify')
+    if (!(await request.verify(webcrypto))) throw new Error('its signature is not valid')
   } catch (cause) {
-    throw bad('malformed or not signed by its own key', cause)
+    throw bad('is malformed, or not signed with its own key', cause)
   }
   const key = createPublicKey({
     key: Buffer.from(request.publicKey.rawData),

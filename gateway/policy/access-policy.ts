@@ -72,7 +72,7 @@ export class AccessPolicies {
     return this.#document.update((old) => {
       const policy = checkPolicy({ ...old, ...fields })
       const { allowed, address } = judge(compile(policy, this.#configured), asker)
-      if (!allowed) throw lockout(`does not contain your own address ${address}`)
+      if (!allowed) throw lockout(`must contain your own address ${address}`)
       return policy
     })
   }

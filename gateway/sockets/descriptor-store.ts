@@ -35,6 +35,7 @@ export class DescriptorStore {
       child.once('error', reject).once('close', resolve)
     })
     const [code, reason] = await Promise.all([ended, text(child.stderr!)])
-    if (code !== 0) throw new Error(`systemd's file descriptor store: ${reason.trim() || `exit code ${code}`}`)
+    if (code !== 0)
+      throw new Error(`systemd's file descriptor store refused the request: ${reason.trim() || `exit code ${code}`}`)
   }
 }

@@ -73,7 +73,10 @@ export class ListeningSockets {
       await this.store.store(name, server)
       this.#stored.add(name)
     } catch (err) {
-      this.log.warn({ err, socket: name }, 'a restart will interrupt this listening socket')
+      this.log.warn(
+        { err, socket: name },
+        'a listening socket could not be stored; a restart of the gateway will close it for a moment',
+      )
     }
   }
 
@@ -82,7 +85,11 @@ export class ListeningSockets {
     const fd = this.inherited.get(name)
     if (fd !== undefined) closeSync(fd)
     this.inherited.delete(name)
-    await this.store.remove(name).catch((err: unknown) => this.log.error({ err, socket: name }, 'close a socket'))
+    await this.store
+      .remove(name)
+      .catch((err: unknown) =>
+        this.log.error({ err, socket: name }, 'removing a listening socket from the store failed'),
+      )
   }
 }
 

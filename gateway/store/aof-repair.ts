@@ -53,7 +53,7 @@ export class AofRepair {
     await writeFileAtomic(this.#manifest, text)
     this.parts.log.warn(
       { manifest: text },
-      'store: the manifest was missing or torn; it was rebuilt from the names of its files',
+      'store: the manifest was missing or damaged; it was rebuilt from the names of its files',
     )
   }
 
@@ -61,7 +61,7 @@ export class AofRepair {
     return Promise.all(listed.map((name) => stat(join(this.#files, name)))).then(
       () => undefined,
       (cause: unknown) => {
-        throw damaged(`a file that ${this.#manifest} names cannot be read`, this.#startEmpty, cause)
+        throw damaged(`a file that is listed in ${this.#manifest} cannot be read`, this.#startEmpty, cause)
       },
     )
   }
@@ -85,7 +85,7 @@ export class AofRepair {
     if (fixed.code !== 0) throw damaged(`${where}: ${lastLine(fixed.output)}`, this.#cutCommand)
     await syncFile(path)
     const facts = { file: path, cutBytes: end.cutBytes, keptBytes: end.goodBytes, copy }
-    this.parts.log.warn(facts, `store: ${end.cutBytes} bytes of a torn end were cut off`)
+    this.parts.log.warn(facts, `store: the last ${end.cutBytes} bytes of a file were incomplete and have been cut off`)
   }
 
   /** Finds the valid length of the last file, if the checker rejects only this file. */

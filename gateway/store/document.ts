@@ -79,7 +79,7 @@ export class StoredDocument<T> {
       // An emptied store resets the document, unless it was changed after this read began.
       if (read.version > 0 || this.#known === before) this.#learn(read)
     } catch (err) {
-      log.error({ err }, `read ${name}`)
+      log.error({ err }, `reading ${name} from the store failed`)
     }
   }
 

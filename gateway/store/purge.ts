@@ -26,7 +26,7 @@ export async function purgeStore(url: string, prefix: string): Promise<number> {
       connection.destroy()
     }
   } catch (cause) {
-    throw toStoreError(cause, 'remove keys')
+    throw toStoreError(cause, 'remove the gateway’s keys from Redis')
   }
 }
 

@@ -87,7 +87,7 @@ export class RedisProcess {
     const deadline = performance.now() + startTimeoutMs
     while (!(await this.#accepts())) {
       if (performance.now() > deadline || this.#stopping.signal.aborted)
-        throw new BerthError('unavailable', 'store_unavailable', `start redis-server: ${this.#problem}`)
+        throw new BerthError('unavailable', 'store_unavailable', `redis-server could not be started: ${this.#problem}`)
       await delay(20)
     }
     this.#problem = ''
@@ -225,7 +225,7 @@ export class RedisProcess {
       sendSignal(target, signal)
       for (const deadline = performance.now() + stopTimeoutMs; performance.now() < deadline; await delay(20))
         if (!(await this.#isServer(target))) return
-      this.options.log.error({ redisPid: target, signal }, 'redis-server: did not end')
+      this.options.log.error({ redisPid: target, signal }, 'redis-server did not end after a signal')
     }
   }
 

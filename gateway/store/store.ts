@@ -205,7 +205,7 @@ export class Store {
     this.#why = why
     this.#listeners.down.forEach((listener) => listener())
     connection.destroy() // rejects pending commands
-    if (!this.#closed) this.options.log.error({ why }, 'store: connection lost')
+    if (!this.#closed) this.options.log.error({ why }, 'store: the connection was lost')
   }
 
   #invalidate(key: string | null): void {
@@ -214,7 +214,7 @@ export class Store {
 
   #noteFailure(cause: unknown, failures: number): void {
     const why = describeError(cause)
-    if (failures === 0 || why !== this.#why) this.options.log.warn({ why }, 'store: cannot connect')
+    if (failures === 0 || why !== this.#why) this.options.log.warn({ why }, 'store: the gateway cannot connect')
     this.#why = why
   }
 

@@ -34,7 +34,7 @@ export class GoneContainers {
       const count = await subUsers.dropContainers((uuids) => registry.findGone(uuids))
       if (count > 0) log.info({ accounts: count }, 'deleted containers taken from sub-users')
     } catch (err) {
-      log.warn({ err }, 'deleted containers not taken from sub-users yet')
+      log.warn({ err }, 'deleted containers could not be removed from sub-users: the next round tries again')
     }
   }
 }

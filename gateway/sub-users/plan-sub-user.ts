@@ -70,7 +70,7 @@ export function checkManageable(caller: Principal, terms: SubUserTerms): void {
 
 function checkWithinReach<T extends SubUserTerms>(caller: Principal, terms: T): T {
   const missing = terms.scopes.find((scope) => !mayGive(caller, scope))
-  if (missing) throw forbidden(`permissions: the caller does not have ${missing} itself`, 'permissions')
+  if (missing) throw forbidden(`permissions: the caller does not have the permission ${missing}`, 'permissions')
   if (!terms.containerUuids.every((uuid) => maySee(caller, uuid))) throw notFound('container')
   return terms
 }

@@ -70,7 +70,7 @@ function readKey(pem: string): KeyObject {
 function readCertificates(pem: string): X509Certificate[] {
   const why = `must be one to ${maxChain} certificates in PEM`
   if (/-----BEGIN [A-Z ]*PRIVATE KEY-----/.test(pem))
-    throw bad('certificate_invalid', 'cert_pem', 'contains a private key, which belongs in key_pem')
+    throw bad('certificate_invalid', 'cert_pem', 'must not contain a private key: send the key in key_pem')
   try {
     const found = parseChain(pem)
     if (found.length > 0 && found.length <= maxChain) return found
@@ -104,7 +104,7 @@ function checkLeaf(leaf: X509Certificate, { target, nowMs }: Pick<UploadContext,
   checkDates(leaf, nowMs)
   const purposes = leaf.keyUsage as string[] | undefined
   if (purposes !== undefined && !purposes.includes(serverAuth))
-    throw bad('certificate_unusable', 'cert_pem', 'the certificate is not valid for servers')
+    throw bad('certificate_unusable', 'cert_pem', 'the certificate is not allowed for TLS servers')
   if (!covers(leaf, target))
     throw bad('certificate_name_mismatch', 'target', `the certificate is not valid for ${target}`)
 }
@@ -127,7 +127,12 @@ function orderChain(
     const issuer = given.find((candidate) => !chain.includes(candidate) && isIssuedBy(last, candidate))
     if (issuer !== undefined) chain.push((last = issuer))
     else if (roots.some((root) => isIssuedBy(last, root))) break
-    else throw bad('certificate_chain_incomplete', 'cert_pem', `lacks the certificate of ${issuerOf(last)}`)
+    else
+      throw bad(
+        'certificate_chain_incomplete',
+        'cert_pem',
+        `the chain is incomplete: add the certificate of ${issuerOf(last)}`,
+      )
   }
   return chain
 }

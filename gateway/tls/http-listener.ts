@@ -32,7 +32,7 @@ export class HttpListener {
     const server = createServer(httpOptions(defaultTimeouts, handlers))
     const connections = serveRequests(server, handlers, defaultTimeouts)
     await listenWide(server, options)
-    server.on('error', (err) => options.log.error({ err }, 'http listener'))
+    server.on('error', (err) => options.log.error({ err }, 'the HTTP listener failed'))
     options.log.info({ address: server.address() }, 'http listening for challenges and redirects')
     return new HttpListener(connections)
   }

@@ -74,7 +74,11 @@ export class Listeners {
   reserve(material: KeyedChain): Promise<void> {
     return this.#mutex.run(async () => {
       if (this.options.listen === undefined)
-        throw new BerthError('conflict', 'tls_not_configured', 'tls_listen is empty in gateway.yaml')
+        throw new BerthError(
+          'conflict',
+          'tls_not_configured',
+          'TLS is not available: tls_listen is empty in gateway.yaml',
+        )
       this.#reserved = true
       if (this.#tls === undefined) this.#tls = await this.#openTls(material)
     })
@@ -84,7 +88,7 @@ export class Listeners {
   checkAnswers(method: ChallengeMethod): void {
     const part = method === 'http-01' ? 'http' : 'tls'
     if ((part === 'http' ? this.#http : this.#tls) !== undefined) return
-    throw new BerthError('conflict', 'port_conflict', this.#problems.get(part) ?? `no ${part} listener`)
+    throw new BerthError('conflict', 'port_conflict', this.#problems.get(part) ?? `the gateway has no ${part} listener`)
   }
 
   /** Has clients change to new connections; new ones are still accepted. */
@@ -132,7 +136,7 @@ export class Listeners {
 
   #openTls(material: KeyedChain): Promise<TlsListener> {
     const { listen, challenges, log, documents, sockets } = this.options
-    if (this.#served === undefined || listen === undefined) throw new Error('not started')
+    if (this.#served === undefined || listen === undefined) throw new Error('the TLS listeners are not started')
     const isOn = () => this.#reserved || documents.settings.value?.enabled === true
     return TlsListener.open({ served: this.#served, listen, challenges, log, sockets, isOn }, material)
   }
@@ -154,7 +158,7 @@ export class Listeners {
       this.#problems.delete(part)
     } catch (err) {
       const text = describeError(err)
-      if (this.#problems.get(part) !== text) this.options.log.error({ err }, `${part} listener`)
+      if (this.#problems.get(part) !== text) this.options.log.error({ err }, `the ${part} listener could not be opened`)
       this.#problems.set(part, text)
     }
   }

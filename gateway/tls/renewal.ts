@@ -62,7 +62,7 @@ export class Renewal {
       if (settings !== undefined) await this.options.lock.tryRun(() => this.#renew())
       this.#warn()
     } catch (err) {
-      this.options.log.warn({ err }, 'tls: renewal')
+      this.options.log.warn({ err }, 'tls: check whether the certificate must be renewed failed')
     }
   }
 
@@ -90,7 +90,7 @@ export class Renewal {
     } catch (err) {
       // Another request has changed the certificate or is obtaining one. The next check decides.
       if (err instanceof BerthError && ['ssl_busy', 'ssl_changed'].includes(err.code)) return
-      log.error({ err }, 'tls: the certificate was not renewed')
+      log.error({ err }, 'tls: the certificate could not be renewed')
       await this.#noteFailure(settings.current.fingerprint, err)
     }
   }
@@ -107,6 +107,6 @@ export class Renewal {
     const { warnings } = this
     if (warnings.length === 0 || steadyClock.now() - this.#warnedMs < warnEveryMs) return
     this.#warnedMs = steadyClock.now()
-    this.options.log.warn({ warnings }, 'tls: the certificate')
+    this.options.log.warn({ warnings }, 'tls: the certificate has problems')
   }
 }

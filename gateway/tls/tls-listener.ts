@@ -42,7 +42,7 @@ export class TlsListener {
     const listener = new TlsListener(options)
     listener.use(material)
     await listenWide(listener.#server, options)
-    listener.#server.on('error', (err) => options.log.error({ err }, 'tls listener'))
+    listener.#server.on('error', (err) => options.log.error({ err }, 'the TLS listener failed'))
     options.log.info({ address: listener.#server.address() }, 'https listening')
     return listener
   }

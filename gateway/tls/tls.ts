@@ -221,12 +221,12 @@ export class Tls {
   async #probe(old: TlsSettings, next: TlsSettings, { fingerprint }: StoredCertificate): Promise<void> {
     try {
       const at = this.#listeners.tlsAddress
-      if (at === undefined) throw new Error('nothing listens')
+      if (at === undefined) throw new Error('the gateway does not listen for TLS')
       const seen = await (this.options.probe ?? handshakeWith)(at, {
         target: next.target,
         roots: this.#rootPems,
       })
-      if (seen.fingerprint !== fingerprint) throw new Error('it presents another certificate')
+      if (seen.fingerprint !== fingerprint) throw new Error('the listener presents another certificate')
     } catch (cause) {
       await this.#replace(next, { ...old, change: randomUUID() })
       await this.#listeners.converge()

@@ -95,7 +95,7 @@ export class DeliveryQueue {
   /** @throws {BerthError} `not_found` if the delivery has not ended, or is no longer in the log */
   async getLogged(webhookId: string, id: string): Promise<LoggedDelivery> {
     const found = (await this.readLog(webhookId)).find((one) => one.id === id)
-    if (!found) throw notFound('ended delivery')
+    if (!found) throw notFound('finished delivery')
     return found
   }
 

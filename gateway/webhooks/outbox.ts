@@ -125,7 +125,8 @@ export class Outbox {
     try {
       await this.#deliver(lane)
     } catch (err) {
-      if (!this.#abort.signal.aborted) this.parts.log.warn({ err, webhook: this.webhookId }, 'deliver')
+      if (!this.#abort.signal.aborted)
+        this.parts.log.warn({ err, webhook: this.webhookId }, 'delivering an event failed')
       await this.#pause()
     }
     this.#running--
@@ -179,7 +180,7 @@ export class Outbox {
       try {
         return await write()
       } catch (err) {
-        this.parts.log.warn({ err, webhook: this.webhookId }, 'keep how a delivery ended')
+        this.parts.log.warn({ err, webhook: this.webhookId }, 'storing the result of a delivery failed')
         this.#abort.signal.throwIfAborted()
         await this.#pause()
       }

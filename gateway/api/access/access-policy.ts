@@ -8,10 +8,13 @@ const list = (description: string) => Type.Array(Type.String(), { description })
 
 const PolicySchema = Type.Object(
   {
-    enabled: Type.Boolean({ description: '`true`: only `allowed_sources` can reach the gateway.' }),
-    allowed_sources: list('IP addresses and CIDRs.'),
+    enabled: Type.Boolean({
+      description:
+        '`true`: only clients with an address in `allowed_sources` can reach the gateway. `false`: every client can.',
+    }),
+    allowed_sources: list('IP addresses and CIDRs of the clients that can reach the gateway if the policy is enabled.'),
     trusted_proxies: list(
-      'Trusted reverse proxies, in addition to those in the configuration. The gateway uses their forwarded-for headers.',
+      'IP addresses and CIDRs of trusted reverse proxies, in addition to those in `gateway.yaml`. The gateway takes the client’s address from the `X-Forwarded-For` header of requests from these proxies.',
     ),
     current_source: Type.String({ description: 'Source address of this request, as the gateway sees it.' }),
   },
@@ -24,8 +27,12 @@ const listBody = (description: string) =>
 const BodySchema = Type.Object(
   {
     enabled: Type.Optional(Type.Boolean()),
-    allowed_sources: listBody('IP addresses and CIDRs. If omitted, the list is unchanged.'),
-    trusted_proxies: listBody('IP addresses and CIDRs. `[]`: no proxy is trusted. If omitted, the list is unchanged.'),
+    allowed_sources: listBody(
+      'IP addresses and CIDRs of the clients that can reach the gateway. If omitted, the list is unchanged.',
+    ),
+    trusted_proxies: listBody(
+      'IP addresses and CIDRs of trusted reverse proxies. `[]`: only the proxies in `gateway.yaml` are trusted. If omitted, the list is unchanged.',
+    ),
   },
   { title: 'NewAccessPolicy' },
 )

@@ -20,19 +20,20 @@ const fields = {
     minLength: 1,
     maxLength: 64,
     pattern: keyNamePattern,
-    description: 'At most 64 printable characters on one line.',
+    description: 'Name of the key: at most 64 printable characters on one line.',
   }),
   ip_whitelist: Type.String({
     ...restricts,
     ...entries,
     maxLength: 16_384,
-    description: 'IPv4 and IPv6 addresses and CIDRs, separated by commas or new lines. Empty: any address.',
+    description:
+      'Client addresses from which the key can be used: IPv4 and IPv6 addresses and CIDRs, separated by commas or new lines. Empty: any address.',
   }),
   scopes: Type.Array(Type.String({ ...trimmed, maxLength: 64 }), {
     ...restricts,
     minItems: 1,
     maxItems: 200,
-    description: `The possible scopes are \`*\`, \`area:*\` and ${scopeCatalogue.join(', ')}. Default: ${defaultScopes.join(', ')}.`,
+    description: `Scopes of the key. The possible scopes are \`*\`, \`area:*\` and ${scopeCatalogue.join(', ')}. Default: ${defaultScopes.join(', ')}.`,
   }),
   expires_at: Type.String({
     ...restricts,
@@ -40,13 +41,14 @@ const fields = {
     ...numeric,
     maxLength: 64,
     description:
-      '`YYYY-MM-DD HH:MM[:SS]`, RFC 3339, a date (the end of that day) or Unix seconds. Empty: the key does not expire.',
+      'Time at which the key expires: `YYYY-MM-DD HH:MM[:SS]`, RFC 3339, a date (the end of that day) or Unix seconds. Empty: the key does not expire.',
   }),
   disabled: Type.Boolean(restricts),
   container_uuids: Type.Array(Type.String({ format: 'uuid' }), {
     ...restricts,
     maxItems: 10_000,
-    description: 'Containers to which the key is limited. Empty: all containers.',
+    description:
+      'UUIDs of the containers to which the key is limited. An empty list: the key is valid for all containers.',
   }),
 }
 const optionalFields = {
@@ -63,7 +65,7 @@ type UpdateBody = Static<typeof UpdateSchema>
 const UpdateRowSchema = Type.Object({
   id: Type.Integer(),
   name: Type.String(),
-  prefix: Type.String({ description: 'First characters of the key.' }),
+  prefix: Type.String({ description: 'First characters of the key, by which it can be recognized.' }),
   scopes: Type.Array(Type.String()),
   expires_at: TimeSchema,
   disabled: Type.Boolean(),
@@ -92,7 +94,7 @@ const ListRowSchema = Type.Object(
     created_at: TimeSchema,
     created_by: Type.Integer({
       description:
-        'Id of the key that created this key and limits its rights. 0: created at setup or by an administrator.',
+        'Id of the key that created this key. This key never has more rights than that one. 0: this key was created at setup or by an administrator.',
     }),
     last_used: TimeSchema,
     last_used_ip: Type.String(),
@@ -198,7 +200,7 @@ export function apiKeyRoutes({ keys, time }: ApiKeyDeps): Route[] {
       bound: 'own',
       confirmed: true,
       audit: 'apikey.delete',
-      summary: 'Deletes an API key, and the keys that a limited key created',
+      summary: 'Deletes an API key. If its rights are limited, all keys that it created are deleted too',
       params: PathSchema,
       errors: ['not_found', 'invalid_state'],
       handle: async (context) => {

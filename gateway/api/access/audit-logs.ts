@@ -15,17 +15,18 @@ export const AuditRowSchema = Type.Object(
     target: Type.String(),
     detail: Type.String(),
     user: Type.String({
-      description: '`api:` and the name of the key, or the name of the account that was logged in.',
+      description: 'Name of the caller: `api:` and the name of the API key, or the user name of the account.',
     }),
     key_id: Type.Integer({
-      description: 'Id of the key, since several keys can have the same name. 0: no key.',
+      description:
+        'Id of the API key that sent the request, since several keys can have the same name. 0: the request was not sent with a key.',
     }),
     by: Type.String({
       description:
-        'Caller: `key:12`, `admin:3` or `subuser:4`. `nobody`: the caller used a link. `system`: the gateway itself.',
+        'Caller: `key:12`, `admin:3` or `subuser:4`. `nobody`: somebody with a setup link who was not logged in. `system`: the gateway itself.',
     }),
     success: Type.Boolean(),
-    address: Type.String({ description: 'Address of the caller.' }),
+    address: Type.String({ description: 'IP address of the caller.' }),
     request_id: Type.String(),
     count: Type.Optional(
       Type.Integer({
@@ -41,7 +42,7 @@ export const AuditRowSchema = Type.Object(
 const text = Type.String({ maxLength: 128 })
 export const AuditQuerySchema = Type.Object({
   ...listQuery({ action: text, user: text, target: text, success: Type.Boolean(), ...spanQuery }).properties,
-  sort: Type.Optional(oneOf(['-time', 'time'], 'Default: newest first.')),
+  sort: Type.Optional(oneOf(['-time', 'time'], 'Order of the entries. Default: newest first.')),
 })
 export type AuditQuery = Static<typeof AuditQuerySchema>
 const { page: _, page_size: __, sort: ___, ...exported } = AuditQuerySchema.properties
@@ -91,7 +92,7 @@ export function auditLogRoutes({ audit, time }: AuditLogDeps): Route[] {
       subUser: 'refused',
       scope: 'audit:read',
       bound: 'own',
-      summary: 'Exports the same entries as a file with one JSON document per line',
+      summary: 'Exports the entries of `GET /audit-logs` as a file with one JSON document per line',
       produces: 'application/x-ndjson',
       query: ExportSchema,
       handle: async ({ caller, query }) => {

@@ -24,7 +24,8 @@ const OriginsBodySchema = Type.Object({
     Type.Array(Type.String({ maxLength: 300 }), {
       ...restricts,
       maxItems: 100,
-      description: 'Origins such as `https://panel.example`. `[]`: none. If omitted, the list is unchanged.',
+      description:
+        'Origins whose pages can open consoles, for example `https://panel.example`. `[]`: only the origin of this server. If omitted, the list is unchanged.',
     }),
   ),
 })
@@ -57,7 +58,7 @@ function languageRoute({ language }: PanelSettings, method: 'POST' | 'PUT'): Rou
     bound: 'refused',
     audit: 'language.update',
     tag: 'Settings',
-    summary: 'Sets the default language of the panel. It applies to users without a choice of their own',
+    summary: 'Sets the default language of the panel. It applies to users without a language setting',
     body: LanguageSchema,
     example: { language: 'en' },
     data: LanguageSchema,

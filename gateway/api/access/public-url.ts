@@ -7,13 +7,14 @@ import { parsePublicUrl, type PublicUrl } from '../../settings/public-url.js'
 
 const PublicUrlSchema = Type.Object(
   {
-    public_url: Type.String({ description: 'The configured URL. Empty: not configured.' }),
+    public_url: Type.String({ description: 'Public URL that an administrator set. Empty: none was set.' }),
     effective_url: Type.String({
-      description: 'Used in links for sub-users and administrators. Empty: not known.',
+      description:
+        'Public URL with which links for sub-users and administrators begin. Empty: not known, so links cannot be built.',
     }),
     source: oneOf(
       ['set', 'tls', 'none'],
-      '`set`: configured. `tls`: derived from the name in the TLS certificate. `none`: not known.',
+      'Origin of `effective_url`. `set`: an administrator set it. `tls`: derived from the name in the TLS certificate. `none`: the URL is not known.',
     ),
   },
   { title: 'PublicUrl' },
@@ -22,7 +23,8 @@ const BodySchema = Type.Object({
   public_url: Type.String({
     ...trimmed,
     maxLength: 300,
-    description: 'Scheme, host and port, for example `https://panel.example.com`. Empty: derived from TLS.',
+    description:
+      'Public URL: scheme, host and optional port, for example `https://panel.example.com`. Empty: the URL is derived from the TLS certificate.',
   }),
 })
 

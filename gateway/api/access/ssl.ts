@@ -16,10 +16,12 @@ const CertificateSchema = Type.Object(
   {
     subject: Type.String(),
     issuer: Type.String(),
-    names: Type.Array(Type.String(), { description: 'Host names and IP addresses.' }),
+    names: Type.Array(Type.String(), {
+      description: 'Host names and IP addresses for which the certificate is valid.',
+    }),
     not_before: TimeSchema,
     not_after: TimeSchema,
-    fingerprint: Type.String({ description: 'SHA-256 fingerprint.' }),
+    fingerprint: Type.String({ description: 'SHA-256 fingerprint of the certificate.' }),
     trusted: Type.Boolean({
       description: '`true`: browsers trust the certificate without any additional root certificate.',
     }),
@@ -34,7 +36,7 @@ const CertificateSchema = Type.Object(
 const SslSchema = Type.Object(
   {
     enabled: Type.Boolean(),
-    mode: oneOf(tlsModes, 'Source of the certificate.'),
+    mode: oneOf(tlsModes, 'Source of the certificate. `disabled`: TLS is off.'),
     target: Type.String({ description: 'Host name or IP address for which the certificate is issued.' }),
     email: Type.String({ description: 'Contact address for mail from the certificate authority.' }),
     detected_host: Type.Optional(
@@ -45,11 +47,13 @@ const SslSchema = Type.Object(
     needs_restart: Type.Boolean({
       description: 'Deprecated. Always `false`: changes take effect before the answer is sent.',
     }),
-    port: Type.Integer({ description: 'Port on which this gateway serves HTTPS. 0: none.' }),
+    port: Type.Integer({ description: 'Port on which this gateway serves HTTPS. 0: it does not serve HTTPS.' }),
     certificate: Type.Union([CertificateSchema, Type.Null()], {
-      description: '`null`: no certificate exists.',
+      description: 'Present certificate. `null`: no certificate exists.',
     }),
-    warnings: Type.Array(Type.String(), { description: 'Problems that an administrator should fix.' }),
+    warnings: Type.Array(Type.String(), {
+      description: 'Problems with TLS that an administrator should fix. An empty list: there are none.',
+    }),
   },
   { title: 'Ssl' },
 )
@@ -61,14 +65,15 @@ const pem = (description: string, more: object = {}) =>
 const ModeSchema = Type.Unsafe<TlsMode | 'self-signed'>({
   type: 'string',
   enum: [...tlsModes, 'self-signed'],
-  description: 'Source of the certificate. If omitted, it is unchanged.',
+  description: 'Source of the certificate. `disabled`: turn TLS off. If omitted, the source is unchanged.',
 })
 
 const BodySchema = Type.Object(
   {
     enabled: Type.Optional(
       Type.Boolean({
-        description: 'If omitted: `mode` decides if it is sent (`disabled` turns TLS off), else unchanged.',
+        description:
+          '`true`: TLS is on. If omitted and `mode` is sent: `mode` `disabled` turns TLS off, every other mode turns it on. If both are omitted, it is unchanged.',
       }),
     ),
     mode: Type.Optional(ModeSchema),
@@ -76,13 +81,14 @@ const BodySchema = Type.Object(
       Type.String({
         maxLength: 260,
         description:
-          'Host name or IP address. If omitted, it is unchanged; the initial value is `detected_host`. Empty: removed if TLS is off, else unchanged.',
+          'Host name or IP address for which the certificate is issued. If omitted, it is unchanged; the initial value is `detected_host`. Empty: removed if TLS is off, else unchanged.',
       }),
     ),
     email: Type.Optional(
       Type.String({
         maxLength: 254,
-        description: 'If omitted, it is unchanged. Empty: removed if TLS is off, else unchanged.',
+        description:
+          'Contact address for mail from the certificate authority. If omitted, it is unchanged. Empty: removed if TLS is off, else unchanged.',
       }),
     ),
     cert_pem: pem(
@@ -131,7 +137,7 @@ export function sslRoutes({ tls, time }: SslRouteOptions): Route[] {
       name: 'updateSsl',
       confirmed: true,
       audit: 'ssl.update',
-      summary: 'Changes TLS on every gateway after a test of the certificate. Open connections are kept',
+      summary: 'Tests the certificate and then changes the TLS settings on every gateway. Open connections continue',
       body: BodySchema,
       example: { enabled: true, mode: 'letsencrypt', target: 'panel.example', email: 'admin@panel.example' },
       errors: [

@@ -1,13 +1,14 @@
 import { Type } from 'typebox'
 import type { TimeFormat } from '../../../shared/time.js'
 
-const time = Type.String({
-  maxLength: 64,
-  description: 'Inclusive. `YYYY-MM-DD HH:MM[:SS]`, RFC 3339, a date or Unix seconds.',
-})
+const time = (which: string, ofDate: string) =>
+  Type.String({
+    maxLength: 64,
+    description: `Time of the ${which} entry to return, inclusive: \`YYYY-MM-DD HH:MM[:SS]\`, RFC 3339, a date (the ${ofDate} of that day) or Unix seconds.`,
+  })
 
 /** Query parameters of log routes that select a period of time. */
-export const spanQuery = { from: time, to: time } as const
+export const spanQuery = { from: time('oldest', 'beginning'), to: time('newest', 'end') } as const
 
 /** Matches a date without a time: it means the first second of that day as `from`, and the last one as `to`. */
 const bareDate = /^\d{4}-\d{2}-\d{2}$/

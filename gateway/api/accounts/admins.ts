@@ -19,7 +19,7 @@ const AdminSchema = Type.Object(
     disabled: Type.Boolean(),
     two_factor: Type.Boolean(),
     invited: Type.Boolean({
-      description: '`true`: the link for setting the password was not used yet.',
+      description: '`true`: the setup link of the administrator is valid and was not used yet.',
     }),
     created_at: TimeSchema,
     last_login: TimeSchema,
@@ -33,13 +33,13 @@ const CreatedSchema = Type.Object(
     setup_link: Type.Optional(
       Type.String({
         description:
-          'Link that contains the token. Empty: the public URL of the panel is not known, see `/public-url`.',
+          'Link with which the administrator sets a password. It contains `setup_token`. Empty: the public URL of the panel is not known, see `/public-url`.',
       }),
     ),
     setup_token: Type.Optional(
       Type.String({
         description:
-          'Token for the link `{base}/setup#TOKEN`. It is valid once, for 24 hours, and is returned only in this answer.',
+          'Token for the setup link `{base}/setup#TOKEN`, where `{base}` is the URL of the panel. The token is valid once, for 24 hours, and is returned only in this answer.',
       }),
     ),
   },

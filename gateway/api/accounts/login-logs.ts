@@ -13,10 +13,11 @@ export const LoginRowSchema = Type.Object(
   {
     time: TimeSchema,
     username: Type.String({
-      description: 'User name that was typed. Empty: the text cannot be a user name.',
+      description: 'User name that was entered. Empty: the entered text was not a valid user name.',
     }),
     ip: Type.String({
-      description: 'Source address. Empty: this entry combines the failures of many addresses.',
+      description:
+        'IP address from which the login was attempted. Empty: this entry combines the failures of many addresses.',
     }),
     user_agent: Type.String(),
     success: Type.Boolean(),
@@ -25,7 +26,8 @@ export const LoginRowSchema = Type.Object(
       description: `Reason of a failure: ${loginReasons.join(', ')}. Empty: the login succeeded.`,
     }),
     count: Type.Integer({
-      description: 'Number of equal attempts within a minute, or within an hour if `ip` is empty.',
+      description:
+        'Number of login attempts that this entry combines: equal attempts within a minute, or within an hour if `ip` is empty.',
     }),
   },
   { title: 'LoginEntry' },
@@ -42,7 +44,7 @@ const filters = { username: Type.String({ maxLength: 64 }), ...ownFilters } sati
 
 const QuerySchema = Type.Object({
   ...listQuery(filters).properties,
-  sort: Type.Optional(oneOf(['-time', 'time'], 'Default: newest first.')),
+  sort: Type.Optional(oneOf(['-time', 'time'], 'Order of the entries. Default: newest first.')),
 })
 export const OwnLoginQuerySchema = Type.Object({
   ...listQuery(ownFilters).properties,
@@ -90,7 +92,7 @@ export function loginLogRoutes({ accounts: { loginLog }, time }: LoginLogDeps): 
       path: '/login-logs/export',
       name: 'exportLoginLogs',
       scope: 'loginlog:read',
-      summary: 'Exports the same entries as a file with one JSON document per line',
+      summary: 'Exports the entries of `GET /login-logs` as a file with one JSON document per line',
       produces: 'application/x-ndjson',
       query: ExportSchema,
       handle: async ({ query }) => {

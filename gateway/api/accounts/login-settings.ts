@@ -4,7 +4,7 @@ import { route, type Route } from '../../http/route.js'
 import { oneOf } from '../../http/schema.js'
 
 const SettingsSchema = Type.Object(
-  { require_2fa: oneOf(twoFactorRules, 'Accounts that need a second factor.') },
+  { require_2fa: oneOf(twoFactorRules, 'Kind of accounts that need a second factor.') },
   { title: 'LoginSettings' },
 )
 
@@ -31,7 +31,8 @@ export function loginSettingRoutes({ requireTwoFactor }: AccountSettings): Route
       name: 'updateLoginSettings',
       confirmed: true,
       audit: 'login_settings.update',
-      summary: 'Sets which accounts need a second factor. Until such an account has set it up, it can do nothing else',
+      summary:
+        'Sets which accounts need a second factor. An account that needs one can do nothing else until it has set it up',
       body: SettingsSchema,
       example: { require_2fa: 'admins' },
       handle: async (context) => {

@@ -18,7 +18,11 @@ export const StepSchema = Type.Object(
   {
     username: Type.Optional(Type.String()),
     kind: Type.Optional(oneOf(kinds)),
-    otp: Type.Optional(Type.Boolean({ description: '`true`: send a code to `POST /login/otp` within 5 minutes.' })),
+    otp: Type.Optional(
+      Type.Boolean({
+        description: '`true`: the login is not complete. Send a code to `POST /login/otp` within 5 minutes.',
+      }),
+    ),
   },
   { title: 'LoginStep' },
 )
@@ -45,7 +49,7 @@ function passwordRoute({ logins }: Accounts): Route {
       password: GivenPassword,
       keep: Type.Optional(
         Type.Boolean({
-          description: '`true`: the session ends after 12 hours without a request, instead of 2.',
+          description: '`true`: the session ends after 12 hours without a request. `false` (default): after 2 hours.',
         }),
       ),
     }),
@@ -77,7 +81,8 @@ function codeRoute({ logins }: Accounts): Route {
     path: '/login/otp',
     name: 'loginWithCode',
     audit: false,
-    summary: 'Completes a login that was answered with 202, with a code or a recovery code',
+    summary:
+      'Completes a login for which `POST /login` answered 202: sends the code of the second factor, or a recovery code',
     body: SecondFactorSchema,
     example: { code: '123456' },
     data: WhoSchema,

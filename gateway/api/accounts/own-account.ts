@@ -17,7 +17,7 @@ const SessionSchema = Type.Object(
     csrf: Type.String({
       description: 'CSRF token. Send it as `X-Berth-CSRF` with every request except GET.',
     }),
-    two_factor: Type.Boolean({ description: '`true`: a login needs a code.' }),
+    two_factor: Type.Boolean({ description: '`true`: a second factor is set up, so that each login needs a code.' }),
     two_factor_required: Type.Boolean({
       description: '`true`: the account must set up a second factor before it can do anything else.',
     }),
@@ -30,8 +30,8 @@ const SessionSchema = Type.Object(
 const RowSchema = Type.Object(
   {
     id: Type.String(),
-    current: Type.Boolean({ description: '`true`: the session of this request.' }),
-    address: Type.String({ description: 'Address from which the session was opened.' }),
+    current: Type.Boolean({ description: '`true`: this is the session that sent the request.' }),
+    address: Type.String({ description: 'IP address from which the session was opened.' }),
     user_agent: Type.String(),
     created_at: TimeSchema,
     last_seen: TimeSchema,
@@ -93,7 +93,7 @@ function passwordRoute({ accounts: { sessions, own: account } }: AccountDeps): R
     name: 'changePassword',
     audit: 'account.password',
     cookies: true,
-    summary: 'Changes the password and ends all other sessions',
+    summary: 'Changes the caller’s own password and ends all other sessions of the caller',
     body: Type.Object({ current_password: GivenPassword, password: NewPassword }),
     example: { current_password: 'correct horse battery', password: 'staple paper clip 7' },
     errors: ['confirmation_failed', 'not_found'],

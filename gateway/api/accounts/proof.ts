@@ -11,7 +11,7 @@ export const GivenPassword = Type.String({ minLength: 1, maxLength: 1024 })
 export const NewPassword = Type.String({
   minLength: 1,
   maxLength: 1024,
-  description: 'Administrators: at least 12 characters. Sub-users: at least 8.',
+  description: 'New password. Administrators need at least 12 characters, sub-users at least 8.',
 })
 
 export const SecondFactorSchema = Type.Object({
@@ -23,7 +23,7 @@ export const SecondFactorSchema = Type.Object({
       ...trimmed,
       minLength: 1,
       maxLength: 64,
-      description: 'Recovery code instead of `code`. Each works once.',
+      description: 'Recovery code instead of `code`. Each recovery code works once.',
     }),
   ),
 })

@@ -12,7 +12,7 @@ const TokenSchema = Type.String({
   ...trimmed,
   minLength: 1,
   maxLength: 128,
-  description: 'Token of the link: the part after `#`.',
+  description: 'Token of the setup link: the part after `#`.',
 })
 const exampleToken = 'Zc2bq0SgJ6wXkqsYw1z0mB3f1PpQh8v2tY7nLr5uEaM'
 
@@ -28,11 +28,16 @@ function linkRoute({ admins }: Accounts): Route {
     path: '/setup/link',
     name: 'readSetupLink',
     audit: false,
-    summary: 'Returns the account for which a setup link is valid. The link stays valid',
+    summary: 'Returns the account for which a setup link is valid. This does not use up the link',
     body: Type.Object({ token: TokenSchema }),
     example: { token: exampleToken },
     data: Type.Object(
-      { username: Type.String({ description: 'Empty: the user of the link chooses a user name.' }) },
+      {
+        username: Type.String({
+          description:
+            'User name of the account. Empty: the account does not exist yet, and its user name is chosen in `POST /setup`.',
+        }),
+      },
       { title: 'SetupLink' },
     ),
     errors: ['not_found'],

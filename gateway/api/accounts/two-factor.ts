@@ -12,7 +12,8 @@ const RecoveryCodesSchema = Type.Object(
   {
     recovery_codes: Type.Array(
       Type.String({
-        description: 'Recovery codes. Each replaces a code once. They are returned only in this answer.',
+        description:
+          'Recovery codes. Each can be sent once instead of a code of the authenticator app. They are returned only in this answer.',
       }),
     ),
   },
@@ -27,11 +28,12 @@ export function twoFactorRoutes({ accounts: { sessions, own } }: Pick<AccountDep
       path: '/account/totp',
       name: 'beginTwoFactor',
       audit: 'account.totp_begin',
-      summary: 'Starts the setup of a second factor. Confirm it with a first code within 10 minutes',
+      summary:
+        'Starts the setup of a second factor. It takes effect when `POST /account/totp/confirm` receives the first code within 10 minutes',
       data: Type.Object(
         {
-          secret: Type.String({ description: 'Secret in base32, for typing it into an app.' }),
-          uri: Type.String({ description: '`otpauth://` URL, for a QR code.' }),
+          secret: Type.String({ description: 'Secret in base32, to be typed into an authenticator app.' }),
+          uri: Type.String({ description: '`otpauth://` URL with the secret, to be shown as a QR code.' }),
         },
         { title: 'NewTwoFactor' },
       ),
@@ -49,7 +51,8 @@ export function twoFactorRoutes({ accounts: { sessions, own } }: Pick<AccountDep
       name: 'confirmTwoFactor',
       audit: 'account.totp_on',
       cookies: true,
-      summary: 'Completes the setup of the second factor with its first code, and ends all other sessions',
+      summary:
+        'Completes the setup of the second factor with its first code, and ends all other sessions of the caller',
       body: Type.Object({ code: Type.String({ ...trimmed, minLength: 1, maxLength: 16 }) }),
       example: { code: '123456' },
       data: RecoveryCodesSchema,
@@ -72,7 +75,7 @@ export function twoFactorRoutes({ accounts: { sessions, own } }: Pick<AccountDep
       path: '/account/totp/recovery-codes',
       name: 'renewRecoveryCodes',
       audit: 'account.recovery_codes',
-      summary: 'Replaces the recovery codes. All earlier codes become invalid',
+      summary: 'Replaces the caller’s recovery codes. All earlier recovery codes become invalid',
       data: RecoveryCodesSchema,
       errors: ['invalid_state', 'not_found'],
       handle: async (context) => {
@@ -92,7 +95,7 @@ export function twoFactorRoutes({ accounts: { sessions, own } }: Pick<AccountDep
       name: 'removeTwoFactor',
       audit: 'account.totp_off',
       cookies: true,
-      summary: 'Removes the second factor and ends all other sessions',
+      summary: 'Removes the caller’s second factor and ends all other sessions of the caller',
       errors: ['invalid_state', 'not_found'],
       handle: async (context) => {
         const session = await sessionOf(sessions, context)

@@ -10,13 +10,16 @@ export const BackupSchema = Type.Object(
     container_id: Type.Integer(),
     container_name: Type.String(),
     target_id: Type.String(),
-    target_name: Type.String({ description: 'Empty: the target was removed.' }),
+    target_name: Type.String({ description: 'Name of the backup target. Empty: the target was removed.' }),
     created_at: TimeSchema,
     created_by: Type.String(),
-    scheduled: Type.Boolean({ description: '`true`: a schedule created the backup.' }),
+    scheduled: Type.Boolean({
+      description: '`true`: the backup schedule created the backup. `false`: a caller requested it.',
+    }),
     size_bytes: Type.Integer({ description: 'Total size of the files in the backup. 0: not known.' }),
     stored_bytes: Type.Integer({
-      description: 'Bytes that this backup added to the target. 0: none, or not known.',
+      description:
+        'Bytes that this backup added to the data on the target. 0: it added none, or the number is not known.',
     }),
     verified_at: TimeSchema,
     description: Type.String(),

@@ -28,7 +28,7 @@ const CreateBackupSchema = Type.Object(
     description: Type.Optional(
       Type.String({
         pattern: descriptionPattern,
-        description: 'At most 200 printable characters on one line.',
+        description: 'Description of the backup: at most 200 printable characters on one line.',
       }),
     ),
   },
@@ -38,14 +38,18 @@ const CreateBackupSchema = Type.Object(
 const RestoreBodySchema = Type.Object(
   {
     target_id: Type.Optional(
-      Type.String({ maxLength: 64, description: 'Backup target. Only together with `container_uuid`.' }),
+      Type.String({
+        maxLength: 64,
+        description:
+          'Id of the target that contains the backup. Only allowed together with `container_uuid`. If both are omitted, the backup is one that `GET /backups` lists.',
+      }),
     ),
     container_uuid: Type.Optional(
       Type.String({
         ...trimmed,
         format: 'uuid',
         description:
-          'UUID of the container whose backup is restored, together with `target_id`. Needed if the container no longer exists or the backup is not listed. Not available for callers that are bound to containers.',
+          'UUID of the container whose backup is restored. Send it together with `target_id` if that container no longer exists, or if `GET /backups` does not list the backup. Not available for callers that are bound to containers.',
       }),
     ),
   },
@@ -109,7 +113,7 @@ function readRoutes({ fleet, targets, time }: BackupParts): Route[] {
       name: 'getContainerBackups',
       subUser: 'refused',
       scope: 'backup:read',
-      summary: 'Lists the backups of a container, newest first, with their schedule',
+      summary: 'Returns the backups of a container, newest first, and its backup schedule',
       params: ContainerPathSchema,
       data: ContainerBackupsSchema,
       handle: async ({ guest }) => {
@@ -130,7 +134,8 @@ function createRoute(parts: BackupParts): Route {
     subUser: 'refused',
     scope: 'backup:create',
     audit: 'backup.create',
-    summary: 'Queues a backup of the current disk of a container. The backup is listed after it was verified',
+    summary:
+      'Queues a backup of the current disk of a container. `GET /backups` lists the backup after it was verified',
     params: ContainerPathSchema,
     body: CreateBackupSchema,
     bodyOptional: true,
@@ -161,7 +166,7 @@ function restoreRoute(parts: BackupParts): Route {
     scope: 'backup:restore',
     audit: 'backup.restore',
     summary:
-      'Restores a backup onto this container. The backup may come from another container or host. A running container is stopped after the backup was fetched, and started again. Afterwards the passwords and keys on the disk are those of the time of the backup. With a backup of another container, this container keeps its own login and host name, and gets a new `machine-id` and new SSH host keys',
+      'Restores a backup onto this container. The backup may come from another container or host. A running container is stopped after the backup was fetched, and started again. Afterwards the disk has the passwords and keys that were on it when the backup was created. After a restore of another container’s backup, this container keeps its own login and host name, and gets a new `machine-id` and new SSH host keys',
     params: BackupPathSchema,
     body: RestoreBodySchema,
     bodyOptional: true,

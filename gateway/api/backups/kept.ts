@@ -32,7 +32,7 @@ const ContainerQuerySchema = Type.Object({
   host_id: Type.Optional(
     Type.String({
       maxLength: 64,
-      description: 'Id of the host that contacts the target. Default: the first host.',
+      description: 'Id of the host that connects to the target. Default: the first host of the fleet.',
     }),
   ),
 })
@@ -68,7 +68,7 @@ export function keptBackupRoutes(parts: BackupParts): Route[] {
       path: '/backup-targets/{id}/containers',
       name: 'listBackedUpContainers',
       scope: 'backuptarget:read',
-      summary: 'Lists the containers that were ever backed up to the target, including deleted ones',
+      summary: 'Lists all containers that were ever backed up to the target, including deleted containers',
       params: TargetPathSchema,
       data: Type.Array(KnownContainerSchema),
       handle: async ({ params }) => {

@@ -20,10 +20,13 @@ export const BackupScheduleSchema = Type.Object(
   {
     ...runs,
     retention: Type.Integer({
-      description: 'Number of scheduled backups that the target retains. 0: the maximum for a container.',
+      description:
+        'Number of scheduled backups of the container that the target retains. 0: as many as a container can have.',
     }),
-    target_id: Type.String({ description: 'Empty: no target was ever chosen.' }),
-    target_name: Type.String({ description: 'Empty: the target was removed.' }),
+    target_id: Type.String({ description: 'Id of the backup target. Empty: no target was ever chosen.' }),
+    target_name: Type.String({
+      description: 'Name of the backup target. Empty: the target was removed, or none was ever chosen.',
+    }),
   },
   { title: 'BackupSchedule' },
 )
@@ -46,12 +49,12 @@ const BodySchema = Type.Object(
         pattern: timeOfDayPattern,
         examples: ['03:30'],
         description:
-          '`HH:MM` in the time zone of the container’s host. Backups run at this time and at multiples of the interval from it. Default: 00:00.',
+          'Time of day: `HH:MM` in the time zone of the container’s host. Backups run at this time and at multiples of the interval from it. Default: 00:00.',
       }),
     ),
     retention: integerWithin(
       limits.backups,
-      'Number of scheduled backups that the target retains. 0: the maximum for a container. Manual backups are never removed.',
+      'Number of scheduled backups of the container that the target retains; older ones are deleted. 0: as many as a container can have. The schedule never deletes backups that a caller requested.',
     ),
     target_id: Type.Optional(TargetIdSchema),
   },
@@ -85,7 +88,8 @@ export function backupScheduleRoute(parts: BackupParts): Route {
     subUser: 'refused',
     tag: 'Backups',
     audit: 'backup.schedule',
-    summary: 'Sets the backup schedule of a container: times and target. Fields that are not sent stay unchanged',
+    summary:
+      'Sets the times and the target of the backup schedule of a container. Fields that are not sent stay unchanged',
     params: ContainerPathSchema,
     body: BodySchema,
     example: { enabled: true, interval_hours: 24, time: '03:30', retention: 7 },

@@ -4,7 +4,7 @@ import type { BackupParts } from './targets.js'
 
 export const TargetIdSchema = Type.String({
   maxLength: 64,
-  description: 'Id of the backup target. Default: the only target. Required if there are several.',
+  description: 'Id of the backup target. Required if several targets exist. Default: the only existing target.',
 })
 
 /** @throws {BerthError} `missing_field` if no target is named and several exist, `backup_target_missing` */

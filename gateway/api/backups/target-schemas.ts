@@ -15,20 +15,27 @@ const secret = (description: string) =>
   Type.String({ maxLength: 16_384, writeOnly: true, description: `${description} It is never returned.` })
 
 const places = {
-  path: word('Directory, for `local` and `sftp`. A `local` directory must exist.'),
+  path: word(
+    'Directory that contains the backups, for `local` and `sftp`. A `local` directory must exist on each host.',
+  ),
   host: word('Host name or IP address of the server, for `sftp`.', 253),
-  port: Type.Integer({ minimum: 1, maximum: 65_535, description: 'Port, for `sftp`. Default: 22.' }),
-  user: word('User name, for `sftp`.', 64),
-  host_key: word('Public key of the server, for `sftp`: type and base64 data, as printed by `ssh-keyscan`.', 16_384),
-  endpoint: word('URL for `s3`: http:// or https://, a host, and an optional port.'),
-  region: word('Region, for `s3`. It may be empty.', 64),
+  port: Type.Integer({ minimum: 1, maximum: 65_535, description: 'Port of the server, for `sftp`. Default: 22.' }),
+  user: word('User name on the server, for `sftp`.', 64),
+  host_key: word(
+    'Public host key of the server, for `sftp`: type and base64 data, as printed by `ssh-keyscan`.',
+    16_384,
+  ),
+  endpoint: word('URL of the service, for `s3`: `http://` or `https://`, a host, and an optional port.'),
+  region: word('Region of the bucket, for `s3`. It may be empty.', 64),
   bucket: word('Name of the bucket, for `s3`.', 63),
-  prefix: word('Folders before the name of every object, for `s3`. It may be empty.'),
+  prefix: word(
+    'Folders with which the name of every object begins, for `s3`. Empty: objects are stored at the top of the bucket.',
+  ),
   access_key_id: word('Access key id, for `s3`.', 256),
   ca_certificate: Type.String({
     maxLength: 16_384,
     description:
-      'PEM certificate of the authority that signed the server’s certificate, for `s3`. Empty: the authorities that the hosts trust.',
+      'PEM certificate of the authority that signed the server’s certificate, for `s3`. Empty: the certificate must be signed by an authority that the hosts trust.',
   }),
 }
 
@@ -49,7 +56,7 @@ const secrets = {
   ),
 }
 
-const NameSchema = word('Unique name. Upper and lower case are not distinguished.', 63)
+const NameSchema = word('Unique name of the backup target. Upper and lower case are not distinguished.', 63)
 const optional = Object.fromEntries(
   Object.entries({ ...places, ...figures, ...secrets }).map(([field, schema]) => [field, Type.Optional(schema)]),
 ) as {

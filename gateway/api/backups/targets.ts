@@ -28,7 +28,7 @@ const CheckBodySchema = Type.Object(
     host_id: Type.Optional(
       Type.String({
         maxLength: 64,
-        description: 'Id of the host that tests the target. Default: the first host.',
+        description: 'Id of the host that tests the target. Default: the first host of the fleet.',
       }),
     ),
   },
@@ -38,7 +38,7 @@ const CheckBodySchema = Type.Object(
 const CheckedSchema = Type.Object(
   {
     ok: Type.Boolean(),
-    code: Type.String({ description: 'Error code. Empty: the target works.' }),
+    code: Type.String({ description: 'Error code of the failed test. Empty: the target works.' }),
     message: Type.String(),
     host_id: Type.String(),
     task_id: Type.String(),
@@ -50,7 +50,7 @@ const RemoveQuerySchema = Type.Object({
   force: Type.Optional(
     Type.Boolean({
       description:
-        '`true`: remove the target even if containers have backups or schedules there. The schedules are turned off. The data on the target is kept.',
+        '`true`: remove the target even if containers have backups or backup schedules on it. Their schedules are turned off. The data on the target is kept.',
     }),
   ),
 })
@@ -102,7 +102,7 @@ function changeRoutes(parts: BackupParts): Route[] {
       name: 'createBackupTarget',
       scope: 'backuptarget:manage',
       audit: 'backup_target.create',
-      summary: 'Adds a backup target. Nothing is written to it yet',
+      summary: 'Adds a backup target. This does not write anything to the target',
       body: CreateTargetSchema,
       example: {
         name: 'vault',
@@ -189,7 +189,8 @@ function checkRoute(parts: BackupParts): Route {
     name: 'checkBackupTarget',
     scope: 'backuptarget:manage',
     audit: 'backup_target.check',
-    summary: 'Tests a backup target: a host writes a small file, reads it back and deletes it. Answers with the result',
+    summary:
+      'Tests a backup target: a host writes a small file, reads it back and deletes it. The answer contains the result',
     params: TargetPathSchema,
     body: CheckBodySchema,
     bodyOptional: true,

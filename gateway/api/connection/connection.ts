@@ -62,9 +62,11 @@ const StepSchema = Type.Object(
     name: oneOf(names, `${listed(stepTexts)}.`),
     state: oneOf(['ok', 'failed', 'skipped']),
     code: Type.Union([oneOf(codes), Type.Literal('')], {
-      description: `Reason why the state is not simply \`ok\`. ${listed(codeTexts)}.`,
+      description: `Problem that the step found. Empty: it found none. ${listed(codeTexts)}.`,
     }),
-    message: Type.String({ description: 'Explains the code. Empty: no problem.' }),
+    message: Type.String({
+      description: 'Explanation of the problem that `code` names. Empty: the step found no problem.',
+    }),
   },
   { title: 'ConnectionStep' },
 )
@@ -73,21 +75,29 @@ type StepRow = Static<typeof StepSchema>
 const DiagnosisSchema = Type.Object(
   {
     reachable: Type.Boolean({ description: '`true`: no step failed.' }),
-    failed_step: Type.Union([oneOf(names), Type.Null()], { description: 'First step that failed.' }),
+    failed_step: Type.Union([oneOf(names), Type.Null()], {
+      description: 'Name of the first step that failed. `null`: no step failed.',
+    }),
     code: Type.String({ description: 'Code of the failed step. Empty: no step failed.' }),
-    steps: Type.Array(StepSchema, { description: 'Steps in order, from the container outwards.' }),
+    steps: Type.Array(StepSchema, {
+      description: 'Results of all steps, in the order of the checks: from the container outwards.',
+    }),
     container_port: Type.Integer(),
-    source: Type.String({ description: 'Source address that was checked against the firewall.' }),
+    source: Type.String({ description: 'Client address for which the firewall of the container was checked.' }),
     address: Type.String({
       description: 'Address to which clients connect from outside. Empty: every address of the host.',
     }),
-    port: Type.Integer({ description: 'Port to which clients connect from outside. 0: none.' }),
+    port: Type.Integer({
+      description:
+        'Port to which clients connect from outside. 0: the port of the container cannot be reached from outside.',
+    }),
     shown_address: Type.String({
       description:
         'Address that is shown to sub-users: an address of the container, or the public address of the host. Empty: not known.',
     }),
     listening_ports: Type.Array(Type.Integer(), {
-      description: 'Other ports on which the container listens, if nothing listens on this port.',
+      description:
+        'Other TCP ports on which the container listens. Only returned if nothing listens on the checked port, else empty.',
     }),
     repair: Type.Union([RepairSchema, Type.Null()], {
       description:

@@ -11,12 +11,13 @@ export const RepairSchema = Type.Object(
   {
     action: oneOf(actions),
     method: oneOf(['POST', 'PUT']),
-    path: Type.String({ description: 'Path below `/api/v1`.' }),
+    path: Type.String({ description: 'Path of the request below `/api/v1`.' }),
     body: Type.Union([Type.Record(Type.String(), Type.Unknown()), Type.Null()], {
-      description: 'Request body. `null`: the caller must choose its content.',
+      description: 'Body of the request. `null`: the caller must choose the content.',
     }),
     if_match: Type.String({
-      description: 'Value for `If-Match`, so that no newer change is overwritten. Empty: not needed.',
+      description:
+        'Value for the header `If-Match` of the request, so that it does not overwrite a newer change. Empty: the request does not need the header.',
     }),
   },
   { title: 'ConnectionRepair' },

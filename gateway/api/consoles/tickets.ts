@@ -12,7 +12,7 @@ import { route, type Route } from '../../http/route.js'
 const TicketBodySchema = Type.Object(
   {
     container_name: Type.Optional(
-      Type.String({ ...containerRef, maxLength: 128, description: 'Id, uuid or name of the container.' }),
+      Type.String({ ...containerRef, maxLength: 128, description: 'Id, UUID or name of the container.' }),
     ),
     container: Type.Optional(
       Type.String({ ...containerRef, maxLength: 128, description: 'Alias of `container_name`.' }),
@@ -24,7 +24,7 @@ const TicketBodySchema = Type.Object(
 const TicketSchema = Type.Object(
   {
     ticket: Type.String({
-      description: 'The ticket is valid for one WebSocket connection to this container.',
+      description: 'Ticket for one WebSocket connection to this container.',
     }),
     expires_in: Type.Integer({ description: 'Lifetime of the ticket in seconds.' }),
   },
@@ -36,11 +36,11 @@ const limitText = `It is valid for one connection within ${ticketSeconds} second
 const texts = {
   ssh: {
     name: 'createSshTicket',
-    summary: `Creates a ticket for a terminal, WebSocket \`/ssh?container=NAME\`. ${limitText}`,
+    summary: `Creates a ticket for a terminal, which is opened at the WebSocket \`/ssh?container=NAME\`. ${limitText}`,
   },
   vnc: {
     name: 'createVncTicket',
-    summary: `Creates a ticket for the screen of a virtual machine, WebSocket \`/vnc?container=NAME\`. Answers 400 \`unsupported\` for LXC containers. ${limitText}`,
+    summary: `Creates a ticket for the screen of a virtual machine, which is opened at the WebSocket \`/vnc?container=NAME\`. For LXC containers the answer is 400 \`unsupported\`. ${limitText}`,
   },
 } as const
 

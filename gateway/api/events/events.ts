@@ -12,7 +12,7 @@ const StreamQuerySchema = Type.Object({
     Type.String({
       ...trimmed,
       maxLength: 100,
-      description: `Kinds of events, separated by commas: ${eventKinds.map((kind) => `\`${kind}\``).join(', ')}. Default: all that the caller can read.`,
+      description: `Kinds of events, separated by commas: ${eventKinds.map((kind) => `\`${kind}\``).join(', ')}. Default: all kinds that the caller can read.`,
     }),
   ),
   last_event_id: Type.Optional(
@@ -34,7 +34,8 @@ export function eventRoutes(hub: EventHub): Route[] {
       bound: 'own',
       subUser: 'allowed',
       tag: 'Events',
-      summary: 'Streams changes as server-sent events. The stream contains what the caller can read elsewhere',
+      summary:
+        'Streams changes as server-sent events. The stream only contains changes of objects that the caller can read with other requests',
       query: StreamQuerySchema,
       produces: 'text/event-stream',
       errors: ['events_unavailable'],

@@ -23,7 +23,7 @@ const BatchActionSchema = Type.Object({
   containers: Type.Array(Type.String({ minLength: 1, maxLength: 64, ...containerRef }), {
     minItems: 1,
     maxItems: mostGuests,
-    description: 'Ids, UUIDs or names of containers.',
+    description: 'Ids, UUIDs or names of the containers on which the action is carried out.',
   }),
   ...Type.Partial(Type.Object(reinstallFields)).properties,
   ...Type.Partial(Type.Object(suspensionFields)).properties,
@@ -52,7 +52,7 @@ export function batchActionRoute(parts: Parts): Route {
     audit: 'container.batch_action',
     tag: 'Containers',
     summary:
-      'Queues an action for several containers. Needs the scope of the action. All containers are checked before any action is queued. `suspend` (with `reason`) and `unsuspend` are complete when answered and create no tasks',
+      'Queues an action for several containers. The caller needs the scope of the action. All containers are checked before any action is queued. `suspend` (which requires `reason`) and `unsuspend` create no tasks: they are complete when the answer is sent',
     body: BatchActionSchema,
     example: { action: 'stop', containers: ['web1', 'web2'] },
     data: TaskIdsSchema,
@@ -60,7 +60,7 @@ export function batchActionRoute(parts: Parts): Route {
       failed: failedSchema,
       containers: Type.Optional(
         Type.Array(ReinstalledSchema, {
-          description: 'For `reinstall`: the new logins, as in the answer to a single reinstall.',
+          description: 'New logins of the reinstalled containers. Only returned for `reinstall`.',
         }),
       ),
     },

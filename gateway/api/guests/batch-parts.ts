@@ -17,7 +17,7 @@ type FailedPart = Static<typeof FailedSchema>
 
 export const TaskIdsSchema = Type.Array(Type.String())
 export const failedSchema = Type.Array(FailedSchema, {
-  description: 'Containers that were refused although the check had passed.',
+  description: 'Containers for which the request failed although it had passed the check of all containers.',
 })
 
 /** Results of the operations that were accepted, and a list of those that were rejected. */
@@ -60,7 +60,7 @@ export async function orderEach<One, Result>(
 
 function describeFailure({ caller, log }: Context, name: string, error: unknown): FailedPart {
   const { status, shown } = shownError(toldTo(caller, error))
-  if (status >= 500) log.error({ err: error, container: name }, 'part of a batch')
+  if (status >= 500) log.error({ err: error, container: name }, 'the request for one container of a batch failed')
   return { name, code: shown.code, message: shown.message }
 }
 

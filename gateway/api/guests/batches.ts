@@ -21,7 +21,7 @@ const BatchCreateSchema = Type.Object({
       minimum: 1,
       maximum: mostGuests,
       description:
-        'Instead of `containers`: number of containers with the same settings. Their names are NAME-1, NAME-2, …',
+        'Number of containers to create with the same settings, instead of `containers`. Their names are `NAME-1`, `NAME-2`, …, where `NAME` is the field `name`.',
     }),
   ),
   ...Type.Partial(CreateBodySchema).properties,
@@ -38,7 +38,7 @@ export function batchRoutes(parts: CreationParts): Route[] {
       bound: 'refused',
       audit: 'container.batch_create',
       tag: 'Containers',
-      summary: 'Queues the creation of several containers. All are checked before any is queued',
+      summary: 'Queues the creation of several containers. All of them are checked before any creation is queued',
       body: BatchCreateSchema,
       example: { containers: [{ name: 'web1', template_id: 'debian-12' }] },
       data: TaskIdsSchema,

@@ -16,14 +16,14 @@ const BootBodySchema = Type.Object(
   {
     mode: oneOf(
       bootModes,
-      '`disk`: the container’s own disk. `cdrom`: an ISO image first, then the disk; only for virtual machines. `rescue`: a rescue system; the disk is mounted at `/mnt` in an LXC container, and is `/dev/vdb` in a virtual machine.',
+      '`disk`: boot from the container’s own disk. `cdrom`: boot from an ISO image first, then from the disk; only for virtual machines. `rescue`: boot a rescue system, in which the container’s disk is mounted at `/mnt` (LXC container) or is `/dev/vdb` (virtual machine).',
     ),
     image: Type.Optional(
       Type.String({
         ...trimmed,
         pattern: optionalTemplateIdPattern,
         description:
-          'For `cdrom`: id of an image of type `iso`. For `rescue`: id of a rescue image; if omitted or empty, the default one. Not allowed for `disk`.',
+          'For `cdrom`: id of an image of type `iso`. For `rescue`: id of a rescue image; if omitted or empty, the default rescue image is used. Not allowed for `disk`.',
       }),
     ),
     force: Type.Optional(Type.Boolean({ description: '`true`: stop the running system without a graceful shutdown.' })),
@@ -37,7 +37,7 @@ const BootedSchema = Type.Object(
     ...QueuedSchema.properties,
     ssh_password: Type.String({
       description:
-        'Password of root in the `rescue` system, in plain text. It is returned only in this answer. Empty for other modes.',
+        'Password of root in the `rescue` system, in plain text. It is returned only in this answer. Empty for the modes `disk` and `cdrom`.',
     }),
   },
   { title: 'QueuedBoot' },
@@ -54,7 +54,7 @@ export function bootRoute(fleet: Fleet): Route {
     audit: 'container.boot',
     tag: 'Containers',
     summary:
-      'Queues a boot from the disk, a CD or a rescue system: now if the container runs, else at its next start. If this fails, the earlier boot medium is restored',
+      'Queues a change of the boot medium: the disk, a CD or a rescue system. A running container boots from it now, a stopped one at its next start. If this fails, the earlier boot medium is restored',
     params: ContainerPathSchema,
     body: BootBodySchema,
     example: { mode: 'rescue' },

@@ -57,5 +57,5 @@ const told: ReadonlySet<string> = new Set([
 function failureOf({ id, errorCode, error }: Operation): BerthError {
   if (errorCode === 'storage_full') return new BerthError('exhausted', errorCode, error)
   if (told.has(errorCode)) return conflict(errorCode, error)
-  return new BerthError('internal', 'agent_error', `the host failed: task ${id}`)
+  return new BerthError('internal', 'agent_error', `task ${id} failed on the host`)
 }

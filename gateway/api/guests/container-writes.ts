@@ -15,7 +15,9 @@ export type Action = 'start' | 'stop' | 'restart' | 'delete'
 type ActionContext = RequestContext<{ id: string }, unknown, ActionBody> & Subjects['guest']
 
 const ActionBodySchema = Type.Object({
-  force: Type.Optional(Type.Boolean({ description: '`true`: stop without a graceful shutdown, like a power cut.' })),
+  force: Type.Optional(
+    Type.Boolean({ description: '`true`: stop the container without a graceful shutdown, like a power cut.' }),
+  ),
 })
 type ActionBody = Static<typeof ActionBodySchema>
 
@@ -80,7 +82,7 @@ export function containerWriteRoutes({ fleet, time }: CreationParts): Route[] {
       audit: 'container.create',
       tag: 'Containers',
       summary:
-        'Queues the creation of a container. A failed creation is undone: the container is answered with 404 from then on, and its task contains the reason',
+        'Queues the creation of a container. A failed creation is undone: requests for the container are then answered with 404, and the task contains the reason',
       body: CreateBodySchema,
       example: createExample,
       data: CreatedSchema,

@@ -6,7 +6,7 @@ import type { Principal } from '../../access/principal.js'
 import { route, type Answer, type Route } from '../../http/route.js'
 
 export const ContainerPathSchema = Type.Object({
-  id: Type.String({ maxLength: 64, description: 'Numeric id, uuid or name.' }),
+  id: Type.String({ maxLength: 64, description: 'Numeric id, UUID or name of the container.' }),
 })
 
 const UsageSchema = Type.Object(
@@ -16,7 +16,7 @@ const UsageSchema = Type.Object(
     memory_usage_bytes: Type.Integer(),
     disk_usage_bytes: Type.Integer({
       description:
-        'Disk space in bytes that counts towards the disk size (`disk_gb`), at most a few seconds old. When it reaches the disk size, writes fail. LXC containers: all data written since the creation, without the image, which all containers share. Virtual machines: the usage of their file systems, including the system; without a guest agent, all blocks of the disk that were ever written. The history has the same value once a minute.',
+        'Disk space in bytes that counts towards the disk size (`disk_gb`), at most a few seconds old. When it reaches the disk size, writes fail. LXC containers: all data written since the creation, without the image, which all containers share. Virtual machines: the usage of their file systems, including the system; without a guest agent, all blocks of the disk that were ever written. `GET /containers/{id}/history` returns the same value for each minute.',
     }),
     network_rx_bytes: Type.Integer(),
     network_tx_bytes: Type.Integer(),

@@ -9,7 +9,7 @@ export const adminScope = 'security:settings'
 
 export const DevicesSchema = Type.Array(oneOf(guestDevices), {
   maxItems: 16,
-  description: `Devices of the host that a container may use: \`tun\` for /dev/net/tun (VPNs), \`fuse\` for /dev/fuse (sshfs, rclone). Default: none. Only for callers with \`${adminScope}\` that are not bound to containers.`,
+  description: `Devices of the host that a container may use: \`tun\` for /dev/net/tun (VPNs), \`fuse\` for /dev/fuse (sshfs, rclone). Default: no devices. Only allowed for callers with \`${adminScope}\` that are not bound to containers.`,
 })
 /** Only administrators may allow devices, because each one exposes code of the host's kernel. @throws {BerthError} */
 export function checkMayAllowDevices(caller: Principal, devices: readonly string[] = []): void {

@@ -12,7 +12,10 @@ const BodySchema = Type.Object({ devices: DevicesSchema }, { title: 'ChangeConta
 const RowSchema = Type.Object(
   {
     devices: DevicesSchema,
-    restart_required: Type.Boolean({ description: 'The change takes effect at the next start.' }),
+    restart_required: Type.Boolean({
+      description:
+        '`true`: the change takes effect at the next start of the container. `false`: the change is already in effect.',
+    }),
   },
   { title: 'ContainerDevices' },
 )

@@ -11,7 +11,10 @@ import { suspensionRow, suspensionRowFields } from './suspension-row.js'
 /** Shown instead of a stored password. */
 const maskedPassword = '********'
 
-export const GuestStatusSchema = oneOf(guestStatuses, '`unknown`: the host of the container is offline.')
+export const GuestStatusSchema = oneOf(
+  guestStatuses,
+  'Status of the container. `unknown`: the host of the container is offline.',
+)
 export const textFilter = Type.String({ maxLength: 64 })
 export const VirtualizationSchema = oneOf(['lxc', 'kvm'])
 export const PortMappingSchema = Type.Object(
@@ -20,9 +23,18 @@ export const PortMappingSchema = Type.Object(
     host_port: Type.Integer(),
     protocol: oneOf(['tcp', 'udp']),
     description: Type.String(),
-    host_ip: Type.Optional(Type.String({ description: 'Address of the host. If absent: every address of the host.' })),
-    container_port_end: Type.Optional(Type.Integer({ description: 'Last container port, only for a range.' })),
-    host_port_end: Type.Optional(Type.Integer({ description: 'Last host port, only for a range.' })),
+    host_ip: Type.Optional(
+      Type.String({
+        description:
+          'Address of the host at which the mapping accepts connections. If absent: every address of the host.',
+      }),
+    ),
+    container_port_end: Type.Optional(
+      Type.Integer({ description: 'Last container port of a range. Absent if the mapping has a single port.' }),
+    ),
+    host_port_end: Type.Optional(
+      Type.Integer({ description: 'Last host port of a range. Absent if the mapping has a single port.' }),
+    ),
   },
   { title: 'PortMapping' },
 )
@@ -34,10 +46,10 @@ export const TrafficActionSchema = oneOf(['stop', 'throttle', 'none'])
 const pendingChanges = ['limits', 'password', 'addresses', 'devices'] as const
 export const bootModes = ['disk', 'cdrom', 'rescue'] as const
 
-const mbps = Type.Integer({ description: 'Mbit/s. 0: unlimited.' })
-const ioMbps = Type.Integer({ description: 'MB/s. 0: unlimited.' })
-const iops = Type.Integer({ description: 'I/O operations per second. 0: unlimited.' })
-const gbPerMonth = Type.Number({ description: 'GB per month. 0: unlimited.' })
+const mbps = Type.Integer({ description: 'Maximum rate in Mbit/s. 0: unlimited.' })
+const ioMbps = Type.Integer({ description: 'Maximum rate in MB/s. 0: unlimited.' })
+const iops = Type.Integer({ description: 'Maximum number of I/O operations per second. 0: unlimited.' })
+const gbPerMonth = Type.Number({ description: 'Traffic quota in GB (10^9 bytes) per month. 0: unlimited.' })
 
 /** A container as shown in lists and on its own. */
 export const GuestRowSchema = Type.Object(
@@ -57,29 +69,32 @@ export const GuestRowSchema = Type.Object(
     io_read_iops: iops,
     io_write_iops: iops,
     status: GuestStatusSchema,
-    status_reason: Type.String({ description: 'Reason for the status `error`.' }),
+    status_reason: Type.String({
+      description: 'Reason for the status, if the status is `error` or follows from a failed task. Otherwise empty.',
+    }),
     ip: Type.String({ description: 'Private IPv4 address of the container on its host.' }),
-    ipv6: Type.String({ description: 'First of `ipv6_addresses`.' }),
+    ipv6: Type.String({ description: 'First address in `ipv6_addresses`. Empty: the container has no IPv6 address.' }),
     public_ipv4s: Type.Array(Type.String()),
     ipv6_addresses: Type.Array(Type.String()),
-    ssh_port: Type.Integer({ description: 'Host port that is mapped to SSH. 0: none.' }),
+    ssh_port: Type.Integer({
+      description: 'Host port that is mapped to the SSH port of the container. 0: no host port is mapped to it.',
+    }),
     ssh_host: Type.String({
       description:
-        'Name or address for SSH: an address of the container, or the public address of the host. Empty: not ' +
-        'known, see `public_address` of the host.',
+        'Name or address to which SSH clients connect: an address of the container, or the public address of its host. Empty: the address is not known, see `public_address` of the host.',
     }),
     ssh_command: Type.String({
-      description: 'SSH command. Empty: the port or the address is not known.',
+      description: 'Command that opens an SSH login to the container. Empty: the port or the address is not known.',
     }),
     ssh_password: Type.String({
       description: `\`${maskedPassword}\` if the container has a password, else empty.`,
     }),
     port_mappings: Type.Array(PortMappingSchema),
     policy_blocked: Type.Boolean({
-      description: '`true`: suspension, expiry, quota or abuse blocks the container.',
+      description: '`true`: the container is blocked because of a suspension, its expiry, its traffic quota or abuse.',
     }),
     policy_reason: Type.String({
-      description: 'Reasons of the block, separated by commas. Empty: not blocked.',
+      description: 'Reasons why the container is blocked, separated by commas. Empty: it is not blocked.',
     }),
     ...suspensionRowFields,
     created_at: TimeSchema,
@@ -91,17 +106,20 @@ export const GuestRowSchema = Type.Object(
     traffic_out_gb: gbPerMonth,
     traffic_action: TrafficActionSchema,
     traffic_throttle_mbps: Type.Integer({
-      description: 'Mbit/s while throttled. 0: the rate configured for the host.',
+      description: 'Maximum rate in Mbit/s while the container is throttled. 0: the rate configured for the host.',
     }),
     traffic_reset_day: Type.Integer({
-      description: 'Day of the month on which the period begins. 0: the day configured for the host.',
+      description: 'Day of the month on which a traffic period begins. 0: the day configured for the host.',
     }),
-    snapshot_limit: Type.Integer({ description: 'Maximum number of snapshots.' }),
+    snapshot_limit: Type.Integer({
+      description: 'Maximum number of snapshots of the container. 0: no snapshots can be taken.',
+    }),
     snapshot_space_used_bytes: Type.Integer({
-      description: 'Upper bound of the disk space that all snapshots together retain.',
+      description:
+        'Disk space in bytes that all snapshots of the container together retain. The real value may be lower.',
     }),
     snapshot_space_limit_bytes: Type.Integer({
-      description: 'Limit of the space that all snapshots together may retain.',
+      description: 'Maximum disk space that all snapshots of the container together can retain.',
     }),
     throttled: Type.Boolean({ description: '`true`: the traffic quota is used up and the rate is reduced.' }),
     at_next_start: Type.Array(oneOf(pendingChanges), {
@@ -110,16 +128,18 @@ export const GuestRowSchema = Type.Object(
     owners: Type.Optional(
       Type.Array(Type.Object({ id: Type.String(), username: Type.String() }, { title: 'Owner' }), {
         description:
-          'Sub-users with access to the container. Only in the list and the detail, for callers with `subuser:read` that are not bound to containers. Never in events and webhooks.',
+          'Sub-users with access to the container. Only returned by `GET /containers` and `GET /containers/{id}`, and only to callers with `subuser:read` that are not bound to containers.',
       }),
     ),
     devices: Type.Array(oneOf(guestDevices), {
-      description: 'Devices of the host that the container may use.',
+      description: 'Devices of the host that the container can use.',
     }),
     boot: Type.Object(
       {
         mode: oneOf(bootModes),
-        image: Type.String({ description: 'Image to boot instead of the disk. Empty: boot from the disk.' }),
+        image: Type.String({
+          description: 'Id of the image that is booted instead of the disk. Empty: the container boots from its disk.',
+        }),
       },
       { title: 'ContainerBoot' },
     ),

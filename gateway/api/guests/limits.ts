@@ -66,7 +66,7 @@ export function limitRoutes({ fleet, time }: { fleet: Fleet; time: TimeFormat })
       name: 'updateResourceLimit',
       subUser: 'refused',
       audit: 'container.resource_limit',
-      summary: 'Changes limits of a container immediately. Omitted limits stay unchanged',
+      summary: 'Changes the resource limits of a container immediately. Omitted limits stay unchanged',
       body: LimitsBodySchema,
       example: { vcpu: 2, ram_mb: 1024, disk_gb: 20, network_down_mbps: 100, network_up_mbps: 50 },
       data: UpdatedSchema,

@@ -12,7 +12,7 @@ import { queueOrder, type OrderCase } from './queue-order.js'
 export const reinstallFields = {
   template_id: TemplateIdSchema,
   ...loginFields(
-    'If omitted: `password` or `key` if only the field of that mode is sent, else `auto_password`. `keep`: the current login stays.',
+    'How to log in. `auto_password`: with a generated password. `password`: with `ssh_password`. `key`: with `ssh_public_key`. `keep`: as before the reinstall. Default: `password` or `key` if only the field of that mode is sent, else `auto_password`.',
   ),
   force: Type.Optional(Type.Boolean({ description: '`true`: stop the running system without a graceful shutdown.' })),
 }
@@ -43,7 +43,7 @@ export function reinstallRoute(fleet: Fleet): Route {
     audit: 'container.reinstall',
     tag: 'Containers',
     summary:
-      'Queues a reinstall from a template: a new disk with a new login. All other settings stay. If it fails, the old disk is restored',
+      'Queues a reinstall from a template: a new disk with a new login. All other settings stay unchanged. If the reinstall fails, the old disk is restored',
     params: ContainerPathSchema,
     body: ReinstallBodySchema,
     example: { template_id: 'debian-12', ssh_auth_mode: 'auto_password' },

@@ -10,7 +10,7 @@ const ResetBodySchema = Type.Object(
     password: Type.Optional(
       Type.String({
         maxLength: 1024,
-        description: `Must be ${sshPasswordRule}. If omitted or empty, a password is generated.`,
+        description: `New password, which must be ${sshPasswordRule}. If omitted or empty, a password is generated.`,
       }),
     ),
   },
@@ -33,7 +33,7 @@ export function resetPasswordRoute(fleet: Fleet): Route {
     audit: 'container.reset_password',
     tag: 'Containers',
     summary:
-      'Sets a new password for root of a running or stopped container. The message says if it takes effect at the next start',
+      'Sets a new password for root of a running or stopped container. If the password only takes effect at the next start, the message says so',
     params: ContainerPathSchema,
     body: ResetBodySchema,
     bodyOptional: true,

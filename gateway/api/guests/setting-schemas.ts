@@ -28,18 +28,31 @@ export const ProtocolSchema = oneOf(['tcp', 'udp'])
 /** A port mapping in a request. */
 export const MappingBodySchema = Type.Object(
   {
-    protocol: optional(oneOf(['tcp', 'udp'], 'Default: `tcp`.')),
+    protocol: optional(oneOf(['tcp', 'udp'], 'Protocol of the mapping. Default for a new mapping: `tcp`.')),
     container_port: port(1),
-    host_port: optional(port(0, 'If omitted or 0, a port is chosen automatically.')),
+    host_port: optional(
+      port(
+        0,
+        'Port of the host, or the first port of a range. 0, or omitted in a new mapping: it is chosen automatically.',
+      ),
+    ),
     host_ip: optional(HostIpSchema),
     container_port_end: optional(
-      port(0, 'Last container port of a range. If omitted, it is derived from `host_port_end`.'),
+      port(
+        0,
+        'Last container port of a range. If omitted or 0, it is derived from `host_port_end`; if both are omitted, a single port is mapped.',
+      ),
     ),
-    host_port_end: optional(port(0, 'Last host port of a range. If omitted, it is derived from `container_port_end`.')),
+    host_port_end: optional(
+      port(
+        0,
+        'Last host port of a range. If omitted or 0, it is derived from `container_port_end`; if both are omitted, a single port is mapped.',
+      ),
+    ),
     description: optional(
       Type.String({
         pattern: descriptionPattern,
-        description: 'At most 200 printable characters on one line.',
+        description: 'Description of the mapping: at most 200 printable characters on one line.',
       }),
     ),
   },
@@ -48,11 +61,11 @@ export const MappingBodySchema = Type.Object(
 
 export const MappingChangeSchema = Type.Partial(MappingBodySchema)
 
-const mbps = integerWithin(limits.networkMbps, 'Mbit/s. 0: unlimited.')
-const ioMbps = integerWithin(limits.ioMbps, 'MB/s. 0: unlimited.')
-const iops = integerWithin(limits.iops, 'I/O operations per second. 0: unlimited.')
+const mbps = integerWithin(limits.networkMbps, 'Maximum rate in Mbit/s. 0: unlimited.')
+const ioMbps = integerWithin(limits.ioMbps, 'Maximum rate in MB/s. 0: unlimited.')
+const iops = integerWithin(limits.iops, 'Maximum number of I/O operations per second. 0: unlimited.')
 const legacy = (both: string) =>
-  `Deprecated: sets ${both}. Separate fields above 0 take precedence; separate fields of 0 do not.`
+  `Deprecated: sets the rate of ${both}. The separate field of a direction takes precedence if it is above 0.`
 const legacyMbps = integerWithin(limits.networkMbps, legacy('both directions'))
 const legacyIoMbps = integerWithin(limits.ioMbps, legacy('both reads and writes'))
 
@@ -74,23 +87,28 @@ const gbPerMonth = (what: string) =>
   integerWithin(networkLimits.trafficGb, `${what}, in GB (10^9 bytes) per month. 0: unlimited.`)
 
 export const trafficFields = {
-  traffic_mode: optional(oneOf(['total', 'split', 'in_out'], '`in_out` is an alias of `split`.')),
+  traffic_mode: optional(
+    oneOf(
+      ['total', 'split', 'in_out'],
+      '`total`: one quota for both directions together. `split`: a separate quota for each direction. `in_out`: alias of `split`.',
+    ),
+  ),
   monthly_traffic_gb: gbPerMonth('Quota for both directions together, in `total` mode'),
   traffic_in_gb: gbPerMonth('Quota for received traffic, in `split` mode'),
   traffic_out_gb: gbPerMonth('Quota for sent traffic, in `split` mode'),
   traffic_action: optional(
     oneOf(
       ['stop', 'throttle', 'none'],
-      'Action when a quota is used up. `stop` (default): stop the container and refuse starts. `throttle`: reduce the rate. `none`: do nothing.',
+      'Action when a traffic quota is used up. `stop` (default): stop the container and refuse starts as long as the quota is used up. `throttle`: reduce the network rate of the container. `none`: do nothing.',
     ),
   ),
   traffic_throttle_mbps: integerWithin(
     limits.networkMbps,
-    'Mbit/s while throttled. 0: the rate configured for the host.',
+    'Maximum rate in Mbit/s while the container is throttled. 0: the rate configured for the host.',
   ),
   traffic_reset_day: integerWithin(
     networkLimits.resetDay,
-    'Day of the month on which the period begins. 29 to 31: the last day in shorter months. 0: the day configured for the host.',
+    'Day of the month on which a traffic period begins. In months that lack this day, the period begins on the last day. 0: the day configured for the host.',
   ),
 }
 
@@ -99,16 +117,19 @@ export const ExpirySchema = Type.String({
   ...numeric,
   maxLength: 64,
   description:
-    'YYYY-MM-DD HH:MM[:SS], RFC 3339, a date (the end of that day) or Unix seconds. Empty, 0 or 0000-00-00: never. With a time in the past the container is blocked immediately.',
+    'Time at which the container expires: `YYYY-MM-DD HH:MM[:SS]`, RFC 3339, a date (the end of that day) or Unix seconds. Empty, `0` or `0000-00-00`: never. A container whose time is in the past is blocked immediately.',
 })
 
 const addressCount = (description: string) => integerWithin(networkLimits.addresses, description)
 
 export const ipv4Fields = {
   assign_ipv4: optional(
-    Type.Boolean({ description: '`true`: assign one address, unless a count or a list requests more.' }),
+    Type.Boolean({
+      description:
+        '`true`: assign one address if `ipv4_count` and `public_ipv4s` request none. `false`: assign none; `ipv4_count` is ignored, and `public_ipv4s` must be empty. If omitted, these two fields decide.',
+    }),
   ),
-  ipv4_count: addressCount('Number of addresses taken from the pool, in addition to `public_ipv4s`.'),
+  ipv4_count: addressCount('Number of addresses to choose from the pool of the host, in addition to `public_ipv4s`.'),
   public_ipv4s: optional(
     Type.Array(Type.String({ format: 'ipv4', examples: ['203.0.113.7'] }), {
       maxItems: networkLimits.addresses.max,
@@ -118,7 +139,9 @@ export const ipv4Fields = {
 
 /** Fields that select IPv6 addresses, for creations and `POST …/ipv6`. */
 export const ipv6ListFields = {
-  ipv6_count: addressCount('Number of addresses taken from the prefix, in addition to `ipv6_addresses`.'),
+  ipv6_count: addressCount(
+    'Number of addresses to choose from the IPv6 prefixes of the host, in addition to `ipv6_addresses`.',
+  ),
   ipv6_addresses: optional(
     Type.Array(Type.String({ format: 'ipv6', examples: ['2001:db8::7'] }), {
       maxItems: networkLimits.addresses.max,
@@ -131,11 +154,16 @@ export const InterfaceSchema = optional(
   Type.String({
     ...trimmed,
     pattern: interfacePattern,
-    description: 'Network interface of the host, at most 15 characters. Empty: the interface of the default route.',
+    description:
+      'Network interface of the host, at most 15 characters. Omitted or empty: the interface of the default route.',
     examples: ['eth0'],
   }),
 )
 
 /** Schemas of optional addresses. */
-export const OptionalIpv4Schema = optional(Type.String({ format: 'ipv4', description: 'Empty: no address.' }))
-export const OptionalIpv6Schema = optional(Type.String({ format: 'ipv6', description: 'Empty: no address.' }))
+export const OptionalIpv4Schema = optional(
+  Type.String({ format: 'ipv4', description: 'IPv4 address. Omitted or empty: none.' }),
+)
+export const OptionalIpv6Schema = optional(
+  Type.String({ format: 'ipv6', description: 'IPv6 address. Omitted or empty: none.' }),
+)

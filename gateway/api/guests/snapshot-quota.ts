@@ -9,18 +9,18 @@ import { changeSetting, describeFields, type SettingOrder } from './guest-settin
 import { integerWithin } from './setting-schemas.js'
 
 export const spaceLimitText =
-  'Limit of the space that all snapshots together may retain. A snapshot that would exceed it is refused (snapshot_space_exceeded).'
+  'Maximum disk space in bytes that all snapshots of the container together can retain. A snapshot that would exceed it is refused with `snapshot_space_exceeded`.'
 
 const QuotaBodySchema = Type.Object(
   {
     snapshot_limit: integerWithin(
       limits.snapshots,
-      'Maximum number of snapshots. 0: none. Existing snapshots above the limit are kept.',
+      'Maximum number of snapshots of the container. 0: no more snapshots can be taken. Existing snapshots above the limit are kept.',
     ),
-    quota: integerWithin(limits.snapshots, 'Alias of `snapshot_limit`, which takes precedence.'),
+    quota: integerWithin(limits.snapshots, 'Alias of `snapshot_limit`. Ignored if `snapshot_limit` is sent.'),
     space_limit_bytes: integerWithin(
       limits.snapshotSpaceBytes,
-      'Disk space that all snapshots together may retain. 0: the default, twice the disk size. Existing snapshots above the limit are kept. Only for callers that are not bound to containers.',
+      'Maximum disk space in bytes that all snapshots of the container together can retain. If omitted, it is unchanged. 0: the default, twice the disk size. Existing snapshots above the limit are kept. Only for callers that are not bound to containers.',
     ),
   },
   { title: 'SnapshotQuota' },
@@ -50,7 +50,7 @@ export function quotaRoute(fleet: Fleet): Route {
     subUser: 'refused',
     scope: 'snapshot:schedule',
     audit: 'snapshot.quota',
-    summary: 'Sets how many snapshots a container may have, and how much space they may retain',
+    summary: 'Sets how many snapshots a container can have, and how much disk space they can retain',
     params: ContainerPathSchema,
     body: QuotaBodySchema,
     example: { snapshot_limit: 3, space_limit_bytes: 21_474_836_480 },

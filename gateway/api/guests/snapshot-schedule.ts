@@ -18,14 +18,17 @@ const { snapshotIntervalHours: interval } = limits
 export const ScheduleSchema = Type.Object(
   {
     enabled: Type.Boolean(),
-    interval_hours: Type.Integer({ description: 'Hours between two snapshots. 0: never set.' }),
+    interval_hours: Type.Integer({ description: 'Hours between two snapshots. 0: the schedule was never set.' }),
     last_run: TimeSchema,
     next_run: TimeSchema,
-    time: Type.String({ description: '`HH:MM` in the time zone of the container’s host.' }),
-    retention: Type.Integer({
-      description: 'Number of scheduled snapshots to retain. 0: as many as the quota allows.',
+    time: Type.String({
+      description:
+        'Time of day of a snapshot: `HH:MM` in the time zone of the container’s host. The others follow at multiples of the interval.',
     }),
-    created_by: Type.String({ description: 'Caller that set the schedule.' }),
+    retention: Type.Integer({
+      description: 'Number of scheduled snapshots to retain. 0: as many as `snapshot_limit` of the container allows.',
+    }),
+    created_by: Type.String({ description: 'Caller that last set the schedule.' }),
   },
   { title: 'SnapshotSchedule' },
 )
@@ -48,12 +51,12 @@ const ScheduleBodySchema = Type.Object(
         pattern: timeOfDayPattern,
         examples: ['03:30'],
         description:
-          '`HH:MM` in the time zone of the container’s host. Snapshots are taken at this time and at multiples of the interval from it. Default: 00:00.',
+          'Time of day: `HH:MM` in the time zone of the container’s host. Snapshots are taken at this time and at multiples of the interval from it. Default: 00:00.',
       }),
     ),
     retention: integerWithin(
       limits.snapshots,
-      'Number of scheduled snapshots to retain. 0: as many as the quota allows. Manual snapshots are never removed.',
+      'Number of scheduled snapshots to retain; older ones are deleted. 0: as many as `snapshot_limit` of the container allows. The schedule never deletes snapshots that a caller requested.',
     ),
   },
   { title: 'NewSnapshotSchedule' },

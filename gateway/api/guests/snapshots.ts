@@ -21,7 +21,9 @@ const SnapshotSchema = Type.Object(
     container_name: Type.String(),
     created_at: TimeSchema,
     created_by: Type.String(),
-    scheduled: Type.Boolean({ description: '`true`: a schedule took the snapshot.' }),
+    scheduled: Type.Boolean({
+      description: '`true`: the snapshot schedule took the snapshot. `false`: a caller requested it.',
+    }),
     size_bytes: Type.Integer({
       description: 'Disk usage of the container in bytes when the snapshot was taken. 0: not known.',
     }),
@@ -32,11 +34,11 @@ const SnapshotSchema = Type.Object(
 type SnapshotRow = Static<typeof SnapshotSchema>
 
 const spaceUsedText =
-  'Upper bound of the disk space that all snapshots together retain. It does not reduce the size of the disk.'
+  'Disk space in bytes that all snapshots of the container together retain. The real value may be lower. This space does not count towards the disk size of the container.'
 
 const ContainerSnapshotsSchema = Type.Object(
   {
-    quota: Type.Integer({ description: 'Maximum number of snapshots. 0: none.' }),
+    quota: Type.Integer({ description: 'Maximum number of snapshots of the container. 0: no snapshots can be taken.' }),
     space_used_bytes: Type.Integer({ description: spaceUsedText }),
     space_limit_bytes: Type.Integer({ description: spaceLimitText }),
     schedule: ScheduleSchema,
@@ -50,7 +52,7 @@ const CreateSnapshotSchema = Type.Object(
     description: Type.Optional(
       Type.String({
         pattern: descriptionPattern,
-        description: 'At most 200 printable characters on one line.',
+        description: 'Description of the snapshot: at most 200 printable characters on one line.',
       }),
     ),
   },
@@ -130,7 +132,7 @@ function writeRoutes({ fleet, time }: Parts): Route[] {
       subUser: 'allowed',
       scope: 'snapshot:create',
       audit: 'snapshot.create',
-      summary: 'Takes a snapshot. Answers when it is taken',
+      summary: 'Takes a snapshot of a container. The answer is sent when the snapshot is complete',
       params: ContainerPathSchema,
       body: CreateSnapshotSchema,
       bodyOptional: true,
@@ -160,8 +162,8 @@ function writeRoutes({ fleet, time }: Parts): Route[] {
       scope: 'snapshot:restore',
       audit: 'snapshot.restore',
       summary:
-        'Restores a snapshot. A running container is stopped at once and started again. Answers when it is done. ' +
-        'Afterwards the passwords and keys on the disk are those of the time of the snapshot',
+        'Restores a snapshot. A running container is stopped at once and started again. The answer is sent when this is done. ' +
+        'Afterwards the disk has the passwords and keys that were on it when the snapshot was taken',
       params: SnapshotPathSchema,
       conditional: true,
       errors: writeErrors,
@@ -180,7 +182,7 @@ function writeRoutes({ fleet, time }: Parts): Route[] {
       subUser: 'allowed',
       scope: 'snapshot:delete',
       audit: 'snapshot.delete',
-      summary: 'Deletes a snapshot. Answers when it is done',
+      summary: 'Deletes a snapshot. The answer is sent when the snapshot is deleted',
       params: SnapshotPathSchema,
       conditional: true,
       errors: writeErrors,

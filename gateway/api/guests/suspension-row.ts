@@ -9,14 +9,16 @@ const policyNames = ['suspended', 'expired', 'traffic', 'security'] as const
 
 /** Fields of a container's row that describe why it is blocked. */
 export const suspensionRowFields = {
-  policy: Type.Optional(oneOf(policyNames, 'First reason why the container is blocked. If absent: not blocked.')),
+  policy: Type.Optional(
+    oneOf(policyNames, 'First of the reasons why the container is blocked. Absent if the container is not blocked.'),
+  ),
   suspended_mode: Type.Optional(oneOf(suspensionModes)),
   suspended_reason: Type.Optional(
     Type.String({
-      description: 'Internal reason. Absent for sub-users and for keys that are bound to containers.',
+      description: 'Internal reason of the suspension. Absent for sub-users and for keys that are bound to containers.',
     }),
   ),
-  suspended_message: Type.Optional(Type.String({ description: 'Message for sub-users.' })),
+  suspended_message: Type.Optional(Type.String({ description: 'Message about the suspension that sub-users see.' })),
   suspended_at: Type.Optional(TimeSchema),
   suspended_until: Type.Optional(TimeSchema),
 }

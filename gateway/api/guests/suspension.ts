@@ -16,9 +16,13 @@ const textOf = (description: string) => Type.String({ ...trimmed, pattern: suspe
 
 /** Fields of a suspension, for single containers and batches. */
 export const suspensionFields = {
-  reason: textOf('Internal reason, not shown to sub-users. At most 500 printable characters on one line.'),
+  reason: textOf(
+    'Internal reason of the suspension, which sub-users do not see. At most 500 printable characters on one line.',
+  ),
   message: Type.Optional(
-    textOf('Message for sub-users. At most 500 printable characters on one line. Default: empty.'),
+    textOf(
+      'Message about the suspension that sub-users see. At most 500 printable characters on one line. Default: empty.',
+    ),
   ),
   mode: Type.Optional(
     oneOf(
@@ -32,7 +36,7 @@ export const suspensionFields = {
       ...numeric,
       maxLength: 64,
       description:
-        'Automatic end of the suspension: YYYY-MM-DD HH:MM[:SS], RFC 3339, a date (the end of that day) or Unix seconds. Default: none, the suspension lasts until it is lifted.',
+        'Automatic end of the suspension: YYYY-MM-DD HH:MM[:SS], RFC 3339, a date (the end of that day) or Unix seconds. If omitted, the suspension lasts until it is lifted.',
     }),
   ),
 }

@@ -19,18 +19,21 @@ const EntrySchema = Type.Object(
     timestamp: Type.Integer({ description: 'Time in seconds since 1970.' }),
     kind: oneOf(
       timelineKinds,
-      '`task`: a task. `change`: a changed setting. `alert`: detected abuse and the reaction to it. `policy`: a stop because of suspension, expiry or used-up traffic. `restart`: an automatic restart after the container ended unexpectedly.',
+      '`task`: a task. `change`: a changed setting, from the audit log. `alert`: detected abuse and the reaction to it. `policy`: a stop because of suspension, expiry or used-up traffic. `restart`: an automatic restart after the container ended unexpectedly.',
     ),
-    action: Type.String({ description: 'Action of the task or of the audit entry, or type of the alert.' }),
+    action: Type.String({
+      description: 'Action of the task, audited action of the change, or type of the alert, depending on `kind`.',
+    }),
     status: Type.String({
-      description: 'Status of the task, `success` or `failure` of the change, or severity of the alert.',
+      description:
+        'Status of the task, `success` or `failure` of the change, or severity of the alert, depending on `kind`.',
     }),
     user: Type.String(),
     address: Type.String({
-      description: 'Address of the caller, or of the target of an alert. Empty: not known.',
+      description: 'IP address of the caller; for an alert, that of its target. Empty: not known.',
     }),
     detail: Type.String(),
-    task_id: Type.String({ description: 'Empty: no task.' }),
+    task_id: Type.String({ description: 'Id of the task. Empty: the entry does not belong to a task.' }),
   },
   { title: 'TimelineEntry' },
 )

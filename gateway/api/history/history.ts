@@ -20,7 +20,7 @@ const steps: Readonly<Record<Range, { readonly seconds: number; readonly most: n
 const RangeSchema = Type.Optional(
   oneOf(
     ['day', 'month', 'year'],
-    'Period of the values. `day` (default): one value per minute. `month`: per hour. `year`: per day (UTC).',
+    'Period that the values cover. `day` (default): one value per minute. `month`: one value per hour. `year`: one value per day (UTC).',
   ),
 )
 const figure = (unit: string) =>
@@ -30,9 +30,9 @@ const PointSchema = Type.Object(
   {
     time: TimeSchema,
     timestamp: Type.Integer({ description: 'Start of the step, in seconds since 1970.' }),
-    cpu_usage_pct: figure('Average in the step, 0 to 100'),
-    memory_usage_bytes: figure('Bytes'),
-    disk_usage_bytes: figure('Bytes that count towards the disk size, as in `/containers/{id}/usage`'),
+    cpu_usage_pct: figure('Average CPU usage in the step, in percent from 0 to 100'),
+    memory_usage_bytes: figure('Memory usage in bytes'),
+    disk_usage_bytes: figure('Disk usage in bytes; for a container, the bytes that count towards its disk size'),
     network_rx_bytes_per_sec: figure('Received bytes per second'),
     network_tx_bytes_per_sec: figure('Sent bytes per second'),
     io_read_bytes_per_sec: figure('Bytes per second read from the disk'),
@@ -46,7 +46,8 @@ const historyFields = {
   range: oneOf(['day', 'month', 'year']),
   step_seconds: Type.Integer(),
   points: Type.Array(PointSchema, {
-    description: 'Values, oldest first, one per step without gaps, beginning with the first known one.',
+    description:
+      'Values, oldest first, beginning with the oldest known value. There is one value for each step, even if it is not known.',
   }),
 }
 const ContainerHistorySchema = Type.Object(historyFields, { title: 'ContainerHistory' })

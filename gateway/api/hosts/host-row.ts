@@ -9,12 +9,15 @@ import { visibleWarnings } from '../guests/visible.js'
 import { kvmFields, kvmRow } from './kvm.js'
 
 const count = Type.Integer({ minimum: 0 })
-export const StateSchema = oneOf(['pending', 'online', 'offline'], '`pending`: no agent has joined yet.')
+export const StateSchema = oneOf(
+  ['pending', 'online', 'offline'],
+  'Status of the host. `pending`: no agent has joined yet.',
+)
 
 const InstallSchema = Type.Object({
   step: oneOf(
     ['checking', 'installing', 'joining', 'waiting', 'failed'],
-    '`waiting`: the agent has joined and waits for the gateway to connect.',
+    'Last reported step of the installation. `waiting`: the agent has joined and waits for the gateway to connect.',
   ),
   message: Type.String({ description: 'Details of the step, or the reason of the failure.' }),
   at: TimeSchema,
@@ -41,7 +44,10 @@ export const HostRowSchema = Type.Object(
   {
     id: Type.String(),
     name: Type.String(),
-    address: Type.String({ description: 'Address, as host:port, of the agent. Empty: known once the agent joins.' }),
+    address: Type.String({
+      description:
+        'Address, as host:port, at which the gateway connects to the agent. Empty: it is not known until the agent joins.',
+    }),
     install: Type.Union([InstallSchema, Type.Null()], {
       description: 'Last step that the installation script reported. `null`: the script has not been used.',
     }),
@@ -53,7 +59,7 @@ export const HostRowSchema = Type.Object(
     }),
     public_address_source: oneOf(
       ['set', 'guess', 'none'],
-      '`set`: set by an administrator. `guess`: derived from the addresses of the host. `none`: not known.',
+      'Origin of `public_address`. `set`: an administrator set it. `guess`: derived from the addresses of the host. `none`: the address is not known.',
     ),
     status: StateSchema,
     draining: Type.Boolean({ description: '`true`: the host is draining, and gets no new containers.' }),

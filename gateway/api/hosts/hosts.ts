@@ -132,7 +132,7 @@ function joinRoutes({ fleet, time }: Parts): Route[] {
       bound: 'refused',
       audit: 'host.create',
       tag: 'Hosts',
-      summary: 'Adds a host. Its agent joins with the token in the answer',
+      summary: 'Adds a host. The answer contains the token with which its agent joins',
       body: CreateBodySchema,
       example: { name: 'node1', address: '192.0.2.20:7443', public_address: 'node1.example.com' },
       data: CreatedSchema,
@@ -182,7 +182,8 @@ function changeRoutes({ fleet, time }: Parts): Route[] {
       bound: 'refused',
       audit: 'host.update',
       tag: 'Hosts',
-      summary: 'Changes name, address, public address or draining. Fields that are not sent stay unchanged',
+      summary:
+        'Changes the name, the address, the public address or the draining of a host. Fields that are not sent stay unchanged',
       params: HostPathSchema,
       body: ChangeBodySchema,
       example: { draining: true },

@@ -14,16 +14,16 @@ const count = Type.Integer({ minimum: 0 })
 const SwapSchema = Type.Object(
   {
     host_id: Type.String(),
-    total_mb: Type.Integer({ minimum: 0, description: 'All swap that the host uses, in MiB.' }),
+    total_mb: Type.Integer({ minimum: 0, description: 'Size of all swap areas of the host, in MiB.' }),
     used_mb: count,
     free_mb: count,
     enabled: Type.Boolean({ description: '`true`: the swap file is in use.' }),
     swap_file: Type.String({
-      description: 'Path of Berth’s swap file on the host. Empty: it does not exist.',
+      description: 'Path of the swap file on the host that Berth manages. Empty: the file does not exist.',
     }),
     size_mb: Type.Integer({
       minimum: 0,
-      description: 'Size of the swap file in MiB, whether it is in use or not.',
+      description: 'Size of the swap file in MiB, whether it is in use or not. 0: the swap file does not exist.',
     }),
   },
   { title: 'Swap' },
@@ -31,12 +31,12 @@ const SwapSchema = Type.Object(
 
 const SwapBodySchema = Type.Object(
   {
-    action: Type.Optional(oneOf(swapActions, 'Default: `resize`.')),
+    action: Type.Optional(oneOf(swapActions, 'Change of the swap file. Default: `resize`.')),
     size_mb: Type.Optional(
       Type.Integer({
         minimum: 0,
         maximum: swapMb.max,
-        description: `Size in MiB, at least ${swapMb.min}. Required for \`create\` and \`resize\`, ignored for other actions.`,
+        description: `New size of the swap file in MiB, at least ${swapMb.min}. Required for \`create\` and \`resize\`, ignored for other actions.`,
       }),
     ),
   },
@@ -70,7 +70,8 @@ export function swapRoutes(fleet: Fleet): Route[] {
       scope: 'swap:manage',
       bound: 'refused',
       audit: 'swap.change',
-      summary: 'Creates, resizes, enables, disables or deletes the swap file of a host. Answers when it is done',
+      summary:
+        'Creates, resizes, enables, disables or deletes the swap file of a host. The answer is sent when this is done',
       body: SwapBodySchema,
       example: { action: 'resize', size_mb: 2048 },
       errors: [

@@ -10,7 +10,7 @@ export function versionRoute(version: string): Route {
     bound: 'same',
     subUser: 'allowed',
     tag: 'Overview',
-    summary: 'Returns the version of this gateway. Versions of agents are shown with their hosts',
+    summary: 'Returns the version of this gateway. `GET /hosts` returns the version of each agent',
     data: Type.Object({ version: Type.String() }, { title: 'Version' }),
     handle: () => ({ data: { version } }),
   })

@@ -22,21 +22,24 @@ const WordSchema = Type.String({
   ...trimmed,
   ...numeric,
   pattern: imageWordPattern,
-  description: '1 to 64 letters, digits, ".", "_", "+" and "-".',
+  description: 'Word that describes the image: 1 to 64 letters, digits, ".", "_", "+" and "-".',
 })
 
 const CustomBodySchema = Type.Object(
   {
-    type: oneOf(['lxc', 'kvm', 'iso'], '`iso`: a CD that virtual machines boot through `PUT /containers/{id}/boot`.'),
+    type: oneOf(
+      ['lxc', 'kvm', 'iso'],
+      '`lxc` and `kvm`: an image for new containers of this virtualization. `iso`: a CD that virtual machines boot through `PUT /containers/{id}/boot`.',
+    ),
     name: Type.String({
       ...trimmed,
       pattern: imageNamePattern,
-      description: '1 to 100 printable characters on one line.',
+      description: 'Name of the image: 1 to 100 printable characters on one line.',
     }),
     description: Type.Optional(
       Type.String({
         pattern: descriptionPattern,
-        description: 'At most 200 printable characters on one line.',
+        description: 'Description of the image: at most 200 printable characters on one line.',
       }),
     ),
     distro: WordSchema,
@@ -51,7 +54,7 @@ const CustomBodySchema = Type.Object(
       pattern: imageUrlPattern,
       examples: ['https://images.example.org/alpine.tar.xz'],
       description:
-        'An http or https URL of an archive of a root file system (tar, optionally compressed with gzip, bzip2, xz or zstd), of a disk image for `kvm`, or of a CD image for `iso`. Hosts only connect to public addresses, and only through https, unless their configuration allows more. Or `upload:NAME`: a file that must be copied into the directory `uploads` of each host before the download.',
+        'https or http URL of the file. For `lxc`: an archive of a root file system (tar, optionally compressed with gzip, bzip2, xz or zstd). For `kvm`: a disk image. For `iso`: a CD image. Hosts only connect to public addresses, and only through https, unless their configuration allows more. `upload:NAME` instead of a URL: the file NAME, which must be copied into the directory `uploads` of each host before the download.',
     }),
     sha256: Type.String({
       ...trimmed,
@@ -63,7 +66,7 @@ const CustomBodySchema = Type.Object(
     os: Type.Optional(
       oneOf(
         ['linux', 'windows'],
-        'Default: `linux`. With `windows`, SSH keys are ignored and the first port mapping leads to port 3389.',
+        'Operating system of the image. Default: `linux`. For containers with `windows`, SSH keys are ignored and the first port mapping leads to port 3389.',
       ),
     ),
     firmware: Type.Optional(
@@ -71,7 +74,8 @@ const CustomBodySchema = Type.Object(
     ),
     secure_boot: Type.Optional(
       Type.Boolean({
-        description: '`true`: secure boot. The firmware only boots systems signed by Microsoft. Requires `uefi`.',
+        description:
+          '`true`: secure boot is on, so that the firmware only boots systems signed by Microsoft. Requires the firmware `uefi`.',
       }),
     ),
     tpm: Type.Optional(Type.Boolean({ description: '`true`: each virtual machine has its own TPM 2.0.' })),
@@ -145,7 +149,7 @@ function removeRoute({ fleet, customImages }: CustomImageParts): Route {
     name: 'removeCustomImage',
     scope: 'image:delete',
     audit: 'image.custom_remove',
-    summary: 'Deletes a custom image and its data on the disk. Containers that were created from it are kept',
+    summary: 'Deletes a custom image and its downloaded data. Containers that were created from it are kept',
     query: LooseIdSchema,
     body: LooseIdSchema,
     bodyOptional: true,

@@ -13,7 +13,7 @@ const HostIdSchema = Type.Optional(
   Type.String({
     ...trimmed,
     maxLength: 64,
-    description: 'Id of the host. Default: all hosts that have the image.',
+    description: 'Id of the host on which the action takes place. Default: all hosts that have the image.',
   }),
 )
 export const hostField = { host_id: HostIdSchema }
@@ -26,7 +26,7 @@ export const IdSchema = Type.String({
 /** Fields of an answer in addition to its message. */
 export const doneFields = {
   hosts: Type.Array(Type.String(), { description: 'Ids of the hosts on which the action succeeded.' }),
-  failed: Type.Array(FailedSchema, { description: 'Hosts on which the action failed, by id.' }),
+  failed: Type.Array(FailedSchema, { description: 'Hosts on which the action failed, with the error of each.' }),
 }
 
 export interface DoneOnHosts<Result> {

@@ -8,7 +8,7 @@ type ImageKind = (typeof imageKinds)[number]
 /** Kind of an image that is booted instead of a disk. Images without a kind are for new containers. */
 const ImageKindSchema = oneOf(
   imageKinds,
-  '`iso`: CD images. `rescue`: rescue systems. If absent: images for new containers.',
+  'Use of an image. `iso`: a CD. `rescue`: a rescue system. Absent: the image is for new containers.',
 )
 
 /** Fields that describe the use of an image. */
@@ -26,7 +26,7 @@ export function imageTypeRow(virtualization: string): {
 export const imageTypeFilters = {
   type: oneOf(
     ['lxc', 'kvm', ...imageKinds],
-    '`lxc` and `kvm` return only images for new containers. `iso` and `rescue` have the same meaning as in `kind`.',
+    '`lxc` and `kvm`: only images for new containers of this virtualization. `iso`: only CDs. `rescue`: only rescue systems.',
   ),
   kind: ImageKindSchema,
 }

@@ -11,7 +11,7 @@ const ToggleSchema = Type.Object({ ...TargetSchema.properties, enabled: Type.Boo
 const hostQuery = Type.Object(hostField)
 
 const TaskSchema = Type.Object({ host_id: Type.String(), task_id: Type.String() }, { title: 'ImageTask' })
-const tasksField = { tasks: Type.Array(TaskSchema, { description: 'Queued tasks, one per host.' }) }
+const tasksField = { tasks: Type.Array(TaskSchema, { description: 'Ids of the queued tasks, one for each host.' }) }
 
 const ofImages = { bound: 'refused', tag: 'Images' } as const
 const agentErrors = ['not_found', 'host_offline', 'agent_timeout']
@@ -36,7 +36,8 @@ function downloadRoute(fleet: Fleet): Route {
     name: 'downloadImage',
     scope: 'image:download',
     audit: 'image.download',
-    summary: 'Queues the download of an image. Answers 200 if it is already downloaded',
+    summary:
+      'Queues the download of an image. If the image is already downloaded, the answer is 200 and nothing is queued',
     query: hostQuery,
     body: TargetSchema,
     example,
@@ -82,7 +83,8 @@ function deleteRoute(fleet: Fleet): Route {
     name: 'deleteImage',
     scope: 'image:delete',
     audit: 'image.delete',
-    summary: 'Deletes an image from the disk. Its template and containers that were created from it are kept',
+    summary:
+      'Deletes the downloaded data of an image. Its template and the containers that were created from it are kept',
     query: LooseTargetSchema,
     body: LooseTargetSchema,
     bodyOptional: true,

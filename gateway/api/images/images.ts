@@ -24,7 +24,10 @@ export const ImageSchema = Type.Object(
       maximum: 100,
       description: 'Progress of the build or download in percent. 100: downloaded.',
     }),
-    size_bytes: Type.Integer({ minimum: 0, description: 'Size in bytes of a downloaded image.' }),
+    size_bytes: Type.Integer({
+      minimum: 0,
+      description: 'Size of the downloaded image in bytes. 0: it is not downloaded.',
+    }),
     host_id: Type.String(),
     distro: Type.String(),
     release: Type.String(),
@@ -34,16 +37,21 @@ export const ImageSchema = Type.Object(
     os: Type.String(),
     source: Type.String({
       description:
-        '`built`: built on the host. `simplestreams`: from an image server. `url`: from the URL of a custom image.',
+        'Source of the image. `built`: it is built on the host. `simplestreams`: it is downloaded from an image server. `url`: it is downloaded from the URL of a custom image.',
     }),
     custom: Type.Boolean({ description: '`true`: the image was added by `POST /images/custom`.' }),
     supported: Type.Boolean({ description: '`true`: the host can use the image.' }),
-    unsupported_reason: Type.String({ description: 'Reason why the host cannot use the image.' }),
-    received_bytes: Type.Integer({ minimum: 0, description: 'Bytes received during a download.' }),
-    total_bytes: Type.Integer({ minimum: 0, description: 'Total bytes of the download. 0: not known.' }),
+    unsupported_reason: Type.String({
+      description: 'Reason why the host cannot use the image. Empty: the host can use it.',
+    }),
+    received_bytes: Type.Integer({
+      minimum: 0,
+      description: 'Number of bytes that the running download has received.',
+    }),
+    total_bytes: Type.Integer({ minimum: 0, description: 'Size of the running download in bytes. 0: not known.' }),
     bytes_per_sec: count,
-    error: Type.String({ description: 'Error code of the last download. Empty: it did not fail.' }),
-    url: Type.String({ description: 'URL of a custom image.' }),
+    error: Type.String({ description: 'Error code of the last build or download. Empty: it did not fail.' }),
+    url: Type.String({ description: 'URL of a custom image. Empty for other images.' }),
     sha256: Type.String(),
   },
   { title: 'Image' },
@@ -80,7 +88,7 @@ export function imageRoutes(view: FleetView): Route[] {
       scope: 'image:read',
       bound: 'own',
       tag: 'Images',
-      summary: 'Lists the images of a host, downloaded or not',
+      summary: 'Lists all images of a host, whether they are downloaded or not',
       query: listQuery({
         host_id: HostQuerySchema.properties.host_id,
         ...imageTypeFilters,
@@ -109,7 +117,7 @@ export function imageRoutes(view: FleetView): Route[] {
       bound: 'own',
       tag: 'Images',
       summary:
-        'Lists downloaded images, on at least one host, from which containers can be created. With `kind`: CD images or rescue systems',
+        'Lists the enabled images that are downloaded on at least one host. Without `kind`: images from which containers can be created. With `kind`: CDs or rescue systems',
       query: listQuery({ host_id: textFilter, ...imageTypeFilters, distro: textFilter }),
       data: Type.Array(EnabledImageSchema),
       handle: ({ caller, query }) =>

@@ -17,7 +17,7 @@ const TemplateSchema = Type.Object(
     type: VirtualizationSchema,
     available: Type.Boolean({
       description:
-        '`true`: the image is available on at least one host. Otherwise it is downloaded or built at its first use.',
+        '`true`: the image of the template is downloaded or built on at least one host. `false`: it is downloaded or built at its first use.',
     }),
   },
   { title: 'Template' },

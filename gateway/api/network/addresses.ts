@@ -15,10 +15,14 @@ import { ContainerPathSchema } from '../guests/containers.js'
 
 const optional = Type.Optional
 const ScanBodySchema = Type.Object({
-  cidr: Type.String({ ...trimmed, maxLength: 18, description: 'IPv4 network, /24 or smaller.' }),
+  cidr: Type.String({
+    ...trimmed,
+    maxLength: 18,
+    description: 'IPv4 network whose addresses are listed: a CIDR with a prefix length of 24 to 32.',
+  }),
   interface: InterfaceSchema,
   gateway: OptionalIpv4Schema,
-  verify: optional(Type.Boolean({ description: '`true`: check by ARP which addresses are in use. Default: `true`.' })),
+  verify: optional(Type.Boolean({ description: '`true` (default): check by ARP which addresses are in use.' })),
   limit: optional(
     Type.Integer({
       minimum: 0,
@@ -54,7 +58,7 @@ const AssignBodySchema = Type.Object(ipv6ListFields)
 const AssignedSchema = Type.Object({
   id: Type.Integer(),
   name: Type.String(),
-  ipv6: Type.String({ description: 'First of `ipv6_addresses`.' }),
+  ipv6: Type.String({ description: 'First address in `ipv6_addresses`. Empty: the container has no IPv6 address.' }),
   ipv6_addresses: Type.Array(Type.String()),
 })
 
@@ -116,7 +120,7 @@ function ipv6StatusRoute(fleet: Fleet): Route {
     subUser: 'refused',
     scope: 'ipv6:read',
     bound: 'same',
-    summary: 'Returns whether a host can assign IPv6 addresses to containers. If not, `reason` says why',
+    summary: 'Returns whether a host can assign IPv6 addresses to containers. If it cannot, `reason` says why',
     data: Ipv6StatusSchema,
     errors: agentErrors,
     handle: async ({ query }) => {
@@ -140,7 +144,7 @@ function assignRoute(fleet: Fleet): Route {
     audit: 'container.ipv6',
     tag: 'Routing',
     summary:
-      'Assigns additional IPv6 addresses to a container immediately. Without a body, a container without an IPv6 address gets one',
+      'Assigns additional IPv6 addresses to a container immediately. If the request asks for no address, a container that has none gets one',
     params: ContainerPathSchema,
     body: AssignBodySchema,
     example: { ipv6_count: 1, ipv6_addresses: ['2001:db8::7'] },

@@ -17,12 +17,13 @@ const optional = Type.Optional
 const { directions, protocols, actions, networks } = firewallWords
 
 const ruleFields = {
-  direction: oneOf(directions, 'Side that opens the connection: the other side (`in`) or the container (`out`).'),
-  protocol: oneOf(protocols, '`icmp` includes ICMP and ICMPv6.'),
+  direction: oneOf(directions, 'Side that opens the connection. `in`: the remote side. `out`: the container.'),
+  protocol: oneOf(protocols, 'Protocol of the matched packets. `icmp` includes ICMP and ICMPv6.'),
   action: oneOf(actions),
 }
-const sourceIp = 'The other side: an address, a CIDR or a range `A-B`. Empty: any.'
-const port = 'Destination port: `80`, `80,443` or `1000-2000`, only for tcp and udp. Empty: any.'
+const sourceIp =
+  'Address of the remote side (the side that is not the container), in both directions: one address, a CIDR or a range `A-B`. Empty: any address.'
+const port = 'Destination port: `80`, `80,443` or `1000-2000`, only for tcp and udp. Empty: any port.'
 
 const RuleSchema = Type.Object(
   {
@@ -40,7 +41,9 @@ const FirewallSchema = Type.Object(
   {
     enabled: Type.Boolean(),
     default_action: oneOf(actions, 'Action for connections that match no rule.'),
-    rules: Type.Array(RuleSchema, { description: 'The first matching rule decides.' }),
+    rules: Type.Array(RuleSchema, {
+      description: 'Rules in the order in which they are compared with a connection. The first matching rule decides.',
+    }),
   },
   { title: 'Firewall' },
 )
@@ -55,24 +58,29 @@ const FirewallBodySchema = Type.Object(
   {
     enabled: Type.Boolean(),
     default_action: optional(
-      oneOf(actions, 'Required if the firewall is enabled. If omitted otherwise, it is unchanged.'),
+      oneOf(
+        actions,
+        'Action for connections that match no rule. Required if `enabled` is `true`. If omitted while `enabled` is `false`, it is unchanged.',
+      ),
     ),
     rules: optional(
       Type.Array(
         Type.Object({
           id: text('Id of an existing rule. If omitted, the rule is new.', trimmed),
           ...ruleFields,
-          network: optional(oneOf(networks, 'Default: `all`.')),
+          network: optional(
+            oneOf(networks, 'Addresses to which the rule applies: `ipv4`, `ipv6` or `all`. Default: `all`.'),
+          ),
           // A text that consists of spaces stays invalid. If it became empty, the rule would match all sources or
           // ports.
           source_ip: text(sourceIp),
           port: text(port, numeric),
-          description: text('Description on one line.'),
+          description: text('Description of the rule, on one line.'),
         }),
         {
           ...restricts,
           maxItems: networkLimits.firewallRules,
-          description: 'If omitted, the rules are unchanged.',
+          description: 'All rules, which replace the existing ones. If omitted, the rules are unchanged.',
         },
       ),
     ),
@@ -100,7 +108,8 @@ function readRoute(fleet: Fleet): Route {
     method: 'GET',
     name: 'getFirewall',
     subUser: 'allowed',
-    summary: 'Returns the firewall of a container. Its ETag can be used for If-Match like that of the container',
+    summary:
+      'Returns the firewall of a container. The ETag of the answer can be sent as `If-Match` in later changes of the container',
     errors: ['host_offline', 'agent_timeout'],
     handle: async ({ guest: { hostId, guest } }) => {
       const answer = await fleet.agent(hostId).settings.getFirewall({ uuid: guest.uuid })
@@ -119,7 +128,7 @@ function replaceRoute(fleet: Fleet): Route {
     name: 'replaceFirewall',
     subUser: 'allowed',
     summary:
-      'Replaces the firewall immediately, also for established connections. Fields that are not sent stay unchanged',
+      'Changes the firewall of a container immediately, also for established connections. Fields that are not sent stay unchanged',
     body: FirewallBodySchema,
     example: {
       enabled: true,

@@ -30,7 +30,8 @@ const PrefixesSchema = Type.Array(
     prefix: Type.String({
       ...trimmed,
       maxLength: 49,
-      description: 'Network address. It may include the prefix length as `/length`.',
+      description:
+        'Network address of the IPv6 prefix. It may include the prefix length as `/length`; otherwise `prefix_len` is required.',
     }),
     prefix_len: optional(prefixLength(128)),
     gateway: OptionalIpv6Schema,

@@ -18,7 +18,7 @@ const IndexPathSchema = Type.Object({
   index: Type.Integer({
     minimum: 0,
     maximum: 65_535,
-    description: 'Position of the mapping in `port_mappings`.',
+    description: 'Position of the mapping in `port_mappings` of the container. The first mapping has position 0.',
   }),
 })
 const RandomPortQuerySchema = Type.Object({
@@ -28,7 +28,7 @@ const RandomPortQuerySchema = Type.Object({
 })
 const RandomPortSchema = Type.Object({
   port: Type.Integer(),
-  ports: optional(Type.Array(Type.Integer(), { description: 'Only present if `count` was sent.' })),
+  ports: optional(Type.Array(Type.Integer(), { description: 'Free ports. Only returned if `count` was sent.' })),
 })
 
 type ChangeBody = Static<typeof MappingChangeSchema>
@@ -53,7 +53,8 @@ function addRoute(fleet: Fleet): Route {
     name: 'addPortMapping',
     subUser: 'allowed',
     audit: 'container.port_mapping_add',
-    summary: 'Maps a port or a range of ports of the host to a container. Answers all mappings of the container',
+    summary:
+      'Maps a port or a range of ports of the host to a container. The answer contains all mappings of the container',
     params: ContainerPathSchema,
     body: MappingBodySchema,
     example: { protocol: 'tcp', container_port: 80, host_port: 0, description: 'web' },
@@ -111,7 +112,7 @@ function removeRoute(fleet: Fleet): Route {
     name: 'removePortMapping',
     subUser: 'allowed',
     audit: 'container.port_mapping_remove',
-    summary: 'Removes a mapping. Answers the remaining mappings of the container',
+    summary: 'Removes a mapping. The answer contains the remaining mappings of the container',
     params: IndexPathSchema,
     handle: async (context) => {
       const { index } = context.params
@@ -129,7 +130,7 @@ function randomPortRoute(fleet: Fleet): Route {
     path: '/containers/{id}/random-port',
     name: 'getRandomPort',
     subUser: 'allowed',
-    summary: 'Lists free ports of the host. They are not reserved',
+    summary: 'Returns one or several free ports of the container’s host. The ports are not reserved',
     params: ContainerPathSchema,
     query: RandomPortQuerySchema,
     data: RandomPortSchema,

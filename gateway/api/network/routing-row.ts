@@ -16,8 +16,8 @@ const amount = (description: string) => Type.String({ description })
 export const UsageSchema = Type.Object(
   {
     used: Type.Integer({ minimum: 0 }),
-    remaining: amount('A number, for IPv6 also `unlimited`.'),
-    total: amount('A number, for IPv6 also `unlimited`.'),
+    remaining: amount('Number of addresses or ports that are still free. For IPv6 it may be `unlimited`.'),
+    total: amount('Number of addresses or ports in the pool. For IPv6 it may be `unlimited`.'),
   },
   { title: 'PoolUsage' },
 )
@@ -35,7 +35,7 @@ export const PoolAddressSchema = Type.Object(
 export const Ipv6PrefixSchema = Type.Object(
   {
     interface: Type.String(),
-    address: Type.String({ description: 'Address of the host in the prefix. Empty: none.' }),
+    address: Type.String({ description: 'Address of the host in the prefix. Empty: the host has no address in it.' }),
     prefix: Type.String(),
     prefix_len: Type.Integer(),
     gateway: Type.String(),
@@ -52,7 +52,7 @@ export const RoutingSchema = Type.Object(
     host_id: Type.String(),
     nat4: Type.Object(UsageSchema.properties, {
       description:
-        'Host ports of the range. A port that is mapped for both tcp and udp, or at two addresses, counts once.',
+        'Usage of the host ports in `nat4_port_range`. A port that is mapped for both tcp and udp, or at two addresses, counts once.',
     }),
     ipv4: UsageSchema,
     ipv6: UsageSchema,

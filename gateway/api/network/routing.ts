@@ -31,7 +31,7 @@ function readRoute(fleet: Fleet): Route {
     subUser: 'refused',
     scope: 'routing:read',
     bound: 'own',
-    summary: 'Returns the pools of ports and public addresses of a host, and which container uses which',
+    summary: 'Returns the pools of ports and public addresses of a host, and the containers that use them',
     data: RoutingSchema,
     errors: agentErrors,
     handle: async ({ caller, query }) => {
@@ -56,7 +56,8 @@ function changeRoute(fleet: Fleet): Route {
     scope: 'routing:write',
     bound: 'refused',
     audit: 'routing.update',
-    summary: 'Replaces the sent lists. Omitted lists stay unchanged',
+    summary:
+      'Replaces the public addresses, the IPv6 prefixes or the port range of a host. Omitted fields stay unchanged',
     body: RoutingBodySchema,
     example: {
       items: [{ address: '203.0.113.7', interface: 'eth0', prefix_len: 24, gateway: '203.0.113.1' }],

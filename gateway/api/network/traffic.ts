@@ -18,7 +18,7 @@ import {
 } from '../guests/guest-settings.js'
 import { ContainerPathSchema } from '../guests/containers.js'
 
-const gb = Type.Number({ description: 'GB (10^9 bytes). 0: unlimited.' })
+const gb = Type.Number({ description: 'Traffic quota of a period in GB (10^9 bytes). 0: unlimited.' })
 const bytes = (description: string) => Type.Integer({ minimum: 0, description })
 
 const TrafficSchema = Type.Object(
@@ -28,23 +28,24 @@ const TrafficSchema = Type.Object(
     in_limit_gb: gb,
     out_limit_gb: gb,
     total_used_bytes: bytes(
-      'Bytes of IP packets with their headers that left the host or came from outside. Segments that TCP hands to the network card in one piece count with one header: up to about 3.5 % less than on the wire. The value is up to 9 s old if no container of the host has a quota, else up to 3 s (`traffic.interval_seconds` in `agent.yaml`).',
+      'Traffic of the container in the current period: bytes of IP packets, with their headers, that left the host or came from outside. Segments that TCP hands to the network card in one piece count with one header: up to about 3.5 % less than on the wire. The value is up to 9 s old if no container of the host has a quota, else up to 3 s (`traffic.interval_seconds` in `agent.yaml`).',
     ),
-    rx_used_bytes: bytes('Bytes that the container received.'),
-    tx_used_bytes: bytes('Bytes that the container sent.'),
+    rx_used_bytes: bytes('Bytes that the container received in the current period.'),
+    tx_used_bytes: bytes('Bytes that the container sent in the current period.'),
     used_pct: Type.Number({
       minimum: 0,
-      description: 'Used percentage of the quota; in `split` mode the higher one of both directions. 0: no quota.',
+      description:
+        'Percentage of the quota that is used. In `split` mode: the higher percentage of both directions. Always 0 if the container has no quota.',
     }),
     reset_date: Type.String({
       pattern: '^(\\d{4}-\\d{2})?$',
-      description: 'Month in which the period began.',
+      description: 'Month (`YYYY-MM`) in which the current traffic period began.',
     }),
     period_start: Type.String({
       pattern: '^(\\d{4}-\\d{2}-\\d{2})?$',
-      description: 'Day on which the period began, in the time zone of the host.',
+      description: 'Day on which the current traffic period began, in the time zone of the host.',
     }),
-    resets_at: localTimeSchema('End of the period, in the time zone of the host.'),
+    resets_at: localTimeSchema('End of the current traffic period, in the time zone of the host.'),
     utc_offset: Type.String({
       pattern: '^[+-]\\d{2}:\\d{2}$',
       description: 'UTC offset of the time zone of the host at `resets_at`.',
@@ -79,7 +80,7 @@ function readRoute(fleet: Fleet): Route {
     name: 'getTraffic',
     subUser: 'allowed',
     scope: 'container:read',
-    summary: 'Returns the traffic of a container in the current period',
+    summary: 'Returns the traffic of a container in the current traffic period',
     data: TrafficSchema,
     errors,
     handle: async ({ guest: { hostId, guest } }) => {
@@ -113,7 +114,7 @@ function changeRoutes(fleet: Fleet): Route[] {
       name: 'updateTrafficLimit',
       subUser: 'refused',
       audit: 'container.traffic_limit',
-      summary: 'Changes the monthly quota. Omitted fields stay unchanged',
+      summary: 'Changes the monthly traffic quota of a container. Omitted fields stay unchanged',
       body: TrafficBodySchema,
       example: { traffic_mode: 'total', monthly_traffic_gb: 1000, traffic_action: 'throttle' },
       data: UpdatedSchema,

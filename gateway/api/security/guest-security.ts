@@ -15,7 +15,7 @@ const fields = {
   }),
   smtp: oneOf(
     smtpChoices,
-    'Outgoing connections to port 25. `open`: allowed, as for a mail server, with ten times the usual number before an alert. `closed`: blocked. `default`: as configured for the host.',
+    'Outgoing connections to port 25. `open`: allowed, as for a mail server; the thresholds of spam alerts are ten times as high. `closed`: blocked. `default`: as configured for the host.',
   ),
 }
 const RowSchema = Type.Object(fields, { title: 'ContainerSecurity' })

@@ -15,11 +15,14 @@ const LogRowSchema = Type.Object(
   {
     src_ip: Type.String(),
     dst_ip: Type.String(),
-    src_port: Type.Integer({ description: 'Port number. 0: not recorded, or the protocol has no ports.' }),
+    src_port: Type.Integer({
+      description: 'Source port of the connection. 0: it was not recorded, or the protocol has no ports.',
+    }),
     dst_port: Type.Integer(),
     protocol: Type.String(),
     state: Type.String({
-      description: 'State as in conntrack(8). Recorded connections have `OPENED`, `REFUSED`, `UNREPLIED` or `REPLIED`.',
+      description:
+        'State of the connection. Current connections: the state that conntrack(8) shows. Recorded connections: `OPENED`, `REFUSED`, `UNREPLIED` or `REPLIED`.',
     }),
     timestamp: TimeSchema,
     container_id: Type.Integer(),
@@ -62,7 +65,7 @@ export function securityLogRoute({ fleet, time }: SecurityDeps): Route {
     sortable,
     tag: 'Security',
     summary:
-      'Lists connections that alerts refer to, newest first, of all containers or of one. With `container` the list also contains its current connections and has at most 100 rows. Without it the list has at most 1000 rows from each host that is online and answers',
+      'Lists the connections of containers to which alerts refer, newest first. With `container`, the list is limited to this container, also contains its current connections, and has at most 100 rows. Without `container`, the list has at most 1000 rows from each host that is online and answers',
     query: LogQuery,
     data: Type.Array(LogRowSchema),
     errors: ['not_found', 'host_offline', 'agent_timeout'],

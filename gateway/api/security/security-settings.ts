@@ -22,7 +22,7 @@ const ChangedSchema = Type.Object(
     ...SettingsSchema.properties,
     cancelled_tasks: Type.Integer({ description: 'Number of containers whose pending stop was canceled.' }),
     cleared_blocks: Type.Integer({
-      description: 'Number of containers that were blocked and can be started again now.',
+      description: 'Number of containers that were blocked because of alerts and can now be started again.',
     }),
   },
   { title: 'ChangedSecuritySettings' },
@@ -58,7 +58,7 @@ export function securityWriteRoutes({ fleet }: SecurityDeps): Route[] {
       bound: 'refused',
       audit: 'security.check',
       summary:
-        'Evaluates the collected data immediately. A check within five seconds of another check returns the result of that check',
+        'Checks the containers for abuse immediately. A request within five seconds after a check returns the result of that check',
       body: CheckBodySchema,
       bodyOptional: true,
       example: { container_name: 'web1' },
@@ -80,7 +80,7 @@ export function securityWriteRoutes({ fleet }: SecurityDeps): Route[] {
       scope: 'security:read',
       bound: 'same',
       subUser: 'refused',
-      summary: 'Returns how a host reacts to alerts',
+      summary: 'Returns how a host reacts to alerts about its containers',
       data: SettingsSchema,
       errors,
       handle: async ({ query }) => {
@@ -98,7 +98,7 @@ export function securityWriteRoutes({ fleet }: SecurityDeps): Route[] {
       bound: 'refused',
       audit: 'security.settings',
       summary:
-        'Sets how a host reacts to alerts. When `auto_shutdown` is disabled, pending stops are canceled and blocks are lifted',
+        'Sets how a host reacts to alerts about its containers. When `auto_shutdown` is disabled, pending stops are canceled and blocks are lifted',
       body: SettingsBodySchema,
       example: { auto_shutdown: true },
       data: ChangedSchema,

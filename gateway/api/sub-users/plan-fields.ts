@@ -49,7 +49,7 @@ function planImages({
   image_limit_configured: limited,
 }: ChangeBody): readonly string[] | null | undefined {
   if (limited === false && ids !== undefined && ids.length > 0)
-    throw invalidField('allowed_image_ids', 'allowed_image_ids: requires image_limit_configured')
+    throw invalidField('allowed_image_ids', 'allowed_image_ids: must be empty if image_limit_configured is false')
   if (limited === false) return null
   return ids === undefined ? (limited ? [] : undefined) : [...new Set(ids)]
 }

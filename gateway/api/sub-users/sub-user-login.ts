@@ -12,7 +12,9 @@ import { GivenPassword } from '../accounts/proof.js'
 const SubUserStepSchema = Type.Object(
   {
     ...StepSchema.properties,
-    container_uuids: Type.Optional(Type.Array(Type.String(), { description: 'Containers of the sub-user.' })),
+    container_uuids: Type.Optional(
+      Type.Array(Type.String(), { description: 'UUIDs of the containers of the sub-user.' }),
+    ),
   },
   { title: 'SubUserLoginStep' },
 )
@@ -54,7 +56,8 @@ export function subUserLoginRoutes(deps: SubUserLoginDeps): Route[] {
       ...login,
       path: '/sub-user/access',
       name: 'loginWithAccessCode',
-      summary: 'Logs in a sub-user with the access code of its link and its password. The answer sets a session cookie',
+      summary:
+        'Logs in a sub-user with the access code of the sub-user’s link and a password. The answer sets a session cookie',
       body: Type.Object({
         code: Type.String({ ...trimmed, minLength: 1, maxLength: 64 }),
         password: GivenPassword,

@@ -20,7 +20,8 @@ const terms = {
     Type.Array(ContainerRefSchema, {
       ...restricts,
       maxItems: maxContainers,
-      description: 'Containers of the sub-user: names, UUIDs or numeric ids. Empty: none.',
+      description:
+        'Names, UUIDs or numeric ids of the containers of the sub-user. An empty list: the sub-user has no containers.',
     }),
   ),
   permissions: optional(
@@ -28,20 +29,21 @@ const terms = {
       ...restricts,
       maxItems: subUserPermissions.length,
       description:
-        'Permissions for these containers. Default at creation: all permissions that the caller has. `container:network:inner` only allows changing the container ports of mappings.',
+        'Permissions of the sub-user for these containers. Default for a new sub-user: all of these permissions that the caller has. `container:network:inner` only allows changes of the container ports of port mappings.',
     }),
   ),
   allowed_image_ids: optional(
     Type.Array(TemplateIdSchema, {
       ...restricts,
       maxItems: 1000,
-      description: 'Ids of the images that the sub-user can use for reinstalls. Empty: none.',
+      description: 'Ids of the images that the sub-user can use for reinstalls. An empty list: no image.',
     }),
   ),
   image_limit_configured: optional(
     Type.Boolean({
       ...restricts,
-      description: '`true`: only images in `allowed_image_ids` can be used for reinstalls. `false`: any enabled image.',
+      description:
+        '`true`: the sub-user can only use the images in `allowed_image_ids` for reinstalls. `false`: the sub-user can use every enabled image.',
     }),
   ),
   port_mapping_limit: optional(
@@ -53,7 +55,12 @@ const terms = {
         'Maximum number of mapped host ports per container. The sub-user cannot add a mapping that would exceed it.',
     }),
   ),
-  expires_at: optional({ ...ExpirySchema, ...restricts }),
+  expires_at: optional({
+    ...ExpirySchema,
+    ...restricts,
+    description:
+      'Time after which the sub-user cannot log in: `YYYY-MM-DD HH:MM[:SS]`, RFC 3339, a date (the end of that day) or Unix seconds. Empty, `0` or `0000-00-00`: no such time.',
+  }),
   disabled: optional(Type.Boolean(restricts)),
 }
 
@@ -63,7 +70,8 @@ export const CreateSubUserSchema = Type.Object(
       Type.String({
         ...containerRef,
         maxLength: 64,
-        description: 'One container. Ignored if `container_names` is sent.',
+        description:
+          'Name, UUID or numeric id of a single container of the sub-user. Ignored if `container_names` is sent.',
       }),
     ),
     username: optional(
@@ -71,7 +79,7 @@ export const CreateSubUserSchema = Type.Object(
         ...trimmed,
         pattern: usernamePattern,
         description:
-          'If omitted, a name is generated. If the caller is bound to containers, a random suffix is appended.',
+          'User name of the sub-user. If omitted, a name is generated. If the caller is bound to containers, a random suffix is appended to the name.',
       }),
     ),
     ...terms,
@@ -84,7 +92,7 @@ export const ChangeSubUserSchema = Type.Object(terms, { title: 'SubUserChange' }
 export const RotateSchema = Type.Object(
   {
     rotate_code: optional(
-      Type.Boolean({ description: '`true`: also create a new access code. The old link becomes invalid.' }),
+      Type.Boolean({ description: '`true`: also create a new access code. The old login link becomes invalid.' }),
     ),
   },
   { title: 'RotatePassword' },
@@ -96,10 +104,11 @@ const credentials = {
     description: 'Password in plain text. It is returned only in this answer. Empty if the sub-user already existed.',
   }),
   access_code: Type.String({
-    description: 'Access code of the link `/u/CODE`, which asks for the password.',
+    description: 'Access code in the login link `/u/CODE` of the sub-user. The page of the link asks for the password.',
   }),
   link: Type.String({
-    description: 'Complete login link. Empty: the public URL of the panel is not known, see `/public-url`.',
+    description:
+      'Complete login link of the sub-user. Empty: the public URL of the panel is not known, see `/public-url`.',
   }),
 }
 
@@ -124,9 +133,9 @@ export const SubUserRowSchema = Type.Object(
   {
     id: Type.String(),
     username: Type.String(),
-    container_name: Type.String({ description: 'First of `container_names`.' }),
+    container_name: Type.String({ description: 'First name in `container_names`.' }),
     container_uuid: Type.String(),
-    container_names: words('Current names of the containers.'),
+    container_names: words('Current names of the containers of the sub-user.'),
     container_uuids: words('UUIDs of the containers, in the same order as `container_names`.'),
     access_code: credentials.access_code,
     link: credentials.link,
@@ -135,7 +144,7 @@ export const SubUserRowSchema = Type.Object(
       'Ids of the images that the sub-user can use for reinstalls, if `image_limit_configured` is `true`.',
     ),
     image_limit_configured: Type.Boolean(),
-    current_image_ids: words('Ids of the images from which its containers were created.'),
+    current_image_ids: words('Ids of the images from which the containers of the sub-user were created.'),
     port_mapping_limit: Type.Integer(),
     created_at: TimeSchema,
     created_by: Type.String({ description: 'Caller that created the sub-user: `key:ID` or `admin:ID`.' }),

@@ -95,7 +95,8 @@ function rotateRoute({ subUsers, linkOf }: SubUserDeps): Route {
     name: 'rotateSubUserPassword',
     scope: 'subuser:update',
     audit: 'sub_user.rotate_password',
-    summary: 'Generates a new password and ends all sessions, consoles and streams of the sub-user',
+    summary:
+      'Generates a new password for a sub-user and ends all sessions, consoles and event streams of the sub-user',
     params: SubUserPathSchema,
     body: RotateSchema,
     bodyOptional: true,
@@ -127,7 +128,7 @@ function changeRoute({ subUsers, logins, ...parts }: SubUserDeps): Route {
     name: 'updateSubUser',
     scope: 'subuser:update',
     audit: 'sub_user.update',
-    summary: 'Changes a sub-user, from its next request on. Omitted fields stay unchanged',
+    summary: 'Changes a sub-user. The change applies to the sub-user’s next request. Omitted fields stay unchanged',
     params: SubUserPathSchema,
     body: ChangeSubUserSchema,
     example: { disabled: true },
@@ -156,7 +157,7 @@ function removeRoute({ subUsers }: SubUserDeps): Route {
     name: 'deleteSubUser',
     scope: 'subuser:update',
     audit: 'sub_user.delete',
-    summary: 'Deletes a sub-user and ends all its sessions, consoles and streams',
+    summary: 'Deletes a sub-user and ends all sessions, consoles and event streams of the sub-user',
     params: SubUserPathSchema,
     errors: ['not_found'],
     handle: async (context) => {

@@ -13,19 +13,22 @@ const fields = {
     minLength: 1,
     maxLength: 63,
     pattern: webhookNamePattern,
-    description: 'Unique name. Upper and lower case are not distinguished.',
+    description: 'Unique name of the webhook. Upper and lower case are not distinguished.',
   }),
   url: Type.String({
     ...trimmed,
     maxLength: 2000,
     description:
-      'https URL with a public address. The configuration can allow other URLs. All callers that can read webhooks see the URL.',
+      'URL that receives the events: https, with a public address, unless the configuration of the gateway allows more. All callers that can read webhooks see the URL.',
   }),
   events: Type.Array(Type.String({ ...trimmed, maxLength: 64 }), {
     maxItems: 50,
-    description: `\`*\`, \`guest.*\`, \`task.*\`, \`host.*\`, \`alert.*\` or any of ${webhookTypes.join(', ')}. Default: \`*\`.`,
+    description: `Types of events that are sent: \`*\` (all), \`guest.*\`, \`task.*\`, \`host.*\`, \`alert.*\` or any of ${webhookTypes.join(', ')}. Default: \`*\`.`,
   }),
-  disabled: Type.Boolean({ description: '`true`: new events are not queued, and queued events wait.' }),
+  disabled: Type.Boolean({
+    description:
+      '`true`: the webhook is disabled. New events are not queued, and queued events wait until it is enabled again.',
+  }),
 }
 
 export const CreateWebhookSchema = Type.Object(
@@ -45,7 +48,7 @@ export const ChangeWebhookSchema = Type.Object(
     events: Type.Optional(fields.events),
     disabled: Type.Optional(fields.disabled),
     rotate_secret: Type.Optional(
-      Type.Boolean({ description: '`true`: generate a new secret and return it in the answer.' }),
+      Type.Boolean({ description: '`true`: generate a new secret for signing and return it in the answer.' }),
     ),
   },
   { title: 'WebhookChange' },
@@ -75,22 +78,27 @@ export const DeliverySchema = Type.Object(
   {
     id: Type.String(),
     event_id: Type.String({
-      description: 'Value of the header `webhook-id`. All attempts have the same value.',
+      description:
+        'Id of the event, which is sent in the header `webhook-id`. All attempts of a delivery send the same id.',
     }),
     type: Type.String(),
-    container_uuid: Type.String({ description: 'Empty: the event does not concern a container.' }),
+    container_uuid: Type.String({
+      description: 'UUID of the container that the event concerns. Empty: it does not concern a container.',
+    }),
     status: oneOf(
       ['waiting', 'retrying', 'delivered', 'failed'],
-      '`failed`: no attempt succeeded within a day. There are no more attempts.',
+      '`waiting`: no attempt was made yet. `retrying`: an attempt failed and another one follows. `failed`: no attempt succeeded within a day, and no other one follows.',
     ),
     attempts: count,
     created_at: TimeSchema,
     last_attempt_at: TimeSchema,
     next_attempt_at: TimeSchema,
-    response_status: Type.Integer({ description: 'HTTP status of the last attempt. 0: no answer.' }),
+    response_status: Type.Integer({
+      description: 'HTTP status of the answer to the last attempt. 0: there was no answer.',
+    }),
     duration_ms: count,
     error: Type.String({
-      description: 'Error of the last attempt. Empty: it succeeded, or no attempt was made.',
+      description: 'Error of the last attempt. Empty: the attempt succeeded, or none was made yet.',
     }),
   },
   { title: 'WebhookDelivery' },

@@ -77,7 +77,8 @@ function changeRoutes({ webhooks, time }: Parts): Route[] {
       path: '/webhooks',
       name: 'createWebhook',
       audit: 'webhook.create',
-      summary: 'Adds a webhook: a URL that receives events. The answer contains the secret that signs them',
+      summary:
+        'Adds a webhook: a URL that receives events. The answer contains the secret with which the events are signed',
       body: CreateWebhookSchema,
       example: {
         name: 'billing',
@@ -105,7 +106,8 @@ function changeRoutes({ webhooks, time }: Parts): Route[] {
       path: '/webhooks/{id}',
       name: 'updateWebhook',
       audit: 'webhook.update',
-      summary: 'Changes a webhook. Omitted fields stay unchanged. Waiting events are sent to the new URL',
+      summary:
+        'Changes a webhook. Omitted fields stay unchanged. If the URL changes, waiting events are sent to the new URL',
       params: WebhookPathSchema,
       body: ChangeWebhookSchema,
       example: { disabled: true },
@@ -153,7 +155,7 @@ function deliveryRoutes({ webhooks, time }: Parts): Route[] {
       method: 'GET',
       path: '/webhooks/{id}/deliveries',
       name: 'listWebhookDeliveries',
-      summary: 'Lists the waiting deliveries, and the newest 200 deliveries that succeeded or failed',
+      summary: 'Lists the waiting deliveries of a webhook, and its newest 200 deliveries that succeeded or failed',
       params: WebhookPathSchema,
       sortable: sortableDeliveries,
       query: listQuery({ status: DeliverySchema.properties.status, type: Type.String({ maxLength: 64 }) }),
@@ -170,7 +172,7 @@ function deliveryRoutes({ webhooks, time }: Parts): Route[] {
       path: '/webhooks/{id}/test',
       name: 'testWebhook',
       audit: 'webhook.test',
-      summary: 'Sends a test event',
+      summary: 'Sends a test event to a webhook',
       params: WebhookPathSchema,
       data: OrderedSchema,
       statuses: [202],

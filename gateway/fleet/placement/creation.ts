@@ -115,7 +115,12 @@ export class GuestCreator {
     const { registry, log } = this.options
     await registry
       .release(hostId, uuid)
-      .catch((error: unknown) => log.warn({ uuid, name, error }, 'reservation not released; the sweep will'))
+      .catch((error: unknown) =>
+        log.warn(
+          { uuid, name, error },
+          'the reservation of a container could not be released; a later sweep releases it',
+        ),
+      )
   }
 
   #place({ spec, hostId }: GuestCreationRequest): string[] {

@@ -26,7 +26,10 @@ export class GuestOwners {
     const refused = await registry.claim(host.record.id, claims)
     for (const { uuid } of claims) view.disown(host, uuid, refused.get(uuid))
     if (refused.size > 0)
-      log.warn({ host: host.record.id, refused: [...refused.values()].slice(0, 20) }, 'guests not shown')
+      log.warn(
+        { host: host.record.id, refused: [...refused.values()].slice(0, 20) },
+        'guests are hidden, because their ids or names belong to other guests',
+      )
   }
 
   /** Writes ids, names and states of a host's guests to the store again if the store has lost them. */
@@ -42,7 +45,10 @@ export class GuestOwners {
       if (event?.$case === 'guest') await this.check(host, [event.value])
       if (event?.$case === 'removed') await this.parts.registry.release(host.record.id, event.value.key)
     } catch (error) {
-      this.parts.log.warn({ host: host.record.id, error }, 'guest not noted in the store yet')
+      this.parts.log.warn(
+        { host: host.record.id, error },
+        'the change of a guest could not be written to the store; trying again later',
+      )
     }
   }
 
@@ -52,7 +58,10 @@ export class GuestOwners {
     try {
       for (const uuid of uuids) await registry.release(host.record.id, uuid)
     } catch (error) {
-      log.warn({ host: host.record.id, error }, 'reservations of deleted guests not released; the sweep will')
+      log.warn(
+        { host: host.record.id, error },
+        'reservations of deleted guests could not be released; a later sweep releases them',
+      )
     }
   }
 

@@ -102,17 +102,19 @@ function offline(hostId: string | undefined): BerthError {
 }
 
 function draining(): BerthError {
-  return new BerthError('conflict', 'invalid_state', 'the host accepts no new containers: it is draining')
+  return new BerthError('conflict', 'invalid_state', 'the host is draining and accepts no new containers')
 }
 
 function unsupported(): BerthError {
-  return new BerthError('invalid', 'unsupported', 'no host supports this virtualization', {
+  return new BerthError('invalid', 'unsupported', 'no available host supports this virtualization', {
     field: 'virtualization',
   })
 }
 
 function unusable(): BerthError {
-  return new BerthError('invalid', 'unsupported', 'no host can use the template', { field: 'template_id' })
+  return new BerthError('invalid', 'unsupported', 'template_id: no available host can use this template', {
+    field: 'template_id',
+  })
 }
 
 function disabled(): BerthError {

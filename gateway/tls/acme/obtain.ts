@@ -66,7 +66,7 @@ export async function obtainCertificate(server: AcmeServer, order: AcmeOrder): P
       refused ??= error
     }
   }
-  throw refused ?? acmeUnavailable('it offers no supported challenge')
+  throw refused ?? acmeUnavailable('it offers no challenge that this gateway supports')
 }
 
 /** True if another method may succeed: this method was rejected, or cannot be used here. */
@@ -86,7 +86,7 @@ async function register(server: AcmeServer, { account, email }: AcmeOrder): Prom
   const contact = email === '' ? {} : { contact: [`mailto:${email}`] }
   const payload = { termsOfServiceAgreed: true, ...contact }
   const { location } = await server.post(newAccount, payload, { key: account })
-  if (location === '') throw acmeUnavailable('the answer contains no account URL')
+  if (location === '') throw acmeUnavailable('its answer contains no account URL')
   return { key: account, accountUrl: location }
 }
 

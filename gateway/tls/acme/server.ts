@@ -82,7 +82,7 @@ export class AcmeServer {
     const directory = parseJson(raw.text) as Partial<Directory> | undefined
     const urls = [directory?.newNonce, directory?.newAccount, directory?.newOrder]
     if (raw.status !== 200 || !urls.every((url) => typeof url === 'string' && URL.canParse(url)))
-      throw acmeUnavailable(`status ${raw.status} instead of a directory at ${this.options.directory}`)
+      throw acmeUnavailable(`it answered with status ${raw.status} instead of a directory at ${this.options.directory}`)
     return (this.#directory = directory as Directory)
   }
 
@@ -152,7 +152,7 @@ function refusalOf({ status, headers }: Raw, problem: Problem | undefined): Bert
   const retryAfterSeconds = parseRetryAfter(headers['retry-after'])
   if (status === 429 || problemKind(problem) === 'rateLimited') return acmeRateLimited(problem, retryAfterSeconds)
   if (status >= 500)
-    return acmeUnavailable(`status ${status}: ${problemText(problem)}`, {
+    return acmeUnavailable(`it answered with status ${status}: ${problemText(problem)}`, {
       ...(retryAfterSeconds !== undefined && { retryAfterSeconds }),
     })
   return acmeRefused(problem)

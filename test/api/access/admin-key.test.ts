@@ -51,7 +51,7 @@ describe('the first admin key', () => {
     expect(await readKeys()).to.deep.equal([])
     await writeFile(adminKeyFile(stateDir), '{"id":"x","digest":"none"}')
     const failure = await importAdminKey(store, stateDir).then(() => '', String)
-    expect(failure).to.contain('not an admin key record')
+    expect(failure).to.contain('does not contain a valid admin key')
   })
 
   it('is imported again into a store that lost its content, unless the key had been deleted', async () => {

@@ -231,7 +231,7 @@ describe('backups over HTTP', function () {
     agent.host.pool = { totalBytes, usedBytes }
     agent.host.backupBytes = 2_000_000
     expect(failed['error']).to.include('larger than the disk')
-    expect(full['error']).to.include('no room')
+    expect(full['error']).to.include('has no space')
   })
 
   it('are deleted by a task, and are not found afterwards', async () => {

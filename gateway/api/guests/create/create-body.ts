@@ -30,7 +30,7 @@ export function loginFields(modes: string) {
     ssh_password: optional(
       Type.String({
         maxLength: 1024,
-        description: `Must be ${sshPasswordRule}. Used in \`password\` mode, ignored in other modes.`,
+        description: `Password of the login, which must be ${sshPasswordRule}. Used if \`ssh_auth_mode\` is \`password\`, ignored in other modes.`,
       }),
     ),
     ssh_public_key: optional(
@@ -38,7 +38,7 @@ export function loginFields(modes: string) {
         ...trimmed,
         maxLength: 16_384,
         description:
-          'One line in the format of OpenSSH, without options: Ed25519, ECDSA, RSA of at least 2048 bits, or a security key. Certificates and DSA keys are refused. Used in `key` mode, ignored in other modes.',
+          'Public key that can log in: one line in the format of OpenSSH, without options; Ed25519, ECDSA, RSA of at least 2048 bits, or a security key. Certificates and DSA keys are refused. Used if `ssh_auth_mode` is `key`, ignored in other modes.',
       }),
     ),
   }
@@ -61,7 +61,7 @@ export const CreateBodySchema = Type.Object(
     virtualization: optional(VirtualizationSchema),
     template_id: TemplateIdSchema,
     vcpu: optional(
-      Type.Number({ ...vcpuBounds, description: 'Number of virtual CPUs, may be fractional. Default: 1.' }),
+      Type.Number({ ...vcpuBounds, description: 'Number of virtual CPUs. It may be fractional. Default: 1.' }),
     ),
     ram_mb: integerWithin(limits.ramMb, 'Memory in MiB. Default: 512.'),
     disk_gb: integerWithin(limits.diskGb, 'Disk size in GiB. Default: 10.'),
@@ -78,44 +78,47 @@ export const CreateBodySchema = Type.Object(
     ),
     port_mapping_count: integerWithin(
       limits.portMappings,
-      'Number of NAT mappings with automatically chosen host ports. The first leads to container port 22, the others to the container port with the same number as their host port. If omitted or 0: 1, or 0 if `nat_port_mappings` contains a mapping to port 22.',
+      'Number of NAT mappings with automatically chosen host ports. The first one leads to the login port of the container (22, for Windows 3389), the others lead to the container port with the same number as their host port. If `nat_port_mappings` already contains a mapping to the login port, the first one also leads to the port with the same number. Default, also for 0: one mapping, or none if `nat_port_mappings` already contains a mapping to the login port.',
     ),
     nat_port_mappings: optional(
       Type.Array(MappingBodySchema, {
         maxItems: limits.portMappings.max,
-        description: 'Explicit mappings. A `host_port` that is 0 or omitted is chosen automatically.',
+        description: 'Port mappings with chosen ports. If `host_port` is omitted or 0, it is chosen automatically.',
       }),
     ),
     extra_ports: optional(
       Type.Unknown({
         description:
-          'Array of container ports. Each is mapped to an automatically chosen host port unless it is already mapped. Values of any other type are ignored.',
+          'Array of TCP ports of the container. Each port that has no other mapping is mapped to an automatically chosen host port. A value that is not an array is ignored.',
       }),
     ),
     ...ipv4Fields,
     assign_ipv6: optional(
-      Type.Boolean({ description: '`true`: assign one address, unless a count or a list requests more.' }),
+      Type.Boolean({
+        description:
+          '`true`: assign one address if `ipv6_count` and `ipv6_addresses` request none. `false`: assign none; `ipv6_count` is ignored, and `ipv6_addresses` must be empty. If omitted, these two fields decide.',
+      }),
     ),
     ...ipv6ListFields,
     ...loginFields(
-      'If omitted: `password` or `key` if only the field of that mode is sent, else `auto_password`. `keep` is only for reinstall.',
+      'How to log in. `auto_password`: with a generated password. `password`: with `ssh_password`. `key`: with `ssh_public_key`. Default: `password` or `key` if only the field of that mode is sent, else `auto_password`. `keep` is only allowed for reinstalls.',
     ),
     expires_at: optional(ExpirySchema),
     ...rateFields,
     ...trafficFields,
     snapshot_limit: integerWithin(
       limits.snapshots,
-      `Maximum number of snapshots. Default: ${defaultSnapshotLimit}. 0: none.`,
+      `Maximum number of snapshots of the container. Default: ${defaultSnapshotLimit}. 0: no snapshots can be taken.`,
     ),
     devices: optional(DevicesSchema),
     user_data: optional(
       Type.String({
         maxLength: maxUserDataLength,
         description:
-          'First-boot data for virtual machines, in a format of cloud-init: a script with `#!`, `#cloud-config`, ' +
+          'First-boot data for virtual machines, in a format of cloud-init: a script that begins with `#!`, `#cloud-config`, ' +
           '`#cloud-config-archive`, `#cloud-config-jsonp`, `#cloud-boothook`, `#include`, `#include-once`, ' +
-          '`#part-handler`, `## template: jinja`, or a MIME message. It may be gzip data or UTF-16 as base64. Data that ' +
-          'the system would ignore is refused with the reason. For Windows: a form of cloudbase-init.',
+          '`#part-handler`, `## template: jinja`, or a MIME message. Gzip data and UTF-16 text must be encoded as base64. Data that ' +
+          'the system would ignore is refused, and the error names the reason. For Windows: a format of cloudbase-init.',
       }),
     ),
   },

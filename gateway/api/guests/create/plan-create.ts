@@ -90,7 +90,7 @@ interface AskedAddresses {
 }
 
 function planList(field: string, flag: string, { assign, list = [] }: AskedAddresses): string[] {
-  if (assign === false && list.length > 0) throw invalidField(field, `${field}: requires ${flag}`)
+  if (assign === false && list.length > 0) throw invalidField(field, `${field}: must be empty if ${flag} is false`)
   return planAddresses(field, list)
 }
 

@@ -140,6 +140,6 @@ function refuseMappings(body: CreateBody): PortMapping[] {
     ['extra_ports', extraPorts(body.extra_ports).length > 0],
   ]
   const field = asks.find(([, asked]) => asked)?.[0]
-  if (field !== undefined) throw invalidField(field, `${field}: requires assign_nat`)
+  if (field !== undefined) throw invalidField(field, `${field}: must be empty if assign_nat is false`)
   return []
 }
