@@ -300,6 +300,7 @@ joined_here() {
 
 wait_until_online() {
   say 'Waiting until the gateway reaches the agent'
+  sleep 3 # The gateway shows a host as online for up to 2 s after its agent has ended.
   answer=''
   for _ in $(seq 45); do
     answer=$(report waiting) || answer=''
