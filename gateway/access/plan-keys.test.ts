@@ -268,8 +268,7 @@ describe('any sequence of changes of keys', () => {
           const [real, quiet] = [new Map(start), new Map(start)]
           steps.forEach((step, i) => {
             const newId = i + 20
-            if (step.act === 'revoke' || step.act === 'narrow')
-              administerBoth([real, quiet], step, members.length)
+            if (step.act === 'revoke' || step.act === 'narrow') administerBoth([real, quiet], step, members.length)
             else {
               const ids = [...held]
               perform(real, step, ids[step.by % ids.length]!, newId)
@@ -294,7 +293,7 @@ function administerBoth(both: readonly Map<number, KeyRecord>[], step: Step, mem
   try {
     for (const keys of changed) administer(keys, step, members)
   } catch (error) {
-    expect(error).to.have.property('code', 'invalid_state') // the last administrator's key
+    expect(error).to.have.property('code').that.is.oneOf(['insufficient_scope', 'invalid_state'])
     return
   }
   both.forEach((keys, i) => {
