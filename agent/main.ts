@@ -89,7 +89,7 @@ async function serve(config: AgentConfig, { startDaemon }: typeof import('./daem
   await new Promise<void>((stop) => {
     for (const signal of ['SIGTERM', 'SIGINT'] as const) process.once(signal, () => stop())
   })
-  log.info('stopping; guests go on')
+  log.info('stopping; guests keep running')
   await daemon.close()
 }
 

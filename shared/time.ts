@@ -73,7 +73,7 @@ export function clampTime(ms: number): number {
 function failParse(field: string): never {
   throw invalidField(
     field,
-    `${field}: must be a time, for example "2030-12-31 23:59:59", "2030-12-31" (its end), RFC 3339 or Unix seconds; empty: never`,
+    `${field}: must be a time, for example "2030-12-31 23:59:59", a date (which means the end of that day), RFC 3339 or Unix seconds. Empty means never`,
   )
 }
 

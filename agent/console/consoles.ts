@@ -26,7 +26,8 @@ const modes: readonly string[] = ['shell', 'serial', 'vnc'] satisfies ConsoleMod
  */
 export class AgentConsoles {
   readonly #screens = new Holder((place, _size, listener) => {
-    if (place.kind !== 'socket') throw new Error('a screen must be reached through a socket')
+    if (place.kind !== 'socket')
+      throw new Error('a console of the mode vnc needs a socket, but the driver returned another kind of place')
     return openSocket(place.path, listener)
   })
 

@@ -119,7 +119,7 @@ async function open(options: DaemonOptions, closers: Closers): Promise<Omit<Daem
   const parts = { describe: describeNow, metrics: feed, history, swap, consoles, diagnosis, upgrade }
   const services = servicesOf(domain, parts)
   closers.add(await serve({ listen: config.listen, identityDir, tls }, services))
-  tls.onMoved(({ hostId }) => log.info({ host: hostId }, 'joined again; earlier connections are closed'))
+  tls.onMoved(({ hostId }) => log.info({ host: hostId }, 'the host joined again; earlier connections are closed'))
   log.info(
     { host: tls.identity().hostId, listen: config.listen, guests: domain.context.store.list().length },
     'agent ready',

@@ -83,7 +83,8 @@ export interface LinuxHost extends Host {
 export async function openHost(config: AgentConfig, log: Logger, closers: Closers): Promise<LinuxHost> {
   await recordKernelSettings(config.state_dir, config.network.bridge)
   const raised = ensureHostLimits()
-  if (raised.length > 0) log.info({ raised }, 'host limits')
+  if (raised.length > 0)
+    log.info({ limits: raised }, 'kernel limits of the host are raised where the kernel permits it')
   const pool = await openPool(config.storage)
   const trash = new Trash(pool, log)
   const volumes = new Volumes(pool, trash)
@@ -127,7 +128,9 @@ export async function openHost(config: AgentConfig, log: Logger, closers: Closer
         createShaper(config.network.interface_prefix, watch),
       ),
     openSensor: () =>
-      new HostSensor(config, (reason) => log.warn({ reason }, 'the listener to samples ended and is started again')),
+      new HostSensor(config, (reason) =>
+        log.warn({ reason }, 'the process that receives packet samples ended and is started again'),
+      ),
     gateway: subnet.gateway,
     prefixLength: subnet.prefixLength,
     ipv4Total: subnet.last - subnet.first + 1,

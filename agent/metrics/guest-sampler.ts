@@ -105,7 +105,7 @@ export class GuestSampler {
       const inside = this.#pids.has(uuid) ? await driver.readDiskUse?.(this.context.machines.of(record)) : undefined
       return inside ?? (await this.context.volumes.usage([uuid])).get(uuid)
     } catch (error) {
-      this.context.log.debug({ guest: uuid, reason: describeError(error) }, 'disk not read')
+      this.context.log.debug({ guest: uuid, reason: describeError(error) }, 'reading a disk failed')
       return undefined // callers use the previous figure
     }
   }

@@ -94,7 +94,7 @@ export class Trash {
     this.#qgroupErrors = errors
     if (!settled) return
     this.#cleared = deletions
-    if (errors !== '') this.#log.info({ errors: errors.slice(0, 1000) }, 'quota groups stay')
+    if (errors !== '') this.#log.info({ errors: errors.slice(0, 1000) }, 'removing quota groups failed')
   }
 
   /** Deletes one entry of the trash, then takes it out of `#inWork`. */

@@ -111,7 +111,7 @@ export class ConsoleUpgrades {
       await this.#serve(asked, offer, { holder, guest })
     } catch (error) {
       if (!offer.isOwn || !asked.connection.writable) throw error
-      const ending = endingOfError(toBerthError(error, 'open a console').code)
+      const ending = endingOfError(toBerthError(error, 'opening a console').code)
       this.#note(asked, error)
       this.#upgrade(asked, offer, (socket) => {
         ownVoice.closing(socket, ending)

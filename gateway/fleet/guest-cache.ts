@@ -36,7 +36,7 @@ export class GuestCache {
     try {
       await this.store.run('keep a new guest', (client) => client.hSet(this.#key(hostId), guest.uuid, encode(guest)))
     } catch (error) {
-      this.log.debug({ host: hostId, guest: guest.uuid, error }, 'new guest not stored yet')
+      this.log.debug({ host: hostId, guest: guest.uuid, error }, 'storing a new guest failed; the gateway tries again')
     }
     this.view.unsavedGuests.add({ hostId, uuid: guest.uuid })
   }
@@ -56,7 +56,7 @@ export class GuestCache {
     try {
       for (; left.length > 0; left.splice(0, batch)) await this.#write(left.slice(0, batch))
     } catch (error) {
-      this.log.debug({ error }, 'known guests not stored yet')
+      this.log.debug({ error }, 'storing known guests failed; the gateway tries again')
       for (const guest of left) this.view.unsavedGuests.add(guest)
     }
   }

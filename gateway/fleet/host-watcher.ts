@@ -236,7 +236,7 @@ export class HostWatcher {
     const { host } = this
     const { log } = this.options
     if (problem !== this.#lastProblem)
-      log.info({ host: host.record.id, address: host.record.address, problem }, 'host not connected')
+      log.info({ host: host.record.id, address: host.record.address, problem }, 'connecting to a host failed')
     this.#lastProblem = problem
   }
 

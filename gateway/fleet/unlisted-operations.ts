@@ -52,7 +52,10 @@ export class UnlistedOperations {
       return operation && this.#check(host, operation, id)
     } catch (error) {
       if (!(error instanceof BerthError && error.code === 'not_found'))
-        this.parts.log.debug({ host: host.record.id, operation: id, error }, 'host not asked for an operation')
+        this.parts.log.debug(
+          { host: host.record.id, operation: id, error },
+          'requesting an operation from a host failed',
+        )
       return undefined
     }
   }

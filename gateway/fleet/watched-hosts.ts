@@ -79,7 +79,7 @@ export class WatchedHosts {
       this.#complete = true
       await this.#restoreLost(list)
     } catch (error) {
-      this.options.log.debug({ error }, 'hosts not read')
+      this.options.log.debug({ error }, 'reading the hosts from the store failed')
     } finally {
       this.#polling = false
     }
@@ -106,7 +106,9 @@ export class WatchedHosts {
     this.#watchers.get(hostId)?.stop()
     this.#watchers.delete(hostId)
     view.removeHost(hostId)
-    cache.forget(hostId).catch((error: unknown) => log.debug({ host: hostId, error }, 'known guests not forgotten'))
+    cache
+      .forget(hostId)
+      .catch((error: unknown) => log.debug({ host: hostId, error }, 'removing known guests from the store failed'))
   }
 
   #connect(host: HostState, before: HostRecord | undefined): void {

@@ -32,7 +32,7 @@ export class GoneContainers {
     const { registry, subUsers, log } = this.options
     try {
       const count = await subUsers.dropContainers((uuids) => registry.findGone(uuids))
-      if (count > 0) log.info({ accounts: count }, 'deleted containers taken from sub-users')
+      if (count > 0) log.info({ accounts: count }, 'deleted containers were removed from sub-users')
     } catch (err) {
       log.warn({ err }, 'deleted containers could not be removed from sub-users: the next round tries again')
     }

@@ -98,7 +98,7 @@ export class FleetUpgrades {
       const run = this.#run.value
       if (run && (isActive(run) || run.endedAtMs === 0)) await this.#advance(fleet)
     } catch (error) {
-      log.debug({ reason: describeError(error) }, 'upgrade of the fleet: not continued')
+      log.debug({ reason: describeError(error) }, 'continuing the upgrade of the fleet failed')
     }
   }
 
@@ -123,7 +123,7 @@ export class FleetUpgrades {
     } catch (error) {
       // After these errors the host's own record shows the result, or the next attempt gets it.
       if (error instanceof UnansweredError || isTemporary(error)) return
-      this.options.log.warn({ host: hostId, reason: describeError(error) }, 'upgrade of a host not started')
+      this.options.log.warn({ host: hostId, reason: describeError(error) }, 'starting the upgrade of a host failed')
       await this.#run.update(
         (run) => run && refuseHost(run, host, toBerthError(error, 'the upgrade did not start').message),
       )

@@ -74,7 +74,7 @@ export class Deliverer {
     try {
       await this.#step()
     } catch (err) {
-      this.parts.log.debug({ err }, 'queue deliveries')
+      this.parts.log.debug({ err }, 'queueing deliveries failed')
       this.work()
       await new Promise((resolve) => setTimeout(resolve, retryMs))
     }

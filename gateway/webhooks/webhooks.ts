@@ -122,7 +122,10 @@ export class Webhooks {
 
   async #hold(view: FleetView, describe: Describe): Promise<void> {
     const held = await this.#lease.take().catch((error: unknown) => {
-      this.options.log.debug({ reason: describeError(error) }, 'webhooks: the store does not say who delivers')
+      this.options.log.debug(
+        { reason: describeError(error) },
+        'webhooks: the store did not answer which gateway delivers events',
+      )
       return this.#lease.held
     })
     if (!held) return this.#stopDelivering()

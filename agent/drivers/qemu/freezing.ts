@@ -87,7 +87,7 @@ export class FileSystemFreezer {
     this.#retries.delete(name)
     try {
       await this.#thawOnce(name)
-      this.options.log.info({ name }, 'a virtual machine is thawed, late')
+      this.options.log.info({ name }, 'a virtual machine was thawed later than planned')
     } catch {
       this.#retryAfter(name, Math.min(2 * pauseMs, 10 * this.#pauseMs))
     }

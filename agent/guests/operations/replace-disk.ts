@@ -105,7 +105,7 @@ async function bootAgain(context: BootContext, record: GuestRecord, step: StepCo
   } catch (error) {
     if (step.signal.aborted) throw error
     step.log.warn(
-      { err: toBerthError(error, 'start the guest again') },
+      { err: toBerthError(error, 'starting the guest again') },
       'the guest was restored to its earlier state, but could not be started',
     )
   }

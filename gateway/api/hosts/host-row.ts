@@ -30,12 +30,15 @@ const UpgradeSchema = Type.Object(
       upgradeSteps,
       '`starting`: the host has not reported anything yet. `waiting`: the version is installed and waits for the gateway to connect. `rolling_back`: the host returns to the version before, because of `message`.',
     ),
-    rollback: Type.Boolean({ description: '`true`: a requested return to the previous version.' }),
+    rollback: Type.Boolean({
+      description:
+        '`true`: a return to the previous version was requested. `false`: an upgrade, even if the host returns to the previous version after a failure.',
+    }),
     from: Type.String({ description: 'Version before.' }),
     to: Type.String({ description: 'Version to install.' }),
     message: Type.String({ description: 'Reason of a failure.' }),
     started_at: TimeSchema,
-    at: Type.String({ ...TimeSchema, description: 'Time of the last report.' }),
+    at: Type.String({ ...TimeSchema, description: 'Time of the host’s last report about this upgrade.' }),
   },
   { title: 'HostUpgrade' },
 )

@@ -76,9 +76,10 @@ export class GuestOwners {
         ({ hostId, uuid }) => this.#mayExist(hostId, uuid),
         steadyClock.earliest() - graceMs - callTimeoutMs,
       )
-      if (freed.length > 0) log.info({ freed: freed.map(({ name }) => name) }, 'reservations without guest freed')
+      if (freed.length > 0)
+        log.info({ freed: freed.map(({ name }) => name) }, 'reservations without a guest were removed')
     } catch (error) {
-      log.debug({ error }, 'reservations not swept')
+      log.debug({ error }, 'removing unused reservations failed')
     }
   }
 
