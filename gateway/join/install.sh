@@ -41,7 +41,7 @@ main() {
 install_agent() {
   [ "$(id -u)" -eq 0 ] || fail 'run the command as root, for example after "sudo -i"'
   begin_work
-  report checking >/dev/null
+  answer=$(report checking) || fail "$gateway refuses the token: $(value message)"
   check_machine
   install_packages
   join_gateway
@@ -51,8 +51,17 @@ install_agent() {
 begin_work() {
   work=$(mktemp -d)
   trap 'rm -rf "$work"' EXIT
+  lock
   printf '%s\n' "$authority" >"$work/authority.pem"
+  # A file, since other users can read the arguments of curl.
+  (umask 077 && printf 'Authorization: Bearer %s\n' "$token" >"$work/authorization")
   check_authority
+}
+
+# Installations, upgrades and the removal wait for each other.
+lock() {
+  exec 9>/run/lock/berth-install
+  flock -w 600 9 || fail 'another installation or upgrade of the agent is still in progress'
 }
 
 say() { printf '==> %s\n' "$*"; }
@@ -90,11 +99,11 @@ ask() {
     --connect-to "join.berth.internal:443:$gateway" "https://join.berth.internal$path" "$@"
 }
 
-# Reports a step. Prints the gateway's answer. report STEP [MESSAGE]
+# Reports a step. Prints the gateway's answer. Fails if the gateway does not accept it. report STEP [MESSAGE]
 report() {
-  message=$(printf '%s' "${2:-}" | tr '\000-\037' ' ' | sed 's/[\\"]/\\&/g' | cut -c 1-400)
+  message=$(printf '%s' "${2:-}" | tr '\000-\037' ' ' | cut -c 1-400 | sed 's/[\\"]/\\&/g')
   printf '{"token":"%s","step":"%s","message":"%s"}' "$token" "$1" "$message" |
-    ask /v1/install --max-time 30 -H 'Content-Type: application/json' --data-binary @-
+    ask /v1/install --fail-with-body --max-time 30 -H 'Content-Type: application/json' --data-binary @-
 }
 
 # Reports how the installation ended. During an upgrade the gateway may be restarting.
@@ -123,14 +132,17 @@ check_machine() {
   esac
   [ -d /run/systemd/system ] || fail 'systemd does not run on this machine'
   [ -e /sys/fs/cgroup/cgroup.controllers ] || [ -d /sys/fs/cgroup/memory ] || fail 'the kernel has no control groups'
+  ! has_gateway || fail 'this machine runs a gateway: install its agent with "apt-get install berth"'
   for unit in berth-agent berth-gateway; do
-    [ ! -e "/etc/systemd/system/$unit.service" ] ||
+    ! grep -qs /opt/berth "/etc/systemd/system/$unit.service" ||
       fail "$unit is installed from a checkout here: run scripts/down, then delete /etc/systemd/system/berth-*.service and /opt/berth"
   done
   check_kernel
   check_space
   check_port
 }
+
+has_gateway() { [ "$(dpkg-query -W -f '${db:Status-Status}' berth-gateway 2>/dev/null)" = installed ]; }
 
 check_kernel() {
   kernel=$(uname -r)
@@ -156,7 +168,7 @@ check_port() {
 
 install_packages() {
   say "Installing the agent, version $version"
-  report installing >/dev/null
+  report installing >/dev/null || true
   mkdir -p "$packages"
   for name in InRelease Packages berth.gpg; do fetch "$name"; done
   fetch_package berth-runtime
@@ -195,7 +207,7 @@ complete_interrupted() {
   cat "$work/interrupted" >>"$work/log"
 }
 
-is_consistent() { ! dpkg-query -W -f '${db:Status-Abbrev}\n' berth-agent berth-runtime 2>/dev/null | grep -qv -e '^[iurp]i ' -e '^un ' -e '^rc '; }
+is_consistent() { ! dpkg-query -W -f '${db:Status-Abbrev}\n' berth-agent berth-runtime 2>/dev/null | grep -qv -e '^[iurph]i ' -e '^un ' -e '^rc '; }
 
 # apt cannot reinstall packages whose unpacking was interrupted at certain moments. Data and guests stay.
 remove_incomplete() {
@@ -220,7 +232,7 @@ install_listed() {
 
 # fetch NAME [TARGET]
 fetch() {
-  ask "/packages/$1" -f --retry 3 --retry-connrefused -H "Authorization: Bearer $token" -o "${2:-$work/$1}" ||
+  ask "/packages/$1" -f --retry 3 --retry-connrefused -H @"$work/authorization" -o "${2:-$work/$1}" ||
     fail "$1 could not be downloaded from $gateway"
 }
 
@@ -279,7 +291,7 @@ reason() { grep -m 1 -E '^(E|berth-agent|Error): ' "$work/log" || tail -n 1 "$wo
 # --- joining
 
 join_gateway() {
-  report joining >/dev/null
+  report joining >/dev/null || true
   # The gateway connects to the agent from outside. Mutual TLS protects the port. An operator's own address stays.
   everywhere='0.0.0.0'
   [ ! -e /proc/net/if_inet6 ] || everywhere='[::]'
@@ -326,7 +338,7 @@ upgrade() {
   architecture=$(dpkg --print-architecture)
   installed=$(installed_version berth-agent)
   check_upgrade
-  if [ "$installed" = "$version" ]; then
+  if [ "$installed" = "$version" ] && is_consistent; then
     report_end 'done' || true
     return
   fi
@@ -345,7 +357,7 @@ upgrade() {
 }
 
 check_upgrade() {
-  ! dpkg -s berth-gateway >/dev/null 2>&1 || fail 'this machine also runs a gateway: upgrade its packages with apt-get'
+  ! has_gateway || fail 'this machine also runs a gateway: upgrade its packages with apt-get'
   free_mb=$(df -Pm /var/lib | awk 'NR == 2 { print $4 }')
   [ "$free_mb" -ge "$least_free_mb_of_upgrade" ] ||
     fail "/var/lib has $free_mb MB of free space: an upgrade needs $least_free_mb_of_upgrade MB"
@@ -383,11 +395,24 @@ check_signature() {
   run 'checking the signature of the packages' apt-get update -o Dir::Etc::SourceList="$work/next.sources" \
     -o Dir::Etc::SourceParts=- -o Dir::State::Lists="$work/lists" -o Dir::Cache::pkgcache= \
     -o Dir::Cache::srcpkgcache= -o APT::Update::Error-Mode=any
+  # apt accepts a list that says nothing about Packages.
+  [ "$(listed_digest Packages)" = "$(sha256sum <"$next/Packages" | cut -d ' ' -f 1)" ] ||
+    fail "the packages of $gateway are not in the signed list"
+}
+
+# The digest of a file in the signed part of InRelease. Anybody could have added text before and after it, which apt does
+# not read. listed_digest FILE
+listed_digest() {
+  awk 'NR == 1 { if ($0 != "-----BEGIN PGP SIGNED MESSAGE-----") exit; next }
+    !body { if ($0 == "") body = 1; else if ($0 !~ /^Hash: [A-Z0-9, ]+$/) exit; next }
+    /^-----/ { exit }
+    { print }' "$next/InRelease" |
+    awk -v file="$1" '/^SHA256:/ { on = 1; next } /^[^ ]/ { on = 0 } on && $3 == file { print $1; exit }'
 }
 
 # The signed list contains the digest of the keyring, so that a new key is authenticated by the former one.
 adopt_keyring() {
-  digest=$(awk '/^SHA256:/ { on = 1; next } /^[^ ]/ { on = 0 } on && $3 == "berth.gpg" { print $1; exit }' "$next/InRelease")
+  digest=$(listed_digest berth.gpg)
   [ -n "$digest" ] || return 0
   fetch berth.gpg
   echo "$digest  $work/berth.gpg" | sha256sum -c --status || fail 'the key of the packages differs from their signed list'
@@ -423,10 +448,16 @@ is_complete() {
   [ "$(field berth-agent Version)" = "$2" ] && is_intact berth-agent "$1" && is_intact berth-runtime "$1"
 }
 
-# Makes the packages of a directory the ones that apt installs. activate DIRECTORY
+# Makes the packages of a directory the ones that apt installs. The directory has a complete list at every moment.
+# activate DIRECTORY
 activate() {
-  find "$packages" -maxdepth 1 -type f -delete
-  cp -l "$1"/* "$packages/"
+  for file in "$1"/*.deb "$1/Packages" "$1/InRelease"; do
+    ln -f "$file" "$packages/new"
+    mv -f "$packages/new" "$packages/${file##*/}"
+  done
+  find "$packages" -maxdepth 1 -type f | while read -r file; do
+    [ -e "$1/${file##*/}" ] || rm -f "$file"
+  done
   rm -rf "$next"
   sync -f "$packages"
   list=$packages/Packages
@@ -468,7 +499,8 @@ wait_for_version() {
     fi
     sleep 2
   done
-  fail "the gateway did not reach version $1 of the agent$(last_words)"
+  [ "$answers" -lt "$most_answers" ] || fail "the gateway did not reach version $1 of the agent$(last_words)"
+  say "The gateway does not answer: version $1 stays"
 }
 
 # The last line that the agent itself has logged.
@@ -491,7 +523,9 @@ return_to_installed() {
 
 uninstall() {
   [ "$(id -u)" -eq 0 ] || fail 'run the command as root, for example after "sudo -i"'
-  ! dpkg -s berth-gateway >/dev/null 2>&1 || fail 'this machine also runs a gateway: remove its packages with apt-get'
+  ! has_gateway || fail 'this machine also runs a gateway: remove its packages with apt-get'
+  systemctl -q stop berth-upgrade 2>/dev/null || true
+  lock
   say 'Removing the agent and all its guests'
   if command -v berth-agent >/dev/null; then
     systemctl -q disable --now berth-agent berth-guests 2>/dev/null || true

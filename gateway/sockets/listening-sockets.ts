@@ -49,12 +49,24 @@ export class ListeningSockets {
     const name = nameOf(address, port)
     const fd = this.inherited.get(name)
     if (fd === undefined) {
-      await listenOn(server, { host: address, port })
+      await this.#open(server, address, port)
       return this.#add(name, server)
     }
     this.inherited.delete(name)
     await listening(server, () => server.listen({ fd }, backlog))
     this.log.info({ socket: name }, 'listening socket adopted')
+  }
+
+  /** Opens a socket. If the address was `0.0.0.0` before, the stored socket still occupies the port. */
+  async #open(server: Server, host: string, port: number): Promise<void> {
+    try {
+      await listenOn(server, { host, port })
+    } catch (error) {
+      const former = nameOf('0.0.0.0', port)
+      if (host !== '::' || (error as NodeJS.ErrnoException).code !== 'EADDRINUSE' || !this.inherited.has(former)) throw error
+      await this.#remove(former)
+      await listenOn(server, { host, port })
+    }
   }
 
   /** Closes the sockets of the former process at all other addresses. */

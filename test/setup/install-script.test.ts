@@ -1,0 +1,50 @@
+import { expect } from 'chai'
+import { execFileSync } from 'node:child_process'
+import { readFileSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { scratchDirectory } from '../support/scratch.js'
+
+/*
+ * The function of gateway/join/install.sh that reads digests from a signed list. apt skips text before and after the
+ * signed part, so a gateway could add digests there that nobody signed.
+ */
+
+const { path, wipe } = scratchDirectory('btest-install-script')
+const script = readFileSync('gateway/join/install.sh', 'utf8')
+const listedDigest = /^listed_digest\(\) \{\n(?:.*\n)*?\}$/m.exec(script)![0]
+
+const begin = '-----BEGIN PGP SIGNED MESSAGE-----'
+const signed = 'Origin: Berth\nSHA256:\n aaaa 100 Packages\n bbbb 200 berth.gpg\n'
+const signature = '-----BEGIN PGP SIGNATURE-----\n\nc2lnbmF0dXJl\n-----END PGP SIGNATURE-----\n'
+const added = 'SHA256:\n cccc 300 berth.gpg\n cccc 300 Packages\n'
+
+describe('the digests that the installation script reads from InRelease', () => {
+  after(wipe)
+
+  function digestOf(file: string, list: string): string {
+    writeFileSync(join(path, 'InRelease'), list)
+    return execFileSync('sh', ['-c', `next=$1\n${listedDigest}\nlisted_digest "$2"`, 'sh', path, file], {
+      encoding: 'utf8',
+    }).trim()
+  }
+
+  it('are those of the signed text', () => {
+    const list = `${begin}\nHash: SHA512\n\n${signed}${signature}`
+    expect([digestOf('Packages', list), digestOf('berth.gpg', list)]).to.deep.equal(['aaaa', 'bbbb'])
+  })
+
+  for (const [place, list] of [
+    ['before the signed message', `${added}${begin}\nHash: SHA512\n\n${signed}${signature}`],
+    ['among the headers of the message', `${begin}\n${added}Hash: SHA512\n\n${signed}${signature}`],
+    ['among the headers, after a line that only contains a space', `${begin}\n \n${added}\n${signed}${signature}`],
+  ] as const)
+    it(`are not read from a list to which text was added ${place}`, () => {
+      expect(digestOf('berth.gpg', list)).to.equal('')
+    })
+
+  it('are not read from the signature or after it', () => {
+    const unsigned = signed.replace(/ bbbb.*\n/, '')
+    const list = `${begin}\nHash: SHA512\n\n${unsigned}${signature.replace('c2ln', `${added}c2ln`)}${added}`
+    expect(digestOf('berth.gpg', list)).to.equal('')
+  })
+})
