@@ -118,6 +118,6 @@ export const errors = {
   'error.up_to_date': 'All hosts have this version already.',
   'error.no_previous_version': 'The host has no packages of a previous version.',
   'error.packages_outdated':
-    'The packages for hosts have another version than the gateway. Upgrade berth-repository on its machine.',
-  'error.packages_missing': 'The gateway has no packages for hosts. Install berth-repository on its machine.',
+    'The packages for hosts have another version than the gateway. Upgrade berth-repository on the server of the gateway.',
+  'error.packages_missing': 'The gateway has no packages for hosts. Install berth-repository on the server of the gateway.',
 } as const
