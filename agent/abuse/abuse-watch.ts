@@ -7,10 +7,10 @@ import { AbuseShutdown } from './shutdown.js'
 import { AlertStore } from './alert-store.js'
 
 const dayMs = 86_400_000
-/** Maximum number of rows in the logs of one guest. */
+/** Maximum number of connections that `readLogs` returns for a guest. */
 const mostLogs = 100
 const loggedAlerts = 10
-/** Maximum number of connections in the logs of all guests. */
+/** Maximum number of connections that `readHostLogs` returns for all guests together. */
 const mostHostLogs = 1000
 
 export interface AbuseWatchParts {
@@ -20,7 +20,7 @@ export interface AbuseWatchParts {
 }
 
 export interface AbuseLogs {
-  /** Connections that exist now. */
+  /** Connections that the guest has now. */
   readonly flows: readonly { readonly atMs: number; readonly flow: OpenedFlow }[]
   /** Flows that are stored with alerts, and observed flows of the last minutes, newest first. */
   readonly rows: readonly FlowRow[]
@@ -31,7 +31,7 @@ export interface LoggedRow {
   readonly row: FlowRow
 }
 
-/** Entry point of this domain: watches guests for abuse, reports it, and stops guests if that is enabled. */
+/** Entry point of agent/abuse: watches guests for abuse, reports it, and stops guests if that is enabled. */
 export class AbuseWatch {
   readonly alerts: AlertStore
   readonly monitor: AbuseMonitor
@@ -58,7 +58,7 @@ export class AbuseWatch {
 
   /**
    * Evaluates all guests now.
-   * @param uuid uuid of a guest that must exist, or empty
+   * @param uuid if not empty, the uuid of a guest that must exist
    * @throws {BerthError} `not_found`
    */
   async check(uuid: string): Promise<CheckSummary> {
@@ -67,7 +67,7 @@ export class AbuseWatch {
   }
 
   /**
-   * Returns the recorded rows of a guest and the connections that it has now.
+   * Returns the recorded connections of a guest and the connections that it has now.
    * @throws {BerthError} `not_found`
    */
   async readLogs(uuid: string): Promise<AbuseLogs> {
@@ -82,7 +82,7 @@ export class AbuseWatch {
 
   /**
    * Returns the recorded connections of all guests, newest first. Leaves out connections that exist now, because
-   * reading them walks the kernel's whole table for each guest.
+   * reading them walks the kernel's whole connection tracking table for each guest.
    */
   readHostLogs(): LoggedRow[] {
     const rows = this.parts.context.store.list().flatMap(({ uuid }) => this.#rowsOf(uuid).map((row) => ({ uuid, row })))
@@ -95,7 +95,7 @@ export class AbuseWatch {
     return distinctRows(kept).sort((a, b) => b.atMs - a.atMs)
   }
 
-  /** Returns the guest's address in the target's family. */
+  /** Returns the guest's IPv4 address for a target with an IPv4 address, and its first IPv6 address for others. */
   addressOf(uuid: string, target: string): string {
     const { ipv4, ipv6Addresses } = this.parts.context.store.get(uuid)
     return target.includes(':') ? (ipv6Addresses[0] ?? '') : ipv4

@@ -9,10 +9,10 @@ interface Owner {
   readonly sinceMs: number
 }
 
-/** Time for which a former owner is remembered: longer than the kernel remembers a flow that nobody answered. */
+/** Time in ms for which an address's former owner is remembered. The kernel forgets unanswered flows earlier. */
 const rememberedMs = 600_000
 
-/** Records the owner of each address, because a report may concern the guest that had the address before. */
+/** Records the owner of each address, because a late report of packets may concern a former owner of the address. */
 export class AddressOwners {
   #owners: ReadonlyMap<string, Owner> = new Map()
   #listed: readonly AddressHolder[] | undefined
@@ -32,7 +32,7 @@ export class AddressOwners {
     this.#owners = owners
   }
 
-  /** Returns the uuid of an address's owner, if it already was the owner at that time. @param atMs ms since 1970 */
+  /** Returns the uuid of the guest that has the address, if it already had it at `atMs` (in ms since 1970). */
   findOwner(address: string, atMs: number): string | undefined {
     const owner = this.#owners.get(address)
     return owner && owner.uuid !== '' && owner.sinceMs <= atMs ? owner.uuid : undefined

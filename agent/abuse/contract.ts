@@ -37,7 +37,7 @@ export interface FlowRow {
   readonly replyBytes?: number
 }
 
-/** A use of mining or a proxy, recognized in the first bytes of a guest's connection. */
+/** Mining or the use of a proxy, recognized in the first bytes of a guest's connection. */
 export interface AbuseClaim {
   readonly atMs: number
   readonly kind: 'stratum' | 'pool' | 'proxy'
@@ -77,12 +77,12 @@ export interface WatchedGuest {
 }
 
 export interface AbuseSensor {
-  /** Starts counting and sampling, and repairs what other programs removed. Idempotent. */
+  /** Starts to count and sample packets, and restores nft rules that other programs removed. Idempotent. */
   ensure(): Promise<void>
   /** Removes everything that `ensure` created on the host, even if an earlier process created it. Idempotent. */
   remove(): Promise<void>
   onReport(listener: (report: PacketReport) => void): void
-  /** Returns all counts since counting began, by uuid. Guests that sent and received nothing are missing. */
+  /** Returns each guest's counts of packets since counting began, by uuid. Leaves out guests without any packet. */
   readCounts(guests: readonly WatchedGuest[]): Promise<ReadonlyMap<string, PacketCounts>>
   readFlowsOf(addresses: readonly string[]): Promise<readonly OpenedFlow[]>
   /** Returns the unanswered flows of all guests. */

@@ -12,10 +12,10 @@ const kept = {
   rows: 6000,
   mail: 4000,
   claims: 500,
-  /** Maximum number of flows for which it is remembered that their outcome is in the rows. The newest are kept. */
+  /** Maximum number of flows that are remembered as already added to the rows. The newest are kept. */
   noted: 20_000,
 } as const
-/** Time in ms after which a row is added again for a flow that still exists in the kernel's table without a change. */
+/** Time in ms after which another row is added for a flow that is still in the connection tracking table, unchanged. */
 const notedMs = 240_000
 /** Time in ms after which a flow without an answer counts as unanswered. */
 const patienceMs = 5000
@@ -28,14 +28,14 @@ export class GuestEvidence {
   #counted: { readonly atMs: number; readonly counts: PacketCounts } | undefined
   /** Time in ms at which a row was last added for each flow. */
   readonly #noted = new Map<string, number>()
-  /** Time in ms since 1970 at which the guest's flows were last read from the host's table. */
+  /** Time in ms since 1970 at which the guest's flows were last read from the connection tracking table. */
   lookedAtMs = 0
 
   get size(): number {
     return this.#rows.length + this.#mail.length
   }
 
-  /** Number of flows for which it is remembered that their outcome is in the rows. */
+  /** Number of flows that are remembered as already added to the rows. */
   get notedFlows(): number {
     return this.#noted.size
   }
@@ -62,9 +62,9 @@ export class GuestEvidence {
   }
 
   /**
-   * Adds the outcome of flows from the host's table. Flows that may still be answered are left out. An unanswered flow
-   * is dated by the time at which it began to count as unanswered, even if it is read later. Otherwise slow failures
-   * would appear as a burst.
+   * Adds the outcome of flows from the connection tracking table. Flows that may still be answered are left out. The
+   * time of an unanswered flow is when it began to count as unanswered, even if it is read later. Otherwise flows that
+   * failed one after another would appear as a burst.
    */
   addFlows(flows: readonly OpenedFlow[], atMs: number, ageMs: (flow: OpenedFlow) => number): void {
     for (const flow of flows) {

@@ -45,7 +45,7 @@ export class HostSensor implements AbuseSensor {
     this.#commands = planWatchTable(this.#plan)
   }
 
-  /** Creates the table, or replaces one with a different plan. The name of an empty chain is the hash of the plan. */
+  /** Creates the nft table. Replaces a table of another plan, whose hash is the name of an empty chain in the table. */
   async ensure(): Promise<void> {
     await this.#ensureCounting()
     await this.#ensureTable()
@@ -60,7 +60,7 @@ export class HostSensor implements AbuseSensor {
     await this.#log.ready
   }
 
-  /** Removes the table. Turns off byte counting of connections, unless another agent in this namespace needs it. */
+  /** Removes the nft table. Turns off byte counting of connections, unless another agent in this namespace needs it. */
   async remove(): Promise<void> {
     await this.#nft.apply(planWatchRemoval(this.#plan.table))
     await releaseSysctls((path) => path === acct)

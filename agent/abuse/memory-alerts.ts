@@ -5,7 +5,7 @@ import { worse } from './contract.js'
 import { isOpen, type AlertState } from './plan-merge.js'
 import type { AlertRecord, AlertStore } from './alert-store.js'
 
-/** Minimum time in ms between two writes to a guest's alert, because a guest can cause any number of kills. */
+/** Minimum time in ms between two writes to a guest's alert, since the kernel may kill any number of its processes. */
 const gatherMs = 60_000
 
 /** Report about processes that the kernel killed because a guest's memory ran out. */
@@ -22,7 +22,7 @@ export interface MemoryAlertParts {
 
 /** Raises alerts for guests whose memory ran out. Writes at most once a minute per guest, and when the guest ended. */
 export class MemoryAlerts {
-  /** For each guest, the kills that are not written yet, and the time of its last alert. */
+  /** For each guest: number of killed processes that its alert does not contain yet, and time of the last write. */
   readonly #guests = new Map<string, { waiting: number; writtenMs: number }>()
   readonly #flushes = new Throttle(() => this.#flush(), { intervalMs: gatherMs })
 
@@ -49,7 +49,7 @@ export class MemoryAlerts {
   }
 
   /**
-   * Writes the kills that are not written yet. If that fails, for example on a full disk, the next flush repeats it.
+   * Adds killed processes that no alert contains yet. If this fails, for example on a full disk, it is repeated later.
    */
   #flush(): void {
     try {
@@ -78,7 +78,7 @@ export class MemoryAlerts {
   }
 }
 
-/** Plans the alert after a report. @param before the open alert to add the kills to; undefined: a new alert */
+/** Plans the alert after a report. @param before the open alert that is extended; undefined: creates a new alert */
 export function planMemoryAlert(
   before: AlertRecord | undefined,
   { kills, ended }: MemoryKillReport,

@@ -38,7 +38,7 @@ describe('the abuse monitor', () => {
     for (const watch of opened.splice(0)) await watch.close()
   })
 
-  /** Starts the watch, which evaluates only on request. @param security changes to this section of agent.yaml */
+  /** Starts the watch, which evaluates only on request. @param security overrides in `security` of agent.yaml */
   async function start(security: object = {}): Promise<AbuseWatch> {
     const config = validateConfig(AgentConfigSchema, { security: { interval_seconds: 60, ...security } }, 'test')
     const context = { config, store, log: silentLog, deviceOf: (id: number) => `bt${id}`, now: () => nowMs }
@@ -53,7 +53,7 @@ describe('the abuse monitor', () => {
     return watch.alerts.list(-1)
   }
 
-  /** Simulates a guest that connects to these hosts at one port, where some of them refuse. */
+  /** Simulates a guest that connects to `hosts` at one port. Those that are also in `refused` refuse the connection. */
   function ask(hosts: readonly string[], refused: readonly string[]): void {
     const sample =
       (kind: 'opened' | 'refused') =>

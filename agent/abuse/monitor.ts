@@ -15,7 +15,7 @@ import { noCounts } from './plan-counts.js'
 import type { AbuseShutdown } from './shutdown.js'
 import type { AlertRecord, AlertStore } from './alert-store.js'
 
-/** Maximum number of guests whose flows one evaluation reads, because each read walks the host's whole table. */
+/** Maximum number of guests whose flows one evaluation reads: each read walks the whole connection tracking table. */
 const suspectsAtOnce = 8
 /** Interval in ms between two reads of all unanswered flows. */
 const unrepliedEveryMs = 60_000
@@ -39,7 +39,7 @@ export interface CheckSummary {
   readonly alerts: number
 }
 
-/** Time in ms after a check for which further checks return its result. */
+/** Time in ms for which the result of a check is returned again, instead of a new check. */
 const checkEveryMs = 5000
 
 /** Watches guests for abuse: collects the sensor's observations, evaluates them, and writes alerts. */
@@ -120,7 +120,7 @@ export class AbuseMonitor {
     return { guests: records.length, alerts }
   }
 
-  /** Repairs the sensor, because other programs may have flushed all rules of the host. */
+  /** Restores the sensor's nft rules, because other programs may have flushed all rules of the host. */
   async #ensureSensor(): Promise<void> {
     try {
       await this.parts.sensor.ensure()
@@ -129,7 +129,7 @@ export class AbuseMonitor {
     }
   }
 
-  /** Removes the sensor, because an earlier agent may have run with the watch enabled. */
+  /** Removes the sensor's nft rules: an earlier run of the agent, with the watch enabled, may have left them. */
   async #removeSensor(): Promise<void> {
     try {
       await this.parts.sensor.remove()
@@ -163,7 +163,7 @@ export class AbuseMonitor {
     for (const { uuid } of records) this.#evidence.of(uuid).addCounts(counts.get(uuid) ?? noCounts, nowMs)
   }
 
-  /** Reads the outcome of suspects' flows from the host's table. Begins with the guest that was read longest ago. */
+  /** Reads the outcome of suspects' flows. Begins with the suspect whose flows were read longest ago. */
   async #lookUp(records: readonly GuestRecord[]): Promise<void> {
     const { context, sensor } = this.parts
     const nowMs = context.now()
@@ -182,14 +182,14 @@ export class AbuseMonitor {
     this.#addFlows(await sensor.readFlowsOf(addresses))
   }
 
-  /** Reads all unanswered flows, which may turn guests into suspects. It must run before suspects' flows are read. */
+  /** Reads all unanswered flows, which may turn guests into suspects. Call it before suspects' flows are read. */
   async #lookUpUnreplied(nowMs: number): Promise<void> {
     if (nowMs - this.#unrepliedAtMs < unrepliedEveryMs && nowMs >= this.#unrepliedAtMs) return
     this.#unrepliedAtMs = nowMs
     this.#addFlows(await this.parts.sensor.readUnreplied())
   }
 
-  /** Returns the guest's IPv4 address and first four IPv6 addresses, because a guest may have thousands. */
+  /** Returns the guest's IPv4 address and first four IPv6 addresses. A guest may have thousands of IPv6 addresses. */
   #addressesOf({ ipv4, ipv6Addresses }: GuestRecord): string[] {
     return [ipv4, ...ipv6Addresses.slice(0, 4)]
   }

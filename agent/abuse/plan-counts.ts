@@ -1,4 +1,4 @@
-/** Counts of a guest's packets. `amplified` contains bytes by UDP port. */
+/** Counts of a guest's packets. `amplified` contains the traffic of the guest's services by UDP port. */
 export interface PacketCounts {
   /** TCP connections that the guest opened, and how many were accepted, refused, or reported as unreachable. */
   readonly opened: number

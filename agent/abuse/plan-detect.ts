@@ -31,7 +31,7 @@ function rankOf({ severity }: Finding): number {
   return severities.indexOf(severity)
 }
 
-/** A guest is a suspect if a smaller fraction than this of its connections is accepted. */
+/** A guest is a suspect if less than this fraction of its connections is accepted. */
 const mostAccepted = 0.6
 
 function isFailing({ counts, nowMs }: Evidence): boolean {
@@ -39,12 +39,12 @@ function isFailing({ counts, nowMs }: Evidence): boolean {
   return rateOf(recent, (row) => row.accepted) < mostAccepted * rateOf(recent, (row) => row.opened)
 }
 
-/** Time in ms for which a read of the host's table counts as recent. */
+/** Time in ms for which a read of the connection tracking table counts as recent. */
 const lookedUpMs = 60_000
 
 /**
- * True if a finding must wait until the host's table was read. If most connections are accepted, only that table
- * distinguishes a scan from a crawler that follows dead links.
+ * True if a finding must wait until the guest's flows were read from the connection tracking table. If most connections
+ * are accepted, only that table shows whether the guest is scanning, or is a crawler that follows dead links.
  * @param lookedAtMs time in ms since 1970 at which the guest's flows were last read; 0: never
  */
 export function isUnchecked({ type }: Finding, evidence: Evidence, lookedAtMs: number): boolean {
@@ -53,8 +53,8 @@ export function isUnchecked({ type }: Finding, evidence: Evidence, lookedAtMs: n
 }
 
 /**
- * True if the guest's flows should be read from the host's table, because samples show which flows were opened, but not
- * their outcome. This function assumes that all flows of unknown outcome failed.
+ * True if the guest's flows should be read from the connection tracking table: samples of packets show which flows were
+ * opened, but not their outcome. This function assumes that all flows of unknown outcome failed.
  */
 export function isSuspect(evidence: Evidence, thresholds: Thresholds): boolean {
   const recent = recentRows(evidence.rows, evidence.nowMs, 120)

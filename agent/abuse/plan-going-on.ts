@@ -2,27 +2,27 @@ import type { Evidence, Finding } from './contract.js'
 import { planSamples, type AlertState } from './plan-merge.js'
 
 /**
- * A guest counts as continuing its abuse if it sent packets of this kind within this time, or within one and a half
- * evaluation intervals if that is longer.
+ * A guest counts as continuing its abuse if it sent packets that belong to the finding within this time in seconds, or
+ * within one and a half evaluation intervals if that is longer.
  */
 const freshSeconds = 15
 
 /**
- * Returns when a guest last sent packets that belong to a finding. The finding may be older, because evaluations cover
+ * Returns when a guest last sent packets that belong to a finding. This may be minutes ago, because evaluations cover
  * several minutes.
  * @returns ms since 1970; 0 if only outcomes of flows are known
  */
 export function lastSeenMs({ rows, counts }: Evidence, finding: Finding): number {
   if (finding.type === 'ddos') return counts.at(-1)?.atMs ?? 0
   if (finding.type === 'reflection') return counts.findLast(({ amplified }) => amplified.has(finding.port))?.atMs ?? 0
-  // Rows with other outcomes do not show when the guest sent packets: they are added when the host's table is read.
+  // Rows with other outcomes do not show when the guest sent packets: they are added when flows are read.
   const seen = rows.filter(({ outcome }) => outcome === 'opened' || outcome === 'refused')
   return planSamples(seen, finding).at(-1)?.atMs ?? 0
 }
 
 /**
- * True if a finding must be reported. After an alert led to a planned or executed stop, the guest must have been seen
- * again recently: evaluations cover several minutes, so they also find abuse that has already ended.
+ * True if a finding must be reported. After an alert led to a planned or executed stop, the guest must have continued
+ * its abuse recently: evaluations cover several minutes, so they also find abuse that has already ended.
  */
 export function isNews(
   own: readonly Pick<AlertState, 'type' | 'action'>[],

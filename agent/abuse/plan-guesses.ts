@@ -4,8 +4,8 @@ import { groupBy, levelOf, sum, recentRows } from './windows.js'
 
 /*
  * Password guessing consists of many short connections to a login port. A refused or unanswered connection is not a
- * guess, and a longer answer than to a wrong password means a successful login. So only answered flows from the host's
- * table count, because these also contain the bytes of the replies.
+ * guess, and a longer answer than to a wrong password means a successful login. So only answered flows count that were
+ * read from the connection tracking table, because these also contain the bytes of the replies.
  */
 
 /** An SSH server sends more bytes than this before it refuses a password. With fewer bytes, no login was attempted. */
@@ -27,7 +27,7 @@ export function planGuesses(evidence: Evidence, thresholds: Thresholds): Finding
   })
 }
 
-/** True if so many logins were attempted that their outcome should be read. */
+/** True if the guest opened so many connections to login ports that their outcome should be read. */
 export function mayGuess(evidence: Evidence, thresholds: Thresholds): boolean {
   const { medium, high_targets: targets, database_ports: databases } = thresholds.brute_force
   const rows = loginsOf(evidence, thresholds).filter(({ outcome }) => outcome === 'opened')

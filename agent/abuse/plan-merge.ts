@@ -1,7 +1,7 @@
 import type { AlertAction, Severity } from '../../shared/abuse.js'
 import { worse, type Finding, type FlowRow } from './contract.js'
 
-/** An alert as stored in the journal, without its id and revision. */
+/** An alert as stored in the state database, without its id and revision. */
 export interface AlertState {
   readonly guestUuid: string
   readonly guestId: number
@@ -20,7 +20,7 @@ export interface AlertState {
   readonly stopAtMs: number
   /** Time in ms since 1970 at which the abuse was last seen as critical. 0: never. */
   readonly criticalAtMs: number
-  /** Behaviour that becomes critical if it continues. Alerts of older agents have none. */
+  /** Behaviour that becomes critical if it continues. Undefined in alerts of older versions. */
   readonly suspicion?: Suspicion
 }
 
@@ -41,11 +41,11 @@ export interface AlertGuest {
 /** Time in ms after an alert's last finding within which another finding extends it. */
 export const quietMs = 15 * 60_000
 /**
- * Time in ms for which behaviour must continue before it counts as critical. A single burst does not count, although it
- * is found for minutes.
+ * Time in ms for which behaviour must continue before it counts as critical. A single burst does not count, although
+ * evaluations find it for minutes.
  */
 const goesOnMs = 15_000
-/** Pause in ms after which behaviour counts as new. */
+/** Time in ms after which abuse that paused counts as new behaviour. */
 const pauseMs = 120_000
 /** Maximum number of simultaneous alerts of one type for a guest. Further findings share one more alert. */
 const mostAtOnce = 5
@@ -107,7 +107,7 @@ export function planAlert(
 
 type Critical = Pick<AlertState, 'severity' | 'criticalAtMs' | 'suspicion'>
 
-/** Returns the severity of a critical finding. It is only `high` until the behaviour has continued for some time. */
+/** Returns a finding's severity. A critical finding is only `high` until the behaviour has continued for `goesOnMs`. */
 function judgeCritical(
   known: Pick<AlertState, 'criticalAtMs' | 'suspicion' | 'action' | 'stopAtMs'>,
   { severity }: Finding,
@@ -126,7 +126,7 @@ function judgeCritical(
   }
 }
 
-/** True if a suspicion still applies: neither a pause nor a stop has ended it. */
+/** True if a suspicion still applies: the behaviour has not paused, and the guest was not stopped since it began. */
 function isSame(
   { sinceMs, lastMs }: Suspicion,
   { action, stopAtMs }: Pick<AlertState, 'action' | 'stopAtMs'>,

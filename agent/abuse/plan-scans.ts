@@ -7,7 +7,7 @@ import { distinct, isFailed, levelOf, portOf, serviceOf, recentRows } from './wi
  * scanning, even if it contacts many targets.
  */
 
-/** Minimum fraction of the ports of one target that must refuse or not answer, so that they count as a port scan. */
+/** A port scan is found if at least this fraction of the contacted ports of a target refuse or do not answer. */
 const failedPorts = 0.5
 
 export function planPortScans(evidence: Evidence, { port_scan: levels }: Thresholds): Finding[] {
@@ -30,11 +30,11 @@ export function planPortScans(evidence: Evidence, { port_scan: levels }: Thresho
   })
 }
 
-/** Minimum fraction of the targets at one port that must refuse or not answer, so that they are a horizontal scan. */
+/** A horizontal scan is found if at least this fraction of the targets at one port refuse or do not answer. */
 const failedTargets = 0.7
 const fewPorts = 3
 const mostOfAll = 0.6
-/** Factor of the threshold for ports of peer-to-peer programs, which contact many peers that no longer exist. */
+/** Factor by which the threshold is higher at ports of peer-to-peer programs, which contact many offline peers. */
 const peerFactor = 10
 
 export function planHorizontalScans(evidence: Evidence, { horizontal_scan: levels }: Thresholds): Finding[] {

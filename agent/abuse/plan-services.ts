@@ -58,11 +58,11 @@ export function planProxies({ claims, nowMs }: Evidence, { proxy: levels }: Thre
   })
 }
 
-/** Minimum period in seconds over which rates are averaged. It is longer if evaluations are rare. */
+/** Minimum period in seconds over which rates are averaged. The period is longer if evaluations are rare. */
 const windowSeconds = 20
 const megabit = 125_000
 
-/** Finds services with answers much larger than the requests, which attackers send with a victim's source address. */
+/** Finds services with answers much larger than requests. Attackers send requests with a victim's source address. */
 export function planReflections({ counts, nowMs }: Evidence, { reflection: levels }: Thresholds): Finding[] {
   const recent = recentRows(counts, nowMs, windowSeconds)
   const seconds = Math.max(

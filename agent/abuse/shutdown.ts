@@ -21,7 +21,7 @@ export interface SwitchedOff {
   readonly clearedBlocks: readonly string[]
 }
 
-/** Stops guests with critical alerts, if that is enabled. Its state is in the journal, so it survives a restart. */
+/** Stops guests with critical alerts, if that is enabled. Its state is in the state database and survives a restart. */
 export class AbuseShutdown {
   constructor(private readonly parts: ShutdownParts) {}
 
@@ -61,8 +61,8 @@ export class AbuseShutdown {
   }
 
   /**
-   * Suspends the guest: stores this in the journal together with the alert, so that the guest is disconnected and
-   * stopped even after a crash of the agent.
+   * Suspends the guest: stores this in the state database together with the alert, so that the guest is disconnected
+   * and stopped even after a crash of the agent.
    */
   async #stop(alert: AlertRecord): Promise<void> {
     const { context, policy } = this.parts

@@ -8,7 +8,7 @@ import { noCounts, type ServiceTraffic, type PacketCounts } from './plan-counts.
 type AmplifierCounter = (typeof amplifierCounters)[number]
 type WatchedCounter = WatchCounter | AmplifierCounter
 
-/** Names of the sets to read: sets of the watch table, one for each family, and counting sets of guests' rules. */
+/** Names of the nft sets to read: sets of the watch table (with `6` for IPv6), and counting sets of guests' rules. */
 export type CountedName = WatchedCounter | `${WatchedCounter}6` | 'sent' | 'received' | 'limited' | 'forged'
 
 type GuestCounter = CountedElement<CountedName>
