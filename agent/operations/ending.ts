@@ -3,7 +3,7 @@ import { isStorageFault, recordedError } from './retry.js'
 import type { JournaledOperation, OperationError, OperationStore } from './operation-store.js'
 import type { Clock, OperationDefinition, OperationOutcome } from './types.js'
 
-/** The end of an operation, as it is written to the journal. */
+/** The end of an operation, as it is written to the state database. */
 export interface OperationEnding {
   readonly definition: OperationDefinition<unknown> | undefined
   readonly operation: JournaledOperation
@@ -12,7 +12,7 @@ export interface OperationEnding {
   readonly reason?: OperationError
 }
 
-/** Outcome of an operation whose action this version does not know. It fails, so that its subject becomes free. */
+/** Outcome of an operation whose action this version does not know. It fails, so that it stops blocking its subject. */
 export function unknownAction(action: string): OperationOutcome {
   const message = `this version of the agent does not know the operation ${action}`
   return { status: 'failed', code: 'unknown_action', message, undone: false }
@@ -23,14 +23,14 @@ export function unreadableInput({ record }: JournaledOperation, why: string): Op
   return { status: 'failed', code: 'journal_damaged', message, undone: record.status === 'pending' }
 }
 
-/** Outcome of an error in the engine or the journal rather than in a step. */
+/** Outcome of an operation that failed by an error in the engine or the state database rather than in a step. */
 export function brokenOperation(error: unknown): OperationOutcome {
   return { status: 'failed', ...recordedError(error), undone: false }
 }
 
 const none: OperationError = { code: '', message: '' }
 
-/** Calls the definition's `settle` and writes the operation's end to the journal, in one transaction. */
+/** Calls the definition's `settle` and writes the operation's end to the state database, in one transaction. */
 export function commitEnd(store: OperationStore, clock: Clock, ending: OperationEnding): void {
   const { definition, operation, outcome } = ending
   const { id, subject } = operation.record
@@ -43,8 +43,9 @@ export function commitEnd(store: OperationStore, clock: Clock, ending: Operation
 
 /**
  * Ends the operation even if `settle` throws, which is a bug in the definition. The operation is then recorded as
- * failed. If `settle` throws again, it is left out. Otherwise later operations of the subject would wait forever.
- * @throws if the journal cannot be written now
+ * failed. If `settle` throws again, only the end is recorded. Otherwise later operations of the subject would wait
+ * forever.
+ * @throws if the state database cannot be written now
  */
 export function commitEndAnyway(
   store: OperationStore,

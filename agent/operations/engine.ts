@@ -15,8 +15,8 @@ const dayMs = 86_400_000
 const prunedAtOnce = 200
 
 /**
- * Runs each operation in the journal once: executes its steps in order, undoes them on failure, and resumes after a
- * crash.
+ * Runs each operation of the state database once: executes its steps in order, undoes them on failure, and resumes
+ * after a crash.
  */
 export class OperationEngine {
   readonly store: OperationStore
@@ -41,8 +41,8 @@ export class OperationEngine {
   }
 
   /**
-   * Continues the unfinished operations in the journal. Those that had begun come first and resume at their last step
-   * or undo; the pending ones follow in order. Call it once, before the first `submit`.
+   * Continues unfinished operations. Those that had begun come first and resume at their last step or undo; the
+   * pending ones follow in order of submission. Call it once, before the first `submit`.
    */
   recover(): { resumed: number; pending: number } {
     if (this.#recovered) throw new Error('recover() was called twice')
@@ -56,7 +56,7 @@ export class OperationEngine {
   }
 
   /**
-   * Writes an operation to the journal and queues it. When this returns, the operation survives a power loss. A
+   * Writes an operation to the database and queues it. When this returns, the operation survives a power loss. A
    * repeated id with the same request returns the recorded operation, whatever its outcome. This includes operations
    * that were removed, until `forgetRemoved` forgets them.
    * @throws {BerthError} `operation_conflict` if the id belongs to another request; `host_offline` before `recover` and
@@ -96,7 +96,7 @@ export class OperationEngine {
   }
 
   /**
-   * Removes an ended operation from the journal. Its id stays known, so that a repeated request does not run again.
+   * Removes an ended operation. Its id stays known, so that a repeated request does not run again.
    * @throws {BerthError} `not_found`; `task_running` if it is running; `invalid_state` if it is pending
    */
   remove(id: string): void {
@@ -150,7 +150,7 @@ export class OperationEngine {
     return this.#scheduler.busy(subject)
   }
 
-  /** Ids of the subject's unfinished operations, in the order in which they run. */
+  /** Returns the ids of the subject's unfinished operations, in the order in which they run. */
   openOperations(subject: SubjectRef): string[] {
     return this.#scheduler.tasks(subject).map(({ id }) => id)
   }
@@ -165,8 +165,8 @@ export class OperationEngine {
   }
 
   /**
-   * Aborts running steps and waits until they stop. Their operations stay in the journal as running, and the next start
-   * continues them.
+   * Aborts running steps and waits until they stop. Their operations stay recorded as running, and the agent's next
+   * start continues them.
    * @returns whether all steps stopped in time
    */
   async close(timeoutMs = 10_000): Promise<boolean> {
@@ -204,7 +204,7 @@ export class OperationEngine {
   #journal(order: Submission, requestHash: string, forwardOnly: boolean) {
     const { changes } = this.options
     if (!this.#definitions.has(order.action)) throw new Error(`operation ${order.action} does not exist`)
-    // The task is queued after the commit: in an outer transaction, it could run and its entry be rolled back later.
+    // The task is queued after the commit. In an outer transaction, it could run and then be rolled back.
     if (changes.db.inTransaction) throw new Error('submit() was called inside a transaction')
     return changes.transaction(() => {
       order.reserve?.()

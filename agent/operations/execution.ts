@@ -23,11 +23,11 @@ export interface ExecutionParts {
   readonly pause: (ms: number) => Promise<void>
   /** Waits for `work` without occupying a slot for running operations. */
   readonly yieldWhile: <T>(work: Promise<T>) => Promise<T>
-  /** Writes to the journal, and retries until it succeeds. @throws {Interrupted} */
+  /** Writes to the state database, and retries until this succeeds. @throws {Interrupted} */
   readonly persist: <T>(write: () => T) => Promise<T>
 }
 
-/** Error code in the journal of an operation that is undone because it was canceled. */
+/** Error code that is stored if an operation is undone because it was canceled. */
 const canceledCode = 'canceled'
 
 interface Attempt {
@@ -36,12 +36,12 @@ interface Attempt {
   repeated: boolean
 }
 
-/** Runs one operation from its state in the journal to its outcome. */
+/** Runs one operation from its stored state to its outcome. */
 export class Execution {
   readonly #id: string
   readonly #steps: readonly Step<unknown>[]
   readonly #weights: readonly number[]
-  /** True if the step at the journal's index has the same name in this version of the agent. */
+  /** True if the step at the stored index has the stored name in this version of the agent. */
   readonly #known: boolean
   #progress: number
   /** The running step, if it is cancelable. */
@@ -60,7 +60,7 @@ export class Execution {
   }
 
   /**
-   * Stops the present step and undoes the operation. The journal contains the cancellation when this returns.
+   * Stops the present step and undoes the operation. The database contains the cancellation when this returns.
    * @returns false if the present step must not be stopped
    */
   cancel(): boolean {
@@ -199,7 +199,7 @@ export class Execution {
     }
   }
 
-  /** Writes to the journal. @throws {Interrupted} if the agent is shutting down, when nothing new may begin */
+  /** Writes to the state database. @throws {Interrupted} if the agent is shutting down, when nothing new may begin */
   async #journal(write: () => void): Promise<void> {
     if (this.parts.signal.aborted) throw new Interrupted()
     await this.parts.persist(write)

@@ -75,7 +75,7 @@ export interface OpenOperation {
 
 const none: OperationError = { code: '', message: '' }
 
-/** The journal of operations. A write is on the disk when its method returns, and watchers are notified. */
+/** Stores operations in the state database. A write is on the disk when its method returns. Watchers are notified. */
 export class OperationStore {
   readonly removed: RemovedOperations
   readonly #byId: Statement<[string], OperationRow>
@@ -167,12 +167,12 @@ export class OperationStore {
     return this.findJournaled(id) ?? this.removed.find(id, nowMs)
   }
 
-  /** Operations that changed after a revision, newest first. */
+  /** Returns the operations that changed after a revision, newest first. */
   list(sinceRevision = -1): OperationRecord[] {
     return this.#since.all(sinceRevision).map(toRecord)
   }
 
-  /** Pending and running operations: running ones first, each group in order of submission. */
+  /** Returns running and then pending operations, each group in order of submission. */
   listOpen(): OpenOperation[] {
     return this.#open.all().map((row) => ({
       id: row.id,
@@ -209,7 +209,7 @@ export class OperationStore {
     this.#write(id, this.#end, { status, nowMs, ...error })
   }
 
-  /** Removes the operation from the journal. `RemovedOperations` remembers its id. */
+  /** Removes the operation. `RemovedOperations` remembers its id. */
   remove(id: string, nowMs: number): void {
     this.changes.transaction(() => {
       const row = this.#byId.get(id)
@@ -221,8 +221,8 @@ export class OperationStore {
   }
 
   /**
-   * Removes at most `limit` operations that ended before `endedBeforeMs`. If that is Infinity, it removes the oldest
-   * operations of the subjects that have the most.
+   * Removes at most `limit` operations that ended before `endedBeforeMs`. If that is Infinity, removes the oldest
+   * operations of the subjects that have the most operations.
    * @returns number of removed operations
    */
   prune({ endedBeforeMs, limit, nowMs }: { endedBeforeMs: number; limit: number; nowMs: number }): number {

@@ -17,7 +17,7 @@ export interface OperationKind<Name extends OrderName, Input, Guest = never> ext
   /**
    * Returns the answer to an order, in addition to the task. A repeated order gets the same answer, whatever the
    * outcome of its operation.
-   * @param input undefined if the operation was removed from the journal
+   * @param input undefined if the operation was removed
    */
   answer?(operation: OperationRecord, input: Input | undefined): OrderAnswer<Guest>
 }
@@ -39,13 +39,13 @@ export interface OrderContext {
 export interface AcceptedOrder<Input> {
   /** The subject that the operation locks. */
   readonly subject: Subject
-  /** Input for the steps, which is stored in the journal: plain JSON without secrets. */
+  /** Input for the steps, which is stored in the state database: plain JSON without secrets. */
   readonly input: Input
   /** Value by which a repeated order is recognized: only a repetition has the same value. Default: `input`. */
   readonly hashOf?: unknown
   /**
-   * Makes checks and reservations in the transaction that writes the operation to the journal. An error rejects the
-   * order. Not called for a repeated order.
+   * Makes checks and reservations in the transaction that stores the operation. An error rejects the order. Not called
+   * for a repeated order.
    */
   reserve(): void
 }
@@ -74,7 +74,7 @@ export class Orders<Guest> {
   ) {}
 
   /**
-   * Writes the order with its reservations to the journal and queues it. When this resolves, it survives a power loss.
+   * Stores the order with its reservations and queues it. When this resolves, the order survives a power loss.
    * @throws {BerthError} the errors of the kind's `accept`; `operation_conflict`, `host_offline`
    */
   async submit(order: Order): Promise<SubmittedOrder<Guest>> {

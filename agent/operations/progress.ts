@@ -22,7 +22,7 @@ interface ProgressReport {
 }
 
 /**
- * Writes progress reports of a step to the journal, at most one per `intervalMs`: each write is a synced commit and an
+ * Writes progress reports of a step to the database, at most one per `intervalMs`: each write is a synced commit and an
  * event to every watcher. The latest report is always written, unless the step ends first.
  */
 export class ProgressReporter {
@@ -36,7 +36,7 @@ export class ProgressReporter {
   ) {
     this.#newest = last
     this.#writes = new Throttle(() => this.#flush(), { intervalMs, leading: true })
-    this.#writes.hold() // the journal has just been written at the start of the step
+    this.#writes.hold() // the start of the step has just been written
   }
 
   report(progress: number, stage: string = this.#newest.stage): void {

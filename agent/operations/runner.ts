@@ -25,7 +25,7 @@ export interface RunnerParts {
   readonly log: Logger
 }
 
-/** Runs operations from the journal. Each run lasts until the operation's end is in the journal. */
+/** Runs operations from the state database. Each run lasts until the operation's end is stored there. */
 export class OperationRunner {
   readonly #executions = new Map<string, Execution>()
 
@@ -81,7 +81,7 @@ export class OperationRunner {
     }
   }
 
-  /** Writes to the journal. While the disk is full or failing, the operation pauses and the write is retried. */
+  /** Writes to the database. While the disk is full or failing, the operation pauses and the write is retried. */
   async #persist<T>(task: Task, write: () => T): Promise<T> {
     const { signal, retry, log } = this.parts
     for (let attempt = 1; ; attempt++) {

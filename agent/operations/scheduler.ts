@@ -1,13 +1,13 @@
 import { Queue } from './queue.js'
 import type { SubjectRef } from './types.js'
 
-/** The data of an operation that scheduling needs. The rest is read from the journal when the task runs. */
+/** The data of an operation that scheduling needs. The rest is read from the database when the task runs. */
 export interface Task {
   readonly id: string
   /** Tasks of one subject run one after another. */
   readonly subject: SubjectRef
   readonly forwardOnly: boolean
-  /** True if the operation runs, and the journal says so or is about to. */
+  /** True if the operation runs, even if the state database does not contain its start yet. */
   begun: boolean
 }
 
@@ -22,8 +22,8 @@ interface Turn {
 }
 
 /**
- * Decides which task runs next. Tasks of one subject run one after another; otherwise the first to arrive runs first.
- * At most `parallel` tasks run at once. The time of each call does not depend on the number of waiting tasks.
+ * Decides which task runs next. Tasks of one subject run one after another, and tasks of different subjects start in
+ * order of arrival. At most `parallel` tasks run at once. The time of a call does not depend on the number of tasks.
  */
 export class Scheduler {
   readonly #lanes = new Map<string, Lane>()

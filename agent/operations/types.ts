@@ -19,7 +19,7 @@ export interface Subject extends SubjectRef {
 export interface StepContext<Input> {
   readonly operationId: string
   readonly subject: SubjectRef
-  /** The operation's input from the journal, as plain JSON. */
+  /** The operation's stored input, as plain JSON. */
   readonly input: Input
   /** True if this step may have run before, because the agent crashed or an attempt failed. */
   readonly repeated: boolean
@@ -62,7 +62,7 @@ export type OperationOutcome =
   /** `undone` is false if an undo failed too. */
   | { status: 'failed'; code: string; message: string; undone: boolean }
 
-/** The parts of an operation that its definition receives. */
+/** The parts of an operation that functions of its definition receive. */
 export interface DefinedOperation<Input> {
   readonly id: string
   readonly subject: SubjectRef
@@ -112,7 +112,7 @@ export interface StepEvent {
   phase: 'before-run' | 'after-run' | 'before-undo' | 'after-undo'
 }
 
-/** A function that tests use. It is awaited at each point, and its error makes the step or its undo fail. */
+/** A function that tests use. It is awaited at each `StepEvent`, and its error makes the step or its undo fail. */
 export type StepObserver = (event: StepEvent) => void | Promise<void>
 
 /** A source of time, replaceable in tests. */
