@@ -10,7 +10,7 @@ const volumePath = /(?:^|\/)guests\/([0-9a-f-]{36})$/
 /**
  * Limits the space of each guest in the pool (docs/design/storage.md). With simple quotas, each guest has a group that
  * counts all data that its volumes wrote, as long as a subvolume still uses that data. With classic quotas, the limit
- * applies to all data that the guest's volume references.
+ * applies to all data that the guest's present volume references.
  */
 export class Bounds {
   readonly #pool: Pool

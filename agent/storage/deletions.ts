@@ -9,7 +9,7 @@ import type { Pool } from './pool.js'
  */
 export class Deletions {
   readonly #pool: Pool
-  /** By guest: ids of deleted subvolumes that were not freed at the last check. Some may belong to other guests. */
+  /** For each guest: ids of deleted subvolumes that were not freed at the last check. Some may be of other guests. */
   readonly #pending = new Map<string, readonly number[]>()
   #noted = 0
 

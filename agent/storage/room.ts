@@ -30,7 +30,7 @@ export function planFreeBytes({ totalBytes, usedBytes }: PoolCapacity): number {
   return Math.max(0, totalBytes - usedBytes - planReserveBytes(totalBytes))
 }
 
-/** Used fraction of the pool from which the operator is warned. A small pool warns as soon as two reserves are left. */
+/** Used fraction of the pool from which the operator is warned, or earlier if less than two reserves are free. */
 const warnedAt = 0.9
 
 /** Warnings for the operator about a pool that is nearly full or full. */

@@ -17,8 +17,8 @@ const lullMs = 100
 /**
  * The directory of subvolumes that wait for their deletion. A subvolume is removed atomically by its rename into this
  * directory. After a crash, the next sweep deletes the subvolumes that are still in it. The rename is not synced: after
- * a power loss, a subvolume may be back at its old path. The journal remembers removed guests for this case
- * (Reconciler).
+ * a power loss, a subvolume may be back at its old path. For this case the state database remembers removed guests, and
+ * `findStrays` removes their subvolumes again.
  */
 export class Trash {
   readonly #pool: Pool
@@ -28,7 +28,7 @@ export class Trash {
   readonly #waiting: string[] = []
   readonly #emptying = new Coalescer(() => this.#emptyAll())
   #deletions = 1
-  /** The value of `#deletions` when the last complete clearing of qgroups began. */
+  /** The value of `#deletions` at the last clearing of qgroups after which nothing was left to clear. */
   #cleared = 0
   readonly #clearing = new SingleFlight()
   /** Error output of the last attempt to clear qgroups; empty after a deletion. */
@@ -42,7 +42,7 @@ export class Trash {
   /** Moves the subvolume here and deletes it later. A failed deletion is logged, and the next sweep repeats it. */
   async discard(path: string): Promise<void> {
     const name = `${basename(path)}.${randomBytes(6).toString('hex')}`
-    this.#inWork.add(name) // noted before the entry exists, so that a sweep skips it
+    this.#inWork.add(name) // added before the entry exists, so that a sweep skips the entry
     try {
       await moveSubvolume(path, join(this.#pool.trash, name))
     } catch (error) {

@@ -25,7 +25,7 @@ export interface SnapshotTaken {
   /** False if the snapshot already existed. */
   readonly made: boolean
   /**
-   * Bytes that counted towards the guest's limit right after the snapshot; undefined if the quotas do not report it.
+   * Bytes that counted towards the guest's limit right after the snapshot; undefined if quotas do not report them.
    */
   readonly sizeBytes: number | undefined
   /** Upper bound of the bytes that all snapshots of the guest retain. */
@@ -35,7 +35,7 @@ export interface SnapshotTaken {
 export interface SnapshotOptions {
   /** Upper bound of the bytes that the existing snapshots retain. */
   readonly retainedBytes?: number
-  /** New limit of the guest, set together with the snapshot; undefined leaves it unchanged. Simple quotas only. */
+  /** New disk limit of the guest, set together with the snapshot; undefined: unchanged. Only for simple quotas. */
   readonly limitBytes?: number
 }
 
@@ -48,7 +48,7 @@ export class Volumes extends VolumePlaces {
   readonly #trash: Trash
   readonly #bounds: Bounds
   readonly #deletions: Deletions
-  /** Number of running calls that create a subvolume, by guest. `sweep` keeps the groups of these guests. */
+  /** Number of running calls that create a subvolume, by guest. `sweep` keeps the quota groups of these guests. */
   readonly #inWork = new Map<string, number>()
 
   constructor(pool: Pool, trash: Trash) {
@@ -168,7 +168,7 @@ export class Volumes extends VolumePlaces {
     return this.#bounds.expectedRetained(guest, retainedBytes)
   }
 
-  /** Returns the bytes that the deletion of this snapshot frees; 0 if the quotas do not report it. */
+  /** Returns the bytes that the deletion of this snapshot would free; 0 if the quotas do not report them. */
   exclusiveBytes(guest: string, id: string): Promise<number> {
     const path = relative(this.pool.path, this.snapshotPathOf(guest, id))
     return this.#bounds.exclusiveBytes(path)
@@ -235,7 +235,7 @@ export class Volumes extends VolumePlaces {
   /** Empties the trash and removes quota groups of deleted guests; call it at starts and at intervals. */
   async sweep(): Promise<void> {
     await this.#trash.sweep()
-    const inWork = [...this.#inWork.keys()] // read twice: a call may begin during `list`
+    const inWork = [...this.#inWork.keys()] // read before and after `list`: calls may begin or end meanwhile
     await this.#bounds.sweep([...(await this.list()), ...inWork, ...this.#inWork.keys()])
   }
 
