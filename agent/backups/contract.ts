@@ -12,7 +12,7 @@ export interface FetchedBackup {
   readonly tree: string
   /** Tree of an image on the same file system. Restored files that equal files of the image share their data. */
   readonly image?: string
-  /** Called before the first write if the layout is unusable: large files then need the space of their whole length. */
+  /** Called before the first write if the list of holes is unusable: files then need space for their whole length. */
   readonly makeWholeRoom?: () => Promise<void>
 }
 
@@ -32,9 +32,9 @@ export interface BackupNote {
   readonly scheduled: boolean
   /** Bytes that counted towards the size of the guest's disk. Undefined in backups of older versions. */
   readonly usedBytes?: number
-  /** Bytes by which the space of large files is smaller than their length. Default: 0. */
+  /** Bytes by which the space that large files take is smaller than their length. Default: 0. */
   readonly savedBytes?: number
-  /** Bytes that a restore needs in addition while it moves and shares data. Undefined in backups of older versions. */
+  /** Additional bytes that a restore needs while it moves shared data. Undefined in backups of older versions. */
   readonly movedBytes?: number
   /** Kind of the guest. Undefined in backups of older versions. */
   readonly virtualization?: 'lxc' | 'kvm'
@@ -91,6 +91,6 @@ export interface BackupRepositories {
   list(at: Repository, watch: WorkContext): Promise<StoredBackup[]>
   /** Writes a small test backup, reads it back and deletes it. */
   probe(target: BackupTarget, watch: WorkContext): Promise<void>
-  /** Removes the working directories of killed agents from the host. Must not be called while another call runs. */
+  /** Removes the working directories of killed agents from the host. Must not be called while another method runs. */
   sweep(): Promise<void>
 }

@@ -10,7 +10,7 @@ import type { Restic } from './restic.js'
 /** Timeout in ms of commands that transfer a guest's disk. */
 export const transferMs = 24 * 3_600_000
 
-/** Name of the layout, a file next to the tree in the working directory and in the backup. */
+/** Name of the file that records holes and shared data (the layout). It is next to the tree, also in the backup. */
 export const layoutName = 'layout'
 
 interface FetchContext extends Omit<FetchedBackup, 'id'> {
@@ -60,7 +60,7 @@ async function fetchLarge(
   await applyToFetched(tree, { layout, offset }, watch.signal)
 }
 
-/** @returns undefined if the layout is missing, too long or damaged, or if the backup's version had no layouts */
+/** @returns undefined if the layout is missing, too long or damaged, or if an older version created the backup */
 async function fetchLayout({ restic, snapshot }: FetchContext): Promise<Layout | undefined> {
   if (snapshot.backup.usedBytes === undefined) return undefined
   const text = await readBackedUp(restic, snapshot.snapshotId)
@@ -71,12 +71,12 @@ async function fetchLayout({ restic, snapshot }: FetchContext): Promise<Layout |
   return { path, large }
 }
 
-/** Reads the layout. Returns undefined if the target has lost it, because the tree can be restored without it. */
+/** Reads the layout. If the target has lost it, returns undefined, because a tree can be restored without a layout. */
 async function readBackedUp(restic: Restic, snapshotId: string): Promise<string | undefined> {
   try {
     const args = ['dump', '--no-lock', snapshotId, `/${layoutName}`]
     const { stdout } = await restic.run({ args, timeoutMs: transferMs, binaryBytes: mostLayoutBytes })
-    return stdout // a layout that is too long is truncated: within a field it counts as damaged, otherwise it is valid
+    return stdout // a layout that is too long is cut off: within a field it counts as damaged, between fields as valid
   } catch (error) {
     if (error instanceof BerthError && unreadable.has(error.code)) return undefined
     throw error

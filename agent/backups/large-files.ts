@@ -11,7 +11,7 @@ export interface LargeFile {
   readonly sizeBytes: number
 }
 
-/** Number of bytes that are parsed in one turn of the event loop, so that other work need not wait. */
+/** Number of bytes of a layout that are parsed in one turn of the event loop, so that other work need not wait. */
 const bytesAtOnce = 256 * 1024
 
 /** Maximum number of attributes of a file. Must equal the one in agent/host/perl/apply-layout.pl. */
@@ -41,7 +41,7 @@ export async function listLargeFiles(layout: string): Promise<LargeFile[] | unde
   return fields.isWhole ? found.files : undefined
 }
 
-/** True if a multiple of `bytesAtOnce` is between the positions, so that other work must get its turn. */
+/** True if a multiple of `bytesAtOnce` is between the positions. Parsing then pauses, so that other work can run. */
 function crosses(start: number, end: number): boolean {
   return Math.floor(start / bytesAtOnce) < Math.floor(end / bytesAtOnce)
 }
@@ -50,7 +50,7 @@ class FoundFiles {
   readonly files: LargeFile[] = []
   #pathBytes = 0
 
-  /** Adds a file. Leaves it out if there are too many, or if its name cannot be an argument. */
+  /** Adds a file. Leaves it out if there are too many files, or if its name cannot be passed to a program. */
   add(bytes: string, file: Omit<LargeFile, 'path'>): void {
     const path = decodeName(bytes)
     const pathBytes = this.#pathBytes + escapePattern(bytes).length
@@ -89,10 +89,10 @@ function skipDescription(fields: Fields): void {
   else fields.isWhole = false
 }
 
-/** Number of fields that follow the name of each kind of range. */
+/** Number of fields of a range after the letter of its kind. */
 const rangeLengths: Readonly<Record<string, number>> = { H: 2, C: 2, S: 4 }
 
-/** Decodes a name. Returns undefined if it is not valid UTF-8, because it cannot be an argument then. */
+/** Decodes a name. Returns undefined if it is not valid UTF-8, because it then cannot be passed to a program. */
 function decodeName(bytes: string): string | undefined {
   const text = Buffer.from(bytes, 'latin1').toString()
   return Buffer.from(text).toString('latin1') === bytes ? text : undefined
@@ -108,7 +108,7 @@ export function planExcludes(tree: string, files: readonly Pick<LargeFile, 'path
   return patterns.flatMap((pattern) => ['--exclude', pattern])
 }
 
-/** Returns patterns that match all names except the tree's: shorter and longer ones, and ones with another letter. */
+/** Returns patterns that match every name except the tree's: all that are shorter or longer, or differ in a letter. */
 function besideTree(tree: string): string[] {
   const letters = [...tree]
   const shorter = letters.slice(1).map((_letter, index) => `/${'?'.repeat(index + 1)}`)

@@ -16,7 +16,7 @@ export class Patience {
     private readonly now: () => number = () => performance.now(),
   ) {}
 
-  /** Starts again: must be called after each success. */
+  /** Forgets earlier failures. Must be called after each success. */
   reset(): void {
     this.#sinceMs = undefined
   }

@@ -2,8 +2,8 @@ import { BerthError, conflict } from '../../shared/errors.js'
 
 interface Rule {
   /**
-   * Texts of which one must occur in the output of restic or ssh, in upper or lower case. For S3 servers, these are
-   * error messages and not codes.
+   * The rule matches if one of these texts occurs in the output of restic or ssh, in upper or lower case. For S3
+   * servers, the texts are error messages and not codes.
    */
   readonly says: readonly string[]
   readonly code: string

@@ -68,7 +68,7 @@ function planS3(place: S3Place, { name, at, secret }: RunPlace): ResticPlan {
   }
 }
 
-/** Returns the ssh command. It ignores the host's ssh configuration, and connects only to the server with this key. */
+/** Returns the ssh command. It ignores the host's ssh configuration, and accepts only the server's known host key. */
 function sshCommand({ host, port, user }: SftpPlace, place: string): string {
   const options = [
     'BatchMode=yes',

@@ -52,7 +52,7 @@ export class ResticRepositories implements BackupRepositories {
     })
   }
 
-  /** Writes the layout. A failure is only logged: a backup without it is usable, but takes more space once restored. */
+  /** Writes a tree's layout. A failure is only logged: without a layout, a restored backup only takes more space. */
   async #describe(tree: string, layout: string, { signal }: WorkContext): Promise<LayoutSpace | undefined> {
     try {
       return await readLayout(tree, layout, signal)
@@ -173,7 +173,7 @@ interface BackupSource {
   readonly note: BackupNote
   readonly hasLayout: boolean
   readonly guest: string
-  /** Snapshot with which restic compares files, so that it does not read unchanged ones. */
+  /** Snapshot with which restic compares files, so that it does not read unchanged files. */
   readonly parent: string | undefined
 }
 

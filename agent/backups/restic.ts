@@ -20,7 +20,7 @@ export interface ResticCommand {
   /** Called with each line of output. @returns whether the line shows that data was transferred */
   readonly onStdoutLine?: (line: string) => boolean
   readonly stdin?: Buffer
-  /** New file in a tree to which the output is written. */
+  /** File that is created in a tree and receives the output. */
   readonly into?: { readonly tree: string; readonly path: string; readonly sizeBytes: number }
   /** Maximum length of binary output. Undefined: the output is text. */
   readonly binaryBytes?: number

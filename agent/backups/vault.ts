@@ -1,7 +1,7 @@
 import type { BackupTarget } from '../../proto/gen/berth/agent/v1/backup.js'
 import { open, seal } from '../../shared/sealing.js'
 
-/** Encrypts targets for the journal. A sealed target can only be opened with the context it was sealed for. */
+/** Encrypts backup targets before they are stored. To decrypt a target, the same context must be given. */
 export class TargetVault {
   constructor(private readonly key: Buffer) {}
 
