@@ -54,7 +54,7 @@ async function readPlain(root: string, path: string, maxBytes: number): Promise<
   return text.includes('\0') ? '' : text
 }
 
-/** True if the path exists as this kind, and no link leads to it. */
+/** True if the path is of this kind and is reached without symbolic links. */
 async function isKind(root: string, path: string, kind: 'file' | 'directory'): Promise<boolean> {
   let at = root
   const names = path.split('/')

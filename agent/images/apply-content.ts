@@ -2,7 +2,7 @@ import { chmod, mkdir, readdir, rm, symlink, writeFile } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import type { ContentStep } from './content.js'
 
-/** Applies the steps to a tree. It must be built from signed packages, in a directory that only root can enter. */
+/** Applies steps to a tree, which must be built from signed packages in a directory that only root can enter. */
 export async function applyContent(root: string, steps: readonly ContentStep[]): Promise<void> {
   for (const step of steps) await applyStep(root, step)
 }

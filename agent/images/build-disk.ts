@@ -26,8 +26,8 @@ export async function buildDisk(parts: BuildParts, recipe: Recipe, making: Build
   making.report(0, 'asking the mirror')
   const sources = await findSources(recipe, parts.mirror, making.signal)
   await makeImage(parts, recipe.id, making, async (work) => {
-    // The build runs in another directory, because only the disk is published. After a failure, that directory is
-    // removed together with the image's.
+    // The tree is built in a directory of its own, because only the disk is published. After a failure, this directory
+    // is removed together with the image's.
     const place = join(scratchOf(work), 'build')
     const tree = join(place, 'tree')
     try {

@@ -45,7 +45,7 @@ const debianArchitectures: Readonly<Record<string, string>> = {
 /** Debian's name of this host's architecture. */
 export const hostArch = debianArchitectures[arch()] ?? arch()
 
-/** An image of the server: Berth's id and name, then the server's names of distribution and release. */
+/** An image of the image server: Berth's id and name, then the server's names of distribution and release. */
 type CatalogLine = readonly [id: string, name: string, distro: string, release: string]
 
 const offered: readonly CatalogLine[] = [

@@ -61,7 +61,7 @@ const maskedUnits: readonly string[] = [
   'systemd-networkd-wait-online.service',
 ]
 
-/** Timers to disable, because they would wake all guests at the same time. `systemctl enable` enables them. */
+/** Timers to disable, because they would wake all guests at the same time. Users can enable them with systemctl. */
 const disabledUnits: readonly string[] = [
   'timers.target.wants/apt-daily.timer',
   'timers.target.wants/apt-daily-upgrade.timer',
@@ -149,7 +149,7 @@ function planUnits(): ContentStep[] {
   ]
 }
 
-/** Turns off logind's sandbox, whose mounts AppArmor denies to guests: each caller would wait 25 s for D-Bus. */
+/** Turns off logind's sandbox. AppArmor denies its mounts to guests, and each caller would wait 25 s for logind. */
 const logindConfig = `[Service]
 PrivateTmp=no
 ProtectSystem=no

@@ -16,7 +16,7 @@ export interface FetchParts extends DownloadParts {
   readonly uploads?: string
   readonly server: string
   readonly maxBytes: number
-  /** Returns the free bytes where images are unpacked. */
+  /** Returns the free bytes of the pool in which images are unpacked. */
   readonly readFreeBytes: () => Promise<number>
 }
 

@@ -75,7 +75,7 @@ export class ImageStore {
   readonly #custom: Statement<[], Row>
   readonly #write: Statement<[Record<string, unknown>]>
   readonly #progress = new Map<string, Progress>()
-  /** By image: its last reported progress, and the throttle of its writes. */
+  /** For each image: its last reported progress. `#writes` limits how often this is shown to watchers. */
   readonly #newest = new Map<string, Progress>()
   readonly #writes = new Map<string, Throttle>()
 
@@ -126,7 +126,7 @@ export class ImageStore {
     this.#put(id, state, row?.definition ?? null)
   }
 
-  /** Stores the progress of an image that is being created in memory, and writes it at intervals. */
+  /** Keeps the progress of an image's creation in memory, and notifies watchers of it at intervals. */
   report(id: string, progress: Progress): void {
     this.#newest.set(id, progress)
     const writes =
@@ -135,7 +135,7 @@ export class ImageStore {
     writes.request()
   }
 
-  /** Writes the progress. Ignores a failure, because progress is only informative. */
+  /** Notifies watchers of the progress, by a write of the image's row. Ignores a failed write: progress can be lost. */
   #show(id: string): void {
     this.#progress.set(id, this.#newest.get(id) ?? noProgress)
     try {

@@ -138,12 +138,12 @@ export class Images {
     await this.removeFiles(id)
   }
 
-  /** Removes the files of an image that is no longer in the journal. */
+  /** Removes the files of an image that is no longer in the state database. */
   removeFiles(id: string): Promise<void> {
     return this.#removals.run(id, () => this.#parts.pool.remove(id))
   }
 
-  /** Removes unfinished work, and updates the journal from the pool. Must be called before any image is created. */
+  /** Removes unfinished images and records which images the pool contains. Call it before any image is created. */
   async sweep(): Promise<void> {
     const { isOrdered = () => false, pool } = this.#parts
     this.store.matchCatalog()
@@ -208,7 +208,7 @@ export class Images {
   }
 }
 
-/** Returns the error for a template that this host does not support. Does not throw. */
+/** Returns the error for a template that this host does not support. The caller throws it. */
 export function unsupportedHere({ id, unsupported: why }: TemplateRecord, field = 'template_id'): BerthError {
   return new BerthError('invalid', 'unsupported', `${field}: image ${id} cannot be used: ${why}`, { field })
 }

@@ -24,7 +24,7 @@ export async function installArchive(
   await makeImage(parts, id, making, async (work) => {
     await setLimit(work, bound)
     await unpackArchive({ archive, target: work, hostIdBase: parts.hostIdBase }, making.signal)
-    await setLimit(work, 0) // guests' clones of the image would inherit the limit
+    await setLimit(work, 0) // otherwise guests' clones of the image would inherit the limit
     await adaptTree(work)
   })
 }

@@ -63,8 +63,8 @@ function planNetwork({ directories }: TreeFacts): RootChange[] {
 }
 
 /**
- * Plans the reset of values that must be unique to each guest. Guests create an empty machine-id again (machine-id(5)),
- * and also empty host keys (ssh-keygen(1), -A).
+ * Plans the reset of values that must be unique to each guest. Guests replace an empty machine-id (machine-id(5)) and
+ * empty host keys (ssh-keygen(1), -A) by new ones.
  */
 function planIdentity({ directories, files, hostKeys }: TreeFacts): RootChange[] {
   const units = ['ssh', 'sshd'].flatMap((unit) => [

@@ -1,8 +1,8 @@
 import type { Report } from './publish.js'
 
 /**
- * A single flight that can be aborted: several callers wait for one build of an image. A caller stops waiting by its
- * signal. Once the last caller has stopped, the build is aborted.
+ * A single flight that can be aborted: several callers wait for one build of an image. A caller stops waiting when its
+ * signal is aborted. Once the last caller has stopped waiting, the build is aborted.
  */
 export class SharedBuild {
   readonly #abort = new AbortController()

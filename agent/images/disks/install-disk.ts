@@ -110,7 +110,7 @@ async function readFormat(file: string, mostBytes: number): Promise<DiskFormat> 
   }
 }
 
-/** Converts a disk. Passes its format: if qemu-img detected it, a file could make qemu-img read other files. */
+/** Converts a disk. Passes the checked format: if qemu-img detected it, an image could make it read other files. */
 async function convert(
   file: string,
   format: Extract<DiskFormat, { kind: 'qcow2' | 'raw' }>,
@@ -147,7 +147,7 @@ async function sandboxed(
 function conversionError(cause: CommandError): BerthError {
   if (/No space left|Disk quota/.test(cause.stderr))
     return new BerthError('exhausted', 'storage_full', 'the storage pool of the host is full', { cause })
-  // Exit code 153 means SIGXFSZ.
+  // Exit code 153 means that the program exceeded the limit of file sizes (SIGXFSZ).
   if (/File too large|exit code 153/.test(`${cause.stderr} ${cause.message}`))
     return new BerthError('exhausted', 'image_too_large', 'not enough space for the content of the image', {
       cause,

@@ -4,7 +4,7 @@ import { parseHeader } from './parse-header.js'
 
 const gib = 1024 ** 3
 
-/** Returns the qcow2 header of a disk of 1 GiB, with a change. */
+/** Returns the qcow2 header of a disk of 1 GiB, after `change` has modified it. */
 function qcow2(change: (header: Buffer) => void = () => undefined, bytes = 4096): Buffer {
   const header = Buffer.alloc(bytes)
   header.write('514649fb', 0, 'hex')

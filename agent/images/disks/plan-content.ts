@@ -52,7 +52,7 @@ export function planInitramfs(): { directory: string; name: string; lines: strin
 
 const maskedUnits = ['systemd-networkd-wait-online.service', 'getty-static.service', 'e2scrub_reap.service']
 
-/** Timers to disable, because they would wake all guests at the same time. `systemctl enable` enables them. */
+/** Timers to disable, because they would wake all guests at the same time. Users can enable them with systemctl. */
 const disabledTimers = ['apt-daily', 'apt-daily-upgrade', 'dpkg-db-backup', 'e2scrub_all', 'fstrim']
 
 const wants = 'etc/systemd/system'

@@ -5,9 +5,9 @@ import { run } from '../../host/process/process.js'
 export interface DiskParts {
   readonly disk: string
   readonly tree: string
-  /** Path of GRUB's core image, which gets its own partition. */
+  /** Path of the file with GRUB's core image, which gets its own partition. */
   readonly core: string
-  /** Path of GRUB's first sector. */
+  /** Path of a file with GRUB's first sector. */
   readonly boot: string
   readonly rootUuid: string
 }

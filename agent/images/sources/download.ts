@@ -15,7 +15,7 @@ export interface DownloadParts {
   readonly lookup?: typeof systemLookup
   /** Returns this host's addresses before each connection. Default: those of its interfaces. */
   readonly readOwn?: () => readonly string[]
-  /** Pause in ms before the first retry. Each further failure in a row doubles it. */
+  /** Pause in ms before the first retry. Each further failure in a row doubles the pause. */
   readonly pauseMs?: number
   /** Period in ms in which at least 64 KiB must arrive. Default: one minute. */
   readonly patienceMs?: number

@@ -28,7 +28,7 @@ export interface DownloadProgress {
 
 export type Report = (progress: DownloadProgress) => void
 
-/** Maximum number of failures in a row that each transferred less than `leastBytes`. */
+/** Maximum number of failed attempts in a row that each received less than `leastBytes`. */
 const mostFailures = 5
 /** A server that sends fewer bytes within the allowed time counts as one that sends nothing. */
 const leastBytes = 64 * 1024
@@ -43,7 +43,7 @@ interface TransferParts {
   readonly signal: AbortSignal
 }
 
-/** Note next to a partial file. It identifies the version of the file to which the bytes belong. */
+/** Content of the file next to a partial file. It identifies the version of the file to which the bytes belong. */
 interface Note {
   readonly url: string
   readonly validator: string
@@ -108,7 +108,7 @@ export class Transfer {
     if (total > 0 && size !== total) throw new Error(`the connection ended after ${size} of ${total} bytes`)
   }
 
-  /** Reads a note with a validator. Without a validator, the server could not detect another version of the file. */
+  /** Reads the note, if it has a validator: otherwise the server could not detect another version of the file. */
   async #usableNote(): Promise<Note | undefined> {
     try {
       const note = JSON.parse(await readFile(noteOf(this.order.file), 'utf8')) as Note
@@ -161,7 +161,7 @@ export class Transfer {
       },
     })
     const sink = createWriteStream(file, { flags: start > 0 ? 'a' : 'w' })
-    const closed = new Promise<void>((resolve) => sink.once('close', resolve)) // a write may end after an abort
+    const closed = new Promise<void>((resolve) => sink.once('close', resolve)) // even after an abort, a write may go on
     const pace = new Pace(() => receivedBytes, patienceMs)
     const signal = AbortSignal.any([this.parts.signal, pace.signal])
     try {
