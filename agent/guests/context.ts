@@ -12,7 +12,7 @@ import type { HostPorts } from './resources/host-ports.js'
 import type { GuestRecord } from './record/record.js'
 import type { GuestStore } from './record/guest-store.js'
 
-/** The part of images that the guests domain needs. */
+/** The methods of `Images` that operations on guests need. */
 export interface GuestImages {
   /**
    * Checks whether a new guest may be created from the image.
@@ -21,7 +21,7 @@ export interface GuestImages {
   checkUsable(templateId: string, virtualization: DriverKind): void
   /** Checks whether an image may be booted instead of a guest's disk. @throws the errors of `checkUsable` */
   checkBootable(templateId: string, types: readonly ImageType[]): void
-  /** Returns the template id for a guest of this kind: the given one, or the virtual machine with the same system. */
+  /** Returns the template id for this kind of guest: `templateId`, or a virtual machine's with the same system. */
   idFor(templateId: string, virtualization: DriverKind): string
   osOf(templateId: string): 'linux' | 'windows'
   /** True if the image is on this host. */
@@ -46,24 +46,24 @@ export interface PolicyKeeper {
   readUse(record: GuestRecord): TrafficUse
   /** Counts traffic up to now. If the host's counters cannot be read, it logs that and counts nothing. */
   count(): Promise<void>
-  /** Sets the use in the present period to 0, as of the last count. Joins the caller's transaction. */
+  /** Sets the traffic used in the present period to 0, as of the last count. Joins the caller's transaction. */
   resetUse(uuid: string): void
   /**
-   * Compares the guest's use and the clock with its settings. It records the result in the guest's `policy`, stops a
-   * guest that may not run, and limits or restores its rates. Call it after a quota, an expiry or a count changed. It
-   * may be repeated.
+   * Compares the guest's traffic and the clock with its quota and expiry. Records the result in the guest's `policy`,
+   * stops a guest that may not run, and limits or restores its rates. Call it after a change of a quota, an expiry or
+   * the counted traffic. It may be repeated.
    */
   judge(uuid: string): Promise<void>
 }
 
-/** The part of volumes that the guests domain needs; see agent/storage/volumes.ts. */
+/** The methods of `Volumes` that operations on guests need; see agent/storage/volumes.ts. */
 export type GuestVolumes = Pick<Volumes, 'pathOf' | 'clone' | 'resize' | 'remove' | 'list' | 'usage'> &
   Pick<Volumes, 'nextPathOf' | 'measureNext' | 'prepare' | 'discardNext' | 'exchange' | 'restore'> &
   Pick<Volumes, 'prepareRescue' | 'discardRescue' | 'rescuePathOf' | 'imagePathOf'> &
   Pick<Volumes, 'snapshot' | 'listSnapshots' | 'deleteSnapshot' | 'snapshotPathOf'> &
   Pick<Volumes, 'snapshotsCount' | 'expectedRetained' | 'exclusiveBytes' | 'areFreed'>
 
-/** Dependencies of the guests domain; created once in agent/daemon/domain.ts. */
+/** Dependencies of the code in agent/guests; created once in agent/daemon/domain.ts. */
 export interface GuestContext {
   readonly config: AgentConfig
   readonly store: GuestStore

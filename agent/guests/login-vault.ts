@@ -3,7 +3,7 @@ import { open, seal } from '../../shared/sealing.js'
 import type { Login } from '../drivers/machine.js'
 import type { GuestRecord } from './record/record.js'
 
-/** Encrypts logins for the journal. A ciphertext can be decrypted only for the guest that it belongs to. */
+/** Encrypts guests' logins before they are stored. A login can be decrypted only for the guest that it belongs to. */
 export class LoginVault {
   constructor(private readonly key: Buffer) {}
 

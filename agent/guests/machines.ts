@@ -11,7 +11,7 @@ export interface MachineParts extends MachineDefaults {
   readonly processors: ProcessorPlaces
 }
 
-/** Connects guests of the journal with the drivers of this host. */
+/** Finds the driver of a guest on this host, and the facts about the guest that the driver needs. */
 export class GuestMachines {
   constructor(private readonly parts: MachineParts) {}
 

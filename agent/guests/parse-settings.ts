@@ -53,7 +53,7 @@ export function parseTrafficLimit(
 const modes = ['total', 'split'] as const
 const actions = ['stop', 'throttle', 'none'] as const
 
-/** Parses a word. An empty value means the first one. @throws {BerthError} `invalid_field` with the known words */
+/** Parses a word. An empty value means the first of `words`. @throws {BerthError} `invalid_field`, with these words */
 function parseWord<Word extends string>(field: string, value: string, words: readonly [Word, ...Word[]]): Word {
   const word = value === '' ? words[0] : words.find((known) => known === value)
   if (word !== undefined) return word

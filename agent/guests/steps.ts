@@ -9,8 +9,8 @@ import { volumeLimitOf } from './snapshots/volume-bound.js'
 import type { GuestStore } from './record/guest-store.js'
 
 /*
- * Steps of operations on guests. Each reads the guest from the journal, so that a step that is repeated after a restart
- * acts on the current state.
+ * Steps of operations on guests. Each reads the guest's record, so that a step that is repeated after a restart of the
+ * agent acts on the current state.
  */
 
 export type GuestStep<Input = unknown> = Step<Input>
@@ -84,7 +84,7 @@ export function startStep(context: BootContext, isSkipped: (record: GuestRecord)
 }
 
 /**
- * Makes the step fail for a suspended guest, since the suspension may be newer than the operation.
+ * Makes a step fail if the guest is suspended. The suspension may be newer than the operation.
  * @param except selects inputs for which the step runs anyway
  */
 export function unlessSuspended<Input>(
@@ -107,8 +107,8 @@ function noteStarted(store: GuestStore, { uuid, atNextStart }: GuestRecord): voi
 const panicked = 'its system panicked'
 
 /**
- * Records an event of a running guest. A system that rebooted by itself has read its addresses and its password again.
- * Its limits change only at its next start.
+ * Records an event of a running guest. A guest that rebooted by itself has read its addresses and its password again,
+ * but its limits change only when the agent starts it.
  */
 export function noteEvent(store: GuestStore, uuid: string, event: GuestEvent): void {
   const record = store.find(uuid)
@@ -168,8 +168,8 @@ export function removeStep(context: GuestContext): GuestStep {
 }
 
 /**
- * Removes a guest's rules and volume in one step. After a restart between two steps, the rules of all guests in the
- * journal, including this one, would be restored.
+ * Removes a guest's rules and volume in one step. After a restart of the agent between two steps, the rules of all
+ * recorded guests, including this one, would be restored.
  */
 async function removeFromHost(context: GuestContext, record: GuestRecord): Promise<void> {
   await allEnded([detachGuest(context, record), removeMachine(context, record)])
@@ -202,7 +202,7 @@ function inTurn(
   return (step) => store.mutex.run(step.subject.id, () => run(step))
 }
 
-/** Wraps a step's function so that it gets the guest from the journal. @throws {BerthError} `not_found` */
+/** Wraps a step's function so that it gets the guest's record. @throws {BerthError} `not_found` */
 export function withGuest<Input>(
   store: GuestStore,
   act: (record: GuestRecord, step: StepContext<Input>) => Promise<void>,
@@ -210,7 +210,7 @@ export function withGuest<Input>(
   return (step) => act(store.get(step.subject.id), step)
 }
 
-/** Runs `act` only if the journal contains the guest. It is for steps that remove or undo something. */
+/** Runs `act` only if the guest is still recorded. It is for steps that remove or undo something. */
 export function ifPresent<Input>(
   store: GuestStore,
   act: (record: GuestRecord, step: StepContext<Input>) => Promise<void>,

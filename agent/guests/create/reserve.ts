@@ -8,15 +8,15 @@ import type { GuestInsert } from '../record/guest-store.js'
 import type { LoginVault } from '../login-vault.js'
 
 /**
- * Writes a new guest to the journal, with everything that it takes from the host's pools. It runs in the transaction
- * that submits the creation.
+ * Writes a new guest to the state database, with everything that it takes from the host's pools. It runs in the
+ * transaction that submits the creation.
  * @param listening result of `readListeningPorts`
  * @throws {BerthError} `name_conflict`, `port_conflict`, `address_in_use`, `resource_exhausted`
  */
 export function reserveGuest(context: GuestContext, order: CreateRequest, listening: ReadonlySet<string>): void {
   const { virtualization, templateId, limits, start, ...kept } = order
   context.store.insert({
-    ...kept, // contains the document's fields; the store ignores others
+    ...kept, // the store picks the fields of `GuestDocument` and ignores others
     spec: { virtualization, templateId, limits },
     os: context.images.osOf(templateId),
     status: 'creating',

@@ -39,7 +39,7 @@ export interface Diagnosis {
 interface Way {
   /** Address to which the agent tries to connect. */
   readonly address: string
-  /** Address that owners see; empty for an address of the host that no mapping names. */
+  /** Address that is shown to owners of guests; empty for an address of the host that no mapping names. */
   readonly told: string
   readonly port: number
   readonly isThere: boolean

@@ -14,7 +14,7 @@ const well: ConnectionFacts = {
 }
 const untried = { inside: undefined, through: undefined }
 
-/** Returns the steps that are not simply ok. */
+/** Returns the steps that failed, or that have a code. */
 const found = (facts: Partial<ConnectionFacts>): string[] =>
   planDiagnosis({ ...well, ...facts })
     .filter(({ state, code }) => state !== 'ok' || code !== '')

@@ -13,8 +13,8 @@ export interface ConnectionFacts {
   /** Address at which the port is reachable from outside; undefined if it is not reachable. */
   readonly outside: { readonly address: string; readonly isThere: boolean } | undefined
   /**
-   * True for each source whose packets the guest's firewall drops: the client, and the host itself as it connects to
-   * the guest's own address (`hostInside`) or to the outer address (`hostOutside`).
+   * True for each source whose packets the guest's firewall drops: the client (`caller`), and the host itself when it
+   * connects to the guest's own address (`hostInside`) or to the outer address (`hostOutside`).
    */
   readonly drops: { readonly caller: boolean; readonly hostInside: boolean; readonly hostOutside: boolean }
   /** Results of connection attempts; undefined if there was none, because it would prove nothing. */
@@ -25,7 +25,7 @@ export interface ConnectionFacts {
 export type StepName = 'allowed' | 'running' | 'listening' | 'mapping' | 'firewall' | 'guest' | 'connection'
 export type StepState = 'ok' | 'failed' | 'skipped'
 
-/** A step of the diagnosis. `code` gives the reason if the step is not simply ok. */
+/** A step of the diagnosis. `code` is the reason for its state; empty if the step is ok without restrictions. */
 export interface ConnectionStep {
   readonly name: StepName
   readonly state: StepState
@@ -39,8 +39,8 @@ const skipped = (code: string): Verdict => ['skipped', code]
 const notReached = skipped('earlier_step_failed')
 
 /**
- * True if a connection attempt to the guest's own address is informative: a program may listen, and the firewall admits
- * the host.
+ * True if a connection attempt to the guest's own address proves something: a program may listen, and the firewall
+ * admits the host.
  */
 export function triesInside(facts: ConnectionFacts): boolean {
   if (!facts.running || facts.drops.hostInside) return false
@@ -49,7 +49,7 @@ export function triesInside(facts: ConnectionFacts): boolean {
   )
 }
 
-/** True if a connection attempt through the mapping is informative. */
+/** True if a connection attempt through the mapping proves something. */
 export function triesThrough(facts: ConnectionFacts): boolean {
   const { outside, drops, inside } = facts
   return facts.running && outside?.isThere === true && !drops.hostOutside && (drops.hostInside || inside === 'open')

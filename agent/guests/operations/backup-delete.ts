@@ -9,7 +9,7 @@ interface DeleteInput extends TargetInput {
   backupId: string
 }
 
-/** Deletes a backup, even of a guest that was deleted or is on another host. Only the target knows such a backup. */
+/** Deletes a backup, even of a guest that was deleted or is on another host. Only the target lists such a backup. */
 export function backupDeleteKind(
   context: Pick<BackupContext, 'store' | 'backups' | 'targets'>,
 ): OperationKind<'backupDelete', DeleteInput> {

@@ -10,11 +10,11 @@ import { parseUuid } from '../create/parse-create.js'
 /** Stored input of all operations that use a backup target. */
 export interface TargetInput {
   targetId: string
-  /** Encrypted target, since the journal contains no secrets in clear text. */
+  /** Encrypted target, since the state database contains no secrets in clear text. */
   target: string
 }
 
-/** Returns the subject for a guest's backups. Its operations run one after another, and never block a start or stop. */
+/** Returns the subject of a guest's backup operations. They run one after another, and never block a start or stop. */
 export function backupSubject({ store }: Pick<GuestContext, 'store'>, uuid: string): Subject {
   const id = parseUuid('uuid', uuid)
   const known = store.find(id)

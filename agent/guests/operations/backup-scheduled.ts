@@ -132,8 +132,8 @@ function rotateStep(context: Pick<BackupContext, 'store' | 'backups' | 'targets'
 }
 
 /**
- * Returns the scheduled backups that exceed the retention. The list is the target's own, because the agent's own list
- * lacks backups that a failed run could not delete.
+ * Returns the scheduled backups that exceed the retention. The caller passes the target's list of backups, because the
+ * agent's own list lacks backups that a failed run could not delete.
  * @param kept backups at the target, oldest first
  */
 export function planExcess(kept: readonly StoredBackup[], retention: number): readonly StoredBackup[] {

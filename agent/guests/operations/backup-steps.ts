@@ -11,10 +11,10 @@ export interface BackupInput extends TargetInput {
   description: string
 }
 
-/** Time in ms for the removal of a failed backup's data from its target, which may be failing. */
+/** Timeout in ms of the removal of a failed backup's data from its target, because the target may be failing. */
 const takeBackMs = 60_000
 
-/** Returns the steps that create the backup reserved with the order. It is valid once it has been verified. */
+/** Returns the steps that create the backup which the order reserved. It is valid once it has been verified. */
 export function backupSteps(context: BackupContext): Step<BackupInput>[] {
   return [snapshotStep(context), sendStep(context), dropStep(context), verifyStep(context)]
 }
@@ -81,7 +81,7 @@ function sendStep(context: BackupContext): Step<BackupInput> {
   }
 }
 
-/** Removes a failed backup from its target. If this fails too, no list shows it, and the next deletion removes it. */
+/** Removes a failed backup from its target. If this fails, no list shows it, and the next deletion removes its data. */
 async function takeBack(
   { backups, targets }: Pick<BackupContext, 'backups' | 'targets'>,
   step: StepContext<BackupInput>,

@@ -3,16 +3,16 @@ import { Semaphore } from '../../../shared/async/semaphore.js'
 import type { StepContext } from '../../operations/types.js'
 
 /**
- * Maximum number of times that a start waits for guests in creation, so that a continuous series of creations cannot
- * delay it forever.
+ * Maximum number of times that a start waits for guests that are being created, so that a continuous series of
+ * creations cannot delay the start forever.
  */
 const mostLooks = 20
 const mostStarts = 16
 
 /**
- * Delays the start of new guests until the disks of all guests in creation exist. A booting guest would take processors
- * and disk from the remaining creations (docs/design/operations.md). The state is only in memory: after a restart, each
- * creation continues at its step and registers again.
+ * Delays the start of new guests until the disks of all guests that are being created exist. A booting guest would slow
+ * down the remaining creations (docs/design/operations.md). The state is only in memory: after a restart of the agent,
+ * each creation continues at its step and registers again.
  */
 export class DisksFirst {
   readonly #inWork = new Set<Promise<unknown>>()
@@ -29,14 +29,14 @@ export class DisksFirst {
     }
   }
 
-  /** Starts a guest once no creation is running. It occupies no slot for running operations while it waits. */
+  /** Starts a guest once no creation is running. Its operation occupies no slot for running operations meanwhile. */
   async start(
     { signal, yieldWhile }: Pick<StepContext<unknown>, 'signal' | 'yieldWhile'>,
     boot: () => Promise<void>,
   ): Promise<void> {
     for (let look = 0; look < mostLooks; look++) {
-      await yieldWhile(Promise.allSettled(this.#inWork)) // resumes at the end of the queue for slots
-      await nextTurn() // other creations, which just got a slot or are between two steps, register first
+      await yieldWhile(Promise.allSettled(this.#inWork)) // afterwards waits at the end of the queue for slots
+      await nextTurn() // creations that just got a slot, or are between two steps, register during this turn
       if (this.#inWork.size === 0) break
     }
     await yieldWhile(this.#starts.run(boot, signal))

@@ -20,7 +20,7 @@ import { stopKind } from './stop.js'
 
 export type GuestKinds = Omit<OperationKinds<GuestRecord>, 'changeSwap' | 'imageDownload'>
 
-/** Returns the kinds by the name of their order in the protocol. */
+/** Returns the kinds of operations on guests, by the name of their order in the protocol. */
 export function guestKinds(context: BackupContext, capacity: HostCapacity): GuestKinds {
   return {
     create: createKind(context, capacity),

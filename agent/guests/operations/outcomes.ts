@@ -2,9 +2,9 @@ import type { DefinedOperation, OperationOutcome } from '../../operations/types.
 import type { GuestStatus } from '../record/record.js'
 import type { GuestStore } from '../record/guest-store.js'
 
-/** Sets guests' status when operations begin and end, in the engine's transactions. */
+/** Functions that set a guest's status when an operation begins or ends, in the engine's transaction. */
 
-/** Returns a `begin` that sets the status and the desired state. Both are set again when the operation ends. */
+/** Returns a `begin` that sets a guest's status and desired state. Both are set again when the operation ends. */
 export function mark(store: GuestStore, status: GuestStatus, wanted: 'running' | 'stopped') {
   return ({ subject }: Pick<DefinedOperation<unknown>, 'subject'>): void =>
     store.update(subject.id, { status, wanted, statusReason: '' })

@@ -15,12 +15,12 @@ export function planUsedBytes(countedBytes: number, record: { limitBytes: number
   return record.limitBytes > 0 ? Math.min(usedBytes, record.limitBytes) : usedBytes
 }
 
-/** Returns an upper bound of the bytes that the original took. In backups of older versions, they include snapshots. */
+/** Returns an upper bound of the bytes that the original disk used; in backups of older versions with snapshots. */
 export function planOriginalBytes({ sizeBytes, usedBytes = 0, savedBytes = 0 }: BackupSize): number {
   return Math.min(usedBytes, Math.max(0, sizeBytes - savedBytes))
 }
 
-/** Returns the bytes that a backup may take while it is fetched, when only large files have holes and share data. */
+/** Returns the bytes that a backup may take while it is fetched. During this time, only large files have holes. */
 export function planFetchedBytes(size: BackupSize): number {
   const { sizeBytes, fileCount, usedBytes = 0, savedBytes = 0 } = size
   const writtenBytes = Math.max(0, sizeBytes - savedBytes) + planMovedBytes(size)
@@ -28,7 +28,7 @@ export function planFetchedBytes(size: BackupSize): number {
   return Math.ceil(writtenBytes * overhead) + metadataBytes + smallestBytes
 }
 
-/** Returns the bytes of data that is moved to be shared. In backups of older versions, only large files need it. */
+/** Returns the bytes of data that a restore moves so that files share it; in backups of older versions an estimate. */
 function planMovedBytes({ sizeBytes, usedBytes = 0, savedBytes = 0, movedBytes }: BackupSize): number {
   const originalBytes = Math.min(sizeBytes, usedBytes) // `usedBytes` includes snapshots of the original
   return movedBytes ?? (savedBytes === 0 ? 0 : originalBytes)
@@ -37,16 +37,16 @@ function planMovedBytes({ sizeBytes, usedBytes = 0, savedBytes = 0, movedBytes }
 export interface RestoredUse {
   /** Size of the guest's disk in bytes. */
   readonly limitBytes: number
-  /** Bytes of the restored volume that count towards the guest's limit. */
+  /** Bytes of the restored volume that count towards the guest's disk limit. */
   readonly usedBytes: number
-  /** Bytes of the original that counted towards its limit; undefined if they are not known. */
+  /** Bytes of the original that counted towards the original's disk limit; undefined if they are not known. */
   readonly originalBytes: number | undefined
 }
 
 /**
- * Returns the bytes by which the guest's limit stays raised, so that it has as much free space as the original. For
- * example, on a host without the original's image, the data of the image counts for the guest. The limit is at most
- * twice the disk, since the guest may overwrite shared data.
+ * Returns the bytes by which the guest's disk limit stays raised, so that the guest has as much free space as the
+ * original. For example, on a host without the original's image, the data of the image counts for the guest. The limit
+ * is at most twice the disk, since the guest may overwrite shared data.
  * @returns undefined if the backup does not fit
  */
 export function planExtraBytes({ limitBytes, usedBytes, originalBytes }: RestoredUse): number | undefined {

@@ -25,7 +25,7 @@ const bootBytes = 256 * 1024 ** 2
 
 interface ReinstallInput {
   templateId: string
-  /** Encrypted login, since the journal contains no passwords in clear text; empty if the guest keeps its login. */
+  /** Encrypted login, since no passwords are stored in clear text; empty if the guest keeps its login. */
   login: string
   /** True if the guest is stopped without a graceful shutdown. */
   force: boolean
@@ -34,7 +34,7 @@ interface ReinstallInput {
 /**
  * Gives the guest a new disk from a template, and a new login. Everything else stays, including snapshots. The guest
  * runs afterwards if it should run. The old disk is retained until the new one works, and restored after any failure.
- * The journal has the old template and login until `commit`.
+ * The state database contains the old template and login until `commit`.
  */
 export function reinstallKind(
   context: GuestContext,

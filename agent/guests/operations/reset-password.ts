@@ -12,13 +12,13 @@ import { acceptForGuest, refuseBroken, refuseRescued } from './guest-order.js'
 import { withRoom } from './restore-room.js'
 
 interface ResetInput {
-  /** Encrypted login, since the journal contains no passwords in clear text. */
+  /** Encrypted login, since the state database contains no passwords in clear text. */
   login: string
 }
 
 /**
- * Sets root's password, first in the guest and then in the journal. The SSH key stays. A blocked guest is accepted,
- * unless it is suspended.
+ * Sets root's password, first in the guest and then in the state database. The SSH key stays. A blocked guest is
+ * accepted, unless it is suspended.
  */
 export function resetPasswordKind(context: GuestContext): OperationKind<'resetPassword', ResetInput> {
   const { logins } = context
@@ -29,8 +29,8 @@ export function resetPasswordKind(context: GuestContext): OperationKind<'resetPa
     steps: [
       unlessSuspended(context, {
         name: 'password',
-        // The journal is updated in the same step. If another step did this and failed, the journal would contain a
-        // login that does not work.
+        // The state database is updated in the same step. If a separate step did this and failed, the database would
+        // contain a login that no longer works.
         run: withGuest<ResetInput>(context.store, async (record, { input }) => {
           const { uuid } = record
           const password = passwordOf(uuid, input)
@@ -46,8 +46,8 @@ export function resetPasswordKind(context: GuestContext): OperationKind<'resetPa
 }
 
 /**
- * Sets the password. If the guest's own program failed because its disk is full or a stale lock file exists, the agent
- * writes to the disk itself. The guest is frozen meanwhile.
+ * Sets the password. If chpasswd in the guest failed because the disk is full or a stale lock file exists, the agent
+ * freezes the guest and writes to its disk itself.
  * @throws {BerthError} `unsupported`, `guest_refused`
  */
 async function setPassword(context: GuestContext, record: GuestRecord, password: string): Promise<PasswordResult> {

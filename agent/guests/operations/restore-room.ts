@@ -11,7 +11,7 @@ import { volumeLimitOf } from '../snapshots/volume-bound.js'
 import { planExtraBytes, planFetchedBytes, planOriginalBytes } from './plan-restore-room.js'
 import type { GuestMachines } from '../machines.js'
 
-/** Time in ms that an operation waits until the kernel has freed a deleted disk. */
+/** Maximum time in ms that an operation waits until the kernel has freed a deleted disk. */
 const vanishMs = 60_000
 const pollMs = 500
 
@@ -22,7 +22,7 @@ interface WantedRoom {
 }
 
 /**
- * Raises the guest's limit, so that a backup fits in addition to the disk until one of them is deleted.
+ * Raises the guest's disk limit, so that a backup fits in addition to the disk until one of the two is deleted.
  * @throws {BerthError} `backup_too_large`, `storage_full`
  */
 export async function makeRoom(
@@ -45,7 +45,7 @@ async function hasFree({ readDisk }: Pick<HostCapacity, 'readDisk'>, bytes: numb
   return planFreeBytes(await readDisk()) >= bytes
 }
 
-/** Waits until deleted volumes are freed. @returns false if it takes too long */
+/** Waits until the kernel has freed deleted volumes. @returns false if it takes too long */
 async function untilFreed(isFreed: () => Promise<boolean>, signal: AbortSignal): Promise<boolean> {
   const deadline = performance.now() + vanishMs
   while (!(await isFreed())) {
@@ -55,7 +55,7 @@ async function untilFreed(isFreed: () => Promise<boolean>, signal: AbortSignal):
   return true
 }
 
-/** Raises the guest's limit to its present usage plus this number of bytes. */
+/** Raises the guest's disk limit to its present usage plus this number of bytes. */
 export async function raiseBound(context: DiskContext, uuid: string, bytes: number): Promise<void> {
   const record = context.store.get(uuid)
   const limitBytes = limitOf(context.machines, record)
@@ -71,7 +71,7 @@ export async function raiseBound(context: DiskContext, uuid: string, bytes: numb
 const workBytes = 16 * 1024 ** 2
 
 /**
- * Runs work that writes to the guest's disk, and raises the limit meanwhile, since the disk may be full. Freeze a
+ * Runs work that writes to the guest's disk, and raises the disk limit meanwhile, since the disk may be full. Freeze a
  * running guest first, because it would use the space itself. After a crash, the reconciler restores the limit.
  */
 export async function withRoom<T>(context: DiskContext, uuid: string, work: () => Promise<T>): Promise<T> {
@@ -86,8 +86,8 @@ export async function withRoom<T>(context: DiskContext, uuid: string, work: () =
 }
 
 /**
- * Records by how much the limit rises when the restored volume replaces the disk: data that the volume no longer shares
- * counts for the guest. Call it when the volume is complete.
+ * Records by how much the guest's disk limit rises when the restored volume replaces the disk. Data that the original
+ * shared with its image may then count for the guest. Call it when the restored volume is complete.
  * @throws {BerthError} `backup_too_large`
  */
 export async function noteRestored(context: DiskContext, uuid: string, size: BackupSize): Promise<void> {
@@ -100,8 +100,8 @@ export async function noteRestored(context: DiskContext, uuid: string, size: Bac
 }
 
 /**
- * Lowers the limit after the discarded volume is freed. If it were lowered before, a running guest would find its disk
- * full. If the kernel takes long, the reconciler lowers it later.
+ * Lowers the disk limit once the kernel has freed the discarded volume. If the limit were lowered before, a running
+ * guest would find its disk full. If the kernel takes long, the reconciler lowers the limit later.
  * @param change change of the guest's record. Until the volume is freed, `fetchedBytes` grows by the amount that the
  * change subtracts from the limit.
  */

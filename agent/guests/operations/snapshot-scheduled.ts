@@ -118,8 +118,8 @@ async function hasSpace(context: DiskContext, uuid: string): Promise<boolean> {
 }
 
 /**
- * Deletes the oldest scheduled snapshot, because a new one would exceed the space limit. Call it again only after the
- * space of this one is free.
+ * Deletes the oldest scheduled snapshot, because a new one would exceed the space limit. Waits until the kernel has
+ * freed its space, so that repeated calls do not delete more snapshots than needed.
  * @throws {BerthError} `snapshot_space_exceeded`
  */
 async function dropOldest(
@@ -138,8 +138,8 @@ async function dropOldest(
 }
 
 /**
- * True if this is the guest's only snapshot and the limit is below the size of the disk. Even without it, the next
- * snapshot may not fit, so the guest keeps it.
+ * True if the guest has only one snapshot left and the space limit is below the size of the disk. The next snapshot
+ * might not fit even after this one was deleted, so the guest keeps this one.
  */
 function isLastOfGuest(record: GuestRecord, others: readonly SnapshotRecord[]): boolean {
   return others.length === 1 && planSpaceLimit(record) < record.spec.limits.diskGb * gib
@@ -168,5 +168,5 @@ function settleTaken(
   { uuid, id, outcome }: { uuid: string; id: string; outcome: OperationOutcome },
 ): void {
   if (outcome.status === 'done') updateSnapshot(store, uuid, { id, state: 'ready' })
-  else forgetSnapshot(store, uuid, id) // the next snapshot removes its files
+  else forgetSnapshot(store, uuid, id) // its files are removed when the next snapshot is taken
 }

@@ -60,8 +60,8 @@ export function checkAllowed(judged: PolicyFacts): void {
 }
 
 /**
- * Refuses a guest that may not run. It is for the agent itself, which also starts a guest that is suspended in mode
- * `network`, after a reboot of the host.
+ * Refuses a guest that may not run. It is for starts by the agent itself, for example after a reboot of the host. The
+ * agent also starts a guest that is suspended in mode `network`.
  * @throws {BerthError} `policy_blocked`
  */
 export function checkAllowedToRun(judged: PolicyFacts): void {

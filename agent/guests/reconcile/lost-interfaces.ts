@@ -8,7 +8,7 @@ const settledMs = 1500
 
 /** Restores interfaces on the host that were deleted while their guest runs. */
 export class LostInterfaces {
-  /** By uuid of the guest: the time in ms since which its interface has been missing. */
+  /** For each guest's uuid: the time in ms at which its interface was first found missing. */
   #missing = new Map<string, number>()
   /** Guests whose interface could not be created again and is still missing. */
   readonly #failed = new Set<string>()

@@ -9,7 +9,7 @@ import { LostInterfaces } from './lost-interfaces.js'
 /** Interval of comparisons in ms. With it, changes by other programs are repaired within 5 s. */
 const everyMs = 3000
 
-/** Compares the host's network with the journal at intervals, and immediately after changes by other programs. */
+/** Compares the host's network with the recorded guests at intervals, and right after changes by other programs. */
 export class NetworkComparison {
   readonly #all = new Coalescer(() => this.#compareAll())
   readonly #rates = new Coalescer(() => this.#compareRates())
@@ -57,20 +57,20 @@ export class NetworkComparison {
     await Promise.all([this.#all.settled(), this.#rates.settled()])
   }
 
-  /** Makes these parts of the host's network match the journal. @throws {BerthError} the first error of the host */
+  /** Makes these parts of the host's network match the recorded guests. @throws {BerthError} the host's first error */
   async ensure(parts: readonly NetworkPart[]): Promise<void> {
     this.#noteRepairs(await this.context.network.ensure(this.#plan(), parts))
   }
 
   /**
-   * Makes the host's network match the journal, by a comparison that begins after this call.
+   * Makes the host's network match the recorded guests, by a comparison that begins after this call.
    * @throws {BerthError} the first error of the host
    */
   compare(): Promise<void> {
     return this.#all.run()
   }
 
-  /** Compares all parts. Lost interfaces are created after their rules, and get their rates afterwards. */
+  /** Compares all parts. Rules are set before lost interfaces are created, and rates afterwards. */
   async #compareAll(): Promise<void> {
     await this.ensure(['rules'])
     this.#noteRepairs(await this.#interfaces.ensure())

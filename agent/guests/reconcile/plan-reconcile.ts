@@ -23,8 +23,8 @@ export type GuestRepair =
   | { kind: 'start'; uuid: string }
 
 /**
- * Plans repairs where host and journal differ. A running guest is never stopped, since the journal may be wrong. It is
- * recorded as running instead.
+ * Plans repairs where the host differs from the state database. A running guest is never stopped, since the database
+ * may be wrong. It is recorded as running instead.
  */
 export function planReconcile(comparisons: readonly Comparison[]): GuestRepair[] {
   return comparisons.flatMap((comparison) => planGuest(comparison) ?? [])

@@ -27,11 +27,11 @@ export interface ReconcilerParts {
   readonly engine: OperationEngine
   /** Called with the running guests each time they have been read. */
   readonly onObserved: (observed: readonly ObservedGuest[]) => void
-  /** Empties the trash and restores quotas. @param limitBytes limits by uuid @returns the repairs */
+  /** Empties the trash and restores guests' disk limits. @param limitBytes limits by uuid @returns the repairs */
   readonly repairStorage: (limitBytes: ReadonlyMap<string, number>) => Promise<string[]>
 }
 
-/** Compares the host with the journal and repairs differences: immediately after events, in full every `intervalMs`. */
+/** Makes the host match the state database: shortly after changes of guests, and every `intervalMs` for all guests. */
 export class Reconciler {
   readonly network: NetworkComparison
   readonly #ended = new Map<string, StopCause>()
@@ -72,7 +72,7 @@ export class Reconciler {
     return [...this.#warnings, ...this.network.warnings]
   }
 
-  /** Listens for ends of guests, for changes of guests in the journal, and for changes of nft by other programs. */
+  /** Listens for ends of guests, for changes of guests' records, and for changes of nft by other programs. */
   listen(): void {
     this.#unlisten = this.#context.store.changes.onChange(({ kind, key, removed }) => {
       if (kind !== 'guest') return
@@ -84,7 +84,7 @@ export class Reconciler {
     for (const driver of this.#context.machines.drivers)
       driver.onStopped((uuid, cause) => {
         if (cause === 'memory') this.#onMemoryKill(uuid)
-        if (this.#isBusy(uuid)) return // the running operation handles it
+        if (this.#isBusy(uuid)) return // the running operation handles the stop
         this.#ended.set(uuid, cause)
         this.#lookIn(lookDelayMs, uuid)
       })

@@ -1,8 +1,8 @@
-/** Time in ms within which the cause of an end is reported. Before that, a guest without processes is not restarted. */
+/** Time in ms within which a driver reports why a guest ended. Until then, the guest is not restarted. */
 const toldWithinMs = 1500
 const firstBackoffMs = 5000
 const maxBackoffMs = 300_000
-/** Time in ms after which earlier starts do not count any more. */
+/** Time in ms for which a start counts: the more starts count, the longer is the wait before the next one. */
 const windowMs = 600_000
 
 /** Decides when a guest that should run but does not may be started again. */
@@ -28,8 +28,8 @@ export class RestartPolicy {
   }
 
   /**
-   * Returns the time in ms to wait before a start; 0 means none. If the cause of the end is not known yet, the time
-   * includes a wait for its report. The time doubles with each start in the last ten minutes.
+   * Returns the time in ms to wait before a start; 0 means none. If it is not known yet why the guest ended, the time
+   * includes a wait for this report. The time doubles with each start in the last ten minutes.
    */
   holdMs(uuid: string, causeKnown: boolean): number {
     const since = this.#missingSince.get(uuid) ?? this.now()

@@ -12,8 +12,8 @@ interface Look {
 
 /**
  * Repairs limits and IPv6 addresses of running guests if a killed agent did not apply a setting, or if the host refused
- * to roll a setting back. A guest is checked once per run and after its record changed. Otherwise nothing is read from
- * the host.
+ * to roll a setting back. A guest is checked once after each start and each change of its record. Otherwise nothing is
+ * read from the host.
  */
 export class RunningGuests {
   readonly #looks = new Map<string, Look>()
@@ -90,7 +90,7 @@ export class RunningGuests {
   }
 }
 
-/** Applies the guest's limits. @throws if the guest's present use exceeds a new limit */
+/** Applies the guest's limits. @throws if the guest presently uses more than a new limit allows */
 async function resize(driver: Driver, machine: Machine): Promise<boolean> {
   const resized = await driver.resize(machine)
   if (resized.outcome === 'refused') throw resized.error

@@ -7,8 +7,8 @@ type Context = Pick<GuestContext, 'store' | 'volumes' | 'log'> & {
 }
 
 /**
- * Finds guests on the host that the journal does not contain. They are not removed, since the journal may be outdated.
- * Only guests that the journal records as deleted are removed: after a power loss, their files may be back.
+ * Finds guests on the host that the state database does not contain. They are not removed, since it may be outdated.
+ * Only guests that it records as deleted are removed: after a power loss, their files may be back.
  */
 export async function findStrays(context: Context): Promise<string[]> {
   const strays: string[] = []
@@ -24,7 +24,7 @@ async function listTraces({ drivers, volumes }: Context): Promise<Set<string>> {
   return new Set((await Promise.all([volumes.list(), ...lists])).flat())
 }
 
-/** Removes a guest that the journal records as deleted. @returns false for another guest, and for one that runs */
+/** Removes a guest if it is recorded as deleted and does not run. @returns whether it was removed */
 async function removeForgotten({ store, drivers, volumes, log }: Context, uuid: string): Promise<boolean> {
   if (!store.changes.wasRemoved('guest', uuid)) return false
   try {

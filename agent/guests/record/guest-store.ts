@@ -40,11 +40,11 @@ const insertMapping = `INSERT INTO port_mappings
    (guest_uuid, position, protocol, host_ip, host_port, host_port_end, container_port, container_port_end, description)
  VALUES (@uuid, @position, @protocol, @hostIp, @hostPort, @hostPortEnd, @containerPort, @containerPortEnd, @description)`
 
-/** The journal of this host's guests. Writes are transactions of `Changes`, whose watchers are notified. */
+/** Stores this host's guests in the state database. Each write notifies the watchers of `Changes`. */
 export class GuestStore {
   /**
-   * Mutexes by uuid. Code that reads a guest from the journal and then acts on it holds the guest's mutex, so that no
-   * change is lost.
+   * Mutexes by uuid. Code that reads a guest's record and then acts on it holds the guest's mutex, so that no change is
+   * lost.
    */
   readonly mutex = new KeyedMutex()
   readonly #byUuid: Statement<[string], StoredGuestRow>
@@ -56,7 +56,7 @@ export class GuestStore {
   readonly #heads: Statement<[number], Pick<StoredGuestRow, 'uuid' | 'revision'>>
   /** Records as they were last committed. They are frozen, since all readers share them. */
   readonly #records = new Map<string, GuestRecord>()
-  /** The list of all guests at a revision of the journal. */
+  /** The list of all guests at a revision of the state database. */
   #listed: { readonly revision: number; readonly records: readonly GuestRecord[] } | undefined
 
   constructor(readonly changes: Changes) {
@@ -200,7 +200,7 @@ export class GuestStore {
     return this.changes.db.prepare('SELECT 1 FROM guests WHERE login IS NOT NULL LIMIT 1').get() !== undefined
   }
 
-  /** Returns the lowest free index of a range of user ids below `slots`, or undefined if all are taken. */
+  /** Returns the lowest index below `slots` of a free range of user ids, or undefined if all ranges are taken. */
   freeUserIdSlot(slots: number): number | undefined {
     const row = this.changes.db
       .prepare<[], { slot: number }>(

@@ -25,7 +25,7 @@ export interface MachineDefaults {
   readonly processors: { cpusOf(record: GuestRecord): readonly number[] }
 }
 
-/** Paths on the host of the guest's boot source. */
+/** Returns the guest's boot source with its paths on the host. */
 function bootOf(
   { uuid, boot: { mode, image } }: Pick<GuestRecord, 'uuid' | 'boot'>,
   volumes: Pick<Volumes, 'rescuePathOf' | 'imagePathOf'>,

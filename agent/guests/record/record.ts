@@ -58,7 +58,7 @@ export interface TrafficLimit {
   mode: 'total' | 'split'
   /** Limit for both directions together, in mode `total`. */
   monthlyGb: number
-  /** Limits in mode `split`. `in` is the traffic that the guest receives. */
+  /** Limits for each direction, in mode `split`. `in` is the traffic that the guest receives. */
   inGb: number
   outGb: number
   action: TrafficAction
@@ -134,7 +134,7 @@ export const unlimitedTraffic: Readonly<TrafficLimit> = {
 }
 
 /**
- * The part of a guest that the journal stores in one document, in addition to its spec, because no SQL query uses it.
+ * The fields of a guest, besides its spec, that the state database stores as one JSON document: no SQL query uses them.
  * Add a new field here and to `documentDefaults`.
  */
 export interface GuestDocument {
@@ -162,11 +162,11 @@ export interface GuestDocument {
   /** Bytes by which the volume's limit is raised while a backup is fetched. */
   fetchedBytes: number
   /**
-   * Bytes by which the limit is raised for data that a restored volume no longer shares with an image or among its
-   * files.
+   * Bytes by which the volume's limit is raised for data that a restored volume no longer shares with an image or among
+   * its files.
    */
   extraBytes: number
-  /** Value of `extraBytes` after the prepared volume has replaced the guest's. */
+  /** Value of `extraBytes` after the prepared volume has replaced the guest's volume. */
   nextExtraBytes: number
   /** Changes that the running guest gets at its next start; empty for a stopped guest. */
   atNextStart: readonly PendingChange[]
@@ -174,7 +174,7 @@ export interface GuestDocument {
 
 export type PendingChange = 'limits' | 'password' | 'addresses' | 'devices'
 
-/** Values of fields that the journal entry of a guest lacks, because an older version created it. */
+/** Values of fields that the stored document of a guest lacks, because an older version wrote it. */
 export const documentDefaults: Readonly<GuestDocument> = {
   hasPassword: false,
   firewall: openFirewall,
@@ -198,7 +198,7 @@ export const documentDefaults: Readonly<GuestDocument> = {
   atNextStart: [],
 }
 
-/** A guest as stored in the journal. */
+/** A guest as stored in the state database. */
 export interface GuestRecord extends GuestDocument {
   uuid: string
   /** Number of the guest, unique in the fleet. The gateway assigns it. */

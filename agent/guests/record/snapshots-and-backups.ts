@@ -1,4 +1,4 @@
-/** A snapshot of a guest's volume, as recorded in the journal. */
+/** A snapshot of a guest's volume, as recorded in the state database. */
 export interface SnapshotRecord {
   /** Id of the operation that took the snapshot. The volume's snapshot has the same name. */
   id: string
@@ -69,7 +69,7 @@ export const noSchedule: Readonly<SnapshotSchedule> = {
 /** Schedule of a guest's automatic backups, with their target. The retention counts backups at this target. */
 export interface BackupSchedule extends SnapshotSchedule {
   targetId: string
-  /** Time of the last change of the stored target, by which the gateway detects an outdated one. */
+  /** Time at which the stored target last changed. The gateway uses it to detect that the target is outdated. */
   targetChangedAtMs: number
   /** Encrypted target; empty if it was never set. */
   target: string
@@ -92,7 +92,7 @@ export interface BackupRecord {
   scheduled: boolean
   /** Total length in bytes of all files in the backup. */
   sizeBytes: number
-  /** Bytes that counted towards the guest's disk limit at that time; undefined if they are not known. */
+  /** Bytes that counted towards the guest's disk limit when the backup was created; undefined if they are not known. */
   usedBytes?: number
   /** Bytes that the target had to store for the backup. */
   storedBytes: number

@@ -27,8 +27,8 @@ export interface HostPortsParts {
 
 export class HostPorts {
   /**
-   * Ports that a setting in progress has freed in the journal. No other guest gets them until the host has applied the
-   * setting: it may be rolled back, and packets may still reach the old guest.
+   * Ports that a setting in progress has freed in the state database. No other guest gets them until the host has
+   * applied the setting: it may be rolled back, and packets may still reach the old guest.
    */
   readonly #held = new Set<PortSpan>()
 
@@ -36,7 +36,7 @@ export class HostPorts {
 
   /**
    * Keeps freed ports from other guests (see `#held`).
-   * @returns a function that ends this and may be called repeatedly
+   * @returns a function that releases the ports and may be called repeatedly
    */
   hold(span: PortSpan): () => void {
     this.#held.add(span)
@@ -44,7 +44,7 @@ export class HostPorts {
   }
 
   /**
-   * Chooses and checks host ports for mappings, inside the journal's transaction.
+   * Chooses and checks host ports for mappings. Must be called inside a transaction of the state database.
    * @throws {BerthError} `port_conflict`, `resource_exhausted`, `invalid_field`, `address_in_use`
    */
   reserve(order: MappingOrder): PortMapping[] {
@@ -57,7 +57,7 @@ export class HostPorts {
     return chooseMappings(this.openChoice(listening), wanted)
   }
 
-  /** Returns a choice of host ports from the host's present range, without the ports in `#held`. */
+  /** Returns an object that chooses ports from the host's present range, without the ports in `#held`. */
   openChoice(listening: ReadonlySet<string>): PortChoice {
     const { store, config } = this.parts
     const { db } = store.changes
@@ -79,7 +79,7 @@ export class HostPorts {
   }
 }
 
-/** Checks the limit of ports if ports are added. A guest above a lowered limit may still change its mappings. */
+/** If ports are added, checks the limit of ports. A guest above a lowered limit may still change its mappings. */
 function checkPortCount({ wanted, others = [], replaced }: MappingOrder, limit: number): void {
   const asked = sum(wanted.map(({ length }) => length))
   const grows = asked > (replaced ? lengthOf(replaced) : 0)
@@ -131,7 +131,7 @@ function keepNumbers(choice: PortChoice, wanted: CheckedMapping): CheckedMapping
   return choice.tryTake(spanOf(same)) ? same : wanted
 }
 
-/** Picks ports for all requests with the same protocol, address and length together. */
+/** Picks ports for all mappings. Those with the same protocol, address and length are picked in one search. */
 function pickAlike(choice: PortChoice, wanted: readonly CheckedMapping[]): Map<string, number[]> {
   const free = new Map<string, number[]>()
   for (const mapping of wanted) {

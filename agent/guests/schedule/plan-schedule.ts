@@ -16,7 +16,7 @@ export interface ScheduleChange {
 export const missedAfterMs = 15 * 60_000
 /** Time in ms within which a missed run is made up for, at a different moment for each guest. */
 export const catchUpWithinMs = 30 * 60_000
-/** Largest jump of the local time, in ms. */
+/** Largest jump of the local time in ms when its offset from UTC changes. */
 const clockChangeMs = 24 * hourMs
 
 /**

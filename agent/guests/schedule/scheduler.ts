@@ -68,7 +68,7 @@ export class ScheduledRuns {
     this.#orderDue()
   }
 
-  /** Finds guests that are due, and stores the new times of runs that move. */
+  /** Finds guests whose run is due, and stores the new times of runs that were skipped or rescheduled. */
   #findDue(): string[] {
     const { kind, context } = this.parts
     const { store } = context

@@ -1,11 +1,11 @@
 import type { Database } from '../../state/database.js'
 
 /*
- * Ids of applied settings. Each is stored in the transaction of its change, so that a repetition after a lost answer
- * does not add something twice.
+ * Ids of applied changes of settings. Each id is stored in the transaction of its change, so that a request that is
+ * repeated after a lost answer does not add something twice.
  */
 
-/** True if the setting with this id was applied. @param operationId empty if the setting has no id */
+/** True if the change with this id was applied. @param operationId empty if the change has no id */
 export function isDone(db: Database, operationId: string): boolean {
   if (operationId === '') return false
   return db.prepare('SELECT 1 FROM done_settings WHERE operation_id = ?').get(operationId) !== undefined
@@ -23,7 +23,7 @@ export function forgetDone(db: Database, operationId: string): void {
 }
 
 /**
- * Removes ids that are older, and the oldest of the others if more than `keep` are left.
+ * Removes ids from before `beforeMs`. If more than `keep` are left, also removes the oldest of these.
  * @returns number of removed ids
  */
 export function pruneDone(db: Database, beforeMs: number, keep = Infinity): number {

@@ -20,7 +20,7 @@ type ChangeName = WireChange['$case']
 type ValueOf<Name extends ChangeName> = Extract<WireChange, { $case: Name }>['value']
 
 /**
- * Stores a change in the journal and applies it. It is in force when this resolves. @returns the guest after the change
+ * Stores a change and applies it on the host. It is in force when this resolves. @returns the guest after the change
  */
 export type SettingKind<Name extends ChangeName> = (target: Target, value: ValueOf<Name>) => Promise<GuestRecord>
 

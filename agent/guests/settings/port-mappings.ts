@@ -30,7 +30,7 @@ interface Place {
   readonly listening: ReadonlySet<string>
 }
 
-/** Keeps a removed mapping's ports from others until the host has removed it. @returns a function that restores it */
+/** Reserves a removed mapping's ports until the host has removed its rules. @returns a function that rolls this back */
 type Freeing = (position: number, old: PortMapping) => () => void
 
 export class PortMappings {
@@ -137,7 +137,7 @@ export class PortMappings {
   #putBack(uuid: string, position: number, mapping: PortMapping): void {
     const { store } = this.context
     store.removeMapping(uuid, position)
-    store.putMapping(uuid, position, mapping) // no other guest has its ports: they were held
+    store.putMapping(uuid, position, mapping) // no other guest has its ports, because they were reserved until now
   }
 }
 

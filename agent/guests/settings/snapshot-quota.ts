@@ -39,7 +39,7 @@ export async function setSnapshotQuota(
   })
 }
 
-/** Checks the limit of space. @throws {BerthError} `invalid_field`, `resource_exhausted` */
+/** Checks the limit of the snapshots' space. @throws {BerthError} `invalid_field`, `resource_exhausted` */
 function checkSpace(spaceBytes: number, poolBytes: number): number {
   checkInteger('space_limit_bytes', spaceBytes, limits.snapshotSpaceBytes)
   if (spaceBytes > poolBytes)

@@ -17,8 +17,8 @@ export function planSpaceLimit({ snapshotSpace, spec }: SpaceSettings): number {
 }
 
 /**
- * Returns an upper bound of the bytes that the snapshots of a guest retain. It is an estimate for guests of a version
- * that did not measure it.
+ * Returns an upper bound of the bytes that the snapshots of a guest retain. If an older version created the guest and
+ * the space was never measured, the bound is an estimate.
  */
 export function planRetained({ snapshotSpace, snapshots }: Pick<GuestRecord, 'snapshotSpace' | 'snapshots'>) {
   if (snapshotSpace.isMeasured) return snapshotSpace.retainedBytes
@@ -26,14 +26,14 @@ export function planRetained({ snapshotSpace, snapshots }: Pick<GuestRecord, 'sn
 }
 
 /**
- * Returns the bytes by which the guest's disk limit is raised, so that snapshots do not use the space that was sold.
+ * Returns the bytes by which the guest's disk limit is raised, so that snapshots do not use the customer's own space.
  */
 export function planAllowance(record: Pick<GuestRecord, 'snapshotSpace' | 'snapshots'>): number {
   return record.snapshotSpace.isMeasured ? record.snapshotSpace.allowanceBytes : planRetained(record)
 }
 
 /**
- * Refuses a snapshot beyond the limit. @param expectedBytes bytes that all snapshots would retain, including this one
+ * Refuses a snapshot beyond the space limit. @param expectedBytes bytes that all snapshots would retain, with this one
  * @throws {BerthError} `snapshot_space_exceeded`
  */
 export function refuseBeyondSpace(record: SpaceSettings, expectedBytes: number): void {
@@ -46,8 +46,8 @@ export function refuseBeyondSpace(record: SpaceSettings, expectedBytes: number):
 }
 
 /**
- * Plans the allowance right after a snapshot. It grows by at most one disk: a guest that exceeds its size does not get
- * a higher limit for it.
+ * Plans the raise of the disk limit right after a snapshot. The raise is at most the space for snapshots plus the size
+ * of the disk, so that a guest which uses more than its disk does not get a higher limit for it.
  */
 export function planRaised(record: GuestRecord, { measured, diskBytes }: { measured: number; diskBytes: number }) {
   const highest = Math.max(planSpaceLimit(record), planRetained(record)) + diskBytes
@@ -57,7 +57,7 @@ export function planRaised(record: GuestRecord, { measured, diskBytes }: { measu
 export interface SpaceMeasurement {
   /** Existing snapshots of the guest on the host. */
   readonly present: readonly SnapshotRecord[]
-  /** Bytes that count for the guest now. They are never less than its snapshots retain. */
+  /** Bytes that count towards the guest's disk limit now. They are never less than its snapshots retain. */
   readonly usageBytes: number
   /** True if the space of snapshots counts towards the limit of the disk. */
   readonly snapshotsCount: boolean

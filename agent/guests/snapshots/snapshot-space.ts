@@ -14,8 +14,8 @@ import type { GuestStore } from '../record/guest-store.js'
  */
 
 /**
- * Time in ms that an operation waits until the space of deleted snapshots is free. After that, the reconciler lowers
- * the limit.
+ * Maximum time in ms that an operation waits until the space of deleted snapshots is free. After that, the reconciler
+ * lowers the disk limit.
  */
 const settleMs = 5000
 const lookMs = 200
@@ -43,14 +43,14 @@ export async function takeCounted(context: DiskContext, uuid: string, id: string
 }
 
 /**
- * Takes a temporary snapshot for the agent itself, which only raises the disk limit. The caller holds the guest's
- * mutex.
+ * Takes a temporary snapshot for the agent itself. It raises the disk limit, but does not count towards the space limit
+ * of snapshots. The caller holds the guest's mutex.
  */
 export function takeHidden(context: DiskContext, uuid: string, id: string): Promise<SnapshotTaken> {
   return takeRaised(context, context.store.get(uuid), id)
 }
 
-/** Takes a snapshot. From this moment on, the guest can still write up to the size of its disk. */
+/** Takes a snapshot and raises the disk limit, so that the guest can still write as much as its disk's size. */
 async function takeRaised(context: DiskContext, record: GuestRecord, id: string): Promise<SnapshotTaken> {
   const { volumes, store, machines } = context
   const { uuid } = record
@@ -65,7 +65,7 @@ async function takeRaised(context: DiskContext, record: GuestRecord, id: string)
   return taken
 }
 
-/** Deletes a snapshot and subtracts its exclusive bytes from the retained ones, if the quotas report them. */
+/** Deletes a snapshot. Subtracts its exclusive bytes from the retained bytes, if the quotas report exclusive bytes. */
 export function deleteCounted(context: DiskContext, uuid: string, id: string): Promise<void> {
   return context.store.mutex.run(uuid, () => deleteInTurn(context, uuid, id))
 }
@@ -83,8 +83,8 @@ async function deleteInTurn(context: DiskContext, uuid: string, id: string): Pro
 export type SpaceState = 'settled' | 'freeing' | 'held'
 
 /**
- * Lowers the limit of the disk to the space that the remaining snapshots retain. It does so only after the space of
- * deleted snapshots is free.
+ * Lowers the disk limit, so that it exceeds the disk only by the space that the remaining snapshots retain. Changes
+ * nothing until the space of deleted snapshots is free.
  */
 export async function settleSpace(context: DiskContext, uuid: string): Promise<SpaceState> {
   const known = context.store.find(uuid)
@@ -110,7 +110,7 @@ async function settleFreed(context: DiskContext, uuid: string): Promise<SpaceSta
 }
 
 /**
- * Waits until the space of deleted snapshots is free, usually less than a second, and then lowers the limit.
+ * Waits until the space of deleted snapshots is free, usually less than a second, and then lowers the disk limit.
  * @returns false if the space is not free yet
  */
 export async function awaitSettled(context: DiskContext, uuid: string, signal: AbortSignal): Promise<boolean> {

@@ -5,7 +5,7 @@ import type { GuestRecord } from '../record/record.js'
 import type { SnapshotRecord } from '../record/snapshots-and-backups.js'
 import type { GuestStore } from '../record/guest-store.js'
 
-/** Guests' snapshots in the journal. Each write is part of the caller's transaction. */
+/** Functions for snapshots in guests' records. Each write is part of the caller's transaction. */
 
 /** Records a snapshot before it is taken. @throws {BerthError} `quota_exceeded`; incomplete snapshots count, too */
 export function reserveSnapshot(
@@ -48,7 +48,7 @@ export function forgetSnapshot(store: GuestStore, uuid: string, id: string): voi
   store.update(uuid, { snapshots: known.filter((snapshot) => snapshot.id !== id) })
 }
 
-/** Deletes snapshots that the journal does not contain, left by an operation that could not delete them. */
+/** Deletes snapshots that the guest's record does not contain, because an earlier operation could not delete them. */
 export async function removeStrays({ store, volumes }: DiskContext, uuid: string): Promise<void> {
   const { snapshots, backups } = store.get(uuid)
   const sent = backups.flatMap(({ id, state }) => (state === 'taking' ? [sentSnapshotId(id)] : []))

@@ -3,14 +3,14 @@ import type { GuestRecord } from '../record/record.js'
 import { thawGuest } from './thaw.js'
 
 /**
- * Time in ms within which a guest must freeze. Otherwise it continues, and its snapshot has the state that a power loss
- * would leave.
+ * Time in ms within which a guest must freeze. Otherwise it keeps running, and its snapshot has the state that a power
+ * loss would leave.
  */
 const freezeTimeoutMs = 500
 
 /**
- * Runs `work` while the guest is frozen. It runs even if the guest cannot be frozen, and succeeds even if the guest
- * does not thaw immediately.
+ * Runs `work` while the guest is frozen. `work` runs even if the guest cannot be frozen, and its result is returned
+ * even if the guest does not thaw immediately.
  */
 export async function whileFrozen<T>(
   context: Pick<GuestContext, 'machines' | 'log'>,
