@@ -5,7 +5,7 @@ import type { CurrentLogin, Login, Machine, VolumeCopy } from './machine.js'
 
 export type ObservedState = 'running' | 'starting' | 'stopping' | 'stopped'
 
-/** A guest's state as found on the host, without reading the journal. */
+/** A guest's state as found on the host, without using the agent's database. */
 export interface ObservedGuest {
   readonly uuid: string
   readonly state: ObservedState
@@ -163,10 +163,10 @@ export interface Driver {
   observe(): Promise<ObservedGuest[]>
   /** Returns the host's processors that each running guest may use, by the guest's uuid. */
   readProcessors(): Promise<ReadonlyMap<string, readonly number[]>>
-  /** Uuids of all guests with a configuration on the host; used to find orphans. */
+  /** Lists the uuids of all guests with a configuration on the host, even if the agent's database lacks them. */
   listTraces(): Promise<string[]>
   /**
-   * Removes the configuration of a guest that the journal does not know.
+   * Removes the configuration of a guest that the agent's database does not contain.
    * @returns false if nothing was removed, because the guest runs or a process may belong to it
    */
   removeTraces(uuid: string): Promise<boolean>
@@ -182,7 +182,7 @@ export interface Driver {
   usage(machine: Machine, pid: number): Promise<UsageSample>
   /**
    * Returns `UsageSample.diskBytes` of a running guest, at most a few seconds old. It takes a fraction of a second,
-   * whatever the guest does. The method is missing if the driver's samples have no such figure.
+   * even if the guest does not answer. The method is missing if the driver's samples have no such figure.
    */
   readDiskUse?(machine: Machine): Promise<number | undefined>
   /** Sets all limits except the volume's, now and for the next start. Cheap if they are already in force. */
@@ -205,7 +205,7 @@ export interface Driver {
    */
   setPassword(machine: Machine, password: string): Promise<PasswordResult>
   /**
-   * Sets root's password in the files of a guest whose own program failed. Missing if the driver cannot do this.
+   * Sets root's password in the guest's files if the guest's own program failed. Missing if the driver cannot do this.
    * @throws {BerthError} `guest_refused` with the guest's reason, also while the guest is changing its own accounts
    */
   overridePassword?(machine: Machine, password: string): Promise<PasswordResult>

@@ -55,7 +55,7 @@ function hasSwapAccounting({ version, controllers }: CgroupLayout): boolean {
   const memory = controllers.get('memory')
   if (memory === undefined) return false
   if (version === 1) return existsSync(`${memory}/memory.memsw.limit_in_bytes`)
-  // The root group never has this file, but a group below it may have it.
+  // The root cgroup never has the file memory.max, but a cgroup below it may have the file.
   const [some] = listSubgroups(memory).filter((name) => existsSync(`${memory}/${name}/memory.max`))
   return some === undefined || existsSync(`${memory}/${some}/memory.swap.max`)
 }

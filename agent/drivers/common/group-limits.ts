@@ -80,7 +80,7 @@ function writeMemoryV2(group: string, values: readonly GroupValue[], memoryBytes
   }
 }
 
-/** Rejects limits of a missing controller. Guests without I/O limits need no I/O controller. */
+/** Rejects a limit whose controller the host lacks. A guest without I/O limits needs no I/O controller. */
 function refuseMissing({ controller }: GroupValue, limits: GroupLimits): void {
   const isIo = controller === 'io' || controller === 'blkio'
   if (!isIo || limitsIo(limits))

@@ -8,13 +8,13 @@ export interface GuestNamesParts {
 }
 
 /**
- * Maps guest ids to names on the host. An id may have belonged to another guest that still runs, so the owner is
- * checked.
+ * Maps guest ids to names on the host. An id may have belonged to another guest that still runs, so each method checks
+ * which guest uses the name.
  */
 export class GuestNames {
   constructor(private readonly parts: GuestNamesParts) {}
 
-  /** Returns the guest's name. @throws {BerthError} `guest_foreign` if another guest's configuration uses it */
+  /** Returns the guest's name. @throws {BerthError} `guest_foreign` if another guest's configuration uses the name */
   nameOf({ id, uuid }: Machine): string {
     const name = this.parts.paths.nameOf(id)
     const owner = this.parts.configs.findUuid(name)
@@ -22,7 +22,7 @@ export class GuestNames {
     throw conflict('guest_foreign', `${name} belongs to another guest on this host: ${owner}`)
   }
 
-  /** Returns the guest's name. @throws {BerthError} `guest_foreign` if another guest or unknown processes use it */
+  /** Like `nameOf`, but also throws `guest_foreign` if processes use the name and no guest is configured for it. */
   freeNameOf(machine: Machine): string {
     const name = this.nameOf(machine)
     if (!this.isForeign(machine)) return name
@@ -30,8 +30,8 @@ export class GuestNames {
   }
 
   /**
-   * True if the name belongs to another guest. After the journal was lost, ids are reused while old guests may still
-   * run.
+   * True if another guest uses the name of this guest. If the agent's database was lost, ids are reused while old
+   * guests may still run.
    */
   isForeign({ id, uuid }: Machine): boolean {
     const name = this.parts.paths.nameOf(id)

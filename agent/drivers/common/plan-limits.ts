@@ -23,7 +23,7 @@ export interface LimitFacts {
   readonly cpusets: boolean
 }
 
-/** A value for a file of one controller in a guest's cgroup. */
+/** A value to write to a file of a guest's cgroup, and the controller to which the file belongs. */
 export interface GroupValue {
   readonly controller: 'memory' | 'cpu' | 'cpuset' | 'pids' | 'blkio' | 'io'
   readonly file: string
@@ -92,7 +92,7 @@ function planV2(limits: GroupLimits, facts: LimitFacts): GroupValue[] {
   ]
 }
 
-/** Rates of a device that has no line in the file, for v1 and v2. */
+/** Rates, as v1 and v2 write them, of a device that has no line in the cgroup's file, because it is not limited. */
 const unlimitedRates = ['0', 'rbps=max', 'wbps=max', 'riops=max', 'wiops=max']
 
 /**
@@ -101,7 +101,7 @@ const unlimitedRates = ['0', 'rbps=max', 'wbps=max', 'riops=max', 'wiops=max']
  * @param text content of the file; undefined if the file does not exist
  */
 export function isWritten({ controller, value }: GroupValue, text: string | undefined): boolean {
-  if (controller === 'cpuset' && text === undefined) return true // the guest was started by an older agent
+  if (controller === 'cpuset' && text === undefined) return true // an older agent started the guest, without a cpuset
   if (controller !== 'blkio' && controller !== 'io') return text?.trim() === value
   const [device, ...rates] = value.split(' ')
   const line = text?.split('\n').find((one) => one.startsWith(`${device} `))

@@ -11,7 +11,7 @@ interface LastCpu {
 const interfacesKeptMs = 500
 /**
  * Maximum numbers of cgroups and processes that are read, since a guest may create endless ones. Each takes about 10
- * µs. A guest with systemd has about 50 cgroups; a load at these limits is many times the guest's processors.
+ * µs. A guest with systemd has about 50 cgroups, and 256 runnable processes are many times the guest's processors.
  */
 const bounds = { groups: 256, pids: 256 }
 
@@ -75,8 +75,8 @@ export class UsageReader {
   }
 
   /**
-   * Reads the number of kills. v1 counts those in the cgroup itself, which has all processes; v2 includes cgroups
-   * below.
+   * Reads the number of kills. The counter of v1 covers only the cgroup itself, which contains all processes; that of
+   * v2 includes child cgroups.
    */
   #readMemoryKills(name: string): Pick<UsageSample, 'memoryKills'> {
     const file = this.cgroups.version === 1 ? 'memory.oom_control' : 'memory.events'
@@ -84,7 +84,7 @@ export class UsageReader {
     return memoryKills === undefined ? {} : { memoryKills }
   }
 
-  /** Reads the I/O of the pool's disk only: requests that pass through a loop device also count for the disk below. */
+  /** Reads only the I/O of the pool's disk: a request to a loop device also counts for the disk below that device. */
   #readIo(name: string, disk: string): Pick<UsageSample, 'readBytes' | 'writeBytes'> {
     const v1 = this.cgroups.version === 1
     const file = v1 ? 'blkio.throttle.io_service_bytes_recursive' : 'io.stat'
@@ -108,7 +108,7 @@ export class UsageReader {
 
   /**
    * Lists the guest's tasks. With v1, one file lists all threads, since systemd creates no cgroups in the freezer. With
-   * v2, the processes of all cgroups below are listed.
+   * v2, the processes of the guest's cgroup and all child cgroups are listed.
    */
   #listTasks(name: string): number[] {
     const freezer = this.cgroups.controllers.get('freezer')

@@ -59,7 +59,7 @@ function findFreezer(cgroups: CgroupLayout, name: string): Freezer | undefined {
 
 function freezerV1(group: string): Freezer {
   const file = 'freezer.state'
-  const isFrozen = (): boolean => readKernelFile(`${group}/${file}`)?.trim() === 'FROZEN' // it is FREEZING at first
+  const isFrozen = (): boolean => readKernelFile(`${group}/${file}`)?.trim() === 'FROZEN' // FREEZING at first
   return { group, file, frozen: 'FROZEN', thawed: 'THAWED', isFrozen }
 }
 

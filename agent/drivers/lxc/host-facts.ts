@@ -39,7 +39,7 @@ async function readMajor(): Promise<number> {
   return Number.parseInt(stdout)
 }
 
-/** Kernel parameters that select cgroup v2 only. */
+/** Kernel parameters with which a host uses only cgroup v2. */
 const unifiedParameters = 'systemd.unified_cgroup_hierarchy=1 cgroup_no_v1=all'
 
 /** Returns the reason why guests cannot run on this host, or undefined if they can. */

@@ -3,7 +3,7 @@ import { readKernelFile } from '../../host/process/proc.js'
 import { planSysctls, type Sysctl } from './plan-sysctls.js'
 
 /**
- * Raises kernel limits that many guests together would reach. Higher limits, and limits unknown to the kernel, stay.
+ * Raises kernel limits that many guests together would reach. Skips limits that are already higher or do not exist.
  * @returns the raised limits, as `name: old → new`
  */
 export function ensureHostLimits(): string[] {

@@ -12,9 +12,9 @@ const bounds = { timeoutMs: 10_000, maxOutputBytes: 65_536 }
 const noProgramCodes = [126, 127]
 
 /**
- * Sets root's password. The guest only gets its crypt(5) hash, on standard input. In a running guest its own chpasswd
- * sets the password, which respects the guest's locks. Small images lack chpasswd. There, and in a stopped guest, the
- * agent changes the files (docs/design/guest-login.md), even if the guest changes them meanwhile.
+ * Sets root's password. The guest only gets the password's crypt(5) hash, on standard input. In a running guest its own
+ * chpasswd sets the password, which respects the guest's locks. Small images lack chpasswd. There, and in a stopped
+ * guest, the agent changes the files (docs/design/guest-login.md), even if the guest changes them meanwhile.
  * @param running the container; undefined if the guest is stopped
  * @param filter system call filter of the guest's processes
  * @throws {BerthError} `guest_refused` with the guest's reason
@@ -62,7 +62,7 @@ function findCommand(pid: number): string {
   return readKernelFile(`/proc/${pid}/comm`)?.trim() ?? ''
 }
 
-/** Sets the password with the guest's own chpasswd. @returns false if the guest does not have it */
+/** Sets the password with the guest's own chpasswd. @returns false if the guest has no chpasswd */
 async function tellGuest(container: LxcContainer, hash: string, filter: Buffer): Promise<boolean> {
   const okCodes = [0, ...noProgramCodes]
   const command = ['chpasswd', '--encrypted']

@@ -1,6 +1,6 @@
 import { join } from 'node:path'
 
-/** All host paths and names that the driver uses, derived from the instance's directories and name prefix. */
+/** All host paths and names that the driver uses, derived from the agent's directories and name prefix. */
 export interface LxcPaths {
   readonly lxcPath: string
   readonly support: string
@@ -17,7 +17,7 @@ export interface LxcPaths {
   readonly devices: string
   readonly marks: string
   readonly pivotGroup: string
-  /** A guest's name in lxc. It includes the instance's prefix, because all instances on a host share such names. */
+  /** A guest's name in lxc. It includes the agent's prefix, because agents on one host must not share names. */
   readonly nameOf: (id: number) => string
   readonly directoryOf: (name: string) => string
   readonly configOf: (name: string) => string

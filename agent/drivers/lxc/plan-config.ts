@@ -5,7 +5,7 @@ import { subgroups } from './plan-bounds.js'
 import { limitsIo, limitsOf, planLimits, type GroupLimits, type LimitFacts } from '../common/plan-limits.js'
 import { deviceNodes } from '../../../shared/guest-devices.js'
 
-/** Properties of the host and the instance that a guest's configuration depends on. */
+/** Properties of the host and the agent that a guest's configuration depends on. */
 export interface ConfigFacts extends LimitFacts {
   /** The guest's name in lxc, unique on the host. */
   readonly name: string
@@ -104,7 +104,7 @@ function planIdentity(machine: Machine, facts: ConfigFacts): string[] {
   ]
 }
 
-/** Gives the guest its volume, with its user ids. Lxc 6 needs start-guest.pl for that, which reads the comment. */
+/** Gives the guest its volume, with its user ids. For lxc 6, start-guest.pl mounts the volume of the first line. */
 function planVolume(machine: Machine, { mountPoint }: ConfigFacts): string[] {
   const volume = check('path', systemVolumeOf(machine))
   if (mountPoint === undefined) return [`lxc.rootfs.path = dir:${volume}`, 'lxc.rootfs.options = idmap=container,nodev']

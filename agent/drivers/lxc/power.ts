@@ -23,7 +23,7 @@ export interface LxcPowerContext extends LxcStopContext {
   readonly log: Logger
 }
 
-/** Starts and stops guests, and removes their remains on the host. Does not report guests that it stops as ended. */
+/** Starts and stops guests, and removes their remains on the host. Guests that it stops are not reported as ended. */
 export class LxcPower {
   constructor(private readonly context: LxcPowerContext) {}
 
@@ -64,13 +64,13 @@ export class LxcPower {
     return true
   }
 
-  /** Shuts down every guest of this instance, known or not, and kills those that take too long. */
+  /** Shuts down every guest of this agent, even unknown ones, and kills those that take too long. */
   stopAll(timeoutMs: number): Promise<void> {
     return stopAll({ ...this.context, clearMark: (name) => this.context.events.clearMark(name) }, timeoutMs)
   }
 
   /**
-   * Kills every guest of this instance, known or not, and removes everything that the driver has created. Volumes stay.
+   * Kills every guest of this agent, even unknown ones, and removes everything that the driver created. Volumes stay.
    */
   removeAll(): Promise<void> {
     return removeAll(this.context, this.context.configs, this.context.namePrefix)
@@ -90,8 +90,8 @@ export class LxcPower {
   }
 
   /**
-   * Removes the configuration in the background, since this takes tens of milliseconds. If a crash leaves it behind, it
-   * is removed later as the trace of a deleted guest.
+   * Removes the configuration in the background, since this takes tens of milliseconds. If a crash of the agent leaves
+   * the configuration behind, it is removed later as the trace of a deleted guest.
    */
   #discardConfig(name: string): void {
     const { configs, log } = this.context

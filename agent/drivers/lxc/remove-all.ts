@@ -5,7 +5,7 @@ import { removeGroups } from '../common/remove-groups.js'
 import { killGuest, type LxcStopContext } from './stop.js'
 
 /**
- * Kills every guest of this instance, known or not, and removes everything that the driver has created on the host.
+ * Kills every guest of this agent, even unknown ones, and removes everything that the driver has created on the host.
  * Disks stay: they are deleted with the pool.
  */
 export async function removeAll(context: LxcStopContext, configs: LxcConfigStore, namePrefix: string): Promise<void> {

@@ -67,8 +67,8 @@ export class LxcRuntimeReader {
   }
 
   /**
-   * Reads the guest's state. If it ran before, only its first process is read, which must still be the same and have
-   * the same parent.
+   * Reads the guest's state. If the last read found the guest running, it only checks whether its first process and
+   * that process's parent are still the same.
    */
   read(name: string): LxcRuntime {
     const known = this.#running.get(name)
@@ -140,7 +140,7 @@ export class LxcRuntimeReader {
   }
 }
 
-/** Reads a process. Without a command line, it is read again: it has none for a moment while it executes a program. */
+/** Reads a process. It is read again if it has no command line, as for a moment while a process executes a program. */
 function readPassing(pid: number): ProcessInfo[] {
   const deadline = performance.now() + executingMs
   for (;;) {

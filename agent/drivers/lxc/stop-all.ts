@@ -6,12 +6,12 @@ import { stopGuest, type LxcStopContext } from './stop.js'
 export interface StopAllContext extends LxcStopContext {
   readonly configs: LxcConfigStore
   readonly namePrefix: string
-  /** Removes the mark of the guest's end, because the guest did not end by itself. */
+  /** Removes the mark that a hook leaves when a guest ends, because this guest did not end by itself. */
   readonly clearMark: (name: string) => void
 }
 
 /**
- * Shuts down every guest of this instance, known or not, all at once. A guest that takes longer than `timeoutMs` is
+ * Shuts down every guest of this agent, even unknown ones, all at once. A guest that takes longer than `timeoutMs` is
  * killed.
  * @throws the first error, after all guests were handled
  */

@@ -21,7 +21,7 @@ export interface LxcStopContext {
 const systemdHalt = 34 + 3
 /** SIGPWR makes BusyBox init, OpenRC and sysvinit power off. */
 const sigPwr = 30
-/** Time after which the signal is sent again, in case it was lost. A repeated halt is harmless to systemd. */
+/** Time in ms after which a halt signal is sent again, since it may be lost. A repetition is harmless to systemd. */
 const repeatMs = 5000
 const killTimeoutMs = 30_000
 
@@ -55,8 +55,8 @@ function askToHalt(runtime: LxcRuntimeReader, name: string): () => 'asked' | 'en
     const due = asked.startTime !== init.startTime || performance.now() - asked.atMs > repeatMs
     if (!due) return 'asked'
     const signal = findHaltSignal(init.pid)
-    // The signals of an init that uses sigwait(2), such as BusyBox's, cannot be read. It gets the signal at each call,
-    // until it has ended.
+    // The signals that an init such as BusyBox's awaits with sigwait(2) cannot be read. Such an init gets SIGPWR at
+    // each call, until it has ended.
     signalExactly(init.pid, init.startTime, signal ?? sigPwr)
     if (signal !== undefined) asked = { startTime: init.startTime, atMs: performance.now() }
     return 'asked'

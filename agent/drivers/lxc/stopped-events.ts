@@ -60,7 +60,6 @@ export class StoppedEvents {
     for (const name of this.#listMarks()) void this.#check(name)
   }
 
-  /** Watches a running guest. */
   track(name: string, uuid: string, { init }: LxcRuntime): void {
     if (init) this.#known.set(name, { uuid, pid: init.pid, startTime: init.startTime })
   }
@@ -84,7 +83,7 @@ export class StoppedEvents {
     this.#watcher.close()
   }
 
-  /** A monitor leaves the same mark after a shutdown and after a kill of the guest's first process. */
+  /** Checks memory kills first, because a mark does not tell a shutdown from a kill of the guest's first process. */
   #causeOf(name: string): StopCause {
     const init = this.#known.get(name)?.pid
     if (init !== undefined && this.options.ranOutOfMemory(init)) return 'memory'

@@ -114,7 +114,7 @@ export function namespaceFor(allowed: readonly OpenCalls[]): string[] {
   return namespaceArguments(namespaceBounds, planSocketFilter(allowed))
 }
 
-/** Returns a value that identifies monitors started with these arguments. */
+/** Returns the value that identifies monitors started with the arguments of `namespaceFor`. */
 export function confinementFor(allowed: readonly OpenCalls[]): string {
   return confinementOf(namespaceBounds, planSocketFilter(allowed))
 }

@@ -3,8 +3,8 @@ import { attachTap, type Tap } from '../../host/net/tap.js'
 import type { MachineNic } from '../machine.js'
 
 /**
- * Returns the host's tap for an interface. Its MAC address is high, because a bridge takes the lowest address of its
- * ports and must keep its own.
+ * Returns the host's tap for an interface. The tap's MAC address is high, because a bridge takes the lowest address of
+ * its ports and must keep its own.
  */
 export function tapOf({ device, bridge, mac }: MachineNic): Tap {
   return { device, bridge, mac: `fe${mac.slice(2)}` }
@@ -12,7 +12,7 @@ export function tapOf({ device, bridge, mac }: MachineNic): Tap {
 
 /**
  * Creates the tap of a running guest again after it was deleted.
- * @param procs path of the file that lists the guest's process
+ * @param procs path of `cgroup.procs` in the guest's cgroup
  * @returns whether the tap was missing
  * @throws {CommandError} if the process has ended meanwhile
  */

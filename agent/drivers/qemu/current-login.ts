@@ -11,7 +11,7 @@ const mostBytes = 65_536
 
 /**
  * Reads root's login through the guest agent if it answers. Otherwise it returns the login that was last written to the
- * volume, which snapshots restore, too.
+ * volume, and that the volume's snapshots contain.
  * @returns undefined for Windows, or if the volume contains no login
  */
 export async function readCurrentLogin(volume: string, run: RunPaths | undefined): Promise<CurrentLogin | undefined> {

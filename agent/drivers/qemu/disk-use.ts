@@ -15,9 +15,9 @@ interface Answer {
 }
 
 const everyMs = 60_000
-/** Maximum age of an answer for which `refresh` does not query the agent again. */
+/** Maximum age in ms at which the last answer of an agent is returned again, without a new query. */
 const freshMs = 2000
-/** Time that a caller waits for a guest agent. */
+/** Time in ms that a caller waits for a guest agent. */
 const waitMs = 300
 const timeoutMs = 1000
 

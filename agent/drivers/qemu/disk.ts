@@ -95,14 +95,14 @@ export async function makeInstance(login: Login, { os }: Pick<DiskSystem, 'os'>,
 
 export async function writeInstance(volume: string, instance: Instance): Promise<void> {
   const path = instanceOf(volume)
-  await rm(`${path}.new`, { recursive: true, force: true }) // a link at this path would be followed
+  await rm(`${path}.new`, { recursive: true, force: true }) // otherwise a link at this path would be followed
   const found = await lstat(path).catch(() => undefined)
   if (found?.isDirectory()) await rm(path, { recursive: true }) // the rename replaces anything except a directory
   await replaceFile(path, `${JSON.stringify(instance)}\n`, 0o600)
 }
 
 const mostIdLength = 100
-/** Maximum size of the file in bytes. A customer's user data and a login need less. */
+/** Maximum size in bytes of the file with the data for the first boot. A customer's user data and a login need less. */
 const mostInstanceBytes = 2 * 1024 * 1024
 
 /**

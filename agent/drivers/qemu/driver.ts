@@ -51,7 +51,7 @@ export interface QemuDriverOptions {
   /** A guest's name on the host is `<prefix>-<id>`. */
   readonly namePrefix: string
   readonly stopTimeoutMs: number
-  /** Path of the host's key, which is created if it does not exist. */
+  /** Path of the host's key, which encrypts passwords. The key is created if it does not exist. */
   readonly keyFile: string
   /** Knows which processes were killed because memory ran out. If omitted, such an end is reported as a crash. */
   readonly memoryKills?: MemoryKills
@@ -164,7 +164,7 @@ export class QemuDriver implements Driver {
     const name = this.#names.freeNameOf(machine)
     await this.#configs.write(name, { uuid: machine.uuid, device: machine.nic.device })
     await allEnded([
-      growDisk(machine.volume, machine.limits.diskBytes), // a restored disk may be smaller
+      growDisk(machine.volume, machine.limits.diskBytes), // a restored disk may be smaller than this
       ensureFirmware(systemVolumeOf(machine), machine.isolation.userIdBase),
       this.#access.tell(machine),
     ])
@@ -281,7 +281,7 @@ export class QemuDriver implements Driver {
     this.#machines.close()
   }
 
-  /** Shuts down every guest of this instance, known or not, and kills those that take too long. */
+  /** Shuts down every guest of this agent, even unknown ones, and kills those that take too long. */
   async stopAll(): Promise<void> {
     observeMachines(this.#context)
     // A guest whose file systems are still frozen for an abandoned snapshot could not shut down.
@@ -290,7 +290,7 @@ export class QemuDriver implements Driver {
   }
 
   /**
-   * Kills every guest of this instance, known or not, and removes everything that the driver has created. Volumes stay.
+   * Kills every guest of this agent, even unknown ones, and removes everything that the driver created. Volumes stay.
    */
   removeAll(): Promise<void> {
     return this.#power.removeAll()

@@ -51,7 +51,7 @@ export async function setPasswordInside(run: RunPaths, given: GivenPassword): Pr
   }
 }
 
-/** Assigns IPv6 addresses in the guest. @returns false if the guest has no agent, or refused */
+/** Assigns IPv6 addresses in the guest. @returns false if the guest has no agent or refuses */
 export async function assignInside(
   run: RunPaths,
   { nic }: Machine,

@@ -28,7 +28,7 @@ export interface MachinesOptions {
   readonly runtime: QemuRuntimeReader
   readonly uuidOf: (name: string) => string | undefined
   readonly listNames: () => readonly string[]
-  /** Ends QEMU's process and removes what the guest left. */
+  /** Ends QEMU's process and removes what the guest left on the host. */
   readonly clear: (name: string) => Promise<void>
   /** True if the kernel killed this ended process because memory ran out. */
   readonly ranOutOfMemory: (pid: number) => boolean
@@ -51,8 +51,8 @@ const loggedEvents: Readonly<Record<string, string>> = {
 
 /**
  * Watches running guests through connections to their monitors, and reports guests that have ended. After a clean
- * shutdown QEMU stays paused, so that even an agent that was not running then notices it. A guest whose process no
- * longer exists crashed or was killed. This class never ends a running guest.
+ * shutdown QEMU stays paused, so that an agent that starts later still notices the shutdown. If a guest's QEMU no
+ * longer exists, the guest crashed or was killed. This class never ends a running guest.
  */
 export class Machines {
   readonly #machines = new Map<string, Machine>()
@@ -67,13 +67,12 @@ export class Machines {
     this.#timer.unref()
   }
 
-  /** Adds a listener. The first one also gets the guests that ended before. */
+  /** Adds a listener. The first one is also called for guests that ended before. */
   onStopped(listener: (uuid: string, cause: StopCause) => void): void {
     this.#listeners.push(listener)
     for (const name of this.options.listNames()) void this.#check(name)
   }
 
-  /** Watches a running guest. */
   track(name: string, uuid: string, process: ProcessStat): void {
     const known = this.#machines.get(name)
     if (known?.process.pid === process.pid && known.process.startTime === process.startTime) return
@@ -105,7 +104,7 @@ export class Machines {
 
   forget(name: string): void {
     const machine = this.#machines.get(name)
-    this.#machines.delete(name) // deleted before the close, which triggers a check
+    this.#machines.delete(name) // deleted first, because the close triggers a check
     machine?.monitor?.close()
   }
 
@@ -197,8 +196,8 @@ export class Machines {
   }
 
   /**
-   * Reports a guest whose process is gone. After the monitor has hung up, the process may still be ending, and nothing
-   * is reported yet.
+   * Reports a guest whose QEMU no longer exists. If the monitor has hung up but QEMU has not ended yet, it reports
+   * nothing.
    */
   async #examineStopped(name: string, uuid: string, machine: Machine | undefined): Promise<void> {
     const { paths } = this.options
@@ -208,7 +207,7 @@ export class Machines {
   }
 
   /**
-   * Ends QEMU and reports the end. It first writes a mark, so that the cause survives a kill of the agent in between.
+   * Ends QEMU and reports the end. First writes a mark, so that the next agent knows the cause if this one is killed.
    */
   async #end(name: string, uuid: string, cause: StopCause): Promise<void> {
     if (this.#busy.has(name)) return
@@ -218,7 +217,7 @@ export class Machines {
     for (const listener of this.#listeners) listener(uuid, cause)
   }
 
-  /** Waits for the guest's shutdown. @returns whether the guest has shut down within the time */
+  /** Waits for the guest's shutdown. @returns whether the guest has shut down within `timeoutMs` */
   waitForShutDown(name: string, options: { timeoutMs: number; signal: AbortSignal }): Promise<boolean> {
     const { runtime } = this.options
     return isSoWithin(() => this.hasShutDown(name) || runtime.read(name).state === 'stopped', options)

@@ -15,8 +15,8 @@ export interface PasswordContext {
 }
 
 /**
- * Sets the password of root or the administrator through the guest agent. A Linux guest without an agent gets it at its
- * next boot.
+ * Sets the password of root or the administrator through the guest agent. A Linux guest without an agent gets the
+ * password at its next boot.
  * @throws {BerthError} `guest_refused`
  */
 export async function setPassword(context: PasswordContext, password: string): Promise<PasswordResult> {

@@ -1,6 +1,6 @@
 import { join } from 'node:path'
 
-/** All host paths and names that the driver uses, derived from the instance's directories and name prefix. */
+/** All host paths and names that the driver uses, derived from the agent's directories and name prefix. */
 export interface QemuPaths {
   /** Directory that contains, for each guest, a directory with the files of its next start. */
   readonly configs: string

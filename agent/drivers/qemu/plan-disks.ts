@@ -10,7 +10,7 @@ export const diskParts = { disk: 'disk', diskDevice: 'disk0', throttle: 'throttl
 export interface Medium {
   /** Name of the file. `%{NAME}` in the arguments stands for its descriptor. */
   readonly name: string
-  /** Number of QEMU's file descriptor set that contains it. */
+  /** Number of QEMU's file descriptor set that contains the file's descriptor. */
   readonly set: number
   readonly path: string
   /** `direct` means that the file is read and written without the page cache. */

@@ -6,7 +6,7 @@ import type { Machine, MachineNic } from '../machine.js'
 
 /** Data for the first boot of a guest's disk. It is stored in the volume, so that snapshots include it. */
 export interface Instance {
-  /** Id of the instance. cloud-init sets up a system again if the id is new to it. */
+  /** Instance id for cloud-init, which sets up a system again if it does not know the id. */
   readonly id: string
   /** crypt(5) hash of root's password. */
   readonly passwordHash?: string
@@ -67,7 +67,7 @@ export function planNetwork(nic: MachineNic, resolvers: readonly string[]): unkn
   return { version: 2, ethernets: { eth0 } }
 }
 
-/** Rules that merge Berth's settings after the customer's: lists are appended, and keys of the customer stay. */
+/** Rules by which cloud-init adds Berth's settings to the customer's: lists are appended, other values stay. */
 const merge = [
   { name: 'list', settings: ['append'] },
   { name: 'dict', settings: ['no_replace', 'recurse_list'] },
@@ -87,7 +87,7 @@ function planConfig(instance: Instance): unknown {
     merge_how: merge,
     // Changed addresses are applied at the next boot, without the other steps of a first boot.
     updates: { network: { when: ['boot-new-instance', 'boot'] } },
-    // Adds a line for the name to /etc/hosts, without which `hostname -f` fails; the other lines stay.
+    // Adds a line for the host name to /etc/hosts, without which `hostname -f` fails; the other lines stay.
     manage_etc_hosts: 'localhost',
     prefer_fqdn_over_hostname: false,
     disable_root: false,
@@ -129,8 +129,8 @@ function part(type: string, text: string): string {
 }
 
 /**
- * Returns the customer's data as parts of the message. A MIME message is split, since cloud-init ignores the parts of a
- * nested message. Data from earlier versions may have no known form.
+ * Returns the customer's data as parts of Berth's message. A MIME message is split, since cloud-init ignores the parts
+ * of a nested message. Data that an earlier version accepted may have no known form.
  */
 function customersParts(userData: string): string[] {
   try {

@@ -15,7 +15,7 @@ export interface PowerContext extends QemuStartContext {
   readonly forget: (name: string) => void
 }
 
-/** Starts and stops guests, and removes their remains on the host. Does not report guests that it stops as ended. */
+/** Starts and stops guests, and removes their remains on the host. Guests that it stops are not reported as ended. */
 export class Power {
   constructor(private readonly context: PowerContext) {}
 
@@ -55,8 +55,8 @@ export class Power {
   }
 
   /**
-   * Shuts down every guest of this instance, all at once. A guest that was not observed has no monitor connection, and
-   * is killed after the timeout.
+   * Shuts down every guest of this agent, all at once. A guest that was not observed has no monitor connection, and is
+   * killed after `timeoutMs`.
    * @throws the first error, after all guests were handled
    */
   async stopAll(timeoutMs: number): Promise<void> {
@@ -68,7 +68,7 @@ export class Power {
   }
 
   /**
-   * Kills every guest of this instance, known or not, and removes everything that the driver has created. Volumes stay.
+   * Kills every guest of this agent, even unknown ones, and removes everything that the driver created. Volumes stay.
    */
   async removeAll(): Promise<void> {
     const { configs, machines, namePrefix, paths, runtime } = this.context

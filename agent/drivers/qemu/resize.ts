@@ -32,8 +32,8 @@ export async function resizeMachine(context: ResizeContext, machine: Machine, na
 
 /**
  * Applies the limits that can change in a running guest: a larger disk, other rates, and processors and memory up to
- * the amount that it was started with. Processors are never unplugged, because QEMU would crash at the guest's next
- * reset. The guest gets less processor time instead.
+ * the amount that the guest was started with. Processors are never unplugged, because QEMU would crash at the guest's
+ * next reset. The guest gets less processor time instead.
  */
 async function resizeRunning(context: ResizeContext, machine: Machine): Promise<ResizeResult> {
   const { paths, facts, machines } = context
@@ -53,7 +53,7 @@ async function resizeRunning(context: ResizeContext, machine: Machine): Promise<
   return { outcome: later ? 'at_next_start' : 'applied', changed }
 }
 
-/** Gives the cgroup the memory that the guest may grow to: a balloon takes time, and the guest may take memory back. */
+/** Returns the machine with the most memory that its guest may use: a balloon is slow, and the guest may deflate it. */
 function bounded(machine: Machine, launchedMib: number | undefined): Machine {
   const memoryBytes = Math.max(machine.limits.memoryBytes, (launchedMib ?? 0) * mib)
   return { ...machine, limits: { ...machine.limits, memoryBytes } }

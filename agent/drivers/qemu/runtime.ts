@@ -34,7 +34,7 @@ export class QemuRuntimeReader {
     return readGroupPids(this.#groupOf(name))
   }
 
-  /** Returns the path of the file that lists a guest's processes. */
+  /** Returns the path of `cgroup.procs` in a guest's cgroup. */
   procsOf(name: string): string {
     return `${this.#groupOf(name)}/cgroup.procs`
   }

@@ -8,7 +8,7 @@ const mostBytes = 8 * 1024 ** 2
 const timeoutMs = 10_000
 
 /**
- * Returns a screenshot of the guest as a PNG. QEMU writes it into a prepared file in a directory of root, in which it
+ * Returns a screenshot of the guest as a PNG. QEMU writes it into a prepared file in a directory of root, in which QEMU
  * cannot create other files. The content is untrusted; only its first bytes are checked.
  * @throws {BerthError} `machine_refused`, `machine_timeout`, `screenshot_failed`
  */

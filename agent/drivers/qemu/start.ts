@@ -99,7 +99,7 @@ async function untilGreeted(machines: Machines, name: string, run: RunPaths): Pr
   chmodSync(run.work, 0o711)
 }
 
-/** Prepares the files of a run by synchronous calls: /run is in memory, where a thread takes several times as long. */
+/** Prepares the files of a run synchronously: /run is in memory, where asynchronous calls take several times longer. */
 function prepareDirectory(run: RunPaths, userId: number): void {
   rmSync(run.ended, { force: true })
   rmSync(run.work, { recursive: true, force: true })

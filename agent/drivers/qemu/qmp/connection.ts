@@ -17,7 +17,7 @@ export interface ConnectionOptions {
   readonly onClose?: () => void
 }
 
-/** Time for which reading pauses after too many events. */
+/** Time in ms for which reading pauses after too many events. */
 const restMs = 1000
 
 interface Pending {
@@ -37,7 +37,7 @@ export class QmpConnection {
   readonly #pending = new Map<number, Pending>()
   readonly #options: ConnectionOptions
   readonly #events = new EventBudget()
-  /** Starts at a random number, so that a late answer to another connection is not mistaken for one to this. */
+  /** Starts at a random number, so that a late answer to a command of another connection is not accepted here. */
   #nextId = randomInt(1, 2 ** 40)
   #greeted: (() => void) | undefined
   #closed = false
@@ -89,7 +89,7 @@ export class QmpConnection {
     this.#end(gone())
   }
 
-  /** Lets the agent's process end although this connection is open. */
+  /** Lets this process end although the connection is open. */
   unref(): void {
     this.#socket.unref()
   }
