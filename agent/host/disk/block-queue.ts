@@ -52,14 +52,14 @@ export function parseScheduler(text: string): string | undefined {
 }
 
 /**
- * Sets the scheduler. The kernel loads its module if necessary, even if it does not list the scheduler yet.
+ * Sets the scheduler. The kernel loads the scheduler's module if necessary, even if it does not list the scheduler yet.
  * @returns whether the disk now has the scheduler
  */
 export function setScheduler({ path }: Pick<Disk, 'path'>, scheduler: string): boolean {
   try {
     writeFileSync(`${path}/queue/scheduler`, scheduler)
   } catch {
-    // The scheduler may be missing, or sysfs may be read-only in a container: the value is read again below.
+    // The scheduler may be missing, or sysfs may be read-only in a container. So the next line reads the value again.
   }
   return readDisk(path).scheduler === scheduler
 }

@@ -70,7 +70,7 @@ export async function joinGroup(path: string, { id, limitBytes }: BoundedGroup):
 }
 
 /**
- * Limits the space that the subvolume references (classic quotas) or owns (simple quotas). It may already use more.
+ * Limits the space that the subvolume references (classic quotas) or owns (simple quotas). Present use may be larger.
  * @param bytes 0: removes the limit
  */
 export async function setLimit(path: string, bytes: number): Promise<void> {
@@ -86,7 +86,7 @@ export async function removeEmptyGroups(path: string, ids: readonly bigint[]): P
   await request('ungroup', path, ...ids)
 }
 
-/** `done`: the exchange was already made, because `next` is older; `nothing`: `next` does not exist. */
+/** `done`: the names were exchanged earlier, as `next` is the older subvolume; `nothing`: `next` does not exist. */
 export type ExchangeResult = 'exchanged' | 'done' | 'nothing'
 
 /**

@@ -61,7 +61,7 @@ export function parseSubvolumes(text: string): Subvolume[] {
 }
 
 export interface StaleQgroups {
-  /** True if the kernel is still cleaning up deleted subvolumes. Their qgroups cannot be removed before it ends. */
+  /** True if the kernel is still cleaning up deleted subvolumes. Until this ends, their qgroups cannot be removed. */
   readonly unfinished: boolean
   /** Messages about qgroups that could not be removed. Empty: all were removed. */
   readonly errors: string

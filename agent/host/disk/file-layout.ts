@@ -9,7 +9,7 @@ export const mostLayoutBytes = 64 * 1024 ** 2
 /** Maximum number of large files, because each of them needs its own run of restic. */
 export const mostLargeFiles = 500
 
-/** Maximum length of all large files' paths. They are arguments, which are limited to about 2 MiB (execve(2)). */
+/** Maximum total length of all large files' paths, because arguments are limited to about 2 MiB (execve(2)). */
 export const mostLargePathBytes = 512 * 1024
 
 export interface LayoutBounds {
@@ -25,7 +25,7 @@ const usualBounds: LayoutBounds = { memoryBytes: 256 * 1024 ** 2, writtenBytes: 
 export interface LayoutSpace {
   /** Bytes by which the space of all large files is smaller than their length. */
   readonly savedBytes: number
-  /** Bytes that are needed in addition while data is moved and shared. */
+  /** Bytes that the restore needs in addition while it moves and shares data. */
   readonly movedBytes: number
 }
 

@@ -79,7 +79,7 @@ export async function swapOn(path: string): Promise<void> {
 }
 
 /**
- * Deactivates a swap file. Returns once its whole content is in memory. If it is killed before, the file stays in use.
+ * Deactivates a swap file. Returns once its whole content is in memory. If swapoff is killed, the file stays in use.
  */
 export async function swapOff(path: string, signal?: AbortSignal): Promise<void> {
   await run('swapoff', ['--', path], { timeoutMs: patienceMs, ...(signal && { signal }) })

@@ -10,9 +10,9 @@ export interface NamespaceBounds {
 }
 
 /**
- * Returns the arguments of perl/start-guest.pl after the log file. The program starts a container whose user namespace
- * has these limits. If its process already has the filter from an earlier start, it does not add it again: filters
- * cannot be removed, and a guest that keeps rebooting would reach the kernel's limit.
+ * Returns the arguments of perl/start-guest.pl that follow the log file. The program starts a container whose user
+ * namespace has these limits. If its own process already has the filter from an earlier start, it does not add the
+ * filter again: filters cannot be removed, and a guest that keeps rebooting would reach the kernel's limit.
  * @param filter seccomp program for the container and its monitor, as bytes of struct sock_filter
  */
 export function namespaceArguments(bounds: NamespaceBounds, filter: Buffer): string[] {

@@ -29,7 +29,7 @@ async function listListeners(pid: number): Promise<readonly ListeningSocket[] | 
 
 /**
  * Reads the beginning of /proc/net/tcp. The kernel lists listening sockets before all others (tcp_seq_start), so
- * reading ends at the first other one.
+ * reading ends at the first other socket.
  */
 async function readBeginning(path: string): Promise<string | undefined> {
   const file = await open(path).catch(() => undefined) // the process has ended, or has no IPv6

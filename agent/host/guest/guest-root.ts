@@ -1,15 +1,15 @@
 import { runPerl } from '../process/process.js'
 
-/** A change of a file in a guest's root directory. Paths are relative to it and must not contain links. */
+/** A change of a file in a guest's root directory. Paths are relative to the directory and must not contain links. */
 export type RootChange =
   | { readonly kind: 'directory'; readonly path: string; readonly mode: number }
   | { readonly kind: 'file'; readonly path: string; readonly mode: number; readonly content: string }
   /** Replaces a file, but only if it exists. */
   | { readonly kind: 'existing'; readonly path: string; readonly mode: number; readonly content: string }
   | { readonly kind: 'remove'; readonly path: string }
-  /** Replaces a file if it has the old content, and adds it if it is missing. */
+  /** Replaces a file if its content is `old`, and adds the file if it is missing. */
   | { readonly kind: 'unchanged'; readonly path: string; readonly old: string; readonly content: string }
-  /** Replaces all lines that begin with a word by one line. If the file is missing, adds it with `content`. */
+  /** Replaces all lines that begin with the word `first` by `line`. If the file is missing, adds it with `content`. */
   | {
       readonly kind: 'line'
       readonly path: string

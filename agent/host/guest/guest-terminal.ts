@@ -47,8 +47,8 @@ function asTerminals(path: string): TerminalDirectory | undefined {
 }
 
 /**
- * Opens a new terminal. A guest can mount anything over `ptmx`, such as a link to a file of the host, so it is checked
- * before it is opened.
+ * Opens a new terminal. A guest can mount anything over `ptmx`, such as a link to a file of the host, so `ptmx` is
+ * checked before it is opened.
  * @returns the master; undefined if the guest has used up its terminals, or has mounted something else over `ptmx`
  */
 export function makeTerminal({ path, device }: TerminalDirectory): number | undefined {
@@ -95,7 +95,7 @@ function start({ program, args, env }: TerminalCommand, fd: number): ChildProces
   return child
 }
 
-/** Shows the terminal. The program (perl/guest-terminal.pl) also keeps it open until its file 0 is closed. */
+/** Connects the listener. The program (perl/guest-terminal.pl) keeps the terminal open until its file 0 is closed. */
 function showOn(fd: number, child: ChildProcess, listener: TerminalListener): Pty {
   const [sizes, errors] = [child.stdin!, child.stderr!]
   const setSize = ({ columns, rows }: TerminalSize): void =>

@@ -95,7 +95,7 @@ const probe = {
 
 /** Time in ms after the timeout to wait for a process that is stuck in the kernel, where no signal ends it. */
 const graceMs = 2000
-/** Reason of a probe that did not end. After it no further probe is started, because it would also hang. */
+/** Failure of a probe that still hangs. Until it ends, no other probe is started, because that would hang too. */
 let stuck: string | undefined
 
 /**

@@ -19,7 +19,7 @@ import { CommandError } from '../process/process.js'
 
 /** Matches flows to delete. All given conditions must hold. */
 export interface FlowFilter {
-  /** Address that the flow must contain, in the place `is`. */
+  /** Address that the flow must contain in the role `is`. */
   readonly address: string
   readonly is: FlowPlace
   readonly protocol?: 'tcp' | 'udp'
@@ -29,7 +29,7 @@ export interface FlowFilter {
   readonly ports?: readonly [first: number, last: number]
 }
 
-/** Opener of a flow, address that it connected to, address that answers, and address to which answers are sent. */
+/** Roles of addresses in a flow: its opener, the target of the opener, the real answerer, the target of answers. */
 export type FlowPlace = 'opener' | 'asked' | 'answerer' | 'answered'
 
 /* Numbers of linux/netfilter/nfnetlink_conntrack.h. */

@@ -30,7 +30,7 @@ function readUplinkBytes(): Pick<HostCounters, 'rxBytes' | 'txBytes'> {
   if (text === undefined) return { rxBytes: undefined, txBytes: undefined }
   let [rxBytes, txBytes] = [0, 0]
   for (const [name, bytes] of parseNetDev(text)) {
-    // bytes of a bond are those of its interfaces, which count
+    // a bond is left out, because its bytes are counted at its interfaces
     if (!existsSync(`/sys/class/net/${name}/device`) || isVirtual(name)) continue
     rxBytes += bytes.rxBytes
     txBytes += bytes.txBytes

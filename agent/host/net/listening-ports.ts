@@ -18,14 +18,14 @@ export async function readListeningPorts(protocols: readonly Protocol[] = ['tcp'
   return new Set(lists.flat())
 }
 
-/** Reads the ports by sock_diag(7), with `inet_diag_req_v2` and `inet_diag_msg`. */
+/** Reads the ports of listening TCP sockets by sock_diag(7), with `inet_diag_req_v2` and `inet_diag_msg`. */
 async function readTcpPorts(): Promise<number[]> {
   try {
     const { stdout } = await runBriefPerl('listening-sockets')
     return stdout.split('\n').filter(Boolean).map(Number)
   } catch (cause) {
     if (!(cause instanceof CommandError)) throw cause
-    return readProcPorts('tcp') // the kernel does not have the module
+    return readProcPorts('tcp') // the kernel lacks the module for sock_diag (tcp_diag)
   }
 }
 
@@ -72,8 +72,8 @@ export function parseListeners(text: string, protocol: Protocol): ListeningSocke
 }
 
 /**
- * True if the address is in 127.0.0.0/8, in the IPv6 form of it, or ::1. The kernel prints words of 32 bits in the byte
- * order of the machine.
+ * True if the address is ::1, in 127.0.0.0/8, or the IPv6 form of an address in 127.0.0.0/8. The kernel prints words of
+ * 32 bits in the byte order of the machine.
  */
 function isLoopback(hex: string): boolean {
   return /^(?:0{16}FFFF0000|0{16}0000FFFF)?(?:[0-9A-F]{6}7F|7F[0-9A-F]{6})$|^0{24}(?:01000000|00000001)$/.test(hex)

@@ -3,7 +3,7 @@ import { perlProgram } from '../process/perl-program.js'
 import { isToolPid } from '../process/pipe.js'
 import { start } from '../process/process.js'
 
-/** Pause in ms before the process is started again. Each failure to listen doubles it. */
+/** Pause in ms before the watching process is started again. Each failure to listen doubles the pause. */
 const restartMs = { first: 1000, longest: 60_000 }
 
 /**
@@ -35,7 +35,7 @@ export class NetlinkWatch {
   #restartMs = restartMs.first
   #closed = false
 
-  /** @param onEnd called with the reason when the watch has ended; it starts again after a pause */
+  /** @param onEnd called with the reason when the watch has ended; the watch starts again after a pause */
   constructor(
     private readonly names: NetlinkNames,
     private readonly onEnd: (reason: string) => void = () => undefined,

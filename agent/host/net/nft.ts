@@ -4,8 +4,8 @@ import { CommandError, run } from '../process/process.js'
 export type NftFamily = 'ip' | 'ip6' | 'inet' | 'bridge'
 
 /*
- * Runs nft(8) in interactive mode, where each line is an atomic transaction. There nft needs a system call per byte of
- * input and per word of output, so long input and output use a separate process. Commands contain no text of users. The
+ * Runs nft(8) in interactive mode, where each line is an atomic transaction. It needs a system call per byte of input
+ * and per word of output, so long input and output use a separate process. Commands contain no text of users. The
  * patterns are the last protection against an injected command or line (`include`, `;` in a name, a line break).
  */
 const allowed = /^[A-Za-z0-9 _.,:;{}@/"*!&=<>-]*$/

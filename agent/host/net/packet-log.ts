@@ -2,7 +2,7 @@ import { createInterface } from 'node:readline'
 import { perlProgram } from '../process/perl-program.js'
 import { start } from '../process/process.js'
 
-/** Pause in ms before the process is started again. Each failure to listen doubles it. */
+/** Pause in ms before the listening process is started again. Each failure to listen doubles the pause. */
 const restartMs = { first: 1000, longest: 60_000 }
 
 /** Equal samples of one guest's packets. `count` is their number since the last report. */

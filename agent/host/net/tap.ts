@@ -10,7 +10,7 @@ export interface Tap {
 /**
  * Recreates the tap of a running QEMU after it was deleted. QEMU's open descriptor gets the new tap, so QEMU and its
  * guest do not notice.
- * @param procs file of the guest's cgroup that lists its processes
+ * @param procs path of `cgroup.procs` in the guest's cgroup
  * @throws {CommandError} for example if the process has ended
  */
 export async function attachTap(pid: number, procs: string, tap: Tap): Promise<void> {

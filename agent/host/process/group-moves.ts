@@ -23,7 +23,7 @@ export class GroupMoves {
     if (this.#own === undefined || this.#isMoving) return
     this.#isMoving = true
     void writeFile(`${this.#own}/cgroup.procs`, `${process.pid}`)
-      .catch(() => undefined) // if this move fails, the next one just waits
+      .catch(() => undefined) // if this move fails, the next move just waits
       .then(() => (this.#isMoving = false))
   }
 }

@@ -23,7 +23,7 @@ export interface RunOptions {
   env?: Record<string, string>
   /** Called with the pid once the command has started. */
   onStart?: (pid: number) => void
-  /** Called with each complete line of this output. If it is set, only the beginning of the output is stored. */
+  /** Called with each complete line of standard error. If it is set, only the beginning of standard error is stored. */
   onStderrLine?: (line: string) => void
   onStdoutLine?: (line: string) => void
   /** Maximum output per stream in bytes; default: 1 MiB. A command that writes more is killed and fails. */

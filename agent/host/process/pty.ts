@@ -12,7 +12,7 @@ export interface TerminalListener {
 
 /** The other side of a console: a program on a pty, or a socket. */
 export interface Terminal {
-  /** Writes input. It waits in memory until the other side accepts it: the caller limits it by `onTaken`. */
+  /** Writes input, which waits in memory until the other side accepts it. Callers limit waiting input by `onTaken`. */
   write(bytes: Buffer): void
   resize(columns: number, rows: number): void
   /** Pauses the output. Programs that write to the terminal then block. */
@@ -55,9 +55,9 @@ const { native } = nodePty as unknown as { readonly native: NativePty }
 const sameUser = -1
 
 /**
- * Runs a program on a new pty. It must close descriptors above 2, because node-pty passes the descriptors of all
- * terminals to programs. Only the native part of node-pty is used. Its JavaScript part discards output that is unread
- * 200 ms after the end, and writes in threads, when the descriptor may already belong to another terminal.
+ * Runs a program on a new pty. The program must close descriptors above 2, because node-pty passes the descriptors of
+ * all terminals to programs. Only the native part of node-pty is used. Its JavaScript part discards output that is
+ * unread 200 ms after the end, and writes in threads, when the descriptor may already belong to another terminal.
  * @throws {Error} if no ptys or processes are available
  */
 export function openPty(
