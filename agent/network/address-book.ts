@@ -204,7 +204,7 @@ function ipv6PlaceOf({ bridge, table, interface_prefix: prefix }: AgentConfig['n
   return { bridge, mark: markOf(table), isGuestDevice: (name) => pairs.test(name) || ifbs.test(name) }
 }
 
-/** Removes all addresses that bear this agent's mark from the host, without the journal. For `down --purge`. */
+/** Removes all addresses that bear this agent's mark from the host, without its database. For `down --purge`. */
 export async function removeHostAddresses(config: AgentConfig['network'], log: Logger): Promise<void> {
   const ip = new Ip()
   const mark = markOf(config.table)

@@ -3,7 +3,7 @@ import type { Ipv6Prefix } from './addresses/pool.js'
 import type { AddressOrder } from './addresses/pools.js'
 import type { Firewall } from '../../shared/firewall-rules.js'
 
-/** A guest's network settings as stored in the journal. */
+/** A guest's network settings as stored in the agent's database. */
 export interface GuestNetwork {
   readonly uuid: string
   readonly device: string
@@ -50,7 +50,7 @@ export interface GuestRates {
 /** The desired state of the host's network for a guest. */
 export interface WantedNetwork extends GuestNetwork, GuestRates {}
 
-/** Parts of a guest's network. `rates` need its interface: they are skipped while the interface is missing. */
+/** Parts of a guest's network. `rates` are skipped while the guest's interface is missing. */
 export type NetworkPart = 'rules' | 'addresses' | 'rates'
 
 /**
@@ -59,8 +59,8 @@ export type NetworkPart = 'rules' | 'addresses' | 'rates'
  */
 export interface Network {
   /**
-   * Chooses addresses from the pools inside the journal's transaction: as many as requested, otherwise it throws. The
-   * caller stores them.
+   * Chooses addresses from the pools inside the caller's transaction: as many as requested, otherwise it throws. The
+   * caller stores the addresses.
    * @throws {BerthError} `resource_exhausted`, `address_in_use`, `invalid_field`, `unsupported`
    */
   choose(order: AddressOrder): Pick<GuestNetwork, 'publicIpv4s' | 'ipv6Addresses'>
@@ -86,8 +86,8 @@ export interface Network {
   onDisturbed(listener: (part: 'rules' | 'rates') => void): void
   /**
    * Plans how guests get IPv6 now, or returns the reason why they cannot.
-   * @param configured the set prefixes; default: those in the journal
-   * @param held found prefixes in use (addresses/held-prefixes.ts); default: those in the journal
+   * @param configured prefixes set through the API; default: those in the agent's database
+   * @param held found prefixes in use (addresses/held-prefixes.ts); default: those in the agent's database
    */
   readIpv6(configured?: readonly Ipv6Prefix[], held?: readonly Ipv6Prefix[]): Ipv6Plan
   /** Ends processes and background work; the host keeps its configuration. */
@@ -125,9 +125,7 @@ export interface AddressBook {
   choose(order: AddressOrder): Pick<GuestNetwork, 'publicIpv4s' | 'ipv6Addresses'>
   /** Converges the host's addresses, routes and neighbours for all guests. @returns the repairs */
   ensure(guests: readonly GuestNetwork[]): Promise<string[]>
-  /**
-   * Converges one guest on the host and, if it runs, inside it. Removes addresses that it no longer has. Idempotent.
-   */
+  /** Converges one guest on the host and, if it runs, inside it. Removes the guest's former addresses. Idempotent. */
   attach(guest: GuestNetwork): Promise<void>
   detach(guest: GuestNetwork): Promise<void>
   /** Warnings about interfaces and addresses that pools name but the host does not have. */

@@ -1,6 +1,6 @@
 import type { GuestNetwork } from './contract.js'
 
-/** Guests as last attached or replaced. Detached guests are left out, even if the journal still has them. */
+/** Guests as last attached or replaced. Detached guests are left out, even if the agent's database still has them. */
 export class KnownGuests {
   #guests = new Map<string, GuestNetwork>()
   readonly #detached = new Set<string>()
@@ -29,7 +29,7 @@ export class KnownGuests {
     else this.#guests.delete(uuid)
   }
 
-  /** Replaces all guests by those of the journal. @returns those of them that were not detached */
+  /** Replaces all guests by those of the agent's database. @returns those of them that were not detached */
   replace(journaled: readonly GuestNetwork[]): readonly GuestNetwork[] {
     const uuids = new Set(journaled.map(({ uuid }) => uuid))
     for (const uuid of this.#detached) if (!uuids.has(uuid)) this.#detached.delete(uuid)

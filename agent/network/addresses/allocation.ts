@@ -7,7 +7,7 @@ import { findSource, type Ipv6Source } from './plan-ipv6.js'
 import { isMapped } from './address-tables.js'
 
 /*
- * Chooses addresses synchronously, inside the journal's transaction: only the journal decides which addresses are free.
+ * Chooses addresses synchronously, inside a transaction: only the agent's database decides which addresses are free.
  * The caller stores the chosen addresses with the guest in the same transaction. Deleting their rows frees them.
  */
 

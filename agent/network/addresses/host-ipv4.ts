@@ -75,7 +75,7 @@ export class HostIpv4 {
     await this.ip.remove(ours.map(planAddressRemoval))
   }
 
-  /** Removes every address with this agent's mark, even if the journal does not contain it. */
+  /** Removes every address with this agent's mark, even if the agent's database does not contain it. */
   async removeAll(): Promise<void> {
     await this.remove(listCandidates().map(({ address }) => address))
   }
@@ -120,7 +120,7 @@ export class HostIpv4 {
   }
 }
 
-/** Lists addresses that may be the agent's own. The agent adds none to the loopback, which ip.ts cannot read. */
+/** Lists addresses that the agent may have added. It adds none to the loopback, which ip.ts cannot read. */
 function listCandidates(): PlacedIpv4[] {
   return listIpv4Addresses().filter((have) => have.prefixLength === 32 && have.interface !== 'lo')
 }

@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto'
 
-/** Marks of the addresses and routes that an agent adds to the host. They identify them even without its journal. */
+/** Marks by which an agent recognizes the addresses and routes that it added to the host, even without its database. */
 export interface HostMark {
   /** Marks IPv4 addresses: their route metric. It has no other effect, because a /32 creates no route. */
   readonly metric: number

@@ -26,7 +26,7 @@ export interface Ipv6Source {
 }
 
 export interface Ipv6Facts {
-  /** Prefixes set through the API, from the journal. They take precedence over found ones. */
+  /** Prefixes set through the API. They take precedence over found ones. */
   readonly configured: readonly Ipv6Prefix[]
   /** Held prefixes (held-prefixes.ts), the oldest first. They take precedence over newly found ones. */
   readonly held: readonly Ipv6Prefix[]
@@ -52,7 +52,7 @@ export interface Ipv6Plan {
 
 /**
  * A found prefix of /112 or longer is ignored: it may be a segment of a few hosts, with whose addresses random choices
- * would collide. An operator who owns such a prefix can set it.
+ * would collide. An operator who owns such a prefix can set it through the API.
  */
 const longestFound = 112
 

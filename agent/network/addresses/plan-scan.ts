@@ -9,7 +9,7 @@ export type ScanStatus = 'host' | 'gateway' | 'assigned' | 'pool' | 'configured'
 export interface ScannedAddress {
   readonly address: PoolAddress
   readonly status: ScanStatus
-  /** True if a guest may get it. */
+  /** True if a guest may get the address. */
   readonly usable: boolean
   readonly reason: string
 }
@@ -38,7 +38,7 @@ export function listAddresses({ first, last }: Pick<AddressRange, 'first' | 'las
   return Array.from({ length: count }, (_, at) => formatIpv4(Number(first) + at))
 }
 
-/** Lists the addresses to probe: all whose use is not already known from the host and the journal. */
+/** Lists the addresses to probe: all whose use is not already known from the host and the agent's database. */
 export function listToProbe(addresses: readonly string[], facts: Omit<ScanFacts, 'answers'>): string[] {
   const { own, configured, assigned, edges, segment } = facts
   const known = (address: string): boolean =>

@@ -14,7 +14,7 @@ import type { Ipv6Prefix } from './pool.js'
 import { Routing } from './routing.js'
 import { readHeldPrefixes, readPrefixes, replacePrefixes } from './address-tables.js'
 
-/* Tests the pools in the journal with fake facts about the host. test/host/addresses*.test.ts use a real host. */
+/* Tests the pools in the database with fake facts about the host. test/host/addresses*.test.ts use a real host. */
 
 const config = validateConfig(AgentConfigSchema, {}, 'test')
 const route6 = { interface: 'eth0', gateway: 'fe80::ff' }

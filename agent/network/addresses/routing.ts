@@ -77,7 +77,7 @@ export interface RoutingOptions {
   readonly changes: Changes
   readonly config: Pick<AgentConfig, 'network' | 'listen'>
   readonly book: Ipv6Reader
-  /** Changes the host's addresses to match the journal, for all guests. */
+  /** Changes the host's addresses to match the agent's database, for all guests. */
   readonly applyAddresses: () => Promise<unknown>
   readonly log: Logger
   /** Facts about the host. Default: read from the kernel. */

@@ -11,7 +11,7 @@ export interface ScanRequest {
   readonly cidr: string
   /** Interface to scan. Empty: the interface with an address in the network, otherwise that of the default route. */
   readonly interface: string
-  /** Empty: the host's gateway, if it is in the network. */
+  /** Gateway of the addresses. Empty: the host's gateway, if it is in the network. */
   readonly gateway: string
   /** True if the segment is probed for the addresses. */
   readonly verify: boolean
@@ -19,7 +19,7 @@ export interface ScanRequest {
   readonly limit: number
 }
 
-/** Facts from the journal, and functions that read further facts from the host. */
+/** Facts from the agent's database, and functions that read further facts from the host. */
 export interface KnownAddresses {
   readonly pool: ReadonlySet<string>
   readonly assigned: ReadonlySet<string>

@@ -50,7 +50,7 @@ export interface SysctlPlan {
   readonly optional?: boolean
 }
 
-/** Plans the kernel settings of the bridge. ip_forward comes first, because writing it resets others. */
+/** Plans the kernel settings of the bridge. ip_forward comes first, because writing it resets other settings. */
 export function planBridgeSysctls(bridge: string): SysctlPlan[] {
   const ipv4 = `net/ipv4/conf/${bridge}`
   const ipv6 = `net/ipv6/conf/${bridge}`

@@ -1,11 +1,11 @@
 import { Nft } from '../../host/net/nft.js'
 import { guardTable, planGuardTables, type GuardPlan } from './ruleset/plan-guard-tables.js'
 
-/** Disconnects guests while their rules are missing. This requires that the owner of the guard's tables still runs. */
+/** Disconnects guests while their rules are missing, as long as the process that owns the guard's tables runs. */
 export class Guard {
   readonly #owner: Nft
 
-  /** @param onLost called when the owner process was killed: the kernel deletes its tables without a notification */
+  /** @param onLost called when the process that owns the tables was killed: the kernel deletes them without notice */
   constructor(
     private readonly nft: Nft,
     private readonly plan: GuardPlan,

@@ -59,7 +59,7 @@ class HostRules implements Rules {
   readonly #drift: Drift
   /** True if other programs' filters have changed, or were not read yet. */
   #othersChanged = true
-  /** The array of guests for which the tables were last converged, if nothing has changed them since. */
+  /** The array of guests for which the tables were last converged, if nothing has changed the tables since. */
   #converged: readonly GuestNetwork[] | undefined
   #flowsChecked = false
   #onForeignChange: (() => void) | undefined
@@ -204,7 +204,7 @@ class HostRules implements Rules {
     return done
   }
 
-  /** Runs once: an earlier agent may have ended after it removed a guest's elements, but before it purged its flows. */
+  /** Runs once: an earlier agent may have removed a guest's elements, but ended before it purged the guest's flows. */
   async #findAbandonedFlows(guests: readonly GuestNetwork[]): Promise<void> {
     if (this.#flowsChecked) return
     const { first, last } = this.subnet
@@ -254,7 +254,7 @@ class HostRules implements Rules {
     this.#purging.close()
     this.#settling.close()
     this.#onForeignChange = undefined
-    await this.#tables.noteFirewalls().catch(() => undefined) // without a note, the next agent would set them again
+    await this.#tables.noteFirewalls().catch(() => undefined) // otherwise the next agent would set firewalls again
     await this.#purge().catch(() => undefined)
     await Promise.all([this.#nft.close(), this.#bridge.close(), this.#guard.close()])
   }

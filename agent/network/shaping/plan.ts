@@ -12,7 +12,7 @@ const upload = { handle: 'd1', class: 'd1:1' }
 const leafHandle = 'd2'
 const ingressHook = 'ffff:fff1'
 
-/** Value for the rate of a class that has other settings than the agent gives it. */
+/** Rate that stands for a class whose settings differ from those that the agent sets. */
 const other = -1
 
 /** Returns the name of a guest's IFB. It ends in a letter, unlike guests' own interfaces. */
@@ -29,7 +29,7 @@ export function ifbPattern(interfacePrefix: string): RegExp {
 export interface ObservedShaping {
   readonly downKbit: number | undefined
   readonly upKbit: number | undefined
-  /** Target of the first redirection of packets from the guest. */
+  /** Target to which packets from the guest are redirected. */
   readonly redirect: 'none' | 'ifb' | 'elsewhere'
   readonly ifb: 'absent' | 'down' | 'up'
 }
@@ -65,7 +65,7 @@ export function planLink({ device, cut = false }: GuestRates, isUp: boolean): st
   return isUp === !cut ? [] : [`link set dev ${device} ${cut ? 'down' : 'up'}`]
 }
 
-/** Returns an index of qdiscs, which contains `device handle` and `device below parent` for each of them. */
+/** Returns an index of qdiscs. It contains two strings for each: "DEVICE HANDLE" and "DEVICE below PARENT". */
 export function placesOf(qdiscs: readonly Qdisc[]): ReadonlySet<string> {
   return new Set(qdiscs.flatMap(({ dev, handle, parent }) => [`${dev} ${handle}`, `${dev} below ${parent}`]))
 }
@@ -175,8 +175,8 @@ function kbitOf(mbps: number): number {
 const burstSeconds = 0.01
 const minBurstBytes = 16_000
 /**
- * Length of the queue in seconds of the full rate. With less, senders that lose whole GSO packets (64 KiB) stay below
- * the rate. More adds latency, but no throughput.
+ * Length of the queue in seconds of the full rate. With a shorter queue, senders that lose whole GSO packets (64 KiB)
+ * stay below the rate. A longer queue adds latency, but no throughput.
  */
 const queueSeconds = 0.1
 const minQueueBytes = 131_072

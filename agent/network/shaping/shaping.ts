@@ -30,7 +30,7 @@ const settleMs = 100
 
 /** Limits rates of guests' interfaces. An interface exists only while its guest runs, and its rates end with it. */
 export interface HostShaper extends Shaper {
-  /** Removes the IFBs of all guests, without the journal. Running guests keep their download rate. */
+  /** Removes the IFBs of all guests, without the agent's database. Running guests keep their download rate. */
   removeAll(): Promise<void>
 }
 
@@ -127,7 +127,7 @@ class TcShaper implements HostShaper {
     return [...strays.map((ifb) => `${ifb} removed`), ...mended]
   }
 
-  /** Finds guests whose shaping is missing. If thorough, it returns all limited guests: their rates may differ. */
+  /** Finds guests whose shaping is missing. If `thorough`, also returns all limited guests: their rates may differ. */
   async #findSuspects(present: readonly GuestRates[], thorough: boolean): Promise<readonly GuestRates[]> {
     if (present.length === 0) return []
     const places = placesOf(await this.#tc.listQdiscs())

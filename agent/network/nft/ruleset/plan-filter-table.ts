@@ -43,7 +43,7 @@ export function planFilterTable(plan: FilterTablePlan): string[] {
     hook('input', 'filter', 0),
     hook('output', 'filter', 0),
     hook('forward', 'filter', 0),
-    // The priority 10 makes it run after all filters, so that dropped packets are not counted.
+    // The priority 10 makes this chain run after all filters, so that dropped packets are not counted.
     hook('forward', 'filter', 10, 'traffic'),
     ...['guest_to_host', 'from_guest', 'to_guest', 'opened', 'firewall_from', 'firewall_to'].map(chain),
     ...['received', 'related', 'errors'].map(chain),
@@ -234,7 +234,7 @@ interface Bound {
   readonly guest: string
 }
 
-/** Plans a limit of connections. Its drops are counted only if the guest itself sent the packets. */
+/** Plans a limit of connections. Dropped packets are counted only if the guest itself sent them. */
 function boundConnections(chainName: string, name: Connections, { match, guest }: Bound): Item[] {
   const dropped = name === 'outbound' ? `update @limited { ${guest} } ` : ''
   const count = `ct count over ${connectionsPerGuest / sampling}`

@@ -15,7 +15,7 @@ export interface NatTablesPlan {
  * address, because it would drop packets with its own.
  *
  * Single ports are in a hash, so the cost of a change does not depend on their number. A range is one interval and
- * keeps the port number, because nft cannot add an offset. A range with other guest ports is stored as single ports.
+ * keeps the port number, because nft cannot add an offset. A range with changed port numbers is stored as single ports.
  */
 export function planNatTables(plan: NatTablesPlan): string[] {
   return [...planIpv4Nat(plan), ...planIpv6Nat(plan)]
@@ -58,7 +58,7 @@ function planMappings(ip: 'ip' | 'ip6', bridge: string): Item[] {
     hook('prerouting', 'nat', -100),
     hook('output', 'nat', -100),
     hook('postrouting', 'nat', 100),
-    // The priority makes it run after the mappings.
+    // The priority makes this chain run after the mappings.
     hook('prerouting', 'filter', -90, 'hairpin'),
     rule('hairpin', `iifname "${bridge}" ct status dnat ${setMark('hairpin')}`),
     chain('mapped'),

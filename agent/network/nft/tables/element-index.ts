@@ -8,7 +8,7 @@ import type { GuestSet } from '../ruleset/guest-sets.js'
 
 /** A guest's firewall as it exists in nft. */
 export interface HeldFirewall {
-  /** Hash of the rules it was created from; '' if the chains on the host differ from those that were created. */
+  /** Hash of the rules from which the firewall was created; '' if its chains on the host have changed since then. */
   readonly planned: string
   /** Name of the empty chain that identifies the firewall (see observed.ts). Undefined: not created yet. */
   readonly note: string | undefined
@@ -199,7 +199,7 @@ function tokensOfGuest({ device, mac, ipv4, ipv6Addresses }: GuestNetwork): stri
   return [device, mac, ipv4, ...ipv6Addresses]
 }
 
-/** Lists a guest's elements, except those that jump to chains: nft reads all guests' chains before it adds those. */
+/** Lists a guest's elements, except jumps to chains: before nft adds a jump, it reads the chains of all guests. */
 function listAgain(guest: GuestNetwork): (readonly [ElementId, string])[] {
   return [...planGuest(guest).elements].filter(([id]) => ownerIn[setOf(id)] !== 'verdict')
 }

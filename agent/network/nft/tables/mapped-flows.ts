@@ -6,11 +6,11 @@ export interface MappedFlows {
   readonly hostPort: number
   /** Last port of a range. For a single port it equals `hostPort`. */
   readonly hostPortEnd: number
-  /** The guest's address. All the flows have its family. */
+  /** The guest's address, of the same family as the addresses of the flows. */
   readonly target: string
 }
 
-/** Joins adjacent ports that lead to one address: a range with other guest ports has one element for each port. */
+/** Joins adjacent ports that lead to one address, because a range may have one element for each port. */
 export function joinNeighbours(all: readonly MappedFlows[]): MappedFlows[] {
   const alike = new Map<string, MappedFlows[]>()
   for (const flows of all) {

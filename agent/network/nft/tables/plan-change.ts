@@ -23,7 +23,7 @@ export interface CounterState {
 
 /**
  * Plans the commands of one transaction. Removals come first, because nft refuses another value for an existing key.
- * Elements are removed before the chains that they lead to, and added after them.
+ * Elements are removed before the chains that they lead to, and added after these chains.
  */
 export function planTableChange(table: string, change: TableChange, { noteOf, countedBy }: CounterState): string[] {
   const { remove, add, setFirewalls, dropFirewalls } = change

@@ -4,15 +4,15 @@ import type { MappedFlows } from './mapped-flows.js'
 import { leadAstray, mergeStaleFlows, type StaleFlows } from './plan-purge.js'
 
 /**
- * Matches flows that the host itself answers, which began before their port was mapped. Flows mapped to a guest stay.
+ * Matches flows that the host itself answers, since they are older than their port's mapping. Flows to a guest stay.
  */
 function toHost(address: string): Pick<FlowFilter, 'address' | 'is' | 'asked'> {
   return { address, is: 'answerer', asked: address }
 }
 
 /**
- * Largest number of ranges of new ports that are purged separately. For more, all UDP flows to the host are purged.
- * Their next packets recreate them.
+ * Largest number of ranges of new ports that are purged separately. For more, all UDP flows to the host are purged. The
+ * next packets of a flow recreate it.
  */
 const maxSingle = 16
 

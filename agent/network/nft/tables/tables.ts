@@ -14,7 +14,7 @@ interface EnsureResult {
   readonly stale: StaleFlows
 }
 
-/** Longest time in ms after which the watch reports another program's change. */
+/** Longest time in ms that the watch takes to report another program's change. */
 const doubtMs = 1000
 
 /** Maintains the tables on the host and guests' elements in them. Callers must not call it concurrently. */
@@ -24,7 +24,7 @@ export class Tables {
   /** True if the noted fingerprint may include another program's change. */
   #doubted = false
   #index: ElementIndex | undefined
-  /** Bytes by counting element, as last read. Rebuilt tables continue to count from there. */
+  /** Bytes by counting element, as last read. Rebuilt tables continue to count from these values. */
   readonly #counted = new Map<ElementId, number>()
   /** Devices whose firewalls were set since the last `noteFirewalls`. */
   readonly #unnoted = new Set<string>()
@@ -47,7 +47,7 @@ export class Tables {
 
   /**
    * Must be called when another program has changed the tables. If the tables were created a moment ago, the noted
-   * fingerprint may already include that change. So it is not trusted, and the tables are created again.
+   * fingerprint may already include that change. So the fingerprint is not trusted, and the tables are created again.
    */
   disturbed(): void {
     if (performance.now() - this.#madeAtMs < doubtMs) this.#doubted = true
@@ -66,7 +66,7 @@ export class Tables {
 
   /**
    * Applies a change that is planned on the last known state. If nft refuses it, another program has changed the
-   * tables. In that case it repairs them with the `known` guests and plans the change again.
+   * tables. In that case the tables are repaired with the `known` guests, and the change is planned again.
    * @returns flows of replaced or removed elements
    * @throws {CommandError} if nft refuses the change twice
    */
