@@ -32,7 +32,7 @@ export interface NatMapping {
   readonly containerPort: number
 }
 
-/** Bytes of IP packets, including headers, since counting began. Directions are those of the guest. */
+/** Bytes of IP packets, including headers, since counting began. Directions are as the guest sees them. */
 export interface ByteCounters {
   readonly rxBytes: number
   readonly txBytes: number

@@ -4,8 +4,8 @@ import { openPlain } from './plain-file.js'
 
 /**
  * Replaces a file atomically. If content and mode are already right, it writes nothing, and so works even on a full
- * disk. The file is not synced, which would take longer than the rest of a start. Each start of the guest or the agent
- * checks the file, and replaces one that a power loss damaged.
+ * disk. The file is not synced, which would take longer than the rest of a guest's start. Each start of the guest or
+ * the agent checks the file, and replaces one that a power loss damaged.
  */
 export async function replaceFile(path: string, content: string, mode: number): Promise<void> {
   if (await isSo(path, content, mode)) return

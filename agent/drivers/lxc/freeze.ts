@@ -19,7 +19,7 @@ export function canFreeze({ version, controllers }: CgroupLayout): boolean {
 
 /**
  * Freezes every process of the guest. A process that waits for a disk freezes once the disk has answered.
- * @returns false if it took longer than `timeoutMs`; all processes then continue
+ * @returns false if this took longer than `timeoutMs`; all processes then continue
  */
 export async function freezeGuest(cgroups: CgroupLayout, name: string, timeoutMs: number): Promise<boolean> {
   const freezer = findFreezer(cgroups, name)

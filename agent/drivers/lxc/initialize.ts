@@ -35,7 +35,7 @@ export async function adoptGuest(
   await change(root, planCopy(machine, await hashLogin(login), original))
 }
 
-/** Creates host keys of the types that the original has. */
+/** Creates SSH host keys of the same types as those in the copied root filesystem. */
 async function makeHostKeys(root: string): Promise<HostKeys> {
   const existing = await listExisting(root, hostKeyTypes.map(pathOfKey))
   const keys: Record<string, HostKeys[string]> = {}

@@ -95,7 +95,7 @@ export class FileSystemFreezer {
 }
 
 async function freezeInside(run: RunPaths, timeoutMs: number): Promise<boolean> {
-  writeFileSync(run.frozen, '', { mode: 0o600 }) // written first, so that after a crash the next agent thaws it
+  writeFileSync(run.frozen, '', { mode: 0o600 }) // written first, so that after a crash the next agent thaws the guest
   let sent = false
   const freeze = withGuestAgent(
     run.agent,

@@ -8,9 +8,9 @@ export interface LaunchRecord {
   readonly acceleration: 'kvm' | 'tcg'
   readonly processors: number
   readonly memoryMib: number
-  /** Addresses that the guest's system knows. */
+  /** Addresses with which the guest's system is configured. */
   readonly ipv6Addresses: readonly string[]
-  /** Addresses that the system will read from its seed when it reboots by itself; undefined if unchanged. */
+  /** Addresses that the system will read from its seed when it reboots by itself. Undefined: still `ipv6Addresses`. */
   readonly nextIpv6Addresses?: readonly string[]
 }
 

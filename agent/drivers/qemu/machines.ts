@@ -78,7 +78,7 @@ export class Machines {
     if (known?.process.pid === process.pid && known.process.startTime === process.startTime) return
     known?.monitor?.close()
     this.#machines.set(name, { uuid, process, shutDown: false, loggedMs: new Map() })
-    void this.monitor(name).catch(() => undefined) // a failure is retried every second
+    void this.monitor(name).catch(() => undefined) // a failed connection is retried every second
   }
 
   /**

@@ -11,7 +11,7 @@ export interface PowerContext extends QemuStartContext {
   readonly configs: QemuConfigStore
   readonly names: GuestNames
   readonly namePrefix: string
-  /** Discards cached data of a guest that ran. */
+  /** Discards the cached data of a guest that has ended. */
   readonly forget: (name: string) => void
 }
 

@@ -3,7 +3,7 @@ import { runPerl, type RunOptions, type RunResult } from '../process/process.js'
 /** Timeout in ms of programs that read or write a whole tree. */
 const longestMs = 24 * 3_600_000
 
-/** Maximum length of a layout that is read. Layouts that the agent writes are much shorter. */
+/** Maximum length in bytes of a layout that is read. Layouts that the agent writes are much shorter. */
 export const mostLayoutBytes = 64 * 1024 ** 2
 
 /** Maximum number of large files, because each of them needs its own run of restic. */
@@ -15,7 +15,7 @@ export const mostLargePathBytes = 512 * 1024
 export interface LayoutBounds {
   /** Maximum memory for the description of the tree, which is sufficient for about 2 million extents. */
   readonly memoryBytes: number
-  /** Maximum length of a layout that is written. */
+  /** Maximum length in bytes of a layout that is written. */
   readonly writtenBytes: number
 }
 

@@ -13,7 +13,7 @@ export interface CgroupLayout {
   readonly hierarchies: readonly string[]
   /** Mount point of the v2 tree. A host of version 1 may have none. */
   readonly unified?: string
-  /** Mount point of each controller. In version 2 all of them are equal. */
+  /** Mount point of each controller. In version 2 all mount points are equal. */
   readonly controllers: ReadonlyMap<string, string>
 }
 
@@ -139,8 +139,8 @@ export function listSubgroups(group: string): string[] {
 const removedInTurn = 100
 
 /**
- * Removes a tree of groups, the deepest ones first. Does nothing if it does not exist. @throws EBUSY if it contains
- * processes
+ * Removes a tree of groups, the deepest ones first. Does nothing if the tree does not exist.
+ * @throws EBUSY if it contains processes
  */
 export async function removeGroupTree(group: string): Promise<void> {
   let visits = 0

@@ -65,7 +65,7 @@ export function run(program: string, args: readonly string[], options: RunOption
 
 /**
  * Runs a Perl program in a separate process, for system calls that neither Node nor a tool can make. If the program
- * dies, the command fails. Its arguments do not appear in ps(1), unless it passes them on to another program.
+ * dies, the command fails. The program's arguments do not appear in ps(1), unless it passes them on to another one.
  * @param name like for `perlProgram`
  * @throws {CommandError} like `run`
  */

@@ -18,7 +18,7 @@ export interface Ipv6Source {
   readonly network: Ipv6Network
   /**
    * True if the prefix's interface, or a found prefix itself, no longer exists. Guests keep their addresses of the
-   * prefix, but no more are assigned.
+   * prefix, but get no more of them.
    */
   readonly isMissing?: boolean
   /** True if the prefix was found on an interface of the host, and not set through the API. */

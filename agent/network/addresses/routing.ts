@@ -41,7 +41,7 @@ export interface RoutingState {
   readonly nat4PortsUsed: number
   readonly ipv4Pool: PoolAddress[]
   readonly ipv4Assignments: AddressAssignment[]
-  /** Prefixes set through the API; if none are set, the found ones. */
+  /** Prefixes set through the API; if none are set, those found on the host's interfaces. */
   readonly ipv6Prefixes: Ipv6Prefix[]
   readonly ipv6Assignments: AddressAssignment[]
 }

@@ -262,8 +262,8 @@ class HostRules implements Rules {
 
 /**
  * True if flows could reach the wrong guest, so that they must be purged before the change returns. Others may be
- * purged later: those of a removed mapping still reach its guest for a moment, and datagrams to a port from before it
- * was mapped still reach nobody.
+ * purged later: flows of a removed mapping reach its former guest for a moment, and UDP flows that are older than a
+ * mapping of their port reach no guest.
  */
 function isUrgent({ addresses, publicAddresses }: StaleFlows): boolean {
   return addresses.length + publicAddresses.length > 0

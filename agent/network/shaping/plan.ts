@@ -39,7 +39,7 @@ export interface ShapingPlan {
   /** Commands for ip(8), to run first. */
   readonly links: readonly string[]
   readonly tc: readonly string[]
-  /** Commands for ip(8), to run once nothing uses these links any more. */
+  /** Commands for ip(8) that remove links, to run last. */
   readonly unlinks: readonly string[]
 }
 

@@ -10,7 +10,7 @@ export class EventBudget {
   #sinceMs = 0
   #count = 0
 
-  /** Counts an event. @returns false if there were too many within the second */
+  /** Counts an event. @returns false if there were too many events within the present second */
   take(nowMs = performance.now()): boolean {
     if (nowMs - this.#sinceMs >= windowMs) [this.#sinceMs, this.#count] = [nowMs, 0]
     return ++this.#count <= mostEvents

@@ -167,7 +167,7 @@ function planHost({ bridge, gateway }: FilterTablePlan): Item[] {
       `ip6 daddr ${gateway6} icmpv6 type echo-request update @pings6 { ether saddr ${some} } accept`,
     ),
     rule('guest_to_host', 'drop'),
-    // Packets between guests enter and leave by the bridge, so the kernel would redirect the guest to a shorter path.
+    // Packets between guests enter and leave by the bridge, so the kernel would redirect the sender to a shorter path.
     rule('output', `oifname "${bridge}" icmp type redirect drop`),
     rule('output', `oifname "${bridge}" icmpv6 type nd-redirect drop`),
     // Matches by address and not by device, because after a mapping this hook still shows the previous device.
