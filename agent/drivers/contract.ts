@@ -167,7 +167,7 @@ export interface Driver {
   listTraces(): Promise<string[]>
   /**
    * Removes the configuration of a guest that the agent's database does not contain.
-   * @returns false if nothing was removed, because the guest runs or a process may belong to it
+   * @returns false if nothing was removed, because the guest runs, or a process may belong to the guest
    */
   removeTraces(uuid: string): Promise<boolean>
   /** Registers a listener for guests that ended by themselves or were killed from outside. */

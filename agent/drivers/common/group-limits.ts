@@ -67,8 +67,8 @@ function writeMemoryV1(group: string, values: readonly GroupValue[]): void {
 }
 
 /**
- * Writes v2 limits. A lower memory.max kills processes, whereas memory.high only reclaims memory. Therefore it reclaims
- * memory first and checks whether that was enough.
+ * Writes v2 limits. A lower memory.max kills processes, whereas memory.high only reclaims memory. Therefore this
+ * function reclaims memory first and checks whether that was enough.
  */
 function writeMemoryV2(group: string, values: readonly GroupValue[], memoryBytes: number): void {
   writeGroupFile(group, 'memory.high', `${memoryBytes}`)

@@ -13,9 +13,7 @@ export interface LimitFacts {
   readonly cgroupVersion: 1 | 2
   /** True if swap is charged to cgroups: memory.memsw (v1) or memory.swap.max (v2) exists. */
   readonly swapAccounting: boolean
-  /**
-   * True if v1 can limit the memory of sockets (TCP, UDP). It counts for a cgroup only if the cgroup has this limit.
-   */
+  /** True if v1 can limit the memory of sockets (TCP, UDP). Socket memory counts for a cgroup only with this limit. */
   readonly socketAccounting: boolean
   /** `major:minor` of the disk that holds the pool, if known. */
   readonly poolDevice?: string

@@ -68,8 +68,8 @@ const patterns = {
 } as const
 
 /**
- * Plans the lines of a guest's lxc configuration. It includes no other file: Debian's common.conf has hooks that take
- * 0.5 s at each stop, and grants rights that guests must not have.
+ * Plans the lines of a guest's lxc configuration. The configuration includes no other file: Debian's common.conf has
+ * hooks that take 0.5 s at each stop, and grants rights that guests must not have.
  * @throws {Error} if a value does not match its pattern or range
  */
 export function planConfig(machine: Machine, facts: ConfigFacts): string[] {

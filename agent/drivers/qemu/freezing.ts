@@ -30,7 +30,8 @@ export class FileSystemFreezer {
   constructor(private readonly options: FreezingOptions) {}
 
   /**
-   * Freezes a guest, which must be thawed in any case. @returns false if it is not frozen, or did not answer in time
+   * Freezes a guest. The caller must thaw it in any case.
+   * @returns false if it is not frozen, or did not answer in time
    */
   async freeze(name: string, timeoutMs: number): Promise<boolean> {
     const run = this.options.runOf(name)

@@ -59,7 +59,7 @@ export async function clearMachine({ paths, runtime, cgroups }: QemuStopContext,
 
 /**
  * Removes the files of a run except three: the lock, which a starter of a killed agent may hold; QEMU's last log; and
- * the mark of the guest's end, which its reader removes.
+ * the mark of the guest's end, which the reader of the mark removes.
  */
 function removeRunFiles(paths: QemuPaths, name: string): void {
   const run = paths.runOf(name)

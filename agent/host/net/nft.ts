@@ -65,7 +65,7 @@ export class Nft {
     return listed(await once(['list', 'table', family, table]))
   }
 
-  /** Returns a set or chain as nft prints it; undefined if it does not exist. @param part like `set inet TABLE NAME` */
+  /** Returns a set or chain as nft prints it; undefined if it does not exist. @param part e.g. `set inet TABLE NAME` */
   async readPart(part: string): Promise<string | undefined> {
     check(part)
     return listed(await this.#pipe.send(`list ${part}`))

@@ -66,7 +66,7 @@ export function run(program: string, args: readonly string[], options: RunOption
 /**
  * Runs a Perl program in a separate process, for system calls that neither Node nor a tool can make. If the program
  * dies, the command fails. The program's arguments do not appear in ps(1), unless it passes them on to another one.
- * @param name like for `perlProgram`
+ * @param name as for `perlProgram`
  * @throws {CommandError} like `run`
  */
 export function runPerl(name: string, args: readonly string[], options: RunOptions = {}): Promise<RunResult> {
@@ -75,8 +75,8 @@ export function runPerl(name: string, args: readonly string[], options: RunOptio
 
 /**
  * Runs a Perl program in the launcher's own process, which takes a third of the time. The program must never wait,
- * because the launcher does nothing else meanwhile. It has no arguments and no standard input.
- * @param name like for `perlProgram`
+ * because the launcher does nothing else meanwhile. The program gets no arguments and no standard input.
+ * @param name as for `perlProgram`
  * @throws {CommandError} if the program dies
  */
 export function runBriefPerl(name: string): Promise<RunResult> {

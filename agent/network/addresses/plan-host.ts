@@ -152,7 +152,7 @@ export interface Ipv6Setting {
 
 /**
  * Plans kernel settings. They must be written in this order: a forwarding interface accepts router advertisements only
- * with accept_ra = 2, and writing `forwarding` drops the default routes of interfaces without it (addrconf.c).
+ * with accept_ra = 2, and writing `forwarding` drops the default routes of interfaces without this value (addrconf.c).
  * @param advertised interfaces that have accept_ra = 1
  * @param proxied interfaces on which the host answers for guests
  */
@@ -176,7 +176,7 @@ export function planIpv6Settings(
 }
 
 /**
- * True if the path is one of `planIpv6Settings` and no guest needs it any more.
+ * True if the path is one of `planIpv6Settings` and no guest needs the setting any more.
  * @param needed the settings that guests need now
  */
 export function isUnusedSetting(path: string, needed: readonly Ipv6Setting[]): boolean {

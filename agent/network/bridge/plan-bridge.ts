@@ -69,7 +69,7 @@ export function planBridgeSysctls(bridge: string): SysctlPlan[] {
     { path: `${ipv4}/accept_redirects`, value: 0 },
     { path: `${ipv4}/accept_source_route`, value: 0 },
     { path: `${ipv4}/send_redirects`, value: 0 },
-    // The host's only IPv6 address on the bridge is the gateway's, and it ignores guests' router advertisements.
+    // The host's only IPv6 address on the bridge is the gateway's, and the host ignores guests' router advertisements.
     { path: `${ipv6}/addr_gen_mode`, value: 1, optional: true },
     { path: `${ipv6}/accept_ra`, value: 0, optional: true },
     { path: `${ipv6}/accept_redirects`, value: 0, optional: true },

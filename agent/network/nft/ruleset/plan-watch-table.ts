@@ -137,8 +137,8 @@ function planToGuest(): Item[] {
 }
 
 /**
- * Chains that take the kinds of samples. Each guest has its own limit, and all guests together have the limit `all` for
- * each family and kind, in packets per second. The sum of all limits is 3,000 packets per second.
+ * Chains that take samples, by their kind. Each guest has its own limit, and all guests together have the limit `all`
+ * for each family and kind, in packets per second. The sum of all limits is 3,000 packets per second.
  */
 const sampled = [
   { chain: 'sample_login', bucket: 'login', guest: 'saddr', prefix: samples.opening, all: 150 },

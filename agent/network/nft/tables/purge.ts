@@ -16,7 +16,7 @@ function toHost(address: string): Pick<FlowFilter, 'address' | 'is' | 'asked'> {
  */
 const maxSingle = 16
 
-/** Plans the filters of flows to purge on a host that has these addresses. */
+/** Plans filters that match the flows to purge, on a host that has these addresses. */
 export function listFilters(flows: StaleFlows, hostAddresses: readonly string[]): FlowFilter[] {
   const { addresses, publicAddresses, mappings, newDatagrams } = flows
   return [
