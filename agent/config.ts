@@ -4,10 +4,10 @@ import { imagesSchema } from './config/images.js'
 import { networkSchema } from './config/network.js'
 import { securitySchema } from './config/security.js'
 
-/** Schema of agent.yaml. Every key has a default; `systemd/agent.example.yaml` documents each. */
+/** Schema of agent.yaml. Every setting has a default, and `systemd/agent.example.yaml` explains each of them. */
 export const AgentConfigSchema = Type.Object(
   {
-    /** Directory of the journal, keys and guests' configurations. */
+    /** Directory of the agent's database, private keys and guests' configurations. */
     state_dir: absolutePath('/var/lib/berth/agent'),
     /** Directory of sockets and other files that may be lost at a reboot. */
     run_dir: absolutePath('/run/berth/agent'),
@@ -32,7 +32,7 @@ export const AgentConfigSchema = Type.Object(
          * counters.
          */
         interval_seconds: Type.Integer({ minimum: 1, maximum: 60, default: 3 }),
-        /** True if traffic between guests of this host counts, too. */
+        /** True if traffic between guests of this host is counted, too. */
         count_internal: Type.Boolean({ default: false }),
         /** Rate in Mbit/s of a guest that is throttled because its quota is used up. */
         throttle_mbps: Type.Integer({ minimum: 1, maximum: 400_000, default: 10 }),
@@ -54,8 +54,8 @@ export const AgentConfigSchema = Type.Object(
     swap: Type.Object(
       {
         /**
-         * Path of the host's swap file, which the API creates in a separate directory. While it is resized, that
-         * directory contains a second file. Empty: `swap/swapfile` in `state_dir`.
+         * Path of the host's swap file, which the API creates. While the file is resized, a second file exists next to
+         * it. Empty: `swap/swapfile` in `state_dir`.
          */
         file: Type.String({ pattern: '^(/[^\\n]*[^/\\n])?$', default: '' }),
         /** systemd's directory of units. A unit in it activates the swap file at boot. */
@@ -102,8 +102,8 @@ export const AgentConfigSchema = Type.Object(
         /** Maximum number of stored operations. The oldest ones are removed first. */
         keep: Type.Integer({ minimum: 100, maximum: 1_000_000, default: 20_000 }),
         /**
-         * Maximum number of ids of removed operations and of settings that are remembered for two days, so that a
-         * repeated request does nothing.
+         * Maximum number of remembered ids of removed operations, and the same number for changes of settings. Ids are
+         * remembered for two days, so that a repeated request does nothing.
          */
         remember: Type.Integer({ minimum: 1000, maximum: 10_000_000, default: 100_000 }),
       },
@@ -114,9 +114,9 @@ export const AgentConfigSchema = Type.Object(
       {
         /** Maximum number of disks that are backed up, verified or restored in parallel. */
         parallel: Type.Integer({ minimum: 1, maximum: 64, default: 2 }),
-        /** Seconds for which a target may fail before the operation that uses it fails. */
+        /** Seconds for which a backup target may fail before the operation that uses it fails. */
         patience_seconds: Type.Integer({ minimum: 1, maximum: 3600, default: 60 }),
-        /** Memory limit in MiB of each transfer, which reads the target's data into memory. */
+        /** Memory limit in MiB of each backup or restore. A repository of about 100 TB needs more than the default. */
         memory_mb: Type.Integer({ minimum: 512, maximum: 1_048_576, default: 2048 }),
       },
       section,
@@ -137,7 +137,7 @@ export const AgentConfigSchema = Type.Object(
       },
       section,
     ),
-    /** Seconds between two full comparisons of the host with the journal. */
+    /** Seconds between two full comparisons of the host with the agent's database. */
     reconcile_interval_seconds: Type.Integer({ minimum: 1, maximum: 3600, default: 30 }),
   },
   { additionalProperties: false },

@@ -6,11 +6,11 @@ const ipv4Cidr = '^\\d{1,3}(\\.\\d{1,3}){3}/\\d{1,2}$'
 export const networkSchema = Type.Object(
   {
     bridge: Type.String({ default: 'berth0', pattern: '^[a-z][a-z0-9-]{0,14}$' }),
-    /** Name of the nft table in each family. */
+    /** Name of Berth's nft table, which exists once for each address family. */
     table: Type.String({ default: 'berth', pattern: '^[a-z][a-z0-9_]{0,30}$' }),
     /** Prefix of guests' host-side interfaces. The guest's id follows it. */
     interface_prefix: Type.String({ default: 'bt', pattern: '^[a-z]{1,4}$' }),
-    /** Private network of guests. Its first host address is the gateway's. */
+    /** Private network of guests. Its first host address belongs to the bridge, the guests' default gateway. */
     subnet: Type.String({ default: '10.64.0.0/16', pattern: ipv4Cidr }),
     /** Private IPv6 network of guests, for NAT66 on hosts that have an IPv6 address but no prefix for guests. */
     subnet6: Type.String({ default: 'fd62:6572:7468::/64', pattern: '^[0-9a-f:]{2,39}/\\d{1,3}$' }),

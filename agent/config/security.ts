@@ -145,7 +145,7 @@ export const securitySchema = Type.Object(
     close_smtp: Type.Boolean({ default: true }),
     /** Seconds between a critical alert and the stop of its guest. */
     grace_seconds: Type.Integer({ minimum: 1, maximum: 3600, default: 60 }),
-    /** Number of days for which alerts are stored, and their maximum number. */
+    /** Number of days for which alerts are stored (`keep_days`), and maximum number of stored alerts (`keep`). */
     keep_days: Type.Integer({ minimum: 1, maximum: 3650, default: 90 }),
     keep: Type.Integer({ minimum: 100, maximum: keptAlerts, default: keptAlerts }),
     ...thresholds,

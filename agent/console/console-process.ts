@@ -11,8 +11,8 @@ import type { EndRequest } from './contract.js'
 import { frameOf } from '../../shared/framing.js'
 
 /**
- * Version of the protocol, which is part of the socket's name. Each version has its own process, so that consoles of an
- * older one can continue.
+ * Version of the protocol between the agent and the console process, which is part of the socket's name. Each version
+ * has its own process, so that consoles of an older one can continue.
  */
 const protocolVersion = 4
 const startTimeoutMs = 10_000
@@ -21,7 +21,7 @@ const errorFile = 'console.log'
 
 /** Connects to the process that holds a host's consoles. */
 export interface ConsoleConnections {
-  /** Starts the process if it is not running. @throws {BerthError} `agent_error` */
+  /** Connects, after starting the process if it is not running. @throws {BerthError} `agent_error` */
   connect(): Promise<Socket>
 }
 

@@ -24,7 +24,7 @@ export interface HoldRequest extends Holding {
   readonly limits: ConsoleLimits
 }
 
-/** A request to end the process that holds consoles, with all consoles. */
+/** A request to end the console process and all consoles that it holds. */
 export interface EndRequest {
   readonly end: true
 }

@@ -8,7 +8,7 @@ import { OutputRing } from './output-ring.js'
 const windowBytes = 512 * 1024
 /** Amount of output that is replayed to a client that reconnects with an empty screen. */
 const replayBytes = 256 * 1024
-/** Size of the last chunk that a terminal may emit although it is paused. The window may be exceeded by this amount. */
+/** Size of the last chunk that a paused terminal may still emit. `windowBytes` may be exceeded by this amount. */
 const chunkBytes = 64 * 1024
 const messageBytes = 32 * 1024
 /**
@@ -17,11 +17,11 @@ const messageBytes = 32 * 1024
  */
 const gatherMs = 2
 const littleBytes = 64
-/** Maximum amount of input that may wait for a terminal. Further input is dropped, as by a tty. */
+/** Maximum amount of input that may wait for a terminal. Further input is dropped, as a tty drops it. */
 const mostOwedBytes = 512 * 1024
 /** Amount of input after which an acknowledgement is sent. */
 const noteTakenBytes = 16 * 1024
-/** Time in ms for which the terminal has a different size, so that programs redraw on a client's empty screen. */
+/** Time in ms for which the terminal is given another size, so that programs redraw on a client's empty screen. */
 const redrawMs = 60
 
 export interface HeldConsoleOptions extends Holding {
@@ -36,8 +36,8 @@ export interface HeldConsoleOptions extends Holding {
 }
 
 /**
- * One console with its terminal. At most a window of output may be unacknowledged: while the window is full, it sends
- * nothing and pauses the terminal. A user that has left may return for some time.
+ * One console with its terminal. At most `windowBytes` of output may be unacknowledged. At this limit, the console
+ * sends nothing and pauses its terminal. A user that has left may return for some time.
  */
 export class HeldConsole {
   readonly #terminal: Terminal
@@ -46,7 +46,7 @@ export class HeldConsole {
   /** Offsets up to which output was sent to the user, and up to which the user has acknowledged it. */
   #sent = 0
   #received = 0
-  /** Number of bytes that were overwritten before they were sent. Offsets of users do not include them. */
+  /** Number of bytes of output that were overwritten before they were sent. Offsets of users do not include them. */
   #lost = 0
   #paused = false
   /** Bytes of input that wait for the terminal, and the part of them that earlier users have typed. */
@@ -146,7 +146,7 @@ export class HeldConsole {
     this.options.onGone()
   }
 
-  /** Returns the offset at which the output continues. For a client without output, it is the beginning of a line. */
+  /** Returns the offset from which a user gets the output. For a user without output, it is the beginning of a line. */
   #startFor(received: number | null): number {
     const { start, end } = this.#output
     const offset = received === null ? Infinity : received + this.#lost
@@ -162,7 +162,7 @@ export class HeldConsole {
     if (request.$case === 'close') this.close()
   }
 
-  /** Writes input. The limit applies to all users together, so that reconnecting users do not fill the memory. */
+  /** Writes input. `mostOwedBytes` applies to all users together, so that reconnecting users do not fill the memory. */
   #type(value: Buffer): void {
     if (this.#owed + value.length > mostOwedBytes) return this.#note(value.length)
     this.#owed += value.length

@@ -14,20 +14,20 @@ export interface ClockOptions {
 }
 
 /**
- * Opens the agent's clock. After a restart of the agent it is trusted at once, unless it has jumped meanwhile. After a
- * boot the host may have lost the time, so the clock is trusted only once it has been stable.
+ * Opens the agent's clock. After a restart of the agent the clock is trusted at once, unless it has jumped meanwhile.
+ * After a boot the host may have lost the time, so the clock is trusted only once it has been stable.
  */
 export function openClock(db: Database, { now, monotonic = now }: ClockOptions): SteadyClock {
   const clock = now && monotonic ? new SteadyClock({ wall: now, monotonic }) : steadyClock
   const known = findSetting(db, setting)
-  // If the journal has no record of the clock, either no guest exists yet, or the previous agent was of an older
+  // If the database has no record of the clock, either no guest exists yet, or the previous agent was of an older
   // version.
   if (known === undefined) clock.trust()
   else clock.resume(JSON.parse(known) as ClockMark, readBootId())
   return clock
 }
 
-/** Records the clock in the journal periodically, for the next agent. @returns a function that stops the recording */
+/** Records the clock in the database periodically, for the next agent. @returns a function that stops the recording */
 export function keepClock(db: Database, clock: SteadyClock): () => void {
   const keep = (): void => {
     if (clock.isSettled()) putSetting(db, setting, JSON.stringify(clock.mark(readBootId())))

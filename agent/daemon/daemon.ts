@@ -147,14 +147,14 @@ async function recover(host: Host, domain: Domain, config: AgentConfig): Promise
   for (const templateId of config.images.prefetch) prefetch(domain, templateId)
 }
 
-/** Reads the processors of running guests, so that these guests stay on them. */
+/** Finds out on which processors running guests run, so that they stay there. */
 async function adoptProcessors({ machines, store }: Pick<GuestContext, 'machines' | 'store'>): Promise<void> {
   for (const driver of machines.drivers) machines.processors.adopt(await driver.readProcessors(), store.list())
 }
 
 /**
- * Returns periodic tasks. They limit the size of the journal, and retry work that failed at the start for a temporary
- * reason, such as a missing network.
+ * Returns periodic tasks. They limit the size of the agent's database, and retry work that failed at the start for a
+ * temporary reason, such as a missing network.
  */
 function upkeepOf(host: Host, domain: Domain, config: AgentConfig): PeriodicTaskTable {
   const { abuse, context, engine, changes } = domain

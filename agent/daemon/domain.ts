@@ -41,7 +41,7 @@ import { TrafficKeeper } from '../traffic/keeper.js'
 import type { Closers } from './closers.js'
 import type { Host } from './host.js'
 
-/** The journal and all parts of the agent that work on it. */
+/** The agent's database and all parts of the agent that work on it. */
 export interface Domain {
   readonly abuse: AbuseWatch
   readonly changes: Changes

@@ -41,13 +41,13 @@ import { recordKernelSettings } from './kernel-record.js'
 const mib = 1024 * 1024
 const gib = 1024 * mib
 
-/** The parts of the journal that the network needs. */
+/** The parts of the agent's database that the network needs. */
 export type NetworkParts = Pick<AddressBookOptions, 'db' | 'assignInside'>
 
 /** The methods of `Volumes` (agent/storage/volumes.ts) that the domain needs. */
 export type HostVolumes = GuestVolumes & Pick<Volumes, 'sweep' | 'ensureLimits'>
 
-/** A host that is prepared for guests. No part of it uses the journal. */
+/** A host that is prepared for guests. No part of it uses the agent's database. */
 export interface Host {
   readonly volumes: HostVolumes
   readonly images: ImagePool
@@ -154,7 +154,7 @@ function openImages(config: AgentConfig, pool: Pool, trash: Trash): PoolImages {
 }
 
 /**
- * Checks the interface prefix: on interfaces whose name has it, packets that bypass the bridge are dropped.
+ * Checks the interface prefix: on interfaces whose names begin with it, packets that bypass the bridge are dropped.
  * @throws {BerthError} `invalid_field` if the bridge or a hardware interface has such a name
  */
 export function checkInterfacePrefix({ interface_prefix: prefix, bridge }: AgentConfig['network']): void {

@@ -5,7 +5,7 @@ import type { SysctlChange } from '../host/kernel/sysctl-change.js'
 export interface KernelRecord {
   /** The kernel's boot id, because a boot resets the values. */
   readonly boot: string
-  /** Network namespaces of the agents that need the settings, by state directory. 0: unknown since the last boot. */
+  /** Network namespaces of the agents that need the settings, by state directory. 0: not known since the last boot. */
   readonly users: Readonly<Record<string, number>>
   /** Original values by key (see `keyOf`), in the order of their first change. */
   readonly before: Readonly<Record<string, number>>
@@ -54,7 +54,7 @@ export function planUser(record: KernelRecord, { stateDir, netns }: KernelUser):
   return { ...record, users: { ...record.users, [stateDir]: netns } }
 }
 
-/** Plans the changes to the host's limits. If present values are unknown, it plans all of them. */
+/** Plans the changes to the host's limits. A limit whose present value is unknown is changed too. */
 export function planHostLimits(has: ReadonlyMap<string, number>): SysctlChange[] {
   const dotted = new Map([...has].map(([path, value]) => [path.replaceAll('/', '.'), value]))
   return planSysctls(dotted).map(({ name, value }) => {

@@ -16,8 +16,8 @@ import { restoreKernelSettings } from './kernel-record.js'
 
 /**
  * Removes everything that an agent with this configuration has created: guests, rules, bridge, pool, swap file and
- * journal. It needs no journal, so it also works after a crash. After a failure it continues, but it leaves rules, pool
- * and files if a guest may still exist.
+ * database. It does not need the database, so it also works after a crash. After a failure it continues, but it leaves
+ * rules, pool and files if a guest may still exist.
  * @throws {BerthError} `already_running` while the agent runs
  * @throws {AggregateError} that contains all failures
  */

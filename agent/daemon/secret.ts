@@ -6,7 +6,7 @@ import type { GuestStore } from '../guests/record/guest-store.js'
 import type { Database } from '../state/database.js'
 import { findSetting, putSetting } from '../state/settings-table.js'
 
-/** Reads or creates the key. Never replaces a lost key, because a new one could not decrypt existing logins. */
+/** Reads or creates the key that encrypts guests' logins. Never creates a key while such logins are stored. */
 export async function openSecret(path: string, store: GuestStore): Promise<Buffer> {
   if (store.hasLogins() && !existsSync(path))
     throw new BerthError(
@@ -19,7 +19,7 @@ export async function openSecret(path: string, store: GuestStore): Promise<Buffe
   return key
 }
 
-/** Compares the key with its digest in the journal, because a damaged key can look like a valid one. */
+/** Compares the key with its digest in the database, because a damaged key can look like a valid one. */
 function checkSameSecret(db: Database, path: string, key: Buffer): void {
   const setting = 'secret_digest'
   const digest = createHash('sha256').update(key).digest('hex')

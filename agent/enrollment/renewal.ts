@@ -6,8 +6,8 @@ import { steadyClock } from '../../shared/steady-clock.js'
 import { getIdentity, identityPaths, writeIdentity, type AgentIdentity } from './identity.js'
 
 /*
- * The gateway renews the agent's certificate over its connection: it gets a request, and then installs the certificate.
- * The key of an unfinished renewal stays on disk, so that each step can be repeated after a crash.
+ * To renew the agent's certificate, the gateway gets a signing request from the agent and sends back a certificate. The
+ * key of an unfinished renewal stays on disk, so that each step can be repeated after a crash.
  */
 
 /** Creates a request for the next certificate. Uses the same key until a certificate for this key is installed. */

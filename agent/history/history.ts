@@ -54,7 +54,7 @@ const seriesInTurn = 5
 export class UsageHistory {
   readonly #before = new Map<string, Reading>()
   readonly #pending = new Map<string, Point[]>()
-  /** Number of the hour up to which hours and days of each series are aggregated. */
+  /** Hour, counted since 1970, up to which the hours and days of each series are aggregated. */
   readonly #rolled = new Map<string, number>()
   readonly #unlisten: () => void
   #recorded = 0

@@ -170,7 +170,7 @@ export function planHistory(series: Buffer, range: Range, nowMs: number): Histor
 }
 
 /**
- * Adds to a copy of the file the ended steps that are not written yet, and the present hour and day so far. They
+ * Adds steps to a copy of the file: ended hours and days that are not written yet, and the present ones so far. They
  * replace the oldest steps, which no longer belong to the range.
  */
 export function completeSeries(series: Buffer, nowMs: number): void {

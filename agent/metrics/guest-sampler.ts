@@ -40,9 +40,9 @@ const none: ProcessUsage = {
 }
 
 const diskIntervalMs = 60_000
-/** Minimum interval in ms of reads for new guests, because each read of a new disk starts a process. */
+/** Minimum time in ms between two reads of new guests' disks, because reading a new disk starts a process. */
 const newDiskIntervalMs = 5000
-/** Maximum age in ms of a disk figure that counts as fresh. */
+/** Maximum age in ms of a guest's disk usage that counts as fresh. */
 const freshDiskMs = 2000
 
 /** Samples every running guest at an interval, and answers reads from memory. */
@@ -51,7 +51,7 @@ export class GuestSampler {
   #pids = new Map<string, number>()
   #disk = new Map<string, number>()
   #diskAtMs = 0
-  /** Disk figures that were read for single guests since all disks were last read, by uuid. */
+  /** Disk usage that was read for a single guest after the last read of all disks, by uuid. */
   #fresh = new Map<string, { readonly atMs: number; readonly read: Promise<number | undefined> }>()
   #timer: NodeJS.Timeout | undefined
   readonly #sampling = new Coalescer(() => this.#sampleAll())
@@ -74,7 +74,7 @@ export class GuestSampler {
     this.#onMemoryKills = listener
   }
 
-  /** Updates the list of running guests after a comparison, and samples new ones at once. */
+  /** Updates the list of running guests after the host was compared with the database. Samples new guests at once. */
   observed(observed: readonly ObservedGuest[]): void {
     const running = observed.flatMap((o) => (o.state === 'running' && o.pid ? [[o.uuid, o.pid] as const] : []))
     this.#pids = new Map(running)
@@ -86,7 +86,7 @@ export class GuestSampler {
     return { ...(this.#last.get(uuid)?.usage ?? none), diskBytes: this.diskBytes(uuid) ?? 0 }
   }
 
-  /** Like `usage`, but with a disk figure that is at most two seconds old. */
+  /** Like `usage`, but with a disk usage that is at most two seconds old. */
   async freshUsage(record: GuestRecord): Promise<GuestUsage> {
     const nowMs = performance.now()
     let fresh = this.#fresh.get(record.uuid)
@@ -161,10 +161,10 @@ export class GuestSampler {
       const usage = usageOf(record, sample, last?.pid === pid ? last : undefined, this.context.now())
       this.#last.set(record.uuid, { pid, sample, usage })
       const kills = (sample.memoryKills ?? 0) - (last?.pid === pid ? (last.sample.memoryKills ?? 0) : 0)
-      // Without an earlier sample, the kills may be older than this agent.
+      // Without an earlier sample, the processes may have been killed before this agent started.
       if (last?.pid === pid && kills > 0) this.#onMemoryKills(record.uuid, kills)
     } catch (error) {
-      // The guest may just have ended, which the next comparison will show.
+      // The guest may just have ended. The next comparison of the host with the database shows this.
       this.context.log.debug({ guest: record.uuid, reason: describeError(error) }, 'no measurement yet')
     }
   }

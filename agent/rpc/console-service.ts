@@ -15,7 +15,7 @@ export interface ConsoleServiceParts {
 
 /** Serves one console per connection. */
 export interface ConsoleService {
-  /** @param check throws once the peer is no longer the gateway */
+  /** @param check throws if the peer is no longer the gateway */
   serve(socket: Socket, check: () => void): void
   /** Ends all connections within `withinMs`. Their terminals stay for some time. */
   close(withinMs: number): void

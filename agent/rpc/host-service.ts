@@ -18,7 +18,7 @@ export interface HostServiceParts {
 
 export interface UpgradeParts {
   readonly packages: AgentPackages
-  /** Certificate of the gateway's authority, in PEM. */
+  /** Returns the CA certificate of the gateway, in PEM. */
   readonly readAuthority: () => string
 }
 

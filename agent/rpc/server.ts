@@ -52,7 +52,7 @@ export interface ServeOptions {
   readonly tls: AgentTls
 }
 
-/** Starts the server. @returns a function that stops it; calls in progress then have `graceMs` to finish */
+/** Starts the gRPC server. @returns a function that stops it; calls in progress then have `graceMs` to finish */
 export async function serve(
   { listen, identityDir, tls }: ServeOptions,
   services: AgentServices,

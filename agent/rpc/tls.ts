@@ -45,7 +45,7 @@ export interface AgentTls {
   options(): TlsOptions
   /** Registers a listener that is called when the result of `options` has changed. */
   onReplaced(listener: () => void): void
-  /** @throws {BerthError} `bad_certificate` unless the certificate is at this moment the gateway's */
+  /** @throws {BerthError} `bad_certificate` unless this is a certificate of the gateway and is valid now */
   checkPeer(certificate: PeerCertificate | undefined): void
   /** Limits connections until the gateway makes its first call on them. */
   readonly guard: ConnectionGuard

@@ -12,7 +12,7 @@ export interface WatchSource {
   readonly changes: Changes
   readonly kinds: WatchKinds
   describe(): HostDescription
-  /** Called with an error because of which this agent ended a watch. */
+  /** Called with the error if an error in this agent has ended a watch. */
   failed(error: unknown): void
   readonly metrics: {
     readonly latest: HostMetrics | undefined

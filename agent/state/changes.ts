@@ -5,7 +5,7 @@ import type { Database } from './database.js'
 
 type WatchEvent = NonNullable<WatchResponse['event']>
 
-/** Kinds of entities of which watchers are notified. Their events contain a revision. */
+/** Kinds of entities whose changes are reported to watchers. The events of these kinds contain a revision. */
 export type ChangeKind = Extract<WatchEvent, { value: { revision: number } }>['$case']
 
 /** A committed change of one entity. */
@@ -28,7 +28,7 @@ export interface ChangesOptions {
  * `transaction`, call `record` once per changed row, and store the returned revision in the row.
  */
 export class Changes {
-  /** Identifies this journal. Revisions of a journal with another epoch must not be compared. */
+  /** Identifies this database. Revisions of databases with different epochs must not be compared. */
   readonly epoch: string
   #revision: number
   #open = false
@@ -133,7 +133,7 @@ export class Changes {
     }
   }
 
-  /** Notifies all listeners of changes in their order, even if a listener writes. */
+  /** Notifies all listeners in the order of the changes, even if a listener makes another change meanwhile. */
   #tell(): void {
     if (this.#telling) return
     this.#telling = true
@@ -145,7 +145,7 @@ export class Changes {
     }
   }
 
-  /** Notifies one listener. Its error must not reach the writer, because the change is already committed. */
+  /** Notifies one listener. The code that made the change does not get its error: the change is already committed. */
   #tellOne(listener: (change: Change) => void, change: Change): void {
     try {
       listener(change)
@@ -157,7 +157,7 @@ export class Changes {
   #remember(change: Change): void {
     this.#insertRemoved.run(change.revision, change.kind, change.key)
     this.#removals += 1
-    // Forgets many removals together, so that the cost of one does not depend on the number of remembered ones.
+    // Deletes many old removals together, so that recording one takes the same time however many are stored.
     if (this.#removals > this.#keptRemovals + Math.max(1, this.#keptRemovals / 10)) this.#forget()
   }
 

@@ -4,9 +4,9 @@ import { dirname } from 'node:path'
 import { BerthError } from '../../shared/errors.js'
 
 /*
- * The journal has one synchronous connection, so a transaction is a plain function during which nothing else runs. With
- * WAL and synchronous=FULL, committed data survives a power loss (sqlite.org/pragma.html#pragma_synchronous). The
- * default of better-sqlite3 in WAL mode is only NORMAL.
+ * The journal is the agent's SQLite database. It has one synchronous connection, so a transaction is a plain function
+ * during which nothing else runs. With WAL and synchronous=FULL, committed data survives a power loss
+ * (sqlite.org/pragma.html#pragma_synchronous). The default of better-sqlite3 in WAL mode is only NORMAL.
  */
 
 const migrations: readonly string[] = [
@@ -197,8 +197,8 @@ const migrations: readonly string[] = [
 ]
 
 /**
- * The first version of the journal whose programs can use the present one, so that an upgrade can be rolled back. Raise
- * it with a migration that does more than add: docs/design/delivery.md.
+ * The oldest version of the database whose agents can also use a database of the present version, so that an upgrade
+ * can be rolled back. Raise it with a migration that does more than add: docs/design/delivery.md.
  */
 const readableSince = 11
 
@@ -206,8 +206,8 @@ export type { Database } from 'better-sqlite3'
 
 /**
  * Opens the journal, and creates or migrates it.
- * @param options.version version to which an older file is migrated; for tests of migrations
- * @throws {BerthError} `journal_damaged`, also for a file of a newer version of this program
+ * @param options.version version to which an older database is migrated; for tests of migrations
+ * @throws {BerthError} `journal_damaged`, also for a database of a newer version of this program
  */
 export function openDatabase(path: string, { version = migrations.length } = {}): Database.Database {
   if (path === ':memory:') return prepare(new Database(path), version)
@@ -224,7 +224,7 @@ export function openDatabase(path: string, { version = migrations.length } = {})
 }
 
 /**
- * Refuses an empty journal if the secret of an earlier one exists, because all guests would be forgotten.
+ * Refuses a missing or empty journal if the secret of an earlier journal exists: all guests would be forgotten.
  * @throws {BerthError} `journal_missing`
  */
 export function checkJournalPresent(path: string, secretPath: string): void {
@@ -271,8 +271,8 @@ function prepare(db: Database.Database, version: number): Database.Database {
 }
 
 /**
- * Creates the file with mode 0600, so that only root can read data about guests. SQLite gives its further files the
- * same mode.
+ * Creates the file with mode 0600, so that only root can read data about guests. SQLite gives the same mode to the
+ * files that it creates next to it.
  */
 function keepPrivate(path: string): void {
   closeSync(openSync(path, 'a', 0o600))
@@ -294,14 +294,14 @@ function migrate(db: Database.Database, wanted: number): void {
   if (version <= migrations.length && wanted === migrations.length) writeReadableSince(db)
 }
 
-/** The note names the version of the journal that it is about: programs before this note do not update it. */
+/** Writes the note `VERSION SINCE`. It counts only for a database of VERSION: older programs do not update the note. */
 function writeReadableSince(db: Database.Database): void {
   const note = `${migrations.length} ${readableSince}`
   if (readNote(db) !== note)
     db.prepare("INSERT OR REPLACE INTO meta (key, value) VALUES ('readable_since', ?)").run(note)
 }
 
-/** The first version whose programs can use a journal of this version. */
+/** Returns the oldest version whose programs can use a database of this version. */
 function readReadableSince(db: Database.Database, version: number): number {
   const [about, since] = (readNote(db) ?? '').split(' ').map(Number)
   return about === version && since !== undefined && since > 0 ? since : version

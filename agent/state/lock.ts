@@ -16,7 +16,7 @@ export function lockState(path: string): () => void {
   } catch (cause) {
     db.close()
     if (isTorn(cause)) {
-      truncateSync(path) // the file is only a lock and has no content
+      truncateSync(path) // the file serves only as a lock and needs no content
       return lockState(path)
     }
     throw new BerthError('conflict', 'already_running', `another berth-agent holds ${path}`, { cause })

@@ -1,7 +1,7 @@
 import type { Memory } from '../host/process/memory.js'
 import type { PoolCapacity } from '../storage/pool.js'
 
-/** Number of a swap file's name. There are two names, because a new file is created next to the active one. */
+/** Number in the name of a swap file. There are two numbers, because a new file is created next to the active one. */
 export type SwapSlot = 0 | 1
 
 export interface SwapFile {

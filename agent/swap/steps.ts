@@ -34,7 +34,7 @@ function makeStep(swap: HostSwap): SwapStep {
     run: async (step) => {
       const { made } = changeOf(step)
       if (!made) return
-      if (!step.repeated) await discard(swap, made.slot, step.signal) // removes a file of an earlier change
+      if (!step.repeated) await discard(swap, made.slot, step.signal) // removes a file that an earlier change has left
       await swap.make(made.slot, made.sizeBytes, step.signal)
     },
     undo: async (step) => {
@@ -58,7 +58,7 @@ function useStep(swap: HostSwap): SwapStep {
   }
 }
 
-/** Makes a boot activate the new file. A boot before the old file's unit is removed activates both files. */
+/** Makes a boot activate the new file. If the host boots before the old file's unit is removed, both are activated. */
 function keepStep(swap: HostSwap): SwapStep {
   return {
     name: 'keep',

@@ -85,7 +85,7 @@ export class SwapFiles implements HostSwap {
 
   readMemory = readMemory
 
-  /** Returns the longest part of the files' path that exists. */
+  /** Returns the deepest directory on the swap file's path that exists. */
   async #readAncestor(): Promise<string> {
     let directory = dirname(this.#file)
     while (!(await exists(directory))) directory = dirname(directory)
@@ -196,7 +196,7 @@ async function makeSwapFile(
 
 const unfinished = (path: string): string => `${path}.new`
 
-/** Throws the error, unless it means that a directory contains other files or does not exist. */
+/** Throws the error, unless it means that a directory is not empty or does not exist. */
 export function ignoreFilled(error: unknown): void {
   if (!['ENOTEMPTY', 'ENOENT', 'EEXIST', 'EBUSY'].includes((error as NodeJS.ErrnoException).code ?? '')) throw error
 }

@@ -16,7 +16,7 @@ import { TrafficStore } from './traffic-store.js'
 /** Time in ms after which the stop of a guest that still runs is requested again. */
 const stopAgainMs = 60_000
 
-/** Number of ticks after which counters are read if no guest has a quota. */
+/** Number of ticks in a row that do not read counters while no guest has a quota. */
 const uncountedTicks = 2
 
 export interface KeeperParts {
@@ -275,7 +275,7 @@ function onOf(records: readonly GuestRecord[]): ReadonlySet<string> {
   return new Set(records.filter(({ status }) => status !== 'stopped').map(({ uuid }) => uuid))
 }
 
-/** True if quota and expiry of the guest are enforced. Not those of a broken guest, or of one that is being deleted. */
+/** True if the guest's quota and expiry are enforced. They are not while the guest is broken or being deleted. */
 function isJudged({ status }: GuestRecord): boolean {
   return status !== 'deleting' && status !== 'error'
 }

@@ -8,7 +8,7 @@ import type { TimeFormat } from '../../shared/time.js'
 /** The period to which a count belongs. */
 export interface CountedPeriod {
   readonly periodStart: string
-  /** The period that was left when the clock was set back by more than a month. Empty: none. */
+  /** First day of the period that was current before the clock was set back by more than a month. Empty: none. */
   readonly periodLeft: string
 }
 
@@ -46,8 +46,8 @@ export function utcOffsetMinutes(ms: number, time: TimeFormat): number {
 /**
  * Advances a count's period to the present clock and reset day. Each new period resets the count once. If the clock
  * goes back by a month, the period stays until its end. If the clock goes back further, it was wrong before or is wrong
- * now: the period of the present clock is used without a reset, and a return to the left period does not reset either.
- * A change of the reset day moves the period without a reset.
+ * now: the period of the present clock is used without a reset, and a return to the former period does not reset the
+ * count either. A change of the reset day moves the period without a reset.
  * @param counted the stored period; undefined: nothing was counted yet
  * @param startOf returns the first day of the present period for a reset day
  */

@@ -2,12 +2,12 @@ import type { TrafficLimit } from '../guests/record/record.js'
 import type { ByteCounters } from '../network/contract.js'
 import { advancePeriod, type CountedPeriod } from './period.js'
 
-/** A guest's traffic as stored in the journal. */
+/** A guest's traffic as stored in the database. */
 export interface TrafficCount extends CountedPeriod {
   /** Bytes that the guest has received in this period. */
   readonly rxBytes: number
   readonly txBytes: number
-  /** Boot to which the last read counters belong. Counters begin at 0 in each boot. */
+  /** Id of the boot in which the counters were last read. Counters begin at 0 in each boot. */
   readonly counterEpoch: string
   readonly counterRx: number
   readonly counterTx: number

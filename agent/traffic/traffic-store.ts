@@ -7,7 +7,7 @@ type OfGuest<Count> = Count & { readonly uuid: string }
 const columns = `period_start AS periodStart, period_left AS periodLeft, rx_bytes AS rxBytes, tx_bytes AS txBytes,
    counter_epoch AS counterEpoch, counter_rx AS counterRx, counter_tx AS counterTx`
 
-/** Stores guests' traffic counts. Watchers get no events of them, because they change all the time. */
+/** Stores guests' traffic counts. Watchers get no events about them, because they change all the time. */
 export class TrafficStore {
   readonly #find: Statement<[string], TrafficCount>
   readonly #list: Statement<[], OfGuest<TrafficCount>>
@@ -32,7 +32,7 @@ export class TrafficStore {
     return new Map(this.#list.all().map(({ uuid, ...count }) => [uuid, count]))
   }
 
-  /** Stores count and counters together, so that a crash loses both or none. The guest must exist in the journal. */
+  /** Stores count and counters together, so that a crash loses both or none. The guest must exist in the database. */
   put(uuid: string, count: TrafficCount): void {
     this.#put.run({ ...count, uuid })
   }

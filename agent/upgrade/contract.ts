@@ -17,7 +17,7 @@ export interface AgentPackages {
   previousVersion(): string
   /**
    * Starts the installation, which outlives the agent.
-   * @param authorityPem certificate of the gateway's authority
+   * @param authorityPem CA certificate of the gateway, in PEM
    * @throws {BerthError} `upgrade_unsupported`, `upgrade_running`, `no_previous_version`
    */
   start(order: UpgradeOrder, authorityPem: string): Promise<void>

@@ -6,9 +6,9 @@ import { parsePackageVersion } from '../../shared/package-list.js'
 import { run } from '../host/process/process.js'
 import type { AgentPackages, UpgradeOrder } from './contract.js'
 
-/** The installation script, which only the package contains: see scripts/packaging/stage.ts. */
+/** The installation script. It exists only in the package, not in a checkout (scripts/packaging/stage.ts). */
 const script = join(import.meta.dirname, 'install.sh')
-/** Packages that the installation script has put there. */
+/** Directory to which the installation script has copied the packages. */
 const packages = '/var/lib/berth/packages'
 const unit = 'berth-upgrade'
 /** systemd ends an installation that takes longer. */
@@ -45,7 +45,7 @@ export class InstalledPackages implements AgentPackages {
   }
 }
 
-/** A unit of its own survives the restart of the agent, and is forgotten when it has ended. */
+/** A separate unit survives the restart of the agent. systemd forgets the unit when it has ended. */
 const unitOptions = [
   '--quiet',
   '--collect',
@@ -61,7 +61,7 @@ async function refuseRunning(): Promise<void> {
     throw conflict('upgrade_running', 'another version of the agent is being installed on this host')
 }
 
-/** Files instead of arguments: other users can read the arguments of a program, and the token is secret. */
+/** Writes files instead of passing arguments: other users can read a program's arguments, and the token is secret. */
 async function writeOrder(directory: string, order: UpgradeOrder, authorityPem: string): Promise<void> {
   const content = { address: order.address, token: order.token, version: order.version, authority: authorityPem }
   for (const [name, text] of Object.entries(content)) await writeFileAtomic(join(directory, name), `${text.trim()}\n`)
