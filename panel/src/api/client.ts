@@ -100,7 +100,7 @@ function mendable({ code }: ApiFailure): Promise<boolean> {
 }
 
 /**
- * Sends a request that the gateway proposed, such as a repair; its path is plain text.
+ * Sends a request that the gateway proposed, such as a repair; the types of `api` do not contain its path.
  * @returns `data` of the response @throws {ApiFailure}
  */
 export async function askPlain<T>(method: string, path: string, body?: unknown, ifMatch = ''): Promise<T> {

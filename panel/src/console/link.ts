@@ -52,7 +52,7 @@ const mostTries = 6
 export class ConsoleLink {
   #connection: Connection | undefined
   #resume: string
-  /** Offset in the console's output of the first byte that this socket received. */
+  /** Offset, within the console's output, of the first byte that this socket received. */
   #base = 0
   #hasShown = false
   /** Number of bytes that will still arrive although earlier sockets have already delivered and shown them. */
@@ -80,7 +80,7 @@ export class ConsoleLink {
     this.#try()
   }
 
-  /** Handles the loss of the network: the socket's own state is no longer reliable. */
+  /** Handles the loss of the network: the state that the socket reports is then no longer reliable. */
   lose = (): void => {
     if (this.#connection === undefined) return
     this.#drop()

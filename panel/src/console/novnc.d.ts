@@ -1,4 +1,4 @@
-/** Types for the used part of noVNC, which has none itself (docs/API.md of the package). */
+/** Types for the part of noVNC that the panel uses. The package has no types, only docs/API.md. */
 declare module '@novnc/novnc' {
   /** A WebSocket, or an object with the same interface. */
   interface RawChannel {

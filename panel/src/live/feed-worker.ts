@@ -5,7 +5,7 @@ import { EventFeed, type FeedMessage, type FeedOrder } from './feed.ts'
  * connections to a server.
  */
 
-/** The used part of the worker's global scope. The panel's own types describe only pages. */
+/** The part of the worker's global scope that this module uses. The panel's own types describe only pages. */
 interface SharedScope {
   onconnect: ((event: MessageEvent) => void) | null
 }

@@ -1,4 +1,3 @@
-/** An entry of a menu. */
 export interface MenuEntry {
   readonly label: string
   readonly run: () => void

@@ -1,4 +1,4 @@
-/** Upgrades of hosts and of the fleet. */
+/** Texts about upgrades of hosts and of the fleet. */
 export const upgrades = {
   'upgrade.upgrade': 'Upgrade',
   'upgrade.rollBack': 'Roll back',

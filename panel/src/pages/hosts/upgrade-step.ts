@@ -4,7 +4,7 @@ import type { FleetUpgrade, Host } from '../../api/types.ts'
 export const upgradeSteps = ['starting', 'checking', 'downloading', 'installing', 'waiting', 'done'] as const
 export type UpgradeStep = NonNullable<Host['upgrade']>['step']
 
-/** A rollback installs packages that the host retains. */
+/** Returns the steps of a host's upgrade. A rollback downloads nothing, because the host retains the packages. */
 export function stepsOf({ rollback }: NonNullable<Host['upgrade']>): readonly UpgradeStep[] {
   return upgradeSteps.filter((step) => !rollback || step !== 'downloading')
 }
