@@ -1,6 +1,6 @@
 /*
- * Generates docs/configuration.md from the commented examples (which explain each key) and the schemas (which contain
- * defaults and limits).
+ * Generates docs/configuration.md from the example files (whose comments explain each key) and the schemas (which
+ * contain defaults and limits).
  *   node --import tsx scripts/configuration-docs.ts           writes the file
  *   node --import tsx scripts/configuration-docs.ts --check   fails if the file is not up to date
  */

@@ -144,7 +144,7 @@ class TestRun {
 
   /**
    * Ends the run. Results of files that have ended are still shown, but the run counts as failed.
-   * @param error a bug of the runner, or the error of a closed output
+   * @param error a bug of the runner, or the error of writing to a closed output
    */
   #interrupt(error?: unknown): void {
     if (this.#interruption) return

@@ -3,7 +3,7 @@ import { readFileSync } from 'node:fs'
 import { rules } from './rules.js'
 import { textsOf } from './texts.js'
 
-/* Finds openings and words that plain English avoids, in the given files or in all files. */
+/* Finds sentence openings and words that plain English avoids, in the given files or in all files. */
 
 const checked = /\.(ts|mjs|svelte|proto|md|sh|pl|py|service|yaml)$|^scripts\/[\w-]+$|^\.ci\/run$/
 const ignored = /(^|\/)(proto\/gen|scripts\/english)\/|\.gen\.ts$|\/i18n\/zh\//

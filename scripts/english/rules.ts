@@ -6,7 +6,7 @@ export interface EnglishRule {
   readonly advice: string
 }
 
-/** Openings and words that made readers read a sentence twice. The list cannot replace a reading of the text. */
+/** Sentence openings and words that made readers read a sentence twice. They do not replace a reading of the text. */
 export const rules: readonly EnglishRule[] = [
   {
     name: 'opening',

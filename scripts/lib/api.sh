@@ -2,7 +2,7 @@
 # Functions with which the set-up calls the HTTP API. Sourced after instance.sh.
 # shellcheck disable=SC2154 # set by instance.sh
 
-# Prints the body of the response; fails unless its status is 2xx. The key goes through a pipe: ps shows arguments.
+# Prints the body of the response; fails unless its status is 2xx. ps shows arguments, so a pipe passes the API key.
 # api METHOD PATH [JSON]
 api() {
   curl -sS --fail-with-body --max-time 30 -X "$1" -H @<(printf 'X-API-Key: %s\n' "$(cat "$admin_key")") \

@@ -10,7 +10,7 @@ import { relative, resolve } from 'node:path'
 /** Packages that cannot be bundled: they have native parts or read files from their own directory. */
 const unbundled = ['@node-rs/argon2', 'better-sqlite3', 'node-pty', 'swagger-ui-dist']
 
-/** Spelled in parts because the plugin below also compiles this file. */
+/** Spelled in parts, because the plugin `addresses` also processes this file. */
 const meta = ['import', 'meta'].join('.')
 
 /** Defines `require`, which bundled CommonJS packages call. */

@@ -65,7 +65,7 @@ function stageProgram(
   writeFileSync(join(target, 'package.json'), `${JSON.stringify({ name: `berth-${name}`, version, type: 'module' })}\n`)
 }
 
-/** The script with which the agent installs another version of itself; a checkout has no packages to install. */
+/** Adds the script with which the agent installs another version of itself. A checkout has no packages to install. */
 function stageInstallation(agent: string): void {
   mkdirSync(join(agent, 'upgrade'), { recursive: true })
   cpSync('gateway/join/install.sh', join(agent, 'upgrade/install.sh'))

@@ -28,7 +28,7 @@ interface Group {
   readonly lanes: number
 }
 
-/** Groups of files of which only one may run at a time. */
+/** Groups of files. Only one file of a group may run at a time. */
 const groups: readonly Group[] = [
   // These files use scripts/up and scripts/down, which take a lock of the host.
   { name: 'setup', files: /^test\/setup\//, lanes: 1 },
@@ -38,7 +38,7 @@ const groups: readonly Group[] = [
   { name: 'crowd', files: /^test\/host\/(hostile-|guest-io)/, lanes: 2 },
 ]
 
-/** This file receives every change in its network namespace, so it gets a namespace of its own. */
+/** This file's test receives every network change in its namespace, so it gets a network namespace of its own. */
 const inOwnNetwork = /^test\/host\/netlink-watch/
 
 /** This file fills the image cache, which all other files with guests use. */

@@ -3,11 +3,11 @@ import type { Chain, JobKind } from './jobs.js'
 export interface Lanes {
   /** Number of lanes. A chain occupies one lane or several. */
   readonly count: number
-  /** Maximum number of chains with much CPU work while other chains wait, because the others use little CPU time. */
+  /** While this many chains with much CPU work run, waiting chains that use little CPU time begin first. */
   readonly computing: number
 }
 
-/** Runs chains in lanes. Others do not overtake a chain that waits for a second free lane, or it would run last. */
+/** Runs chains in lanes. No chain overtakes one that waits for a second free lane, which would otherwise run last. */
 export async function runInLanes(
   chains: readonly Chain[],
   lanes: Lanes,

@@ -106,7 +106,7 @@ function removeControlGroups(directory: string, prefix: string): void {
     try {
       rmdirSync(path)
     } catch {
-      // A process still uses it, or it no longer exists.
+      // A process still uses the cgroup, or it no longer exists.
     }
   }
 }
@@ -138,7 +138,7 @@ function names(directory: string, { foldersOnly = false } = {}): string[] {
     const entries = readdirSync(directory, { withFileTypes: true })
     return entries.filter((entry) => !foldersOnly || entry.isDirectory()).map(({ name }) => name)
   } catch {
-    return [] // it does not exist, or no longer exists
+    return [] // the directory does not exist, or no longer exists
   }
 }
 
@@ -157,7 +157,7 @@ function openFiles(pid: number): string[] {
     try {
       return [readlinkSync(`/proc/${pid}/fd/${name}`)]
     } catch {
-      return [] // closed in the meantime
+      return [] // the file was closed in the meantime
     }
   })
 }

@@ -28,7 +28,7 @@ describe('test processes', () => {
   const run = (body: string, limitSeconds = 60): Promise<JobResult> => processesOf(limitSeconds).run(jobOf(body))
   const isAlive = (pid: number): boolean => existsSync(`/proc/${pid}/exe`)
   const readPids = (): number[] => ['pid', 'late'].map((name) => Number(readFileSync(join(scratch, name), 'utf8')))
-  /** Starts a process in a session of its own, which starts another process when it receives SIGTERM. Then waits. */
+  /** Returns a test that starts a process in a session of its own. On SIGTERM, this process starts another one. */
   const stubborn = (): string => `it('waits', () => {
     const text = 'late() { sleep 600 & echo $! > late; }; trap late TERM; cd ${scratch}; echo $$ > pid.new; mv pid.new pid; sleep 600 & wait; wait'
     require('node:child_process').spawn('sh', ['-c', text], { detached: true, stdio: 'ignore' })

@@ -94,7 +94,7 @@ function namespaces({ inOwnNetwork }: Job): string[] {
   return ['unshare', '--mount', '--propagation', 'private', ...(inOwnNetwork ? ['--net'] : [])]
 }
 
-/** Returns the arguments for Mocha's cli.js. Mocha's other program would start a second Node to pass it options. */
+/** Returns the arguments for Mocha's cli.js. Mocha's command `mocha` would start a second Node to pass it options. */
 function mochaArguments({ files }: Job, directory: string, scratch: string): string[] {
   const compiled = (file: string): string => join(scratch, 'compiled', file.replace(/\.ts$/, '.js'))
   const reporter = ['--reporter', compiled('scripts/runner/reporter.ts')]
@@ -123,7 +123,7 @@ async function endOf(child: ChildProcess, limitSeconds: number): Promise<Process
   return { isClean: code === 0, text: signal ? `ended by ${signal}` : `ended with code ${code}` }
 }
 
-/** Counts a process that crashes, hangs, or fails although its tests passed as one failure. */
+/** Counts one failure for a process that crashes, hangs, or fails although all its tests passed. */
 function judge(
   { job, directory }: RunningJob,
   end: ProcessEnd,
