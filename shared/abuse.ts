@@ -26,7 +26,7 @@ export type SmtpChoice = (typeof smtpChoices)[number]
 /** Maximum number of stored alerts per host. */
 export const keptAlerts = 10_000
 
-/** The journal and the audit logs name this user when a guest is stopped for abuse. */
+/** Name under which the agent stops a guest for abuse, in operations and audit logs. */
 export const securityUser = 'system:security'
 
 /** The action that followed an alert. An empty text stands for no action. */

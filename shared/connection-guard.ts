@@ -6,7 +6,7 @@ export interface GuardLimits {
   readonly unproven: number
   /** Maximum number of unproven connections from one source (see `sourceOf`). */
   readonly unprovenPerSource: number
-  /** Time from the first packet on in which a peer must prove its identity. */
+  /** Time in ms after the first packet within which a peer must prove its identity. */
   readonly proveWithinMs: number
 }
 
@@ -61,7 +61,7 @@ export class ConnectionGuard {
     for (const { socket } of [...this.#unproven.values()]) socket.destroy()
   }
 
-  /** Ends the oldest connection, which is the first key. */
+  /** Ends the oldest of the connections with these keys, which is the first. */
   #end(keys: Iterable<string>): void {
     const [oldest = ''] = keys
     const found = this.#unproven.get(oldest)

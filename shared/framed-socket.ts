@@ -107,7 +107,7 @@ export class FramedSocket {
 /** Longest time between two checks of the peer's certificate. */
 const peerCheckMs = 100
 
-/** Wraps a check so that calls for every message run it at most every 100 ms, but always after it has failed. */
+/** Wraps a check that runs for every message: it then runs at most every 100 ms, but each time once it has failed. */
 export function sparingly(check: () => void): () => void {
   let passedAtMs = -Infinity
   return () => {

@@ -77,8 +77,8 @@ export interface PeerRule {
   /** Returns true if a serial number is revoked. If undefined, revocation is not checked. */
   readonly isRevoked?: (serial: string) => boolean
   /**
-   * Accepts a certificate up to this time before or after its validity. Only for its renewal. By default a certificate
-   * is accepted only while it is valid.
+   * Also accepts a certificate up to this time before or after its validity, so that it can be renewed. By default a
+   * certificate is accepted only while it is valid.
    */
   readonly renewableForMs?: number
 }

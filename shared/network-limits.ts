@@ -8,7 +8,7 @@ export const networkLimits = {
   /** Host ports that guests may get. The lower ports belong to the host itself. */
   natPort: { min: 1024, max: 65_535 },
   firewallRules: 200,
-  /** Number of ports and port ranges in one firewall rule. */
+  /** Maximum number of ports and port ranges in one firewall rule. */
   rulePorts: 50,
   /** Monthly traffic limit in GB of 10^9 bytes. */
   trafficGb: { min: 0, max: 1_000_000_000 },

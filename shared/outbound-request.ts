@@ -171,7 +171,7 @@ class Exchange {
     signal?.addEventListener('abort', this.#abort)
   }
 
-  /** Also fails a request that still waits for a connection: its `destroy` would emit nothing before it has one. */
+  /** Fails the request, even while it waits for a connection: without one, its `destroy` would emit nothing. */
   fail(error: Error): void {
     this.#reject(error)
     if (this.#message) this.#message.destroy(error)
@@ -267,7 +267,7 @@ function timeout(code: OutboundCode, what: string, ms: number): OutboundError {
   return new OutboundError(code, `${what} within ${ms / 1000} s`)
 }
 
-/** Adds a message to the error of several connection attempts, which has one error per address. */
+/** Adds a message to an AggregateError, which has one error for each address to which a connection failed. */
 function withMessage(error: Error): Error {
   if (error instanceof AggregateError) error.message ||= error.errors.map(({ message }: Error) => message).join(', ')
   return error

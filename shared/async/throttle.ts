@@ -1,6 +1,6 @@
 export interface ThrottleOptions {
   readonly intervalMs: number
-  /** Also runs at the beginning of an interval. By default the first request waits an interval for further requests. */
+  /** True: a request outside an interval runs at once. By default it waits an interval for further requests. */
   readonly leading?: boolean
 }
 

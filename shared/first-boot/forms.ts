@@ -57,7 +57,7 @@ function checkScript(text: string): void {
     throw new FirstBootFault('a script must begin with "#!" and the absolute path of its interpreter')
 }
 
-/** cloud-init removes its own first line and runs the rest. It converts line ends only if the first has CRLF. */
+/** cloud-init removes the line `#cloud-boothook` and runs the rest. It converts CRLF only if that line ends with it. */
 function checkBoothook(text: string): void {
   const script = text.trimStart().slice('#cloud-boothook'.length)
   if (/^\n/.test(script) && /^[^\n]*\r\n/.test(script.trimStart()))
@@ -132,7 +132,7 @@ function checkPatch(text: string): void {
   throw new FirstBootFault('a #cloud-config-jsonp must be a JSON list')
 }
 
-/** All versions of cloud-init render only these two forms. A Jinja statement may produce either of them. */
+/** Only cloud-config and scripts can be templates in all versions of cloud-init. A Jinja statement may make either. */
 function checkTemplate(text: string): void {
   const rest = text.trimStart().split('\n').slice(1).join('\n').trimStart()
   const form = findForm(rest)
