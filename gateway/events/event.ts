@@ -16,7 +16,6 @@ export const eventTypes = [
 ]
 export type EventType = (typeof eventTypes)[number]
 
-/** The content of an event. */
 export interface EventContent {
   readonly type: EventType
   readonly hostId: string
@@ -28,7 +27,7 @@ export interface EventContent {
   readonly customerData?: string
 }
 
-/** Converts a change to events. Without a visible difference there are none. */
+/** Converts a change to events. Returns none if the change makes no visible difference. */
 export type Describe = (change: FleetChange, hostId: string) => readonly EventContent[]
 
 export function kindOf(type: EventType): EventKind {

@@ -16,7 +16,7 @@ import { EventRing, type RingLimits } from './ring.js'
 export interface HubOptions {
   readonly view: Pick<FleetView, 'changes' | 'findGuest' | 'hosts'> & { positions(): Iterable<HostPosition> }
   readonly describe: Describe
-  /** Absent: clients start over after a restart. Otherwise call `start` once the hosts are known. */
+  /** Stores events across restarts. `start` must then be called. Absent: clients start over after a restart. */
   readonly journal?: EventJournal
   /** Limits of stored events. Default: 16,384 events, at most 16 MiB in total. */
   readonly limits?: RingLimits
@@ -54,7 +54,7 @@ export class EventHub {
   ring: EventRing
   readonly #listeners = new Set<EventSubscriber>()
   readonly #holdings = new Map<EventSubscriber, Holding>()
-  /** Frames that were collected for several listeners since the last event. */
+  /** Frames collected since the last event, which listeners with the same rights and position share. */
   readonly #gathered = new Map<string, GatheredEvents>()
   #timer: NodeJS.Timeout | undefined
   #pumpedAtMs = 0
@@ -72,8 +72,9 @@ export class EventHub {
   }
 
   /**
-   * Continues the events of the former process. Changes of hosts are compared now, since all of them appear at the start.
-   * @param isComplete false: the hosts are not known, so clients start over
+   * Continues with the events of the previous gateway process, and reports hosts that have changed since then. Before
+   * this call, changes of hosts are ignored, because every host first appears as new.
+   * @param isComplete false: not all hosts are known, so the earlier events are dropped and clients start over
    */
   start(isComplete: boolean): void {
     const { journal, view } = this.options
@@ -162,7 +163,7 @@ export class EventHub {
     return new EventRing(epoch, this.options.limits ?? defaultLimits, first)
   }
 
-  /** Later than the events, so that a crash in between repeats an event instead of losing it. */
+  /** Writes the hosts' positions after their events: a crash in between then repeats an event instead of losing it. */
   #save(): void {
     if (this.#started) this.options.journal?.update(this.ring, this.options.view.positions())
   }

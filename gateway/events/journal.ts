@@ -10,13 +10,13 @@ import type { EventRing } from './ring.js'
 export interface EventJournalOptions {
   readonly path: string
   readonly log: Logger
-  /** The file is rewritten when it is larger. Default: twice the bytes of the ring. */
+  /** Size above which the file is rewritten without old events. Default: twice the bytes of the ring. */
   readonly maxBytes?: number
 }
 
 /**
- * The events of the ring in a file, with which the next process continues, also after a crash. An event is written before
- * it is sent. Writes are not synced: after a crash of the machine, the journal is void.
+ * A file with the events of the ring. After a restart or a crash of the gateway, the next process continues with them.
+ * An event is written before it is sent. Writes are not synced: after a crash of the machine, the file is ignored.
  */
 export class EventJournal {
   #former: FormerEvents | undefined
@@ -30,17 +30,17 @@ export class EventJournal {
     this.#former = parseJournal(readIfThere(options.path), this.#boot)
   }
 
-  /** The former process; undefined: its events are not known. */
+  /** Events and hosts of the previous gateway process. `undefined`: they are not known. */
   get former(): FormerEvents | undefined {
     return this.#former
   }
 
-  /** Ends the use of `former`, which takes much memory. */
+  /** Drops `former`, which uses much memory. */
   forgetFormer(): void {
     this.#former = undefined
   }
 
-  /** Begins a new file with the ring's events. The file is replaced at once. */
+  /** Writes a new file with the ring's events, which atomically replaces the old file. */
   begin(ring: EventRing, hosts: Iterable<HostPosition>): void {
     this.#guard(() => {
       const { path } = this.options
@@ -60,7 +60,7 @@ export class EventJournal {
     this.#guard(() => this.#write(lineOf(event)))
   }
 
-  /** Writes the hosts that have changed. */
+  /** Writes the hosts that have changed or were removed since the last call. */
   update(ring: EventRing, hosts: Iterable<HostPosition>): void {
     this.#guard(() => {
       const gone = new Set(this.#hosts.keys())
@@ -90,7 +90,7 @@ export class EventJournal {
     this.#bytes += bytes.length
   }
 
-  /** Without a journal, clients start over after a restart; that is better than a journal with gaps. */
+  /** Deletes the journal if a write fails: after a restart, clients then start over instead of missing events. */
   #guard(work: () => void): void {
     try {
       work()
@@ -122,7 +122,7 @@ function removeIfThere(path: string): void {
   try {
     rmSync(path, { force: true })
   } catch {
-    // Neither the file nor its directory can be reached.
+    // The file cannot be deleted, because its directory cannot be changed or reached.
   }
 }
 

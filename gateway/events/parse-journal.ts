@@ -1,16 +1,16 @@
 import type { HostPosition } from '../fleet/host-position.js'
 import type { EventContent } from './event.js'
 
-/** First line of a journal. */
+/** First line of the file of an `EventJournal`. */
 export interface JournalHeader {
-  /** Identity of the kernel's run: a write that was not synced survives a crash of the process, but not of the machine. */
+  /** Boot id of the kernel. A file from before a reboot is ignored, because its last writes may be lost. */
   readonly boot: string
-  /** Epoch of the ring, and number of the journal's first event. */
+  /** Epoch of the ring, and number of the first event in the file. */
   readonly epoch: string
   readonly first: number
 }
 
-/** Each other line of a journal. */
+/** Another line: an event, the new position of a host, or the id of a removed host. */
 export type JournalLine =
   { readonly event: EventContent } | { readonly host: HostPosition } | { readonly removed: string }
 
@@ -18,11 +18,11 @@ export interface FormerEvents {
   readonly epoch: string
   readonly first: number
   readonly events: readonly EventContent[]
-  /** By id. */
+  /** Last reported positions of hosts, by id. */
   readonly hosts: ReadonlyMap<string, HostPosition>
 }
 
-/** @returns undefined if the text is not a complete journal of this run of the kernel */
+/** @returns undefined if the text is not a complete file that was written since the last boot of the machine */
 export function parseJournal(text: string, boot: string): FormerEvents | undefined {
   if (!text.endsWith('\n')) return undefined
   try {

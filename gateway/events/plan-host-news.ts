@@ -5,8 +5,8 @@ import type { HostPosition } from '../fleet/host-position.js'
 type HostChange = Extract<FleetChange, { kind: 'host' }>
 
 /**
- * Changes of hosts since a former process reported them.
- * @param former by id
+ * Returns the changes of hosts since the previous gateway process reported them.
+ * @param former last reported positions of hosts, by id
  */
 export function planHostNews(former: ReadonlyMap<string, HostPosition>, hosts: readonly HostView[]): HostChange[] {
   const present = new Set(hosts.map(({ id }) => id))
@@ -24,7 +24,7 @@ function newsOf(former: HostPosition | undefined, after: HostView): HostChange[]
   return isSame ? [] : [{ kind: 'host', before: { ...after, name: former.name, state }, after }]
 }
 
-/** A host of which only this is known. */
+/** View of a removed host, of which only these three values are known. */
 function viewOf({ id, name, online }: HostPosition): HostView {
   return {
     id,

@@ -177,7 +177,7 @@ export class CertificateKeeper {
   }
 }
 
-/** Recognizes OpenSSL's messages (X509_V_ERR_CERT_HAS_EXPIRED, …_NOT_YET_VALID), Node's codes, and our role check. */
+/** Recognizes messages of OpenSSL (X509_V_ERR_CERT_HAS_EXPIRED, …_NOT_YET_VALID) and of Berth, and Node's codes. */
 function isOutsideValidity(problem: string): boolean {
   return /certificate has expired|certificate is not (yet valid|valid yet)|CERT_HAS_EXPIRED|CERT_NOT_YET_VALID/.test(
     problem,

@@ -16,7 +16,7 @@ export interface ConsoleTarget {
   readonly check: (certificate: PeerCertificate | undefined) => void
 }
 
-/** Opens a connection to an agent for one console. Arriving messages cause new checks of the peer. */
+/** Opens a connection to an agent for one console. Checks the agent's certificate again when messages arrive. */
 export function openConsole({ options, check }: ConsoleTarget, listener: ConsoleListener): ConsoleStream {
   const socket = connect({ ...options, ALPNProtocols: [consoleProtocol] })
   let peer: PeerCertificate | undefined

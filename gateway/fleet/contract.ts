@@ -180,7 +180,7 @@ export interface HostAdmin extends InstallHosts {
 }
 
 export interface UpgradeRequest {
-  /** A repeat with the same id starts nothing. */
+  /** Id of the upgrade. A repeated request with the same id starts nothing. */
   readonly id: string
   /** True: installs the previous version, whose packages the host retains. */
   readonly rollback: boolean
@@ -191,7 +191,7 @@ export interface HostUpgrades {
   /** The version to which hosts are upgraded: this gateway's. */
   readonly version: string
   /**
-   * Lets a host install this gateway's version of the agent, or its previous one.
+   * Lets a host install this gateway's version of the agent, or the previous version of the agent on this host.
    * @throws {BerthError} `not_found`, `host_offline`, `upgrade_unsupported`, `upgrade_running`, `no_previous_version`,
    * `packages_missing`, `packages_outdated`
    */

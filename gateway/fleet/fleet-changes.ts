@@ -11,18 +11,21 @@ export type FleetChange =
 /** @param hostId id of the host to which the item belongs */
 export type ChangeListener = (change: FleetChange, hostId: string) => void
 
-/** A host as far as its changes depend on it. */
+/** Properties of a host that decide which of its changes are reported. */
 interface ReportingHost {
   readonly record: { readonly id: string }
-  /** Empty: it has not reported everything yet. */
+  /** Empty: the complete state of the host has not been received yet. */
   readonly epoch: string
-  /** During its first report: the revision up to which a former process has reported changes; undefined: none has. */
+  /**
+   * Set only while the first report of the host is processed. Listeners get only changes above this revision, because
+   * the previous gateway process has reported the others. -1: they get all changes; undefined: none.
+   */
   readonly newsAfter?: number | undefined
 }
 
 /**
- * Reports each change of the view, in order, right after it. The first state of a newly seen host is not a change, except
- * for what happened since a former process.
+ * Passes each change of the view to the listeners, immediately and in order. From the first report of a host, they get
+ * only what has changed since the previous gateway process reported the host.
  */
 export class FleetChanges {
   readonly #listeners = new Set<ChangeListener>()
@@ -39,7 +42,7 @@ export class FleetChanges {
   }
 }
 
-/** The revision of its host that a change has; 0: it has none. */
+/** Revision of the changed item in the journal of its host. 0: the change has no revision. */
 export function revisionOf(change: FleetChange): number {
   switch (change.kind) {
     case 'guest':

@@ -47,9 +47,9 @@ export interface FleetOptions {
   readonly store: Store
   readonly config: GatewayConfig
   readonly log: Logger
-  /** Default: an empty one. */
+  /** Default: an empty view. */
   readonly view?: FleetState
-  /** Absent: the listening socket ends with the process. */
+  /** Keeps the listening socket open while the service restarts. Absent: it is closed when the process ends. */
   readonly sockets?: ListeningSockets | undefined
 }
 
@@ -147,7 +147,7 @@ export class GatewayFleet implements Fleet {
     this.#unlisted = new UnlistedOperations({ view, log, watched })
   }
 
-  /** Creates a missing CA. */
+  /** Opens the fleet without starting it. Creates the private CA if it does not exist yet. */
   static async open(options: FleetOptions): Promise<GatewayFleet> {
     const { config } = options
     const authority = await ensureAuthority(`${config.state_dir}/pki`, config.certificates.ca_days)
@@ -163,8 +163,8 @@ export class GatewayFleet implements Fleet {
   }
 
   /**
-   * Watches all hosts, and opens the join endpoint when each host has reported or is unreachable, or after 2 s; waits in
-   * the background for a store that is down.
+   * Watches all hosts. Opens the join endpoint when each host has reported or is unreachable, or after 2 s. If the
+   * store is down, continues and waits for it in the background.
    */
   async start(): Promise<void> {
     await this.#watched.settle(settleMs)
@@ -200,7 +200,7 @@ export class GatewayFleet implements Fleet {
     await this.#joinServer?.close(graceMs)
   }
 
-  /** No change is reported after this call, also before it resolves. */
+  /** After this call no change is reported, not even before its promise resolves. */
   async close(): Promise<void> {
     this.#keeper.stop()
     this.#pauses.stop()

@@ -78,7 +78,7 @@ export class GuestIndex {
     this.touch(host)
   }
 
-  /** Call it after a change of the host that its guests show. */
+  /** Call this after a change of data of the host that lists of guests show. */
   touch(host: HostState): void {
     for (const { guest } of host.guests.values()) this.blocks.touch(guest.id)
     this.#version++

@@ -133,7 +133,7 @@ export class StoredHostAdmin implements HostAdmin {
     return address
   }
 
-  /** Rejects an address of another host, unless that host is offline: it may have been installed again as this one. */
+  /** Rejects the address of another host, unless that host is offline: this host may be its machine, set up again. */
   readonly #checkAddress = ({ address }: Pick<HostRecord, 'address'>, others: readonly HostRecord[]): void => {
     if (address === '') return
     const holds = (host: HostRecord): boolean =>

@@ -1,11 +1,11 @@
-/** A revision in an agent's journal. */
+/** A revision in the journal of an agent, which is its state database. */
 export interface JournalPosition {
-  /** Identity of the journal; empty: the host has not reported yet. */
+  /** Identity of the journal. Empty: the host has not reported yet. */
   readonly epoch: string
   readonly revision: number
 }
 
-/** A host as a process last reported it to clients. */
+/** A host as a gateway process last reported it to clients. */
 export interface HostPosition extends JournalPosition {
   readonly id: string
   readonly name: string
@@ -13,9 +13,9 @@ export interface HostPosition extends JournalPosition {
 }
 
 /**
- * The revision after which changes of a host are news, at its first report.
- * @param former position of the former process; undefined: it did not know the host, so nothing is news
- * @returns -1: everything is news, since the journal was replaced or restored
+ * Returns the revision above which changes in the first report of a host are new for clients.
+ * @param former last position that the previous gateway process reported; undefined: none, so nothing is new
+ * @returns -1: everything is new, because the journal was replaced or restored
  */
 export function planNewsAfter(former: JournalPosition | undefined, now: JournalPosition): number | undefined {
   if (former === undefined) return undefined

@@ -28,7 +28,7 @@ export class HostState {
   /** Identity of the agent's journal and last received revision. A new stream continues from there. */
   epoch = ''
   revision = 0
-  /** During its first report: the revision up to which a former process has reported changes; undefined: none has. */
+  /** Revision above which changes in the first report are passed to listeners, see `ReportingHost`. */
   newsAfter: number | undefined
 
   /** Public address, cached because each guest of the host shows it. See `readAddress`. */

@@ -2,7 +2,7 @@ import { conflict, notFound } from '../../shared/errors.js'
 import type { Store, StoreClient } from '../store/store.js'
 import type { HostRecord } from './host-record.js'
 
-/** The stored hosts at one time. */
+/** The stored hosts at one point in time. */
 export interface HostList {
   readonly records: readonly HostRecord[]
   /** Ids of hosts that administrators have removed. */

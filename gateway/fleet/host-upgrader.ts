@@ -20,7 +20,7 @@ export interface HostUpgraderOptions {
   readonly packagedVersion: () => Promise<string>
 }
 
-/** Longer than the host allows an installation to take. */
+/** Lifetime of a token. It is longer than the time that a host allows for an installation. */
 const tokenLifetimeMs = 2 * 3_600_000
 
 /** Lets hosts install another version of their agent. */
@@ -60,7 +60,7 @@ export class HostUpgrader implements HostUpgrades {
   async endSilent(nowMs: number): Promise<void> {
     for (const { id, upgrade, state, description } of this.options.view.hosts()) {
       if (!upgrade || !isSilent(upgrade, nowMs)) continue
-      // The machine was restarted, or its last report was lost.
+      // The installation succeeded, but the last report was lost, for example in a restart of the machine.
       if (state === 'online' && description?.version === upgrade.to) {
         await this.#end(id, upgrade, { step: 'done', message: '' })
         continue
@@ -82,7 +82,7 @@ export class HostUpgrader implements HostUpgrades {
     try {
       await agent.hosts.upgradeAgent({ address, token, version: upgrade.to, rollback: upgrade.rollback })
     } catch (error) {
-      // The host may have begun: then it reports.
+      // If the call was sent without an answer, the host may have begun. It then reports its progress.
       if (!(error instanceof UnansweredError && error.left)) {
         await this.#end(hostId, upgrade, { step: 'failed', message: toBerthError(error, 'the order failed').message })
       }
@@ -90,7 +90,7 @@ export class HostUpgrader implements HostUpgrades {
     }
   }
 
-  /** Ends an upgrade that has not reported meanwhile. */
+  /** Ends an upgrade, unless its host has reported in the meantime. */
   async #end(hostId: string, upgrade: HostUpgrade, end: Pick<HostUpgrade, 'step' | 'message'>): Promise<void> {
     await this.options.watched.update(hostId, (record) => {
       if (record.upgrade?.id !== upgrade.id || record.upgrade.atMs !== upgrade.atMs) return record
@@ -115,7 +115,7 @@ function previousOf({ name, description }: HostView): string {
   throw conflict('no_previous_version', `${name} retains no packages of a previous version`)
 }
 
-/** Sentences about hosts that lack a feature, and the codes. */
+/** Errors for hosts that lack a feature. */
 const missing: Readonly<Record<AgentFeature, (name: string) => BerthError>> = {
   upgrade: (name) =>
     conflict(

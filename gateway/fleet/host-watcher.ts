@@ -44,7 +44,6 @@ export class HostWatcher {
   #settled = false
   #refusalNoted = false
 
-  /** Calls to the agent of the host. */
   readonly client: GrpcAgentClient
 
   constructor(
@@ -260,7 +259,7 @@ export class HostWatcher {
   }
 }
 
-/** Finds guests deleted without a live stream. A snapshot older than the view lacks new guests and is ignored. */
+/** Finds guests deleted while there was no live stream. Snapshots older than the view may lack new guests: ignored. */
 function findGone(host: HostState, state: SyncedState): string[] {
   if (state.kind !== 'all' || (state.epoch === host.epoch && state.revision < host.revision)) return []
   const { snapshot } = state

@@ -19,7 +19,7 @@ import { applyEvent, type ReportedState, type WatchEvent } from './watch-kinds.j
 /** The fleet in memory. Events of agents are applied in the order in which they were sent. */
 export class FleetState implements FleetView {
   readonly #hosts = new Map<string, HostState>()
-  /** By host id, positions of the former process, until the host reports. */
+  /** Positions that the previous gateway process reported, by host id. Removed when the host reports. */
   readonly #former = new Map<string, JournalPosition>()
   readonly changes = new FleetChanges()
   /** Condition that is notified, by host id, when a host's connection or data changes. */
@@ -178,7 +178,7 @@ export class FleetState implements FleetView {
   }
 
   /**
-   * Makes a complete snapshot visible at once; what it lacks is removed.
+   * Makes a complete snapshot visible at once, and removes items that the snapshot does not contain.
    * @param position position of the snapshot; undefined: the host is removed
    */
   replace(host: HostState, snapshot: WatchSnapshot, position?: JournalPosition): void {
@@ -189,12 +189,12 @@ export class FleetState implements FleetView {
     host.newsAfter = undefined
   }
 
-  /** Has changes reported that happened since a former process. */
+  /** Sets the positions that the previous gateway process reported, so that changes since then are reported. */
   resume(positions: Iterable<HostPosition>): void {
     for (const { id, epoch, revision } of positions) if (epoch !== '') this.#former.set(id, { epoch, revision })
   }
 
-  /** The hosts as they were reported. */
+  /** Yields the last reported position of each host. */
   *positions(): Iterable<HostPosition> {
     for (const host of this.#hosts.values()) {
       const { id, name } = host.record

@@ -13,7 +13,7 @@ export type EntityKind = Extract<WatchEvent, { value: { revision: number } }>['$
 export type SingleKind = Exclude<WatchEvent['$case'], EntityKind | 'removed' | 'reset' | 'synced'>
 export type ValueOf<Kind extends WatchEvent['$case']> = Extract<WatchEvent, { $case: Kind }>['value']
 
-/** Reported state of all hosts that is stored in one place. */
+/** Reported state that is stored for all hosts together, in addition to the `HostState` of each host. */
 export interface ReportedState {
   readonly guests: ReportedGuests
   readonly operations: ReportedOperations

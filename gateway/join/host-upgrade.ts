@@ -39,13 +39,13 @@ export function isSilent(upgrade: HostUpgrade, nowMs: number): boolean {
   return nowMs - upgrade.atMs > (upgrade.step === 'starting' ? silence.startingMs : silence.otherMs)
 }
 
-/** A report of the script. Reports after the end, and of another upgrade, change nothing. */
+/** Applies a report of the installation script. Reports about another upgrade, or after the end, change nothing. */
 export function reportedUpgrade(
   known: HostUpgrade | undefined,
   { id, step, message, atMs }: Pick<HostUpgrade, 'id' | 'step' | 'message' | 'atMs'>,
 ): HostUpgrade | undefined {
   if (known?.id !== id || upgradeStateOf(known) !== 'running') return known
-  // The reason for which the host returns to the earlier version stays visible meanwhile.
+  // While the host returns to the earlier version, this step and its reason stay visible.
   return {
     ...known,
     step: known.step === 'rolling_back' && !isEnd(step) ? known.step : step,

@@ -22,7 +22,7 @@ export interface UpgradeReport {
   readonly atMs: number
 }
 
-/** The host after a report. */
+/** State of a host after its report was stored. */
 export interface ReportedHost {
   readonly name: string
   readonly state: InstallAnswer['status']
@@ -47,14 +47,14 @@ export interface InstallAnswer {
   readonly status: 'pending' | 'online' | 'offline'
   /** Address as host:port at which the gateway connects to the agent. "": not known yet. */
   readonly address: string
-  /** Version of the agent that the gateway reached last; "": none. */
+  /** Version that the agent reported when the gateway last reached it. "": it was never reached. */
   readonly version: string
 }
 
 export interface InstallerOptions {
   /** Directory of a signed repository with the packages for hosts (`berth-repository`). */
   readonly packages: string
-  /** Returns host:port at which hosts reach the endpoint. */
+  /** Returns host:port at which hosts reach the join endpoint. */
   readonly address: () => string
   readonly caPem: string
   readonly version: string

@@ -26,7 +26,7 @@ const packagesPath = '/packages/'
 const maxBodyBytes = 16 * 1024
 const attemptsPerMinute = 30
 const requestTimeoutMs = 10_000
-/** Time for the request of a connection that was accepted just before the end. */
+/** Time in ms for the request of a connection that was accepted just before `close`. */
 const firstRequestMs = 1000
 /** Limits of connections that have not sent a complete request. */
 const strangers = { unproven: 256, unprovenPerSource: 32, proveWithinMs: requestTimeoutMs }
@@ -48,7 +48,7 @@ export interface JoinServerOptions {
   /** Private key of the endpoint (PKCS #8 in PEM). The command for new hosts contains a pin of it. */
   readonly privateKeyPem: string
   readonly installer: Installer
-  /** Absent: the listening socket ends with the process. */
+  /** Keeps the listening socket open while the service restarts. Absent: it is closed when the process ends. */
   readonly sockets?: ListeningSockets | undefined
   /**
    * Checks the token, marks it as used, and returns a certificate for the key of the request.
@@ -77,7 +77,7 @@ export class JoinServer {
     Object.assign(server, { headersTimeout: requestTimeoutMs, keepAliveTimeout: 1000 })
     const join = new JoinServer(options, server)
     server.on('connection', (socket: Socket) => join.#guard.watch(socket))
-    // An agent sends only one request. Several requests of a connection would be processed before those of others.
+    // An agent sends only one request. Requests of one connection would be processed before those of other clients.
     server.maxRequestsPerSocket = 1
     server.on('request', (request, response) => void join.#answer(request, response))
     server.on('tlsClientError', ({ message }) => options.log.debug({ reason: message }, 'join: TLS failed'))

@@ -1,4 +1,4 @@
-/** `stopped`: a host failed. `done`: nothing is left. */
+/** `stopped`: a host failed. `done`: no host is left to change. */
 export const runStates = ['running', 'paused', 'stopped', 'canceled', 'done'] as const
 export type RunState = (typeof runStates)[number]
 
@@ -12,18 +12,18 @@ export interface RunHost {
   readonly hostId: string
   readonly name: string
   readonly state: RunHostState
-  /** Version before the run. */
+  /** Version of the agent before the run. */
   readonly from: string
-  /** Reason why it failed or was skipped. */
+  /** Reason why the host failed or was skipped. */
   readonly message: string
   /** Kind of the last attempt. */
   readonly action: RunAction
-  /** Id of the last attempt; "": none. */
+  /** Id of the last attempt. "": there was none. */
   readonly upgradeId: string
   readonly attempts: number
 }
 
-/** An upgrade of all hosts, or the rollback of one, as stored. */
+/** A stored upgrade of all hosts, or the rollback of such an upgrade. */
 export interface FleetRun {
   readonly id: string
   readonly state: RunState
@@ -36,7 +36,7 @@ export interface FleetRun {
   readonly hosts: readonly RunHost[]
   readonly startedBy: string
   readonly startedAtMs: number
-  /** 0: it has not ended. */
+  /** 0: the run has not ended. */
   readonly endedAtMs: number
 }
 

@@ -13,23 +13,23 @@ import { completeHost, planRun, refuseHost, type RunHostFacts } from './plan-run
 export interface FleetUpgradesOptions {
   readonly store: Store
   readonly log: Logger
-  /** How soon another gateway takes over; default 10 s. */
+  /** Time in ms after which another gateway takes over the work of one that died. Default: 10 s. */
   readonly leaseMs?: number
-  /** Interval of checks; default 1 s. */
+  /** Interval of checks in ms. Default: 1 s. */
   readonly everyMs?: number
 }
 
 export interface RunRequest {
   readonly id: string
   readonly parallel: number
-  /** Default: the first host that can be upgraded, by name. */
+  /** Host that is upgraded before the others. Default: the first one by name that can be upgraded. */
   readonly canaryHostId?: string | undefined
   readonly startedBy: string
 }
 
 /**
- * Upgrades all hosts, one after another. Its state is in the store; one of all gateways works on it. Create it before
- * `store.start()`.
+ * Upgrades all hosts, a few at a time. The state is in the store, and only one gateway at a time works on it. Create
+ * the object before `store.start()`.
  */
 export class FleetUpgrades {
   readonly #run: StoredDocument<FleetRun | null>
@@ -44,7 +44,7 @@ export class FleetUpgrades {
     this.#lease = new Lease(store, 'fleet-upgrade-worker', leaseMs)
   }
 
-  /** The last run; null: none. @throws {BerthError} `store_unavailable` */
+  /** The last run. null: there was none. @throws {BerthError} `store_unavailable` */
   get current(): FleetRun | null {
     return this.#run.current
   }
@@ -67,7 +67,7 @@ export class FleetUpgrades {
   }
 
   /**
-   * Starts a run with all hosts; a repeat with the same id changes nothing.
+   * Starts an upgrade of all hosts. A repeated call with the same id changes nothing.
    * @throws {BerthError} `upgrade_running`, `up_to_date`, `packages_missing`, `packages_outdated`, `not_found` or
    * `invalid_state` for the canary
    */
@@ -92,7 +92,7 @@ export class FleetUpgrades {
   async #work(fleet: Fleet): Promise<void> {
     const { log } = this.options
     try {
-      // Until all hosts are read, some look removed.
+      // Hosts that have not been read from the store yet would count as removed.
       if (this.#closed || !fleet.isComplete || !(await this.#lease.take())) return
       await fleet.upgrades.endSilent(Date.now())
       const run = this.#run.value
@@ -121,7 +121,7 @@ export class FleetUpgrades {
       const started = await fleet.upgrades.start(hostId, { id: upgradeId, rollback: action === 'rollback' })
       if (started === 'up_to_date') await this.#run.update((run) => run && completeHost(run, host))
     } catch (error) {
-      // After these errors the host's own record shows the result, or the next attempt gets it.
+      // The upgrade may have begun or not. The next check finds it in the record of the host, or starts it again.
       if (error instanceof UnansweredError || isTemporary(error)) return
       this.options.log.warn({ host: hostId, reason: describeError(error) }, 'starting the upgrade of a host failed')
       await this.#run.update(

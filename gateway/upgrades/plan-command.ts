@@ -1,9 +1,7 @@
 import { conflict } from '../../shared/errors.js'
 import { isActive, isUpgrading, type FleetRun, type RunHost } from './fleet-run.js'
 
-/*
- * Commands of an operator to a run. Hosts that are being upgraded always continue to their end.
- */
+/* Commands of an operator for an upgrade of the fleet. An upgrade of a host that has begun is always completed. */
 
 export const runCommands = ['pause', 'resume', 'cancel', 'rollback'] as const
 export type RunCommand = (typeof runCommands)[number]
@@ -25,7 +23,7 @@ const plans: Readonly<Record<RunCommand, (run: FleetRun) => FleetRun>> = {
     refuseUnless(run, ['running'], 'paused')
     return { ...run, state: 'paused' }
   },
-  // Hosts that failed are tried again.
+  // Failed hosts, and a skipped canary, are tried again.
   resume: (run) => {
     refuseUnless(run, ['paused', 'stopped'], 'resumed')
     const retried = (host: RunHost): RunHost => ({ ...host, state: 'waiting', message: '' })
@@ -57,7 +55,7 @@ function refuseUnless(run: FleetRun, states: readonly FleetRun['state'][], done:
 
 const wasUpgraded = ({ state, upgradeId }: RunHost): boolean => state === 'done' && upgradeId !== ''
 
-/** A host that failed has returned to its version by itself; one that had the version before is not changed. */
+/** Rolls back only hosts that this run has upgraded. A failed host has already returned to its earlier version. */
 function rollBack(host: RunHost): RunHost {
   if (wasUpgraded(host)) return { ...host, state: 'waiting' }
   if (host.state === 'upgrading') return host

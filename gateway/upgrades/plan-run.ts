@@ -1,20 +1,20 @@
 import { upgradeStateOf, type HostUpgrade } from '../join/host-upgrade.js'
 import { isUpgrading, type FleetRun, type RunHost } from './fleet-run.js'
 
-/** The part of a host that matters for a run. */
+/** Facts about a host from which the next step of a run is planned. */
 export interface RunHostFacts {
   readonly online: boolean
   /** Version of the agent. */
   readonly version: string
   /** True if the host can install another version of the agent. */
   readonly upgradable: boolean
-  /** "": the host retains none. */
+  /** Version to which a rollback returns. "": the host retains no packages of it. */
   readonly previousVersion: string
   readonly upgrade: HostUpgrade | undefined
 }
 
 export interface RunFacts {
-  /** @returns undefined: the host was removed */
+  /** @returns undefined if the host was removed */
   readonly factsOf: (hostId: string) => RunHostFacts | undefined
   /** Version to which this gateway upgrades hosts. */
   readonly version: string
@@ -22,8 +22,8 @@ export interface RunFacts {
 }
 
 /**
- * The next state of a run: the results of hosts that have ended, and hosts that begin now (`upgrading` with an
- * `upgradeId` that the host's facts do not show yet). The same run if nothing is to be done.
+ * Plans the next state of a run: records the results of hosts, and lets further hosts begin. A host that begins is
+ * `upgrading` with an `upgradeId` that its facts do not show yet. Returns the same run if nothing changes.
  */
 export function planRun(run: FleetRun, facts: RunFacts): FleetRun {
   const { factsOf, nowMs } = facts
@@ -58,7 +58,7 @@ function settle(run: FleetRun, host: RunHost, facts: RunHostFacts | undefined): 
   const state = upgradeStateOf(facts.upgrade)
   if (state === 'running') return host
   const { message } = facts.upgrade
-  // The run turned to a rollback meanwhile: an upgraded host is rolled back, a failed one has returned by itself.
+  // The run was changed to a rollback: an upgraded host must return, a failed one has already returned by itself.
   if (host.action !== run.action) return { ...host, state: state === 'done' ? 'waiting' : 'skipped', message }
   return { ...host, state, message: state === 'done' ? '' : message }
 }
@@ -87,7 +87,7 @@ function beginHost(run: FleetRun, host: RunHost, { factsOf, version }: RunFacts)
   const skip = (message: string): RunHost => ({ ...host, state: 'skipped', message })
   if (!facts) return skip('the host was removed')
   if (run.action === 'upgrade' && facts.version === run.version) return { ...host, state: 'done' }
-  // No canary has tested the other version.
+  // No canary has tested the version that this gateway would install.
   if (run.action === 'upgrade' && version !== run.version)
     return skip(`the gateway was changed to version ${version} meanwhile`)
   if (!facts.online) return skip('the host is offline')
@@ -99,7 +99,7 @@ function beginHost(run: FleetRun, host: RunHost, { factsOf, version }: RunFacts)
   return { ...host, state: 'upgrading', message: '', action: run.action, attempts, upgradeId }
 }
 
-/** A skipped canary stops the run before its end: nothing proves that the version works. */
+/** Ends a run when no host is left to change. A skipped canary has stopped the run before: its version is untested. */
 function end(run: FleetRun, nowMs: number): FleetRun {
   const isLeft = run.hosts.some(({ state }) => state === 'waiting') || isUpgrading(run)
   if (isLeft || run.endedAtMs !== 0 || run.state === 'paused') return run

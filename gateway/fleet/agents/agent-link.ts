@@ -64,7 +64,7 @@ export class AgentLink {
     }, this.parts.reconnectMs).unref()
   }
 
-  /** Calls `cancel` when the host goes offline. @returns a function that ends this */
+  /** Calls `cancel` when the host goes offline. @returns a function that removes this callback */
   whileOnline(cancel: () => void): () => void {
     this.#cancels.add(cancel)
     return () => this.#cancels.delete(cancel)

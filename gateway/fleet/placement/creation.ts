@@ -31,7 +31,7 @@ interface HostReservation {
 
 /** Creates guests: chooses a host, reserves the id and the name, and calls the agent. */
 export class GuestCreator {
-  /** Resources of guests that the view does not show yet. They count as used: creations are spread over hosts. */
+  /** Resources of guests that the view does not show yet. They count as used, which spreads creations over hosts. */
   readonly #promised = new Set<PromisedRoom>()
   /** Reservations that no creation has used yet, by operation id. */
   readonly #held = new Map<string, HostReservation>()

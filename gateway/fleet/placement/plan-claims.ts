@@ -32,7 +32,7 @@ export interface ClaimPlan {
   readonly refused: ReadonlyMap<string, string>
 }
 
-/** Decides to which host reported guests belong: to the stored one, otherwise to the first host that claims them. */
+/** Decides to which host a reported guest belongs: the stored host, otherwise the first host that claims the guest. */
 export function planClaims(hostId: string, claims: readonly GuestClaim[], held: StoredClaims): ClaimPlan {
   const names = new Map(held.byName)
   const ids = new Map(held.byId)
