@@ -46,16 +46,16 @@ export interface GatewayOptions {
   readonly redisUrl: string
   readonly version: string
   readonly log: Logger
-  /** Absent: the listening sockets end with the process. */
+  /** Keeps the listening sockets open while the service restarts. Absent: they are closed when the process ends. */
   readonly sockets?: ListeningSockets | undefined
 }
 
 type Close = () => Promise<void>
 
 /**
- * Starts the gateway. While the store is down, it answers 503.
- * @returns a function that stops it: no new connections, then requests in progress end, then all parts stop in reverse
- * order
+ * Starts the gateway. While the store is down, the gateway answers 503.
+ * @returns a function that stops the gateway: it accepts no new connections, waits for requests in progress, and then
+ * stops all parts in reverse order
  */
 export async function startGateway(options: GatewayOptions): Promise<Close> {
   const closers: Close[] = []
@@ -117,7 +117,7 @@ async function startParts(
   view.resume(journal.former?.hosts.values() ?? [])
   const fleet = await GatewayFleet.open({ version, store, config, log, view, sockets })
   onClose(async () => {
-    events.close() // in the same turn as the fleet, so that it has every change of the view
+    events.close() // in one turn with the next line, so that no change of the view is missed
     await fleet.close()
   })
   const securityAudit = new SecurityAudit({ view: fleet.view, audit: access.audit, store, log })
@@ -149,7 +149,7 @@ async function startParts(
     ...about,
     ...http,
   })
-  // The store has loaded its data while the routes were compiled above.
+  // The private Redis has been loading its data while the routes were compiled above.
   if (redis) await store.connected(loadStoreMs).catch(() => undefined)
   await fleet.start()
   events.start(fleet.isComplete)
@@ -176,7 +176,7 @@ interface LeavingParts {
   readonly events: EventHub
 }
 
-/** Ends the service of clients without a failed request. @param onClosing called when no new connection is accepted */
+/** Stops serving clients without failing a request. @param onClosing called before new connections are refused */
 async function leave({ server, tls, fleet, consoles, events }: LeavingParts, onClosing: () => void): Promise<void> {
   await Promise.all([server.connections.drain(lingerMs), tls.drain(lingerMs)])
   onClosing()
@@ -186,7 +186,7 @@ async function leave({ server, tls, fleet, consoles, events }: LeavingParts, onC
   await closed
 }
 
-/** Starts the private server, which is started again when it ends. */
+/** Starts the private Redis server, and starts it again whenever it ends. */
 function startPrivateRedis(config: GatewayConfig, log: Logger, onClose: (close: Close) => void): RedisProcess {
   const redis = redisProcessOf(config, log)
   redis.start().catch((err: unknown) => log.error({ err }, 'starting the private redis-server failed'))

@@ -18,8 +18,8 @@ const openTimeoutMs = 15_000
 const pingEveryMs = 25_000
 const stalledInputMs = 60_000
 /**
- * Number of bytes that the input rate counts at least for any frame, and for a change of the size, of which programs in
- * the guest are notified.
+ * Minimum number of bytes that a frame counts towards the input rate, and the number that a change of the size counts.
+ * Programs in the guest are notified of such a change.
  */
 const frameCostBytes = 32
 const resizeCostBytes = 1024
@@ -66,7 +66,7 @@ export class ConsoleSocket {
     this.#timer = setTimeout(() => this.end(endings.failed), openTimeoutMs)
     socket.on('message', (data, isBinary) => this.#receive(data, isBinary))
     socket.on('pong', () => (this.#isAlive = true))
-    socket.on('error', () => undefined) // `close` follows
+    socket.on('error', () => undefined) // the event `close` follows
     socket.on('close', (code) => this.#left(code))
     socket.pause() // until the console is open in the guest
     this.#stream = parts.openStream({
@@ -94,7 +94,7 @@ export class ConsoleSocket {
     // Ends the stream even if the agent does not answer.
     setTimeout(() => this.#stream.cancel(), 1000).unref()
     voice.closing(socket, ending)
-    if (socket.isPaused) socket.resume() // for the client's answer to the close frame
+    if (socket.isPaused) socket.resume() // to receive the client's answer to the close frame
     socket.close(ending.code, ending.reason)
     setTimeout(() => socket.terminate(), 2000).unref()
     this.parts.onEnd(ending)

@@ -64,7 +64,7 @@ export class Consoles {
 
   /**
    * Counts a console that will be opened.
-   * @returns a function that stores its socket, and a function that ends the count
+   * @returns a function that stores its socket, and a function that stops counting it
    * @throws {BerthError} `too_many_consoles`
    */
   enter(holder: ConsoleHolder): { opened: (socket: ConsoleSocket) => void; leave: () => void } {

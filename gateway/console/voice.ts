@@ -4,7 +4,7 @@ import type { ConsoleEnding } from './endings.js'
 export interface OpenedConsole {
   readonly resume: string
   readonly resumed: boolean
-  /** Number of following bytes that were sent before. A terminal must not answer their queries again. */
+  /** Number of the following bytes that repeat older output. A terminal must not answer queries in them again. */
   readonly replay: number
   readonly offset: number
 }
@@ -42,7 +42,7 @@ export const ownVoice: ConsoleVoice = {
 
 const nothing = (): void => undefined
 
-/** Messages for terminals with another protocol: lines of text, for which clients wait before they send Enter. */
+/** Messages for terminals with another protocol: lines of text. Some clients wait for them before they send Enter. */
 export const terminalVoice: ConsoleVoice = {
   acknowledges: false,
   connecting: (socket) => say(socket, 'Connecting...\r\n'),

@@ -12,16 +12,16 @@ export interface ConnectionsParts {
   readonly guard: ConnectionGuard
 }
 
-/** Longer than any answer but a stream takes. */
+/** Time limit of detached connections. Answers that are not streams take less time. */
 const answersWithinMs = 180_000
-/** Time for the first request of a connection that was accepted just before the end. */
+/** Time in ms for the first request of a connection that was accepted just before `close`. */
 const firstRequestMs = 1000
 const idleCheckMs = 50
 
-/** The connections of a server, and their end without a failed request. */
+/** The connections of a server. They are closed without causing a failed request. */
 export class Connections {
   readonly #open = new Set<Duplex>()
-  /** Connections that Node's server no longer knows, since their requests were presented to it as an upgrade. */
+  /** Connections that Node's server no longer closes, because Node treated one of their requests as an upgrade. */
   readonly #detached = new Set<Duplex>()
 
   constructor(private readonly parts: ConnectionsParts) {}
@@ -31,12 +31,12 @@ export class Connections {
     connection.once('close', () => this.#open.delete(connection))
   }
 
-  /** Another protocol uses the connection from now on. */
+  /** Stops tracking a connection that another protocol uses from now on. */
   forget(connection: Duplex): void {
     this.#open.delete(connection)
   }
 
-  /** Bounds a connection that waits for its last answers. Nothing more is read from it. */
+  /** Limits how long a connection may wait for its last answers. No further requests are read from it. */
   detach(connection: Duplex): void {
     this.forget(connection)
     const end = (): void => void connection.destroy()
@@ -49,9 +49,9 @@ export class Connections {
   }
 
   /**
-   * Has clients change to new connections: each answer closes its connection, and new ones are still accepted. So no
-   * request meets the end of its connection, except on connections that stay unused.
-   * @param lingerMs longest time for the next request of an idle connection
+   * Makes clients change to new connections, which are still accepted: each connection is closed after its next answer.
+   * Requests therefore fail only on connections that are idle for longer than `lingerMs`.
+   * @param lingerMs maximum time to wait for the next request of idle connections
    */
   async drain(lingerMs: number): Promise<void> {
     const { requests } = this.parts

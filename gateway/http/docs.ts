@@ -25,7 +25,7 @@ const securityHeaders = helmet({
       frameAncestors: ["'none'"],
     },
   },
-  // A TLS proxy in front sets this header if it wants to.
+  // A TLS proxy in front of the gateway sets this header if its operator wants that.
   strictTransportSecurity: false,
 })
 

@@ -146,7 +146,7 @@ function restrictionReader(
 function leavesOpen(schema: Schema, value: unknown): boolean {
   if (value === null) return true
   if (schema.type === 'array' || schema.entries) return hasNoEntry(schema, value)
-  // Only in text fields `""` has a meaning, which the API describes.
+  // An empty text has a meaning only in text fields, whose descriptions explain it.
   return typeof value === 'string' && value.trim() === '' && (value !== '' || schema.type !== 'string')
 }
 

@@ -10,7 +10,6 @@ import { orderRoutes } from './table.js'
 export interface OpenApiOptions {
   /** Version of Berth. */
   readonly version: string
-  /** Descriptions of the tags. */
   readonly tags: Readonly<Record<string, string>>
 }
 

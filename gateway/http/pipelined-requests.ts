@@ -18,7 +18,7 @@ const perConnection = 16
 
 /**
  * Processes the requests of each connection one after another. Node parses all requests in a packet at once, during
- * which no other client gets an answer. Here only one waiting request starts in each turn of the event loop, and
+ * which no other client gets an answer. This class starts only one waiting request in each turn of the event loop, and
  * connections take turns. Clients that pipeline therefore delay only each other.
  */
 export class PipelinedRequests {
@@ -43,7 +43,7 @@ export class PipelinedRequests {
     line.last = response
   }
 
-  /** From now on each connection closes after the answer to its newest request, which announces it (RFC 9112, 9.6). */
+  /** Closes each connection after the answer to its newest request, which announces the end (RFC 9112, 9.6). */
   closeConnections(): void {
     this.#closes = true
     for (const { last } of this.#lines.values()) if (!last.headersSent) last.shouldKeepAlive = false

@@ -1,4 +1,4 @@
-/** The body of a response. It consists of pieces if it is long and most of them existed already. */
+/** The body of a response. It consists of pieces if it is long and most pieces existed before. */
 export type ReplyBody = Buffer | string | readonly Buffer[]
 
 export function bodyText(body: ReplyBody): string {

@@ -71,7 +71,7 @@ interface About {
 
 /**
  * Sends a response with the headers that all responses have.
- * @param drained promise for the end of the request; if Node answers before, it often closes the connection too early
+ * @param drained resolves when the rest of the request was read; Node often closes the connection too early otherwise
  */
 export function sendReply(response: ServerResponse, reply: Reply, about: About, drained?: Promise<void>): void {
   if (response.headersSent || response.destroyed) return

@@ -22,7 +22,7 @@ export interface HttpTimeouts {
 export const defaultTimeouts: HttpTimeouts = {
   headersMs: 10_000,
   requestMs: 30_000,
-  // Longer than common proxies keep idle connections. This server therefore does not close one during a request.
+  // Longer than common proxies keep idle connections, so that a connection is not closed while a proxy sends a request.
   keepAliveMs: 65_000,
   checkEveryMs: 2_000,
 }
@@ -33,7 +33,7 @@ const silent = { unproven: 2048, unprovenPerSource: 256 }
 export interface HttpServer {
   /** URL of the server: http://host:port */
   readonly url: string
-  /** The end of its connections. */
+  /** Closes the connections of the server when the gateway stops. */
   readonly connections: Pick<Connections, 'drain' | 'close'>
 }
 
@@ -42,7 +42,7 @@ export interface HttpServerOptions {
   readonly log: Logger
   /** Default: `defaultTimeouts`. */
   readonly timeouts?: HttpTimeouts | undefined
-  /** Absent: the listening socket ends with the process. */
+  /** Keeps the listening socket open while the service restarts. Absent: it is closed when the process ends. */
   readonly sockets?: ListeningSockets | undefined
 }
 
@@ -133,7 +133,7 @@ export function serveRequests(
     if (!requests.isEnding(socket)) refuseMalformed(error, socket, requests.isAnswering(socket))
   })
   server.on('upgrade', (request, connection, head) => {
-    // An upgrade must wait for the answers to earlier requests. With too many of them, a connection ends here, too.
+    // The connection still waits for earlier answers: an upgrade is not possible, or too many requests wait.
     if (requests.isBusy(connection)) {
       connections.detach(connection)
       return requests.endAfterAnswers(connection)

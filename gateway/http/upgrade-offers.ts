@@ -22,7 +22,7 @@ interface OfferingRequest extends IncomingMessage {
 export function requestClass(rules: RequestRules): typeof IncomingMessage {
   return class extends IncomingMessage implements OfferingRequest {
     declare offersUpgrade: boolean
-    /** Stored, because Node reads `upgrade` several times. */
+    /** Stored, because Node reads `upgrade` several times and must always get the same result. */
     readonly #isExcess: boolean
 
     constructor(socket: Socket) {

@@ -17,7 +17,6 @@ export interface Write {
   /** Value of the Idempotency-Key header. `undefined`: it was not sent. */
   readonly idempotencyKey: string | undefined
   readonly caller: Principal
-  /** Address of the client. */
   readonly address: string
   readonly requestId: string
   /** Action in the audit log. `undefined`: the request is not audited. */

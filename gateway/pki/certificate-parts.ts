@@ -5,7 +5,7 @@ export function wholeSeconds(ms: number): number {
   return Math.floor(ms / 1000) * 1000
 }
 
-/** 128 bits, 126 of them random, positive and without leading zero octets (RFC 5280, 4.1.2.2). */
+/** Creates a serial number of 128 bits, 126 of them random, without leading zero octets (RFC 5280, 4.1.2.2). */
 export function newSerial(): string {
   const bytes = randomBytes(16)
   bytes[0] = (bytes[0]! & 0x3f) | 0x40

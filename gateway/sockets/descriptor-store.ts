@@ -6,26 +6,26 @@ import { text } from 'node:stream/consumers'
 const program = join(import.meta.dirname, 'store-descriptors.pl')
 
 /**
- * systemd's file descriptor store of this service. Its sockets stay open while the service restarts, and the next process
- * inherits them.
+ * systemd's file descriptor store of this service. Sockets in the store stay open while the service restarts, and the
+ * next process inherits them.
  */
 export class DescriptorStore {
-  /** @param notifySocket address of systemd, NOTIFY_SOCKET */
+  /** @param notifySocket address of systemd's socket, from NOTIFY_SOCKET */
   constructor(private readonly notifySocket: string) {}
 
-  /** Stores a copy of the server's socket. @throws {Error} with the reason of the program */
+  /** Stores a copy of the server's listening socket. @throws {Error} with the error output of the Perl program */
   store(name: string, server: Server): Promise<void> {
     // Node has no public property for the descriptor of a server.
     const { fd } = (server as unknown as { readonly _handle: { readonly fd: number } })._handle
     return this.#run(['store', name], [fd])
   }
 
-  /** Closes the copy. */
+  /** Closes the stored copy of a socket. */
   remove(name: string): Promise<void> {
     return this.#run(['remove', name])
   }
 
-  /** @param passed descriptors that the program gets, from 3 on */
+  /** @param passed descriptors that the Perl program inherits as 3, 4 and so on */
   async #run(words: readonly string[], passed: readonly number[] = []): Promise<void> {
     const child = spawn('/usr/bin/perl', [program, ...words], {
       stdio: ['ignore', 'ignore', 'pipe', ...passed],

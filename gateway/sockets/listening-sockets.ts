@@ -11,7 +11,7 @@ export interface ListenAddress {
   readonly port: number
 }
 
-/** Connections that wait in the kernel, also while no process accepts any. The kernel's limit is net.core.somaxconn. */
+/** Maximum number of connections that wait to be accepted, also during a restart (at most net.core.somaxconn). */
 const backlog = 4096
 
 /** @throws the error of listen(2) */
@@ -20,8 +20,8 @@ export function listenOn(server: Server, { host, port }: ListenAddress): Promise
 }
 
 /**
- * The listening sockets of a service, which outlive its process: systemd holds copies of them while the service restarts.
- * Their addresses name them, so a socket of an address that the configuration no longer has is closed.
+ * The listening sockets of a service. systemd holds copies of them, so that they stay open while the service restarts.
+ * They are named after their addresses. A socket is closed when its address is no longer configured.
  */
 export class ListeningSockets {
   /** Names of the sockets that systemd holds. */
@@ -29,21 +29,21 @@ export class ListeningSockets {
 
   private constructor(
     private readonly store: DescriptorStore,
-    /** Sockets of the former process that no server has adopted. */
+    /** Descriptors of sockets from before the restart that no server uses yet, by name. */
     private readonly inherited: Map<string, number>,
     private readonly log: Logger,
   ) {
     this.#stored = new Set(inherited.keys())
   }
 
-  /** @returns undefined outside systemd, where sockets end with the process */
+  /** @returns undefined if systemd did not start this process; sockets are then closed when it ends */
   static of(environment: ServiceEnvironment, log: Logger): ListeningSockets | undefined {
     const { NOTIFY_SOCKET: notifySocket } = environment
     if (!notifySocket) return undefined
     return new ListeningSockets(new DescriptorStore(notifySocket), planInherited(environment, process.pid), log)
   }
 
-  /** Adopts the socket of the former process, or else opens one and stores it. @throws the error of listen(2) */
+  /** Uses the socket from before the restart, or opens and stores a new one. @throws the error of listen(2) */
   async listen(server: Server, { host, port }: ListenAddress): Promise<void> {
     const { address } = await lookup(host)
     const name = nameOf(address, port)
@@ -57,7 +57,7 @@ export class ListeningSockets {
     this.log.info({ socket: name }, 'listening socket adopted')
   }
 
-  /** Opens a socket. If the address was `0.0.0.0` before, the stored socket still occupies the port. */
+  /** Opens a socket. If the address was `0.0.0.0` before, closes the stored socket, which still occupies the port. */
   async #open(server: Server, host: string, port: number): Promise<void> {
     try {
       await listenOn(server, { host, port })
@@ -69,7 +69,7 @@ export class ListeningSockets {
     }
   }
 
-  /** Closes the sockets of the former process at all other addresses. */
+  /** Closes sockets from before the restart whose addresses are not in the list. */
   async retain(addresses: readonly ListenAddress[]): Promise<void> {
     const names = new Set(await namesOf(addresses))
     for (const name of [...this.inherited.keys()]) if (!names.has(name)) await this.#remove(name)
@@ -105,7 +105,7 @@ export class ListeningSockets {
   }
 }
 
-/** Listeners on `::` use IPv4 on a host without IPv6. */
+/** Names of the sockets of these addresses. Listeners on `::` use `0.0.0.0` on a host without IPv6. */
 async function namesOf(addresses: readonly ListenAddress[]): Promise<string[]> {
   const all = addresses.flatMap(({ host, port }) =>
     (host === '::' ? [host, '0.0.0.0'] : [host]).map((on) => [on, port]),
@@ -113,7 +113,7 @@ async function namesOf(addresses: readonly ListenAddress[]): Promise<string[]> {
   return Promise.all(all.map(async ([host, port]) => nameOf(await addressOf(String(host)), Number(port))))
 }
 
-/** A name that cannot be resolved is nobody's address. */
+/** Resolves a host name. A name that cannot be resolved is returned unchanged, and no socket has this name. */
 async function addressOf(host: string): Promise<string> {
   return lookup(host).then(
     ({ address }) => address,

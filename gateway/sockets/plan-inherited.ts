@@ -11,7 +11,7 @@ export function planInherited(environment: ServiceEnvironment, pid: number): Map
   return new Map(each.map((name, index) => [name, firstDescriptor + index]))
 }
 
-/** Name of the socket of an address. Names must not contain colons. */
+/** Name under which systemd stores the socket of an address. It must not contain colons. */
 export function nameOf(address: string, port: number): string {
   return `${address.replaceAll(':', '.')},${port}`
 }

@@ -13,7 +13,7 @@ export interface HttpListenerOptions {
   readonly listen: ListenAddress
   readonly challenges: Challenges
   readonly log: Logger
-  /** Absent: the listening socket ends with the process. */
+  /** Keeps the listening socket open while the service restarts. Absent: it is closed when the process ends. */
   readonly sockets?: ListeningSockets | undefined
   /** Returns the target of a redirect. `undefined`: no redirect. @param host host in the request, without its port */
   redirectHost(host: string): { readonly host: string; readonly port: number } | undefined
@@ -21,7 +21,7 @@ export interface HttpListenerOptions {
 
 /**
  * Server on port 80 that answers challenges of authorities and redirects to TLS. The access policy does not apply,
- * because it serves nothing else.
+ * because this server serves nothing else.
  */
 export class HttpListener {
   private constructor(readonly connections: Pick<Connections, 'drain' | 'close'>) {}

@@ -41,7 +41,6 @@ export class Renewal {
     await this.#checking.settled()
   }
 
-  /** Warnings for the administrator. */
   get warnings(): readonly string[] {
     const current = this.options.documents.settings.value?.current
     if (!current) return []

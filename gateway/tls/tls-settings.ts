@@ -55,7 +55,7 @@ const untouched: TlsSettings = {
   previous: null,
 }
 
-/** The document of settings. Reading it needs no secret. Create it before `store.start()`. */
+/** The document of settings. Reading it needs no secret. Create the document before `store.start()`. */
 export function tlsSettingsDocument(store: Store, log: Logger): StoredDocument<TlsSettings> {
   return new StoredDocument<TlsSettings>({ store, log, name: 'tls:settings', initial: untouched })
 }

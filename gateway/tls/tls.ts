@@ -33,7 +33,7 @@ export interface TlsOptions {
   /** True if remote clients can also reach the API without TLS. */
   readonly plainIsPublic: boolean
   readonly log: Logger
-  /** Absent: the listening sockets end with the process. */
+  /** Keeps the listening sockets open while the service restarts. Absent: they are closed when the process ends. */
   readonly sockets?: ListeningSockets | undefined
   /** Trusted root certificates in PEM. Default: those of Mozilla. */
   readonly roots?: readonly string[]
@@ -46,8 +46,8 @@ export interface TlsOptions {
 const maxHstsSeconds = 86_400
 
 /**
- * TLS of this gateway: its certificate, listeners and renewal. All gateways share the settings. Create it before
- * `store.start()`.
+ * TLS of this gateway: its certificate, listeners and renewal. All gateways share the settings. Create the object
+ * before `store.start()`.
  */
 export class Tls {
   readonly documents: TlsDocuments
@@ -101,7 +101,7 @@ export class Tls {
     this.#renewal.start()
   }
 
-  /** Has clients change to new connections; new ones are still accepted. */
+  /** Makes clients change to new connections, which are still accepted, see `Connections.drain`. */
   drain(lingerMs: number): Promise<void> {
     return this.#listeners.drain(lingerMs)
   }
@@ -123,7 +123,6 @@ export class Tls {
     return Date.parse(this.#leaf.validTo)
   }
 
-  /** Warnings for the administrator. */
   get warnings(): readonly string[] {
     return [...this.#listeners.problems, ...this.#renewal.warnings]
   }
