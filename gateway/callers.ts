@@ -79,7 +79,7 @@ export function createAccess(options: AccessOptions): Access {
   const importKey = () =>
     importAdminKey(store, stateDir).catch((err: unknown) => log.error({ err }, 'importing the admin key failed'))
   keys.onRemoved(importKey)
-  // If the store is emptied while the gateway runs, the key is imported again.
+  // If the store is emptied while the gateway runs, the administrator's key is imported again.
   store.onInvalidate(store.key('admin-key', ''), () => void importKey())
   const failures = new FailureLog(log)
   const audit = new AuditStore(store, auditKeep, log)

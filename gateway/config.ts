@@ -17,7 +17,7 @@ export const GatewayConfigSchema = Type.Object(
     listen: hostPort('127.0.0.1:8080'),
     /** host:port for the HTTP API over TLS, which `PUT /ssl` enables. Empty: TLS is not offered. */
     tls_listen: optionalHostPort('[::]:443'),
-    /** host:port for challenges of certificate authorities and for redirects while TLS is on. Empty: none. */
+    /** host:port for challenges of certificate authorities and for redirects while TLS is on. Empty: not offered. */
     http_listen: optionalHostPort('[::]:80'),
     /** host:port of the endpoint at which agents join. Its certificate is issued by the private CA. */
     join_listen: hostPort('127.0.0.1:8081'),

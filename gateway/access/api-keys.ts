@@ -78,8 +78,8 @@ export class ApiKeys {
    */
   async create(callerId: number, fields: KeyFields & { name: string }, operationId?: string): Promise<CreatedKey> {
     return this.options.store.transact('create an API key', async (client) => {
-      // In the meantime the creator may lose rights or be deleted, or another attempt may create the same key. Then the
-      // transaction runs again.
+      // Until the transaction ends, the creator may lose rights or be deleted, or another attempt may create the same
+      // key. The transaction then runs again.
       await client.watch(this.#names.version)
       const made = operationId === undefined ? undefined : await this.#made.find(client, operationId)
       if (made) return this.#readMade(client, made)

@@ -18,7 +18,7 @@ export interface AuditFilter extends Span {
   /** Only actions of the caller with this `Principal.ref`. */
   readonly by?: string | undefined
   readonly success?: boolean | undefined
-  /** Only entries about these guests. Unless these are all guests, other callers' failures show only their code. */
+  /** Only entries about these guests. Unless it is `all`, failures of other callers show only their error code. */
   readonly guests: Guests
   /** True: a caller's own actions are included even if they are about other guests or no guest. Default: false. */
   readonly all?: boolean
@@ -179,7 +179,7 @@ function shorten(text: string, length: number): string {
   return text.length > length ? `${text.slice(0, length - 1)}…` : text
 }
 
-/** Shortens a failure's text to its code if the reader may see only some guests: the text may name others. */
+/** Shortens a failure's text to its error code if the reader may see only some guests: the text may name others. */
 function shownTo(guests: Guests, record: AuditRecord): AuditRecord {
   if (guests === 'all' || record.success || record.detail.startsWith(outcomeUnknown)) return record
   return { ...record, detail: record.detail.split(':', 1)[0] ?? '' }

@@ -18,7 +18,7 @@ export const defaultCreationLimits: CreationLimits = {
   subUsers: { bound: 500, others: 50_000 },
 }
 
-/** The quota to which the objects that a caller creates are counted. */
+/** The quota that the objects created by a caller count towards. */
 export interface CreationShare {
   /**
    * `ref` of the first key in the caller's chain that is restricted to containers, otherwise of the first limited key.
@@ -39,8 +39,8 @@ export interface LimitedKind {
 
 /**
  * Checks that a caller may create another object.
- * @param shares one entry for each existing object: the quota that it counts to
- * @throws {BerthError} the kind's code if the limit is reached
+ * @param shares one entry for each existing object: the quota that it counts towards
+ * @throws {BerthError} the code of the kind if the limit is reached
  */
 export function checkCreationLimit(
   { share, isBound }: CreationShare,

@@ -117,7 +117,7 @@ export class IdempotencyStore implements Idempotency {
   async #insert(id: string, record: IdempotencyRecord, caller: Principal): Promise<IdempotencyRecord | undefined> {
     const before = await this.store.run('remember a request', async (client) => {
       const expiration = { type: 'PX', value: this.#keepMs } as const
-      // Both commands are sent together, so that the store syncs its log only once.
+      // Both commands are sent together, so that Redis syncs its append-only file only once.
       const [found] = await Promise.all([
         client.set(id, JSON.stringify(record), { condition: 'NX', GET: true, expiration }),
         this.#ages.note(client, caller, id),

@@ -49,7 +49,6 @@ export class KeyCache {
     return this.#byDigest.size
   }
 
-  /** Returns a cached key. */
   get(digest: string): ResolvedKey | undefined {
     return this.#byDigest.get(digest)
   }
@@ -83,7 +82,7 @@ export class KeyCache {
     for (const load of this.#loads) if (load.ids.has(id)) load.stale = true
     for (const digest of this.#digestsById.get(id) ?? []) this.#byDigest.delete(digest)
     this.#digestsById.delete(id)
-    this.#byId.clear() // contains few keys, which change seldom
+    this.#byId.clear() // the map contains few keys, and keys change seldom
   }
 
   clear(): void {
@@ -181,7 +180,7 @@ function principalOf(
 
 const maxVerdicts = 100
 
-/** Caches the results by address, because callers use few addresses and a block list needs 1.5 µs for each entry. */
+/** Returns a function that checks an address and caches the result: a long block list needs 1.5 µs for each entry. */
 function rememberVerdicts(sets: readonly AddressSet[]): (address: string) => boolean {
   if (sets.length === 0) return () => true
   const verdicts = new Map<string, boolean>()

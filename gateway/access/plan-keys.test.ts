@@ -287,7 +287,7 @@ describe('any sequence of changes of keys', () => {
   })
 })
 
-/** Makes the administrator's change in both, or in neither if one of them rejects it. */
+/** Makes the administrator's change in both sets of keys, or in neither if one of them rejects it. */
 function administerBoth(both: readonly Map<number, KeyRecord>[], step: Step, members: number): void {
   const changed = both.map((keys) => new Map(keys))
   try {
@@ -302,7 +302,7 @@ function administerBoth(both: readonly Map<number, KeyRecord>[], step: Step, mem
   })
 }
 
-/** The administrator limits or removes one of the first keys. */
+/** As the administrator, limits, disables or removes one of the first `members` keys. */
 function administer(keys: Map<number, KeyRecord>, step: Step, members: number): void {
   const target = keys.get(2 + (step.on % members))
   if (!target) return

@@ -18,7 +18,7 @@ import { coversScope, defaultScopes } from './scopes.js'
  * decision in this file can therefore give a key more rights than its creator has.
  */
 
-/** Id of the calling key if the caller is not a key but a logged-in administrator, whom no key limits. */
+/** Used as id of the calling key if the caller is a logged-in administrator, whom no key limits. */
 export const administratorId = 0
 
 /** All API keys by id. */
@@ -49,8 +49,8 @@ export function rightsOf(keys: Keys, record: KeyRecord): Rights {
 }
 
 /**
- * Plans a new key. Missing limits are copied from the creator. Missing scopes are the default scopes that the creator
- * has.
+ * Plans a new key. Limits that the request omits are copied from the creator. If it omits the scopes, the key gets
+ * those default scopes that the creator has.
  * @throws {BerthError} `insufficient_scope` if the request exceeds the rights of the creator
  */
 export function planNewKey(fields: KeyFields, maker: Rights): Grant {
@@ -91,7 +91,7 @@ export function checkChainLength(maker: KeyChain): void {
     )
 }
 
-/** The quota to which keys of this creator count. */
+/** The quota that keys of this creator count towards. */
 function creationShareOf(keys: Keys, creatorId: number): CreationShare {
   const creator = keys.get(creatorId)
   if (creator === undefined) return { share: '', isBound: false }
@@ -204,7 +204,7 @@ function descendantsOf(keys: Keys, ancestor: KeyRecord): KeyRecord[] {
   )
 }
 
-/** Rejects a key that the caller may not manage. It is checked first, so that no error reveals facts about the key. */
+/** Rejects a key that the caller may not manage. Checked first, so that no error reveals facts about the key. */
 function checkReach(keys: Keys, callerId: number, target: KeyRecord): void {
   if (target.id !== callerId && !mayManage(keys, callerId, target))
     throw forbidden('the caller cannot change this key, which has rights that the caller does not have')

@@ -8,8 +8,8 @@ export type Guests = 'all' | ReadonlySet<string>
 
 interface Caller {
   /**
-   * Unique name of the caller among all kinds, for example `key:12`. Audit entries and Idempotency-Keys are stored
-   * under it.
+   * Name of the caller, for example `key:12`, unique among callers of all kinds. Audit entries and Idempotency-Keys are
+   * stored under it.
    */
   readonly ref: string
   /**
@@ -72,12 +72,12 @@ export function isUnbounded(caller: Principal): boolean {
   return caller.kind === 'key' ? caller.unlimited : caller.kind === 'session' && caller.accountKind === 'admin'
 }
 
-/** The quota to which consoles and streams of a caller count. */
+/** The quota that a caller's consoles and streams count towards. */
 export function holdingOf(caller: Principal): Holding {
   return { share: caller.root, unlimited: isUnbounded(caller) }
 }
 
-/** The quota to which keys and sub-users count that the caller creates. */
+/** The quota that keys and sub-users created by the caller count towards. */
 export function creationShareOf(caller: Principal): CreationShare {
   if (isUnbounded(caller)) return { share: '', isBound: false }
   const boundRoot = caller.kind === 'key' ? caller.boundRoot : caller.root

@@ -40,7 +40,7 @@ export class RequestLimits {
 
   /**
    * Counts a request. It is in progress until its answer has been sent.
-   * @throws {BerthError} `rate_limited`; the state of the caller's limit is set in this case, too
+   * @throws {BerthError} `rate_limited`; in this case, too, `exchange.rate` is set
    */
   enter(caller: string, exchange: CountedRequest): void {
     try {

@@ -23,7 +23,7 @@ export const subUserPermissions = [
 ] as const
 export type SubUserPermission = (typeof subUserPermissions)[number]
 
-/** Default permissions: all except the restricted form of another permission. */
+/** Default permissions: all except `innerPortsScope`, which is a restricted form of another permission. */
 export const defaultPermissions: readonly SubUserPermission[] = subUserPermissions.filter(
   (permission) => permission !== innerPortsScope,
 )

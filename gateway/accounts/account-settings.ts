@@ -8,7 +8,7 @@ export const twoFactorRules = ['none', 'admins', 'all'] as const
 /** Kinds of accounts that must have a second factor. */
 export type TwoFactorRule = (typeof twoFactorRules)[number]
 
-/** Settings for logins, shared by all gateways. Create it before `store.start()`. */
+/** Settings for logins, shared by all gateways. Create the object before `store.start()`. */
 export class AccountSettings {
   readonly requireTwoFactor: StoredDocument<TwoFactorRule>
 

@@ -100,8 +100,8 @@ export class Admins {
   }
 
   /**
-   * Creates the link for the first administrator; an earlier one becomes invalid.
-   * @returns `undefined` if an administrator exists
+   * Creates the link for the first administrator. An earlier link becomes invalid. @returns `undefined` if an
+   * administrator exists
    */
   async firstLink(): Promise<string | undefined> {
     if ((await this.list()).length > 0) return undefined

@@ -50,7 +50,7 @@ const recentTurns = 32
 const maxServed = 10_000
 
 /**
- * Limits how much work runs at once. Other work waits: logins of known users run first, then strangers' logins, then
+ * Limits how much work runs at once. Excess work waits: logins of known users run first, then strangers' logins, then
  * the rest. Within a queue, the account and the address that have waited longest since their last turn are next. A
  * caller with much work therefore delays only itself.
  */
@@ -151,7 +151,7 @@ export class FairGate {
     return best
   }
 
-  /** Selects the work to reject: the last in turn from the busiest address of the busiest account. */
+  /** Selects the work to reject: the last in turn of the address and account with the most waiting work. */
   #last(queue: readonly QueueEntry[]): QueueEntry {
     const ofFlow = countBy(queue, ({ flow }) => flow)
     const placeOf = ({ flow, claim }: QueueEntry): string => `${flow} ${claim.source}`
@@ -171,7 +171,7 @@ export class FairGate {
     )
   }
 
-  /** Number of the last turn if it is recent, or 0: an owner must not wait for all names that never had a turn. */
+  /** Number of the last turn, or 0 if it was long ago, so that names without a turn do not always come first. */
   #servedAt(key: string): number {
     const turn = this.#served.get(key) ?? 0
     return turn > this.#turns - recentTurns ? turn : 0

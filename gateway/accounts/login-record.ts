@@ -15,7 +15,6 @@ export const loginReasons = [
 ] as const
 export type LoginReason = (typeof loginReasons)[number]
 
-/** An attempt to log in. */
 export interface LoginAttempt {
   /** Name as typed. It is only stored if it has the form of a name, because users sometimes type a password here. */
   readonly username: string

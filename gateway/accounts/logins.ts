@@ -148,7 +148,7 @@ export class Logins {
     return { account, session, deviceCookie: this.parts.devices.add(place.deviceCookie, account) }
   }
 
-  /** Looks up the address even if the result is not needed, so that all attempts take the same time. */
+  /** Looks up the address among known ones even if not needed, so that all attempts take the same time. */
   async #claimOf({ username, address, device }: Trier): Promise<PasswordClaim> {
     const isKnownPlace = await this.parts.limits.places.has(username, address)
     return {

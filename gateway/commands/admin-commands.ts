@@ -90,7 +90,7 @@ function createLinks(config: GatewayConfig, store: Store, log: Logger): AdminToo
 
 const system = { ref: 'system', user: 'system:host' } as const
 
-/** Creates an administrator. The file contains the password. @throws {ConfigError} if it cannot be read */
+/** Creates an administrator. The file contains the password. @throws {ConfigError} if the file cannot be read */
 export async function addAdmin(context: CommandContext, username: string, passwordFile: string): Promise<void> {
   const password = await readPassword(passwordFile)
   await withStore(context, toolsFor(context), async ({ admins, audit }) => {

@@ -31,7 +31,7 @@ export interface AccessPolicyOptions {
 
 /**
  * Decides which addresses may reach the gateway, for pages, requests and WebSockets. All gateways on a store share one
- * policy. Changes take effect immediately. Create it before `store.start()`.
+ * policy. Changes take effect immediately. Create the object before `store.start()`.
  */
 export class AccessPolicies {
   readonly #document: StoredDocument<AccessPolicy>

@@ -5,7 +5,7 @@ import type { Store } from '../store/store.js'
 export const languages = ['en', 'zh'] as const
 export type Language = (typeof languages)[number]
 
-/** Settings for browsers, shared by all gateways. Create it before `store.start()`. */
+/** Settings for browsers, shared by all gateways. Create the object before `store.start()`. */
 export class PanelSettings {
   /** Language for users without a choice of their own. */
   readonly language: StoredDocument<Language>

@@ -79,7 +79,7 @@ const turns = 24
 
 /**
  * Rejects if `promise` takes longer than `ms`. node-redis' own timeouts only cover the time until a command is written.
- * The time is counted in `turns` equal parts, of which a turn of the event loop uses at most one, even if it takes
+ * The time is counted in `turns` equal parts. A turn of the event loop counts as at most one part, even if it takes
  * longer: answers that arrive during a turn are read only after it.
  */
 export async function withTimeout<T>(ms: number, promise: Promise<T>): Promise<T> {

@@ -30,7 +30,7 @@ export async function purgeStore(url: string, prefix: string): Promise<number> {
   }
 }
 
-/** Fails if a gateway uses the prefix. */
+/** Throws an error if a gateway is using the prefix. */
 async function checkUnused(client: StoreClient, prefix: string): Promise<void> {
   const leases = `${prefix}instance:`
   for await (const keys of scan(client, leases))

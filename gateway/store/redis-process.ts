@@ -12,7 +12,7 @@ import { AofRepair } from './aof-repair.js'
 import { planRedisConfig, redisPaths, type RedisPaths } from './redis-config.js'
 
 /*
- * The gateway's private redis-server. Only this module of the gateway starts processes.
+ * The gateway's private redis-server.
  *
  * The server has its own session. It survives a killed gateway, and the next gateway takes it over. It runs under
  * flock(1) with a lock on a file in its directory. Two servers can therefore never write the same append-only file.

@@ -17,10 +17,9 @@ export type { StoreClient } from './connection.js'
 export interface StoreOptions {
   /** URL of the server: `redis://`, `rediss://` or `unix:///path`. */
   url: string
-  /** Prefix of all keys. */
   prefix: string
   log: Logger
-  /** Returns why the server of this process is not running. "": not known. */
+  /** Returns why the gateway's private Redis server is not running. "": not known, or the server is not private. */
   serverProblem?: () => string
 }
 
@@ -32,8 +31,8 @@ const retryMaxMs = 1000
 const transactionAttempts = 25
 
 /**
- * The store. Commands fail immediately while it is down. A server that stops answering is noticed within 2 s. It is
- * used again within 2 s after its return.
+ * The Redis server that gateways share. Commands fail immediately while it is down. If it stops answering, this is
+ * noticed within 2 s. It is used again within 2 s after its return.
  */
 export class Store {
   #connection: StoreConnection | undefined
@@ -148,7 +147,7 @@ export class Store {
         return await commands(client)
       } catch (cause) {
         if (cause instanceof WatchError && attempt < transactionAttempts) {
-          await delay(Math.random() * attempt) // random delays prevent that transactions collide again
+          await delay(Math.random() * attempt) // random delays prevent another collision of transactions
           continue
         }
         if (client.isReady) await client.unwatch().catch(() => undefined)

@@ -10,7 +10,7 @@ interface Load<T> {
 
 /**
  * Caches records of one kind. Each record is a string in the store, which reports all changes. While the store is down,
- * nothing is cached. Missing records are not cached, so that unknown ids do not use memory. Create it before
+ * nothing is cached. Missing records are not cached, so that unknown ids do not use memory. Create the object before
  * `store.start()`.
  */
 export class WatchedRecords<T> {

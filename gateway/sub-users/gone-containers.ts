@@ -14,7 +14,7 @@ export interface GoneContainersOptions {
 
 /**
  * Removes deleted containers from sub-users, shortly after guests of the fleet have changed. A missed container is
- * harmless, because uuids are never used again. Create it before `store.start()`.
+ * harmless, because uuids are never used again. Create the object before `store.start()`.
  */
 export class GoneContainers {
   readonly #rounds = new Throttle(() => this.#round(), { intervalMs: pauseMs })

@@ -7,7 +7,7 @@ export interface Owner {
   readonly username: string
 }
 
-/** The sub-users of each container at one time. */
+/** The sub-users of each container at one point in time. */
 export interface OwnerMap {
   /** Version that changes with each change of an account. */
   readonly version: number
@@ -17,7 +17,7 @@ export interface OwnerMap {
 const nobody: readonly Owner[] = []
 export const noOwners: OwnerMap = { version: 0, of: () => nobody }
 
-/** Sub-users of all containers, cached until an account changes. Create it before `store.start()`. */
+/** Sub-users of all containers, cached until an account changes. Create the object before `store.start()`. */
 export class Owners {
   #known: OwnerMap | undefined
   #changes = 0

@@ -268,7 +268,7 @@ export class SubUsers {
   }
 }
 
-/** The callers to whose quotas a new account counts. */
+/** The callers whose quotas of sub-users include a new account of this caller. */
 function rootsOf(caller: Principal): Pick<SubUserAccount, 'root' | 'boundRoot'> {
   const { share, isBound } = creationShareOf(caller)
   return { ...(!isUnbounded(caller) && { root: caller.root }), ...(isBound && { boundRoot: share }) }

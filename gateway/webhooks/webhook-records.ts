@@ -19,7 +19,7 @@ export interface WebhookRecordsOptions {
 /** Maximum number of webhooks. It is low because each webhook has a separate queue. */
 const maxWebhooks = 20
 
-/** The webhooks of all gateways. Create it before `store.start()`. */
+/** The webhooks of all gateways. Create the object before `store.start()`. */
 export class WebhookRecords {
   readonly #document: StoredDocument<readonly WebhookRecord[]>
 

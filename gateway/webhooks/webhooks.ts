@@ -40,7 +40,7 @@ export const pingType = 'webhook.test'
 
 /**
  * Notifies other programs of changes by HTTP. All gateways accept requests, but only the one that holds the lease in
- * the store delivers. Create it before `store.start()`.
+ * the store delivers. Create the object before `store.start()`.
  */
 export class Webhooks {
   readonly records: WebhookRecords

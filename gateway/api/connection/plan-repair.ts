@@ -53,7 +53,7 @@ const start: Offer = { action: 'start', method: 'POST', path: 'start', scope: 'c
 
 const offers: Readonly<Record<string, Offer>> = {
   not_running: start,
-  // A start lifts the block only if the caller is not restricted to some guests.
+  // A start lifts a block for abuse only if the caller is not restricted to some guests.
   stopped_for_abuse: { ...start, unboundOnly: true },
   nothing_listens: { action: 'restart', method: 'POST', path: 'restart', scope: 'container:power', body: () => ({}) },
   traffic_used_up: {
@@ -89,7 +89,7 @@ const offers: Readonly<Record<string, Offer>> = {
   },
 }
 
-/** Adds a first rule that permits the port for all sources. */
+/** Inserts, before all other rules, a rule that permits the port for all sources. */
 function openPort({ firewall, port }: ConnectionFailure): ConnectionRepair['body'] {
   if (!firewall || firewall.rules.length >= networkLimits.firewallRules) return null
   const ours = { direction: 'in', protocol: 'tcp', action: 'ACCEPT', network: 'all', port: String(port) }

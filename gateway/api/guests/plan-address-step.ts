@@ -7,7 +7,7 @@ export interface ShownAddress {
   readonly own: string
   /** Public address of the host. "": not known. */
   readonly host: string
-  /** Addresses of the host if its public address is a name. */
+  /** Addresses to which the public address of the host resolves, if it is a name. */
   readonly resolved: readonly string[]
   /** Addresses of all interfaces of the host. */
   readonly hostAddresses: readonly string[]

@@ -28,8 +28,8 @@ export interface TimelineSources {
 }
 
 /**
- * Merges all sources, newest first. A submitted operation appears once, as its task, with the address of its audit
- * entry.
+ * Merges all sources, newest first. A submitted operation appears only as its task, with the client address from its
+ * audit entry.
  */
 export function planTimeline({ operations, audit, alerts }: TimelineSources, limit: number): TimelineEntry[] {
   const ordered = new Map(audit.map((record) => [taskOf(record), record]))

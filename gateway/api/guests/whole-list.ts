@@ -11,11 +11,11 @@ interface RenderedBlock {
   readonly piece: Piece
 }
 
-/** Number of blocks that may be rendered in one turn of the event loop. */
+/** Number of blocks of guests that may be rendered in one turn of the event loop. */
 const fewBlocks = 2
 const mostRounds = 20
 
-/** The rendered list of all guests. A change of a guest renders only its block again. */
+/** The rendered list of all guests, in blocks. A change of a guest renders only the block of this guest again. */
 export class WholeList {
   readonly #made = new WeakMap<GuestBlock, RenderedBlock>()
   readonly #making = new SingleFlight()

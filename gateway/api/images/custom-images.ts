@@ -133,7 +133,7 @@ function addRoute({ fleet, customImages }: CustomImageParts): Route {
       const { more, unsettled } = await onHosts(fleet, context, hostsOf(fleet, named), (host) =>
         fleet.agent(host).images.addCustomImage(request),
       )
-      if (named === undefined) await customImages.add(request) // at least one host has accepted the image
+      if (named === undefined) await customImages.add(request) // only now, because at least one host must accept it
       const [shown] = holdersOf(fleet.view, request.id, more.hosts[0])
       if (!shown) throw conflict('invalid_state', 'the image was removed in the meantime')
       return { status: 201, message: 'image added', data: imageRow(shown, caller), more, unsettled }
@@ -164,7 +164,7 @@ function removeRoute({ fleet, customImages }: CustomImageParts): Route {
         throw conflict('invalid_state', 'only custom images can be removed')
       const asked = held.map((found) => found.hostId)
       if (hostId === undefined)
-        await customImages.remove(id) // before the hosts: the upkeep adds stored images again
+        await customImages.remove(id) // first: the upkeep adds stored images to hosts
       else await customImages.leaveOut(id, hostId)
       const { more, unsettled } = await onHosts(fleet, context, asked, (host) =>
         fleet.agent(host).images.removeCustomImage({ id }),

@@ -66,7 +66,7 @@ function cancelRoute(fleet: Fleet): Route {
       const { id, hostId } = audited(context, givenId('template_id', context))
       const held = holdersOf(fleet.view, id, hostId)
       const running = held.filter(({ template }) => template.downloading)
-      const asked = running.length > 0 ? running : held // the view may be stale: the agents decide
+      const asked = running.length > 0 ? running : held // the view may be old: agents decide
       const { more, unsettled } = await onHosts(fleet, context, idsOf(asked), (host) =>
         fleet.agent(host).images.cancelImageDownload({ templateId: id }),
       )

@@ -170,7 +170,7 @@ function removeRoute({ subUsers }: SubUserDeps): Route {
 
 type AnyContext = RequestContext<unknown, unknown, unknown>
 
-/** Id under which a generated password is stored, encrypted, for repetitions. `undefined`: the request has no key. */
+/** Id under which a generated password is stored for repetitions. `undefined`: the request has no Idempotency-Key. */
 function repeatableId({ headers, operationId }: AnyContext): string | undefined {
   return headers['idempotency-key'] === undefined ? undefined : operationId
 }

@@ -68,7 +68,7 @@ export async function orderCreation(
 }
 
 /**
- * Checks that the template exists and is enabled. Without any templates the placement reports a more precise error.
+ * Checks that the template exists and is enabled, unless the view has no templates: the placement then reports why.
  * @throws {BerthError} `invalid_field`, `image_disabled`
  */
 export function checkTemplate(view: FleetView, id: string): void {

@@ -52,7 +52,7 @@ function checkName(name: string): void {
   if (takenPaths.includes(name)) throw invalidField('name', `name: ${name} is reserved`)
 }
 
-/** Rejects user data for containers, and in a form that the operating system of a virtual machine would ignore. */
+/** Rejects user data for LXC containers, and user data that the operating system of a virtual machine would ignore. */
 function checkUserData({ virtualization, user_data: userData = '' }: CreateBody, os: Os): void {
   if (userData === '') return
   if (virtualization === 'kvm') parseUserData(userData, os)
