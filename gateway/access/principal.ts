@@ -31,7 +31,7 @@ export interface KeyPrincipal extends Caller {
   readonly kind: 'key'
   /** Id of the API key, which limits everything that it creates. */
   readonly keyId: number
-  /** `ref` of the first key in the chain of creators that is restricted to containers. Absent: no key is. */
+  /** `ref` of the first key in the chain of creators that is restricted to containers. Absent: none is restricted. */
   readonly boundRoot?: string
   /** True if the key has no limits: all scopes, all containers, all addresses and no expiry. */
   readonly unlimited: boolean

@@ -41,7 +41,7 @@ export class SecurityAudit {
     await this.#writing.settled()
   }
 
-  /** Writes new entries. If the store is down, the next check tries again. */
+  /** Writes entries about new operations. If the store is down, the next check tries again. */
   look(): Promise<void> {
     return this.#writing.run(() => this.#look())
   }

@@ -100,7 +100,7 @@ export class Consoles {
     return { caller, guest }
   }
 
-  /** Ends all open and later consoles. Consoles that can be resumed continue on their hosts for a while. */
+  /** Ends all present and later consoles. Consoles that can be resumed continue on their hosts for a while. */
   closeAll(): void {
     this.#closed = true
     for (const { socket } of [...this.#entries]) socket?.end(endings.leaving, true)

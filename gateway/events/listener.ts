@@ -45,7 +45,7 @@ export class EventSubscriber {
     const next = lastId === undefined ? ring.next : ring.findNext(lastId)
     this.#next = next ?? ring.next
     response.on('drain', () => this.pump())
-    // If the client disconnects during a write, `close` follows. Without a listener the process would end.
+    // If the client disconnects during a write, the event `close` follows. Without this listener the process would end.
     response.on('error', () => response.destroy())
     response.write(`retry: ${retryMs}\n`)
     this.#note(next === undefined ? 'reset' : 'ready')

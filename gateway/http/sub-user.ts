@@ -5,7 +5,7 @@ import { innerPortsScope } from '../access/sub-user-bounds.js'
 import type { Guest } from '../../proto/gen/berth/agent/v1/guest.js'
 import type { Route } from './route.js'
 
-/* Confines sub-users to the routes that are open to them, and to reads of blocked containers. */
+/* Restricts sub-users to the routes that are open to them. They can only read blocked containers. */
 
 /** @throws {BerthError} `insufficient_scope` if the route is not open to sub-users */
 export function refuseSubUser(route: Pick<Route, 'subUser'>, caller: Principal): void {

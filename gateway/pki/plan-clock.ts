@@ -21,8 +21,8 @@ export function doubtClock(witnesses: ClockWitnesses): string {
     otherMs !== undefined && Math.abs(otherMs - nowMs) > maxSkewMs
   if (differs(storeMs)) return `the clock of the store differs from this gateway by ${inWords(storeMs - nowMs)}`
   if (differs(peerMs)) return `the clock of the host differs from this gateway by ${inWords(peerMs - nowMs)}`
-  // If the host's clock agrees, other differences are harmless: this system was suspended, or an earlier certificate
-  // was issued by a clock that was ahead.
+  // If the host's clock agrees with the gateway's, other differences are harmless: this system was suspended, or an
+  // earlier certificate was issued by a clock that was ahead.
   if (peerMs !== undefined) return ''
   if (jumpMs !== 0) return `the clock of this gateway has just jumped by ${inWords(jumpMs)}`
   // The same is true if the store's clock agrees. Otherwise one wrong clock could block renewals for a long time.

@@ -31,9 +31,10 @@ export interface StoreConnection {
 }
 
 /**
- * Connects, and requests invalidation messages for keys that begin with one of `tracked` before any command is sent.
+ * Connects. Before any other command, requests invalidation messages for keys that begin with one of `tracked`.
  * @param onLost called at most once, when one of the connections breaks
- * @throws the error of the server or the socket Source: https://redis.io/docs/latest/commands/client-tracking/ (BCAST)
+ * @throws the error of the server or the socket
+ * Source: https://redis.io/docs/latest/commands/client-tracking/ (BCAST)
  */
 export async function connectStore(
   url: string,

@@ -135,7 +135,7 @@ export class RedisProcess {
     }
   }
 
-  /** @param repair true if the last server ended soon, perhaps because of torn files @returns why this server ended */
+  /** @param repair true if the last server ended early, perhaps because of torn files @returns why this server ended */
   async #attempt(repair: boolean): Promise<string> {
     await this.#prepare()
     // If another process holds the lock, a server is running and owns the files.
@@ -211,7 +211,7 @@ export class RedisProcess {
         realpath(this.#paths.directory),
       ])
       const [, name = '', state = ''] = /^\d+ \((.*)\) (\S) /s.exec(stat) ?? []
-      const names = ['flock', basename(this.options.program).slice(0, 15)] // comm: proc_pid_comm(5)
+      const names = ['flock', basename(this.options.program).slice(0, 15)] // proc_pid_comm(5)
       return cwd === directory && names.includes(name) && !['Z', 'X'].includes(state)
     } catch {
       return false

@@ -40,7 +40,7 @@ export class WatchedRecords<T> {
     return this.#known.get(id) ?? this.#load(id)
   }
 
-  /** Drops a cached record and marks running reads of it as stale. Call it after a change by this process. */
+  /** Drops a cached record and marks running reads of it as stale. Call it after this process changed the record. */
   forget(id: string): void {
     this.#known.delete(id)
     const load = this.#loads.get(id)

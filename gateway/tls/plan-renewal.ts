@@ -11,7 +11,7 @@ export function dueAtMs({ notBeforeMs, notAfterMs }: Validity): number {
   return renewAtMs(notAfterMs, notAfterMs - notBeforeMs)
 }
 
-/** Attempts to renew the certificate with this fingerprint. */
+/** State of the attempts to renew the certificate with this fingerprint. */
 export interface RenewalState {
   readonly fingerprint: string
   readonly failures: number
@@ -25,7 +25,7 @@ export const noAttempts: RenewalState = { fingerprint: '', failures: 0, nextMs: 
 
 const hourMs = 3_600_000
 
-/** Pauses after failed attempts: one hour, doubled after each failure up to a day. */
+/** Waiting time after a failed attempt: first one hour, doubled after each failure up to a day. */
 export const renewalPauses = { firstMs: hourMs, lastMs: 24 * hourMs }
 export type RenewalPauses = typeof renewalPauses
 

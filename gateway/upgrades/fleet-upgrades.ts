@@ -63,7 +63,7 @@ export class FleetUpgrades {
     this.#closed = true
     clearInterval(this.#timer)
     await this.#working.settled()
-    await this.#lease.release().catch(() => undefined) // the lease expires otherwise
+    await this.#lease.release().catch(() => undefined) // if this fails, the lease expires
   }
 
   /**

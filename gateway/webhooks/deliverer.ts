@@ -167,8 +167,8 @@ export class Deliverer {
   }
 
   /**
-   * Revision after which changes of a host are sent. A host without a stored revision starts with its present state,
-   * like a host whose journal was replaced.
+   * Revision above which changes of a host are sent. A host without a stored revision, or whose agent has a new
+   * journal, starts with its present state.
    */
   #cursorOf(hostId: string, news: readonly News[]): number {
     const newest = newestRevision(this.parts.view, hostId)

@@ -61,7 +61,7 @@ export class DeliveryQueue {
     return text === null ? undefined : (JSON.parse(text) as QueuedDelivery).body
   }
 
-  /** Stores deliveries, and the revisions of hosts up to which they are complete, in one transaction. */
+  /** Stores, in one transaction, deliveries and the revisions of hosts up to which deliveries are complete. */
   async add(made: ReadonlyMap<string, readonly QueuedDelivery[]>, cursors: Cursors): Promise<void> {
     await this.#commit('queue deliveries', (multi) => {
       this.#put(multi, made)

@@ -34,7 +34,7 @@ export function checkEvents(events: readonly string[]): readonly string[] {
   throw invalidField('events', `events: must be ${known}`)
 }
 
-/** Returns the types that these words select, for example `task.*`. */
+/** Returns the types of events that these words select, for example `task.*`. */
 export function typesOf(events: readonly string[]): EventType[] {
   return webhookTypes.filter((type) =>
     events.some((word) => word === everyEvent || word === type || word === `${kindOf(type)}.*`),

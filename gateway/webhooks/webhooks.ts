@@ -77,7 +77,7 @@ export class Webhooks {
     clearInterval(this.#timer)
     await this.#holding.settled()
     await this.#stopDelivering()
-    await this.#lease.release().catch(() => undefined) // otherwise the lease expires
+    await this.#lease.release().catch(() => undefined) // if this fails, the lease expires
     this.#sender.close()
   }
 

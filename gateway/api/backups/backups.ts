@@ -193,7 +193,7 @@ function restoreRoute(parts: BackupParts): Route {
   })
 }
 
-/** @throws {BerthError} `unsupported` if one is known to be of a container and the other of a virtual machine */
+/** @throws {BerthError} `unsupported` if the backup is of a container and the guest a virtual machine, or vice versa */
 function refuseOtherKind(view: FleetView, { guest }: GuestView, sourceUuid: string): void {
   const source = view.findGuest(sourceUuid)?.guest
   if (source === undefined) return

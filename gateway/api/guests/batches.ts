@@ -92,7 +92,7 @@ async function batchCreate(
 
 /**
  * Reserves places on hosts for all guests before the first one is created. Guests that an earlier attempt of this
- * request has created already have their places.
+ * request created have their places already.
  * @throws {BerthError} for the first guest without a place: `resource_exhausted`, `host_offline` and other reasons
  */
 async function holdRoom(

@@ -20,7 +20,7 @@ export interface Challenge {
 
 export interface AcmeOrder {
   readonly target: string
-  /** Address for mail of the authority. "": none. */
+  /** Address to which the authority sends mail. "": none. */
   readonly email: string
   readonly account: AccountKey
   /** Methods to try, in this order. */

@@ -131,7 +131,7 @@ export class AcmeServer {
   }
 }
 
-/** Converts an error of a request or of a wait. */
+/** Converts an error of a request, or of a pause between requests, to a BerthError. */
 export function toAcmeError(cause: unknown, signal: AbortSignal): BerthError {
   if (cause instanceof BerthError) return cause
   if (signal.aborted) return acmeTimeout(cause)
