@@ -33,7 +33,7 @@ export const GatewayConfigSchema = Type.Object(
     time_zone: Type.String({ default: '' }),
     redis: Type.Object(
       {
-        /** URL of an existing server. Empty: the gateway starts a private one. BERTH_REDIS_URL overrides it. */
+        /** URL of an existing Redis server. Empty: the gateway starts a private one. BERTH_REDIS_URL overrides it. */
         url: Type.String({ default: '' }),
         /** Prefix of all keys, so that several installations can share a server. */
         prefix: Type.String({ default: 'berth:', pattern: '^[a-z0-9:_-]{0,32}$' }),
@@ -87,7 +87,7 @@ export const GatewayConfigSchema = Type.Object(
     certificates: Type.Object(
       {
         ca_days: Type.Integer({ minimum: 1, maximum: 36500, default: 3650 }),
-        /** Lifetime of the certificates of agents and gateway. They are renewed after two thirds of it. */
+        /** Lifetime of the certificates of agents and gateway. After two thirds of this time they are renewed. */
         leaf_hours: Type.Number({ exclusiveMinimum: 0, maximum: 87600, default: 720 }),
       },
       object,

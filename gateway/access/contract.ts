@@ -68,7 +68,7 @@ export interface AuditOutcome {
   readonly target: string
   /** Text for administrators; contains no secrets. */
   readonly detail: string
-  /** Uuid of the affected container. Callers that are restricted to containers see only entries about these. */
+  /** Uuid of the affected container. Callers restricted to containers see only entries about their containers. */
   readonly containerUuid?: string | undefined
 }
 
@@ -86,7 +86,7 @@ export interface AuditLog {
   begin(start: AuditStart): Promise<AuditEntry>
   /**
    * Writes the outcome durably. Await it before the answer is sent.
-   * @throws {BerthError} `store_unavailable`: the outcome is written later, unless the process ends before
+   * @throws {BerthError} `store_unavailable`: the outcome is written later, unless the process ends first
    */
   finish(entry: AuditEntry, outcome: AuditOutcome): Promise<void>
 }

@@ -19,7 +19,7 @@ const atOnce = 1000
 export class IdempotencyAges {
   constructor(private readonly store: Store) {}
 
-  /** Notes the age of a new record. For an existing record it changes nothing. */
+  /** Notes the time of a new record. Does nothing for a record that was noted before. */
   async note(client: StoreClient, { ref, root }: Pick<Principal, 'ref' | 'root'>, id: string): Promise<void> {
     await Promise.all([
       client.zAdd(this.#by(ref), { score: steadyClock.now(), value: id }, { condition: 'NX' }),

@@ -177,9 +177,9 @@ function checkWidening(keys: Keys, callerId: number, target: KeyRecord, changed:
 }
 
 /**
- * Plans the removal of a key and of all keys that it created, so that created keys cannot survive a revocation. Keys
- * that an unlimited key created stay, because it did not limit them. The creator of the removed key becomes their
- * creator.
+ * Plans the removal of a key and of all keys that it created, so that created keys cannot survive a revocation. If the
+ * key is unlimited, the keys that it created stay, because it did not limit them. Their new creator is the creator of
+ * the removed key.
  * @throws {BerthError} `insufficient_scope`, `invalid_state` as for a change
  */
 export function planKeyRemoval(situation: Situation): { removed: KeyRecord[]; adopted: KeyRecord[] } {

@@ -17,7 +17,7 @@ type Kinds = { readonly [Kind in AccountKind]: Extract<Account, { kind: Kind }> 
 
 /**
  * Accounts of administrators and sub-users. Each gateway caches the accounts in use and is notified of changes. Create
- * it before `store.start()`.
+ * the object before `store.start()`.
  */
 export class AccountStore {
   readonly #records: WatchedRecords<Account>

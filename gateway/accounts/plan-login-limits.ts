@@ -56,7 +56,7 @@ export interface Bucket {
   readonly allowance: Allowance
 }
 
-/** The origin of an attempt. The account is a digest of its name. */
+/** The origin of an attempt. `account` is a digest of the user name. */
 export interface AttemptSource {
   readonly account: string
   readonly source: string

@@ -52,7 +52,7 @@ export class BackupTargets {
     this.#secret = secret
   }
 
-  /** Lists the targets by name. */
+  /** Lists the targets in the order of their names. */
   async list(): Promise<TargetRecord[]> {
     const texts = await this.#store.run('read backup targets', (client) => client.hVals(this.#key))
     return texts.map(parse).sort((a, b) => (a.shown.name < b.shown.name ? -1 : 1))
@@ -108,7 +108,7 @@ export class BackupTargets {
     )
   }
 
-  /** Lists containers for which a backup was requested, by name. */
+  /** Lists the containers for which a backup was requested, in the order of their names. */
   async listContainers(id: string): Promise<KnownContainer[]> {
     const texts = await this.#store.run('read containers of backups', (client) => client.hVals(this.#containersKey(id)))
     const known = texts.map((text) => JSON.parse(text) as KnownContainer)

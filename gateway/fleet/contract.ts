@@ -26,7 +26,7 @@ export interface TemplateView {
 /** The gateway's knowledge about the fleet, in memory. Its methods do no I/O. */
 export interface FleetView {
   readonly changes: FleetChanges
-  /** Version of the data that lists of guests show. Each change of this data changes it. For caches and ETags. */
+  /** Version of the data that lists of guests show, for caches and ETags. It changes with each change of this data. */
   readonly guestsVersion: number
   /** All guests, ordered by id. */
   guests(): Iterable<GuestView>

@@ -11,7 +11,7 @@ export type SyncedState =
   | { kind: 'changes'; changes: WatchResponse[]; epoch: string; revision: number }
 
 export interface WatchHandlers {
-  /** Called when the state is complete. Changes wait until it resolves. */
+  /** Called when the state is complete. Changes wait until the returned promise resolves. */
   synced(state: SyncedState): Promise<void>
   /** Called for each change after `synced`, in order. */
   changed(message: WatchResponse): void

@@ -29,7 +29,7 @@ export function ifRevisionOf(headers: IncomingHttpHeaders): number {
 
 /**
  * Checks If-Match for an operation that the agent only queues. Waits until the view has reached the revision of the
- * tag. A repeated operation is not checked, because it has changed the container itself.
+ * tag. A repeated operation is not checked, because its first attempt may have changed the revision.
  * @throws {BerthError} `precondition_failed`
  */
 export async function checkIfMatch(

@@ -86,7 +86,7 @@ function documentOf(forms: Forms): Page['handle'] {
   }
 }
 
-/** Serves `/setup`. Without a valid link the status is 404, and the page itself explains it. */
+/** Serves `/setup`. Without a valid link the status is 404, and the page explains why. */
 function setupPageOf(index: Forms, hasLink: () => Promise<boolean>): Page['handle'] {
   const show = documentOf(index)
   return async (ctx) => {

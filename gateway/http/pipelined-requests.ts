@@ -83,7 +83,7 @@ export class PipelinedRequests {
     this.handle(request, response)
   }
 
-  /** Continues after an answer was sent or the connection was closed. */
+  /** Continues with the next request after an answer was sent, or ends after the connection was closed. */
   #proceed(socket: Duplex): void {
     const line = this.#lines.get(socket)!
     if (line.waiting.length > 0 && !socket.destroyed) {

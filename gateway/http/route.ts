@@ -7,9 +7,9 @@ import type { ReplyBody } from './reply-body.js'
 
 /**
  * Access to a route for bound callers, which are restricted to some guests: `guest`: the path contains a guest as
- * `{id}`, which must be one of the caller's guests; `task`: the path contains a task as `{task_id}`, which must belong
- * to such a guest; `own`: the answer contains only what the caller may see (`visible.ts`); `same`: it does not depend
- * on the caller; `refused`: the route answers 403.
+ * `{id}`, which must be one of the guests of the caller; `task`: the path contains a task as `{task_id}`, which must
+ * belong to such a guest; `own`: the answer contains only what the caller may see (`visible.ts`); `same`: the answer
+ * does not depend on the caller; `refused`: the route answers 403.
  */
 export type Bound = 'guest' | 'task' | 'own' | 'same' | 'refused'
 
@@ -49,7 +49,7 @@ export interface RequestContext<Params, Query, Body> {
   /** True if the request was encrypted with TLS, to this gateway or to a trusted proxy. */
   readonly secure: boolean
   /**
-   * Returns the caller with its present rights, for answers that last longer.
+   * Returns the caller with its present rights, for answers that take long, such as streams.
    * @throws {BerthError} if the caller may no longer use the route, or `store_unavailable` if that is not known
    */
   readonly recheck: () => Promise<Principal>

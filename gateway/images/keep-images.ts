@@ -41,7 +41,7 @@ export function keepImages({ fleet, images, log }: KeepImagesParts): () => Promi
   }
 }
 
-/** Ids of online hosts that have reported their templates but lack this one. */
+/** Ids of online hosts that have reported their templates, but lack the template with this id. */
 function planMissing(view: FleetView, id: string, leftOut: readonly string[]): string[] {
   const told = new Map<string, boolean>()
   for (const { hostId, template } of view.templates())

@@ -46,7 +46,7 @@ export interface KeyedCertificate extends IssuedCertificate {
   readonly privateKeyPem: string
 }
 
-/** The private CA. It decides about names. Requests only provide the public key. */
+/** The private CA. It decides which names a certificate contains. Requests only provide the public key. */
 export interface Authority {
   readonly caPem: string
   /** SHA-256 of the CA certificate (DER) in lower-case hexadecimal. */

@@ -36,7 +36,7 @@ export class GatewayInstance {
     this.#timer ??= setInterval(renew, renewEveryMs).unref()
   }
 
-  /** Deletes the key, so that other gateways can take over immediately. */
+  /** Deletes the key of this process, so that other gateways can take over its requests immediately. */
   async stop(): Promise<void> {
     clearInterval(this.#timer)
     if (!this.store.ready()) return

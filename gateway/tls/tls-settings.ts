@@ -10,7 +10,7 @@ import { noAttempts, type RenewalState } from './plan-renewal.js'
 export const tlsModes = ['disabled', 'self_signed', 'uploaded', 'letsencrypt'] as const
 export type TlsMode = (typeof tlsModes)[number]
 
-/** A stored certificate. All of it except the key is readable. */
+/** A stored certificate. Only its private key is encrypted. */
 export interface StoredCertificate {
   readonly mode: TlsMode
   /** Name or address for which the certificate was created or uploaded. */

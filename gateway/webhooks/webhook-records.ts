@@ -38,7 +38,7 @@ export class WebhookRecords {
     return this.#document.value !== undefined
   }
 
-  /** Webhooks by name. Empty until the store has been reached. */
+  /** Webhooks in the order of their names. Empty until the store has been reached. */
   get known(): readonly WebhookRecord[] {
     return this.#document.value ?? []
   }

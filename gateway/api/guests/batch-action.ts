@@ -172,8 +172,8 @@ interface Target {
 }
 
 /**
- * Finds the selected guests, and operations of an earlier attempt of this request. Their guests may be deleted already,
- * possibly by this batch, and are therefore not looked up.
+ * Finds the selected guests, and operations of an earlier attempt of this request. The guests of such operations may be
+ * deleted already, possibly by this batch, and are therefore not looked up.
  */
 async function findTargets(
   fleet: Fleet,

@@ -14,7 +14,7 @@ export interface SettingOrder {
   readonly detail: string
   /** Revision that the guest must have. 0: any revision. An If-Match header takes precedence. */
   readonly ifRevision?: number
-  /** Maximum number of ports in all mappings after one is added. `undefined`: only the host's limit applies. */
+  /** Maximum number of ports in all mappings, including a new one. `undefined`: only the limit of the host applies. */
   readonly portLimit?: number | undefined
 }
 

@@ -4,7 +4,7 @@ import { countGuests, type GuestCounts } from '../../fleet/guest-status.js'
 
 /* The part of the fleet that a caller may see, in routes with `bound: 'own'`. */
 
-/** Warnings that a caller may see: none if it is restricted to containers, because they may name any container. */
+/** Warnings that a caller may see. Callers restricted to containers see none: a warning may name any container. */
 export function visibleWarnings(caller: Principal, warnings: readonly string[]): string[] {
   return isBound(caller) ? [] : [...new Set(warnings)]
 }

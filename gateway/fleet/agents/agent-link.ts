@@ -51,7 +51,7 @@ export class AgentLink {
     return connection
   }
 
-  /** Checks for a pause of this process before timers do. @returns monotonic time in ms of the end of the last pause */
+  /** Detects pauses of this process earlier than timers. @returns monotonic time in ms of the end of the last pause */
   lastPauseMs(): number {
     return this.parts.pauses.check()
   }

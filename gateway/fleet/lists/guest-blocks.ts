@@ -37,7 +37,7 @@ export class GuestBlocks {
     this.#inOrder = undefined
   }
 
-  /** Call it if displayed data of the guest changed, but not the object. */
+  /** Call this if data of the guest that lists show was changed without replacing its object. */
   touch(id: number): void {
     const block = this.#blocks.get(numberOf(id))
     if (block) block.version++
