@@ -85,7 +85,7 @@ export class BackupTargets {
     })
   }
 
-  /** Changes a target. Absent fields stay. @throws {BerthError} `not_found`, `invalid_field`, `name_conflict` */
+  /** Changes the given fields of a target. @throws {BerthError} `not_found`, `invalid_field`, `name_conflict` */
   async update(id: string, change: TargetFields): Promise<TargetRecord> {
     return this.#write('change a backup target', (known) => {
       const before = known.find((record) => record.id === id)

@@ -56,7 +56,7 @@ export async function withStore<T>(
 interface AdminTools {
   readonly admins: Admins
   readonly audit: AuditStore
-  /** Creates the link for the token of a set-up. */
+  /** Creates the set-up link that contains this token. */
   readonly linkOf: (token: string) => Promise<string>
 }
 

@@ -10,7 +10,7 @@ const stalledMs = 60_000
 /** Time in ms that clients wait before they connect again. */
 const retryMs = 2000
 
-/** Collects the frames for an audience, from an event's number, up to `maxBytes`. */
+/** Collects the frames for an audience, beginning with event number `from`, up to `maxBytes`. */
 export type Gather = (audience: Audience, from: number, maxBytes: number) => { bytes: Buffer; next: number }
 
 export interface ListenerParts {

@@ -78,7 +78,7 @@ export class GuestIndex {
     this.touch(host)
   }
 
-  /** Call this after a change of data of the host that lists of guests show. */
+  /** Call this when host data that lists of guests show has changed. */
   touch(host: HostState): void {
     for (const { guest } of host.guests.values()) this.blocks.touch(guest.id)
     this.#version++

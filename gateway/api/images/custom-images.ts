@@ -133,7 +133,8 @@ function addRoute({ fleet, customImages }: CustomImageParts): Route {
       const { more, unsettled } = await onHosts(fleet, context, hostsOf(fleet, named), (host) =>
         fleet.agent(host).images.addCustomImage(request),
       )
-      if (named === undefined) await customImages.add(request) // only now, because at least one host must accept it
+      // The image is stored only after at least one host has accepted it.
+      if (named === undefined) await customImages.add(request)
       const [shown] = holdersOf(fleet.view, request.id, more.hosts[0])
       if (!shown) throw conflict('invalid_state', 'the image was removed in the meantime')
       return { status: 201, message: 'image added', data: imageRow(shown, caller), more, unsettled }
@@ -163,8 +164,8 @@ function removeRoute({ fleet, customImages }: CustomImageParts): Route {
       if (held.every(({ template }) => !template.custom))
         throw conflict('invalid_state', 'only custom images can be removed')
       const asked = held.map((found) => found.hostId)
-      if (hostId === undefined)
-        await customImages.remove(id) // first: the upkeep adds stored images to hosts
+      // This is done first, because the periodic upkeep would add a stored image to the hosts again.
+      if (hostId === undefined) await customImages.remove(id)
       else await customImages.leaveOut(id, hostId)
       const { more, unsettled } = await onHosts(fleet, context, asked, (host) =>
         fleet.agent(host).images.removeCustomImage({ id }),

@@ -66,7 +66,8 @@ function cancelRoute(fleet: Fleet): Route {
       const { id, hostId } = audited(context, givenId('template_id', context))
       const held = holdersOf(fleet.view, id, hostId)
       const running = held.filter(({ template }) => template.downloading)
-      const asked = running.length > 0 ? running : held // the view may be old: agents decide
+      // If the view shows no download, it may be outdated. All agents with the image are then asked.
+      const asked = running.length > 0 ? running : held
       const { more, unsettled } = await onHosts(fleet, context, idsOf(asked), (host) =>
         fleet.agent(host).images.cancelImageDownload({ templateId: id }),
       )
