@@ -395,7 +395,7 @@ check_signature() {
   run 'checking the signature of the packages' apt-get update -o Dir::Etc::SourceList="$work/next.sources" \
     -o Dir::Etc::SourceParts=- -o Dir::State::Lists="$work/lists" -o Dir::Cache::pkgcache= \
     -o Dir::Cache::srcpkgcache= -o APT::Update::Error-Mode=any
-  # apt accepts a list that says nothing about Packages.
+  # apt accepts a list that does not mention Packages.
   [ "$(listed_digest Packages)" = "$(sha256sum <"$next/Packages" | cut -d ' ' -f 1)" ] ||
     fail "the packages of $gateway are not in the signed list"
 }
