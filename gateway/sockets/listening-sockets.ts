@@ -63,7 +63,8 @@ export class ListeningSockets {
       await listenOn(server, { host, port })
     } catch (error) {
       const former = nameOf('0.0.0.0', port)
-      if (host !== '::' || (error as NodeJS.ErrnoException).code !== 'EADDRINUSE' || !this.inherited.has(former)) throw error
+      if (host !== '::' || (error as NodeJS.ErrnoException).code !== 'EADDRINUSE' || !this.inherited.has(former))
+        throw error
       await this.#remove(former)
       await listenOn(server, { host, port })
     }
