@@ -12,8 +12,8 @@ import { SettingsHost } from '../support/host/settings-host.js'
 import { waitFor } from '../support/wait.js'
 
 /*
- * A BusyBox guest scans 25 ports per second of an outside address. The agent reports the scan, waits, disconnects the
- * guest and stops it, even if the agent is killed in between. An administrator's start ends the suspension.
+ * A BusyBox guest tries 25 ports per second of one outside address. The agent reports the scan, waits, disconnects the
+ * guest and stops it, even if the agent is killed in between. A start by an administrator ends the suspension.
  */
 
 const outside = '198.18.29.2'
@@ -75,7 +75,7 @@ describe('a guest that is stopped for abuse', function () {
     await call(client.setSecuritySettings.bind(client), { settings: { autoShutdown } }).finally(() => client.close())
   }
 
-  /** Reads the alerts from the journal, so it works even if the agent does not run. */
+  /** Reads the alerts from the agent's journal, which also works while no agent runs. */
   function alerts(): AlertState[] {
     const db = new Database(join(instance.stateDir, 'journal.db'), { readonly: true })
     try {

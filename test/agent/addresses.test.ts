@@ -94,7 +94,7 @@ describe('addresses of real guests', function () {
         expect(host.ask(uuid, 'tcp', outside6, '8081')).to.equal(`outside ${ipv6}`)
       })
 
-      /** Waits for an answer of each address: a system uses a new address only after a check for duplicates. */
+      /** Waits until each address answers: a system uses a new address only after it has checked for duplicates. */
       const allAnswer = async (addresses: readonly string[], answer: string): Promise<void> => {
         for (const address of addresses)
           await waitFor(() => host.ask(undefined, 'tcp', address, '8081') === answer, { what: address })
@@ -107,7 +107,7 @@ describe('addresses of real guests', function () {
         const { ipv6Addresses } = await changeSetting(host.settings, { $case: 'assignIpv6', value }, { uuid })
         expect(ipv6Addresses).to.have.length(5).and.include(`${guestPrefix}99`)
         expect(ipv6Addresses[0]).to.equal(first)
-        // Cloud-init cannot set the source address, so the system of a virtual machine chooses one.
+        // Cloud-init cannot set the source address, so a virtual machine may use any of its addresses.
         const ways = (kind === lxc ? [first] : ipv6Addresses).map((address) => `outside ${address}`)
         await allAnswer(ipv6Addresses, `inside ${outside6}`)
         expect(await leaves()).to.be.oneOf(ways)

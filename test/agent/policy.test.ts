@@ -179,7 +179,7 @@ describe('an agent that limits a guest', function () {
     expect(await host.power('restart', uuid)).to.equal('policy_blocked')
     await host.agent.kill()
     const before = await initPid()
-    process.kill(before, 'SIGTERM') // BusyBox's init reboots the guest: its new interface is up, since no agent runs
+    process.kill(before, 'SIGTERM') // BusyBox's init reboots the guest; without an agent, its new interface is up
     await waitFor(async () => (await initPid()) !== before, { what: 'the reboot' })
     await expectSilent()
     await reconnect()
@@ -198,7 +198,7 @@ describe('an agent that limits a guest', function () {
 
   it('completes a suspension during which it was killed, and starts the guest again when the suspension ends', async () => {
     await suspend('stop')
-    await host.agent.kill() // the suspension is in the journal, but not in effect
+    await host.agent.kill() // the agent's journal has the suspension, but the host does not apply it yet
     await reconnect()
     await waitFor(() => guest().status === 'stopped', { what: 'its end' })
     for (const action of ['start', 'restart'] as const)
@@ -236,13 +236,13 @@ describe('an agent that limits a guest', function () {
     await reconnect()
   })
 
-  /** Restarts the agent with the right clock, connects to it, and waits until it reports the guest. */
+  /** Restarts the agent with the real clock, connects to it, and waits until it reports the guest. */
   async function reconnect(): Promise<void> {
     await host.restart()
     await host.seen(uuid, 1)
   }
 
-  /** Restarts the agent with another clock. Its certificates are invalid then: tests have to read its journal. */
+  /** Restarts the agent with a wrong clock. It then accepts no certificate, so tests have to read its journal. */
   async function restartAt(clock: Record<string, string>): Promise<void> {
     await host.agent.kill('SIGTERM')
     const faked = { ...clock, LD_PRELOAD: fakeClock, FAKETIME_DONT_FAKE_MONOTONIC: '1' }
@@ -288,7 +288,7 @@ describe('an agent that limits a guest', function () {
     await host.seen(uuid, (await host.change(uuid, { $case: 'unsuspend', value: {} })).revision)
   }
 
-  /** Fails if packets leave the guest. The host's end of its interface may be up. */
+  /** Fails if a packet of the guest gets an answer. The host's end of the guest's interface may be up. */
   async function expectSilent(): Promise<void> {
     const isSent = await exchangePackets(1).then(
       () => true,

@@ -12,7 +12,7 @@ const tag = 'sp'
 /** Uses a separate agent with BusyBox guests. */
 describe('port mappings of a guest', function () {
   let host: SettingsHost
-  /** UUID of a running guest. The other one, `stopped`, never ran. */
+  /** UUID of a running guest. The other guest, `stopped`, never ran. */
   let running: string
   let stopped: string
   let gateway: string

@@ -15,7 +15,7 @@ const day = 86_400_000
 /** Uses a separate agent with BusyBox guests. port-mappings.test.ts tests port mappings. */
 describe('settings of a guest', function () {
   let host: SettingsHost
-  /** UUID of a running guest. The other one, `stopped`, never ran. */
+  /** UUID of a running guest. The other guest, `stopped`, never ran. */
   let running: string
   let stopped: string
 
@@ -118,7 +118,7 @@ describe('settings of a guest', function () {
       expect(await host.power('stop', stopped)).to.equal('done')
     })
 
-    /** Writes limits to the journal, as if they had been set when the host was larger. */
+    /** Writes limits to the agent's journal, as if they had been set when the host was larger. */
     async function rewriteLimits(uuid: string, change: Record<string, number>): Promise<void> {
       host.disconnect()
       await host.agent.kill('SIGTERM')

@@ -26,7 +26,7 @@ describe('the swap of a host', function () {
     expect([swapsBelow(directory), existsSync(directory)], 'the purge leaves nothing').to.deep.equal([[], false])
   })
 
-  /** Submits a change. When this resolves, the change is in the journal, so the agent can be killed. */
+  /** Submits a change. When this resolves, the agent's journal has the change, so the agent can be killed. */
   async function order(action: SwapAction, sizeMb = 0): Promise<string> {
     const [client, operationId] = [agent.operations(), randomUUID()]
     const value = { action, sizeMb }

@@ -23,7 +23,7 @@ describe('an agent whose clock was wrong', () => {
     await host.keeper.look()
   })
 
-  /** Lets time pass, with the agent's check every 10 seconds. */
+  /** Advances both clocks, and runs the agent's check after every 10 seconds of this time. */
   async function pass(ms: number): Promise<void> {
     for (let left = ms; left > 0; left -= 10_000) {
       host.nowMs += 10_000
@@ -87,7 +87,7 @@ describe('an agent whose clock was wrong', () => {
     host.store.update(guest, { expiresAtMs: host.nowMs - 1000 })
     await host.keeper.look()
     expect(host.stopped).to.deep.equal([guest])
-    host.nowMs = minuteMs // in 1970, as after a boot
+    host.nowMs = minuteMs // in 1970, like the clock of a host without a battery after a boot
     host.monotonicMs = 0
     host.trustsClock = false
     host.crash()

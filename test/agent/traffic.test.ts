@@ -4,7 +4,7 @@ import { ratesOf } from '../../agent/guests/policy/policy.js'
 import { unlimitedTraffic } from '../../agent/guests/record/record.js'
 import { at, config, time, TrafficHost } from '../support/network/traffic-host.js'
 
-/* Tests the traffic keeper with a journal on disk. The tests set the host's counters, clock and interfaces. */
+/* Tests the traffic keeper with an agent's journal on disk. The tests set the host's counters, clock and interfaces. */
 
 const gb = 1e9
 
