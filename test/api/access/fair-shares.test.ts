@@ -6,7 +6,7 @@ import { waitFor } from '../../support/wait.js'
 
 const mostKeys = defaultCreationLimits.apiKeys.bound
 
-/** A customer with a key for one container can create further keys with it, and again further keys with these keys. */
+/** A customer with a key for one container can create more keys with this key, and still more keys with those. */
 describe('a key that is bound to a container, and the keys created with it,', function () {
   let gateway: TestGateway
   let bound = ''

@@ -151,7 +151,7 @@ POST /api-keys: id name key prefix ip_whitelist scopes expires_at disabled conta
 PATCH /api-keys/{id}: id name prefix scopes expires_at disabled container_uuids
 `
 
-/** The path without the names of its parameters. */
+/** The path with `{}` in place of each parameter. */
 const plain = (path: string): string => path.replace(/\{[^}]*\}/g, '{}')
 
 describe('the API that existing clients use', () => {

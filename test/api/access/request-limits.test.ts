@@ -63,7 +63,7 @@ describe('request limits', () => {
     }
     const status = async () => (await gateway.request('GET', '/containers')).status
     let slow = begin()
-    // Each status request also counts, so that the slow one may be rejected. It is then sent again.
+    // Each status request counts too, so the gateway may reject the slow request, which is then sent again.
     const isHeld = async () => {
       if (!slow.closed) return (await status()) === 429
       slow = begin()
@@ -81,7 +81,7 @@ describe('request limits', () => {
     gateway = await startTestGateway({
       limits: { caller: { perSecond: 0, atOnce: 1 } },
     })
-    // The answer must exceed the kernel's buffers for a client that does not read.
+    // The answer must be larger than the kernel's socket buffers, because the client does not read it.
     const portMappings = Array.from({ length: 1000 }, (_, n) => ({
       containerPort: n + 1,
       containerPortEnd: n + 1,

@@ -35,7 +35,7 @@ describe(`${attempts} wrong passwords from ${sources} addresses`, function () {
     }
   }
 
-  /** Logs in, and after a rejection tries again when the delay of the answer is over. @returns the duration in ms */
+  /** Logs in. After a rejection it waits for the time in the answer and tries again. @returns the duration in ms */
   async function enter(browser: Browser): Promise<number> {
     const begunMs = performance.now()
     while (performance.now() - begunMs < deadlineMs) {

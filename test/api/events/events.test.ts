@@ -212,7 +212,7 @@ describe('GET /events', function () {
         body: { enabled, allowed_sources: ['192.0.2.5'] },
         headers: via('192.0.2.5'),
       })
-    // The policy closes all connections of the address, so the stream gets no last event.
+    // The access policy closes all connections of the client's address, so the stream gets no last event.
     expect(await endOf(listening, () => set(true))).to.equal(undefined)
     expect((await set(false)).status).to.equal(200)
   })

@@ -78,7 +78,7 @@ describe('batches', () => {
 
   it('create nothing if the guests exceed the capacity of the hosts, and name the first guest that does not fit', async () => {
     const before = await names()
-    // The host has 32 GiB of memory and sells four times as much.
+    // The host has 32 GiB of memory, and guests may together have four times as much.
     const large = { ...template, ram_mb: 30_000 }
     const all = ['room-a', 'room-b', 'room-c', 'room-d']
     const bodies = [...all, 'room-e'].map((name) => ({ ...large, name }))

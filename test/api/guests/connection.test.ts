@@ -275,7 +275,7 @@ describe('the connection check of a container', function () {
 
 const stepsOf = (found: Body) => found.steps as { readonly state: string; readonly code: string }[]
 
-/** Calls `count` for each diagnosis that has arrived: the agent has answered a later call on the same connection. */
+/** Calls `count` for each diagnosis after the agent has received it, as the answer to a later call shows. */
 function countCalls(count: () => void): TestGateway['fleet']['twist'] {
   return (client) => ({
     ...client,

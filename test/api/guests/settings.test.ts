@@ -91,7 +91,7 @@ describe('settings of a container', function () {
       ({ tag, conditional, statuses }) =>
         (conditional && !statuses?.includes(202)) || ['Ports', 'Firewall', 'Traffic'].includes(tag),
     )
-    // These settings have tests in other files.
+    // Tags of settings that have tests in other files.
     const elsewhere = ['Snapshots', 'Backups', 'Security']
     const ours = routes.filter(
       ({ tag, path }) => !elsewhere.includes(tag) && !/\/(reset-password|suspend|unsuspend|devices)$/.test(path),

@@ -41,7 +41,7 @@ describe('upgrades of hosts over HTTP', () => {
     gateway.request('POST', `/hosts/${hostId}/upgrade`, { body, headers })
   const refusal = ({ status, body }: Reply): unknown[] => [status, body.code]
 
-  /** The part of another gateway on the same store that upgrades the fleet. */
+  /** Starts the part of a second gateway, on the same store, that upgrades the fleet. */
   async function startWorker(): Promise<FleetUpgrades> {
     const store = new Store({ url: gateway.redis.url, prefix: 'btest:', log: silentLog })
     const worker = new FleetUpgrades({ store, log: silentLog, everyMs: 20, leaseMs: 400 })

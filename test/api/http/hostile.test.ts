@@ -41,7 +41,7 @@ const nasty = [
   '550e8400-e29b-41d4-a716-446655440000',
 ]
 const text = fc.oneof(fc.constantFrom(...nasty), fc.string(), fc.string({ unit: 'binary' }))
-/** Replaces surrogates without a partner, which a URL cannot contain. */
+/** Replaces unpaired surrogates, which a URL cannot contain. */
 const wellFormed = (value: string): string => Buffer.from(value).toString()
 const scalar = fc.oneof(
   text,

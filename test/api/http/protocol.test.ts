@@ -174,7 +174,7 @@ describe('the HTTP protocol', () => {
       'text/plain; charset=us-ascii',
       'text/json',
       'application/vnd.x+json; charset=UTF-8',
-      'application/x-www-form-urlencoded', // the default of PHP and curl; only keys may use it
+      'application/x-www-form-urlencoded', // the default of PHP and curl; only callers with an API key may use it
       'Application/X-WWW-Form-Urlencoded; charset=UTF-8',
     ])
       expect((await send(type)).status, type).to.equal(200)

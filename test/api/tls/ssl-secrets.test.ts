@@ -18,7 +18,7 @@ function formsOf(pem: string): string[] {
   return [d, raw.toString('base64'), raw.toString('hex'), raw.toString('latin1'), ...lines.slice(1)]
 }
 
-/** The arguments and the environment of all processes that this one may read. */
+/** The arguments and the environment of all processes that the process of the test may read. */
 function processTexts(): string {
   const read = (path: string): string => {
     try {

@@ -27,7 +27,7 @@ describe('the rules for webhooks', () => {
       await call('DELETE', `/webhooks/${String(id)}`)
   })
 
-  /** A URL with a name, whose address becomes known only when the gateway resolves it. */
+  /** A URL with a host name, which the gateway must resolve to learn the address. */
   const url = (): string => `http://localhost:${receiver.port}/`
   const call = (method: 'GET' | 'POST' | 'PATCH' | 'DELETE', path: string, body?: object): Promise<Reply> =>
     gateway.request(method, path, body ? { body } : {})
