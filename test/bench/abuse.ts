@@ -9,15 +9,15 @@ import { processorPercent } from './idle.js'
 
 const workloads = fileURLToPath(new URL('../support/attacks/workloads.py', import.meta.url))
 const measureMs = 60_000
-/** Number of guests with as much activity of one kind as the watch can sample completely. */
+/** Number of guests that request web pages, all of which the watch can sample. */
 const busy = 10
-/** Number of guests with activity of every kind beyond the sampling limits (see plan-watch-table.ts). */
+/** Number of guests with more traffic of every kind than the watch samples (see plan-watch-table.ts). */
 const wild = 65
 const mostSampled = 3000
 
 /**
- * Measures the CPU time of the abuse watch. All guests have counters, some request pages, and one in a hundred flows of
- * the host has no answer. Then enough guests attack others to reach the sampling limit.
+ * Measures the CPU time of the abuse watch. All guests have counters, some request web pages, and one in a hundred
+ * flows of the host has no answer. Then enough guests attack others to reach the sampling limit.
  */
 export async function benchAbuse({ guests, flows }: { guests: number; flows: number }): Promise<Figure[]> {
   const lab = new NetworkLab('btestbench', { subnet: '10.77.0.0/16' })
@@ -99,7 +99,7 @@ function countersOf(addresses: readonly string[]): string {
     .join('')
 }
 
-/** Returns input lines for conntrack(8): established connections, and every hundredth without an answer. */
+/** Returns input lines for conntrack(8): connections, of which every hundredth has got no answer. */
 function flowsOf(addresses: readonly string[], count: number): string {
   return Array.from({ length: count }, (_, index) => {
     const source = addresses[index % addresses.length]

@@ -14,7 +14,7 @@ interface Line {
 }
 
 export interface ConsoleBenchOptions {
-  /** Number of measured keys for each system. */
+  /** Number of measured keystrokes for each system. */
   readonly keys: number
   readonly megabytes: number
   readonly frames: number
@@ -90,10 +90,10 @@ async function until(line: Line, text: string, act: () => void): Promise<void> {
   })
 }
 
-/** Rounds of ten keys each that are not measured: Node.js optimizes programs while they run. */
+/** Number of rounds, of ten keystrokes each, before the measurement: Node.js optimizes programs while they run. */
 const warmUpRounds = 600
 
-/** Measures the echo of a key. In turns, each system types ten keys into `cat`, whose terminal echoes them. */
+/** Measures the echo of a keystroke. In turns, each system types ten keys into `cat`, whose terminal echoes them. */
 async function benchEcho(open: Opener, keys: number): Promise<Figure[]> {
   const systems = ['Berth', 'ssh'] as const
   const lines = new Map(await Promise.all(systems.map(async (name) => [name, await open[name]()] as const)))

@@ -24,7 +24,7 @@ export interface JournalOptions {
   readonly rounds: number
 }
 
-/** Measures the cost of stopped guests in the journal: memory and CPU time while idle, and the time of a restart. */
+/** Measures what stopped guests in the agent's journal cost: memory and CPU time while idle, and time of a restart. */
 export async function benchJournal(api: BerthApi, options: JournalOptions): Promise<Figure[]> {
   const figures: Figure[] = []
   const names: string[] = []

@@ -22,7 +22,7 @@ export const ramMb = 256
 export const bootMs = 300_000
 const gib = 1024 ** 3
 
-/** Templates whose disks the lab replaces: by one that halts, one with a small system, and one with fio. */
+/** Templates whose disk the lab replaces: `idle` by one that halts, `tiny` by a small system, `fio` by one with fio. */
 export const disks = { idle: 'debian-12-kvm', tiny: 'debian-13-kvm', fio: 'ubuntu-24.04-kvm' } as const
 
 /** A gateway, and a host with its own agent in a network namespace. Its images boot quickly or halt at once. */

@@ -47,7 +47,7 @@ export async function benchLifecycle(
   ]
 }
 
-/** @param times durations to add to; undefined for a warm-up */
+/** @param times lists to which the measured durations are added; undefined for a warm-up */
 async function measure(system: System, name: string, times: Times | undefined): Promise<void> {
   const taken = {
     create: await timed(() => system.create(name)),

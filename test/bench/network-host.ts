@@ -33,8 +33,8 @@ const limits = {
 }
 
 /**
- * The parts of an agent that change settings, with a journal and a network, in the network namespace of this process.
- * Its guests exist only in the journal and in nft.
+ * The parts of an agent that change settings, with the agent's journal and network, in the network namespace of this
+ * process. Its guests exist only in the journal and in nft.
  */
 export class SimulatedHost {
   readonly #context: GuestContext
@@ -43,7 +43,7 @@ export class SimulatedHost {
   /** The watch for changes by other programs, as in an agent. */
   readonly #watch: NetlinkWatch
 
-  /** @param directory directory of the journal, on a disk, because each answer waits until the journal is synced */
+  /** @param directory directory of the agent's journal, on a disk: each answer waits until the journal is synced */
   constructor(
     private readonly config: AgentConfig['network'],
     directory: string,
@@ -57,7 +57,7 @@ export class SimulatedHost {
       createShaper(config.interface_prefix, this.#watch),
     )
     const store = new GuestStore(changes)
-    // Mappings and firewalls need no other parts of the context.
+    // Mappings and firewalls need no other parts of the agent's context.
     this.#context = {
       config: { network: config } as AgentConfig,
       store,
@@ -69,7 +69,7 @@ export class SimulatedHost {
     this.#mappings = new PortMappings(this.#context)
   }
 
-  /** Adds the guests of a scenario to the journal and to the host. */
+  /** Adds the guests of a scenario to the agent's journal and to the host. */
   async fill(scenario: Scenario): Promise<void> {
     const { store } = this.#context
     const portsOf = spreadPorts(scenario, this.config.nat_ports.start)
@@ -103,7 +103,7 @@ export class SimulatedHost {
   }
 }
 
-/** Returns a firewall in the form in which the journal stores it. */
+/** Returns a firewall in the form in which the agent's journal stores it. */
 export function checkedFirewall(rules: number, version: number): Firewall {
   return checkFirewall(firewallOf(rules, version))
 }

@@ -11,7 +11,7 @@ import { benchSettingParts } from './setting-parts.js'
 
 const guest = 'network-bench'
 const path = `/containers/${guest}`
-/** A separate table without hooks. The agent of the instance would repair its own tables. */
+/** A separate nftables table without hooks, because the agent would repair changes of its own tables. */
 const table = 'btestbench'
 const device = 'bb1'
 const port = 59_000

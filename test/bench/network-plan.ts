@@ -23,7 +23,7 @@ export const actions = [
 ] as const
 export type Action = (typeof actions)[number]
 
-/** The compared systems: the whole agent, only its `Network` without journal and checks, and nft(8) by hand. */
+/** The compared systems: the whole agent, only its `Network` without its journal and checks, and nft(8) by hand. */
 export const systems = ['Berth', 'only its network', 'nft spawned', 'nft pipe'] as const
 export type System = (typeof systems)[number]
 
@@ -51,7 +51,7 @@ export function rowsOf(scenario: string, times: Times): Figure[] {
   })
 }
 
-/** Makes a mapping of one port with a given number. */
+/** Makes a mapping of this host port. */
 export function mappingAt(protocol: 'tcp' | 'udp', hostPort: number): WantedMapping {
   return { protocol, hostIp: '', hostPort, hostPortEnd: 0, containerPort: 22, containerPortEnd: 0, description: '' }
 }

@@ -65,7 +65,7 @@ function networkAlone(): Contestant {
   }
 }
 
-/** nft(8) in the agent's own tables. It changes the firewall of another guest than the agent does. */
+/** nft(8) in the agent's own tables. It changes the firewall of a different guest than the agent does. */
 function byHand(nft: RawNft): Contestant {
   const [{ ipv4 }, { device }] = [host.guest(0), host.guest(1)]
   return {
