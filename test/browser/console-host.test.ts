@@ -115,7 +115,7 @@ describe('a terminal of a real guest in the panel', function () {
     await flooded.page.evaluate(countBytes)
     await flooded.type(`busybox yes ${'y'.repeat(70)}\n`)
     await flooded.shows(/y{70}\ny{70}\ny{70}/)
-    /** Bytes of the flood while `act` runs. Unlike times, they do not depend on the speed of the machine. */
+    /** Number of bytes that the browser gets while `act` runs. It does not depend on the speed of the machine. */
     const bytesDuring = async (act: () => Promise<unknown>): Promise<number> => {
       const count = (): Promise<number> => flooded.page.evaluate<number>('window.countedBytes')
       const before = await count()

@@ -107,7 +107,7 @@ describe('a terminal in the panel', function () {
     await view.shows(/^one\ntwo$/)
     await view.type('y')
     await waitFor(() => terminal.input === 'y', { what: () => JSON.stringify(terminal.input) })
-    lab.complaints.errors.length = 0 // errors that the browser logs without a network
+    lab.complaints.errors.length = 0 // removes errors that the browser logged while it was offline
   })
 
   it('shows why it ended, and opens a new terminal on request', async () => {
@@ -264,8 +264,8 @@ describe('a terminal in the panel', function () {
       const kept = await waitFor(() => clipboard(page, 'readText()'), { what: 'the clipboard read' })
       expect(kept).to.equal('mine')
       expect(opened).to.deep.equal([])
-      // Output of a guest must not become input of its choice. Only the usual answers of terminals are permitted.
-      // eslint-disable-next-line no-control-regex -- an escape sequence is what it is
+      // Output of a guest must not make the terminal send arbitrary input, only the usual answers of terminals.
+      // eslint-disable-next-line no-control-regex -- the pattern matches escape sequences
       const answers = /\x1b\[[?>]?[\d;]*[A-Za-z]/g
       expect(terminal.input.slice(before.length).replaceAll(answers, '')).to.equal('')
       await view.type('z')

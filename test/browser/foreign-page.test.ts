@@ -33,8 +33,8 @@ const openConsole = (address: string, protocols: readonly string[], typed: reado
   })`
 
 /**
- * A real browser with a session shows a page of another origin. To another port of the same host the browser sends its
- * cookies in spite of `SameSite`, to another site it does not.
+ * A page of another origin in a browser with a session. If the page is on another port of the gateway's host, the
+ * browser sends the session cookie in spite of `SameSite`; if it is of another site, the browser does not.
  */
 describe('a page', function () {
   let lab: PanelLab

@@ -151,7 +151,7 @@ describe('guests in the panel', () => {
       search.dispatchEvent(new Event('input', { bubbles: true }))
       document.querySelector('.guest-row a[href="#/containers/${id}"]').click()
     })()`)
-    await delay(300) // twice the delay after which a filter is written to the address
+    await delay(300) // twice the delay after which the page writes a filter into its URL
     expect(new URL(own.url()).hash).to.equal(`#/containers/${id}`)
     release()
     await own.getByRole('heading', { name: 'followed' }).waitFor()

@@ -2,13 +2,13 @@ import { expect } from 'chai'
 import type { CDPSession, Page } from 'playwright-core'
 import { sharedLab, type PanelLab } from './panel-lab.js'
 
-/** Limits by number of guests, for a page that has a quarter of a processor. */
+/** Limits for each number of guests. The browser slows the page down to a quarter of a processor. */
 const bounds = {
   1000: { rowsMs: 2000, searchMs: 100, frameMs: 40, heapMb: 60 },
   20_000: { rowsMs: 2000, searchMs: 200, frameMs: 40, heapMb: 60 },
 } as const
 const throttling = 4
-/** Other threads can slow a thread down by this factor. Work that grows with the list takes 20 times as long. */
+/** Factor for other threads that slow the page down. Work that grows with the list would take 20 times as long. */
 const slowness = 2.5
 
 /** Script that types searches and waits until each is drawn. It returns the number of searches. */

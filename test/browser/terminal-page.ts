@@ -21,7 +21,7 @@ const readText = `(() => {
 export class TerminalPage {
   constructor(readonly page: Page) {}
 
-  /** Makes terminals readable. Must be called before pages are opened in the context. */
+  /** Lets tests read terminals. Must be called before pages are opened in the context. */
   static async prepare(context: BrowserContext): Promise<void> {
     await context.addInitScript({ content: takeTerminal })
   }
