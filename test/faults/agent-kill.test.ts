@@ -155,7 +155,7 @@ describe(`an agent that is killed ${kills} times`, function () {
   }
 })
 
-/** Adds a prefix to the field names, so that they differ from those of the other inventory. */
+/** Adds a prefix to the field names of a `SettingsInventory`, so that they differ from those of an `Inventory`. */
 function withPrefix(settings: object): object {
   return Object.fromEntries(Object.entries(settings).map(([name, value]) => [`settings: ${name}`, value]))
 }

@@ -35,7 +35,7 @@ describe(`a gateway that is killed ${kills} times, like its Redis, while contain
   const lab = new ServedHost({
     name: 'fgk',
     prefix: '198.18.113',
-    overrides: { placement: { ram_ratio: 0, disk_ratio: 0 } }, // allows many guests, none of which runs
+    overrides: { placement: { ram_ratio: 0, disk_ratio: 0 } }, // no limits: none of the guests runs
   })
   const { host } = lab
   let gateway: GatewayProcess
@@ -138,7 +138,7 @@ describe(`a gateway that is killed ${kills} times, like its Redis, while contain
     }
   }
 
-  /** Expects each ordered container once in the API, in the journal of the host, and on the host. */
+  /** Expects each ordered container once in the API, in the agent's journal, and on the host. */
   async function expectOnce(orders: readonly Order[]): Promise<void> {
     const uuids = orders.map(({ created }) => created.uuid).sort()
     const ids = orders.map(({ created }) => created.id)

@@ -18,7 +18,7 @@ const uplink = 'btestsf0'
 const forwarding = 'net.ipv6.conf.all.forwarding'
 const mib = 1024 ** 2
 
-/** The agent is killed, or the host rejects a change, after the change was written to the journal. */
+/** The agent is killed, or the host rejects a change, after the change was written to the agent's journal. */
 describe('changes of guest settings', function () {
   let host: SettingsHost
   let instance: Instance
@@ -57,7 +57,7 @@ describe('changes of guest settings', function () {
   const limits = () => readGuestLimits(`x${tag}-1`)
 
   describe('when the agent is killed between the journal entry and the change of the host', () => {
-    /** Repeats the kill if a comparison with the host called the method before the order did. */
+    /** Kills the agent when the order calls `method`. Repeats this if a comparison with the host called it first. */
     async function killedAt(
       method: string,
       order: () => Promise<unknown>,
