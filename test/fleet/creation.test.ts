@@ -127,7 +127,7 @@ describe('names and ids of guests in a fleet', function () {
     await waitFor(() => other.view.findHost(b.hostId)?.state === 'online')
     // This gateway may still show the guest as its owner last reported it.
     expect(other.view.findGuest('sim-3')?.hostId).not.to.equal(b.hostId)
-    // The host also cannot take over a guest by changing it.
+    // Nor can a host take over a guest by reporting a change of this guest.
     b.agent.addGuest({ id: 1, uuid: uuidOf(1), name: 'sim-1', userIdSlot: 9 })
     b.agent.update(uuidOf(1), { statusReason: 'stolen' })
     await waitFor(() => test.fleet.view.findHost(b.hostId)?.warnings.join().includes('sim-1'))

@@ -83,7 +83,7 @@ describe('an event stream that resumes at a gateway that was restarted', functio
         .filter(({ data }) => data.type === 'guest.removed')
         .map(({ data }) => data.data?.['uuid'])
       if (signal === 'SIGTERM') expect(removed).to.deep.equal([uuidOf(own + 1)])
-      else expect(removed).to.include(uuidOf(own + 1)) // a crash may repeat earlier ones
+      else expect(removed).to.include(uuidOf(own + 1)) // after a crash, earlier events may be sent again
     })
 
   it('gets the news that a host went offline while no gateway ran', async () => {

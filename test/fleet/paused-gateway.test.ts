@@ -12,7 +12,7 @@ import { waitFor } from '../support/wait.js'
 /** During this pause an agent closes the connection, because it waits at most 15 s for the answer to a ping. */
 const pauseMs = 17_000
 
-/** Both agents end their connections in the pause. The gateway learns this only about one of them. */
+/** Both agents close their connections during the pause, but the close of one does not reach the gateway. */
 describe('a gateway that was paused', function () {
   let directory: string
   let gateway: GatewayProcess

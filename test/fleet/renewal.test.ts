@@ -127,7 +127,7 @@ describe('the renewal of a certificate that is not valid', function () {
     let refused: Awaited<ReturnType<typeof comeBack>>[]
     before(async () => {
       refused = await Promise.all(cases.map(([, given], index) => comeBack(`refused${index}`, given)))
-      // The hosts try at least once per second and must not succeed.
+      // The hosts try to connect at least once per second, and must not succeed.
       await new Promise((resolve) => setTimeout(resolve, 3000))
     })
 

@@ -14,7 +14,7 @@ import { startTestFleet } from '../support/gateway/test-fleet.js'
 import { waitFor } from '../support/wait.js'
 
 /*
- * Idle connections must not lock out the gateway or joining hosts. They are silent before TLS, silent during TLS, or
+ * Idle connections must not keep the gateway or joining hosts out. They are silent before TLS, silent during TLS, or
  * present a certificate that the private CA has not issued.
  */
 describe('idle connections of strangers', function () {
