@@ -13,7 +13,7 @@ const own = 'berth.console.v1'
 /** Maximum size of output that the server sends without an acknowledgement from the client. */
 const windowBytes = 512 * 1024
 /** Matches the prompt of BusyBox, after which BusyBox requests the cursor position. */
-// eslint-disable-next-line no-control-regex -- an escape sequence is what it is
+// eslint-disable-next-line no-control-regex -- the pattern matches escape sequences
 const prompt = /# (\x1b\[6n)?$/
 
 /** Tests the way from a WebSocket through a real gateway, agent and console process to a real guest. */
@@ -137,7 +137,7 @@ describe('a console of a real guest', function () {
     flooded.onBytes = (bytes) => (flooded.bytes = bytes.subarray(-2000))
     flooded.type(`busybox yes ${'y'.repeat(500)}\r`)
     await waitFor(() => flooded.received > 2_000_000, { what: 'a flood' })
-    /** Bytes of the flood until `happens`. Unlike times, they do not depend on the speed of the machine. */
+    /** Number of bytes that arrive until `happens`. It does not depend on the speed of the machine. */
     const bytesUntil = async (text: string, client: ConsoleClient, happens: () => boolean): Promise<number> => {
       const before = flooded.received
       client.type(text)

@@ -231,12 +231,12 @@ describe('backups of guests', function () {
     const { id: snapshotId } = await first.done({ $case: 'snapshotCreate', value: { uuid, description: '' } })
     const restored = await restore(first, uuid, usual, localTarget())
     expect(restored.status, restored.error).to.equal('done')
-    fill('after', roomMib) // in addition to the snapshot of a full disk
+    fill('after', roomMib) // while the snapshot of the full disk still exists
     await first.done({ $case: 'snapshotDelete', value: { uuid, snapshotId } })
     await waitFor(async () => (await first.domain.reconciler.pass(), await hasBound()), {
       what: 'the limit to be what the guest bought',
     })
-    // This is the size of blocks and metadata that the restored disk no longer shares with the image.
+    // `extraBytes` is the size of blocks and metadata that the restored disk no longer shares with the image.
     expect(first.record(uuid).extraBytes).to.be.lessThan(16 * 1024 ** 2)
   })
 

@@ -61,7 +61,7 @@ describe('the I/O limits of a guest', function () {
         outcome: 'applied',
         changed: true,
       })
-      write(machine, 'oflag=direct') // the first write still uses the former allowance
+      write(machine, 'oflag=direct') // uses up what the former limit still allows at once
       expectRate(() => write(machine, 'oflag=direct'), range)
     }
   })

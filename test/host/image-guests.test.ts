@@ -279,7 +279,7 @@ describe('foreign images', function () {
       await call(images.removeCustomImage.bind(images), { id })
     })
 
-    /** Removes the changes of Berth's image, and adds those of foreign images: DHCP, and SSH keys of the builder. */
+    /** Makes the image foreign: without Berth's units and settings, but with DHCP and the builder's SSH host keys. */
     function asFromElsewhere(root: string): void {
       const units = join(root, 'etc/systemd/system')
       for (const name of ['ssh-host-keys.service', 'ssh.service.wants/ssh-host-keys.service']) rmSync(join(units, name))

@@ -249,7 +249,7 @@ describe('images', function () {
           'active\nactive\nactive\n',
         )
         loginBySsh(guests[0]!, scratch.path)
-        // systemd-logind starts only with the first request to it.
+        // systemd-logind does not run until a program sends it the first request.
         const [guest] = guests
         expect(guest!.attach('systemctl', 'show', '-PActiveState', 'systemd-logind')).to.equal('inactive\n')
         expect(guest!.attach('loginctl', 'list-users', '--no-legend')).to.equal('')

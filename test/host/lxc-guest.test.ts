@@ -117,7 +117,7 @@ describe('a guest of the lxc driver', function () {
       writeFileSync(`${controllers.get('pids')}/lxc.payload.${prefix}-${machine.id}/pids.max`, '77')
       expect([await resized(machine), await resized(machine)]).to.deep.equal(['applied, changed', 'applied'])
       const bound = `${unified}/lxc.payload.${prefix}-${machine.id}/cgroup.max.descendants`
-      writeFileSync(bound, 'max') // an older agent has set this limit
+      writeFileSync(bound, 'max') // as if an older agent had created the group, without this limit
       expect([await resized(machine), await resized(machine)]).to.deep.equal(['applied, changed', 'applied'])
       expect(readFileSync(bound, 'utf8').trim()).to.equal('512')
     })

@@ -34,7 +34,7 @@ const slackMib = 5
 const write = (path: string, megabytes: number): void =>
   void sh('dd', 'if=/dev/urandom', `of=${path}`, 'bs=1M', `count=${megabytes}`, 'conv=fsync')
 
-/** Contents of a disk before its snapshots. `megabytes` is the space that counts for them. */
+/** Contents of a disk before its snapshots. `megabytes` is the space that counts for the snapshots. */
 const disks: readonly (readonly [name: string, megabytes: number, fill: (root: string) => void])[] = [
   ['with no data', 0, () => undefined],
   ['with as much data as fits', boughtMib - slackMib, (root) => write(join(root, 'old-0'), boughtMib - slackMib)],
@@ -214,7 +214,7 @@ describe('the space that snapshots retain', function () {
   })
 })
 
-/** Calls functions of the agent for real volumes. The guests exist only in the journal. */
+/** Calls functions of the agent for real volumes. The guests exist only in the agent's journal. */
 class Lab {
   readonly volumes: Volumes
   readonly #trash: Trash

@@ -99,7 +99,7 @@ describe('a gateway with two hosts', function () {
     expect(task?.status, JSON.stringify(task)).to.equal('done')
   }
 
-  /** Expects that the host, its journal and the API agree about the guests of the host. */
+  /** Expects that the host, its agent's journal and the API agree about the guests of the host. */
   async function expectInOrder(host: FleetHost): Promise<void> {
     const { instance } = host
     await finishDeletions(instance)
