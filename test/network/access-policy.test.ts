@@ -53,7 +53,7 @@ const here = (to: string, headers: Headers = {}): Way => ({ place: 'gw', to, por
 
 const [xff, xri, cf] = ['x-forwarded-for', 'x-real-ip', 'cf-connecting-ip'] as const
 
-/** The case numbers are those of the table in the design document. */
+/** The case numbers are those of the table in docs/design/access-policy.md. */
 const cases: readonly (readonly [what: string, way: Way, isAllowed: boolean, policy?: object])[] = [
   ['any client while the policy is disabled (case 1)', world(outside), true, { ...base, enabled: false }],
   ['an allowed client, from a listed address (case 2)', world(inside), true],

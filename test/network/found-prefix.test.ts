@@ -69,7 +69,7 @@ describe('a detected prefix', function () {
   })
 
   it('can be extended by an administrator, but not removed while a guest uses it', async () => {
-    // An administrator may configure an interface that is never detected.
+    // No prefix is detected on a veth interface, but an administrator may configure one there.
     const more = { ...prefixItem('2001:db8:bad::', 64), interface: 'veth9' }
     expect(await failure(pair.routing({ ipv6Prefixes: [more] }))).to.contain(own)
     await pair.routing({ ipv6Prefixes: [more, prefixItem('2001:db8:51::', 64)] })
