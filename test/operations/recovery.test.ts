@@ -93,7 +93,7 @@ describe('operations during shutdown and recovery', () => {
     engine.submit(order('1', 'delete', 'g'))
     engine.submit(order('2', 'busy', 'h'))
     await waitFor(() => engine.get('2').status === 'running')
-    await new Promise((done) => setTimeout(done, 20)) // the attempt is due, but its slot is in use
+    await new Promise((done) => setTimeout(done, 20)) // the retry is due, but another operation has the only slot
     expect(await engine.close(2000)).to.equal(true)
   })
 
@@ -104,7 +104,7 @@ describe('operations during shutdown and recovery', () => {
     for (let n = 0; n < 4; n++) first.submit(order(`${n}`, `a${n}`, `g${n}`))
     await Promise.all(gates.map((gate) => gate.entered(1)))
     first.submit(order('later', 'a0', 'h'))
-    await first.close(5) // the gates ignore the shutdown, so it leaves the same state as a kill
+    await first.close(5) // the steps ignore the shutdown, so the journal is left as after a kill
     const begun: string[] = []
     const observer = ({ operationId, phase }: { operationId: string; phase: string }): void => {
       if (phase === 'before-run') begun.push(operationId)
