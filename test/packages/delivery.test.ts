@@ -6,8 +6,8 @@ import { scratchDirectory } from '../support/scratch.js'
 import { waitFor } from '../support/wait.js'
 
 /*
- * The packages on machines without a checkout: a single machine with gateway and agent, and a second one that joins with
- * the command of POST /hosts. They have Debian's packages already, since they reach no other machine.
+ * Tests the packages on machines without a checkout: one with gateway and agent, and one that joins with the command of
+ * POST /hosts. Both machines already have Debian's packages, because they cannot download any.
  */
 
 const network = testBridge('btestpk0')

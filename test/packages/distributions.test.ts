@@ -7,7 +7,7 @@ import { scratchDirectory } from '../support/scratch.js'
 import { waitFor } from '../support/wait.js'
 
 /*
- * A gateway on Debian 12, from the package berth-gateway without an agent, and hosts with other distributions.
+ * Tests a gateway on Debian 12, from the package berth-gateway without an agent, and hosts with other distributions.
  */
 
 const network = testBridge('btestpk3')

@@ -13,8 +13,8 @@ import { scratchDirectory } from '../support/scratch.js'
 import { waitFor } from '../support/wait.js'
 
 /*
- * Clients of a gateway that is upgraded, restarted and killed: none of their requests fails. They reach the machine over a
- * bridge, and are not affected by its processes.
+ * Sends requests to a gateway that is upgraded, restarted and killed: none of them fails. The clients reach the machine
+ * of the gateway over a bridge, and are not affected by its processes.
  */
 
 const bridge = testBridge('btestpk1')
@@ -47,7 +47,7 @@ describe('clients of a gateway', function () {
     machine = await SystemdMachine.create('btest-pkg-restart', { hasCheckout: false, network })
     await machine.start()
     repository.addTo(machine)
-    // Without the package berth, which would upgrade the agent together with the gateway.
+    // The package berth is not installed: it would upgrade the agent together with the gateway.
     const names = ['berth-gateway', 'berth-agent'].map((name) => `${name}=${versions.first}`)
     machine.run('apt-get', 'install', '-y', ...names)
     machine.run('berth-setup')
@@ -81,7 +81,7 @@ describe('clients of a gateway', function () {
       .join('\n')
   }
 
-  /** Sets the guest's expiry again and again: each time is one event. @returns the times */
+  /** Changes the guest's expiry repeatedly. Each change causes one event. @returns the times */
   async function changeUntil(isOver: () => boolean): Promise<string[]> {
     const made: string[] = []
     while (!isOver()) {

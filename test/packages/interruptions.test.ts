@@ -7,7 +7,7 @@ import { scratchDirectory } from '../support/scratch.js'
 import { waitFor } from '../support/wait.js'
 
 /*
- * The command that adds a host, killed at each of its steps and while dpkg works. Running it again succeeds.
+ * Kills the command that adds a host, at each of its steps and while dpkg works. When it runs again, it succeeds.
  */
 
 const network = testBridge('btestpk2')

@@ -5,8 +5,8 @@ import { join } from 'node:path'
 import { scratchDirectory } from '../support/scratch.js'
 
 /*
- * Keys of the repository, as apt of this machine sees them. It uses directories and lists of the test instead of those
- * of the machine. The packages are empty, since only their signatures matter.
+ * Tests how apt on this machine treats the keys of the repository. apt uses directories and lists of the test instead
+ * of those of the machine. The packages are empty, because only their signatures matter.
  */
 
 const gpg = ['--batch', '--quiet', '--no-tty', '--pinentry-mode', 'loopback', '--passphrase', '']

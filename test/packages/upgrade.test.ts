@@ -10,8 +10,8 @@ import { scratchDirectory } from '../support/scratch.js'
 import { waitFor } from '../support/wait.js'
 
 /*
- * A gateway and a host from packages, upgraded to a second version. They have Debian's packages already, since they
- * reach no other machine.
+ * Upgrades a gateway and a host from packages to a second version. Both machines already have Debian's packages,
+ * because they cannot download any.
  */
 
 const network = testBridge('btestup0')
@@ -110,7 +110,7 @@ describe('upgrade of a host', function () {
     expect(code, output + error).to.equal(0)
     const size = { vcpu: 1, ram_mb: 128, disk_gb: 1 }
     const body = { name: 'guest', host_id: hostId, virtualization: 'lxc', template_id: 'debian-12', ...size }
-    // The installation ends with a restart of the agent.
+    // The creation is repeated until it succeeds: the installation ends with a restart of the agent.
     const submit = (): string | undefined =>
       api().tryAsk<{ task_id: string }>('/containers', { method: 'POST', body })?.task_id
     await api().follow(await waitFor(submit, { what: 'the creation', intervalMs: 500 }))
@@ -197,7 +197,7 @@ describe('upgrade of a host', function () {
     const { upgrade: ended } = await upgrade({ rollback: true })
     expect(ended, journal()).to.include({ state: 'done' })
     expect(row()).to.include({ status: 'online', version: first, outdated: true })
-    // The agent reports it with its next sample.
+    // With its next sample, the agent reports that no previous version is left.
     await waitFor(() => row().previous_version === '', { what: 'no previous version', intervalMs: 500 })
     expectUnaffected()
     gateway.run('mv', '/root/packages', '/usr/share/berth/packages')

@@ -9,8 +9,8 @@ import { scratchDirectory } from '../support/scratch.js'
 import { waitFor } from '../support/wait.js'
 
 /*
- * The present and the previous version on one machine: each gateway with each agent, and each program on data that the
- * other one has written.
+ * Tests the present and the previous version on one machine: each gateway with each agent, and each program on data
+ * that the other version has written.
  */
 
 /** The last commit of the previous version, from which its packages are built. */
