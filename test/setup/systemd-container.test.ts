@@ -177,7 +177,7 @@ describe('the systemd units', function () {
   it('do not restrict the rights of a guest by the confinement of the agent', () => {
     const pid = guestPid()
     expect(statusOf(pid, 'NoNewPrivs')).to.equal('0')
-    expect(statusOf(pid, 'Seccomp_filters')).to.equal('2') // those of LXC and of the agent; the unit has none
+    expect(statusOf(pid, 'Seccomp_filters')).to.equal('2') // one of LXC and one of the agent; the unit has none
     expect(statusOf(pid, 'Umask')).to.equal('0022')
     expect(run('cat', `/proc/${pid}/oom_score_adj`).trim()).to.equal('0')
     // A guest has cap_sys_nice (bit 23), but not cap_sys_time (bit 25), which the unit lacks, too.
@@ -279,7 +279,7 @@ describe('the systemd units', function () {
 
   it('shut the guest down before other services in a reboot, and then start everything again', async () => {
     await waitForHost('online')
-    // The guest runs this last in a shutdown. It reads the file when it starts.
+    // The guest's init reads this command from inittab at its start, and runs it at the end of a shutdown.
     const end = '::shutdown:/bin/sh -c "echo clean >/root/ended"'
     run('sh', '-c', `echo '${end}' >>"$(echo /var/lib/berth/pool/guests/*)/etc/inittab"`)
     // The request fails until the gateway has noticed that the host is online.

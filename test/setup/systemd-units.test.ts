@@ -59,7 +59,7 @@ describe('systemd units', () => {
     expect(agent.get('Wants'), 'started with each start of the agent').to.include('berth-guests.service')
     expect(settings.get('ExecStop')?.join()).to.include(' stop-guests --with-machine ')
     expect(settings.get('WantedBy')).to.deep.equal(['multi-user.target'])
-    // The agent gives guests up to 10 minutes, as configured in agent.yaml, and kills them within 90 s.
+    // Guests have up to 10 minutes to shut down (agent.yaml). The agent then kills the others within 90 s.
     expect(settings.get('TimeoutStopSec')).to.deep.equal(['15min'])
     for (const pulls of ['Requires', 'BindsTo', 'PartOf']) expect(settings.has(pulls), pulls).to.equal(false)
   })
@@ -84,7 +84,7 @@ describe('systemd units', () => {
   it('give the gateway an unprivileged user and an exposure of at most 1.5 of 10 apart from the descriptor store', () => {
     const settings = parseUnit(readFileSync('systemd/berth-gateway.service', 'utf8'))
     expect(settings.get('User')).to.deep.equal(['berth'])
-    // A child process stores the listening sockets. It counts 0.2, although the first process has the same user and rights.
+    // A child process with the same user and rights stores the listening sockets. `all` adds 0.2 to the exposure.
     expect(settings.get('NotifyAccess')).to.deep.equal(['all'])
     const unit = join(dir, 'without-store/berth-gateway.service')
     mkdirSync(join(dir, 'without-store'))
