@@ -139,7 +139,7 @@ describe('a start after a power cut', function () {
       return [fingerprint, publicKeyPem, secret.toString('hex')]
     }
 
-    /** The secret stays valid with this damage, so that only data in the store could reveal it. */
+    /** With this damage the secret still has a valid form, so only data in the store could reveal the damage. */
     const undetected = 'secret has a damaged byte in its middle'
     for (const file of ['pki/authority.pem', 'secret'])
       for (const [how, change] of tears.filter(([name]) => `${file} ${name}` !== undetected))
