@@ -2,7 +2,7 @@ import { expect } from 'chai'
 
 /** A machine with other work may need this many times the promised time. */
 const slowness = 10
-/** Minimum deadline, shorter than the product's own timeouts, which tests must distinguish from an answer. */
+/** Shortest deadline. It is below the product's timeouts, so that tests do not take a timeout for an answer. */
 const leastMs = 45_000
 
 /**

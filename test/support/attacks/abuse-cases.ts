@@ -123,7 +123,7 @@ export function makeServers(lab: NetworkLab, directory: string): void {
     UsePAM: 'no',
     PidFile: 'none',
     MaxStartups: '100',
-    SetEnv: 'SHLVL=2', // at this depth a shell skips .bashrc, which may do anything
+    SetEnv: 'SHLVL=2', // at shell level 2, bash skips .bashrc, which may do anything
     KexAlgorithms: '+diffie-hellman-group14-sha1,diffie-hellman-group1-sha1',
     Ciphers: '+aes128-cbc,3des-cbc',
   }

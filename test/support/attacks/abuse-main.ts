@@ -14,8 +14,8 @@ import { guestOnNetwork } from '../network/guest-on-network.js'
 
 /*
  * The agent's abuse monitor as a separate process, which a test can run inside a network namespace. It has the host's
- * own sensor and a journal in memory. Arguments: the configuration's `network` and `security` in JSON. Each input line
- * is {method, argument}; each output line is {result} or {error}.
+ * own sensor and an agent's journal in memory. Arguments: the configuration's `network` and `security` in JSON. Each
+ * input line is {method, argument}; each output line is {result} or {error}.
  */
 
 const [network, security] = process.argv.slice(2).map((text): unknown => JSON.parse(text)) as [

@@ -18,20 +18,20 @@ import { silentLog } from '../gateway/redis.js'
 export type WatchEvent = NonNullable<WatchResponse['event']>
 
 export interface RogueOptions {
-  /** Returns the events that it sends to a watch. They may be false. */
+  /** Returns the events that the agent sends to a watch. They may be false. */
   readonly events?: (hostId: string) => readonly WatchEvent[]
-  /** If true, it sends endless changes after the events. */
+  /** If true, the agent sends endless changes after the events. */
   readonly flood?: boolean
   /** Returns or throws the answer to every call about guests and operations. */
   readonly onCall?: () => unknown
   readonly onGetOperation?: (id: string) => Operation | Promise<Operation>
   /** Address to listen at, as host:port. By default a free port of 127.0.0.1. */
   readonly listen?: string
-  /** Receives console connections. If absent, it acts like an earlier version of the agent without consoles. */
+  /** Receives console connections. If absent, the agent acts like an earlier version without consoles. */
   readonly onConsole?: (socket: Socket) => void
 }
 
-/** An agent with a valid certificate that answers and acts as a test determines. It has no host and no journal. */
+/** An agent with a valid certificate that answers and acts as a test determines, without a host and a journal. */
 export class RogueAgent {
   private constructor(
     private readonly server: Server,

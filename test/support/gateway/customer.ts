@@ -44,7 +44,7 @@ export interface CustomerParts {
 export class Customer {
   /** Ids of the operations that the agent accepted. */
   readonly operations: string[] = []
-  /** Acknowledged settings of the current guest. An earlier guest may be deleted by now. */
+  /** Acknowledged settings of the current guest only, because earlier guests may be deleted. */
   acknowledged: AcknowledgedSettings = {}
   /** Number of setting requests that were answered or refused. */
   settingsAnswered = 0

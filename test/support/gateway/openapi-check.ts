@@ -40,7 +40,7 @@ const undocumented = [
   'transfer-encoding',
 ]
 
-/** Checks by the text of the document. All gateways of a process publish the same document, which is compiled once. */
+/** Compiled checks by the text of the document, which is the same for all gateways of a process. */
 const checks = new Map<string, ResponseCheck>()
 
 /**

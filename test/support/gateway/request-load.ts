@@ -8,9 +8,9 @@ interface Way {
 }
 
 export interface RequestLoadOptions {
-  /** As `http://10.0.0.1:8080`. */
+  /** Such as `http://10.0.0.1:8080`. */
   readonly url: string
-  /** As `https://10.0.0.1`. */
+  /** Such as `https://10.0.0.1`. */
   readonly tlsUrl: string
   readonly path: string
   readonly headers: Record<string, string>

@@ -12,7 +12,7 @@ export const begin = Date.UTC(2027, 4, 3, 10, 0, 0)
 export const dayMs = 86_400_000
 export const daily = { enabled: true, interval_hours: 24, time: '03:30' }
 
-/** A gateway whose agent has a clock of the test, for tests of one kind of scheduled copies of a guest. */
+/** A gateway whose agent's clock is set by the test, for tests of one kind of scheduled copies of a guest. */
 export class ScheduleLab {
   gateway!: TestGateway
   agent!: LabAgent

@@ -11,7 +11,7 @@ interface LabGuest {
   readonly name: string
 }
 
-/** A gateway and an agent with two guests and a test's clock. The agent checks guests only on request. */
+/** A gateway and an agent with two guests. Tests set the agent's clock, and request its checks of guests. */
 export class SecurityLab {
   gateway!: TestGateway
   agent!: LabAgent

@@ -20,7 +20,7 @@ export class UpgradeLab {
     return this.gateway.fleet.agentOf(hostId).host.packages
   }
 
-  /** The packages for hosts at the gateway. Default: of its own version. */
+  /** Writes the packages that the gateway serves to hosts. By default they have the gateway's version. */
   writePackages(version = labVersion): void {
     const directory = this.gateway.fleet.packagesDirectory
     mkdirSync(directory, { recursive: true })
@@ -54,7 +54,7 @@ export class UpgradeLab {
     await waitFor(isShown, { what: `${hostId} with version ${version}` })
   }
 
-  /** Reports a step of the last order of a host. */
+  /** Reports a step of a host's latest upgrade order, as the installation script does. */
   async report(hostId: string, step: string, message = ''): Promise<InstallAnswer> {
     const { address, token } = this.packagesOf(hostId).orders.at(-1)!
     const body = JSON.stringify({ token, step, message })
@@ -63,7 +63,7 @@ export class UpgradeLab {
     return JSON.parse(text) as InstallAnswer
   }
 
-  /** Waits for an order to a host, counted from 1, then carries it out. */
+  /** Waits until a host has received its upgrade order with this number (from 1), and then carries it out. */
   async complete(hostId: string, order: number): Promise<void> {
     await this.#waitForOrder(hostId, order)
     const { version, rollback } = this.packagesOf(hostId).orders.at(-1)!

@@ -51,7 +51,7 @@ export const diskCases: readonly MatrixCase[] = [
     undoneFrom: 'start',
     earlyFailure: 'stop',
     checkFailed: isOldOrCommitted,
-    // The other steps do the same as for a running guest, so they are tested only there.
+    // The other steps do the same as for a running guest, so they are tested only with a running guest.
     ...(before === 'stopped' && { tried: ['stop', 'exchange', 'start', 'commit'] }),
   })),
   {
@@ -75,7 +75,7 @@ export const bootCases: readonly MatrixCase[] = [
     undoneFrom: 'start',
     earlyFailure: 'stop',
     checkFailed: isOldBootOrCommitted,
-    // The way back to the disk differs only at these steps.
+    // Only these steps differ between the way back to the disk and the way to the rescue system.
     ...(before === 'rescued' && { tried: ['rescue', 'mode', 'start', 'commit'] }),
   })),
   { action: 'delete', before: 'rescued', steps: ['remove'], undone: [] },

@@ -49,7 +49,7 @@ interface Parts {
   readonly wipe: () => void
 }
 
-/** A host that is prepared like the host of an agent. Each case of a test has its own journal. */
+/** A host that is prepared like the host of an agent. Each case of a test has its own agent's journal. */
 export class GuestMatrixHost {
   private constructor(private readonly parts: Parts) {}
 
@@ -109,7 +109,7 @@ export class GuestMatrixHost {
     this.parts.guest.writeTemplate(made.domain.context.volumes.pathOf(guestUuid), 'changed')
   }
 
-  /** Returns the inventory after one comparison of the host with the journal. A running agent compares continuously. */
+  /** Returns the inventory after a comparison of the host with the agent's journal. A real agent repeats it. */
   async #inventory(domain: Domain): Promise<unknown> {
     await domain.reconciler.pass()
     await this.parts.host.trash.settled()

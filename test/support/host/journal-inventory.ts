@@ -2,7 +2,7 @@ import Database from 'better-sqlite3'
 import { join } from 'node:path'
 import type { Instance, Inventory } from './inventory.js'
 
-/* Reads the desired state of the host from the journal by SQL, without the agent's code (see inventory.ts). */
+/* Reads the desired state of the host from the agent's journal by SQL, without the agent's code (see inventory.ts). */
 
 /** Returns the desired state of the host. It is valid only while no operation is in progress. */
 export function readExpected(instance: Instance): Inventory {

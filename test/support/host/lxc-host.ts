@@ -143,7 +143,7 @@ async function killGuests(prefix: string, lxcPath: string): Promise<void> {
   await waitFor(() => removeGroups(prefix), { what })
 }
 
-/** Removes empty groups. @returns whether all are removed; a monitor that ends stays in one for a moment */
+/** Removes empty cgroups. @returns whether none is left: an ending monitor keeps its cgroup for a moment */
 function removeGroups(prefix: string): boolean {
   const groups = readdirSync('/sys/fs/cgroup')
     .map((name) => `/sys/fs/cgroup/${name}/lxc.pivot.${prefix}`)

@@ -3,7 +3,7 @@ import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { networkCommand, readGuestLimits, readInits, readInterfaces, type Instance } from './inventory.js'
 
-/* Reads the settings of guests in effect on the host and in the journal, without the agent's code. */
+/* Reads the settings of guests in effect on the host and in the agent's journal, without the agent's code. */
 
 export interface SettingsInventory {
   /** Lines `map key : value` for IPv4 and IPv6. */
@@ -113,8 +113,8 @@ interface Guest extends GuestRow {
 }
 
 /**
- * Returns the settings that the journal requires while no operation is in progress. It supports only port mappings
- * without a host address.
+ * Returns the settings that the agent's journal requires while no operation is in progress. It supports only port
+ * mappings without a host address.
  */
 export function readExpectedSettings({ stateDir, interfacePrefix }: Instance): SettingsInventory {
   const db = new Database(join(stateDir, 'journal.db'), { readonly: true })

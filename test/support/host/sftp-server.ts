@@ -56,7 +56,7 @@ export class TestSftp {
       'StrictModes no',
       `AuthorizedKeysFile ${join(directory, 'user.pub')}`,
       'Subsystem sftp internal-sftp',
-      // At this depth a shell skips .bashrc, which may do anything.
+      // At shell level 2, bash skips .bashrc, which may do anything.
       'SetEnv SHLVL=2',
       `ForceCommand ${command}`,
     ]

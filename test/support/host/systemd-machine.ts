@@ -28,7 +28,7 @@ const checkoutParts = [
   'buf.gen.yaml',
 ]
 
-/** Units that would change the kernel, which the host shares, wait for a terminal, or work at night. */
+/** Units that would change the kernel (which is the host's), wait for a terminal, or work at night. */
 const maskedUnits = [
   'systemd-sysctl.service',
   'systemd-udevd.service',
@@ -170,7 +170,7 @@ function planNetwork(network: MachineOptions['network']): string[] {
   ]
 }
 
-/** Returns mounts for Node, npm and the npm packages of this host. Files can be written above the packages. */
+/** Returns mounts for Node, npm and the npm packages of this host. An overlay permits more files in node_modules. */
 function checkoutMounts(directory: string): string[] {
   const bind = (from: string, to: string, kind: 'file' | 'dir'): string =>
     `lxc.mount.entry = ${from} ${to} none bind,ro,create=${kind} 0 0`
@@ -178,7 +178,7 @@ function checkoutMounts(directory: string): string[] {
   return [
     bind(process.execPath, 'usr/bin/node', 'file'),
     bind(npmDirectory(), 'usr/lib/node_modules/npm', 'dir'),
-    // A file is written above the packages. It marks that the required versions are installed.
+    // The overlay is for one file, which marks that the required versions are installed.
     `lxc.mount.entry = overlay ${checkout.slice(1)}/node_modules overlay ${overlay},create=dir 0 0`,
   ]
 }
@@ -193,8 +193,8 @@ function planConfig(directory: string, name: string, { hasCheckout = true, netwo
     `lxc.console.logfile = ${directory}/console.log`,
     `lxc.hook.autodev = ${directory}/devices`,
     'lxc.mount.auto = proc:rw sys:rw cgroup:rw:force',
-    // Complete mounts. Without them, the kernel refuses these file systems to guests in user namespaces
-    // (/usr/share/lxc/config/nesting.conf).
+    // Mounts of proc and sysfs that no other mount covers. Without them, the kernel refuses guests in user namespaces
+    // mounts of their own (/usr/share/lxc/config/nesting.conf).
     'lxc.mount.entry = proc dev/.lxc/proc proc create=dir 0 0',
     'lxc.mount.entry = sysfs dev/.lxc/sys sysfs create=dir 0 0',
     ...(hasCheckout ? checkoutMounts(directory) : []),
@@ -224,7 +224,7 @@ export function copyCheckout(root: string): void {
   symlinkSync('../lib/node_modules/npm/bin/npm-cli.js', join(root, 'usr/bin/npm'))
 }
 
-/** Returns the mark of ensure_npm_packages for installed packages: the machine cannot download any. */
+/** Returns the text with which ensure_npm_packages marks packages as installed: the machine cannot download any. */
 export function packagesMark(root: string): string {
   const wanted = '. scripts/lib/common.sh && npm_packages_wanted'
   return execFileSync('bash', ['-c', wanted], { cwd: join(root, checkout), encoding: 'utf8' })

@@ -21,7 +21,7 @@ function tutorialLines(): string[] {
   ]
 }
 
-/** Returns the README's commands unchanged. The last line waits until the guest is deleted. */
+/** Returns the README's commands unchanged, followed by a line that waits until the guest is deleted. */
 function readmeLines(): string[] {
   const [block = '', ...others] = blocksOf('README.md', 'Your first guest with curl')
   if (others.length > 0 || block.match(/^curl /gm)?.length !== 3)

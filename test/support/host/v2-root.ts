@@ -83,7 +83,7 @@ function configure(root: string, publicKey: string): void {
   systemctl('enable', 'systemd-networkd.service', 'ssh.service')
 }
 
-/** Copies the product like a built clone with npm packages. The tests are included: some of them run in the machine. */
+/** Copies the product, so that the machine has a built clone with its npm packages. The tests are copied too. */
 function copyProduct(root: string): void {
   const target = join(root, checkout)
   copyCheckout(root)

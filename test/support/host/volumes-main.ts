@@ -4,7 +4,7 @@ import { Trash } from '../../../agent/storage/trash.js'
 import { Volumes } from '../../../agent/storage/volumes.js'
 
 /*
- * Repeatedly replaces a volume with snapshots in turn, as a process that runs until a test kills it:
+ * Replaces a guest's volume with each of the snapshots in turn, endlessly, until a test kills this process:
  * volumes-main.ts STORAGE-CONFIG-JSON GUEST SNAPSHOT…
  */
 

@@ -28,7 +28,7 @@ import { silentLog } from '../gateway/redis.js'
 export interface LabAgentOptions {
   /** Identity directory, as `berth-agent join` creates it. */
   readonly identityDir: string
-  /** Directory of the journal. By default the journal is in memory and ends with the agent. */
+  /** Directory of the agent's journal. By default the journal is in memory and ends with the agent. */
   readonly stateDir?: string
   /** Address to listen at, as host:port. By default a free port. */
   readonly listen?: string
@@ -116,7 +116,7 @@ export class LabAgent {
     return this.journal((store) => store.list())
   }
 
-  /** Runs `work` with the guests of the journal, also while the agent is stopped. */
+  /** Runs `work` with the guests of the agent's journal, also while the agent is stopped. */
   journal<T>(work: (store: GuestStore) => T): T {
     if (this.#daemon) return work(this.#daemon.domain.context.store)
     const db = openDatabase(join(this.config.state_dir, 'journal.db'))
@@ -143,7 +143,7 @@ export class LabAgent {
     await daemon?.close()
   }
 
-  /** Starts the agent again on the same journal and host. @param listen address; by default as before */
+  /** Starts the agent again with its journal and its host. @param listen address; by default as before */
   async resume(listen = this.config.listen): Promise<void> {
     this.config = { ...this.config, listen }
     this.#daemon = await startDaemon({
@@ -250,5 +250,5 @@ export function uuidOf(id: number): string {
   return `00000000-0000-4000-8000-${id.toString(16).padStart(12, '0')}`
 }
 
-/** Directory for journals, in memory if possible: a journal then needs no disk. */
+/** Directory for agents' journals, in memory if possible: they then need no disk. */
 export const memoryDirectory = existsSync('/dev/shm') ? '/dev/shm' : tmpdir()

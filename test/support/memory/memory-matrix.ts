@@ -22,9 +22,9 @@ import { silentLog } from '../gateway/redis.js'
 
 const guest = { templates: ['debian-12', 'debian-13'], spec: {} } as const
 
-/** Prepares one operation on a guest, with a journal and a host in memory of its own. */
+/** Prepares one operation on a guest, with an agent's journal and a host in memory of its own. */
 export async function prepareInMemory(action: GuestAction, before: GuestBefore): Promise<MatrixSubject> {
-  const directory = mkdtempSync('/dev/shm/btest-memory-matrix-') // in memory, because the journal is synced to disk
+  const directory = mkdtempSync('/dev/shm/btest-memory-matrix-') // in memory, because the agent's journal is synced
   const closers = new Closers()
   const host = new MemoryHost()
   for (const template of guest.templates) host.images.add(template)
@@ -56,7 +56,7 @@ async function openIn(directory: string, host: MemoryHost, closers: Closers): Pr
   return domain
 }
 
-/** Returns the inventory after one comparison of the host with the journal. A running agent compares continuously. */
+/** Returns the inventory after a comparison of the host with the agent's journal. A real agent repeats it. */
 async function inventoryOf(host: MemoryHost, domain: Domain): Promise<unknown> {
   await domain.reconciler.pass()
   const { driver, volumes, snapshots, next, rescues, wire } = host
@@ -74,7 +74,7 @@ async function inventoryOf(host: MemoryHost, domain: Domain): Promise<unknown> {
   }
 }
 
-/** Describes a guest by its journal row, the text on its disk and its password. */
+/** Describes a guest by its row in the agent's journal, the text on its disk and its password. */
 function rowOf(host: MemoryHost, { context }: Domain, record: GuestRecord): object {
   const { uuid, status, wanted, spec, boot } = record
   const { password = '' } = context.logins.open(record)

@@ -35,7 +35,7 @@ export interface MemoryNetworkParts {
   readonly wire: MemoryWire
 }
 
-/** Implements the network in memory. Addresses are chosen from the journal's pools, as on a real host. */
+/** Implements the network in memory. Addresses are chosen from the pools in the agent's journal. */
 export class MemoryNetwork implements Network {
   readonly #pools: AddressPools
   readonly #wire: MemoryWire

@@ -1,10 +1,10 @@
 import type { AgentPackages, UpgradeOrder } from '../../../agent/upgrade/contract.js'
 
-/** Packages of an agent, whose installation tests carry out. */
+/** Implements an agent's packages in memory. It stores the orders, which tests carry out. */
 export class MemoryPackages implements AgentPackages {
   supported = false
   previous = ''
-  /** Thrown by the next orders. */
+  /** An error that every order to install packages throws while it is set. */
   failure: Error | undefined
   readonly orders: UpgradeOrder[] = []
 

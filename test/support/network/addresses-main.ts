@@ -15,7 +15,7 @@ import { describeError } from '../../../shared/errors.js'
 import { createLogger } from '../../../shared/logging.js'
 
 /*
- * The address pools of an agent as a separate process, which a test can run inside a network namespace. The journal is
+ * The address pools of an agent as a separate process, which a test can run inside a network namespace. Its journal is
  * in memory. Arguments: the configuration in JSON, and a directory for the record of the kernel's original settings (if
  * it is omitted, nothing is recorded). Each input line is {method, argument}; each output line {result} or {error}.
  */
@@ -59,7 +59,7 @@ const routing = new Routing({
   log,
 })
 
-/** Adds a guest with exactly these addresses to the journal. */
+/** Adds a guest with exactly these addresses to the agent's journal. */
 function store(guest: GuestNetwork): void {
   remove(guest.uuid)
   guests.set(guest.uuid, guest)

@@ -58,7 +58,7 @@ export class Flow {
    * @throws after the deadline, with the measured values
    */
   async waitForRate(isRight: (mbps: number) => boolean, what: string, { right, of }: Windows = one): Promise<void> {
-    const deadline = setTimeout(() => this.end(), timeoutMs) // nothing may arrive at all
+    const deadline = setTimeout(() => this.end(), timeoutMs) // ends the wait if nothing arrives
     const before = this.seen.length
     try {
       for (;;) {

@@ -82,7 +82,7 @@ export class TrafficHost {
     this.settings = new PolicySettings(context, this.keeper)
   }
 
-  /** Starts a new agent on the same journal without a shutdown of the old one. */
+  /** Starts a new agent with the journal of the old one, without a shutdown of the old one. */
   crash(): void {
     this.store.changes.db.close()
     this.open()

@@ -61,7 +61,7 @@ export function deleteFileDefinition(world: FileWorld): OperationDefinition<unkn
   }
 }
 
-/** Creates the file in two moves, so that an interrupted step can be detected. */
+/** Writes a temporary file and then renames it, so that an interrupted step can be detected. */
 function makeFileStep(world: FileWorld, name: string): Step<unknown> {
   return {
     name,

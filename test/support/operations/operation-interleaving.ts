@@ -40,7 +40,7 @@ export const command: fc.Arbitrary<Command> = fc.oneof(
   { weight: 1, arbitrary: fc.constant({ kind: 'restart' as const }) },
 )
 
-/** Runs the commands with a journal of its own. In a command, guest 0 stands for "no guest". */
+/** Runs the commands with an operation journal of its own. In a command, guest 0 stands for "no guest". */
 export async function interleave(commands: readonly Command[], parallel: number): Promise<void> {
   const world = new Interleaving(parallel)
   for (const item of commands) await world.apply(item)

@@ -13,9 +13,9 @@ export const retry = { firstMs: 1, maxMs: 8, undoAttempts: 3 }
 
 /** The objects that the tests of a suite share after a call of `useEngines`. */
 export interface EngineLab {
-  /** A journal in memory. Each test gets a new one. */
+  /** An agent's journal in memory. Each test gets a new one. */
   readonly changes: Changes
-  /** Starts and recovers an engine on the journal. The engine is closed after the test. */
+  /** Starts and recovers an engine on this journal. The engine is closed after the test. */
   start(definitions: readonly OperationDefinition<unknown>[], options?: Partial<EngineOptions>): OperationEngine
 }
 

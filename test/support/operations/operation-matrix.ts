@@ -13,7 +13,7 @@ import type { Changes } from '../../../agent/state/changes.js'
 
 type Phase = StepEvent['phase']
 
-/** One operation that is ready to be submitted, with a journal and a host of its own. */
+/** One operation that is ready to be submitted, with an agent's journal and a host of its own. */
 export interface MatrixSubject {
   readonly changes: Changes
   /** The definition of the operation, as the agent would use it. */

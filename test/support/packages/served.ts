@@ -7,7 +7,7 @@ import type { Repository } from './repository.js'
 const run = (...words: [string, ...string[]]): string =>
   execFileSync(words[0], words.slice(1), { encoding: 'utf8', stdio: ['ignore', 'pipe', 'inherit'] })
 
-/** The packages that a gateway serves to its hosts, replaced like by a broken release or an attacker. */
+/** Replaces the packages that a gateway serves to its hosts, as a broken release or an attacker would. */
 export class ServedPackages {
   constructor(
     private readonly repository: Repository,
@@ -16,8 +16,8 @@ export class ServedPackages {
 
   /**
    * Serves the published packages of a version.
-   * @param change changes the packages in a directory before they are signed
-   * @param keys default: those of the repository
+   * @param change called with the directory of the packages, to change them before they are signed
+   * @param keys directory of the keys that sign the packages; by default those of the repository
    */
   serve(
     gateway: SystemdMachine,
@@ -52,7 +52,7 @@ export function createForeignKeys(scratch: string): string {
   return keys
 }
 
-/** Replaces the agent in a directory of packages by one that ends at once. */
+/** Replaces the agent in a directory of packages by a program that ends at once. */
 export function breakAgent(packages: string): void {
   const file = readdirSync(packages).find((name) => name.startsWith('berth-agent_'))!
   const tree = join(packages, 'agent')
