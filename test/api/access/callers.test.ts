@@ -112,7 +112,7 @@ describe('the access check of every route', function () {
     keyWith.set(scopes.join(), found)
     return found
   }
-  /** Creates a caller with a session. Routes about sessions get a separate account and session for each call. */
+  /** Creates callers with a session. A route about sessions gets a separate account and session for each call. */
   const bySession = (begin: () => () => Promise<Caller>) => {
     const [shared, own] = [begin(), begin()]
     let made: Promise<Caller> | undefined
