@@ -78,7 +78,7 @@ async function benchGuests(): Promise<void> {
   }
 }
 
-/** Measures virtual machines. The part `kvm` selects all of their sections. */
+/** Measures virtual machines. `kvm` stands for all sections of this measurement. */
 async function benchMachines(): Promise<void> {
   const chosen: readonly KvmSection[] = kvmSections.filter((section) => runs('kvm') || runs(section))
   if (chosen.length > 0) await benchKvm(chosen, options.rounds)

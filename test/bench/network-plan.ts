@@ -28,8 +28,8 @@ export const systems = ['Berth', 'only its network', 'nft spawned', 'nft pipe'] 
 export type System = (typeof systems)[number]
 
 /**
- * Pause in ms between two calls. The agent works on after an answer, for example to remove the flows of a deleted
- * mapping. This work must not slow down the next call.
+ * Pause in ms between two calls. After an answer, the agent continues to work, for example to remove the flows of a
+ * deleted mapping. This work must not slow down the next call.
  */
 export const restMs = 25
 
