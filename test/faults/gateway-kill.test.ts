@@ -62,7 +62,7 @@ describe(`a gateway that is killed ${kills} times, like its Redis, while contain
     return gateway.request('POST', '/containers', { body, headers }).catch(() => undefined)
   }
 
-  /** Repeats a request with the same idempotency key until it is answered, like a client. */
+  /** Repeats a request, as a client does, with the same idempotency key until it is answered. */
   async function order(name: string): Promise<Order> {
     const key = randomUUID()
     for (let attempts = 1; ; attempts++) {

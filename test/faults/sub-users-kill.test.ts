@@ -66,7 +66,7 @@ describe(`a gateway that is killed ${kills} times, like its Redis, while sub-use
 
   const get = async <R>(path: string): Promise<R> => ((await gateway.request('GET', path)).body as { data: R }).data
 
-  /** Repeats a request with the same idempotency key until it is answered, like a client. */
+  /** Repeats a request, as a client does, with the same idempotency key until it is answered. */
   async function insist<R>(method: 'POST' | 'PATCH', path: string, body: object): Promise<R> {
     asked.add(`${method} ${path}`)
     const headers = method === 'POST' ? { 'idempotency-key': randomUUID() } : {}
