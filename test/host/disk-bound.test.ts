@@ -52,7 +52,7 @@ describe('the disk of a guest', function () {
     expect(guest.attach('sh', '-c', fill)).to.match(/Disk quota exceeded/)
     expect(statSync(`${guest.root}/big`).size).to.be.below(64 * mib)
     guest.attach('rm', '/big')
-    // btrfs frees the space of writes in progress later, at the latest with its next commit.
+    // btrfs frees the space that it reserved for writes only later, at the latest with its next commit.
     const write = (): string => guest.attach('sh', '-c', '{ echo word >/small && sync && cat /small; } 2>&1; true')
     await waitFor(() => write() === 'word\n', { what: write })
   })

@@ -9,7 +9,7 @@ import { attack, describeQuiet, killQuickly, startHostile, watchQuiet } from '..
 import { useLxcHost } from '../support/host/lxc-lab.js'
 import { waitFor } from '../support/wait.js'
 
-/** The figures in docs/design/guest-confinement.md are from HOSTILE_GUESTS=24 HOSTILE_SECONDS=30. */
+/** The figures in docs/design/guest-confinement.md were measured with HOSTILE_GUESTS=24 HOSTILE_SECONDS=30. */
 const guests = Number(env.HOSTILE_GUESTS ?? 3)
 const seconds = Number(env.HOSTILE_SECONDS ?? 10)
 

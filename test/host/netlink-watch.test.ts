@@ -83,7 +83,7 @@ describe('the netlink watch for changes by other programs', () => {
     await waitFor(() => told.includes('tables'), { what: 'tables' })
   })
 
-  /** Expects no report of a change. Reports keep their order, so the report of an address marks the end of the wait. */
+  /** Expects no report of the change: a later change of an address is the first one that is reported. */
   async function expectSilence(change: () => Promise<void>): Promise<void> {
     told.length = 0
     await change()

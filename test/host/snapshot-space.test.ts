@@ -106,7 +106,7 @@ describe('the space that snapshots retain', function () {
         if (ids[0] !== undefined) {
           await lab.restore(uuid, ids[0])
           rmSync(join(root, 'old-0'), { force: true })
-          write(join(root, 'after'), boughtMib - slackMib) // a restored disk also has its full size
+          write(join(root, 'after'), boughtMib - slackMib) // a restored disk can also be filled completely
         }
         for (const id of ids) await lab.delete(uuid, id)
         expect(lab.allowanceMib(uuid)).to.equal(0)
