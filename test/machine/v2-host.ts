@@ -83,7 +83,7 @@ const hold = (mibs: number, code: string): string =>
 const makeGroups = (path: string): number =>
   Number(tries(`my $made = 0; mkdir "${path}/attack$_" and ++$made for 1 .. 100_000; print $made`))
 
-/** A unit in the guest that writes a file when it is stopped. It cannot write it if the guest is killed. */
+/** A unit in the guest that writes a file when it is stopped. If the guest is killed, the file is missing. */
 const endUnit = `[Service]
 Type=oneshot
 RemainAfterExit=yes
