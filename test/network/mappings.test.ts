@@ -47,7 +47,7 @@ describe('mappings and addresses', function () {
     },
   )
   const plain = lab.guest(13, [map(20003, 22), map(2500, 2500)])
-  /** Has an address of the private IPv6 network, so its packets leave with the source address of the host. */
+  /** This guest has a private IPv6 address, so its packets leave with the source address of the host. */
   const hidden = lab.guest(14, [map(20014, 22)], { ipv6Addresses: ['fd77::14'] })
   const all = [a, b, plain, hidden]
   const [inA, inB, inPlain, inHidden] = all.map((guest) => lab.namespaceOf(guest)) as [string, string, string, string]
