@@ -121,7 +121,7 @@ const units = '/etc/systemd/system'
 const unit = join(units, `var-lib-berth\\x2d${name}-agent-swap-swapfile.swap`)
 const swapFile = `${state}/agent/swap/swapfile`
 
-/** Creates swap files like the agent: one in use with its unit, a second one, and an incomplete one. */
+/** Creates swap files as the agent does: one in use with its unit, a second one, and an incomplete one. */
 async function makeSwap(): Promise<void> {
   const given = { state_dir: `${state}/agent`, swap: { unit_dir: units } }
   const swap = new SwapFiles(validateConfig(AgentConfigSchema, given, 'test'))
@@ -233,7 +233,7 @@ describe('scripts/down --purge without a working agent', function () {
     const directory = mkdtempSync('/tmp/btest-purge-kernel-')
     const record = join(directory, 'record.json')
     const own = new Map([pids, queue, other].map((path) => [path, has(path)]))
-    /** Values after the purge: lower by one, except the last one, which somebody else has changed since. */
+    /** Values after the purge, which lowers all by one except the last: another program has changed that setting. */
     const lowered = [pids, queue, other].map((path) => has(path) - (path === other ? 0 : 1))
 
     function write(of: string, users: Record<string, number>, place = netns): void {
