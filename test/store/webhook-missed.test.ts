@@ -57,7 +57,7 @@ describe('an event that happened while no gateway ran', () => {
     deliverer = new Deliverer({ ...parts, records: () => [hook] })
   }
   const told = async (): Promise<string[]> => (await queue.load(hook.id)).map(({ type }) => type)
-  /** Waits until the deliverer has processed all states of the view that exist now. */
+  /** Waits until the deliverer has processed all states that the fleet view has now. */
   const lookedThrough = async (): Promise<void> => {
     for (const type of ['first', 'second']) {
       const about = { id: type, eventId: type, type, key: host.id, guestUuid: '', body: '{}' }
