@@ -43,7 +43,7 @@ export class CutLine {
     for (const socket of this.#sockets) socket.destroy()
   }
 
-  /** Forgets its connections, as a router may do. They pass nothing on any more, but new connections work. */
+  /** Makes all open connections pass no more data, like a router that forgets them. New connections work. */
   silence(): void {
     for (const socket of this.#sockets)
       socket

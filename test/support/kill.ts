@@ -10,7 +10,7 @@ export function killIfThere(pid: number): void {
   }
 }
 
-/** Sends SIGKILL to the children of a process that run a command. @returns their number */
+/** Sends SIGKILL to those children of a process that run this command. @returns their number */
 export function killChildren(pid: number, command: string): number {
   const children = readChildren(pid).filter((child) => findProcess(child)?.command === command)
   children.forEach(killIfThere)

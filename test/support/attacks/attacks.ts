@@ -1,6 +1,6 @@
 /*
- * Attacks by root inside a guest, as code for the guest's perl. Each attack prints its result. If `$hold` is set, it
- * holds its resources until it is killed.
+ * Attacks by root inside a guest, as code for the guest's perl. Each attack prints its result. If `$hold` is set, the
+ * attack then keeps its resources until it is killed.
  */
 
 const hold = `$| = 1; sub done { print "@_\\n"; sleep 600 if $hold }`
@@ -22,7 +22,7 @@ for my $kind (grep { !defined $made{$_} } @kinds) {
 }
 done(%made);`
 
-/** Creates namespaces of one kind as many of the guest's users. Prints their number. */
+/** Creates namespaces of one kind, in the name of many users of the guest. Prints their number. */
 export const namespaces = (flag: number): string => `${hold}
 my ($made, @held) = (0);
 for my $user (0 .. 9) {
@@ -67,7 +67,7 @@ done(grep { my $family = $_; grep { socket(my $s, $family, $_, 0) } 1, 2, 3 } 0 
 export const netlinkProtocols = `${hold}
 done(grep { socket(my $s, 16, 3, $_) } 0 .. 31);`
 
-/** Creates POSIX message queues as many of the guest's users. Prints their total number of bytes. */
+/** Creates POSIX message queues in the name of many users of the guest. Prints their total number of bytes. */
 export const messageQueues = `${hold}
 my ($made, @held) = (0);
 for my $user (0 .. 49) {
@@ -113,7 +113,7 @@ print "$made\\n";
 sleep 600 if $hold;
 kill 9, @held;`
 
-/** Creates inotify instances as some of the guest's users. Prints their number. */
+/** Creates inotify instances in the name of some users of the guest. Prints their number. */
 export const inotify = `${hold}
 my ($made, @held) = (0);
 for my $user (0 .. 9) {

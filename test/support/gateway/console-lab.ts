@@ -51,7 +51,7 @@ export class ConsoleLab {
     return body.data.ticket as string
   }
 
-  /** Opens a socket with no other options than these. */
+  /** Opens a socket with exactly these options. */
   connect(path: string, options: ConsoleClientOptions = {}): ConsoleClient {
     const client = ConsoleClient.open(this.gateway.url + path, options)
     this.#clients.push(client)

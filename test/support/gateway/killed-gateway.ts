@@ -98,7 +98,7 @@ export class KilledGateway {
     return undefined
   }
 
-  /** Repeats a request that changes nothing until it is answered. */
+  /** Repeats a request until it is answered. The request must not change anything. */
   async insist(work: () => Promise<Reply>): Promise<Reply> {
     for (;;) {
       const reply = await this.attempt(work)

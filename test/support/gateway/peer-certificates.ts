@@ -19,7 +19,7 @@ const otherNames = {
 /** TLS settings of an attacker. Security level 0 of OpenSSL accepts any digest. */
 export const lax = { ciphers: 'DEFAULT@SECLEVEL=0' }
 
-/** Contents of certificates that must be refused. @param good the contents of a valid certificate for that side */
+/** Contents of certificates that must be refused. @param good contents of a valid certificate of the same role */
 export function badCertificates(good: Required<Pick<Forgery, 'uris' | 'dnsNames' | 'usages'>>, wrongRole: Forgery) {
   return [
     ['are self-signed', { ...good, selfSigned: true }],

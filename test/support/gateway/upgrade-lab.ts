@@ -32,7 +32,7 @@ export class UpgradeLab {
     rmSync(this.gateway.fleet.packagesDirectory, { recursive: true, force: true })
   }
 
-  /** Restarts an agent as an installed version; resolves once the gateway shows it. */
+  /** Restarts an agent with an installed version. Resolves once the gateway shows this version. */
   async install(
     hostId: string,
     version = earlierVersion,

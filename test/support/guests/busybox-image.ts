@@ -39,7 +39,7 @@ export async function installBusyboxImage(pool: string, templateId: string): Pro
   execFileSync('btrfs', ['property', 'set', path, 'ro', 'true'])
 }
 
-/** Writes the files of this root filesystem to an empty directory. @param name is written to etc/template */
+/** Writes a small BusyBox system to an empty directory. @param name is written to etc/template */
 export function fillBusyboxTree(path: string, name: string): void {
   for (const directory of ['bin', 'dev', 'etc', 'proc', 'root', 'run', 'sbin', 'sys', 'tmp', 'usr', 'var'])
     mkdirSync(join(path, directory))

@@ -21,7 +21,7 @@ const dayMs = 24 * 3600 * 1000
 const agentProgram = resolve(import.meta.dirname, '../../../dist/agent/main.js')
 const tsxInThreads = ['--import', new URL('../tsx-in-threads.mjs', import.meta.url).href]
 
-/** Makes the configuration of a test's agent. @param tag at most 3 letters, unique among the tests, for its names */
+/** Makes the configuration of a test's agent. @param tag at most 3 letters for names, unique among the tests */
 export function agentConfig(
   directory: string,
   tag: string,

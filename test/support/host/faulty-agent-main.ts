@@ -9,8 +9,8 @@ import { validateConfig } from '../../../shared/config.js'
 import type { Fault } from './faulty-agent.js'
 
 /*
- * An agent that fails, waits or dies at the beginning of certain methods for a guest. The file faults.json next to its
- * configuration says where: `{"resize xab1": "kill"}`. The file is read at each of these calls.
+ * An agent that fails, waits or dies at the beginning of certain methods for a guest. The file faults.json next to the
+ * agent's configuration lists these methods: `{"resize xab1": "kill"}`. The agent reads the file at each call of them.
  */
 
 const faultsPath = join(dirname(process.argv.at(-1) ?? ''), 'faults.json')

@@ -20,7 +20,7 @@ import { scratchDirectory } from '../scratch.js'
 
 const log = pino({ level: 'silent' })
 
-/** The domain of an agent with real guests, but without the agent's timers and gRPC. */
+/** The logic of an agent (`Domain`) with real guests, but without the agent's timers and gRPC. */
 export class RealDomain {
   /** The agent's clock in ms since 1970. */
   now: () => number = Date.now

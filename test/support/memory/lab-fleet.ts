@@ -56,7 +56,7 @@ export class LabFleet implements Fleet {
 
   private constructor(
     private readonly fleet: GatewayFleet,
-    /** Packages for hosts; does not exist until a test creates it. */
+    /** Directory of the packages for hosts. It does not exist until a test creates it. */
     readonly packagesDirectory: string,
     readonly agents: ReadonlyMap<string, LabAgent>,
   ) {
@@ -75,7 +75,7 @@ export class LabFleet implements Fleet {
     hosts = ['host-a'],
     agentConfig = {},
   }: LabFleetOptions): Promise<LabFleet> {
-    // Agents share this process. If one test overloads it, the next test must not see silent agents.
+    // All agents share this process. A test that overloads it must not make them seem silent to the next test.
     const agentSettings = { reconnect_ms: 0, silence_ms: 120_000 }
     const packages = join(stateDir, 'packages')
     const joining = { join_listen: '127.0.0.1:0', packages_dir: packages }

@@ -34,18 +34,18 @@ export interface MatrixOptions {
   /** Steps at which faults are injected. By default all steps. */
   readonly tried?: readonly string[]
   /**
-   * `every` (the default) tests all faults. `one` only stops the agent after each step and after each undo, so that
-   * each effect is repeated once on its own result, and lets the step `earlyFailure` fail.
+   * `every` (the default) tests all faults. `one` only stops the agent after each step and after each undo, so that the
+   * next agent executes each step and undo a second time, and lets the step `earlyFailure` fail.
    */
   readonly faults?: 'every' | 'one'
-  /** The step after whose failure the engine undoes all others. By default the last step. */
+  /** A step that fails, so that all steps that can be undone are undone. By default the last step. */
   readonly undoneFrom?: string
-  /** With `one`: a step that fails after its run. Only the steps before it are then undone. */
+  /** With `one`: a step that fails after its run, so that later steps neither run nor are undone. */
   readonly earlyFailure?: string
   readonly prepare: () => Promise<MatrixSubject>
   /** Checks the state after a failure. By default it must equal the state before the operation. */
   readonly checkFailed?: (after: unknown, before: unknown, at: Pick<StepEvent, 'step' | 'phase'>) => void
-  /** Time limit of one case. By default 20 s. */
+  /** Time limit of one case. By default 120 s. */
   timeoutMs?: number
 }
 
