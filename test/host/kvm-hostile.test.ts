@@ -60,7 +60,7 @@ const agents: Readonly<Record<string, string>> = {
   'errors as answers to the commands “freeze” and “thaw”': loop(`sync 0; refuse`),
 }
 
-/** Program that answers each request. @param answer shell commands, also `sync SECONDS`, `freeze` and `refuse` */
+/** Program that answers each request. @param answer shell code that may call `sync SECONDS`, `freeze`, `refuse` */
 function loop(answer: string): string {
   return `exec 3<>$p
 number() { echo "$line" | sed -n "s/.*\\"$1\\":\\([0-9]*\\).*/\\1/p"; }

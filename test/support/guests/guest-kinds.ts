@@ -34,7 +34,7 @@ export const kvm: GuestKind = {
 
 export const guestKinds = [lxc, kvm] as const
 
-/** Returns the command prefix that runs a host's program in a container's network. @param pid of its first process */
+/** Returns the command prefix to run a program of the host in a container's network. @param pid pid of its init */
 export function inContainer(pid: number | string): string[] {
   return ['nsenter', `--net=/proc/${pid}/ns/net`]
 }
