@@ -135,7 +135,7 @@ describe('addresses of real guests', function () {
 
       describe('when another program changes the bridge', () => {
         let closed: string
-        /** Addresses of the guest, and addresses of the guest with a closed firewall. */
+        /** Addresses of the tested guest, and addresses of the guest with a closed firewall. */
         let addresses: [string[], string[]]
         let streams: string[][]
 

@@ -97,7 +97,7 @@ async function benchMemory(lab: KvmLab): Promise<Figure[]> {
   return [row("memory beyond the machine's own, once it has booted", 'MB', berth, raw)]
 }
 
-/** Returns the memory of a QEMU process without the mapping that is the memory of the machine. */
+/** Returns the memory of a QEMU process, except the mapping that contains the memory of the guest. */
 function overheadMb(pid: number): number {
   const mappings = readFileSync(`/proc/${pid}/smaps`, 'utf8').split(/^(?=[0-9a-f]+-[0-9a-f]+ )/m)
   const read = (text: string, key: string): number =>

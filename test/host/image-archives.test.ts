@@ -120,7 +120,7 @@ describe('archives of root filesystems', function () {
   })
 
   describe('in other formats', () => {
-    /** Creates a root filesystem with attributes that formats may lose. */
+    /** Creates a root filesystem with attributes that archive formats may lose. */
     function fill(root: string): void {
       for (const directory of ['bin', 'dev', 'etc', 'home/user', 'rootfs-of-others'])
         mkdirSync(join(root, directory), { recursive: true })

@@ -172,7 +172,7 @@ describe('a virtual machine in the HTTP API', function () {
   })
 })
 
-/** Runs the commands in a child process. This process must not block, because it answers their requests. */
+/** Runs the commands in a child process, without blocking the test, which answers their requests. */
 async function bash(lines: string): Promise<{ code: number; said: string }> {
   const child = spawn('bash', ['-c', lines], { stdio: ['ignore', 'pipe', 'pipe'] })
   let said = ''

@@ -9,7 +9,7 @@ import {
 } from '../support/network/network-lab.js'
 import { waitFor } from '../support/wait.js'
 
-/* A guest has too many connections, which it or others open. Real packets pass through real tables. */
+/* A guest has too many connections, opened by itself or by others. Real packets pass through real tables. */
 
 describe('the connections of a guest', function () {
   const lab = new NetworkLab('btestcon')

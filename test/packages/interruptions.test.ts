@@ -70,7 +70,7 @@ describe('the command that adds a host', function () {
     await ended
   }
 
-  /** The session of the command contains curl, apt and dpkg. */
+  /** Kills the session of the command, which also contains curl, apt and dpkg. */
   const killSession = () => host.try('sh', '-c', 'for p in $(pgrep -f btest-ru[n]); do pkill -KILL -s "$p"; done; true')
 
   for (const step of ['checking', 'installing', 'joining', 'waiting'])

@@ -50,7 +50,7 @@ describe('a client of the package repository', function () {
 
   const publish = (): void => repositoryCommand('publish', repository, '--keys', keys, '--packages', packages)
 
-  /** Runs apt-get update like a client. Returns its output, and whether it accepted the repository. */
+  /** Runs apt-get update as a client does. Returns its output, and whether it accepted the repository. */
   function update(): { accepted: boolean; output: string } {
     const options = {
       'Dir::Etc::SourceList': place('sources.list'),

@@ -23,7 +23,7 @@ describe('systemd units', () => {
     for (const unit of units)
       writeFileSync(
         join(dir, `${unit}.service`),
-        // scripts/up also replaces the path of Node.js with that of this host.
+        // As scripts/up does, the test replaces the path of Node.js with that of this host.
         readFileSync(`systemd/${unit}.service`, 'utf8').replace('/usr/bin/node', process.execPath),
       )
   })

@@ -13,7 +13,7 @@ import { waitFor } from '../support/wait.js'
 import { sh } from '../support/sh.js'
 
 /*
- * Runs the set-up scripts like an operator, for an instance of its own. Its pool already contains an image;
+ * Runs the set-up scripts as an operator does, for an instance of its own. Its pool already contains an image;
  * fresh-machine.test.ts builds the first image and runs the tutorial.
  */
 

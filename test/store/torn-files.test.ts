@@ -131,7 +131,7 @@ describe('a start after a power cut', function () {
     })
     afterEach(() => rmSync(directory, { recursive: true, force: true }))
 
-    /** Reads the files like a starting gateway. @returns fingerprint and public key of the CA, and the secret */
+    /** Reads the files as a starting gateway does. @returns fingerprint and public key of the CA, and the secret */
     async function openState(): Promise<unknown> {
       checkStateComplete(directory)
       const { fingerprint, publicKeyPem } = await ensureAuthority(join(directory, 'pki'), 30)

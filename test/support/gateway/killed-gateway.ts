@@ -139,7 +139,7 @@ export class KilledGateway {
     return entered
   }
 
-  /** Reads the CSRF token like a page that was loaded. Repeats this until it succeeds. */
+  /** Reads the CSRF token as a loaded page does. Repeats this until it succeeds. */
   async readCsrf(browser: Browser): Promise<void> {
     await this.insist(async () => (await browser.readCsrf(), this.asAdmin('GET', '/language')))
   }

@@ -10,7 +10,7 @@ export const hourMs = 3_600_000
 export interface TestPki {
   readonly directory: string
   readonly authority: Authority
-  /** Creates an identity directory for an agent, like `berth-agent join`. */
+  /** Creates an identity directory for an agent, as `berth-agent join` does. */
   enrol(hostId: string, lifetimeMs?: number): Promise<{ identityDir: string; serial: string; notAfterMs: number }>
   gatewayLeaf(lifetimeMs?: number): Promise<KeyedCertificate>
   remove(): Promise<void>

@@ -32,7 +32,7 @@ export class UpgradeLab {
     rmSync(this.gateway.fleet.packagesDirectory, { recursive: true, force: true })
   }
 
-  /** Restarts an agent with an installed version. Resolves once the gateway shows this version. */
+  /** Restarts an agent with this version, as after an installation, and waits until the gateway shows the version. */
   async install(
     hostId: string,
     version = earlierVersion,

@@ -109,7 +109,7 @@ export class GuestMatrixHost {
     this.parts.guest.writeTemplate(made.domain.context.volumes.pathOf(guestUuid), 'changed')
   }
 
-  /** Returns the inventory after a comparison of the host with the agent's journal. A real agent repeats it. */
+  /** Compares the host with the agent's journal once (an agent does it repeatedly), and returns the inventory. */
   async #inventory(domain: Domain): Promise<unknown> {
     await domain.reconciler.pass()
     await this.parts.host.trash.settled()
@@ -138,7 +138,7 @@ export class GuestMatrixHost {
   }
 }
 
-/** Describes a guest, with the template on its disk and whether root's password on the disk is that of the journal. */
+/** Describes a guest, its disk's template, and whether the disk has the root password of the agent's journal. */
 function rowOf({ context }: Domain, record: GuestRecord, guest: MatrixGuest): object {
   const { uuid, status, wanted, spec, boot } = record
   const volume = context.volumes.pathOf(uuid)

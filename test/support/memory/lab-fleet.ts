@@ -49,7 +49,7 @@ export interface LabFleetOptions {
 export class LabFleet implements Fleet {
   /** An error that every call to an agent throws while it is set, like the error of a broken connection. */
   agentFailure: Error | undefined
-  /** Replaces the client of an agent, to simulate an agent that misbehaves or a lost answer. */
+  /** Replaces the client of an agent, to simulate a lost answer or an agent that misbehaves. */
   twist = (client: AgentClient): AgentClient => client
   #isComplete: boolean | undefined
   #lastId = 100

@@ -56,7 +56,7 @@ async function openIn(directory: string, host: MemoryHost, closers: Closers): Pr
   return domain
 }
 
-/** Returns the inventory after a comparison of the host with the agent's journal. A real agent repeats it. */
+/** Compares the host with the agent's journal once (an agent does it repeatedly), and returns the inventory. */
 async function inventoryOf(host: MemoryHost, domain: Domain): Promise<unknown> {
   await domain.reconciler.pass()
   const { driver, volumes, snapshots, next, rescues, wire } = host

@@ -83,7 +83,7 @@ class Interleaving {
     }
   }
 
-  /** Checks that every operation has ended with the expected status, and in order. */
+  /** Checks that every operation ended with the expected status, and that those of each guest began in order. */
   async check(): Promise<void> {
     for (const { id, fails } of this.#submitted) {
       const { status, error } = await this.#engine.wait(id)

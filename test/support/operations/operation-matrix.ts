@@ -187,7 +187,7 @@ async function runToEnd(
   return record
 }
 
-/** Stops the engine at that point forever, like a dead process. */
+/** Stops the engine forever at this phase of the step, as if its process had died. */
 async function runUntilGone(subject: MatrixSubject, step: string, phase: Phase, other?: StepObserver): Promise<string> {
   let arrive = (): void => undefined
   const arrived = new Promise<void>((resolve) => (arrive = resolve))
