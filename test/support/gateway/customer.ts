@@ -138,7 +138,7 @@ export class Customer {
     this.acknowledged.ipv6Addresses = guest?.ipv6Addresses
   }
 
-  /** Repeats a change until it is answered. The agent executes it only once, because the operation id stays the same. */
+  /** Repeats a change until it is answered. The agent executes it only once, because the operation id is the same. */
   #change(uuid: string, change: WireChange): Promise<ChangeSettingResponse> {
     const { settings, stopped } = this.parts
     const request = settingRequest(change, { uuid, operationId: randomUUID() })
