@@ -42,7 +42,7 @@ describe(`a gateway that is killed ${kills} times, like its Redis, while account
     }
   }
 
-  /** @returns recovery codes; `undefined` if the setup was interrupted, and the account has no second factor */
+  /** @returns recovery codes; `undefined` after an interrupted setup, which leaves no second factor */
   async function setUpFactor(browser: Browser, password: string): Promise<string[] | undefined> {
     const begun = await lab.attempt(() => browser.request('POST', '/account/totp'))
     if (begun?.status !== 200) return undefined
