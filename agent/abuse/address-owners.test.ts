@@ -9,20 +9,20 @@ const guest = (uuid: string, ipv4: string, createdAtMs = 0) => ({
 })
 
 describe('findOwner', () => {
-  it('returns the guest for traffic since its creation if nobody had the address before', () => {
+  it('returns the guest that has the address, for traffic since the creation of this guest', () => {
     const owners = new AddressOwners()
     owners.update([guest('a', '10.0.0.2', 500)], 1000)
     expect([499, 500].map((atMs) => owners.findOwner('10.0.0.2', atMs))).to.deep.equal([undefined, 'a'])
   })
 
-  it('does not return the new guest for traffic of the former owner', () => {
+  it('does not return the new owner of an address for traffic of the former owner', () => {
     const owners = new AddressOwners()
     owners.update([guest('a', '10.0.0.2')], 1000)
     owners.update([guest('b', '10.0.0.2', 1500)], 2000)
     expect([1999, 2000].map((atMs) => owners.findOwner('10.0.0.2', atMs))).to.deep.equal([undefined, 'b'])
   })
 
-  it('does not return the new guest for traffic of a guest that was deleted before', () => {
+  it('does not return the new owner of an address for traffic of a guest that was deleted earlier', () => {
     const owners = new AddressOwners()
     owners.update([guest('a', '10.0.0.2'), guest('c', '10.0.0.3')], 1000)
     owners.update([guest('c', '10.0.0.3')], 2000)
@@ -32,7 +32,7 @@ describe('findOwner', () => {
     expect(owners.findOwner('10.0.0.3', 1)).to.equal('c')
   })
 
-  it('forgets a former owner after ten minutes', () => {
+  it('forgets the former owner of an address after ten minutes', () => {
     const owners = new AddressOwners()
     owners.update([guest('a', '10.0.0.2')], 0)
     owners.update([], 1000)

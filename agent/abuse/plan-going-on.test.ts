@@ -21,23 +21,23 @@ function view(row: Partial<FlowRow>): Evidence {
 
 describe('a finding about a guest with an open alert', () => {
   for (const [name, row, own, isIt] of [
-    ['is reported during a planned stop if the abuse continues', {}, pending, true],
-    ['is not reported during a planned stop if the abuse has ended', { atMs: nowMs - 16_000 }, pending, false],
+    ['is reported while a stop of the guest is pending, if the abuse continues', {}, pending, true],
+    ['is not reported while a stop of the guest is pending, if the abuse has ended', { atMs: nowMs - 16_000 }, pending, false],
     [
-      'is not reported during a planned stop if the recent traffic has another target',
+      'is not reported while a stop of the guest is pending, if the recent traffic has another target',
       { target: '198.18.0.2' },
       pending,
       false,
     ],
     [
-      'is not reported during a planned stop if it is only known that a flow was unanswered',
+      'is not reported while a stop of the guest is pending, if the only recent fact is that a flow was unanswered',
       { outcome: 'unanswered' },
       pending,
       false,
     ],
-    ['is reported if the alert has led to no stop', { atMs: 0 }, [{ type: 'port_scan', action: '' }], true],
+    ['is reported if the alert has led to no stop of the guest', { atMs: 0 }, [{ type: 'port_scan', action: '' }], true],
     [
-      'is reported if only an alert of another type has led to a stop',
+      'is reported if only an alert of another type has led to a stop of the guest',
       { atMs: 0 },
       [{ type: 'spam', action: 'lifted' }],
       true,
@@ -50,9 +50,9 @@ describe('lastSeenMs', () => {
   for (const [name, row, seenMs] of [
     ['returns the time of the last request of the guest', { outcome: 'opened' }, nowMs - 5000],
     ['returns the time at which a request of the guest was last refused', {}, nowMs - 5000],
-    ['returns 0 if it is only known that flows were unanswered', { outcome: 'unanswered' }, 0],
-    ['returns 0 if flows are only known to be answered, from the host’s table', { outcome: 'answered' }, 0],
-    ['returns 0 if only flows to another target were seen', { target: '198.18.0.2' }, 0],
+    ['returns 0 if it is only known that flows of the guest were unanswered', { outcome: 'unanswered' }, 0],
+    ['returns 0 if it is only known from the host’s connection table that flows of the guest were answered', { outcome: 'answered' }, 0],
+    ['returns 0 if the guest only had flows to another target', { target: '198.18.0.2' }, 0],
   ] as const)
     it(name, () => expect(lastSeenMs(view(row), finding)).to.equal(seenMs))
 })

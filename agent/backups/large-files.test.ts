@@ -56,7 +56,7 @@ describe('large files of a backup', () => {
     '',
   ].join('\0')
 
-  it('are found with their index in the layout, except files whose name cannot be an argument', async () =>
+  it('are found in the file layout of the backup with their index, except files whose name is not valid UTF-8', async () =>
     expect(await listLargeFiles(layout)).to.deep.equal([
       { index: 1, offset: layout.indexOf('F\0var/disk'), path: 'var/disk', sizeBytes: 1_000_000 },
       { index: 2, offset: layout.indexOf('F\0copy'), path: 'copy', sizeBytes: 1_000_000 },
@@ -69,17 +69,17 @@ describe('large files of a backup', () => {
     ['with too many attributes', `F\0f\x009\0M\x001\x000\x000\x001\x002\x0065537${'\0'.repeat(131_075)}`],
     ['with an impossible number of attributes', 'F\0f\x009\0M\x001\x000\x000\x001\x002\x001e99\0'],
   ] as const)
-    it(`are not read from a damaged layout ${what}`, async () =>
+    it(`are not read from a damaged file layout ${what}`, async () =>
       expect(await listLargeFiles(damaged)).to.equal(undefined))
-  it('are found in a long layout without blocking other work', async () => {
+  it('are found in a long file layout without blocking other work', async () => {
     let turns = 0
     const count = setInterval(() => turns++, 0)
     expect(await listLargeFiles(layout + ['H', '0', '4096', ''].join('\0').repeat(200_000))).to.have.length(2)
     clearInterval(count)
     expect(turns).to.be.at.least(2)
   })
-  it('are not found in an empty layout', async () => expect(await listLargeFiles('')).to.deep.equal([]))
-  it('are limited in number so that the kernel accepts their paths as arguments', async () => {
+  it('are not found in an empty file layout', async () => expect(await listLargeFiles('')).to.deep.equal([]))
+  it('are limited in number so that the kernel accepts their paths as arguments of restic', async () => {
     const folder = Array.from({ length: 16 }, () => '*'.repeat(250)).join('/')
     const files = Array.from({ length: 500 }, (_, index) =>
       ['F', `${folder}/${index}`, '1000000', 'M', '0', '0', '0', '1', '2', '0', 'H', '0', '900000', ''].join('\0'),
@@ -90,9 +90,9 @@ describe('large files of a backup', () => {
     expect(error).to.equal(undefined)
     expect(status).to.equal(0)
   })
-  it('are excluded by their exact names, with special characters escaped', () =>
+  it('are excluded from a restore by restic under their exact paths, with special characters escaped', () =>
     expect(planExcludes('volume', [{ path: 'a*[b]\\c' }]).at(-1)).to.equal('/volume/a\\*\\[b\\]\\\\c'))
-  it('are excluded together with every file outside the tree', () => {
+  it('are excluded from a restore by restic, and so is every file outside the volume’s directory in the snapshot', () => {
     const patterns = planExcludes('volume', []).filter((word) => word !== '--exclude')
     const matches = (name: string): boolean =>
       patterns.some((pattern) => new RegExp(`^${pattern.replaceAll('?', '.').replaceAll('*', '.*')}$`).test(name))

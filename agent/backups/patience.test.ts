@@ -35,7 +35,7 @@ describe('the patience with a backup target that fails', () => {
   })
   it('ends at once after a failure for which a retry is useless', () =>
     expect(isOverAt(0, 'write: no space left on device')).to.equal(true))
-  it('is not affected by lines that report no failure', () => {
+  it('is not affected by lines of restic’s output that report no failure', () => {
     isOverAt(0)
     expect(isOverAt(60_000, 'scan finished')).to.equal(false)
   })

@@ -15,14 +15,14 @@ const pidMax = 'kernel/pid_max'
 /** Inode numbers of two network namespaces. */
 const [host, guest] = [4_026_531_840, 4_026_532_000]
 
-describe('the record of kernel settings that agents changed', () => {
+describe('the record of changed kernel settings', () => {
   const none: KernelRecord = { boot: 'b', users: {}, before: {}, set: {} }
   const forwards = { path: forwarding, before: 0, value: 1 }
   const changed = planSettingChange(none, host, forwards)
   const key = `${host}:${forwarding}`
   const everywhere = (): boolean => true
 
-  it('contains a limit only if an agent is about to raise it', () => {
+  it('contains a limit of the kernel only if an agent is about to raise the limit', () => {
     const has = new Map(planHostLimits(new Map()).map(({ path, value }) => [path, value]))
     expect(planHostLimits(has)).to.deep.equal([])
     expect([...has.keys()]).to.not.include(forwarding)
@@ -76,7 +76,7 @@ describe('the record of kernel settings that agents changed', () => {
     })
   })
 
-  describe('at the removal of an agent', () => {
+  describe('when an agent is removed', () => {
     const a = { stateDir: '/a', netns: host }
     const record = planSettingChange(
       planSettingChange(planUser(changed, a), host, { path: acceptRa, before: 1, value: 2 }),
@@ -95,16 +95,16 @@ describe('the record of kernel settings that agents changed', () => {
         restore: [...kernels, ...networks],
       }))
 
-    it('is not used if it contains no setting', () => expect(planLeave(none, a, everywhere).restore).to.deep.equal([]))
+    it('is not used to restore settings if it contains none', () => expect(planLeave(none, a, everywhere).restore).to.deep.equal([]))
 
     for (const [what, netns, restore] of [
-      ['is not used if another agent has the same network namespace', host, []],
+      ['is not used to restore settings if another agent has the same network namespace', host, []],
       [
-        'is used to restore only the network settings of the namespace if another agent has another namespace',
+        'is used to restore only the removed agent’s network settings if another agent has another network namespace',
         guest,
         networks,
       ],
-      ['is not used if another agent has not started since the boot', 0, []],
+      ['is not used to restore settings if another agent has not started since the boot of the host', 0, []],
     ] as const)
       it(what, () => {
         const left = planLeave(planUser(record, { stateDir: '/b', netns }), a, everywhere)

@@ -96,7 +96,7 @@ describe('GuestStore', () => {
     expect(store.get('u1').revision).to.equal(2)
   })
 
-  it('returns the changes of a transaction during it, and the values before after it has failed', () => {
+  it('returns changed values during a transaction, and the former values after the transaction has failed', () => {
     const refused = (): void =>
       changes.transaction(() => {
         store.update('u1', { statusReason: 'refused' })
@@ -119,7 +119,7 @@ describe('GuestStore', () => {
     { policy: { expired: true, overQuota: false } },
   ]
   for (const update of updates)
-    it(`changes nothing except ${Object.keys(update).join()}, and raises the revision once for two equal updates`, () => {
+    it(`changes only ${Object.keys(update).join()} in an update of it, and raises the revision once for two equal updates`, () => {
       const before = store.get('u1')
       store.update('u1', update)
       store.update('u1', update)

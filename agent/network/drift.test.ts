@@ -40,7 +40,7 @@ describe('guests that the agent attached to the network', () => {
     expect(known.replace([guest('a'), guest('b')]).map(({ uuid }) => uuid)).to.deep.equal(['a', 'b'])
   })
 
-  it('can include a detached guest again once the journal has not contained it', () => {
+  it('include a detached guest again if it was deleted from the journal and then added again', () => {
     const known = new KnownGuests()
     known.detach('a')
     known.replace([])

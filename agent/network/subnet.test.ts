@@ -2,8 +2,8 @@ import { expect } from 'chai'
 import { BerthError } from '../../shared/errors.js'
 import { formatIpv4, macOf, parseIpv4, parseSubnet } from './subnet.js'
 
-describe('subnet', () => {
-  it('consists of the gateway, then guests, up to the broadcast address', () => {
+describe('the subnet of guests', () => {
+  it('begins with the gateway, followed by addresses for guests up to the last one before the broadcast address', () => {
     const { gateway, first, last, prefixLength, cidr } = parseSubnet('10.64.0.0/16')
     expect({ gateway, prefixLength, cidr }).to.deep.equal({
       gateway: '10.64.0.1',

@@ -2,12 +2,12 @@ import { expect } from 'chai'
 import { createHash } from 'node:crypto'
 import { canonicalJson, hashRequest } from './request-hash.js'
 
-describe('request hash', () => {
+describe('the hash of a request', () => {
   for (const [name, value, text] of [
     ['orders keys at every depth', { b: [{ d: 1, c: 2 }], a: null }, '{"a":null,"b":[{"c":2,"d":1}]}'],
     ['keeps the order of lists', [3, 1, 2], '[3,1,2]'],
-    ['leaves out values that JSON cannot express', { a: undefined, b: 1 }, '{"b":1}'],
-    ['treats undefined as null', undefined, 'null'],
+    ['leaves out fields with the value undefined', { a: undefined, b: 1 }, '{"b":1}'],
+    ['treats an undefined request as null', undefined, 'null'],
     ['keeps a key named __proto__', JSON.parse('{"__proto__":1,"a":2}'), '{"__proto__":1,"a":2}'],
   ] as const)
     it(name, () => expect(canonicalJson(value)).to.equal(text))
@@ -25,7 +25,7 @@ describe('request hash', () => {
     expect(new Set([...others, same]).size).to.equal(5)
   })
 
-  it('is computed for a request on a guest as in earlier versions', () =>
+  it('is the same as in earlier versions for a request on a guest', () =>
     expect(hashRequest('stop', { kind: 'guest', id: 'u' }, { force: true })).to.equal(
       createHash('sha256').update('{"action":"stop","guestUuid":"u","request":{"force":true}}').digest('hex'),
     ))

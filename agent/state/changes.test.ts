@@ -2,7 +2,7 @@ import { expect } from 'chai'
 import { Changes, type Change } from './changes.js'
 import { openDatabase, type Database } from './database.js'
 
-describe('changes of the journal', () => {
+describe('changes in the journal', () => {
   let db: Database
   let changes: Changes
 
@@ -23,7 +23,7 @@ describe('changes of the journal', () => {
     expect(reopened.epoch).to.equal(changes.epoch)
   })
 
-  it('are rolled back when the work throws', () => {
+  it('are rolled back if the function that a transaction runs throws', () => {
     remove('before')
     const heard = listen(changes)
     const work = (): never => {
@@ -38,7 +38,7 @@ describe('changes of the journal', () => {
     expect(heard.map(({ key }) => key)).to.deep.equal(['after'])
   })
 
-  it('are reported to listeners after the commit, in their order', () => {
+  it('are reported to listeners after the commit, in the order in which they were made', () => {
     const seen: string[] = []
     changes.onChange(({ key }) => seen.push(`${key} ${db.inTransaction ? 'open' : 'committed'}`))
     changes.transaction(() => {

@@ -11,7 +11,7 @@ import { openDatabase } from './database.js'
 const full = 2
 const single = (port: number): object => ({ container_port: port, container_port_end: port })
 
-describe('journal database', () => {
+describe('the journal database', () => {
   let directory: string
   let path: string
 
@@ -122,7 +122,7 @@ describe('journal database', () => {
     expect(() => openDatabase(path)).to.throw('the journal has version 999')
   })
 
-  it('opens a journal of a newer version that only added to this one, and leaves its version', () => {
+  it('opens a journal of a newer version that this version can still read, and keeps the version number', () => {
     const db = openDatabase(path)
     const version = db.pragma('user_version', { simple: true }) as number
     db.pragma('user_version = 999')
@@ -134,7 +134,7 @@ describe('journal database', () => {
     again.close()
   })
 
-  it('refuses a journal of a newer version that changed what this one has', () => {
+  it('refuses a journal of a newer version that this version can no longer read', () => {
     const db = openDatabase(path)
     db.pragma('user_version = 999')
     db.prepare("UPDATE meta SET value = '999 998' WHERE key = 'readable_since'").run()

@@ -95,7 +95,7 @@ describe('advancePeriod', () => {
       '',
       false,
     ],
-    ['when the later reset day arrives after such a change', ['2026-10-25'], '2026-11-25', 25, '2026-11-25', '', true],
+    ['on the new reset day after the reset day was changed to a later day of the month', ['2026-10-25'], '2026-11-25', 25, '2026-11-25', '', true],
     [
       'if the reset day is changed to a day of the month that has passed',
       ['2026-10-25'],
@@ -106,7 +106,7 @@ describe('advancePeriod', () => {
       false,
     ],
     [
-      'when the earlier reset day arrives in the next month after such a change',
+      'in the next month, on the new reset day, after the reset day was changed to a day that had passed',
       ['2026-11-05'],
       '2026-12-05',
       5,

@@ -15,7 +15,7 @@ import {
 import { join } from 'node:path'
 import { replaceFile } from './replace-file.js'
 
-describe('a replaced file', () => {
+describe('replaceFile', () => {
   let directory = ''
   let path = ''
   beforeEach(async () => {
@@ -25,7 +25,7 @@ describe('a replaced file', () => {
   })
   afterEach(() => rmSync(directory, { recursive: true }))
 
-  it('is not written if it is already correct', async () => {
+  it('does not write a file that is already correct', async () => {
     const { ino } = statSync(path)
     await replaceFile(path, 'one', 0o600)
     expect(statSync(path).ino).to.equal(ino)
@@ -35,7 +35,7 @@ describe('a replaced file', () => {
     ['content', () => writeFileSync(path, '')],
     ['mode', () => chmodSync(path, 0o644)],
   ] as const)
-    it(`is repaired if its ${what} differs`, async () => {
+    it(`repairs a file whose ${what} differs`, async () => {
       spoil()
       await replaceFile(path, 'one', 0o600)
       expect(readFileSync(path, 'utf8')).to.equal('one')
@@ -47,7 +47,7 @@ describe('a replaced file', () => {
     ['a hard link', () => linkSync(`${path}.other`, path)],
     ['a pipe', () => execFileSync('mkfifo', [path])],
   ] as const)
-    it(`is a new file if ${what} was in its place`, async () => {
+    it(`creates a new file in place of ${what}`, async () => {
       renameSync(path, `${path}.other`)
       make()
       await replaceFile(path, 'one', 0o600)

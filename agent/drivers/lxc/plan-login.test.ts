@@ -62,7 +62,7 @@ describe('checkLogin', () => {
     ['an invalid domain name', { ...machine, fqdn: 'a.b\n9.9.9.9 c' }, {}],
     ['an invalid resolver', { ...machine, resolvers: ['9.9.9.9\noptions x'] }, {}],
   ] as const)
-    it(`refuses ${name} without repeating the value`, () => {
+    it(`refuses ${name}, and does not repeat the value in the error`, () => {
       expect(() => checkLogin(of, login))
         .to.throw(/is not a single line/)
         .with.property('message')

@@ -26,7 +26,7 @@ describe('the acceleration of a host', () => {
     ['becomes kvm as soon as kvm works', [missing, kvm], kvm],
     ['becomes tcg after two failed checks of kvm', [kvm, hangs, hangs], hangs],
     ['stays kvm after a single failed check', [kvm, hangs, kvm], kvm],
-    ['is reported with the latest reason', [missing, hangs], hangs],
+    ['is reported with the latest reason why kvm does not work', [missing, hangs], hangs],
     ['stays the same if a check cannot be made', [kvm, new Error('no memory')], kvm],
   ] as const)
     it(what, async () => {

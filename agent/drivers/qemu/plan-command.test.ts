@@ -57,7 +57,7 @@ describe('planCommand', () => {
     expect(valuesOf(command, '-chardev').every((text) => /,fd=%\{\w+\},/.test(text))).to.equal(true)
   })
 
-  it('gives the guest its memory, and its processor time rounded up to processors', () => {
+  it('gives the guest its memory, and its processor limit rounded up to whole processors', () => {
     expect(valuesOf(command, '-smp')).to.deep.equal(['2,sockets=1,cores=2,threads=1'])
     expect(valuesOf(command, '-m')).to.deep.equal(['512M'])
   })
@@ -75,7 +75,7 @@ describe('planCommand', () => {
     expect(balloon.split(',')).to.include('guest-stats-polling-interval=10')
   })
 
-  it('keeps QEMU after a shutdown of the guest, and selects the processor by the acceleration', () => {
+  it('keeps QEMU running after a shutdown of the guest, and selects the processor by the acceleration', () => {
     expect(valuesOf(command, '-action')).to.deep.equal(['shutdown=pause,panic=none'])
     expect(valuesOf(command, '-accel')).to.deep.equal(['tcg,thread=multi,tb-size=128'])
     const accelerated = planCommand(machine, { ...facts, acceleration: 'kvm' })
@@ -118,7 +118,7 @@ describe('sizes of a virtual machine', () => {
     [1001, 2],
     [2500, 3],
   ] as const)
-    it(`include ${processors} processors for a limit of ${vcpuMilli} thousandths of one`, () =>
+    it(`include the limit of ${vcpuMilli} thousandths of a processor, rounded up to whole processors: ${processors}`, () =>
       expect(processorsOf({ vcpuMilli })).to.equal(processors))
 
   it('include the memory, rounded down to whole MiB', () =>

@@ -6,7 +6,7 @@ const limitBytes = 1024 * mib
 
 describe('planUsedBytes', () => {
   for (const [name, countedMib, limitMib, extraMib, usedMib] of [
-    ['leaves out space that an earlier restore added', 800, 1024, 300, 500],
+    ['leaves out the bytes by which an earlier restore raised the limit of the guest', 800, 1024, 300, 500],
     ['returns at most the size of the disk, whatever snapshots retain', 1400, 1024, 0, 1024],
     ['returns all counted bytes if the volume has no limit', 1400, 0, 0, 1400],
   ] as const)
@@ -18,8 +18,8 @@ describe('planUsedBytes', () => {
 
 describe('planOriginalBytes', () => {
   for (const [name, size, originalMib] of [
-    ['returns the bytes that counted for the disk', { sizeBytes: 1200, usedBytes: 800 }, 800],
-    ['returns the length of all files if snapshots counted as well', { sizeBytes: 800, usedBytes: 1400 }, 800],
+    ['returns the bytes that counted towards the limit of the original guest', { sizeBytes: 1200, usedBytes: 800 }, 800],
+    ['returns the length of all files if the counted bytes include snapshots', { sizeBytes: 800, usedBytes: 1400 }, 800],
     ['leaves out the holes of large files', { sizeBytes: 6600, usedBytes: 1400, savedBytes: 6000 }, 600],
     ['returns 0 if the bytes that counted are not known', { sizeBytes: 1200 }, 0],
   ] as const)
@@ -29,18 +29,20 @@ describe('planOriginalBytes', () => {
     })
 })
 
-describe('space for a restored backup', () => {
+describe('the extra space for a restored backup, in addition to the limit of the guest,', () => {
   for (const [name, usedBytes, originalBytes, extraBytes] of [
-    ['stays the same if the copy needs as much as the original', 800 * mib, 800 * mib, 0],
-    ['stays the same if the copy needs less', 700 * mib, 800 * mib, 0],
-    ['grows by the data of the image if the copy does not share them', 1062 * mib, 800 * mib, 262 * mib],
-    ['grows even for a disk that was almost empty', 262 * mib, 2 * mib, 260 * mib],
-    ['is refused if it would exceed twice the size of the disk', 3000 * mib, 800 * mib, undefined],
-    ['stays the same for a backup of an older version if its copy fits', 1024 * mib, undefined, 0],
-    ['is refused for a backup of an older version if its copy does not fit', 1025 * mib, undefined, undefined],
+    ['is 0 if the restored volume needs as much as the original', 800 * mib, 800 * mib, 0],
+    ['is 0 if the restored volume needs less than the original', 700 * mib, 800 * mib, 0],
+    ['is the size of the image’s data if the restored volume does not share these data', 1062 * mib, 800 * mib, 262 * mib],
+    ['is needed even for a disk that was almost empty', 262 * mib, 2 * mib, 260 * mib],
+    ['is refused if it would exceed the size of the disk', 3000 * mib, 800 * mib, undefined],
+    ['is 0 for a backup of an older version if the restored volume fits', 1024 * mib, undefined, 0],
+    ['is refused for a backup of an older version if the restored volume does not fit', 1025 * mib, undefined, undefined],
   ] as const)
     it(name, () => expect(planExtraBytes({ limitBytes, usedBytes, originalBytes })).to.equal(extraBytes))
+})
 
+describe('the space to fetch a backup', () => {
   for (const [name, size, wantedMib] of [
     ['a disk with holes, whose snapshots retain many times its data', { savedBytes: 924, movedBytes: 0 }, 100],
     ['data that a file only shares with itself after deduplication', { savedBytes: 924, movedBytes: 500 }, 600],

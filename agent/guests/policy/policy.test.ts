@@ -26,7 +26,7 @@ const record = (
 
 describe('the policy of a guest', () => {
   for (const [name, judged, reason] of [
-    ['not blocked', record({}), ''],
+    ['neither expired nor over its quota', record({}), ''],
     ['expired', record({ expired: true }), 'expired'],
     ['over its quota', record({ overQuota: true }), 'traffic quota used up'],
     ['expired and over its quota', record({ expired: true, overQuota: true }), 'expired, traffic quota used up'],
@@ -97,9 +97,9 @@ describe('the policy of a guest', () => {
     ['suspended from the network and expired', { expired: true }, 'network', ['suspended', 'expired'], false],
     ['suspended and stopped for abuse', { abuse: 'ddos' }, 'stop', ['suspended', 'security'], false],
     ['over its quota', { overQuota: true }, undefined, ['traffic'], false],
-    ['not blocked', {}, undefined, [], true],
+    ['neither suspended nor over its quota', {}, undefined, [], true],
   ] as const)
-    it(`lists the reasons that block a guest that is ${name}`, () => {
+    it(`lists ${blocks.length === 0 ? 'no' : 'the'} reasons to block a guest that is ${name}`, () => {
       const judged = { ...record(policy), suspension: mode === undefined ? null : suspension(mode) }
       expect(blocksOf(judged)).to.deep.equal(blocks)
       expect(isAllowedToRun(judged)).to.equal(mayRun)

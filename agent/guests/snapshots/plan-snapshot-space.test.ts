@@ -37,7 +37,7 @@ function guestOf(space: Partial<SnapshotSpace> | undefined, sizes: readonly numb
 }
 
 describe('the space of snapshots', () => {
-  it('is limited to twice the disk unless an administrator sets a limit', () => {
+  it('is limited to twice the size of the disk unless an administrator sets a limit', () => {
     expect(planSpaceLimit(guestOf(undefined)) / gib).to.equal(20)
     expect(planSpaceLimit(guestOf({ limitBytes: 3 })) / gib).to.equal(3)
   })
@@ -51,14 +51,14 @@ describe('the space of snapshots', () => {
     ['reaches the limit', 20, false],
     ['exceeds the limit', 20.01, true],
   ] as const)
-    it(`${isRefused ? 'refuses' : 'allows'} a snapshot that ${name}`, () => {
+    it(`${isRefused ? 'must not grow' : 'may grow'} by a snapshot with which it ${name}`, () => {
       const check = (): void => refuseBeyondSpace(guestOf(undefined), expected * gib)
       if (isRefused) expect(check).to.throw('20.01 GB, and the limit is 20.00 GB')
       else expect(check).not.to.throw()
     })
 
   for (const [name, measured, retained, expected] of [
-    ['the measured space if it is small', 12, 5, 12],
+    ['the measured space if this space is small', 12, 5, 12],
     ['the space limit plus the size of the disk if the measured space is larger', 80, 5, 30],
     ['the retained space plus the size of the disk if the retained space exceeds the space limit', 80, 25, 35],
   ] as const)
@@ -68,9 +68,9 @@ describe('the space of snapshots', () => {
     })
 
   for (const [name, { retained, usage, sizes, counts = true }, expected] of [
-    ['stays the same if all data still counts', { retained: 6, usage: 9, sizes: [6] }, [6, 6]],
-    ['falls to the bytes that count', { retained: 6, usage: 4, sizes: [3, 6] }, [4, 4]],
-    ['falls to the size of the newest remaining snapshot', { retained: 6, usage: 9, sizes: [3] }, [3, 3]],
+    ['stays the same if neither the bytes that count for the guest nor the newest snapshot are smaller', { retained: 6, usage: 9, sizes: [6] }, [6, 6]],
+    ['falls to the bytes that count for the guest if these are fewer', { retained: 6, usage: 4, sizes: [3, 6] }, [4, 4]],
+    ['falls to the size of the newest remaining snapshot if this size is smaller', { retained: 6, usage: 9, sizes: [3] }, [3, 3]],
     ['stays the same if the size of the newest snapshot is unknown', { retained: 6, usage: 9, sizes: [0] }, [6, 6]],
     ['becomes 0 if no snapshot remains', { retained: 6, usage: 9, sizes: [] }, [0, 0]],
     [

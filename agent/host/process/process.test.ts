@@ -73,7 +73,7 @@ describe('run', () => {
       expect(error.message).to.match(text)
     })
 
-  it('returns to each of many concurrent commands its own output', async () => {
+  it('returns the right output for each of many concurrent commands', async () => {
     const numbers = Array.from({ length: 60 }, (_, at) => String(at))
     const results = await Promise.all(numbers.map((at) => run('sh', ['-c', 'sleep 0.02; echo $0', at])))
     expect(results.map(({ stdout }) => stdout.trim())).to.deep.equal(numbers)
@@ -110,7 +110,7 @@ describe('the launcher', () => {
   const bothBegin = (...marks: string[]): Promise<unknown> =>
     waitFor(() => marks.every(findSleep), { what: 'both commands' })
 
-  it('is started again after it was killed, which also ends its commands except those that may survive', async () => {
+  it('is started again after it was killed; its commands end with it, except those that may survive it', async () => {
     await run('true', [])
     const killed = failureOf(run('sleep', ['31.17']))
     let survives = true
@@ -125,7 +125,7 @@ describe('the launcher', () => {
     expect((await run('echo', ['again'])).stdout).to.equal('again\n')
   })
 
-  it('ends with its agent, together with all commands except those that may survive', async () => {
+  it('ends with its agent, and so do all commands except those that may survive the agent', async () => {
     const agent = `import { run } from '${moduleUrl('agent/host/process/process.ts')}'
       run('sleep', ['32.18']); run('sleep', ['32.018'], { survives: true }); setInterval(() => {}, 1000)`
     const child = spawn(process.execPath, nodeEval(agent))
@@ -182,7 +182,7 @@ describe('runPerl', () => {
     expect([error.code, error.stderr]).to.deep.equal([1, `${directory}/missing.pl: No such file or directory\n`])
   })
 
-  it('succeeds if the last value is undefined, or if the program has caught an error', async () => {
+  it('succeeds if the last expression of the program is undefined, or if the program has caught an error', async () => {
     const code = 'eval { die "handled" }; $! = 2; print "done"; undef'
     expect((await runPerl(perl(code), [])).stdout).to.equal('done')
   })

@@ -5,7 +5,7 @@ import { ContestedAddresses } from './contested.js'
 
 const served = (address: string) => ({ address, interface: 'eth0' })
 
-describe('addresses that another machine also uses', () => {
+describe('the check whether another machine uses an address of a guest', () => {
   const taken = new Map<string, string>()
   let asked: string[]
   let nowMs: number
@@ -23,7 +23,7 @@ describe('addresses that another machine also uses', () => {
     })
   })
 
-  it('are reported until no other machine answers for them any more', async () => {
+  it('reports an address until no other machine answers for this address any more', async () => {
     taken.set('198.51.100.7', '02:00:00:00:00:07')
     addresses.keep([served('198.51.100.7')])
     await waitFor(() => addresses.warnings.length === 1)
@@ -37,7 +37,7 @@ describe('addresses that another machine also uses', () => {
     await waitFor(() => addresses.warnings.length === 0)
   })
 
-  it('are probed once if nobody answers, and again when they are assigned to another guest', () => {
+  it('probes an address only once if nobody answers, and again when the address is assigned again', () => {
     for (nowMs of [0, 600_000]) addresses.keep([served('198.51.100.7')])
     expect(asked).to.deep.equal(['198.51.100.7'])
     addresses.keep([])

@@ -44,14 +44,14 @@ describe('scan of a segment', () => {
       expect(planScan([address], facts)).to.deep.equal([{ address: address4, status, usable, reason }])
     })
 
-  it('probes only addresses that other machines may have', () => {
+  it('probes only addresses that other machines may use', () => {
     const all = listAddresses(parseCidrOrAddress('198.51.100.0/28')!, 256)
     expect(all).to.have.length(16)
     const asked = ['3', '4', '6', '7', '8', '9', '10', '11', '12', '13', '14', '15'].map((n) => `198.51.100.${n}`)
     expect(listToProbe(all, facts)).to.deep.equal(asked)
   })
 
-  it('lists at most the limit, and accepts a single address', () => {
+  it('lists at most the given number of addresses of a network, and lists a single address unchanged', () => {
     expect(listAddresses(parseCidrOrAddress('198.51.100.0/24')!, 3)).to.deep.equal(
       ['0', '1', '2'].map((n) => `198.51.100.${n}`),
     )

@@ -19,7 +19,7 @@ describe('stale connections', () => {
   const single = (protocol: 'tcp' | 'udp', hostPort: number, target = '10.64.0.2') =>
     ({ protocol, hostIp: '', hostPort, hostPortEnd: hostPort, target }) as const
 
-  it('are not found if no element changes', () => {
+  it('are not found if no nft set element changes', () => {
     expect(find({})).to.deep.equal(none)
     expect(find({ add: [...had] })).to.deep.equal(none)
   })

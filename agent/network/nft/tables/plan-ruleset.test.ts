@@ -1,7 +1,7 @@
 import { expect } from 'chai'
 import { planTableRemoval, planRuleset } from './plan-ruleset.js'
 
-describe('ruleset', () => {
+describe('the nft ruleset', () => {
   const plan = {
     table: 'berth2',
     bridge: 'berth-b',
@@ -61,7 +61,7 @@ describe('ruleset', () => {
     }
   })
 
-  it('forwards no packets to closed destinations, even if the firewall of a guest accepts them', () => {
+  it('forwards no packets to destinations that the configuration closes, even if the firewall of a guest accepts them', () => {
     const rules = commands.filter((line) => line.startsWith('add rule inet berth2 from_guest '))
     const decided = rules.findIndex((line) => /accept$|jump firewall/.test(line))
     for (const [ip, suffix] of [
