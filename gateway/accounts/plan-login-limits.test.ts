@@ -44,7 +44,7 @@ describe('login limits', () => {
 
   for (const [what, attempt, step, names] of [
     [
-      'the codes of a stranger by source and by account',
+      'second-factor codes of a stranger by source and by account',
       stranger,
       'code',
       ['code-pair:a:192.0.2.1', 'source:192.0.2.1', 'codes:a'],
@@ -55,7 +55,7 @@ describe('login limits', () => {
       'recovery',
       ['recovery-pair:a:192.0.2.1', 'source:192.0.2.1'],
     ],
-    ['the codes of a known device by device', { ...stranger, device: 'd:a' }, 'code', ['code-device:d:a']],
+    ['second-factor codes of a known device by device', { ...stranger, device: 'd:a' }, 'code', ['code-device:d:a']],
     ['recovery codes of a known device by device', { ...stranger, device: 'd:a' }, 'recovery', ['recovery-device:d:a']],
   ] as const)
     it(`count ${what}`, () => {

@@ -39,7 +39,7 @@ describe('the parser of console requests', () => {
       { protocol: 'berth.console.v1', isOwn: true },
     ],
     [
-      'selects the subprotocol binary rather than the subprotocol of the ticket',
+      'selects the subprotocol "binary" rather than the subprotocol that contains the ticket',
       '/api/vnc?container=a',
       'clicd-vnc-ticket.T, binary',
       { kind: 'vnc', mode: 'vnc', protocol: 'binary' },

@@ -39,7 +39,7 @@ describe('the journal of events', () => {
   }
   const former = () => new EventJournal({ path, log }).former
 
-  it('returns the events and the hosts of a process that was killed', () => {
+  it('returns the events and the hosts of a former gateway process that was killed', () => {
     const { ring, journal, add } = begin(7)
     add(event('one'))
     journal.update(ring, [host(4)])
@@ -50,7 +50,7 @@ describe('the journal of events', () => {
     expect(statSync(path).mode & 0o777).to.equal(0o600)
   })
 
-  it('forgets removed hosts, and writes unchanged ones once', () => {
+  it('forgets removed hosts, and writes an unchanged host only once', () => {
     const { ring, journal } = begin()
     journal.update(ring, [host(4), { ...host(1), id: 'b' }])
     const { size } = statSync(path)
@@ -60,7 +60,7 @@ describe('the journal of events', () => {
     expect([...former()!.hosts.keys()]).to.deep.equal(['a'])
   })
 
-  it('is replaced by the newest events when it is large', () => {
+  it('is rewritten with only the newest events when it is too large', () => {
     const { ring, journal, add } = begin(1, 500)
     for (let n = 1; n <= 10; n++) add(event(String(n)))
     journal.update(ring, [host(4)])
@@ -70,7 +70,7 @@ describe('the journal of events', () => {
     expect(former()!.events).to.have.length(4)
   })
 
-  it('is void if it is torn or from before a restart of the machine', () => {
+  it('is ignored if its last line is incomplete or if it was written before a reboot of the machine', () => {
     begin().add(event('one'))
     const text = readFileSync(path, 'utf8')
     expect(parseJournal(text, 'another boot')).to.equal(undefined)
@@ -80,7 +80,7 @@ describe('the journal of events', () => {
     expect(former()).to.equal(undefined)
   })
 
-  it('ends if it cannot be written, so that clients start over', () => {
+  it('is given up without an error if it cannot be written', () => {
     writeFileSync(join(directory, 'file'), '')
     const journal = new EventJournal({ path: join(directory, 'file/events'), log })
     journal.begin(new EventRing('epoch', { count: 3, bytes: 1e6 }), [])

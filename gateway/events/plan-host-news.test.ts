@@ -14,15 +14,15 @@ function hosts(state: HostView['state'], name = 'a'): HostView[] {
 
 const position = (online: boolean) => new Map([['a', { id: 'a', name: 'a', online, epoch: 'e', revision: 1 }]])
 
-describe('changes of hosts since a former process', () => {
+describe('changes of hosts since the former process of the gateway', () => {
   for (const [title, former, now, expected] of [
-    ['do not exist if nothing changed', position(true), hosts('online'), []],
+    ['do not exist if no host has changed', position(true), hosts('online'), []],
     ['do not exist for a host that has not joined', position(false), hosts('pending'), []],
     ['include a host that went offline', position(true), hosts('offline'), [['online', 'offline']]],
     ['include a host that came online', position(false), hosts('online'), [['offline', 'online']]],
     ['include a host that was added', new Map(), hosts('online'), [[undefined, 'online']]],
     ['include a host that was removed', position(true), [], [['online', undefined]]],
-    ['include a new name', position(true), hosts('online', 'b'), [['online', 'online']]],
+    ['include a new name of a host', position(true), hosts('online', 'b'), [['online', 'online']]],
   ] as const)
     it(title, () => {
       const states = planHostNews(former, now).map(({ before, after }) => [before?.state, after?.state])

@@ -43,13 +43,13 @@ function nameOf(change: FleetChange): string {
   return change.kind === 'task' ? `task ${change.after?.operation.id}` : change.kind
 }
 
-describe('the first report of a host', () => {
-  it('is not a change if no former process knew the host', () => expect(missed(undefined, 0)).to.deep.equal([]))
+describe('the first report of a host to a restarted gateway', () => {
+  it('leads to no changes of the fleet if the former gateway process did not know the host', () => expect(missed(undefined, 0)).to.deep.equal([]))
 
-  it('contains the changes since the former process', () =>
+  it('leads to the changes of guests and tasks since the former gateway process', () =>
     expect(missed('journal', 4)).to.deep.equal(['g2 updated', 'g3 removed', 'g4 created', 'task new']))
 
-  it('is a change as a whole if the journal was replaced or restored', () => {
+  it('leads to changes of all guests and tasks if the journal of the host was replaced or restored', () => {
     const all = ['g1 updated', 'g2 updated', 'g3 removed', 'g4 created', 'task new', 'task old']
     expect(missed('another', 4)).to.deep.equal(all)
     expect(missed('journal', 9)).to.deep.equal(all)

@@ -133,7 +133,7 @@ describe('the fleet view', () => {
     )
   })
 
-  it('gives its guests a new version after each change that lists of guests show', () => {
+  it('changes the version number of its guests after each change that lists of guests show', () => {
     const view = new FleetState()
     const host = view.setHost(record('a'))
     const seen = [view.guestsVersion]

@@ -8,7 +8,7 @@ import { startHttpServer, type HttpServer } from './server.js'
 
 const upgrades = { matches: () => false, answer: () => Promise.resolve() }
 
-describe('the end of a server’s connections', () => {
+describe('an HTTP server that drains or closes its connections', () => {
   const agent = new Agent({ keepAlive: true, maxSockets: 1 })
   let server: HttpServer
   let release: () => void
@@ -40,7 +40,7 @@ describe('the end of a server’s connections', () => {
       get(server.url + path, { agent: through }, taken).on('error', reject)
     })
 
-  it('is announced by the next answer on each, while new ones are accepted', async () => {
+  it('ends each connection with the next answer during a drain, and still accepts new connections', async () => {
     const first = await request('/', agent)
     expect(first.headers.connection).to.equal('keep-alive')
     const drained = server.connections.drain(60_000)
@@ -51,7 +51,7 @@ describe('the end of a server’s connections', () => {
     expect((await request('/', false)).statusCode).to.equal(200)
   })
 
-  it('does not wait longer than asked for a connection that stays unused', async () => {
+  it('drains no longer than the given time if a connection stays unused', async () => {
     await request('/', agent)
     const [socket] = Object.values(agent.freeSockets).flat()
     await server.connections.drain(100)
@@ -60,7 +60,7 @@ describe('the end of a server’s connections', () => {
     await waitFor(() => socket?.destroyed)
   })
 
-  it('is announced by answers to requests in progress, which are waited for', async () => {
+  it('waits for the answers to requests in progress, and announces the end of the connection in them', async () => {
     const slow = request('/slow', agent)
     await waitFor(() => waiting === 1)
     const closed = server.connections.close(60_000)
@@ -69,7 +69,7 @@ describe('the end of a server’s connections', () => {
     await closed
   })
 
-  it('follows the answers to all requests that a client has sent at once', async () => {
+  it('ends a connection only after the answers to all requests that a client has sent at once', async () => {
     const socket = connect(Number(new URL(server.url).port), '127.0.0.1')
     let text = ''
     let isEnded = false
@@ -86,7 +86,7 @@ describe('the end of a server’s connections', () => {
     expect(text.match(/Connection: close/g)).to.have.length(1)
   })
 
-  it('comes within a second for connections without a request', async () => {
+  it('closes connections without a request within a second', async () => {
     const socket = connect(Number(new URL(server.url).port), '127.0.0.1')
     let isClosed = false
     socket.on('close', () => (isClosed = true))

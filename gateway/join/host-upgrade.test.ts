@@ -15,30 +15,30 @@ const upgrade = (fields: Partial<HostUpgrade> = {}): HostUpgrade => ({
 })
 const report = (step: UpgradeStep, message = '', id = 'u1') => ({ id, step, message, atMs: 5 })
 
-describe('upgrade of a host', () => {
+describe('the upgrade of a host', () => {
   for (const [step, state] of [
     ['starting', 'running'],
     ['rolling_back', 'running'],
     ['done', 'done'],
     ['failed', 'failed'],
   ] as const)
-    it(`is ${state} in the step ${step}`, () => {
+    it(`has the state "${state}" in the step "${step}"`, () => {
       expect(upgradeStateOf(upgrade({ step }))).to.equal(state)
     })
 
   for (const [name, known, given, step, message] of [
-    ['takes the next step', upgrade(), report('waiting'), 'waiting', ''],
+    ['takes the step that the host reports', upgrade(), report('waiting'), 'waiting', ''],
     ['ignores a report of another upgrade', upgrade(), report('failed', 'why', 'u2'), 'installing', ''],
-    ['ignores a report after the end', upgrade({ step: 'done' }), report('failed', 'late'), 'done', ''],
+    ['ignores a report after the upgrade has ended', upgrade({ step: 'done' }), report('failed', 'late'), 'done', ''],
     [
-      'shows the reason while the host returns to the earlier version',
+      'shows the reason of the failure while the host returns to the earlier version',
       upgrade({ step: 'rolling_back', message: 'why' }),
       report('installing'),
       'rolling_back',
       'why',
     ],
     [
-      'ends after a return to the earlier version',
+      'has failed once the host has returned to the earlier version',
       upgrade({ step: 'rolling_back', message: 'why' }),
       report('failed', 'why; version 1 is installed again'),
       'failed',
@@ -49,7 +49,7 @@ describe('upgrade of a host', () => {
       expect(reportedUpgrade(known, given)).to.include({ step, message })
     })
 
-  it('does not begin by a report', () => {
+  it('is not created by a report of a host', () => {
     expect(reportedUpgrade(undefined, report('checking'))).to.equal(undefined)
   })
 
@@ -61,7 +61,7 @@ describe('upgrade of a host', () => {
     ['done', 1000, false],
     ['failed', 1000, false],
   ] as const)
-    it(`is ${silent ? '' : 'not '}silent ${afterMinutes} minutes after ${step}`, () => {
+    it(`counts as ${silent ? '' : 'not '}silent if its last report, of the step "${step}", is ${afterMinutes} minutes old`, () => {
       expect(isSilent(upgrade({ step }), afterMinutes * minuteMs)).to.equal(silent)
     })
 })

@@ -10,7 +10,7 @@ describe('the command for a new host', () => {
     )
   })
 
-  it('expects an installed agent and only joins it if the gateway offers no packages', () => {
+  it('only joins an agent that is already installed if the gateway offers no packages', () => {
     expect(planCommand({ ...facts, hasPackages: false })).to.equal(
       'echo berth_jt_a.b.c | node /opt/berth/dist/agent/main.js join - --config /etc/berth/agent.yaml',
     )

@@ -40,53 +40,53 @@ const plan = (given: FleetRun, known: Known = {}, version = '2'): FleetRun =>
   planRun(given, { factsOf: (id) => (id in known ? known[id] : facts()), version, nowMs: 9 })
 const states = ({ hosts }: FleetRun): string => hosts.map(({ hostId, state }) => `${hostId} ${state}`).join(', ')
 
-describe('upgrade of the fleet', () => {
+describe('the upgrade of the fleet', () => {
   for (const [name, given, known, after, state] of [
-    ['begins with the canary only', run([host('b'), host('a')]), {}, 'b waiting, a upgrading', 'running'],
+    ['begins with the canary host only', run([host('b'), host('a')]), {}, 'b waiting, a upgrading', 'running'],
     [
-      'waits for the canary',
+      'begins no other host before the upgrade of the canary host has ended',
       run([host('a', 'upgrading'), host('b')]),
       { a: reported('r-a-1', 'waiting') },
       'a upgrading, b waiting',
       'running',
     ],
     [
-      'continues with as many hosts at a time as requested',
+      'continues after the canary host with as many hosts at a time as requested',
       run([host('a', 'upgrading'), host('b'), host('c'), host('d')]),
       { a: reported('r-a-1', 'done') },
       'a done, b upgrading, c upgrading, d waiting',
       'running',
     ],
     [
-      'begins the next host when one has ended',
+      'begins the next host when the upgrade of another host has ended',
       run([host('a', 'done'), host('b', 'upgrading'), host('c', 'upgrading'), host('d')]),
       { b: reported('r-b-1', 'done'), c: reported('r-c-1', 'installing') },
       'a done, b done, c upgrading, d upgrading',
       'running',
     ],
     [
-      'stops at the first host that fails, and lets others end',
+      'stops when a host fails, and lets the running upgrades of other hosts end',
       run([host('a', 'done'), host('b', 'upgrading'), host('c', 'upgrading'), host('d')]),
       { b: reported('r-b-1', 'failed', 'why'), c: reported('r-c-1', 'installing') },
       'a done, b failed, c upgrading, d waiting',
       'stopped',
     ],
     [
-      'records the end of hosts while it is stopped',
+      'records the results of running hosts while it is stopped',
       run([host('a', 'done'), host('b', 'failed'), host('c', 'upgrading'), host('d')], { state: 'stopped' }),
       { c: reported('r-c-1', 'done') },
       'a done, b failed, c done, d waiting',
       'stopped',
     ],
     [
-      'begins no host while it is paused',
+      'begins no further host while it is paused',
       run([host('a', 'upgrading'), host('b')], { state: 'paused' }),
       { a: reported('r-a-1', 'done') },
       'a done, b waiting',
       'paused',
     ],
     [
-      'ignores the result of an earlier attempt',
+      'ignores the result of an earlier attempt on a host',
       run([host('a', 'upgrading', { upgradeId: 'r-a-2' }), host('b')]),
       { a: reported('r-a-1', 'failed') },
       'a upgrading, b waiting',
@@ -100,36 +100,36 @@ describe('upgrade of the fleet', () => {
       'running',
     ],
     [
-      'has nothing to do on a host with the version',
+      'has nothing to do on a host that already has the requested version',
       run([host('a'), host('b')]),
       { a: facts({ version: '2' }) },
       'a done, b waiting',
       'running',
     ],
-    ['stops if the canary is offline', run([host('a', 'skipped'), host('b')]), {}, 'a skipped, b waiting', 'stopped'],
+    ['stops if the canary host was skipped', run([host('a', 'skipped'), host('b')]), {}, 'a skipped, b waiting', 'stopped'],
     [
-      'fails for a host that was removed meanwhile',
+      'fails for a host that was removed during its upgrade',
       run([host('a', 'upgrading'), host('b')]),
       { a: undefined },
       'a failed, b waiting',
       'stopped',
     ],
     [
-      'is done when no host is left',
+      'is done when no host is left to upgrade',
       run([host('a', 'done'), host('b', 'upgrading')]),
       { b: reported('r-b-1', 'done') },
       'a done, b done',
       'done',
     ],
     [
-      'rolls back without waiting for a canary',
+      'rolls hosts back without waiting for a canary host',
       run([host('a'), host('b'), host('c', 'skipped')], { action: 'rollback' }),
       {},
       'a upgrading, b upgrading, c skipped',
       'running',
     ],
     [
-      'rolls back a host whose upgrade ended meanwhile, but not one that has returned by itself',
+      'rolls back a host whose upgrade succeeds meanwhile, but not one whose upgrade fails and which returns by itself',
       run([host('a', 'upgrading'), host('b', 'upgrading')], { action: 'rollback', parallel: 1 }),
       { a: reported('r-a-1', 'done'), b: reported('r-b-1', 'failed', 'why') },
       'a upgrading, b skipped',
@@ -148,7 +148,7 @@ describe('upgrade of the fleet', () => {
       expect([states(planned), planned.state]).to.deep.equal([after, state])
     })
 
-  it('plans nothing if nothing has changed', () => {
+  it('stays the same as long as nothing changes on the hosts', () => {
     const known = { a: reported('r-a-1', 'installing') }
     const first = plan(run([host('a', 'upgrading'), host('b')]), known)
     expect(plan(first, known)).to.equal(first)
@@ -162,12 +162,12 @@ describe('upgrade of the fleet', () => {
     expect(planned.hosts[1]!.message).to.equal('the gateway was changed to version 3 meanwhile')
   })
 
-  it('gives each attempt an id of its own', () => {
+  it('gives each attempt on a host a different id', () => {
     const begun = plan(run([host('a', 'waiting', { attempts: 1 })]))
     expect(begun.hosts[0]).to.include({ upgradeId: 'r-a-2', attempts: 2, message: '' })
   })
 
-  it('stops at a host that refuses to begin', () => {
+  it('stops if a host refuses to begin', () => {
     const begun = plan(run([host('a')]))
     const refused = plan(refuseHost(begun, begun.hosts[0]!, 'no'))
     expect([refused.state, refused.hosts[0]!.state, refused.hosts[0]!.message]).to.deep.equal([
@@ -178,7 +178,7 @@ describe('upgrade of the fleet', () => {
   })
 })
 
-describe('commands to an upgrade of the fleet', () => {
+describe('the control of fleet upgrades', () => {
   const hosts = [host('a', 'done'), host('b', 'failed', { message: 'why' }), host('c'), host('d', 'upgrading')]
   for (const [command, before, after, state] of [
     ['pause', 'running', 'a done, b failed, c waiting, d upgrading', 'paused'],
@@ -187,27 +187,27 @@ describe('commands to an upgrade of the fleet', () => {
     ['cancel', 'running', 'a done, b failed, c skipped, d upgrading', 'canceled'],
     ['rollback', 'stopped', 'a waiting, b skipped, c skipped, d upgrading', 'running'],
   ] as const)
-    it(`${command} while it is ${before}`, () => {
+    it(`accepts the command "${command}" for an upgrade that is ${before}`, () => {
       const planned = planCommand(run(hosts, { state: before }), command)
       expect([states(planned), planned.state]).to.deep.equal([after, state])
     })
 
-  for (const [command, given] of [
-    ['pause', run(hosts, { state: 'paused' })],
-    ['resume', run(hosts)],
-    ['resume', run(hosts, { state: 'done' })],
-    ['cancel', run(hosts, { state: 'done' })],
-    ['rollback', run([host('a'), host('b', 'done', { upgradeId: '' })], { state: 'stopped' })],
-    ['rollback', run(hosts, { action: 'rollback' })],
-    ['pause', null],
+  for (const [command, name, given] of [
+    ['pause', 'that is paused', run(hosts, { state: 'paused' })],
+    ['resume', 'that is running', run(hosts)],
+    ['resume', 'that is done', run(hosts, { state: 'done' })],
+    ['cancel', 'that is done', run(hosts, { state: 'done' })],
+    ['rollback', 'that has upgraded no host', run([host('a'), host('b', 'done', { upgradeId: '' })], { state: 'stopped' })],
+    ['rollback', 'that is a rollback itself', run(hosts, { action: 'rollback' })],
+    ['pause', 'that does not exist', null],
   ] as const)
-    it(`refuses ${command} while it is ${given?.state ?? 'absent'}`, () => {
+    it(`refuses the command "${command}" for an upgrade ${name}`, () => {
       expect(() => planCommand(given, command satisfies RunCommand))
         .to.throw()
         .with.property('code', 'invalid_state')
     })
 
-  it('refuses a second run until the first one has ended', () => {
+  it('refuses a second upgrade until the first one has ended', () => {
     for (const given of [run(hosts), run(hosts, { state: 'paused' }), run(hosts, { state: 'canceled' })])
       expect(() => refuseSecondRun(given))
         .to.throw()
