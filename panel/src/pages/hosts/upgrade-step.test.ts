@@ -4,7 +4,7 @@ import { canRollBack, canUpgrade, commandsOf, mayBegin } from './upgrade-step.ts
 
 type FleetHost = FleetUpgrade['hosts'][number]
 
-describe('buttons of upgrades', () => {
+describe('the buttons for upgrades', () => {
   const host = {
     upgrade: null,
     status: 'online',
@@ -14,14 +14,14 @@ describe('buttons of upgrades', () => {
   } as const
   const running = { state: 'running' } as NonNullable<Host['upgrade']>
   for (const [name, fields, up, back] of [
-    ['outdated host', {}, true, true],
-    ['current host', { outdated: false }, false, true],
-    ['host without earlier packages', { previous_version: '' }, true, false],
-    ['offline host', { status: 'offline' }, false, false],
-    ['host from a checkout', { features: [] }, false, false],
-    ['host that is being upgraded', { upgrade: running }, false, false],
+    ['an outdated host', {}, true, true],
+    ['a host with the current version', { outdated: false }, false, true],
+    ['a host without earlier packages', { previous_version: '' }, true, false],
+    ['an offline host', { status: 'offline' }, false, false],
+    ['a host that runs from a checkout', { features: [] }, false, false],
+    ['a host that is being upgraded', { upgrade: running }, false, false],
   ] as const)
-    it(`upgrade: ${up}, roll back: ${back}, for an ${name}`, () => {
+    it(`${up ? 'offer' : 'do not offer'} an upgrade, and ${back ? 'offer' : 'do not offer'} a rollback, of ${name}`, () => {
       const given = {
         ...host,
         ...fields,
@@ -34,17 +34,17 @@ describe('buttons of upgrades', () => {
     ({ state, action, hosts }) as FleetUpgrade
   const done = { state: 'done', step: 'done' } as const
   for (const [name, given, commands, begin] of [
-    ['none', fleet('none'), [], true],
-    ['running', fleet('running', [{ state: 'waiting', step: '' }]), ['pause', 'cancel'], false],
-    ['running with an upgraded host', fleet('running', [done]), ['pause', 'cancel', 'rollback'], false],
-    ['paused', fleet('paused', [done]), ['resume', 'cancel', 'rollback'], false],
-    ['stopped', fleet('stopped', [{ state: 'failed', step: 'failed' }]), ['resume', 'cancel'], true],
-    ['canceled while a host continues', fleet('canceled', [{ state: 'upgrading' }]), ['rollback'], false],
-    ['done', fleet('done', [done]), ['rollback'], true],
-    ['done without a change', fleet('done', [{ state: 'done', step: '' }]), [], true],
-    ['a completed rollback', fleet('done', [done], 'rollback'), [], true],
+    ['if the fleet has had no upgrade', fleet('none'), [], true],
+    ['while an upgrade of the fleet is running', fleet('running', [{ state: 'waiting', step: '' }]), ['pause', 'cancel'], false],
+    ['while an upgrade of the fleet is running and has upgraded a host', fleet('running', [done]), ['pause', 'cancel', 'rollback'], false],
+    ['while an upgrade of the fleet is paused', fleet('paused', [done]), ['resume', 'cancel', 'rollback'], false],
+    ['while an upgrade of the fleet is stopped', fleet('stopped', [{ state: 'failed', step: 'failed' }]), ['resume', 'cancel'], true],
+    ['after an upgrade of the fleet was canceled, while a host continues', fleet('canceled', [{ state: 'upgrading' }]), ['rollback'], false],
+    ['after an upgrade of the fleet', fleet('done', [done]), ['rollback'], true],
+    ['after an upgrade of the fleet that changed no host', fleet('done', [{ state: 'done', step: '' }]), [], true],
+    ['after a rollback of the fleet', fleet('done', [done], 'rollback'), [], true],
   ] as const)
-    it(`are ${commands.join(', ') || 'absent'} for an upgrade of the fleet that is ${name}`, () => {
+    it(`offer ${commands.join(', ') || 'no command'} ${name}`, () => {
       expect([commandsOf(given), mayBegin(given)]).to.deep.equal([commands, begin])
     })
 })
