@@ -37,7 +37,7 @@ describe('the selection of test files', () => {
 })
 
 describe('the plan of the test processes', () => {
-  it('puts the files of a group into one chain, and begins with the longest chain', () => {
+  it('puts the test files of a group into one chain of jobs, and begins with the longest chain', () => {
     const files = ['test/setup/a.test.ts', 'test/setup/b.test.ts', 'test/host/boot.test.ts', 'test/faults/kill.test.ts']
     const times = [20, 30, 40, 60].map((seconds, index) => [files[index] ?? '', seconds] as const)
     expect(labels(files, times)).to.deep.equal([[files[3]], [files[1], files[0]], [files[2]]])

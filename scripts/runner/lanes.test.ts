@@ -28,42 +28,42 @@ async function turnsOf(chains: readonly Chain[], lanes: { count: number; computi
 describe('lanes of the test runner', () => {
   for (const [name, chains, lanes, turns] of [
     [
-      'run as many chains at once as there are lanes, in the given order',
+      'run as many chains of jobs at once as there are lanes, in the given order',
       [chain('a', 'host'), chain('b', 'host'), chain('c', 'host')],
       { count: 2, computing: 0 },
       ['a b', 'c'],
     ],
     [
-      'prefer a chain that computes while fewer such chains run than configured',
+      'prefer a computing chain of jobs while fewer such chains run than configured',
       [chain('a', 'host'), chain('b', 'host'), chain('c', 'compute')],
       { count: 2, computing: 1 },
       ['a c', 'b'],
     ],
     [
-      'run more chains that compute than configured if no other chains wait',
+      'run more computing chains of jobs than configured if no other chains wait',
       [chain('a', 'compute'), chain('b', 'compute')],
       { count: 2, computing: 1 },
       ['a b'],
     ],
     [
-      'run fewer chains at once while one of them occupies two lanes',
+      'run fewer chains of jobs at once while one of them occupies two lanes',
       [chain('a', 'host', 2), chain('b', 'host'), chain('c', 'host')],
       { count: 3, computing: 0 },
       ['a b', 'c'],
     ],
     [
-      'stay free for the next waiting chain if this chain needs two lanes',
+      'stay free for the next waiting chain of jobs if this chain needs two lanes',
       [chain('a', 'host'), chain('b', 'host', 2), chain('c', 'host')],
       { count: 2, computing: 0 },
       ['a', 'b', 'c'],
     ],
     [
-      'run a chain that needs more lanes than exist as soon as no other chain runs',
+      'run a chain of jobs that needs more lanes than exist as soon as no other chain runs',
       [chain('a', 'host', 2), chain('b', 'host')],
       { count: 1, computing: 0 },
       ['a', 'b'],
     ],
-    ['end at once if no chain is given', [], { count: 2, computing: 1 }, []],
+    ['end at once if no chain of jobs is given', [], { count: 2, computing: 1 }, []],
   ] as const)
     it(name, async () => expect(await turnsOf(chains, lanes)).to.deep.equal(turns))
 })
