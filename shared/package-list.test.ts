@@ -1,7 +1,7 @@
 import { expect } from 'chai'
 import { parsePackageVersion } from './package-list.js'
 
-describe('list of packages', () => {
+describe('the list of packages', () => {
   const list = [
     'Package: berth-agent-tools\nVersion: 9\n',
     'Package: berth-agent\nArchitecture: amd64\nVersion: 0.3.0~rc.1+5.gabc\nDescription: runs\n Version: 1\n',
@@ -13,11 +13,11 @@ describe('list of packages', () => {
     ['berth-runtime', '24.1-1'],
     ['berth', ''],
   ] as const)
-    it(`has version ${JSON.stringify(version)} of ${name}`, () => {
+    it(`contains ${version === '' ? 'no version' : `version ${version}`} of the package ${name}`, () => {
       expect(parsePackageVersion(list, name)).to.equal(version)
     })
 
-  it('has no version if it is empty', () => {
+  it('contains no version of a package if it is empty', () => {
     expect(parsePackageVersion('', 'berth-agent')).to.equal('')
   })
 })

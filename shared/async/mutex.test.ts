@@ -6,7 +6,7 @@ const refuse = (): Promise<never> => Promise.reject(new Error('refused'))
 const messageOf = (error: Error): string => error.message
 
 describe('mutex', () => {
-  it('runs calls one after another and in order, even after one has failed', async () => {
+  it('runs calls one after another and in order, even after a call has failed', async () => {
     const mutex = new Mutex()
     const log: string[] = []
     const runs = ['a', 'b', 'c'].map((name) =>
@@ -24,7 +24,7 @@ describe('mutex', () => {
     expect(log).to.deep.equal(['a begins', 'a ends', 'b begins', 'b ends', 'c begins', 'c ends'])
   })
 
-  it('is unlocked after all work has ended, even if the work throws synchronously', async () => {
+  it('is unlocked after all calls have ended, even if a called function throws synchronously', async () => {
     const mutex = new Mutex()
     const failed = mutex
       .run(() => {

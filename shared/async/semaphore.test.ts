@@ -47,7 +47,7 @@ describe('semaphore', () => {
     expect(begun).to.deep.equal(['first', 'third'])
   })
 
-  it('does not stop work in progress when its signal is aborted', async () => {
+  it('does not stop a call in progress when the signal of this call is aborted', async () => {
     const { run } = open(1)
     const given = new AbortController()
     const first = run('first', given.signal)
@@ -56,7 +56,7 @@ describe('semaphore', () => {
     await first.done
   })
 
-  it('frees the slot after work has failed', async () => {
+  it('frees the slot of a call that has failed', async () => {
     const { semaphore } = open(1)
     const failed = semaphore.run(() => Promise.reject(new Error('refused')))
     const next = semaphore.run(async () => 'next')
