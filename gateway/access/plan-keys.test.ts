@@ -256,7 +256,7 @@ describe('any sequence of changes of keys', () => {
     )
   })
 
-  it('lets limited keys that request the changes gain only rights that one of these keys already had', () => {
+  it('gives the limited keys that request these changes only rights that one of these keys already had', () => {
     fc.assert(
       fc.property(
         fc.array(fieldsArbitrary, { minLength: 2, maxLength: 4 }),

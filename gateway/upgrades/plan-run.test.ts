@@ -72,7 +72,7 @@ describe('the upgrade of the fleet', () => {
       'stopped',
     ],
     [
-      'records the results of running hosts while it is stopped',
+      'records the results of hosts that continue while it is stopped',
       run([host('a', 'done'), host('b', 'failed'), host('c', 'upgrading'), host('d')], { state: 'stopped' }),
       { c: reported('r-c-1', 'done') },
       'a done, b failed, c done, d waiting',
@@ -129,7 +129,7 @@ describe('the upgrade of the fleet', () => {
       'running',
     ],
     [
-      'rolls back a host whose upgrade succeeds meanwhile, but not one whose upgrade fails and which returns by itself',
+      'rolls back a host whose upgrade has just succeeded, but not a host that has undone its failed upgrade by itself',
       run([host('a', 'upgrading'), host('b', 'upgrading')], { action: 'rollback', parallel: 1 }),
       { a: reported('r-a-1', 'done'), b: reported('r-b-1', 'failed', 'why') },
       'a upgrading, b skipped',

@@ -181,17 +181,17 @@ describe('parseCreate', () => {
       'invalid_field ssh_password',
     ],
     [
-      'a login with two keys',
+      'a login with two SSH keys',
       withSpec({ sshAuthMode: 'key', sshPublicKey: `${ed25519}\n${ed25519}` }),
       'invalid_field ssh_public_key',
     ],
     [
-      'a key with options',
+      'an SSH key with options',
       withSpec({ sshAuthMode: 'key', sshPublicKey: `command="x" ${ed25519}` }),
       'invalid_field ssh_public_key',
     ],
     [
-      'a key whose content has another type',
+      'an SSH key whose content has another type than its first word',
       withSpec({
         sshAuthMode: 'key',
         sshPublicKey: ed25519.replace('ed25519 ', 'rsa ').replace('ssh-rsa', 'ssh-rsa'),

@@ -71,7 +71,7 @@ describe('the policy of a guest', () => {
       10,
     ],
   ] as const)
-    it(`limits the rates to ${down} and ${up} Mbit/s for ${name}`, () =>
+    it(`limits the rates to ${down} Mbit/s down and ${up} Mbit/s up for ${name}`, () =>
       expect(ratesOf(judged, config)).to.include({ device: 'bt7', downMbps: down, upMbps: up }))
 
   for (const [name, judged, cut] of [
@@ -93,8 +93,8 @@ describe('the policy of a guest', () => {
   })
   for (const [name, policy, mode, blocks, mayRun] of [
     ['suspended', {}, 'stop', ['suspended'], false],
-    ['suspended from the network', {}, 'network', ['suspended'], true],
-    ['suspended from the network and expired', { expired: true }, 'network', ['suspended', 'expired'], false],
+    ['suspended in the mode "network"', {}, 'network', ['suspended'], true],
+    ['suspended in the mode "network" and expired', { expired: true }, 'network', ['suspended', 'expired'], false],
     ['suspended and stopped for abuse', { abuse: 'ddos' }, 'stop', ['suspended', 'security'], false],
     ['over its quota', { overQuota: true }, undefined, ['traffic'], false],
     ['neither suspended nor over its quota', {}, undefined, [], true],

@@ -43,7 +43,7 @@ describe('warnings about the pool of public addresses', () => {
       ['public addresses cannot be used: the host has no IPv4 default route'],
     ],
     [
-      'name the interface of the addresses if it does not exist',
+      'name the interface of the addresses if the host does not have it',
       [item('eth0')],
       ['eth2'],
       route,
