@@ -76,8 +76,8 @@ describe('the consoles of a host', () => {
   })
 
   for (const [what, guest, user] of [
-    ['the same guest', 'a', 'u5'],
-    ['the same user', 'f', 'u1'],
+    ['their guest', 'a', 'u5'],
+    ['their user', 'f', 'u1'],
   ] as const)
     it(`are closed if nobody uses them and ${what} needs a new console`, () => {
       const [left] = openAll(['a', 'u1'], ['a', 'u2'], ['b', 'u2'], ['c', 'u3'], ['d', 'u3'], ['e', 'u4'])

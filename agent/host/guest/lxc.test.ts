@@ -7,7 +7,7 @@ describe('parseLxcLog', () => {
 
   for (const [name, text, expected] of [
     ['returns nothing for an empty log', '', ''],
-    ['returns the reasons in order, each once', line('a') + line('b') + line('a'), 'a; b'],
+    ['returns the reasons of a failure in order, each reason once', line('a') + line('b') + line('a'), 'a; b'],
     ['omits other levels and other text', `x\n${line('a').replace('ERROR', 'WARN ')}`, ''],
     ['returns at most four reasons', ['a', 'b', 'c', 'd', 'e'].map(line).join(''), 'a; b; c; d'],
   ] as const)

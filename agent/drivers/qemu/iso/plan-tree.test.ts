@@ -11,7 +11,7 @@ describe('planTree', () => {
       [':0 a=directory1 b=directory2 c=file2', 'a:0 deep=directory3 z=file3', 'b:0 x=file0', 'deep:1 y=file1'],
     ],
     [
-      'a directory whose name begins like another',
+      'a directory whose name begins with the name of another directory',
       ['a-b/c', 'a/d'],
       [':0 a=directory1 a-b=directory2', 'a:0 d=file1', 'a-b:0 c=file0'],
     ],
