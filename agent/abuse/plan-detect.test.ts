@@ -159,7 +159,11 @@ const cases: [name: string, parts: Partial<Evidence>, findings: string[]][] = [
   ['30 logins at a closed port', { rows: logins({ outcome: 'refused', count: 30 }) }, []],
   ['30 successful logins', { rows: logins({ count: 30, replyBytes: 4700 }) }, []],
   ['30 connections that the guest closed after the SSH greeting', { rows: logins({ count: 30, replyBytes: 260 }) }, []],
-  ['30 logins whose answers have an unknown length', { rows: logins({ count: 30 }).map(({ replyBytes: _, ...row }) => row) }, []],
+  [
+    '30 logins whose answers have an unknown length',
+    { rows: logins({ count: 30 }).map(({ replyBytes: _, ...row }) => row) },
+    [],
+  ],
   ['30 failed FTP logins', { rows: logins({ port: 21, count: 30, replyBytes: 260 }) }, [`high brute_force ${one} 21`]],
   ['failed logins at 25 targets', { rows: logins({ targets: 25, seconds: 280 }) }, ['high brute_force * 22']],
   ['failed logins at 100 targets', { rows: logins({ targets: 100, seconds: 280 }) }, ['critical brute_force * 22']],

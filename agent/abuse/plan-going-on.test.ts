@@ -22,7 +22,12 @@ function view(row: Partial<FlowRow>): Evidence {
 describe('a finding about a guest with an open alert', () => {
   for (const [name, row, own, isIt] of [
     ['is reported while a stop of the guest is pending, if the abuse continues', {}, pending, true],
-    ['is not reported while a stop of the guest is pending, if the abuse has ended', { atMs: nowMs - 16_000 }, pending, false],
+    [
+      'is not reported while a stop of the guest is pending, if the abuse has ended',
+      { atMs: nowMs - 16_000 },
+      pending,
+      false,
+    ],
     [
       'is not reported while a stop of the guest is pending, if the recent traffic has another target',
       { target: '198.18.0.2' },
@@ -35,7 +40,12 @@ describe('a finding about a guest with an open alert', () => {
       pending,
       false,
     ],
-    ['is reported if the alert has led to no stop of the guest', { atMs: 0 }, [{ type: 'port_scan', action: '' }], true],
+    [
+      'is reported if the alert has led to no stop of the guest',
+      { atMs: 0 },
+      [{ type: 'port_scan', action: '' }],
+      true,
+    ],
     [
       'is reported if only an alert of another type has led to a stop of the guest',
       { atMs: 0 },
@@ -51,7 +61,11 @@ describe('lastSeenMs', () => {
     ['returns the time of the last request of the guest', { outcome: 'opened' }, nowMs - 5000],
     ['returns the time at which a request of the guest was last refused', {}, nowMs - 5000],
     ['returns 0 if it is only known that flows of the guest were unanswered', { outcome: 'unanswered' }, 0],
-    ['returns 0 if it is only known from the host’s connection table that flows of the guest were answered', { outcome: 'answered' }, 0],
+    [
+      'returns 0 if it is only known from the host’s connection table that flows of the guest were answered',
+      { outcome: 'answered' },
+      0,
+    ],
     ['returns 0 if the guest only had flows to another target', { target: '198.18.0.2' }, 0],
   ] as const)
     it(name, () => expect(lastSeenMs(view(row), finding)).to.equal(seenMs))

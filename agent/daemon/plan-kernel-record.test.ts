@@ -95,7 +95,8 @@ describe('the record of changed kernel settings', () => {
         restore: [...kernels, ...networks],
       }))
 
-    it('is not used to restore settings if it contains none', () => expect(planLeave(none, a, everywhere).restore).to.deep.equal([]))
+    it('is not used to restore settings if it contains none', () =>
+      expect(planLeave(none, a, everywhere).restore).to.deep.equal([]))
 
     for (const [what, netns, restore] of [
       ['is not used to restore settings if another agent has the same network namespace', host, []],

@@ -95,7 +95,15 @@ describe('advancePeriod', () => {
       '',
       false,
     ],
-    ['on the new reset day after the reset day was changed to a later day of the month', ['2026-10-25'], '2026-11-25', 25, '2026-11-25', '', true],
+    [
+      'on the new reset day after the reset day was changed to a later day of the month',
+      ['2026-10-25'],
+      '2026-11-25',
+      25,
+      '2026-11-25',
+      '',
+      true,
+    ],
     [
       'if the reset day is changed to a day of the month that has passed',
       ['2026-10-25'],

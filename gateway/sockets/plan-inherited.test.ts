@@ -12,8 +12,16 @@ describe('sockets that systemd passes to the gateway', () => {
         ['127.0.0.1,8080', 4],
       ],
     ],
-    ['are ignored if LISTEN_PID is the id of another process', { LISTEN_PID: '6', LISTEN_FDS: '1', LISTEN_FDNAMES: '..,80' }, []],
-    ['are used only up to the number in LISTEN_FDS', { LISTEN_PID: '7', LISTEN_FDS: '1', LISTEN_FDNAMES: 'a:b' }, [['a', 3]]],
+    [
+      'are ignored if LISTEN_PID is the id of another process',
+      { LISTEN_PID: '6', LISTEN_FDS: '1', LISTEN_FDNAMES: '..,80' },
+      [],
+    ],
+    [
+      'are used only up to the number in LISTEN_FDS',
+      { LISTEN_PID: '7', LISTEN_FDS: '1', LISTEN_FDNAMES: 'a:b' },
+      [['a', 3]],
+    ],
   ] as [string, ServiceEnvironment, [string, number][]][])
     it(title, () => expect([...planInherited(environment, 7)]).to.deep.equal(expected))
 

@@ -106,7 +106,13 @@ describe('the upgrade of the fleet', () => {
       'a done, b waiting',
       'running',
     ],
-    ['stops if the canary host was skipped', run([host('a', 'skipped'), host('b')]), {}, 'a skipped, b waiting', 'stopped'],
+    [
+      'stops if the canary host was skipped',
+      run([host('a', 'skipped'), host('b')]),
+      {},
+      'a skipped, b waiting',
+      'stopped',
+    ],
     [
       'fails for a host that was removed during its upgrade',
       run([host('a', 'upgrading'), host('b')]),
@@ -197,7 +203,11 @@ describe('the control of fleet upgrades', () => {
     ['resume', 'that is running', run(hosts)],
     ['resume', 'that is done', run(hosts, { state: 'done' })],
     ['cancel', 'that is done', run(hosts, { state: 'done' })],
-    ['rollback', 'that has upgraded no host', run([host('a'), host('b', 'done', { upgradeId: '' })], { state: 'stopped' })],
+    [
+      'rollback',
+      'that has upgraded no host',
+      run([host('a'), host('b', 'done', { upgradeId: '' })], { state: 'stopped' }),
+    ],
     ['rollback', 'that is a rollback itself', run(hosts, { action: 'rollback' })],
     ['pause', 'that does not exist', null],
   ] as const)

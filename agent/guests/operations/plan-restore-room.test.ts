@@ -18,8 +18,16 @@ describe('planUsedBytes', () => {
 
 describe('planOriginalBytes', () => {
   for (const [name, size, originalMib] of [
-    ['returns the bytes that counted towards the limit of the original guest', { sizeBytes: 1200, usedBytes: 800 }, 800],
-    ['returns the length of all files if the counted bytes include snapshots', { sizeBytes: 800, usedBytes: 1400 }, 800],
+    [
+      'returns the bytes that counted towards the limit of the original guest',
+      { sizeBytes: 1200, usedBytes: 800 },
+      800,
+    ],
+    [
+      'returns the length of all files if the counted bytes include snapshots',
+      { sizeBytes: 800, usedBytes: 1400 },
+      800,
+    ],
     ['leaves out the holes of large files', { sizeBytes: 6600, usedBytes: 1400, savedBytes: 6000 }, 600],
     ['returns 0 if the bytes that counted are not known', { sizeBytes: 1200 }, 0],
   ] as const)
@@ -33,11 +41,21 @@ describe('the extra space for a restored backup, in addition to the limit of the
   for (const [name, usedBytes, originalBytes, extraBytes] of [
     ['is 0 if the restored volume needs as much as the original', 800 * mib, 800 * mib, 0],
     ['is 0 if the restored volume needs less than the original', 700 * mib, 800 * mib, 0],
-    ['is the size of the image’s data if the restored volume does not share these data', 1062 * mib, 800 * mib, 262 * mib],
+    [
+      'is the size of the image’s data if the restored volume does not share these data',
+      1062 * mib,
+      800 * mib,
+      262 * mib,
+    ],
     ['is needed even for a disk that was almost empty', 262 * mib, 2 * mib, 260 * mib],
     ['is refused if it would exceed the size of the disk', 3000 * mib, 800 * mib, undefined],
     ['is 0 for a backup of an older version if the restored volume fits', 1024 * mib, undefined, 0],
-    ['is refused for a backup of an older version if the restored volume does not fit', 1025 * mib, undefined, undefined],
+    [
+      'is refused for a backup of an older version if the restored volume does not fit',
+      1025 * mib,
+      undefined,
+      undefined,
+    ],
   ] as const)
     it(name, () => expect(planExtraBytes({ limitBytes, usedBytes, originalBytes })).to.equal(extraBytes))
 })

@@ -68,9 +68,17 @@ describe('the space of snapshots', () => {
     })
 
   for (const [name, { retained, usage, sizes, counts = true }, expected] of [
-    ['stays the same if neither the counted bytes of the guest nor the newest snapshot are smaller', { retained: 6, usage: 9, sizes: [6] }, [6, 6]],
+    [
+      'stays the same if neither the counted bytes of the guest nor the newest snapshot are smaller',
+      { retained: 6, usage: 9, sizes: [6] },
+      [6, 6],
+    ],
     ['falls to the counted bytes of the guest if these are fewer', { retained: 6, usage: 4, sizes: [3, 6] }, [4, 4]],
-    ['falls to the size of the newest remaining snapshot if this size is smaller', { retained: 6, usage: 9, sizes: [3] }, [3, 3]],
+    [
+      'falls to the size of the newest remaining snapshot if this size is smaller',
+      { retained: 6, usage: 9, sizes: [3] },
+      [3, 3],
+    ],
     ['stays the same if the size of the newest snapshot is unknown', { retained: 6, usage: 9, sizes: [0] }, [6, 6]],
     ['becomes 0 if no snapshot remains', { retained: 6, usage: 9, sizes: [] }, [0, 0]],
     [

@@ -35,11 +35,31 @@ describe('the buttons for upgrades', () => {
   const done = { state: 'done', step: 'done' } as const
   for (const [name, given, commands, begin] of [
     ['if the fleet has had no upgrade', fleet('none'), [], true],
-    ['while an upgrade of the fleet is running', fleet('running', [{ state: 'waiting', step: '' }]), ['pause', 'cancel'], false],
-    ['while an upgrade of the fleet is running and has upgraded a host', fleet('running', [done]), ['pause', 'cancel', 'rollback'], false],
+    [
+      'while an upgrade of the fleet is running',
+      fleet('running', [{ state: 'waiting', step: '' }]),
+      ['pause', 'cancel'],
+      false,
+    ],
+    [
+      'while an upgrade of the fleet is running and has upgraded a host',
+      fleet('running', [done]),
+      ['pause', 'cancel', 'rollback'],
+      false,
+    ],
     ['while an upgrade of the fleet is paused', fleet('paused', [done]), ['resume', 'cancel', 'rollback'], false],
-    ['while an upgrade of the fleet is stopped', fleet('stopped', [{ state: 'failed', step: 'failed' }]), ['resume', 'cancel'], true],
-    ['while a host continues after an upgrade of the fleet was canceled', fleet('canceled', [{ state: 'upgrading' }]), ['rollback'], false],
+    [
+      'while an upgrade of the fleet is stopped',
+      fleet('stopped', [{ state: 'failed', step: 'failed' }]),
+      ['resume', 'cancel'],
+      true,
+    ],
+    [
+      'while a host continues after an upgrade of the fleet was canceled',
+      fleet('canceled', [{ state: 'upgrading' }]),
+      ['rollback'],
+      false,
+    ],
     ['after an upgrade of the fleet', fleet('done', [done]), ['rollback'], true],
     ['after an upgrade of the fleet that changed no host', fleet('done', [{ state: 'done', step: '' }]), [], true],
     ['after a rollback of the fleet', fleet('done', [done], 'rollback'), [], true],
