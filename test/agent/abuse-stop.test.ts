@@ -29,7 +29,7 @@ while True:
     port += 1
     time.sleep(0.04)`
 
-describe('a guest that is stopped for abuse', function () {
+describe('a guest that scans the ports of another machine', function () {
   let host: SettingsHost
   let uuid: string
   let quiet: string
@@ -102,7 +102,7 @@ describe('a guest that is stopped for abuse', function () {
       what: () => `${action}; there is ${JSON.stringify(alerts())}\n${host.agent.logTail()}`,
     })
 
-  it('is reported first, and keeps running during the grace period', async () => {
+  it('causes an alert at first, and keeps running during the grace period', async () => {
     await beginScan()
     const { severity, type, targetIp, stopAtMs } = await reach('stop_pending', 60_000)
     expect([severity, type, targetIp]).to.deep.equal(['critical', 'port_scan', outside])
@@ -137,7 +137,7 @@ describe('a guest that is stopped for abuse', function () {
     scan?.kill('SIGKILL')
   })
 
-  it('can be started only by callers who may lift the suspension', async () => {
+  it('can be started after the stop only by callers who may lift the suspension', async () => {
     expect(await host.power('start', uuid)).to.equal('policy_blocked')
     expect(initOf(uuid)).to.equal(undefined)
     const operations = host.agent.operations()
@@ -149,7 +149,7 @@ describe('a guest that is stopped for abuse', function () {
     await reach('lifted', 10_000)
   })
 
-  it('is not stopped again for a scan from before the suspension was lifted', async () => {
+  it('is not stopped again because of a scan that it made before the suspension was lifted', async () => {
     const seen = alert()!.count
     const client = host.agent.security()
     for (let looks = 0; looks < 3; looks++) {

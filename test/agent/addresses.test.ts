@@ -117,7 +117,7 @@ describe('addresses of real guests', function () {
         expect(await leaves()).to.be.oneOf(ways)
       })
 
-      it('gets deleted addresses and routes back within 5 s, even if the agent was killed before', async () => {
+      it('gets back addresses and routes that another program deleted, within 5 s, even if the agent was killed before', async () => {
         const { publicIpv4s, ipv6 } = await host.guest(uuid)
         for (const kill of [false, true]) {
           if (kill) {

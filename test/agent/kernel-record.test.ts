@@ -52,7 +52,7 @@ describe('kernel settings of the host', () => {
     expect(findSysctl(path)).to.equal(300)
   })
 
-  it('are recorded for an uplink only when the agent changes them, not at its start', async () => {
+  it('are recorded for an uplink only when the agent changes them, not when the agent starts', async () => {
     const setting = 'net/ipv4/neigh/lo/proxy_delay'
     const own = findSysctl(setting)
     expect(own, setting).to.be.a('number').that.is.not.equal(0)

@@ -74,7 +74,7 @@ describe('an agent that limits a guest', function () {
     segment.remove()
   })
 
-  it('counts each byte of traffic exactly once, although the agent is killed and the guest restarts', async () => {
+  it('counts each byte of traffic exactly once, even if the agent is killed and the guest restarts', async () => {
     await exchangePackets(500)
     await expectUse(500)
     const running = exchangePackets(20_000)
@@ -94,7 +94,7 @@ describe('an agent that limits a guest', function () {
     await expectUse(10)
   })
 
-  it('stops the guest when its quota is used up, and blocks it until the count is reset', async () => {
+  it('stops the guest when its quota is used up, and blocks the guest until the count of its traffic is reset', async () => {
     await limitTraffic({ monthlyGb: 1, action: 'stop' })
     await useQuota(() => guest().policyBlocked)
     await waitFor(() => guest().status === 'stopped')
@@ -212,7 +212,7 @@ describe('an agent that limits a guest', function () {
     await exchangePackets(5)
   })
 
-  it('resets the count of traffic once per month, although the clock jumps back and forth', async () => {
+  it('resets the count of traffic once per month, even if the clock jumps back and forth', async () => {
     const nextMonth = { FAKETIME: `+${daysToNextMonth()}d` }
     await exchangePackets(10)
     await waitFor(async () => (await use())[1] >= 10 * sentBytes)

@@ -30,7 +30,7 @@ describe('port mappings of a guest', function () {
   after(() => host?.destroy())
   afterEach(() => Promise.all([running, stopped].map((uuid) => host.removeMappings(uuid))))
 
-  it('can be added, changed and removed, and watchers see the same state as the answer', async () => {
+  it('can be added, changed and removed, and clients that watch guests get the same state as the caller', async () => {
     const one = await host.addMapping(stopped, { containerPort: 80, description: 'web' })
     const [web] = one.portMappings
     expect(web!.hostPort).to.be.within(20000, 29999)
@@ -143,7 +143,7 @@ describe('port mappings of a guest', function () {
     expect(await codeOf(find('', 0))).to.equal('invalid_field')
   })
 
-  it('forward connections from the answer to the request that adds them until the answer to the request that removes them', async () => {
+  it('forward connections as soon as the request to add them is answered, and until the request to remove them is answered', async () => {
     const echo = host.answerInside(`x${tag}-1`, 8080)
     try {
       const { portMappings: mappings } = await host.addMapping(running, { containerPort: 8080 })

@@ -96,7 +96,7 @@ describe('the swap of a host', function () {
     expect(swapsBelow(agent.directory)).to.have.length(1)
   })
 
-  it('is reported by the same service as the usage history of the host', async () => {
+  it('is reported by the gRPC service that also returns the usage history of the host', async () => {
     const client = agent.hosts()
     const { history } = await call(client.getHostHistory.bind(client), {
       range: 'year',

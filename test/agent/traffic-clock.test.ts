@@ -53,7 +53,7 @@ describe('an agent whose clock was wrong', () => {
     expect(host.stopped).to.deep.equal([guest])
   })
 
-  it('starts a guest again that it stopped because the clock was wrong for minutes', async () => {
+  it('starts a guest again when the clock is right again, if it had stopped the guest because of the wrong clock', async () => {
     await jump(40 * dayMs)
     await pass(6 * minuteMs)
     expect(host.stopped).to.deep.equal([guest])
@@ -67,7 +67,7 @@ describe('an agent whose clock was wrong', () => {
     expect([host.stopped, host.started]).to.deep.equal([[guest], [guest]])
   })
 
-  it('starts no guest when the clock is right again if it was already stopped before, or if its expiry was extended', async () => {
+  it('does not start a guest again when the clock is right again, if the guest was already stopped before or its expiry was extended', async () => {
     const stopped = host.guest(2, { status: 'stopped', wanted: 'stopped', expiresAtMs: start + dayMs })
     const extended = host.guest(3, { expiresAtMs: start + dayMs })
     await pass(20_000)
@@ -98,7 +98,7 @@ describe('an agent whose clock was wrong', () => {
     expect(host.store.get(guest).policy.expired).to.equal(false)
   })
 
-  it('keeps an expired guest stopped although the clock is 40 days behind for 50 s', async () => {
+  it('keeps an expired guest stopped even if the clock is 40 days behind for 50 s', async () => {
     await pass(6 * minuteMs)
     host.store.update(guest, { expiresAtMs: host.nowMs - 1000 })
     await host.keeper.look()
