@@ -46,7 +46,7 @@ describe('the first admin key', () => {
     ])
   })
 
-  it('is not imported if its file is missing, and a file with other content causes an error', async () => {
+  it('is not imported if its file is missing; a file without a valid key causes an error', async () => {
     await importAdminKey(store, stateDir)
     expect(await readKeys()).to.deep.equal([])
     await writeFile(adminKeyFile(stateDir), '{"id":"x","digest":"none"}')
@@ -69,7 +69,7 @@ describe('the first admin key', () => {
     expect(await readKeys(await redis.openStore('third:'))).to.deep.equal([])
   })
 
-  it('stays valid when another key is created in the same way', async () => {
+  it('stays valid when another admin key is created and imported', async () => {
     for (let i = 0; i < 2; i++) {
       await createAdminKey(stateDir, keyFile())
       await importAdminKey(store, stateDir)

@@ -59,7 +59,7 @@ describe('a key that is bound to a container, and the keys created with it,', fu
     expect(await left(await gateway.makeKey({ scopes: ['container:read'] }))).to.equal(999)
   })
 
-  it(`share the limit of ${mostKeys} keys, above which creations are answered with 409`, async () => {
+  it(`share one limit of ${mostKeys} keys; the request for another key is answered with 409`, async () => {
     const made: string[] = [bound]
     let refused: Awaited<ReturnType<typeof makeChild>> | undefined
     while (refused === undefined && made.length < 2 * mostKeys) {

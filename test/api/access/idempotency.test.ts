@@ -38,7 +38,7 @@ describe('Idempotency-Key over HTTP', () => {
       ...(apiKey === undefined ? {} : { key: apiKey }),
     })
 
-  it('returns the first answer to a repeated request, including the secret', async () => {
+  it('returns the first answer to a repeated request, including the secret of a created API key', async () => {
     const [first, second] = [await post('a-1', { name: 'once' }), await post('a-1', { name: 'once' })]
     expect([second.status, second.text]).to.deep.equal([201, first.text])
     const { body } = await gateway.request('GET', '/api-keys?name=once')
@@ -202,7 +202,7 @@ describe('the store of idempotent requests', () => {
     expect(await redis.readAof()).not.to.contain('geheim')
   })
 
-  it('lets one of several repeated requests run after the first one was released, with the same operation id', async () => {
+  it('lets only one of several repetitions run, with the same operation id, after the first request ended without an outcome', async () => {
     const [one, two] = [await open(), await open()]
     for (let round = 0; round < 5; round++) {
       const claim = await claimOf(one.idempotency, `k${round}`)

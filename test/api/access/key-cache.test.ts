@@ -80,7 +80,7 @@ describe('the cache of API keys', () => {
 
   const disable = () => writer.client.set(keyNames(writer).record(1), encodeRecord({ ...record, disabled: true }))
 
-  it('reads the record of a key again if it changed while it was read', async () => {
+  it('reads the record of a key again if the record changed during the first reading', async () => {
     let open = () => undefined as void
     store.gate = new Promise((resolve) => (open = resolve))
     const loading = cache.load(record.digest)

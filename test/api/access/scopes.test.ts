@@ -27,7 +27,7 @@ describe('the scope of every route', function () {
         expect([...scopeCatalogue, '*', 'session', 'public'], `${route.method} ${route.path}`).to.include(route.scope)
   })
 
-  it('is required: the answer is 401 without a key, on both prefixes', async () => {
+  it('is required: the answer is 401 without a key, under both path prefixes', async () => {
     for (const route of gateway.api.routes.filter(({ scope }) => scope !== 'public'))
       for (const prefix of ['/api/v1', '/api'])
         expect((await call(route, prefix, '')).status, `${route.method} ${prefix}${route.path}`).to.equal(401)
@@ -45,7 +45,7 @@ describe('the scope of every route', function () {
       }
   })
 
-  it('is covered by the administrator’s key, which is never answered with 401, 403 or 500', async () => {
+  it('is covered by the administrator’s key: no request with this key is answered with 401, 403 or 500', async () => {
     for (const route of gateway.api.routes.filter(({ scope }) => scope !== 'public' && scope !== 'session')) {
       const { status, text } = await call(route, '/api/v1', gateway.adminKey)
       expect([401, 403, 500], `${route.method} ${route.path}: ${text}`).not.to.include(status)

@@ -54,7 +54,7 @@ describe('the login log', () => {
     ])
   })
 
-  it('combines equal attempts within a minute into one row that shows how many they were', async () => {
+  it('combines equal attempts within a minute into one row with the number of attempts', async () => {
     await makeAdmin(gateway, 'often')
     const browser = stranger()
     for (let n = 0; n < 8; n++) await browser.login('often', `wrong password ${n}`)

@@ -8,7 +8,7 @@ import { memoryTargets } from '../../support/memory/memory-backups.js'
 import type { TestGateway } from '../../support/gateway/test-gateway.js'
 import { waitFor } from '../../support/wait.js'
 
-describe('backups over HTTP that fail, are canceled or refused', function () {
+describe('backups over HTTP', function () {
   const lab = new BackupLab()
   const { addTarget, kept, ask, ended, backUp, rows, restore, snapshotsLeft } = lab
   let gateway: TestGateway
@@ -86,7 +86,7 @@ describe('backups over HTTP that fail, are canceled or refused', function () {
     expect(kept()).to.deep.equal(['first'])
   })
 
-  it('use the target if only one exists, and require the id of a target if several exist', async () => {
+  it('are stored at the target if only one exists, and require the id of a target if several exist', async () => {
     const other = await addTarget('second')
     const unnamed = await ask()
     expect([unnamed.status, unnamed.body.details?.field]).to.deep.equal([400, 'target_id'])
@@ -123,7 +123,7 @@ describe('backups over HTTP that fail, are canceled or refused', function () {
     expect(JSON.stringify(input)).not.to.include('a-password-of-it')
   })
 
-  it('are limited to its own containers for a key that is bound to containers', async () => {
+  it('of other containers are hidden from a key that is bound to containers, which cannot restore them either', async () => {
     const id = await backUp()
     const other = await gateway.fleet.addGuest()
     const scopes = ['backup:*']

@@ -64,7 +64,7 @@ describe('backup schedules over HTTP', function () {
     },
   })
 
-  it('add their container to the list of their target before the first backup', async () => {
+  it('add their container to the containers that are listed for the target, even before the first backup', async () => {
     await isSet(daily)
     const { body } = await lab.gateway.request('GET', `/backup-targets/${targetId}/containers`)
     expect((body.data as unknown as Row[]).map(({ uuid }) => uuid)).to.deep.equal([lab.guest.uuid])
@@ -129,7 +129,7 @@ describe('backup schedules over HTTP', function () {
     expect(keptAt()).to.deep.equal(['first'])
   })
 
-  it('run after a restart of the agent, which stores the target itself', async () => {
+  it('run after a restart of the agent, because the agent stores the target itself', async () => {
     await isSet(daily)
     await lab.agent.restart()
     await lab.gateway.fleet.caughtUp('host-a')

@@ -82,7 +82,7 @@ describe('backups over HTTP', function () {
     expect((await ended(asked))['status']).to.equal('done')
   })
 
-  it('cannot be deleted while they are created, and keep the snapshot that they read when another one is taken', async () => {
+  it('cannot be deleted while they are created, and then keep the snapshot that they read even if another snapshot is taken', async () => {
     let release = (): void => undefined
     agent.host.backupFaults.send = () => new Promise<void>((resolve) => (release = resolve))
     const asked = await ask()
@@ -96,7 +96,7 @@ describe('backups over HTTP', function () {
     expect((await ended(asked))['status']).to.equal('done')
   })
 
-  it('are completed with the earlier data although a snapshot is taken while they are created', async () => {
+  it('are completed even if a snapshot is taken while they are created', async () => {
     let release = (): void => undefined
     agent.host.backupFaults.send = () => new Promise<void>((resolve) => (release = resolve))
     const asked = await ask()
@@ -108,7 +108,7 @@ describe('backups over HTTP', function () {
     expect(kept()).to.deep.equal(['first'])
   })
 
-  it('are restored onto a stopped and onto a running container, which keeps its state', async () => {
+  it('are restored onto a stopped container, which stays stopped, and onto a running container, which runs again afterwards', async () => {
     const id = await backUp()
     write('second')
     expect((await ended(await restore(id)))['status']).to.equal('done')
@@ -131,7 +131,7 @@ describe('backups over HTTP', function () {
     expect([...agent.host.driver.logins.keys()]).not.to.include(`/nowhere/${guest.uuid}.next`)
   })
 
-  it('are looked up at the target if an older agent does not report the type of the guest', async () => {
+  it('are looked up at the target if the type of the guest is unknown because its agent is older', async () => {
     const older = await gateway.fleet.addGuest({ virtualization: '' as 'lxc', status: 'stopped' }, 'host-b')
     const body = { target_id: targetId, container_uuid: older.uuid }
     const failed = await ended(await restore(randomUUID(), { body }))

@@ -98,7 +98,7 @@ describe('the opening of a console', () => {
     })
   })
 
-  it('does not happen for other requests that offer an upgrade; they get their normal answer', async () => {
+  it('does not happen for upgrade offers in requests to other endpoints; these requests get their normal answer', async () => {
     const body = JSON.stringify({ container_name: guest.name })
     const { hostname, port } = new URL(lab.gateway.url)
     const answer = await new Promise<{ status: number; text: string }>((resolve, reject) => {
@@ -132,7 +132,7 @@ describe('the opening of a console', () => {
   })
 
   describe('with the former protocol', () => {
-    it('accepts the ticket as the subprotocol, sends a first line, and accepts input in five forms', async () => {
+    it('accepts the ticket as the subprotocol, sends a line of text when the shell is ready, and accepts input in five forms', async () => {
       const ticket = await lab.ticket(guest.name)
       const client = lab.connect('/api/ssh', {
         protocols: [`clicd-ticket.${ticket}`],

@@ -76,7 +76,7 @@ describe('consoles', () => {
       expect((await client.ended()).code).to.equal(1009)
     })
 
-    it('pauses after one window of output if the client does not acknowledge it', async () => {
+    it('pauses after one flow-control window of output if the client does not acknowledge the output', async () => {
       const { client, terminal } = await lab.opened(guest, { acknowledges: false })
       let shown = 0
       await waitFor(
@@ -107,7 +107,7 @@ describe('consoles', () => {
       client.socket.terminate()
     })
 
-    it('reads no more input after one window if the guest does not read the input', async () => {
+    it('reads no more input after one flow-control window if the guest does not read the input', async () => {
       const { client, terminal } = await lab.opened(guest)
       terminal.takes = false
       const sent = 2_000_000

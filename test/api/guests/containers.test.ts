@@ -145,7 +145,7 @@ describe('the API of containers', () => {
     expect((await gateway.request('GET', `/containers/${guest.id}`)).body.data.status).to.equal('running')
   })
 
-  it('returns the error of an agent with the status for its kind', async () => {
+  it('returns the error of an agent with the HTTP status for the kind of the error', async () => {
     for (const [kind, code, status] of [
       ['conflict', 'port_conflict', 409],
       ['exhausted', 'resource_exhausted', 409],

@@ -85,7 +85,7 @@ describe('a full storage pool', function () {
     await post('snapshots/schedule', { enabled: false })
   })
 
-  it('is announced by a warning in the report and in metrics before it is full', async () => {
+  it('causes a warning in the host report and in the metrics even before it is completely full', async () => {
     for (const [usedGb, expected] of [
       [400, []],
       [460, ['storage pool 92 % full, 40.0 of 500.0 GiB are free']],

@@ -236,7 +236,7 @@ describe('snapshots over HTTP', function () {
   })
 
   for (const [scope, allowed] of [
-    ['snapshot:read', ['list one container', 'list all']],
+    ['snapshot:read', ['list snapshots of a container', 'list all snapshots']],
     ['snapshot:create', ['create']],
     ['snapshot:restore', ['restore']],
     ['snapshot:delete', ['delete']],
@@ -246,8 +246,8 @@ describe('snapshots over HTTP', function () {
       const key = await gateway.makeKey({ scopes: [scope] })
       const id = await taken()
       const calls: Record<string, () => Promise<Reply>> = {
-        'list one container': () => gateway.request('GET', path, { key }),
-        'list all': () => gateway.request('GET', '/snapshots', { key }),
+        'list snapshots of a container': () => gateway.request('GET', path, { key }),
+        'list all snapshots': () => gateway.request('GET', '/snapshots', { key }),
         create: () => gateway.request('POST', path, { key }),
         restore: () => gateway.request('POST', `${path}/${id}/restore`, { key }),
         'set the quota': () => gateway.request('PUT', `${path}/quota`, { key, body: { quota: 4 } }),

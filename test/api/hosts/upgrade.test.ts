@@ -51,7 +51,7 @@ describe('upgrades of hosts over HTTP', () => {
     return worker
   }
 
-  describe('of one host', () => {
+  describe('the upgrade of one host', () => {
     const hostId = 'host-a'
     beforeEach(async () => {
       await lab.install(hostId, earlierVersion)
@@ -91,7 +91,7 @@ describe('upgrades of hosts over HTTP', () => {
       events.close()
     })
 
-    it('shows the reason while the host returns to its version, and of the failure', async () => {
+    it('shows the reason of a failure, also while the host returns to its former version', async () => {
       const events = await EventStream.open(gateway.url, { 'x-api-key': gateway.adminKey }, '?kinds=host')
       await upgrade(hostId)
       await lab.report(hostId, 'rolling_back', 'the agent does not start')
@@ -105,7 +105,7 @@ describe('upgrades of hosts over HTTP', () => {
       events.close()
     })
 
-    it('rolls back to the version that the host retains, without packages of the gateway', async () => {
+    it('can be rolled back to the version that the host retains, without packages of the gateway', async () => {
       await lab.install(hostId, labVersion, { previous: earlierVersion })
       lab.removePackages()
       const { status, body } = await upgrade(hostId, { rollback: true })
@@ -122,14 +122,14 @@ describe('upgrades of hosts over HTTP', () => {
       await lab.report(hostId, 'done')
     })
 
-    it('answers 200 if the host has the version already', async () => {
+    it('is answered with 200 if the host already has the version', async () => {
       await lab.install(hostId, labVersion)
       const { status, body } = await upgrade(hostId)
       expect([status, body.message]).to.deep.equal([200, `the host has version ${labVersion} already`])
       expect(lab.packagesOf(hostId).orders).to.have.length(0)
     })
 
-    it('refuses a second upgrade until the first one has ended', async () => {
+    it('is refused until an earlier upgrade of the host has ended', async () => {
       await upgrade(hostId)
       expect(refusal(await upgrade(hostId))).to.deep.equal([409, 'upgrade_running'])
       await lab.report(hostId, 'failed', 'why')
@@ -137,14 +137,14 @@ describe('upgrades of hosts over HTTP', () => {
       await lab.report(hostId, 'failed', 'why')
     })
 
-    it('refuses an unknown host, and a host that is offline', async () => {
+    it('is refused for an unknown host and for a host that is offline', async () => {
       expect(refusal(await upgrade('h-none'))).to.deep.equal([404, 'not_found'])
       await gateway.fleet.setHostState(hostId, 'offline')
       expect(refusal(await upgrade(hostId))).to.deep.equal([503, 'host_offline'])
       await gateway.fleet.setHostState(hostId, 'online')
     })
 
-    it('refuses a host whose agent does not declare the feature', async () => {
+    it('is refused if the agent does not report that it supports upgrades', async () => {
       await lab.install(hostId, earlierVersion, { supported: false })
       const answer = await upgrade(hostId)
       expect(refusal(answer)).to.deep.equal([409, 'upgrade_unsupported'])
@@ -152,11 +152,11 @@ describe('upgrades of hosts over HTTP', () => {
       expect((await rowOf(hostId)).features).to.deep.equal([])
     })
 
-    it('refuses a rollback without packages of a previous version', async () => {
+    it('cannot be rolled back if the host retains no packages of a previous version', async () => {
       expect(refusal(await upgrade(hostId, { rollback: true }))).to.deep.equal([409, 'no_previous_version'])
     })
 
-    it('refuses if the gateway has no packages, or those of another version', async () => {
+    it('is refused if the gateway has no packages, or packages of another version than its own', async () => {
       lab.writePackages('9.9.9')
       const answer = await upgrade(hostId)
       expect(refusal(answer)).to.deep.equal([409, 'packages_outdated'])
@@ -165,7 +165,7 @@ describe('upgrades of hosts over HTTP', () => {
       expect(refusal(await upgrade(hostId))).to.deep.equal([503, 'packages_missing'])
     })
 
-    it('passes on the refusal of the agent, and records it', async () => {
+    it('is refused with the error of the agent if the agent refuses it, and the refusal is recorded', async () => {
       lab.packagesOf(hostId).failure = conflict('upgrade_running', 'another version is being installed on this host')
       expect(refusal(await upgrade(hostId))).to.deep.equal([409, 'upgrade_running'])
       expect((await rowOf(hostId)).upgrade).to.include({
@@ -174,7 +174,7 @@ describe('upgrades of hosts over HTTP', () => {
       })
     })
 
-    it('gives a token that does not let another host join', async () => {
+    it('sends the agent a token that does not let another host join', async () => {
       await upgrade(hostId)
       const { token } = lab.packagesOf(hostId).orders[0]!
       const directory = join(gateway.fleet.packagesDirectory, 'thief')
@@ -198,7 +198,7 @@ describe('upgrades of hosts over HTTP', () => {
     })
   })
 
-  describe('of the fleet', () => {
+  describe('the upgrade of the fleet', () => {
     const fleet = (command = '', body: object = {}): Promise<Reply> =>
       gateway.request('POST', `/fleet/upgrade${command}`, { body })
     const read = async (): Promise<Run> => (await gateway.request('GET', '/fleet/upgrade')).body.data as Run
@@ -226,7 +226,7 @@ describe('upgrades of hosts over HTTP', () => {
       expect(refusal(await fleet('/pause'))).to.deep.equal([409, 'invalid_state'])
     })
 
-    it('upgrades the canary first, then several at a time, until all are done', async () => {
+    it('begins with the canary host, and continues with several hosts at a time until all are upgraded', async () => {
       const { status, body } = await fleet('', { parallel: 2, canary_host_id: 'host-b' })
       expect([status, body.data.state, body.data.canary_host_id]).to.deep.equal([202, 'running', 'host-b'])
       await reaches('a waiting, b upgrading, c waiting, d waiting', 'running')
@@ -256,7 +256,7 @@ describe('upgrades of hosts over HTTP', () => {
       await reaches('a done, b done, c skipped, d skipped', 'canceled')
     })
 
-    it('begins no host while it is paused', async () => {
+    it('starts on no further host while it is paused', async () => {
       await fleet()
       await reaches('a upgrading, b waiting, c waiting, d waiting', 'running')
       expect((await fleet('/pause')).body.data.state).to.equal('paused')
@@ -270,7 +270,7 @@ describe('upgrades of hosts over HTTP', () => {
       await reaches('a done, b done, c done, d skipped', 'canceled')
     })
 
-    it('rolls back the hosts that it has upgraded, and no others', async () => {
+    it('can be rolled back on the hosts that it has upgraded, and on no others', async () => {
       await fleet('', { parallel: 1 })
       await lab.complete('host-a', 1)
       await lab.fail('host-b', 1, 'why')
@@ -298,7 +298,7 @@ describe('upgrades of hosts over HTTP', () => {
       await gateway.fleet.setHostState('host-c', 'online')
     })
 
-    it('refuses a canary that cannot be upgraded, and a fleet without packages', async () => {
+    it('is refused if the canary host cannot be upgraded, or if the gateway has no packages', async () => {
       await lab.install('host-b', earlierVersion, { supported: false })
       for (const [canary, expected] of [
         ['host-b', [409, 'invalid_state']],
@@ -309,7 +309,7 @@ describe('upgrades of hosts over HTTP', () => {
       expect(refusal(await fleet())).to.deep.equal([503, 'packages_missing'])
     })
 
-    it('stops at a host that refuses to begin', async () => {
+    it('stops at a host whose agent refuses the upgrade', async () => {
       lab.packagesOf('host-a').failure = conflict('upgrade_running', 'dpkg is busy')
       await fleet()
       await reaches('a failed, b waiting, c waiting, d waiting', 'stopped')
@@ -317,8 +317,8 @@ describe('upgrades of hosts over HTTP', () => {
     })
   })
 
-  describe('that outlive a gateway, or their host', () => {
-    it('continue at another gateway on the same store, which starts no host twice', async () => {
+  describe('whose gateway ends or whose host is silent', () => {
+    it('continue at another gateway on the same store, which starts the upgrade of no host twice', async () => {
       for (const hostId of hosts) {
         lab.packagesOf(hostId).orders.length = 0
         await lab.install(hostId, earlierVersion)
@@ -339,7 +339,7 @@ describe('upgrades of hosts over HTTP', () => {
       await second.close()
     })
 
-    it('end as failed if the host does not report', async () => {
+    it('end as failed if the host does not report the start of the installation in time', async () => {
       await lab.install('host-a', earlierVersion)
       await upgrade('host-a')
       await gateway.fleet.upgrades.endSilent(Date.now() + 60_000)

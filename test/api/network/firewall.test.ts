@@ -114,7 +114,7 @@ describe('the firewall of a container', () => {
     expect((await read()).body.data.rules).to.have.length(1)
   })
 
-  it('is answered with 304 until it changes', async () => {
+  it('is not sent again to a client that has its present ETag: the answer is 304 until the firewall changes', async () => {
     const { headers } = await read()
     const again = () => gateway.request('GET', path(), { headers: { 'if-none-match': headers['etag'] ?? '' } })
     expect((await again()).status).to.equal(304)

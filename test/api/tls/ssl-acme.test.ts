@@ -131,7 +131,7 @@ describe('TLS with certificates of an ACME authority', () => {
       await refused(409, 'acme_refused')
     })
 
-    it('limits the rate, and then answers 503 with the delay that the authority demands', async () => {
+    it('limits the rate; the API then answers 503 with the delay that the authority demands', async () => {
       for (const [retryAfter, expected] of [
         ['1234', /^1234$/],
         [new Date(Date.now() + 100_000).toUTCString(), /^(9\d|100)$/],
@@ -144,7 +144,7 @@ describe('TLS with certificates of an ACME authority', () => {
       }
     })
 
-    it('takes too long, and then gives up the order', async () => {
+    it('takes too long; the gateway then gives up the order', async () => {
       await gateway.close()
       await start({ acme: { directory: proxy.url, caPem: proxy.caPem, orderMs: 800 } })
       expect((await put({ mode: 'self_signed', target: name })).status).to.equal(200)
@@ -164,7 +164,7 @@ describe('TLS with certificates of an ACME authority', () => {
       await refused(409, 'acme_refused')
     })
 
-    it('is slow, until the new certificate is complete, and refuses other changes until then', async () => {
+    it('is slow, until the new certificate is complete; other changes of TLS are refused until then', async () => {
       proxy.delayMs = 150
       const slow = obtain()
       await waitFor(() => gateway.tls.documents.challenge.value, { what: 'a challenge is open' })

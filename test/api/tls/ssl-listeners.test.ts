@@ -19,7 +19,7 @@ describe('HTTPS and port 80', () => {
   })
   after(() => lab.close())
 
-  describe('while a different program uses a port', () => {
+  describe('while a different program uses one of the two ports', () => {
     let taken: Server
     beforeEach(async () => {
       await off()
@@ -29,14 +29,14 @@ describe('HTTPS and port 80', () => {
     afterEach(() => new Promise<void>((done) => void taken.close(() => done())))
     const take = (port: number) => new Promise<void>((done) => taken.listen(port, '127.0.0.1', done))
 
-    it('refuse to turn on TLS if it is the port of HTTPS', async () => {
+    it('cannot be turned on if that program uses the HTTPS port', async () => {
       await take(ports.tls)
       const { status, body } = await put({ mode: 'self_signed', target: name })
       expect([status, body.code]).to.deep.equal([409, 'port_conflict'])
       expect((await get()).enabled).to.equal(false)
     })
 
-    it('work with a warning if it is port 80', async () => {
+    it('are turned on with a warning if that program uses port 80', async () => {
       await waitFor(() =>
         overHttp('/', name).then(
           () => false,
