@@ -97,7 +97,7 @@ describe('accounts in the panel', () => {
     for (const page of [first, second, third]) await page.context().close()
   })
 
-  it('can log in from one address while another address is blocked for wrong passwords, and the log shows both', async function () {
+  it('can log in from one address while another address is blocked for wrong passwords; the login log shows both', async function () {
     await makeAdmin(lab.gateway, 'guessed')
     const from = async (address: string): Promise<Page> => {
       const page = await (await lab.open()).newPage()

@@ -32,7 +32,7 @@ const texts = {
 } as const
 type Step = keyof typeof texts
 
-describe('adding a host', () => {
+describe('adding a host in the panel', () => {
   let lab: PanelLab
   let page: Page
   let directory: string
@@ -86,7 +86,7 @@ describe('adding a host', () => {
   const shows = (scope: Locator | Page, step: Step): Promise<void> =>
     scope.getByText(texts[step], { exact: true }).waitFor()
 
-  it('shows the command, and then each step until the host is ready, without a reload', async () => {
+  it('shows the installation command, and then each step until the host is ready, without a reload', async () => {
     const { created, dialog } = await add('step-by-step')
     await page.evaluate('window.isSamePage = true')
     expect(await dialog.locator('[data-secret]').innerText()).to.equal(created.command)
@@ -109,7 +109,7 @@ describe('adding a host', () => {
     expect(await page.evaluate('window.isSamePage')).to.equal(true)
   })
 
-  it('copies the command to the clipboard', async () => {
+  it('copies the installation command to the clipboard', async () => {
     const { created, dialog } = await add('copied')
     await page.context().grantPermissions(['clipboard-read', 'clipboard-write'])
     await dialog.getByRole('button', { name: 'Copy' }).click()

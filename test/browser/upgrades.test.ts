@@ -36,7 +36,7 @@ describe('upgrading hosts in the panel', () => {
     await dialog.waitFor({ state: 'hidden' })
   }
 
-  it('shows each step of a host, and offers to roll it back', async () => {
+  it('shows each step of a host, and then offers to roll the host back', async () => {
     page = await lab.logIn()
     await lab.show(page, '/hosts/host-a')
     await press('Upgrade')
@@ -57,7 +57,7 @@ describe('upgrading hosts in the panel', () => {
     await page.getByText('The upgrade failed: the list of packages is damaged').waitFor()
   })
 
-  it('upgrades all hosts, pauses, and rolls back', async () => {
+  it('can be done for all hosts at once, paused and rolled back', async () => {
     page = await lab.logIn()
     await lab.show(page, '/hosts')
     await press('Upgrade all hosts')
@@ -76,7 +76,7 @@ describe('upgrading hosts in the panel', () => {
     expect(lab.gateway.fleet.findHost('host-b')?.description?.version).to.equal(earlierVersion)
   })
 
-  it('is accessible, in Chinese, and fits a phone', async () => {
+  it('is accessible and translated in Chinese, and fits a phone', async () => {
     await upgrades.install('host-a', labVersion, { previous: earlierVersion })
     page = await lab.logIn({ language: 'zh', screen: 'phone' })
     for (const path of ['/hosts', '/hosts/host-a', '/hosts/host-b']) {
