@@ -14,7 +14,7 @@ import { startTestRedis, type TestRedis } from '../support/gateway/redis.js'
 import { codeOf, startTestFleet, type TestFleet } from '../support/gateway/test-fleet.js'
 import { waitFor } from '../support/wait.js'
 
-describe('joining', function () {
+describe('the joining of a host', function () {
   let redis: TestRedis
   before(async () => (redis = await startTestRedis()))
   after(() => redis.stop())
@@ -71,7 +71,7 @@ describe('joining', function () {
     expect(test.fleet.view.findHost(id)?.address).to.equal('127.0.0.1:7')
   })
 
-  it('is refused, without using up the token, if a different host has the address', async () => {
+  it('is refused, without using up the token, if a different host has the same address', async () => {
     const { id } = await test.fleet.hosts.createHost({ name: `unknown-${count}` })
     const { token } = await test.fleet.hosts.createJoinToken(id)
     expect(await codeOf(joinGateway(token, directory(), 1))).to.equal('address_in_use')
