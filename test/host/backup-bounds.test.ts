@@ -132,7 +132,7 @@ describe('restic with a hostile backup target', function () {
       env: { ...process.env, RESTIC_PASSWORD: password },
     })
 
-  it('needs space for complete files, and checks it before it writes anything, if the layout of the backup is unusable', async () => {
+  it('checks before the first write that there is space for complete files, if the file layout in the backup is unusable', async () => {
     const [target, guest, source] = [join(scratch.path, 'damaged'), randomUUID(), join(scratch.path, 'with-layout')]
     for (const folder of [target, `${source}/volume`]) mkdirSync(folder, { recursive: true })
     writeFileSync(`${source}/volume/file`, 'kept')
@@ -159,7 +159,7 @@ describe('restic with a hostile backup target', function () {
     }
   })
 
-  it('writes nothing outside the restored tree', async () => {
+  it('writes nothing outside of the directory into which it restores the volume', async () => {
     const [target, guest, id] = [join(scratch.path, 'local'), randomUUID(), randomUUID()]
     const [source, tree, small] = ['source', 'fetched', 'small'].map((name) => join(scratch.path, name))
     for (const folder of [target, `${source}/volume`, tree!, small!]) mkdirSync(folder, { recursive: true })

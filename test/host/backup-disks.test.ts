@@ -21,7 +21,7 @@ const imageMib = 64
 
 /** Scripts that create files on the disk of a guest, in a separate directory. */
 const disks: readonly (readonly [string, string])[] = [
-  ['without additional files', ':'],
+  ['with no files except those of its image', ':'],
   [
     'with reflinks, partly changed copies, sparse files, hard links and compressed files',
     `head -c 100M /dev/urandom >data; for i in 1 2 3 4; do cp --reflink=always data copy$i; done
@@ -105,7 +105,7 @@ describe('a backup of a disk', function () {
   }
 
   for (const [name, script] of disks)
-    it(`${name} is restored onto the same guest and another guest, with the same free space`, async () => {
+    it(`${name} is restored onto its guest and onto another one, with as much free space as at the backup`, async () => {
       fill(script)
       const [before, data] = [await freeBytes(guest), describeData(guest)]
       const id = await host.backUp(guest, target)
@@ -137,7 +137,7 @@ describe('a backup of a disk', function () {
     await host.isClean()
   })
 
-  it('whose layout was lost is restored with space for complete files', async () => {
+  it('whose list of sparse and shared ranges was lost is restored with space for complete files', async () => {
     fill('head -c 100M /dev/urandom >data; truncate -s 2000M sparse')
     const [before, data] = [await freeBytes(guest), describeData(guest)]
     const id = await host.backUp(guest, target)

@@ -176,7 +176,7 @@ describe('archives of root filesystems', function () {
         expectFilled(path)
       })
 
-    it('are unpacked completely if they contain a folder “rootfs” but are not an export', async () => {
+    it('are unpacked completely if they contain a folder “rootfs” but are not an export of LXD or Incus', async () => {
       const other = `${scratch.path}/no-export`
       mkdirSync(join(other, 'rootfs/etc'), { recursive: true })
       mkdirSync(join(other, 'etc'))

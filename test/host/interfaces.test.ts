@@ -44,7 +44,7 @@ describe('a network interface', () => {
     beforeEach(() => batch([`link add ${device} type veth peer name ${peer}`]))
     afterEach(remove)
 
-    it('is ignored for kernel settings that are optional', async () => {
+    it('is ignored when optional kernel settings are set', async () => {
       keepSysctls({ note: async () => remove(), putBack: () => Promise.resolve([]) })
       const setting = { path: `net/ipv4/conf/${device}/log_martians`, value: 1 }
       try {
@@ -60,7 +60,7 @@ describe('a network interface', () => {
       }
     })
 
-    it('is ignored for addresses, routes and neighbours, while other interfaces are configured', async () => {
+    it('is ignored when addresses, routes and neighbours are set, while other interfaces are configured', async () => {
       const ip = new Ip()
       try {
         const lines = (on: string): string[] => [

@@ -6,7 +6,7 @@ import { expect } from 'chai'
 import { growDisk, readInstance, writeInstance } from '../../agent/drivers/qemu/disk.js'
 
 /** The volumes contain files from an untrusted backup. */
-describe('a foreign volume of a virtual machine', () => {
+describe('a volume of a virtual machine that comes from an untrusted backup', () => {
   const directory = mkdtempSync(join(tmpdir(), 'btest-kvm-volume-'))
   const canary = join(directory, 'canary')
   let volume = ''
@@ -38,7 +38,7 @@ describe('a foreign volume of a virtual machine', () => {
       expect(readFileSync(canary, 'utf8')).to.equal('{"id":"of-the-host"}')
     })
 
-    it(`gets a new instance file if ${what} is in its place, which is neither read nor followed`, async () => {
+    it(`gets a new instance file if ${what} is in the place of this file; what is there is neither read nor followed`, async () => {
       for (const name of ['instance.json', 'instance.json.new']) make(join(volume, name))
       expect((await readInstance(volume)).id).to.match(/^iid-/)
       await writeInstance(volume, { id: 'iid-new' })

@@ -42,7 +42,7 @@ describe('the removal of what earlier test runs left behind', () => {
     expect(state).not.to.match(/btestswp|xswp/)
   })
 
-  it('includes clocks of libfaketime, except those that a process uses', async () => {
+  it('includes the clock files of libfaketime in /dev/shm, except those that a process uses', async () => {
     const [used, unused] = [`/dev/shm/${clocks}_used`, `/dev/shm/${clocks}_unused`]
     for (const path of [used, unused]) writeFileSync(path, 'clock')
     const map = `import mmap, time; f = open("${used}", "r+b"); m = mmap.mmap(f.fileno(), 0); time.sleep(600)`
