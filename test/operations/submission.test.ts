@@ -67,7 +67,7 @@ describe('a submitted operation', () => {
         },
       ],
     ] as const satisfies [string, (engine: OperationEngine) => Promise<void>][])
-      it(`returns the former result and never runs again if it was removed ${how}, even in the next engine`, async () => {
+      it(`returns the former result and never runs, even in the next engine, if that operation was removed ${how}`, async () => {
         const engine = start()
         engine.submit(order('1', 'a', 'g'))
         const ended = await engine.wait('1')
@@ -92,7 +92,7 @@ describe('a submitted operation', () => {
       expectRefused(() => engine.submit({ ...order('1', 'b', 'g') }), 'operation_conflict')
     })
 
-    it('runs again after the engine forgot the id, and can be removed again', async () => {
+    it('runs like a new one once the engine has forgotten the id, and can then be removed too', async () => {
       const engine = start()
       const run = async (): Promise<void> => {
         engine.submit(order('1', 'a', 'g'))
