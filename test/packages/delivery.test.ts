@@ -83,7 +83,7 @@ describe('packages', function () {
     expect(rowOf(added.id).install?.step).to.equal('waiting')
   })
 
-  it('repair the installation if the command is run again', () => {
+  it('repair the installation of the agent if the installation command is run again', () => {
     shell(
       host,
       'systemctl stop berth-agent; rm /usr/lib/berth/agent/dist/agent/main.js; dpkg --force-all -r berth-runtime',
@@ -149,7 +149,7 @@ describe('packages', function () {
       expect(machine.run('systemctl', 'show', '-P', 'NRestarts', unit).trim(), unit).to.equal('0')
   })
 
-  it('are removed with all guests by --uninstall', () => {
+  it('are removed with all guests by the installation command with --uninstall', () => {
     const { code, output, error } = shell(host, command.replace(/berth_jt_\S+/, '--uninstall'))
     expect(code, output + error).to.equal(0)
     const left = shell(

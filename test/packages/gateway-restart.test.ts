@@ -141,15 +141,15 @@ describe('clients of a gateway', function () {
     for (let n = 0; n < clients.consoles; n++) consoles.push(await ResumingConsole.open(url, key, guest))
   }
 
-  it('notice nothing of a restart but a delay', () =>
+  it('notice only a delay when the gateway is restarted', () =>
     expectNoFailure(() => machine.run('systemctl', '--no-block', 'restart', 'berth-gateway')))
 
-  it('notice nothing of an upgrade of the packages but a delay', async () => {
+  it('notice only a delay when the packages of the gateway are upgraded', async () => {
     await expectNoFailure(() => machine.run('systemd-run', '--collect', 'apt-get', 'install', '-y', 'berth-gateway'))
     expect(machine.run('dpkg-query', '-W', '-f', '${Version}', 'berth-gateway')).to.equal(versions.second)
   })
 
-  it('lose only requests in progress when it is killed', () =>
+  it('lose only requests in progress when the gateway is killed', () =>
     expectNoFailure(() => machine.run('systemctl', 'kill', '-s', 'KILL', '--kill-whom=main', 'berth-gateway'), true))
 })
 

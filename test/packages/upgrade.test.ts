@@ -164,7 +164,7 @@ describe('upgrade of a host', function () {
     expectUnaffected()
   })
 
-  it('has brought the rotated key to the host, which knew only the former one', () => {
+  it('has brought the new signing key to the host, which knew only the former key', () => {
     const keyring = readFileSync(join(host.root, 'usr/share/keyrings/berth.gpg'))
     expect(keyring.equals(readFileSync(join(repository.keys, 'berth.gpg')))).to.equal(true)
   })
@@ -203,7 +203,7 @@ describe('upgrade of a host', function () {
     gateway.run('mv', '/root/packages', '/usr/share/berth/packages')
   })
 
-  it('upgrades and rolls back the fleet', async () => {
+  it('can be requested, and rolled back, for all hosts of the fleet at once', async () => {
     const run = (): Run => api().ask<Run>('/fleet/upgrade')
     const ended = (): boolean => !['running', 'paused'].includes(run().state)
     api().ask('/fleet/upgrade', { method: 'POST', body: { canary_host_id: hostId } })
