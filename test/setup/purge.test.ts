@@ -251,7 +251,7 @@ describe('scripts/down --purge without a working agent', function () {
     })
     after(() => rmSync(directory, { recursive: true, force: true }))
 
-    it('restores settings that nobody changed since, once no agent needs them', () => {
+    it('restores settings that nobody has changed since the agent changed them, once no agent needs them', () => {
       write(boot, { '/gone': netns })
       restoreKernelSettings(record)
       expect([now(), existsSync(record)]).to.deep.equal([lowered, false])
@@ -278,7 +278,7 @@ describe('scripts/down --purge without a working agent', function () {
       expect(now(), 'set by somebody else later').to.deep.equal(unchanged)
     })
 
-    it('does not restore settings of a different network namespace in its own network namespace', () => {
+    it('does not set network settings of a different network namespace in the namespace in which it runs', () => {
       write(boot, { '/gone': 1 }, 1)
       restoreKernelSettings(record)
       expect([now(), existsSync(record)]).to.deep.equal([[lowered[0], ...unchanged.slice(1)], false])

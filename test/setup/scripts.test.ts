@@ -241,14 +241,14 @@ describe('the set-up scripts', () => {
       ['several documents in one file', '---'],
       ['a document that is indented', ' state_dir: /a'],
     ] as const)
-      it(`refuse what the shell cannot read: ${what}`, () => {
+      it(`refuse YAML that the parser of the shell scripts does not support: ${what}`, () => {
         const { code, output } = linesOf(line)
         expect(output).to.include('the shell cannot read it')
         expect(code).to.equal(1)
       })
 
     for (const program of ['agent', 'gateway'])
-      it(`find the same values in the ${program}'s example as the program does`, () => {
+      it(`find the same values in the example configuration of the ${program} as the ${program} does`, () => {
         const read = (reader: string): string[] => {
           const etc = `etc_dir=$PWD/systemd; config_of() { echo "$etc_dir/$1.example.yaml"; }`
           const { output } = shell(`set_instance ''; ${etc}; ${reader} ${program}`)

@@ -185,7 +185,7 @@ describe('the systemd units', function () {
     expect([has(23n), has(25n)]).to.deep.equal([true, false])
   })
 
-  it('let the agent mount the pool for the whole host', () => {
+  it('let the agent mount the pool in the mount namespace of the host', () => {
     expect(run('findmnt', '-no', 'FSTYPE', '/var/lib/berth/pool').trim()).to.equal('btrfs')
     const [one, agent] = ['1', mainPid('berth-agent')].map((pid) => run('readlink', `/proc/${pid}/ns/mnt`))
     expect(agent).to.equal(one)
