@@ -62,7 +62,7 @@ describe('the private Redis server', () => {
     expect(await store.run('get', (client) => client.get('btest:a'))).to.equal('kept')
   })
 
-  it('is used by a second gateway process, which does not start another server, and can stop this one', async () => {
+  it('is used by a second gateway process, which starts no other server and can stop the existing one', async () => {
     const pid = await redis.pid()
     const second = another()
     await second.start()
