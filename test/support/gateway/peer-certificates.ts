@@ -26,7 +26,7 @@ export function badCertificates(good: Required<Pick<Forgery, 'uris' | 'dnsNames'
     ['have expired', { ...good, notBeforeMs: Date.now() - 2 * hourMs, notAfterMs: Date.now() - hourMs }],
     ['are not valid yet', { ...good, notBeforeMs: Date.now() + hourMs, notAfterMs: Date.now() + 2 * hourMs }],
     ['name another host', { ...good, ...otherNames }],
-    ['name the other role', { ...good, ...wrongRole }],
+    ['name a different role', { ...good, ...wrongRole }],
     ['have no extended key usage', { ...good, usages: [] }],
     [
       'have the extended key usage of the other side',

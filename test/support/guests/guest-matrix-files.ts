@@ -27,7 +27,7 @@ export function describeGuestMatrix(
 
     more?.(() => host)
     for (const { action, before: state, ...options } of cases)
-      describeOperationMatrix(`the operation "${action}" on a guest that is ${state}`, {
+      describeOperationMatrix(`the operation "${action}" on a guest that is ${state === 'rescued' ? 'in rescue mode' : state}`, {
         ...options,
         faults: 'one',
         prepare: () => host.prepare(action, state),
