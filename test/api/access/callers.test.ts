@@ -225,7 +225,7 @@ describe('the access check of every route', function () {
       expected: (route) => orOpen(route, takesNone(route) ? 'in' : refused),
     },
     {
-      name: 'accepts a sub-user who may change only inner ports for changes of port mappings',
+      name: 'accepts changes of port mappings by a sub-user who may change only their container ports',
       of: subUser(['container:network:inner']),
       expected: (route) =>
         orOpen(

@@ -112,7 +112,7 @@ describe('the cache of API keys', () => {
     expect((await cache.load(digestKey(child)))?.rights.disabled).to.equal(true)
   })
 
-  it('rejects a record with a wrong digest, and a key whose creator is missing', async () => {
+  it('rejects a record with a wrong digest, and a key that was created by a key that no longer exists', async () => {
     const stray = createKeySecret()
     await writer.client.set(keyNames(writer).digest(digestKey(stray)), '1')
     expect(await cache.load(digestKey(stray))).to.equal(undefined)

@@ -103,7 +103,7 @@ describe('the connection check of a container', function () {
     expect(await ask()).to.include({ reachable: true, address: '203.0.113.9', port: 22 })
   })
 
-  it('applies the firewall to the given source address, and offers a rule that allows only this address', async () => {
+  it('checks whether the firewall blocks the given source address, and offers a rule that allows only this address', async () => {
     const rules = [
       { direction: 'in', protocol: 'tcp', action: 'ACCEPT', port: '22', source_ip: '198.51.100.0/24' },
       { direction: 'out', protocol: 'udp', action: 'DROP' },

@@ -86,7 +86,7 @@ describe('snapshots over HTTP', function () {
 
   for (const [what, options] of [
     ['a text of two lines', { body: { description: 'a\nb' } }],
-    ['a long text', { body: { description: 'x'.repeat(201) } }],
+    ['a text that is too long', { body: { description: 'x'.repeat(201) } }],
   ] as const)
     it(`are not created with ${what} as their description`, async () => {
       const { status, body } = await take(options)

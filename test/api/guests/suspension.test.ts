@@ -89,7 +89,7 @@ describe('a suspension', () => {
     ['a missing reason', { message: 'x' }, 'missing_field', 'reason'],
     ['an empty reason', { reason: ' ' }, 'invalid_field', 'reason'],
     ['a reason with a line break', { reason: 'a\nb' }, 'invalid_field', 'reason'],
-    ['a long message', { reason: 'x', message: 'x'.repeat(501) }, 'invalid_field', 'message'],
+    ['a message that is too long', { reason: 'x', message: 'x'.repeat(501) }, 'invalid_field', 'message'],
     ['an unknown mode', { reason: 'x', mode: 'freeze' }, 'invalid_field', 'mode'],
     ['an end that has passed', { reason: 'x', until: '2020-01-01' }, 'invalid_field', 'until'],
     ['an end that is not a time', { reason: 'x', until: 'soon' }, 'invalid_field', 'until'],
