@@ -99,7 +99,7 @@ describe('guests of a host that shuts down', function () {
     await waitFor(isSo, { what: () => JSON.stringify(statuses()) }).finally(() => watched.close())
   }
 
-  it('keep running while the agent runs, because the agent would record that they shut themselves down', () => {
+  it('keep running until the agent has ended, because a running agent would record that they shut themselves down', () => {
     const { status, stderr } = stopGuests()
     expect(status).to.equal(1)
     expect(stderr).to.include('another berth-agent holds')
