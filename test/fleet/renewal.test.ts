@@ -155,7 +155,7 @@ describe('the renewal of a certificate that is not valid', function () {
   })
 })
 
-describe('the renewal at the agent', () => {
+describe('the renewal of certificates at the agent', () => {
   let pki: TestPki
   before(async () => {
     pki = await createTestPki()

@@ -49,7 +49,7 @@ describe('the gateway’s view of its hosts', function () {
     await waitFor(async () => (await codeOf(test.fleet.createGuest(creationRequest('WEB')))) === 'ok')
   })
 
-  it('spreads new guests over two hosts, and shows the guests of a host as unknown while it is offline', async () => {
+  it('spreads new guests over two hosts, and shows the guests of a host as unknown while that host is offline', async () => {
     const a = await test.addHost('a')
     const b = await test.addHost('b')
     const made = await Promise.all(
@@ -147,7 +147,7 @@ describe('the gateway’s view of its hosts', function () {
     expect(next.view.findGuest('just-now')).to.include({ online: false })
   })
 
-  it('shows a guest if its host went offline before it reported the creation, even after a restart of the gateway', async () => {
+  it('shows a new guest even if its host went offline before the host reported the creation, also after a gateway restart', async () => {
     const tellNothing = ({ domain }: LabAgent): void => {
       domain.changes.onChange = () => () => undefined
     }
