@@ -72,7 +72,7 @@ describe('the netlink watch for changes by other programs', () => {
       expect([...new Set(told)]).to.deep.equal([topic])
     })
 
-  it('reports a change of everything when its process ended and when it was restarted', async () => {
+  it('reports changes of all kinds when its process has ended, and again when this process was restarted', async () => {
     told.length = 0
     expect(killChildren(process.pid, 'berth-netlink-w')).to.equal(1)
     await waitFor(() => topics.every((topic) => told.filter((t) => t === topic).length === 2), {

@@ -61,7 +61,7 @@ describe('snapshots of volumes', function () {
   const groups = (): string[] =>
     readdirSync(`/sys/fs/btrfs/${pool.view.fsid}/qgroups`).filter((name) => /^\d+_\d+$/.test(name))
 
-  it('contain the former volume, are read-only and invisible to the guest, and are created only once', async () => {
+  it('contain the volume as it was at their creation, are read-only and invisible to the guest, and are created only once', async () => {
     expect((await volumes.snapshot(guest, 'before')).made).to.equal(true)
     put('second')
     expect((await volumes.snapshot(guest, 'before')).made).to.equal(false)

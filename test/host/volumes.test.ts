@@ -70,7 +70,7 @@ describe('volumes of guests', function () {
     expect(existsSync(`${pool.images}/small-1/etc/hostname`)).to.equal(true)
   })
 
-  it('are limited, and a guest that exceeds its limit does not affect others', async () => {
+  it('are limited in size, and a guest that exceeds its limit does not affect others', async () => {
     const [guest, neighbour] = [randomUUID(), randomUUID()]
     await volumes.clone(guest, 'small-1', 64 * mib)
     await volumes.clone(neighbour, 'small-1', gib)
