@@ -194,7 +194,7 @@ describe('mappings and addresses', function () {
       expect(lab.ask(lab.client, 'tcp:fd77::14:22', { timeoutSeconds: 0.5 })).to.equal('')
     })
 
-    it('of the host do not answer guests, which can only ping the gateway', () => {
+    it('of the host do not answer guests, which can only ping the gateway address', () => {
       expect(lab.ask(inA, `tcp:${hostAddress6}:8080`, { timeoutSeconds: 0.5 })).to.equal('')
       expect(lab.probe(inA, [`icmp,${hostAddress6}`])).to.deep.equal([false])
       lab.in(inA, 'ping', '-c1', '-W1', '-I', `${guestPrefix6}11`, 'fe80::1%eth0')
