@@ -50,7 +50,7 @@ describe('operations during shutdown and recovery', () => {
     expect(seen).to.deep.equal(['one', 'two', 'two again', 'three', 'b'])
   })
 
-  it('delay the shutdown only for a limited time if a step ignores its signal', async () => {
+  it('delay the shutdown only for a limited time if a step ignores its abort signal', async () => {
     const gate = new Gate()
     const engine = lab.start([define('a', [gate.step, step('next', () => fail('must not begin'))])])
     engine.submit(order('1', 'a', 'g'))

@@ -111,7 +111,7 @@ describe('a suspended guest', function () {
       })
 
   for (const make of refused)
-    it(`rejects the order ${nameOf(make)} even if it was queued before the suspension`, async () => {
+    it(`rejects the order ${nameOf(make)} even if the order was queued before the suspension`, async () => {
       const { domain, host, uuid } = guest
       let release = (): void => undefined
       const held = new Promise<void>((resolve) => (release = resolve))
@@ -126,7 +126,7 @@ describe('a suspended guest', function () {
       expect(record().login).to.be.a('string')
     })
 
-  it('is stopped if the mode is `stop`, and is started again when the suspension ends', async () => {
+  it('is stopped if the mode of the suspension is `stop`, and is started again when the suspension ends', async () => {
     await suspend('stop')
     await settled()
     expect([runs(), record().status, isCut()]).to.deep.equal([false, 'stopped', true])
@@ -151,7 +151,7 @@ describe('a suspended guest', function () {
     expect([runs(), record().wanted]).to.deep.equal([false, 'stopped'])
   })
 
-  it('is started after a reboot of its host only if the mode is `network`, and then stays disconnected', async () => {
+  it('is started after a reboot of its host only if the mode of the suspension is `network`, and then stays disconnected', async () => {
     await suspend('network')
     guest.host.driver.running.clear()
     await runsAgain()
@@ -162,7 +162,7 @@ describe('a suspended guest', function () {
     expect(runs()).to.equal(false)
   })
 
-  it('runs again without a network when the mode changes from stop to network', async () => {
+  it('runs again without a network when the mode of the suspension changes from `stop` to `network`', async () => {
     await suspend('stop')
     await settled()
     await suspend('network')
@@ -170,7 +170,7 @@ describe('a suspended guest', function () {
     expect(isCut()).to.equal(true)
   })
 
-  it('stays blocked if only its expiry or only its suspension is removed', async () => {
+  it('stays blocked if it has also expired and only its expiry or only its suspension is removed', async () => {
     await settings.setExpiry(target(), 1)
     await suspend('stop')
     await settled()
@@ -211,7 +211,7 @@ describe('a suspended guest', function () {
     await runsAgain()
   })
 
-  it('is disconnected after any sequence of requests if it is still suspended, and is also stopped if the mode is `stop`', async () => {
+  it('is disconnected after any sequence of requests if it is still suspended, and also stopped in the mode `stop`', async () => {
     const powers = refused.map((make) => ({ kind: 'order' as const, make }))
     const changes = (['stop', 'network', 'lift'] as const).map((mode) => ({
       kind: 'suspension' as const,
