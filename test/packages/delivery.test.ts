@@ -140,7 +140,7 @@ describe('packages', function () {
     gateway.run('sh', '-c', `cp /root/good.deb ${file}`)
   })
 
-  it('start programs that do not crash', () => {
+  it('install services that run without a crash', () => {
     for (const [machine, unit] of [
       [gateway, 'berth-gateway'],
       [gateway, 'berth-agent'],

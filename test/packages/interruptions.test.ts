@@ -84,7 +84,7 @@ describe('the command that adds a host', function () {
       await killWhen(() => /^i[HUF]/.test(state()) || /R$/.test(state()), `dpkg to unpack ${file}`)
     })
 
-  it('adds the host when it is repeated after all these kills', () => {
+  it('adds the host when it is repeated after it was killed several times', () => {
     const { code, output, error } = host.try('sh', '-c', command)
     expect(code, output + error).to.equal(0)
     expect(api().ask(`/hosts/${id}`)).to.include({ status: 'online' })
