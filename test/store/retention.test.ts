@@ -121,7 +121,7 @@ describe('the retention of data in the store', () => {
     expect((await targets(audit))[0]).to.equal('t129')
   })
 
-  describe('of requests with an Idempotency-Key', () => {
+  describe('for requests with an Idempotency-Key', () => {
     const request = (key: string, ref = 'key:1') => ({ caller: { ref, root: ref }, key, fingerprint: 'f' }) as never
     const answer = { status: 200, headers: {}, body: '{}' } as never
     const open = (keepHours?: number) =>
