@@ -122,7 +122,7 @@ describe('upgrades of hosts over HTTP', () => {
       await lab.report(hostId, 'done')
     })
 
-    it('is answered with 200 if the host already has the version', async () => {
+    it('is answered with 200 if the host already has the version of the gateway', async () => {
       await lab.install(hostId, labVersion)
       const { status, body } = await upgrade(hostId)
       expect([status, body.message]).to.deep.equal([200, `the host has version ${labVersion} already`])
@@ -243,7 +243,7 @@ describe('upgrades of hosts over HTTP', () => {
       expect(refusal(await fleet())).to.deep.equal([409, 'up_to_date'])
     })
 
-    it('stops at the first host that fails, and continues with it on request', async () => {
+    it('stops at the first host whose upgrade fails, and continues with this host on request', async () => {
       await fleet('', { parallel: 1 })
       await lab.fail('host-a', 1, 'the agent does not start')
       await reaches('a failed, b waiting, c waiting, d waiting', 'stopped')

@@ -74,7 +74,7 @@ describe('raw requests', function () {
     expect(await exchange(gateway, `${good}hello\r\n\r\n`), 'at once').not.to.match(/^HTTP\/1.1 400 /)
   })
 
-  it('that Node.js rejects itself are answered with an error in the format of the API', async () => {
+  it('that the HTTP server of Node.js rejects are answered with an error in the format of the API', async () => {
     const ask = (lines: string) => exchange(gateway, `${lines}\r\nX-Request-Id: named-by-client\r\n\r\n`)
     const noHost = await ask('GET /api/v1/dashboard HTTP/1.1')
     expect(noHost)

@@ -215,7 +215,7 @@ describe('images over HTTP', function () {
       expect(lab.left()).to.deep.equal([])
     })
 
-    it('is cleaned up after a restart of the agent if its task has ended', async () => {
+    it('leaves no files behind after a restart of the agent if its task has failed', async () => {
       const task = await lab.stalled('alpine-3.22')
       await gateway.fleet.setHostState('host-a', 'offline')
       agent.journal(({ changes: { db } }) =>

@@ -63,7 +63,7 @@ describe('a gateway whose store dies during a request', function () {
     })
 
   for (const tell of [true, false])
-    it(`returns a rotated password again if the first answer ${tell ? 'was not stored' : 'did not arrive'}`, async () => {
+    it(`returns a rotated password again to a repeated request if the first answer ${tell ? 'was not stored' : 'did not arrive'}`, async () => {
       const made = await calls.make({ container_name: 'own' })
       const caller = await calls.loggedIn(made)
       dieAfter('rotate', tell)

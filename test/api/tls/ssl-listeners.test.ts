@@ -96,7 +96,7 @@ describe('HTTPS and port 80', () => {
     const policy = (body: object) => gateway.request('PUT', '/access-policy', { body })
     afterEach(() => policy({ enabled: false }))
 
-    it('reject addresses that the policy excludes on HTTPS, and redirect them on port 80', async () => {
+    it('answer clients that the policy excludes with 403 on HTTPS and with a redirect on port 80', async () => {
       await upload()
       expect((await overTls('/api/v1/dashboard')).status).to.equal(200)
       expect((await policy({ enabled: true, allowed_sources: ['192.0.2.0/24'] })).status).to.equal(200)
@@ -106,7 +106,7 @@ describe('HTTPS and port 80', () => {
   })
 
   describe('under load', () => {
-    it('replace the certificate without a failed request', async () => {
+    it('permit an exchange of the certificate without a failed request', async () => {
       await upload()
       const agent = new HttpsAgent({ keepAlive: true, maxSockets: 8 })
       let [running, asked] = [true, 0]
