@@ -150,7 +150,7 @@ describe('the panel with missing scripts or data', function () {
     await first
   })
 
-  it('reads a list again after an error while one of its rows was enabled', async () => {
+  it('reads a list again if enabling one of its rows fails because the row no longer exists', async () => {
     const body = { name: 'removed-meanwhile', url: 'https://hooks.example.com/berth', disabled: true }
     const { body: made } = await lab.gateway.request('POST', '/webhooks', { body })
     await lab.show(page, '/webhooks')
