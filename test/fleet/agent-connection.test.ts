@@ -208,7 +208,7 @@ describe('connections to agents', () => {
         expect(heard).to.deep.equal(messages)
       })
 
-    it('ends with an error about the version of the agent, not about an offline host, if the agent has no consoles', async () => {
+    it('ends with an error about the version of the agent, not about an offline host, if the agent does not support consoles', async () => {
       const close = await openAt(undefined)
       await waitFor(() => ended !== undefined).finally(close)
       expect(fromServiceError(ended, { step: 'open', left: false }).code).to.equal('agent_error')
