@@ -96,8 +96,8 @@ describe('a guest of the lxc driver', function () {
     return result.changed ? `${result.outcome}, changed` : result.outcome
   }
 
-  describe('whose limits change', () => {
-    it('gets higher and lower limits while it runs, and the limits are stored', async () => {
+  describe('whose limits change or whose usage is read', () => {
+    it('gets higher and lower limits while it runs, and the changed limits are stored', async () => {
       const machine = await started()
       const { controllers, version, unified } = readCgroupLayout()
       const group = `${controllers.get('memory')}/lxc.payload.${prefix}-${machine.id}`

@@ -94,7 +94,7 @@ describe('volumes of guests', function () {
     expect((await volumes.usage([guest])).get(guest)).to.be.within(64 * mib, 70 * mib)
   })
 
-  it('are limited from their creation on, even with classic quotas', async () => {
+  it('are limited from their creation on, even with classic btrfs quotas', async () => {
     const guest = randomUUID()
     await volumes.clone(guest, 'small-1', gib)
     expect(await volumes.ensureLimits(new Map([[guest, gib]]))).to.deep.equal([])
