@@ -33,7 +33,7 @@ describe('IPv6 of guests', function () {
     expect(reason).to.equal('the prefix was found on the interface up0')
   })
 
-  it('works for a running guest with a prefix on the segment, because the host answers neighbour solicitations for it', async () => {
+  it('works for a running guest with a prefix on the segment, because the host answers neighbour solicitations for the guest', async () => {
     // These are the settings of a host that does not forward IPv6 and learns its routes from a router.
     lab.in(lab.host, 'sysctl', '-qw', 'net.ipv6.conf.all.forwarding=0', 'net.ipv6.conf.up0.accept_ra=1')
     pair.a = { ...pair.a, ipv6Addresses: [proxied] }
@@ -116,7 +116,7 @@ describe('IPv6 of guests', function () {
     ])
   })
 
-  it('keeps working after a change of prefixes that was rolled back because another guest failed', async () => {
+  it('keeps working after a change of prefixes that was rolled back because it failed for another guest', async () => {
     const failing = { ...lab.guest(14), mac: 'none', ipv6Addresses: ['2001:db8:77::14'] }
     pair.show('link', 'add', 'up1', 'type', 'veth', 'peer', 'name', 'up2')
     await pair.book.call('store', failing)
@@ -133,7 +133,7 @@ describe('IPv6 of guests', function () {
     expect(await pair.repairs()).to.deep.equal([])
   })
 
-  it('is removed from the host with its guest', async () => {
+  it('is removed from the host together with the guest', async () => {
     await pair.book.call('detach', pair.a)
     expect(pair.show('-6', 'neigh', 'show', 'proxy')).to.equal('')
     expect(pair.show('-6', 'route', 'show', 'dev', 'berth0')).to.not.contain(proxied)
@@ -142,7 +142,7 @@ describe('IPv6 of guests', function () {
     expect(pair.show('-6', 'neigh', 'show', 'proxy')).to.contain(proxied)
   })
 
-  it('is removed from the host with its guest, even if neighbour entries are already missing', async () => {
+  it('is removed from the host together with the guest, even if neighbour entries are already missing', async () => {
     pair.show('-6', 'neigh', 'delete', 'proxy', proxied, 'dev', 'up0')
     pair.show('-6', 'neigh', 'delete', proxied, 'dev', 'berth0')
     await pair.book.call('detach', pair.a)

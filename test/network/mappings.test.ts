@@ -77,8 +77,8 @@ describe('mappings and addresses', function () {
   })
   after(() => lab.remove())
 
-  describe('that are port ranges', () => {
-    it('of 1,000 ports need one nft element each, and forward all ports', () => {
+  describe('mappings of port ranges', () => {
+    it('that have 1,000 ports need one nft element each, and forward all ports', () => {
       const ports = Array.from({ length: 1000 }, (_, i) => 3000 + i)
       for (const protocol of ['tcp', 'udp']) {
         const answers = lab.probe(
@@ -127,7 +127,7 @@ describe('mappings and addresses', function () {
     expect(lab.ask(lab.client, `tcp:${hostAddress}:20005`)).to.equal(`bt12 ${clientAddress}`)
   })
 
-  describe('that are public IPv4 addresses', () => {
+  describe('public IPv4 addresses', () => {
     it('lead every port to their guest', () => {
       for (const address of [publicA, publicA2]) {
         expect(lab.ask(lab.client, `tcp:${address}:22`)).to.equal(`bt11 ${clientAddress}`)
@@ -169,7 +169,7 @@ describe('mappings and addresses', function () {
     await agent.call('attach', plain)
   })
 
-  describe('that are IPv6 addresses', () => {
+  describe('IPv6 addresses', () => {
     it('are used for traffic to and from their guest', () => {
       expect(lab.ask(lab.client, `tcp:${guestPrefix6}11:22`)).to.equal(`bt11 ${clientAddress6}`)
       expect(lab.ask(lab.client, `udp:${guestPrefix6}12:3005`)).to.equal(`bt12 ${clientAddress6}`)

@@ -48,7 +48,7 @@ describe('a scan of the segment', function () {
     })
   })
 
-  it('finds addresses in use outside the host’s networks', async () => {
+  it('also finds addresses that are in use outside of the networks of the host', async () => {
     lab.in(lab.client, 'ip', 'address', 'add', '203.0.113.50/32', 'dev', 'eth0')
     const items = await found({ cidr: '203.0.113.48/30', interface: 'up0' })
     expect([...items.values()].map(({ status, usable }) => [status, usable])).to.deep.equal([
