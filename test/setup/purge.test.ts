@@ -269,7 +269,7 @@ describe('scripts/down --purge without a working agent', function () {
       expect([now(), existsSync(record)]).to.deep.equal([unchanged, false])
     })
 
-    it('restores network settings with the last agent of their network namespace, and only once', () => {
+    it('restores network settings when the last agent of their network namespace is removed, and only once', () => {
       write(boot, { '/gone': netns, [directory]: 1 })
       restoreKernelSettings(record)
       expect(now()).to.deep.equal([unchanged[0], ...lowered.slice(1)])

@@ -71,7 +71,7 @@ describe('systemd units', () => {
     expect(settings.get('TasksMax')).to.deep.equal(['infinity'])
   })
 
-  it('give the agent no restrictions that guests would inherit, and no mount namespace', () => {
+  it('give the agent no restrictions that guests would inherit, and no mount namespace of its own', () => {
     const settings = parseUnit(readFileSync('systemd/berth-agent.service', 'utf8'))
     const harmful = [...settings.keys()].filter((key) =>
       /^(NoNewPrivileges|SystemCall|Restrict|LockPersonality|Protect|Private(?!Net)|ReadWrite|ReadOnly|OOMScore|Memory)/.test(
