@@ -8,8 +8,11 @@ import { describeOperationMatrix } from '../support/operations/operation-matrix.
  */
 describe('operations on guests in memory', () => {
   for (const { action, before, ...options } of [...powerCases, ...diskCases, ...bootCases])
-    describeOperationMatrix(`the operation "${action}" on a guest that is ${before === 'rescued' ? 'in rescue mode' : before}`, {
-      ...options,
-      prepare: () => prepareInMemory(action, before),
-    })
+    describeOperationMatrix(
+      `the operation "${action}" on a guest that is ${before === 'rescued' ? 'in rescue mode' : before}`,
+      {
+        ...options,
+        prepare: () => prepareInMemory(action, before),
+      },
+    )
 })

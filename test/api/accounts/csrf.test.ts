@@ -106,7 +106,10 @@ describe('the protection against requests from other sites', () => {
   for (const [what, headers] of [
     ['the right origin', () => ({ origin: gateway.url })],
     ['Sec-Fetch-Site: same-origin', () => ({ 'sec-fetch-site': 'same-origin' })],
-    ['both the right origin and Sec-Fetch-Site: same-origin', () => ({ origin: gateway.url, 'sec-fetch-site': 'same-origin' })],
+    [
+      'both the right origin and Sec-Fetch-Site: same-origin',
+      () => ({ origin: gateway.url, 'sec-fetch-site': 'same-origin' }),
+    ],
   ] as const)
     it(`allows a change with the CSRF token and ${what}`, async () => {
       expect(await change({ ...headers(), 'x-berth-csrf': csrf })).to.equal(200)

@@ -129,7 +129,12 @@ describe('backup targets over HTTP', function () {
     ['a relative path', { ...local, path: 'srv' }, 'invalid_field', 'path'],
     ['a path with ..', { ...local, path: '/srv/../etc' }, 'invalid_field', 'path'],
     ['a path with a quote', { ...local, path: "/srv/'x" }, 'invalid_field', 'path'],
-    ['an encryption password that is too short', { ...local, encryption_password: 'short' }, 'invalid_field', 'encryption_password'],
+    [
+      'an encryption password that is too short',
+      { ...local, encryption_password: 'short' },
+      'invalid_field',
+      'encryption_password',
+    ],
     [
       'an encryption password of two lines',
       { ...local, encryption_password: 'long enough\nX=1' },

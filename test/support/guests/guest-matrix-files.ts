@@ -27,10 +27,13 @@ export function describeGuestMatrix(
 
     more?.(() => host)
     for (const { action, before: state, ...options } of cases)
-      describeOperationMatrix(`the operation "${action}" on a guest that is ${state === 'rescued' ? 'in rescue mode' : state}`, {
-        ...options,
-        faults: 'one',
-        prepare: () => host.prepare(action, state),
-      })
+      describeOperationMatrix(
+        `the operation "${action}" on a guest that is ${state === 'rescued' ? 'in rescue mode' : state}`,
+        {
+          ...options,
+          faults: 'one',
+          prepare: () => host.prepare(action, state),
+        },
+      )
   })
 }
