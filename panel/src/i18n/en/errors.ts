@@ -119,5 +119,6 @@ export const errors = {
   'error.no_previous_version': 'The host has no packages of a previous version.',
   'error.packages_outdated':
     'The packages for hosts have another version than the gateway. Upgrade berth-repository on the server of the gateway.',
-  'error.packages_missing': 'The gateway has no packages for hosts. Install berth-repository on the server of the gateway.',
+  'error.packages_missing':
+    'The gateway has no packages for hosts. Install berth-repository on the server of the gateway.',
 } as const
