@@ -44,6 +44,7 @@ describe('the command that adds a host', function () {
     gateway.run('sed', '-i', settings, '/etc/berth/gateway.yaml')
     gateway.run('systemctl', 'restart', 'berth-gateway')
     gateway.run('berth-setup')
+    await waitFor(() => api().tryAsk('/hosts'), { what: 'the gateway' })
     const answer = api().ask<{ host: { id: string }; command: string }>('/hosts', {
       method: 'POST',
       body: { name: 'cut' },

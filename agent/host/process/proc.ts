@@ -192,3 +192,11 @@ export function listDirectory(path: string): string[] {
     throw error
   }
 }
+
+/**
+ * True if process ids in messages of the kernel are those that this process sees. In a container they are not, so an
+ * agent there cannot recognize its own changes of the network. Source: PROC_PID_INIT_INO in linux/proc_ns.h
+ */
+export function hasKernelPids(): boolean {
+  return readlinkSync('/proc/self/ns/pid') === 'pid:[4026531836]'
+}

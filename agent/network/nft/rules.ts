@@ -5,6 +5,7 @@ import { listHostAddresses } from '../../host/net/addresses.js'
 import { readTrackedFlows } from '../../host/net/conntrack.js'
 import { Nft } from '../../host/net/nft.js'
 import type { NetlinkWatch } from '../../host/net/netlink-watch.js'
+import { hasKernelPids } from '../../host/process/proc.js'
 import { Bridge } from '../bridge/bridge.js'
 import type { ByteCounters, GuestNetwork, Rules } from '../contract.js'
 import { Drift } from '../drift.js'
@@ -79,7 +80,7 @@ class HostRules implements Rules {
   ) {
     this.#drift = new Drift(watch ? fullReadMs : 0)
     watch?.onChange('tables', () => {
-      this.#tables.disturbed()
+      if (hasKernelPids()) this.#tables.disturbed()
       this.#noteForeignChange()
     })
     watch?.onChange('others', () => (this.#othersChanged = true))
