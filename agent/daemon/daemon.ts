@@ -74,8 +74,8 @@ export interface Daemon {
 }
 
 /**
- * Starts the agent in this order: the host (pool and network), operations that an earlier run left unfinished, guests
- * that should run, and the server.
+ * Starts the agent in this order: the host (pool and network), operations that an earlier run left unfinished, all guests
+ * that should be running, and the gRPC server.
  */
 export async function startDaemon(options: DaemonOptions): Promise<Daemon> {
   checkInterfacePrefix(options.config.network)

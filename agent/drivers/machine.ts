@@ -86,8 +86,8 @@ export interface VolumeCopy {
   /** Path of the new volume, which is about to replace the guest's. */
   readonly volume: string
   /**
-   * Name servers that the host assigned to the original; undefined if they are not known. Name servers that the owner
-   * of the original has set stay.
+   * Name servers that the host assigned to the original; undefined if they are not known. The copy keeps the
+   * name servers that the owner of the original has set.
    */
   readonly resolvers?: readonly string[]
 }

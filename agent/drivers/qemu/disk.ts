@@ -106,8 +106,8 @@ const mostIdLength = 100
 const mostInstanceBytes = 2 * 1024 * 1024
 
 /**
- * Reads the data for the first boot. If it is missing or damaged, for example after a restore, it returns new data, so
- * that the system sets itself up again.
+ * Reads the data for the first boot. If it is missing or damaged, for example after a restore, it returns new data,
+ * with which the system repeats its first boot.
  */
 export async function readInstance(volume: string): Promise<Instance> {
   const text = await readPlainText(instanceOf(volume), mostInstanceBytes)

@@ -55,7 +55,7 @@ export interface QemuDriverOptions {
   readonly keyFile: string
   /** Knows which processes were killed because memory ran out. If omitted, such an end is reported as a crash. */
   readonly memoryKills?: MemoryKills
-  /** Path of a CD with drivers for Windows; undefined if there is none. */
+  /** Path of a CD with drivers for Windows. Undefined: this host has no such CD. */
   readonly driversCd?: string
   /** Finds the acceleration. By default, it starts a test guest of a few instructions. */
   readonly findAcceleration?: () => Promise<Acceleration>

@@ -13,7 +13,7 @@ export async function sealPassword(keyFile: string, id: string, password: string
 
 /**
  * Decrypts the initial password of a guest's system.
- * @returns undefined if there is none, or if another host encrypted it: the system was then set up on that host
+ * @returns undefined if the system has no initial password, or if another host set the system up and encrypted it
  */
 export async function openPassword(
   keyFile: string,

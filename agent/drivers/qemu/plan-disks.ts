@@ -20,7 +20,7 @@ export interface Medium {
 export interface MediaFacts {
   readonly system: DiskSystem
   readonly seed: string
-  /** Path of a CD with drivers of virtual devices, for systems that lack them; undefined if there is none. */
+  /** Path of a CD with drivers of virtual devices, for systems that lack them. Undefined: the guest gets no such CD. */
   readonly driversCd?: string
   /** Path of the firmware; undefined for QEMU's own BIOS. */
   readonly firmware?: string

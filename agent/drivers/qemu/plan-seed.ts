@@ -130,7 +130,7 @@ function part(type: string, text: string): string {
 
 /**
  * Returns the customer's data as parts of Berth's message. A MIME message is split, since cloud-init ignores the parts
- * of a nested message. Data that an earlier version accepted may have no known form.
+ * of a nested message. An earlier version accepted data in any form.
  */
 function customersParts(userData: string): string[] {
   try {

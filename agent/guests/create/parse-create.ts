@@ -39,7 +39,7 @@ export interface CreateRequest {
   expiresAtMs: number
   snapshotLimit: number
   login: LoginRequest
-  /** User data for cloud-init; empty if there is none. */
+  /** User data for cloud-init. Empty: the customer sent no user data. */
   userData: string
   start: boolean
   devices: GuestDevice[]

@@ -47,7 +47,7 @@ export function refuseBeyondSpace(record: SpaceSettings, expectedBytes: number):
 
 /**
  * Plans the raise of the disk limit right after a snapshot. The raise is at most the space for snapshots plus the size
- * of the disk, so that a guest which uses more than its disk does not get a higher limit for it.
+ * of the disk, so that a guest cannot raise its limit by using more than its disk.
  */
 export function planRaised(record: GuestRecord, { measured, diskBytes }: { measured: number; diskBytes: number }) {
   const highest = Math.max(planSpaceLimit(record), planRetained(record)) + diskBytes

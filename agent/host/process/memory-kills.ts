@@ -58,7 +58,7 @@ export class MemoryKills {
     }
   }
 
-  /** Reads the next record; undefined if there is none. */
+  /** Reads the next record. Undefined: all records have been read. */
   #next(): string | undefined {
     if (this.#file === undefined) return undefined
     try {
