@@ -60,7 +60,7 @@ function buildFor(architecture: Architecture, version: string, epoch: number): v
 
 /** Builds berth-runtime, or takes it from the cache if its sources are unchanged: it is large and rarely changes. */
 function buildRuntime(options: StageOptions): void {
-  const kept = join(cache, `runtime-${digestOf('packaging/runtime')}-${options.architecture}`)
+  const kept = join(cache, `runtime-${digestOf(['packaging/runtime', 'scripts/packaging'])}-${options.architecture}`)
   if (!existsSync(kept)) {
     const fresh = `${kept}.new`
     rmSync(fresh, { recursive: true, force: true })
@@ -71,14 +71,15 @@ function buildRuntime(options: StageOptions): void {
   copyPackages(kept, output)
 }
 
-/** Returns a digest of the names and contents of all files in a directory. */
-function digestOf(directory: string): string {
+/** Returns a digest of the names and contents of all files in these directories. */
+function digestOf(directories: readonly string[]): string {
   const hash = createHash('sha256')
-  for (const entry of readdirSync(directory, { recursive: true, encoding: 'utf8' }).sort()) {
-    const path = join(directory, entry)
-    hash.update(`${entry}\0`)
-    if (statSync(path).isFile()) hash.update(readFileSync(path))
-  }
+  for (const directory of directories)
+    for (const entry of readdirSync(directory, { recursive: true, encoding: 'utf8' }).sort()) {
+      const path = join(directory, entry)
+      hash.update(`${path}\0`)
+      if (statSync(path).isFile()) hash.update(readFileSync(path))
+    }
   return hash.digest('hex').slice(0, 16)
 }
 

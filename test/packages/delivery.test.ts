@@ -1,7 +1,7 @@
 import { expect } from 'chai'
 import { machineApi } from '../support/host/machine-api.js'
 import { SystemdMachine } from '../support/host/systemd-machine.js'
-import { Repository, testBridge } from '../support/packages/repository.js'
+import { Repository, serveHosts, testBridge } from '../support/packages/repository.js'
 import { scratchDirectory } from '../support/scratch.js'
 import { waitFor } from '../support/wait.js'
 
@@ -69,9 +69,7 @@ describe('packages', function () {
   })
 
   it('install the agent on another machine with the command that POST /hosts returns', async () => {
-    const settings = `s/^join_listen: .*/join_listen: 0.0.0.0:8081/; s/^join_address: .*/join_address: ${addresses.gateway}:8081/`
-    gateway.run('sed', '-i', settings, '/etc/berth/gateway.yaml')
-    gateway.run('systemctl', 'restart', 'berth-gateway')
+    serveHosts(gateway, addresses.gateway)
     await waitFor(() => api().tryAsk('/hosts'), { what: 'the gateway' })
     const answer = api().ask<{ host: HostRow; command: string }>('/hosts', { method: 'POST', body: { name: 'second' } })
     command = answer.command

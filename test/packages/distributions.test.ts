@@ -2,7 +2,7 @@ import { expect } from 'chai'
 import { machineApi } from '../support/host/machine-api.js'
 import { SystemdMachine } from '../support/host/systemd-machine.js'
 import type { Release } from '../support/host/systemd-root.js'
-import { Repository, testBridge } from '../support/packages/repository.js'
+import { Repository, serveHosts, testBridge } from '../support/packages/repository.js'
 import { scratchDirectory } from '../support/scratch.js'
 import { waitFor } from '../support/wait.js'
 
@@ -52,9 +52,7 @@ describe('packages on other distributions', function () {
 
   it('install a gateway without an agent', async () => {
     gateway.run('apt-get', 'install', '-y', 'berth-gateway')
-    const settings = `s/^join_listen: .*/join_listen: 0.0.0.0:8081/; s/^join_address: .*/join_address: ${gatewayAddress}:8081/`
-    gateway.run('sed', '-i', settings, '/etc/berth/gateway.yaml')
-    gateway.run('systemctl', 'restart', 'berth-gateway')
+    serveHosts(gateway, gatewayAddress)
     expect(gateway.run('berth-setup')).to.match(/http:\/\/\S+\/setup#\S+/)
     await waitFor(() => api().tryAsk<unknown[]>('/hosts')?.length === 0, { what: 'a gateway without hosts' })
   })

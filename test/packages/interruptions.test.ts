@@ -2,7 +2,7 @@ import { expect } from 'chai'
 import { spawn, type ChildProcess } from 'node:child_process'
 import { machineApi } from '../support/host/machine-api.js'
 import { SystemdMachine } from '../support/host/systemd-machine.js'
-import { Repository, testBridge } from '../support/packages/repository.js'
+import { Repository, serveHosts, testBridge } from '../support/packages/repository.js'
 import { scratchDirectory } from '../support/scratch.js'
 import { waitFor } from '../support/wait.js'
 
@@ -40,9 +40,7 @@ describe('the command that adds a host', function () {
     host = await create('btest-int-host', addresses.host)
     repository.addTo(gateway)
     gateway.run('apt-get', 'install', '-y', 'berth-gateway')
-    const settings = `s/^join_listen: .*/join_listen: 0.0.0.0:8081/; s/^join_address: .*/join_address: ${addresses.gateway}:8081/`
-    gateway.run('sed', '-i', settings, '/etc/berth/gateway.yaml')
-    gateway.run('systemctl', 'restart', 'berth-gateway')
+    serveHosts(gateway, addresses.gateway)
     gateway.run('berth-setup')
     await waitFor(() => api().tryAsk('/hosts'), { what: 'the gateway' })
     const answer = api().ask<{ host: { id: string }; command: string }>('/hosts', {

@@ -4,7 +4,7 @@ import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { machineApi, type MachineApi } from '../support/host/machine-api.js'
 import { SystemdMachine } from '../support/host/systemd-machine.js'
-import { Repository, testBridge } from '../support/packages/repository.js'
+import { Repository, testBridge, serveHosts } from '../support/packages/repository.js'
 import { breakAgent, createForeignKeys, ServedPackages } from '../support/packages/served.js'
 import { scratchDirectory } from '../support/scratch.js'
 import { waitFor } from '../support/wait.js'
@@ -57,12 +57,6 @@ describe('upgrade of a host', function () {
     host
       .run('sh', '-c', 'ps -eo pid,lstart,args | grep "[l]xc monitor"; pgrep -P "$(pgrep -f "[l]xc monitor")" -a')
       .trim()
-  const configure = (machine: SystemdMachine): void => {
-    const settings = `s/^join_listen: .*/join_listen: 0.0.0.0:8081/; s/^join_address: .*/join_address: ${addresses.gateway}:8081/`
-    machine.run('sed', '-i', settings, '/etc/berth/gateway.yaml')
-    machine.run('systemctl', 'restart', 'berth-gateway')
-  }
-
   /** Orders an upgrade and waits for its end. */
   async function upgrade(body: object = {}): Promise<HostRow> {
     api().ask(`/hosts/${hostId}/upgrade`, { method: 'POST', body })
@@ -102,7 +96,7 @@ describe('upgrade of a host', function () {
   it('begins with a gateway and a host of the first version, and a running guest', async () => {
     repository.addTo(gateway)
     gateway.run('sh', '-c', 'apt-get install -y berth </dev/null 2>&1')
-    configure(gateway)
+    serveHosts(gateway, addresses.gateway)
     await waitFor(() => api().tryAsk('/hosts'), { what: 'the gateway' })
     const added = api().ask<{ host: HostRow; command: string }>('/hosts', { method: 'POST', body: { name: 'second' } })
     hostId = added.host.id

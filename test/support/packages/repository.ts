@@ -61,6 +61,13 @@ export class Repository {
 const source =
   'Types: deb\nURIs: file:/srv/repository\nSuites: stable\nComponents: main\nSigned-By: /usr/share/keyrings/berth.gpg\n'
 
+/** Makes the gateway of a machine serve the installation of hosts at this address, and restarts the gateway. */
+export function serveHosts(machine: SystemdMachine, address: string): void {
+  const settings = `s/^join_listen: .*/join_listen: 0.0.0.0:8081/; s/^join_address: .*/join_address: ${address}:8081/`
+  machine.run('sed', '-i', settings, '/etc/berth/gateway.yaml')
+  machine.run('systemctl', 'restart', 'berth-gateway')
+}
+
 /** Describes a bridge of this host that connects the machines of a test. */
 export const testBridge = (name: string) => ({
   name,
