@@ -5,10 +5,8 @@ import type { SystemdMachine } from '../host/systemd-machine.js'
 
 /* Builds Berth's packages for amd64 and publishes them as a provider does. */
 
-const run = (...words: [string, ...string[]]) => runIn('.', ...words)
-
-const runIn = (cwd: string, ...words: [string, ...string[]]) =>
-  execFileSync(words[0], words.slice(1), { cwd, stdio: ['ignore', 'ignore', 'inherit'] })
+const run = (...words: [string, ...string[]]) =>
+  execFileSync(words[0], words.slice(1), { stdio: ['ignore', 'ignore', 'inherit'] })
 
 export class Repository {
   /** @param directory a scratch directory for keys, packages and the repository */
@@ -27,14 +25,10 @@ export class Repository {
     return join(this.directory, 'repository')
   }
 
-  /**
-   * Builds packages and adds them to the published ones.
-   * @param version version of the packages in Debian's form
-   * @param checkout directory of the checkout to build; by default this one
-   */
-  publish(version: string, checkout = '.'): void {
+  /** Builds packages and adds them to the published ones. @param version in the form of Debian's versions */
+  publish(version: string): void {
     rmSync(this.#packages, { recursive: true, force: true })
-    runIn(checkout, 'scripts/package', '--arch', 'amd64', '--output', this.#packages, '--package-version', version)
+    run('scripts/package', '--arch', 'amd64', '--output', this.#packages, '--package-version', version)
     if (!existsSync(this.keys)) run('scripts/repository', 'keys', this.keys)
     this.sign()
   }
