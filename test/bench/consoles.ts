@@ -154,7 +154,7 @@ async function outputSeconds(line: Line, bytes: number): Promise<number> {
       part = head.subarray(from + 7)
       head = undefined
     }
-    hash.update(part.subarray(0, left))
+    if (left > 0) hash.update(part.subarray(0, left))
     left -= Math.min(left, part.length)
   }
   line.type(`echo BEG""IN; busybox yes ${text.trim()} | busybox head -n ${lines}\r`)
