@@ -36,13 +36,15 @@ command('join <token>', 'join the gateway that created the token; - reads it fro
       console.log(`joined as ${hostId}`)
     }),
 )
-command('identity', 'print the host that this machine has joined as, one KEY=VALUE per line').action(
-  ({ config }: Options) =>
-    main(config, async (parsed) => {
-      const { getIdentity } = await import('./enrollment/identity.js')
-      const { hostId, notAfterMs } = getIdentity(join(parsed.state_dir, 'identity'))
-      console.log(`host=${hostId}\nexpires=${new Date(notAfterMs).toISOString()}`)
-    }),
+command(
+  'identity',
+  'print the id of the host as which this machine has joined a gateway, one KEY=VALUE per line',
+).action(({ config }: Options) =>
+  main(config, async (parsed) => {
+    const { getIdentity } = await import('./enrollment/identity.js')
+    const { hostId, notAfterMs } = getIdentity(join(parsed.state_dir, 'identity'))
+    console.log(`host=${hostId}\nexpires=${new Date(notAfterMs).toISOString()}`)
+  }),
 )
 command('purge', 'remove all guests, rules, storage and state of this configuration').action(({ config }: Options) =>
   main(config, async (parsed) => {
@@ -50,7 +52,7 @@ command('purge', 'remove all guests, rules, storage and state of this configurat
     await purge(parsed, createLogger({ name: 'berth-agent', level: parsed.log_level }))
   }),
 )
-command('stop-guests', 'shut down all guests; the agent starts them again, and must not run meanwhile')
+command('stop-guests', 'shut down all guests while the agent is stopped; the agent starts them again at its next start')
   .option('--with-machine', 'only while systemd is shutting the machine down')
   .action(({ config, withMachine }: Options & { withMachine?: true }) =>
     main(config, async (parsed) => {

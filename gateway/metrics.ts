@@ -212,7 +212,7 @@ const agentFigures: readonly AgentFigure[] = [
   },
   {
     name: 'berth_agent_repairs_total',
-    help: 'Differences that were found and repaired since the agent started',
+    help: 'Differences from the desired state that the agent has repaired since its start',
     counter: true,
     read: (m) => m.repairs,
   },

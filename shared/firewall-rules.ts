@@ -93,7 +93,10 @@ function checkSource(field: string, text: string, network: FirewallRule['network
   const range = /[^\S ]|\p{Cc}/u.test(text) ? undefined : parseAddressRange(text.trim())
   if (!range) throw invalidField(field, `${field}: must be an IP address, a CIDR or a range A-B`)
   if (network !== 'all' && network !== range.family)
-    throw invalidField(field, `${field}: does not belong to the network ${network} of the rule`)
+    throw invalidField(
+      field,
+      `${field}: is not an address of the family ${network}, which the field network of the rule demands`,
+    )
   return range.text
 }
 

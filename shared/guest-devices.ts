@@ -13,6 +13,6 @@ export const deviceNodes: Readonly<Record<GuestDevice, { readonly path: string; 
 /** @returns each device once, in a fixed order. @throws {BerthError} `invalid_field` */
 export function parseGuestDevices(names: readonly string[], field = 'devices'): GuestDevice[] {
   const isKnown = (name: string): boolean => guestDevices.some((device) => device === name)
-  if (!names.every(isKnown)) throw invalidField(field, `${field}: may contain ${guestDevices.join(', ')}`)
+  if (!names.every(isKnown)) throw invalidField(field, `${field}: must contain only ${guestDevices.join(', ')}`)
   return guestDevices.filter((device) => names.includes(device))
 }

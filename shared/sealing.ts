@@ -65,7 +65,7 @@ async function readKey(path: string): Promise<Buffer | undefined> {
       'internal',
       'secret_damaged',
       `${path} is damaged: restore it from a backup of this directory, or start with a new secret, which cannot ` +
-        `open any stored password: mv '${path}' '${path}.damaged'`,
+        `decrypt the stored passwords: mv '${path}' '${path}.damaged'`,
     )
   return key
 }

@@ -55,7 +55,10 @@ export class MemoryAlerts {
     try {
       for (const [uuid, { waiting }] of this.#guests) if (waiting > 0) this.#flushGuest(uuid, waiting)
     } catch (err) {
-      this.parts.context.log.error({ err }, 'storing alerts about memory failed; the agent tries again')
+      this.parts.context.log.error(
+        { err },
+        'storing alerts about guests that ran out of memory failed; the agent tries again',
+      )
       this.#flushes.request()
     }
   }

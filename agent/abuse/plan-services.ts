@@ -39,8 +39,8 @@ export function planMining({ claims, nowMs }: Evidence): Finding[] {
     ...({ type: 'mining', severity: 'high', target, port } as const),
     detail:
       kind === 'stratum'
-        ? `requests work from ${target} port ${port}, as mining programs do`
-        : `looked up the name of a mining pool at the DNS server ${target}`,
+        ? `the guest requests work from ${target}, port ${port}, as mining programs do`
+        : `the guest looked up the name of a mining pool at the DNS server ${target}`,
   }))
 }
 

@@ -43,7 +43,7 @@ export function planRepository(target: BackupTarget, name: string, place: string
     case 's3':
       return planS3(at.value, { name, at: place, secret })
     case undefined:
-      throw new Error('the backup target has no place')
+      throw new Error('the backup target has no location: a directory, an SFTP server or an S3 bucket')
   }
 }
 

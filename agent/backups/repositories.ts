@@ -60,7 +60,7 @@ export class ResticRepositories implements BackupRepositories {
       signal.throwIfAborted()
       this.#options.log.warn(
         { err, tree },
-        'the layout of the disk cannot be read: the restored disk will need more space',
+        'the layout of the disk cannot be read: the disk will need more space after a restore than before it',
       )
       return undefined
     }

@@ -83,7 +83,11 @@ export async function startDaemon(options: DaemonOptions): Promise<Daemon> {
   try {
     return { ...(await open(options, closers)), close: () => closers.run() }
   } catch (error) {
-    await closers.run().catch((err: unknown) => options.log.error({ err }, 'cleanup after a failed start failed'))
+    await closers
+      .run()
+      .catch((err: unknown) =>
+        options.log.error({ err }, 'the agent could not start, and the cleanup after this failed, too'),
+      )
     throw error
   }
 }

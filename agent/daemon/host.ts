@@ -92,7 +92,7 @@ export async function openHost(config: AgentConfig, log: Logger, closers: Closer
   closers.add(() => drivers.close())
   const weaknesses = drivers.ensureSeparation(config.storage)
   const watch = new NetlinkWatch(config.network, (reason) =>
-    log.warn({ reason }, 'the watch of the network ended and is started again'),
+    log.warn({ reason }, 'the process that watches the network ended and is started again'),
   )
   closers.add(() => watch.close())
   const resolvers = await readResolvers(config)

@@ -104,7 +104,7 @@ function noteStarted(store: GuestStore, { uuid, atNextStart }: GuestRecord): voi
   if (atNextStart.length > 0) store.update(uuid, { atNextStart: [] })
 }
 
-const panicked = 'its system panicked'
+const panicked = 'the system of the guest panicked'
 
 /**
  * Records an event of a running guest. A guest that rebooted by itself has read its addresses and its password again,

@@ -71,7 +71,7 @@ export class PortChoice {
   take(span: PortSpan): void {
     const { start, end } = this.range
     if (span.first < start || span.last > end)
-      throw portConflict(`host ports must be in the range of the host, from ${start} to ${end}`)
+      throw portConflict(`host ports must be in the port range of the host, from ${start} to ${end}`)
     if (!this.#isFree(span)) throw portConflict(`host port ${describe(span)} is in use`)
     this.#chosen.push(span)
   }

@@ -62,7 +62,7 @@ export function commitEndAnyway(
     const outcome: OperationOutcome = {
       status: 'failed',
       code: 'internal_error',
-      message: `${asked}settle: ${message}`.slice(0, 2000),
+      message: `${asked}recording the result failed: ${message}`.slice(0, 2000),
       undone: false,
     }
     const again = ending.outcome.status === 'failed' && !ending.outcome.undone

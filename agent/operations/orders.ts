@@ -91,7 +91,7 @@ export class Orders<Guest> {
   submitNow(order: Order): OperationRecord {
     const accepted = this.#accept(order, true)
     if (accepted instanceof Promise)
-      throw new Error(`operations of the kind ${order.order.$case} cannot be submitted here`)
+      throw new Error(`operations of the kind ${order.order.$case} cannot be submitted by the agent itself`)
     return this.#place(order, accepted)
   }
 

@@ -283,7 +283,7 @@ function migrate(db: Database.Database, wanted: number): void {
   const version = db.pragma('user_version', { simple: true }) as number
   if (version > migrations.length && readReadableSince(db, version) > migrations.length)
     throw new Error(
-      `the journal has version ${version}, but this program only knows ${migrations.length}: use a newer berth-agent`,
+      `the journal has version ${version}, but this berth-agent only knows versions up to ${migrations.length}: use a newer one`,
     )
   for (const [index, sql] of migrations.slice(version, wanted).entries()) {
     db.transaction(() => {

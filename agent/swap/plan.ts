@@ -79,7 +79,7 @@ export function checkRelease(
   const reserved = Math.min(totalBytes * reserveShare, mostReserved)
   const roomBytes = Math.max(0, availableBytes - reserved) + otherFreeBytes
   if (usedBytes <= roomBytes) return
-  const message = `the swap file contains ${toMb(usedBytes)} MB, but only ${toMb(roomBytes)} MB fit elsewhere`
+  const message = `the swap file contains ${toMb(usedBytes)} MB, but memory and other swap areas have room for only ${toMb(roomBytes)} MB`
   throw new BerthError('conflict', 'memory_in_use', message)
 }
 

@@ -33,7 +33,7 @@ export class InstalledPackages implements AgentPackages {
     if (!this.isSupported())
       throw conflict(
         'upgrade_unsupported',
-        'the agent of this host cannot be upgraded here: it was not installed with the packages of its gateway',
+        'the gateway cannot upgrade the agent of this host: the agent was not installed with the packages of the gateway',
       )
     if (order.rollback && this.previousVersion() === '')
       throw conflict('no_previous_version', 'the host retains no packages of a previous version')

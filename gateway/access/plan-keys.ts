@@ -87,7 +87,7 @@ export function checkChainLength(maker: KeyChain): void {
   if (maker.records.length >= maxChain)
     throw conflict(
       'invalid_state',
-      'the chain of keys that created this key is too long: create the new key with an earlier key',
+      'the chain of keys in which each key created the next one has its maximum length: create the new key with an earlier key of the chain',
     )
 }
 

@@ -46,6 +46,6 @@ export function openConsole({ options, check }: ConsoleTarget, listener: Console
 
 function endOf(error: Error | undefined): ServiceError {
   if (!otherVersion.test(error?.message ?? '')) return brokenError(error)
-  const message = 'the agent has another version, whose consoles are not compatible'
+  const message = 'the agent has another version than the gateway, and their consoles are not compatible'
   return refusalError({ status: status.UNIMPLEMENTED, code: '', field: '', message })
 }

@@ -53,7 +53,7 @@ export class HostUpgrader implements HostUpgrades {
   async checkPackages(): Promise<void> {
     const packaged = await this.options.packagedVersion()
     if (packaged === this.version) return
-    const message = `the packages for hosts have version ${packaged}, but this gateway has ${this.version}: install the package berth-repository of version ${this.version} on its machine`
+    const message = `the packages for hosts have version ${packaged}, but this gateway has ${this.version}: install the package berth-repository of version ${this.version} on the machine of the gateway`
     throw conflict('packages_outdated', message)
   }
 
@@ -72,7 +72,7 @@ export class HostUpgrader implements HostUpgrades {
   }
 
   get #unreachable(): string {
-    return `the host did not report the start of the installation, for which it must reach ${this.options.joinAddress()}`
+    return `the host did not report the start of the installation: the host must be able to connect to ${this.options.joinAddress()}`
   }
 
   async #order(agent: AgentClient, hostId: string, upgrade: HostUpgrade): Promise<void> {
@@ -84,7 +84,10 @@ export class HostUpgrader implements HostUpgrades {
     } catch (error) {
       // If the call was sent without an answer, the host may have begun. It then reports its progress.
       if (!(error instanceof UnansweredError && error.left)) {
-        await this.#end(hostId, upgrade, { step: 'failed', message: toBerthError(error, 'the order failed').message })
+        await this.#end(hostId, upgrade, {
+          step: 'failed',
+          message: toBerthError(error, 'the request to upgrade the agent failed').message,
+        })
       }
       throw error
     }
@@ -120,9 +123,9 @@ const missing: Readonly<Record<AgentFeature, (name: string) => BerthError>> = {
   upgrade: (name) =>
     conflict(
       'upgrade_unsupported',
-      `${name} cannot be upgraded from here: its agent was not installed with the command of this gateway, or is too old. ` +
-        'Run the command of POST /hosts/ID/join-token on the host once; on a machine with its own gateway, or a checkout, ' +
-        'upgrade it there',
+      `the gateway cannot upgrade ${name}: its agent was not installed with the command of this gateway, or is too old. ` +
+        'Run the command of POST /hosts/ID/join-token on the host once. If the host has its own gateway, or Berth runs from ' +
+        'a checkout, upgrade Berth on the host itself',
     ),
 }
 

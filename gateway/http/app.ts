@@ -158,7 +158,7 @@ function unmatched(ctx: ExchangeContext): Reply {
   if (methods.length === 0) throw unknownPath(ctx.path)
   const allow = { Allow: [...methods, 'OPTIONS'].sort().join(', ') }
   if (ctx.method === 'OPTIONS') return { status: 204, headers: allow, body: '' }
-  const refusal = new BerthError('invalid', 'method_not_allowed', `${ctx.method} is not allowed here`)
+  const refusal = new BerthError('invalid', 'method_not_allowed', `${ctx.method} is not allowed for this path`)
   const reply = errorReply(refusal, ctx.state.exchange.requestId)
   return { ...reply, headers: { ...reply.headers, ...allow } }
 }

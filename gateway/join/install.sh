@@ -135,7 +135,7 @@ check_machine() {
   ! has_gateway || fail 'this machine runs a gateway: install its agent with "apt-get install berth"'
   for unit in berth-agent berth-gateway; do
     ! grep -qs /opt/berth "/etc/systemd/system/$unit.service" ||
-      fail "$unit is installed from a checkout here: run scripts/down, then delete /etc/systemd/system/berth-*.service and /opt/berth"
+      fail "$unit is installed from a checkout on this machine: run scripts/down, then delete /etc/systemd/system/berth-*.service and /opt/berth"
   done
   check_kernel
   check_space
@@ -382,9 +382,9 @@ fetch_next() {
 
 # Only packages whose list is signed by a key that this host trusts already, and never an older version.
 check_offer() {
-  [ "$1" = "$version" ] || fail "the gateway has version $1 of the agent, and not $version: upgrade berth-repository there"
+  [ "$1" = "$version" ] || fail "the gateway has version $1 of the agent, and not $version: upgrade berth-repository on the machine of the gateway"
   dpkg --compare-versions "$1" ge "$installed" ||
-    fail "this host has version $installed, which is newer than $1 of the gateway: an upgrade never installs an older version"
+    fail "this host has version $installed, which is newer than version $1 of the gateway: an upgrade never installs an older version"
 }
 
 # apt checks the signature, with lists of its own that contain nothing older.
@@ -415,7 +415,7 @@ adopt_keyring() {
   digest=$(listed_digest berth.gpg)
   [ -n "$digest" ] || return 0
   fetch berth.gpg
-  echo "$digest  $work/berth.gpg" | sha256sum -c --status || fail 'the key of the packages differs from their signed list'
+  echo "$digest  $work/berth.gpg" | sha256sum -c --status || fail 'the downloaded file berth.gpg differs from the signed list of packages'
   install -m 644 "$work/berth.gpg" "$keyring"
 }
 
@@ -424,7 +424,7 @@ retrieve_previous() {
   cp -l "$previous"/* "$next/"
   list=$next/Packages
   [ "$(field berth-agent Version)" = "$version" ] ||
-    fail "this host retains version $(field berth-agent Version), and not $version"
+    fail "this host retains the packages of version $(field berth-agent Version), not of $version"
 }
 
 # An interrupted upgrade may have left the packages of the installed version in $previous already.
@@ -437,7 +437,7 @@ retain_installed() {
     rm -rf "$previous"
     mv "$previous.new" "$previous"
   elif ! is_complete "$previous" "$installed"; then
-    fail "the packages of version $installed, which is installed, are missing: run the command of the gateway for this host again"
+    fail "the packages of the installed version $installed are missing: run the command of the gateway for this host again"
   fi
 }
 

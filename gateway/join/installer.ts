@@ -140,6 +140,6 @@ function packagesMissing(): BerthError {
   return new BerthError(
     'unavailable',
     'packages_missing',
-    'this gateway has no packages for hosts: install berth-repository on its machine, or install the agent by hand',
+    'this gateway has no packages for hosts: install berth-repository on the machine of the gateway, or install the agent by hand',
   )
 }

@@ -9,7 +9,7 @@ use Socket qw(AF_UNIX SOCK_DGRAM SOL_SOCKET pack_sockaddr_un);
 
 my $scm_rights = 1;
 # asm/unistd.h: x86_64, then asm-generic.
-my $sendmsg = { x86_64 => 46, aarch64 => 211, riscv64 => 211 }->{ (POSIX::uname())[4] } // die "sendmsg: its number is not known\n";
+my $sendmsg = { x86_64 => 46, aarch64 => 211, riscv64 => 211 }->{ (POSIX::uname())[4] } // die "sendmsg: the number of this system call is not known for this processor\n";
 
 my ($action, @names) = @ARGV;
 alarm 5; # systemd answers at once, unless it is stuck

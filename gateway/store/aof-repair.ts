@@ -79,7 +79,10 @@ export class AofRepair {
     const path = join(this.#files, end.name)
     const where = `${path} is damaged at byte ${end.goodBytes}`
     if (!isTornTail(await readFrom(path, end.goodBytes)))
-      throw damaged(`${where}, with ${end.cutBytes} bytes after it that may hold acknowledged data`, this.#cutCommand)
+      throw damaged(
+        `${where}, and the ${end.cutBytes} bytes from there on may hold acknowledged data`,
+        this.#cutCommand,
+      )
     const copy = await this.#keepCopy(end.name)
     const fixed = await this.parts.checkAof(['--fix', this.#manifest], 'y\n')
     if (fixed.code !== 0) throw damaged(`${where}: ${lastLine(fixed.output)}`, this.#cutCommand)

@@ -114,7 +114,7 @@ export class RedisProcess {
     if (pid !== undefined) {
       const running = await readFile(this.#paths.config, 'utf8').catch(() => '')
       if (running === this.#config && (await this.#accepts())) return
-      this.options.log.info({ redisPid: pid }, 'redis-server: ending one with another configuration')
+      this.options.log.info({ redisPid: pid }, 'redis-server: ending a server that has another configuration')
       await this.#end(pid)
     }
     // An unchanged file is not written again, because that would fail on a full disk.
@@ -158,9 +158,9 @@ export class RedisProcess {
     if (code !== lockTakenCode) return signal === null ? `exit code ${code}` : `signal ${signal}`
     const pid = await this.#waitForPid()
     if (pid === undefined) return 'its directory is locked, but no server runs there'
-    this.options.log.info({ redisPid: pid }, 'redis-server: adopted the running one')
+    this.options.log.info({ redisPid: pid }, 'redis-server: adopted the running server')
     while (!this.#stopping.signal.aborted && (await this.#isServer(pid))) await delay(pollMs)
-    return 'the adopted one is gone'
+    return 'the adopted server is gone'
   }
 
   async #spawnServer(): Promise<{ code: number | null; signal: NodeJS.Signals | null }> {

@@ -30,7 +30,7 @@ export function parseChain(pem: string): X509Certificate[] {
 /** Reads the properties of the first certificate. @throws {Error} if the text contains no certificate */
 export function factsOf(chainPem: string): CertificateFacts {
   const [leaf] = parseChain(chainPem)
-  if (leaf === undefined) throw new Error('no certificate')
+  if (leaf === undefined) throw new Error('the text contains no certificate')
   return {
     subject: oneLine(leaf.subject),
     issuer: oneLine(leaf.issuer),

@@ -185,13 +185,16 @@ function chooseCanary(hosts: readonly HostView[], version: string, wanted: strin
   if (first) return first
   if (hosts.every(({ description }) => description?.version === version))
     throw conflict('up_to_date', `all hosts have version ${version}`)
-  throw conflict('upgrade_unsupported', 'no host that is online and has another version can be upgraded from here')
+  throw conflict(
+    'upgrade_unsupported',
+    `no host can be upgraded: each one is offline, has version ${version} already, or has an agent that the gateway cannot upgrade`,
+  )
 }
 
 function checkCanary(canary: HostView | undefined, canUpgrade: (host: HostView) => boolean): HostView {
   if (!canary)
     throw new BerthError('invalid', 'invalid_field', 'canary_host_id: no such host', { field: 'canary_host_id' })
   if (canUpgrade(canary)) return canary
-  const message = `canary_host_id: ${canary.name} is offline, cannot be upgraded from here, or has this version already`
+  const message = `canary_host_id: ${canary.name} is offline, has the version of this gateway already, or has an agent that the gateway cannot upgrade`
   throw new BerthError('conflict', 'invalid_state', message, { field: 'canary_host_id' })
 }

@@ -41,9 +41,9 @@ const plans: Readonly<Record<RunCommand, (run: FleetRun) => FleetRun>> = {
     return { ...run, state: 'canceled', hosts: run.hosts.map((host) => skipWaiting(host, 'canceled')) }
   },
   rollback: (run) => {
-    if (run.action === 'rollback') throw conflict('invalid_state', 'this run is a rollback already')
+    if (run.action === 'rollback') throw conflict('invalid_state', 'a rollback of the fleet was started already')
     if (!isUpgrading(run) && !run.hosts.some(wasUpgraded))
-      throw conflict('invalid_state', 'no host has been upgraded by this run')
+      throw conflict('invalid_state', 'the upgrade of the fleet has not upgraded any host')
     return { ...run, action: 'rollback', state: 'running', endedAtMs: 0, hosts: run.hosts.map(rollBack) }
   },
 }

@@ -91,7 +91,7 @@ function beginHost(run: FleetRun, host: RunHost, { factsOf, version }: RunFacts)
   if (run.action === 'upgrade' && version !== run.version)
     return skip(`the gateway was changed to version ${version} meanwhile`)
   if (!facts.online) return skip('the host is offline')
-  if (!facts.upgradable) return skip('the agent of the host cannot be upgraded from here')
+  if (!facts.upgradable) return skip('the gateway cannot upgrade the agent of this host')
   if (run.action === 'rollback' && facts.previousVersion === '')
     return skip('the host retains no packages of a previous version')
   const attempts = host.attempts + 1

@@ -9,7 +9,7 @@ berth_user=berth
 set_instance() {
   instance=$1
   [[ $instance =~ ^([a-z][a-z0-9]{0,7})?$ ]] ||
-    fail "instance name '$instance': one to eight lower-case letters and digits, a letter first"
+    fail "instance name '$instance': must be one to eight lower-case letters and digits, and begin with a letter"
   suffix=${instance:+-$instance}
   etc_dir=/etc/berth$suffix
   var_dir=/var/lib/berth$suffix

@@ -255,7 +255,7 @@ check_instance() {
   fi
   read_configs values_for_down
   names_known || [ ! -e "$var_dir" ] ||
-    fail "the names of things that ${title:-Berth} created are unknown: $(config_of agent) is missing." \
+    fail "the names of the interfaces, tables and files that ${title:-Berth} created are unknown: $(config_of agent) is missing." \
     "Restore that file, or remove $var_dir yourself, then run this script again." 'Nothing was removed.'
   check_directories
 }
@@ -268,7 +268,7 @@ check_directories() {
       *//* | */./* | */../*) ;;
       /*/*/) continue ;;
     esac
-    fail "$directory, of the configuration in $etc_dir, cannot be a directory of Berth: it must be an absolute path at least two levels deep." 'Nothing was removed.'
+    fail "the configuration in $etc_dir names the directory $directory, which cannot be a directory of Berth: it must be an absolute path at least two levels deep." 'Nothing was removed.'
   done
 }
 

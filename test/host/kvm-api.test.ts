@@ -119,7 +119,9 @@ describe('a virtual machine in the HTTP API', function () {
     const put = (body: object): Promise<GatewayReply> =>
       gateway.request('PUT', '/containers/vm1/resource-limit', { body })
     expect((await put({ network_down_mbps: 50 })).body['message']).to.equal('limits updated')
-    expect((await put({ vcpu: 2 })).body['message']).to.equal('limits updated, completely at the next start')
+    expect((await put({ vcpu: 2 })).body['message']).to.equal(
+      'limits updated; some limits take effect at the next start',
+    )
     expect((await row())['at_next_start']).to.deep.equal(['limits'])
     const reset = await gateway.request('POST', '/containers/vm1/reset-password')
     expect(reset.body['message']).to.equal('password set')

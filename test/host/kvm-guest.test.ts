@@ -339,7 +339,9 @@ describe('a virtual machine', function () {
   it('is reported to have a kernel panic', async () => {
     await waitFor(() => real.record(uuid).status === 'running', { what: 'it to run' })
     await inside('echo 0 >/proc/sys/kernel/panic; (sleep 1; echo c >/proc/sysrq-trigger) >/dev/null 2>&1 &')
-    await waitFor(() => real.record(uuid).statusReason === 'its system panicked', { what: 'the report of its panic' })
+    await waitFor(() => real.record(uuid).statusReason === 'the system of the guest panicked', {
+      what: 'the report of its panic',
+    })
     expect(real.record(uuid)).to.include({ status: 'running', wanted: 'running' })
   })
 

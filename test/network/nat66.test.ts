@@ -47,7 +47,7 @@ describe('NAT66', function () {
     expect(status).to.deep.equal({
       available: true,
       reachable: true,
-      reason: 'the host has an IPv6 address but no prefix for guests: they share it through NAT66',
+      reason: 'the host has an IPv6 address but no prefix for guests: the guests share the address through NAT66',
       mode: 'nat66',
     })
     expect(prefixes.map(({ prefix, prefixLen }) => `${prefix}/${prefixLen}`)).to.deep.equal([lab.config.subnet6])

@@ -106,7 +106,7 @@ describe('failing operations', () => {
       }
     const engine = lab.start([define('a', [], { settle: settle(1) }), define('b', [], { settle: settle(99) })])
     engine.submit(order('1', 'a', 'g'))
-    expect(await engine.wait('1')).to.include({ status: 'failed', error: 'settle: settle' })
+    expect(await engine.wait('1')).to.include({ status: 'failed', error: 'recording the result failed: settle' })
     expect(outcomes).to.deep.equal(['done', 'failed'])
     engine.submit(order('2', 'b', 'g'))
     expect(await engine.wait('2')).to.include({ status: 'failed', errorCode: 'internal_error' })

@@ -19,14 +19,17 @@ export class GuestNames {
     const name = this.parts.paths.nameOf(id)
     const owner = this.parts.configs.findUuid(name)
     if (owner === undefined || owner === uuid) return name
-    throw conflict('guest_foreign', `${name} belongs to another guest on this host: ${owner}`)
+    throw conflict('guest_foreign', `the guest name ${name} belongs to another guest on this host: ${owner}`)
   }
 
   /** Like `nameOf`, but also throws `guest_foreign` if processes use the name and no guest is configured for it. */
   freeNameOf(machine: Machine): string {
     const name = this.nameOf(machine)
     if (!this.isForeign(machine)) return name
-    throw conflict('guest_foreign', `${name} has processes on this host but no configuration`)
+    throw conflict(
+      'guest_foreign',
+      `processes on this host use the guest name ${name}, but no guest with this name is configured`,
+    )
   }
 
   /**

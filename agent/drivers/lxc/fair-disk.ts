@@ -33,7 +33,7 @@ export function planFairDisk(
 
 function describeUnfair({ numbers, scheduler }: Disk): string {
   return (
-    `the pool's disk (${numbers}) has the scheduler ${scheduler}, which does not share it among guests: one that ` +
-    'writes all the time slows the others down unless it has I/O limits; bfq shares it'
+    `the disk of the storage pool (${numbers}) has the I/O scheduler ${scheduler}, which does not share the disk fairly: ` +
+    'a guest without I/O limits that writes all the time slows the other guests down; the scheduler bfq shares the disk'
   )
 }

@@ -7,7 +7,7 @@ describe('findCgroupHindrance', () => {
     ['cgroup v2', 2, [root], root, undefined],
     ['cgroup v1 with a v2 tree that has no controllers', 1, ['/sys/fs/cgroup/memory', unified], unified, undefined],
     ['cgroup v1 without a v2 tree', 1, ['/sys/fs/cgroup/memory'], undefined, 'no cgroup2 tree'],
-    ['cgroup v2 with a remaining v1 hierarchy', 2, [systemd, unified], unified, `${systemd} of v1 is mounted`],
+    ['cgroup v2 with a remaining v1 hierarchy', 2, [systemd, unified], unified, `${systemd} of cgroup v1 is mounted`],
   ] as const)
     it(`reports ${said === undefined ? 'nothing' : `“${said}”`} for ${what}`, () => {
       const layout = { version, hierarchies, controllers: new Map(), ...(tree && { unified: tree }) }

@@ -63,8 +63,8 @@ export function findCgroupHindrance({ version, hierarchies, unified }: CgroupLay
   const left = hierarchies.filter((path) => path !== unified)
   if (version === 1 || left.length === 0) return undefined
   return (
-    `memory is limited by cgroup v2, but ${left.join(', ')} of v1 ${left.length === 1 ? 'is' : 'are'} mounted, where ` +
-    `lxc sets no limits of v2: boot the host with ${unifiedParameters}`
+    `memory is limited by cgroup v2, but lxc does not set these limits while ${left.join(', ')} of cgroup v1 ` +
+    `${left.length === 1 ? 'is' : 'are'} mounted: boot the host with ${unifiedParameters}`
   )
 }
 
@@ -76,9 +76,9 @@ function ancestors(path: string): string[] {
 export function describeCgroups({ version }: CgroupLayout): string[] {
   if (version === 2) return []
   return [
-    'this host has cgroup v1: services inside guests have no limits of their own, and io_write_mbps does not bound ' +
-      'what the kernel writes back for a guest that does not wait for it; ' +
-      `boot it with ${unifiedParameters}`,
+    'this host has cgroup v1: services inside guests have no limits of their own, and io_write_mbps does not limit ' +
+      'the data of a guest that the kernel writes to the disk later; ' +
+      `boot the host with ${unifiedParameters}`,
   ]
 }
 

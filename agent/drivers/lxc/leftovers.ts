@@ -43,7 +43,7 @@ async function removeInterface(device: string): Promise<void> {
   const { stderr } = await run('ip', ['link', 'delete', 'dev', device], { okCodes: [0, 1, 2] })
   await waitUntil(() => !existsSync(`/sys/class/net/${device}`), {
     timeoutMs: 5000,
-    what: `the removal of interface ${device} ${stderr.trim()}`.trimEnd(),
+    what: `the removal of the interface ${device} ${stderr.trim()}`.trimEnd(),
   })
 }
 

@@ -24,6 +24,6 @@ export function describeOutdated(found: readonly OutdatedGuest[]): string[] {
   const left = found.filter(({ monitor: { pid, startTime } }) => isSameProcess(pid, startTime))
   if (left.length === 0) return []
   return [
-    `started before this version of the agent, and without its bounds on sockets and namespaces until they are restarted: ${left.map(({ name }) => name).join(', ')}`,
+    `guests that an earlier version of the agent started, and that have no limits on sockets and namespaces until their restart: ${left.map(({ name }) => name).join(', ')}`,
   ]
 }

@@ -4,7 +4,7 @@ import type { Acceleration } from './acceleration.js'
 import { AccelerationWatch } from './acceleration-watch.js'
 
 const kvm: Acceleration = { kind: 'kvm', reason: '', groupId: 104 }
-const hangs: Acceleration = { kind: 'tcg', reason: '/dev/kvm: a guest on it showed no life in 3000 ms' }
+const hangs: Acceleration = { kind: 'tcg', reason: '/dev/kvm: a test guest did not run within 3000 ms' }
 const missing: Acceleration = { kind: 'tcg', reason: '/dev/kvm is not there' }
 
 describe('the acceleration of a host', () => {

@@ -28,7 +28,7 @@ export async function findAcceleration(): Promise<Acceleration> {
   const { mode, gid } = statSync(device)
   if (gid === 0 || (mode & groupAccess) !== groupAccess)
     return translated(
-      `${device} is only accessible to root, but guests run as users of their own: chgrp kvm, chmod 660`,
+      `${device} is only accessible to root, but each guest runs as a user of its own: set the group kvm and the mode 660`,
     )
   return { kind: 'kvm', reason: '', groupId: gid }
 }

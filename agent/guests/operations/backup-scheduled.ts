@@ -125,7 +125,7 @@ function rotateStep(context: Pick<BackupContext, 'store' | 'backups' | 'targets'
         for (const { id } of planExcess(kept, input.retention)) await forget(id)
       } catch (err) {
         step.signal.throwIfAborted()
-        log.warn({ err }, 'an old backup could not be deleted: the next run tries again')
+        log.warn({ err }, 'an old backup could not be deleted: the next scheduled backup tries again')
       }
     },
   }

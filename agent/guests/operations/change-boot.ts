@@ -88,7 +88,7 @@ async function acceptBoot(
 function parseChoice({ mode: asked, image }: Order, kind: 'lxc' | 'kvm'): BootChoice {
   const mode = oneOf('mode', asked, ['disk', 'cdrom', 'rescue'])
   if (mode === 'cdrom' && kind === 'lxc') throw invalidField('mode', 'mode: only virtual machines can boot a CD')
-  if (mode === 'disk' && image !== '') throw invalidField('image', 'image: not allowed for disk')
+  if (mode === 'disk' && image !== '') throw invalidField('image', 'image: not allowed if the mode is disk')
   if (mode === 'disk') return { mode, image }
   if (mode === 'rescue' && image === '') return { mode, image: usualRescue[kind] }
   checkTemplateId(image)

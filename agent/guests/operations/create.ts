@@ -49,7 +49,8 @@ export function createKind(
     },
     answer: ({ subject, status, error }) => {
       const guest = context.store.find(subject.id)
-      if (!guest && status !== 'done') throw conflict('invalid_state', error || 'the creation was undone')
+      if (!guest && status !== 'done')
+        throw conflict('invalid_state', error || 'the creation of the container was undone')
       return { guest, sshPassword: guest ? (context.logins.open(guest).password ?? '') : '' }
     },
   }

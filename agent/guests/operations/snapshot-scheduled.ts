@@ -156,7 +156,10 @@ function dropStep(context: DiskContext): Step<ScheduledInput> {
           await deleteCounted(context, subject.id, id)
           forgetSnapshot(store, subject.id, id)
         } catch (err) {
-          log.warn({ err, snapshot: id }, 'an old snapshot could not be deleted: the next run tries again')
+          log.warn(
+            { err, snapshot: id },
+            'an old snapshot could not be deleted: the next scheduled snapshot tries again',
+          )
         }
       }
     },

@@ -22,7 +22,7 @@ export class LostInterfaces {
   get warnings(): string[] {
     return [...this.#failed].flatMap((uuid) => {
       const record = this.context.store.find(uuid)
-      return record ? [`guest ${record.name} has lost its interface ${this.#deviceOf(record)}: restart it`] : []
+      return record ? [`guest ${record.name} has lost its interface ${this.#deviceOf(record)}: restart the guest`] : []
     })
   }
 

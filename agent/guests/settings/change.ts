@@ -64,7 +64,7 @@ async function carryOut(context: ChangeContext, target: Target, change: SettingC
   try {
     await change.apply?.(changed)
   } catch (cause) {
-    const error = toBerthError(cause, 'carry out a setting')
+    const error = toBerthError(cause, 'changing a setting of the guest')
     error.undone = await restore(context, target.uuid, { takeBack, apply: change.apply })
     throw error
   }

@@ -104,7 +104,7 @@ let stuck: string | undefined
  */
 export async function probeAccelerator(kind: 'kvm' | 'tcg', timeoutMs: number): Promise<string | undefined> {
   if (stuck !== undefined) return stuck
-  const noLife = `a guest on it showed no life in ${timeoutMs} ms`
+  const noLife = `a test guest did not run within ${timeoutMs} ms`
   const ended = runProbe(kind, timeoutMs, noLife).finally(() => (stuck = undefined))
   const given = new AbortController()
   const late = pause(timeoutMs + graceMs, noLife, { signal: given.signal }).then((reason) => (stuck = reason))

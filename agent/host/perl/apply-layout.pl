@@ -154,7 +154,7 @@ sub each_in_layout {
   open(my $in, '<:raw', $layout) or die "layout: $!\n";
   seek($in, $from // 0, 0) or die "layout: $!\n";
   local $/ = "\0";
-  my $field = sub { my $text = <$in> // die "layout: it ends early\n"; chomp $text; $text };
+  my $field = sub { my $text = <$in> // die "the layout ends early\n"; chomp $text; $text };
   my ($index, @file) = (-1);
   my $end = sub { $act->($index, @file) if @file };
   while (defined(my $kind = <$in>)) {
@@ -247,7 +247,7 @@ sub apply_guessed {
 # Sets owner, mode, attributes and times of a file that was fetched separately.
 sub describe {
   my ($path, $about) = @_;
-  my $file = open_plain($path) or die "$path: it was not fetched\n";
+  my $file = open_plain($path) or die "$path: the file was not fetched\n";
   my ($mode, $user, $group, $seconds, $nanoseconds, undef, @attributes) = @$about;
   chown($user, $group, $file) && chmod($mode, $file) or die "$path: $!\n";
   while (my ($name, $value) = map { pack('H*', $_) } splice(@attributes, 0, 2)) {

@@ -17,7 +17,7 @@ for my $request (@requests) {
     defined recv($socket, my $answers, 1 << 18, 0) or die "recv: $!\n";
     for (my $at = 0; $at + 16 <= length $answers;) {
       my ($length, $type) = unpack("\@$at L S", $answers);
-      die "an answer of $length bytes\n" if $length < 16;
+      die "the kernel sent an answer of only $length bytes\n" if $length < 16;
       my $answer = substr($answers, $at, $length);
       $more = 0 if $type == 2 || $type == 3;
       print $answer, "\0" x (-$length & 3) if $type <= 3 || $pattern eq '' || $answer =~ /$pattern/so;

@@ -18,9 +18,9 @@ my $unfinished = "${device}n";
 
 my $process = ask("process $pid", 'pidfd_open', $pid + 0, 0);
 open(my $listed, '<', $procs) or die "$procs: $!\n";
-die "process $pid is no longer the machine's\n" unless grep { $_ == $pid } <$listed>;
+die "process $pid no longer belongs to the virtual machine\n" unless grep { $_ == $pid } <$listed>;
 
-my $theirs = find_tap() // die "process $pid has no tap open\n";
+my $theirs = find_tap() // die "process $pid has no open TAP interface\n";
 my $fd = ask("descriptor $theirs of $pid", 'pidfd_getfd', $process, $theirs + 0, 0);
 open(my $tap, '+<&=', $fd) or die "descriptor $fd: $!\n";
 
@@ -31,9 +31,9 @@ if (!defined $name) {
   $name = $unfinished;
 }
 exit 0 if $name eq $device;
-die "its tap is $name\n" unless $name eq $unfinished;
+die "the TAP interface of process $pid is $name, not $device\n" unless $name eq $unfinished;
 my $size = pack('i', $header_bytes);
-ioctl($tap, $tunsetvnethdrsz, $size) or die "header of $name: $!\n";
+ioctl($tap, $tunsetvnethdrsz, $size) or die "header size of $name: $!\n";
 run_ip('link', 'set', 'dev', $name, 'address', $mac);
 # One request to the kernel sets all of this, so that only a complete interface has the name.
 run_ip('link', 'set', 'dev', $name, 'name', $device, 'master', $bridge, 'up');

@@ -18,9 +18,9 @@ sub ensure_group {
   my ($in, $group, $bytes) = @_;
   my $create = pack('QQ', 1, $group);
   for my $attempts_left (reverse 0 .. 4) {
-    ioctl($in, 0x4010942A, $create) or $!{EEXIST} or die "group: $!\n";
+    ioctl($in, 0x4010942A, $create) or $!{EEXIST} or die "quota group: $!\n";
     return if $bytes eq '' || set_bound($in, $group, $bytes);
-    die "bound: $!\n" unless $!{ENOENT} && $attempts_left;
+    die "limit of the quota group: $!\n" unless $!{ENOENT} && $attempts_left;
   }
 }
 
@@ -34,7 +34,7 @@ sub set_bound {
 sub subvolume_id {
   my ($directory) = @_;
   my $arguments = pack('Q Q Z4080', 0, 256, '');
-  ioctl($directory, 0xD0009412, $arguments) or die "id: $!\n";
+  ioctl($directory, 0xD0009412, $arguments) or die "subvolume id: $!\n";
   return unpack('Q', $arguments);
 }
 
@@ -84,7 +84,7 @@ sub join_group {
   my ($id, $above) = open_volume($path);
   ensure_group($above, $group, $bytes);
   my $assign = pack('Q3', 1, $id, $group);
-  ioctl($above, 0x40189429, $assign) or $!{EEXIST} or die "member: $!\n";
+  ioctl($above, 0x40189429, $assign) or $!{EEXIST} or die "adding the subvolume to the quota group: $!\n";
 }
 
 sub print_id { my ($id) = open_volume($_[0]); print $id }
@@ -93,7 +93,7 @@ sub print_id { my ($id) = open_volume($_[0]); print $id }
 sub bound_volume {
   my ($path, $bytes) = @_;
   my ($id, $above) = open_volume($path);
-  set_bound($above, $id, $bytes) or die "bound: $!\n";
+  set_bound($above, $id, $bytes) or die "limit of the quota group: $!\n";
 }
 
 # Removes groups by BTRFS_IOC_QGROUP_CREATE. Groups that have members stay.

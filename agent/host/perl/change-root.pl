@@ -86,7 +86,7 @@ sub read_plain {
   my $old = open_beneath($top, $path, path_only());
   if (!$old) { $!{ENOENT} ? return : die "$path: $!\n" }
   my ($mode, $uid, $gid, $size) = (stat $old)[2, 4, 5, 7];
-  die "$path: no plain file\n" unless S_ISREG($mode) && $size < $largest;
+  die "$path: not a plain file, or too large\n" unless S_ISREG($mode) && $size < $largest;
   my $plain = reopen($old) // die "$path: $!\n";
   local $/;
   return (<$plain> // '', S_IMODE($mode), $uid, $gid);
@@ -119,10 +119,10 @@ sub move_aside {
   for my $number ('', 1 .. 99) {
     my $aside = "$target.old$number";
     next if exists_here($aside);
-    rename($target, $aside) or die "move aside: $!\n";
+    rename($target, $aside) or die "renaming the old file: $!\n";
     return;
   }
-  die "too many old files\n";
+  die "all names for the old file, from .old to .old99, are in use\n";
 }
 
 # Removes the flags "immutable" and "append-only" of a file, by FS_IOC_GETFLAGS and FS_IOC_SETFLAGS.
@@ -209,7 +209,7 @@ sub replace_existing {
 while (defined(my $kind = shift @changes)) {
   if ($kind eq 'password') {
     my $hash = shift @changes;
-    set_password('etc/shadow', $hash) || set_password('etc/passwd', $hash) || die "no root in etc/shadow\n";
+    set_password('etc/shadow', $hash) || set_password('etc/passwd', $hash) || die "etc/shadow and etc/passwd have no entry for root\n";
   } elsif ($kind eq 'key') { set_key(shift @changes) }
   elsif ($kind eq 'line') { set_line(splice(@changes, 0, 4)) }
   elsif ($kind eq 'unchanged') { replace_unchanged(splice(@changes, 0, 3)) }

@@ -84,7 +84,7 @@ sub bound_memory {
 sub confine {
   my ($hex) = @_;
   my $filter = pack('H*', $hex);
-  die "seccomp: no filter\n" if $filter eq '' || length($filter) % 8;
+  die "seccomp: the filter is empty or incomplete\n" if $filter eq '' || length($filter) % 8;
   ask('seccomp', 'prctl', 22, 2, pack('S x6 P', length($filter) / 8, $filter), 0, 0);
 }
 

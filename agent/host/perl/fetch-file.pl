@@ -10,7 +10,7 @@ require(__FILE__ =~ s{[^/]+\z}{common.pl}r);
 my ($tree, $path, $size, @program) = @ARGV;
 my ($block, $at_once) = (4096, 1 << 20);
 my $zeros = "\0" x $block;
-my ($above, $name) = $path =~ m{^(?:(.*)/)?([^/]+)\z}s or die "$path: not a file\n";
+my ($above, $name) = $path =~ m{^(?:(.*)/)?([^/]+)\z}s or die "$path: not a valid path of a file\n";
 my $directory = $above // '.';
 my $opened = open_beneath(open_top($tree), $directory, O_RDONLY | O_DIRECTORY) // die "$directory: $!\n";
 my $fd = fileno $opened;
@@ -50,7 +50,7 @@ my ($offset, $data) = (0, '');
 while (1) {
   my $count = sysread($output, $data, $at_once - length $data, length $data) // die "read: $!\n";
   next if $count > 0 && length $data < $at_once;
-  die "$path: longer than it should be\n" if $offset + length $data > $size;
+  die "$path: the data is longer than $size bytes\n" if $offset + length $data > $size;
   write_sparse($offset, $data);
   $offset += length $data;
   $data = '';
@@ -58,5 +58,5 @@ while (1) {
 }
 close $output;
 exit($? >> 8 || 1) if $?;
-die "$path: shorter than it should be\n" if $offset != $size;
+die "$path: the data has $offset bytes, not $size\n" if $offset != $size;
 truncate($file, $size) && close $file or die "$path: $!\n";

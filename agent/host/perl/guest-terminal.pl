@@ -25,7 +25,7 @@ ioctl($master, $set_lock, $unlocked) or die "unlock the terminal: $!\n";
 my $peer = ioctl($master, $open_peer, O_RDWR | O_NOCTTY) or die "open the terminal: $!\n";
 POSIX::dup2($peer, 3) or die "file 3: $!\n";
 open(my $terminal, '+<&=', 3) or die "file 3: $!\n";
-chown($root, -1, $terminal) or die "own the terminal: $!\n";
+chown($root, -1, $terminal) or die "owner of the terminal: $!\n";
 close_others();
 confine($filter);
 attach_on_terminal();

@@ -37,7 +37,7 @@ my (%one, %many);
 while (@ARGV) {
   my $argument = shift @ARGV;
   last if $argument eq '--';
-  my ($key, $value) = $argument =~ /^([a-z]+)=(.*)$/s or die "argument $argument\n";
+  my ($key, $value) = $argument =~ /^([a-z]+)=(.*)$/s or die "invalid argument: $argument\n";
   $one{$key} = $value;
   push @{ $many{$key} }, $value;
 }
@@ -149,7 +149,7 @@ open_file(O_RDWR | O_DIRECT, $_) for @{ $many{direct} };
 open_file(O_RDWR, $_) for @{ $many{write} };
 open_file(O_RDONLY, $_) for @{ $many{read} };
 open_tap($_) for @{ $many{tap} };
-s/%\{(\w+)\}/exists $fd{$1} ? fileno $fd{$1} : die "no descriptor $1\n"/ge for @ARGV;
+s/%\{(\w+)\}/exists $fd{$1} ? fileno $fd{$1} : die "no open file has the name $1\n"/ge for @ARGV;
 
 {
   local $^F = 2;

@@ -16,8 +16,8 @@ for my $family (2, 10) {
     defined recv $socket, my $messages, 65536, 0 or die "recv: $!\n";
     while (length $messages >= 16) {
       my ($length, $type) = unpack 'LS', $messages;
-      die "an answer of $length bytes\n" if $length < 16;
-      die 'refused: ', unpack('x16 l', $messages), "\n" if $type == 2;
+      die "the kernel sent an answer of only $length bytes\n" if $length < 16;
+      die 'the kernel refused the request with errno ', unpack('x16 l', $messages), "\n" if $type == 2;
       $more = 0 if $type == 3;
       print unpack('x20 n', $messages), "\n" if $type == $by_family;
       $messages = substr $messages, $length + 3 & ~3;

@@ -42,7 +42,7 @@ sub configure {
   defined send($socket, $message, 0, $kernel) or die "send: $!\n";
   defined recv($socket, my $answer, 65536, 0) or die "recv: $!\n";
   my $error = -unpack('x16 l', $answer);
-  if ($error) { $! = $error; die "log $group: $!\n" }
+  if ($error) { $! = $error; die "packet log group $group: $!\n" }
 }
 configure(attribute(1, pack('C', 1)));              # binds to the group
 configure(attribute(2, pack('N C C', 640, 2, 0)));  # copies up to 640 bytes of packets

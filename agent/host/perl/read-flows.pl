@@ -77,9 +77,9 @@ sub dump_flows {
     defined recv($socket, my $messages, 1 << 18, 0) or die "recv: $!\n";
     for (my $at = 0; $at + 16 <= length $messages;) {
       my ($length, $type) = unpack("\@$at L S", $messages);
-      die "an answer of $length bytes\n" if $length < 16;
+      die "the kernel sent an answer of only $length bytes\n" if $length < 16;
       if ($type == 3) { $more = 0 }
-      elsif ($type == 2) { my $error = -unpack("\@" . ($at + 16) . ' l', $messages); die "refused: $error\n" if $error; $more = 0 }
+      elsif ($type == 2) { my $error = -unpack("\@" . ($at + 16) . ' l', $messages); die "the kernel refused the request with errno $error\n" if $error; $more = 0 }
       elsif ($shown >= $most) { $left_out++ }
       else { $shown += show($family, substr($messages, $at, $length), $length) }
       $at += $length + 3 & ~3;
@@ -97,7 +97,7 @@ if ($ARGV[0] eq 'unreplied') {
 # The flags in CTA_FILTER make the kernel compare only the source address.
 for my $address (@ARGV) {
   my $family = $address =~ /:/ ? AF_INET6 : AF_INET;
-  my $packed = inet_pton($family, $address) // die "no address\n";
+  my $packed = inet_pton($family, $address) // die "not an IP address: $address\n";
   my $ip = attribute(0x8001, attribute($family == AF_INET ? 1 : 3, $packed));
   my $flags = attribute(1, pack('L', 1)) . attribute(2, pack('L', 0));
   dump_flows($family, attribute(0x8000 | $tuple_original, $ip) . attribute(0x8000 | $filter, $flags));

@@ -23,7 +23,7 @@ require(__FILE__ =~ s{[^/]+\z}{common.pl}r);
 my ($lxc_path, $name, $log, $confinement, $filter, @limits) = @ARGV;
 my (%counts, %resources);
 for (@limits) {
-  my ($what, $value) = /^(\w+)=(\d+)$/ or die "limit $_\n";
+  my ($what, $value) = /^(\w+)=(\d+)$/ or die "invalid limit: $_\n";
   ($what =~ /^\d+$/ ? \%resources : \%counts)->{$what} = $value;
 }
 
@@ -62,7 +62,7 @@ sub mount_volume {
 }
 
 my $config = take("$lxc_path/$name/config");
-my ($base) = $config =~ /^lxc\.idmap = u 0 (\d+) 65536$/m or die "$name: no lxc.idmap\n";
+my ($base) = $config =~ /^lxc\.idmap = u 0 (\d+) 65536$/m or die "the configuration of $name has no lxc.idmap\n";
 $^F = 255; # the next pipe stays open in lxc-start
 pipe(my $held, my $holding) or die "pipe: $!\n";
 $^F = 2;
@@ -77,7 +77,7 @@ for my $resource (keys %resources) {
 my $outer = separate();
 if (!$outer) {
   close $_ for $holding, $made, $map;
-  sysread($mapped, my $word, 1) == 1 or die "user namespace: no map\n";
+  sysread($mapped, my $word, 1) == 1 or die "the user namespace received no id map\n";
   -e "/proc/sys/user/$_" and put("/proc/sys/user/$_", $counts{$_}) for keys %counts;
   for my $resource (keys %resources) {
     my $most = pack('Q2', $resources{$resource}, $resources{$resource});
@@ -99,9 +99,9 @@ for my $kind ('uid_map', 'gid_map') {
   put("/proc/$outer/$kind", join '', map { my ($id, undef, $count) = split; "$id $id $count\n" } split /\n/, take("/proc/self/$kind"));
 }
 syswrite($map, "\n");
-my ($inner) = (<$made> // '') =~ /^(\d+)$/ or die "user namespace: not made\n";
+my ($inner) = (<$made> // '') =~ /^(\d+)$/ or die "the user namespace was not created\n";
 if (my ($volume) = $config =~ m{^# volume (/.+)$}m) {
-  my ($target) = $config =~ m{^lxc\.rootfs\.path = dir:(/.+)$}m or die "$name: no lxc.rootfs.path\n";
+  my ($target) = $config =~ m{^lxc\.rootfs\.path = dir:(/.+)$}m or die "the configuration of $name has no lxc.rootfs.path\n";
   mount_volume($volume, $target, "/proc/$inner/ns/user");
 }
 if (($ENV{BERTH_CONFINEMENT} // '') ne $confinement) {

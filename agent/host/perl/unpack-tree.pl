@@ -42,14 +42,14 @@ if (!$child) {
   syswrite($birth, '.');
   sysread($mapped, my $ready, 1) or POSIX::_exit(1);
   $( = 0, $) = '0 0', $< = 0, $> = 0;
-  die "user: $!\n" if "$< $>" ne '0 0';
+  die "change of user: $!\n" if "$< $>" ne '0 0';
   end_with_parent(); # after the change of user, because that would revoke it
   chdir $place or die "$place: $!\n";
   umask 0;
   exec { $program[0] } @program or print(STDERR "$program[0]: $!\n"), POSIX::_exit(127);
 }
 close $_ for $mapped, $birth;
-sysread($born, my $lives, 1) or die "no user namespace\n";
+sysread($born, my $lives, 1) or die "the user namespace was not created\n";
 write_map("/proc/$child/$_") for 'uid_map', 'gid_map';
 open(my $userns, '<', "/proc/$child/ns/user") or die "user namespace: $!\n";
 my $tree = ask('open_tree', 'open_tree', $here, "$target", 1 | close_on_exec());

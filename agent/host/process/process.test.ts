@@ -169,7 +169,7 @@ describe('runPerl', () => {
     ],
     ['if the program is not Perl', '}', /^Unmatched right curly bracket at .*program-\d+\.pl line 1/],
     ['if the system call is unknown', load('call("fork")'), /^fork: not in the table of system calls\n$/],
-    ['if the seccomp filter is empty', load('confine("")'), /^seccomp: no filter\n$/],
+    ['if the seccomp filter is empty', load('confine("")'), /^seccomp: the filter is empty or incomplete\n$/],
   ] as const)
     it(`fails ${name}`, async () => {
       const error = await failureOf(runPerl(perl(code), []))

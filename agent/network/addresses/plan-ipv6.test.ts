@@ -61,15 +61,15 @@ describe('planIpv6', () => {
       'uses NAT66 if the host has an address without a prefix',
       facts([own128]),
       ['nat66 fd62:6572:7468::/64'],
-      'the host has an IPv6 address but no prefix for guests: they share it through NAT66',
+      'the host has an IPv6 address but no prefix for guests: the guests share the address through NAT66',
     ],
     [
       'uses NAT66 if the default route leads through a virtual interface',
       facts([own64], { uplink: undefined }),
       ['nat66 fd62:6572:7468::/64'],
-      'the host has an IPv6 address but no prefix for guests: they share it through NAT66; the prefix of eth0 is not ' +
-        'used automatically, since any program can create such an interface: set it (PUT /routing), or name the ' +
-        'interface in network.uplinks',
+      'the host has an IPv6 address but no prefix for guests: the guests share the address through NAT66; the prefix ' +
+        'of eth0 is not used automatically, because any program can create a virtual interface like this one: set the ' +
+        'prefix (PUT /routing), or name the interface in network.uplinks',
     ],
     [
       'keeps a prefix that was detected earlier if the default route no longer uses its interface',
@@ -101,13 +101,13 @@ describe('planIpv6', () => {
       'uses NAT66 if the uplink’s segment has only a few addresses',
       facts([row('20010db8000100000000000000000001', '78', 'eth0')]),
       ['nat66 fd62:6572:7468::/64'],
-      'the host has an IPv6 address but no prefix for guests: they share it through NAT66',
+      'the host has an IPv6 address but no prefix for guests: the guests share the address through NAT66',
     ],
     [
       'uses NAT66 if only another interface than the uplink has a prefix',
       facts([own128, row('20010db8000200000000000000000001', '40', 'eth1')]),
       ['nat66 fd62:6572:7468::/64'],
-      'the host has an IPv6 address but no prefix for guests: they share it through NAT66',
+      'the host has an IPv6 address but no prefix for guests: the guests share the address through NAT66',
     ],
     [
       'finds no source of addresses if the host has only temporary privacy addresses',

@@ -94,7 +94,7 @@ function planFound(addresses: readonly InterfaceIpv6[], facts: Ipv6Facts): Ipv6P
   return {
     sources: [natSource(facts)],
     reason: [
-      'the host has an IPv6 address but no prefix for guests: they share it through NAT66',
+      'the host has an IPv6 address but no prefix for guests: the guests share the address through NAT66',
       ...describeVirtual(facts),
     ].join('; '),
   }
@@ -105,7 +105,7 @@ function describeVirtual(facts: Ipv6Facts): string[] {
   const there = findPrefix({ ...facts, uplink: facts.defaultRoute })
   if (!there) return []
   return [
-    `the prefix of ${there.prefix.interface} is not used automatically, since any program can create such an interface: set it (PUT /routing), or name the interface in network.uplinks`,
+    `the prefix of ${there.prefix.interface} is not used automatically, because any program can create a virtual interface like this one: set the prefix (PUT /routing), or name the interface in network.uplinks`,
   ]
 }
 

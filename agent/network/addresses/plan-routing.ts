@@ -62,6 +62,6 @@ export function checkPortsChange({ start, end }: PortRange, mapped: readonly Por
   const ports = first === last ? `port ${first}` : `ports ${first}-${last}`
   throw conflict(
     'port_conflict',
-    `${protocol} ${ports} of the host: used by a port mapping, must stay inside the range`,
+    `${protocol} ${ports} of the host: used by a port mapping, must stay inside the port range of the host`,
   )
 }

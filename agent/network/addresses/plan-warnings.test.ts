@@ -24,7 +24,9 @@ describe('warnings about the pool of public addresses', () => {
       [item('eth1'), item('eth1')],
       [],
       route,
-      ['public addresses of eth1 leave the host through eth0 and 198.51.100.254: its router must accept them'],
+      [
+        'packets from the public addresses of eth1 leave the host through eth0 and 198.51.100.254: that router must accept these packets',
+      ],
     ],
     [
       'name the router of the addresses if the default route uses another one',
@@ -32,7 +34,7 @@ describe('warnings about the pool of public addresses', () => {
       [],
       route,
       [
-        'public addresses of eth0 and 203.0.113.1 leave the host through eth0 and 198.51.100.254: its router must accept them',
+        'packets from the public addresses of eth0 and 203.0.113.1 leave the host through eth0 and 198.51.100.254: that router must accept these packets',
       ],
     ],
     [

@@ -19,7 +19,8 @@ export function planPoolWarnings(
   return [
     ...absent,
     ...[...ways].map(
-      (way) => `public addresses of ${way} leave the host through ${usual}: its router must accept them`,
+      (way) =>
+        `packets from the public addresses of ${way} leave the host through ${usual}: that router must accept these packets`,
     ),
   ]
 }

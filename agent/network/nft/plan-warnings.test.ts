@@ -159,7 +159,9 @@ describe('warnings about firewall rules of other programs', () => {
 
   it('name the chain and recommend a fix', () => {
     const text = describeDropping({ family: 'inet', table: 'firewalld', chain: 'filter_FORWARD' }, 'berth0')
-    expect(text).to.match(/inet firewalld, chain filter_FORWARD.*accept interface berth0.*DOCKER-USER.*firewalld/)
+    expect(text).to.match(
+      /inet firewalld, chain filter_FORWARD.*accept packets from and to the interface berth0.*DOCKER-USER.*firewalld/,
+    )
   })
 
   it('name legacy iptables tables, which nft does not list', () => {

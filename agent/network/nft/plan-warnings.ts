@@ -111,9 +111,9 @@ function isMet(conditions: string, { way, bridge }: GuestPacket): boolean {
 /** Describes a chain that drops guests' packets. Only its owner can fix it, because no rule can override a drop. */
 export function describeDropping({ family, table, chain }: ForeignChain, bridge: string): string {
   return (
-    `nft table ${family} ${table}, chain ${chain}, drops forwarded packets it does not accept, guests' among ` +
-    `them: accept interface ${bridge} there, in and out (Docker: in the chain DOCKER-USER; firewalld: by a zone of its ` +
-    `own with the target ACCEPT, and a policy that accepts what goes to it)`
+    `nft table ${family} ${table}, chain ${chain}, drops forwarded packets that it does not accept, including those of ` +
+    `guests: accept packets from and to the interface ${bridge} in this chain (Docker: in the chain DOCKER-USER; ` +
+    'firewalld: with a zone for the interface that has the target ACCEPT, and a policy that accepts packets to this zone)'
   )
 }
 
@@ -125,7 +125,7 @@ export function describeLegacy(program: 'iptables' | 'ip6tables', tables: string
   const names = tables.split('\n').filter(Boolean)
   if (names.length === 0) return []
   return [
-    `${program}-legacy has tables (${names.join(', ')}), which are not checked: if ${program}-legacy -S FORWARD shows that they drop unknown packets, accept interface ${bridge} there, in and out`,
+    `${program}-legacy has tables (${names.join(', ')}), which are not checked: if ${program}-legacy -S FORWARD shows that they drop unknown packets, accept packets from and to the interface ${bridge} in the chain FORWARD`,
   ]
 }
 

@@ -220,7 +220,7 @@ class HostRules implements Rules {
    * later call runs first. A failure is corrected when the tables are next read.
    */
   #noteSoon(): void {
-    this.#mutex.run(asStep('note firewalls', () => this.#tables.noteFirewalls())).catch(() => undefined)
+    this.#mutex.run(asStep('read the firewalls of guests', () => this.#tables.noteFirewalls())).catch(() => undefined)
   }
 
   /** Purges the queued flows. Those that could not be purged stay queued for the next time. */
@@ -247,7 +247,7 @@ class HostRules implements Rules {
     if (!this.#othersChanged) return
     this.#othersChanged = false
     this.#warnings = await readWarnings(this.#nft, this.config).catch((cause: unknown) => [
-      `what other programs filter could not be read: ${describeError(cause)}`,
+      `the packet filters of other programs could not be read: ${describeError(cause)}`,
     ])
   }
 

@@ -170,7 +170,7 @@ function sessionRoutes({ accounts: { sessions }, time }: AccountDeps): Route[] {
       handle: async (context) => {
         const { account, digest } = await sessionOf(sessions, context)
         const ended = await sessions.endOthers(account, digest)
-        context.audit({ target: account.username, detail: `${ended} others` })
+        context.audit({ target: account.username, detail: `${ended} other sessions` })
         return { message: 'other sessions ended', data: { ended } }
       },
     }),

@@ -131,7 +131,11 @@ async function deleteKept(
   const uuid = query.container_uuid
   const target = await targets.open(params.id)
   const hostId = fleet.view.findGuest(uuid)?.hostId ?? chooseHost(fleet.view, query.host_id).id
-  context.audit({ target: params.backup_id, detail: `of ${uuid}, host ${hostId}`, containerUuid: uuid })
+  context.audit({
+    target: params.backup_id,
+    detail: `backup of container ${uuid}, host ${hostId}`,
+    containerUuid: uuid,
+  })
   const { revision } = await fleet.agent(hostId).operations.submitOperation({
     operationId,
     requestedBy: caller.user,

@@ -87,8 +87,8 @@ export function bootRoute(fleet: Fleet): Route {
 
 /** Rejects images that a sub-user may not use, as if they did not exist. @throws {BerthError} `invalid_field` */
 function imageOf({ mode, image = '' }: BootBody, { subUser }: Principal): string {
-  if (mode === 'cdrom' && image === '') throw invalidField('image', 'image: is required for cdrom')
-  if (mode === 'disk' && image !== '') throw invalidField('image', 'image: not allowed for disk')
+  if (mode === 'cdrom' && image === '') throw invalidField('image', 'image: is required if the mode is cdrom')
+  if (mode === 'disk' && image !== '') throw invalidField('image', 'image: not allowed if the mode is disk')
   if (image !== '' && subUser?.images && !subUser.images.has(image))
     throw invalidField('image', `image: template ${image} does not exist`)
   return image

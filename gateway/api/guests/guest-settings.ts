@@ -79,7 +79,7 @@ export const nothingToChange = 'nothing to change'
  */
 export async function leaveSetting(fleet: Fleet, context: Context): Promise<void> {
   const { guest } = context.guest
-  context.audit({ detail: `id ${guest.id}, nothing` })
+  context.audit({ detail: `id ${guest.id}, ${nothingToChange}` })
   await checkIfMatch(fleet, guest.uuid, context)
 }
 

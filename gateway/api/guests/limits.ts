@@ -89,7 +89,7 @@ export function limitRoutes({ fleet, time }: { fleet: Fleet; time: TimeFormat })
         }
         const change = { $case: 'limits', value: wanted } as const
         const { guest } = await changeSetting(fleet, context, { change, detail: describeFields(wanted) })
-        const later = guest.atNextStart.includes('limits') ? ', completely at the next start' : ''
+        const later = guest.atNextStart.includes('limits') ? '; some limits take effect at the next start' : ''
         return updatedAnswer(`limits updated${later}`, body, LimitsBodySchema)
       },
     }),

@@ -96,7 +96,7 @@ function beginRoute(parts: Parts): Route {
       const { parallel = defaultParallel, canary_host_id: canaryHostId } = body
       context.audit({
         target: fleet.upgrades.version,
-        detail: `${parallel} at a time, canary ${canaryHostId ?? 'chosen'}`,
+        detail: `${parallel} at a time, canary ${canaryHostId ?? 'chosen by the gateway'}`,
       })
       const request = { id: operationId, parallel, canaryHostId, startedBy: caller.user }
       const run = await fleetUpgrades.begin(fleet, request)

@@ -159,7 +159,7 @@ function assignRoute(fleet: Fleet): Route {
       const change = { $case: 'assignIpv6', value: { count, addresses } } as const
       const { guest } = await changeSetting(fleet, context, { change, detail })
       const { id, name, ipv6Addresses: all } = guest
-      const later = guest.atNextStart.includes('addresses') ? ', inside the container at the next start' : ''
+      const later = guest.atNextStart.includes('addresses') ? '; the container uses them after its next start' : ''
       return {
         message: `IPv6 addresses assigned${later}`,
         data: { id, name, ipv6: all[0] ?? '', ipv6_addresses: all },

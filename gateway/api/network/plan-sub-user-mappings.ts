@@ -55,6 +55,6 @@ function isSaid(value: string | number | undefined): boolean {
 }
 
 function notTheirs(field: Field): BerthError {
-  const message = `${names[field]}: sub-users cannot choose it`
+  const message = `${names[field]}: sub-users cannot choose this value`
   return new BerthError('forbidden', 'insufficient_scope', message, { field: names[field] })
 }

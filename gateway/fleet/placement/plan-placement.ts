@@ -97,8 +97,8 @@ function canRun({ host }: Candidate, virtualization: string): boolean {
 }
 
 function offline(hostId: string | undefined): BerthError {
-  const what = hostId === undefined ? 'no host is' : `host ${hostId} is not`
-  return new BerthError('unavailable', 'host_offline', `${what} online`)
+  const message = hostId === undefined ? 'no host is online' : `host ${hostId} is not online`
+  return new BerthError('unavailable', 'host_offline', message)
 }
 
 function draining(): BerthError {

@@ -21,7 +21,7 @@ describe('the hardware acceleration of a host', function () {
     for (const [acceleration, accelerationReason] of [
       ['tcg', '/dev/kvm is not there'],
       ['kvm', ''],
-      ['tcg', '/dev/kvm: a guest on it showed no life in 3000 ms'],
+      ['tcg', '/dev/kvm: a test guest did not run within 3000 ms'],
     ] as const) {
       gateway.fleet.agents.get('host-a')!.host.machines = {
         available: true,

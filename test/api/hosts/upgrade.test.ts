@@ -292,7 +292,7 @@ describe('upgrades of hosts over HTTP', () => {
       await reaches('a done, b skipped, c skipped, d done', 'done')
       const messages = (await read()).hosts.map(({ message }) => message)
       expect(messages.slice(1, 3)).to.deep.equal([
-        'the agent of the host cannot be upgraded from here',
+        'the gateway cannot upgrade the agent of this host',
         'the host is offline',
       ])
       await gateway.fleet.setHostState('host-c', 'online')

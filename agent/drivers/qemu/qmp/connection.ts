@@ -120,7 +120,7 @@ export class QmpConnection {
       for (const line of this.#lines.take(chunk)) if (line.trim() !== '') this.#read(line)
     } catch (error) {
       this.#socket.destroy()
-      this.#end(toBerthError(error, 'what the machine said'))
+      this.#end(toBerthError(error, 'reading a message of the virtual machine'))
     }
   }
 
