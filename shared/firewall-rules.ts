@@ -72,7 +72,8 @@ function checkRule(wanted: WantedRule, index: number): FirewallRule {
   const at = (field: string): string => `rules.${index}.${field}`
   const protocol = oneOf(at('protocol'), wanted.protocol, ruleProtocols)
   const network = oneOf(at('network'), wanted.network, networks)
-  if (!/^[A-Za-z0-9_-]{0,64}$/.test(wanted.id)) throw invalidField(at('id'), `${at('id')}: has the wrong format`)
+  if (!/^[A-Za-z0-9_-]{0,64}$/.test(wanted.id))
+    throw invalidField(at('id'), `${at('id')}: must be at most 64 letters, digits, "_" and "-"`)
   const description = checkDescription(at('description'), wanted.description)
   return {
     id: wanted.id,

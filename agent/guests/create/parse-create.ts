@@ -90,7 +90,8 @@ export function parseRequester(value: string): string {
 
 /** Checks the format of a template id. @throws {BerthError} `invalid_field` */
 export function checkTemplateId(id: string): void {
-  if (!new RegExp(templateIdPattern).test(id)) throw invalidField('template_id', 'template_id: has the wrong format')
+  if (!new RegExp(templateIdPattern).test(id))
+    throw invalidField('template_id', 'template_id: must be an id of lower-case letters, digits, "." and "-"')
 }
 
 function parseVirtualization(value: string): DriverKind {

@@ -200,7 +200,7 @@ export function apiKeyRoutes({ keys, time }: ApiKeyDeps): Route[] {
       bound: 'own',
       confirmed: true,
       audit: 'apikey.delete',
-      summary: 'Deletes an API key. If its rights are limited, all keys that it created are deleted too',
+      summary: 'Deletes an API key. If the rights of the key are limited, all keys that it created are deleted too',
       params: PathSchema,
       errors: ['not_found', 'invalid_state'],
       handle: async (context) => {

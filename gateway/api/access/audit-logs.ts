@@ -64,7 +64,7 @@ export function auditLogRoutes({ audit, time }: AuditLogDeps): Route[] {
       subUser: 'refused',
       scope: 'audit:read',
       bound: 'own',
-      summary: 'Lists the changes of all callers, newest first',
+      summary: 'Lists the changes that all callers made, newest first',
       query: AuditQuerySchema,
       data: Type.Array(AuditRowSchema),
       handle: ({ caller, query }) =>
@@ -77,7 +77,7 @@ export function auditLogRoutes({ audit, time }: AuditLogDeps): Route[] {
       subUser: 'allowed',
       scope: 'session',
       bound: 'own',
-      summary: 'Lists the caller’s own changes, newest first',
+      summary: 'Lists the changes that the caller made, newest first',
       query: AuditQuerySchema,
       data: Type.Array(AuditRowSchema),
       handle: ({ caller, query }) => {

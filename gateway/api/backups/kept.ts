@@ -84,7 +84,7 @@ export function keptBackupRoutes(parts: BackupParts): Route[] {
       path: '/backup-targets/{id}/backups',
       name: 'listKeptBackups',
       scope: 'backuptarget:read',
-      summary: 'Lists the backups of a container that the target contains, newest first',
+      summary: 'Lists all backups of a container on the target, newest first',
       params: TargetPathSchema,
       query: ContainerQuerySchema,
       data: Type.Array(KeptBackupSchema),

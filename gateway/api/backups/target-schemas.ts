@@ -92,7 +92,7 @@ export const TargetRowSchema = Type.Object(
     access_key_id: Type.String(),
     ca_certificate: Type.String(),
     verify_percent: Type.Integer(),
-    backups: Type.Integer({ description: 'Number of backups of existing containers.' }),
+    backups: Type.Integer({ description: 'Number of backups on the target whose containers still exist.' }),
     created_at: TimeSchema,
     updated_at: TimeSchema,
   },

@@ -97,7 +97,7 @@ const DiagnosisSchema = Type.Object(
     }),
     listening_ports: Type.Array(Type.Integer(), {
       description:
-        'Other TCP ports on which the container listens. Only returned if nothing listens on the checked port, else empty.',
+        'TCP ports on which the container listens instead, if no program listens on the checked port. Otherwise empty.',
     }),
     repair: Type.Union([RepairSchema, Type.Null()], {
       description:

@@ -18,7 +18,9 @@ const ResetBodySchema = Type.Object(
 )
 
 const PasswordSchema = Type.Object(
-  { password: Type.String({ description: 'Password in plain text. It is returned only in this answer.' }) },
+  {
+    password: Type.String({ description: 'New password of root, in plain text. It is returned only in this answer.' }),
+  },
   { title: 'Password' },
 )
 

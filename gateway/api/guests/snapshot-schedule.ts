@@ -23,7 +23,7 @@ export const ScheduleSchema = Type.Object(
     next_run: TimeSchema,
     time: Type.String({
       description:
-        'Time of day of a snapshot: `HH:MM` in the time zone of the container’s host. The others follow at multiples of the interval.',
+        'Time of day of a snapshot: `HH:MM` in the time zone of the container’s host. The next snapshots follow at multiples of `interval_hours` from this time.',
     }),
     retention: Type.Integer({
       description: 'Number of scheduled snapshots to retain. 0: as many as `snapshot_limit` of the container allows.',

@@ -47,7 +47,7 @@ const historyFields = {
   step_seconds: Type.Integer(),
   points: Type.Array(PointSchema, {
     description:
-      'Values, oldest first, beginning with the oldest known value. There is one value for each step, even if it is not known.',
+      'Values of all steps, oldest first, beginning with the oldest known value. Steps without a known value are included.',
   }),
 }
 const ContainerHistorySchema = Type.Object(historyFields, { title: 'ContainerHistory' })

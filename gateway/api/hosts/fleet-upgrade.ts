@@ -12,17 +12,23 @@ import { upgradeErrors } from './upgrade.js'
 const RunHostSchema = Type.Object({
   host_id: Type.String(),
   name: Type.String(),
-  state: oneOf(runHostStates, '`done`: the host has the version. `skipped`: see `message`.'),
-  step: oneOf([...upgradeSteps, ''], 'Step of the last upgrade of this host. Empty: it has not begun.'),
-  from: Type.String({ description: 'Version before the upgrade of the fleet.' }),
-  version: Type.String({ description: 'Present version.' }),
+  state: oneOf(
+    runHostStates,
+    '`done`: the host has the version of this upgrade or rollback. `skipped`: see `message`.',
+  ),
+  step: oneOf(
+    [...upgradeSteps, ''],
+    'Current or last step of the upgrade of this host. Empty: the upgrade of the host has not begun.',
+  ),
+  from: Type.String({ description: 'Version of the agent before the upgrade of the fleet.' }),
+  version: Type.String({ description: 'Present version of the agent.' }),
   message: Type.String({ description: 'Reason why the host failed or was skipped.' }),
 })
 const RunSchema = Type.Object(
   {
     state: oneOf(
       ['none', ...runStates],
-      '`none`: the fleet has never been upgraded from here. `stopped`: a host failed, or the canary was skipped.',
+      '`none`: no upgrade of the fleet was ever started. `stopped`: a host failed, or the canary was skipped.',
     ),
     action: oneOf(['upgrade', 'rollback']),
     version: Type.String({ description: 'Version to which hosts are upgraded.' }),
@@ -38,12 +44,17 @@ const RunSchema = Type.Object(
 const BeginBodySchema = Type.Object(
   {
     parallel: Type.Optional(
-      Type.Integer({ minimum: 1, maximum: 50, description: 'Hosts at the same time after the canary. Default: 2.' }),
+      Type.Integer({
+        minimum: 1,
+        maximum: 50,
+        description: 'Number of hosts that are upgraded at the same time, after the canary. Default: 2.',
+      }),
     ),
     canary_host_id: Type.Optional(
       Type.String({
         maxLength: 64,
-        description: 'Host that is upgraded before all others. Default: the first one by name.',
+        description:
+          'Id of the host that is upgraded before all other hosts. Default: the host whose name is first in alphabetical order.',
       }),
     ),
   },
@@ -86,7 +97,7 @@ function beginRoute(parts: Parts): Route {
     scope: 'host:manage',
     audit: 'fleet.upgrade',
     summary:
-      'Upgrades the agents of all hosts to this gateway’s version: one canary first, then several at a time. It stops at the first host that fails. Offline hosts are skipped',
+      'Upgrades the agents of all hosts to this gateway’s version: one canary host first, then several hosts at a time. The upgrade stops when a host fails. Offline hosts are skipped',
     body: BeginBodySchema,
     example: { parallel: 2 },
     statuses: [202],
@@ -119,7 +130,8 @@ const commands: Readonly<Record<RunCommand, { readonly summary: string; readonly
     message: 'the upgrade of the fleet is canceled',
   },
   rollback: {
-    summary: 'Returns all hosts that the upgrade of the fleet has changed to their previous version',
+    summary:
+      'Rolls back the fleet: each host that the upgrade of the fleet has upgraded gets its previous version again',
     message: 'the rollback of the fleet has started',
   },
 }

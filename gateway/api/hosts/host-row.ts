@@ -28,14 +28,14 @@ const UpgradeSchema = Type.Object(
     state: oneOf(['running', 'done', 'failed']),
     step: oneOf(
       upgradeSteps,
-      '`starting`: the host has not reported anything yet. `waiting`: the version is installed and waits for the gateway to connect. `rolling_back`: the host returns to the version before, because of `message`.',
+      '`starting`: the host has not reported anything yet. `waiting`: the version is installed and waits for the gateway to connect. `rolling_back`: the host returns to its earlier version, and `message` says why.',
     ),
     rollback: Type.Boolean({
       description:
         '`true`: a return to the previous version was requested. `false`: an upgrade, even if the host returns to the previous version after a failure.',
     }),
-    from: Type.String({ description: 'Version before.' }),
-    to: Type.String({ description: 'Version to install.' }),
+    from: Type.String({ description: 'Version of the agent before the upgrade or rollback.' }),
+    to: Type.String({ description: 'Version of the agent that the upgrade or rollback installs.' }),
     message: Type.String({ description: 'Reason of a failure.' }),
     started_at: TimeSchema,
     at: Type.String({ ...TimeSchema, description: 'Time of the host’s last report about this upgrade.' }),
@@ -55,7 +55,8 @@ export const HostRowSchema = Type.Object(
       description: 'Last step that the installation script reported. `null`: the script has not been used.',
     }),
     upgrade: Type.Union([UpgradeSchema, Type.Null()], {
-      description: 'Last upgrade or rollback of the agent that was requested here. `null`: there was none.',
+      description:
+        'Last upgrade or rollback of the agent that was requested through this API. `null`: none was ever requested.',
     }),
     public_address: Type.String({
       description: 'DNS name or IP address at which clients reach the containers of the host. Empty: not known.',

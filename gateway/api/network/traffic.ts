@@ -28,7 +28,7 @@ const TrafficSchema = Type.Object(
     in_limit_gb: gb,
     out_limit_gb: gb,
     total_used_bytes: bytes(
-      'Traffic of the container in the current period: bytes of IP packets, with their headers, that left the host or came from outside. Segments that TCP hands to the network card in one piece count with one header: up to about 3.5 % less than on the wire. The value is up to 9 s old if no container of the host has a quota, else up to 3 s (`traffic.interval_seconds` in `agent.yaml`).',
+      'Traffic of the container in the current period: bytes of IP packets, with their headers, that left the host or came from outside. TCP segments that the host hands to the network card in one piece count with only one header, so the value can be about 3.5 % lower than the traffic on the wire. The value is up to 9 s old if no container of the host has a quota, else up to 3 s (`traffic.interval_seconds` in `agent.yaml`).',
     ),
     rx_used_bytes: bytes('Bytes that the container received in the current period.'),
     tx_used_bytes: bytes('Bytes that the container sent in the current period.'),

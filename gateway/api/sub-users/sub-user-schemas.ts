@@ -101,7 +101,8 @@ export const RotateSchema = Type.Object(
 const credentials = {
   username: Type.String(),
   password: Type.String({
-    description: 'Password in plain text. It is returned only in this answer. Empty if the sub-user already existed.',
+    description:
+      'Password of the sub-user, in plain text. It is returned only in this answer. Empty if the sub-user already existed.',
   }),
   access_code: Type.String({
     description: 'Access code in the login link `/u/CODE` of the sub-user. The page of the link asks for the password.',

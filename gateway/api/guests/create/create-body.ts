@@ -78,12 +78,13 @@ export const CreateBodySchema = Type.Object(
     ),
     port_mapping_count: integerWithin(
       limits.portMappings,
-      'Number of NAT mappings with automatically chosen host ports. The first one leads to the login port of the container (22, for Windows 3389), the others lead to the container port with the same number as their host port. If `nat_port_mappings` already contains a mapping to the login port, the first one also leads to the port with the same number. Default, also for 0: one mapping, or none if `nat_port_mappings` already contains a mapping to the login port.',
+      'Number of NAT mappings with automatically chosen host ports. The first mapping leads to the login port of the container (22, for Windows 3389), unless `nat_port_mappings` already contains a mapping to that port. All mappings that do not lead to the login port lead to the container port that has the same number as their host port. Default, also for 0: one mapping, or none if `nat_port_mappings` already contains a mapping to the login port.',
     ),
     nat_port_mappings: optional(
       Type.Array(MappingBodySchema, {
         maxItems: limits.portMappings.max,
-        description: 'Port mappings with chosen ports. If `host_port` is omitted or 0, it is chosen automatically.',
+        description:
+          'Port mappings with ports that the request chooses. If `host_port` of a mapping is omitted or 0, Berth chooses the host port.',
       }),
     ),
     extra_ports: optional(

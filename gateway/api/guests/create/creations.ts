@@ -22,7 +22,8 @@ export const CreatedSchema = Type.Object(
     action: Type.Literal('create'),
     ssh_port: Type.Integer(),
     ssh_password: Type.String({
-      description: 'Password in plain text. It is returned only in this answer. Empty in `key` mode.',
+      description:
+        'Password of the login, in plain text. It is returned only in this answer. Empty if `ssh_auth_mode` is `key`.',
     }),
   },
   { title: 'CreatedContainer' },
