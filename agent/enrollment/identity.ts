@@ -59,7 +59,7 @@ export function findIdentity(identityDir: string): AgentIdentity | undefined {
 
 const joinAgain =
   'let this host join again with the command that POST /hosts/ID/join-token of its gateway returns; ' +
-  'on the gateway’s own machine, run scripts/up'
+  'on the machine of the gateway, run berth-setup, or scripts/up in a checkout'
 
 /** @throws {BerthError} `not_joined` or `bad_identity` */
 export function getIdentity(identityDir: string): AgentIdentity {

@@ -202,7 +202,7 @@ describe('a terminal in the panel', function () {
     await page.getByRole('searchbox').fill('needle')
     await page.waitForFunction('window.shownTerminal.getSelection() === "needle"')
     await page.getByRole('searchbox').fill('thread')
-    await page.getByText('Not found').waitFor()
+    await page.getByText('Text not found').waitFor()
     await page.keyboard.press('Escape')
     await view.type('z')
     await waitFor(() => terminal.input === 'z', { what: 'the keyboard is the guest’s again' })

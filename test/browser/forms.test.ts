@@ -65,7 +65,7 @@ const target = {
   page: '/backups',
   button: 'Add a target',
   submit: 'Add and check',
-  ticks: ['I have stored this password somewhere else'],
+  ticks: ['I have stored this password outside Berth'],
 }
 const onCustomerPage = 'is set on the page of the customer'
 
@@ -305,11 +305,11 @@ describe('the forms of the panel', function () {
     await dialog.locator('#target-name').fill('generated')
     await dialog.locator('#target-path').fill('/srv/generated')
     const submit = dialog.getByRole('button', { name: 'Add and check' })
-    await dialog.getByRole('button', { name: 'Generate' }).click()
+    await dialog.getByRole('button', { name: 'Generate a password' }).click()
     const generated = await dialog.locator('#target-encryption_password').inputValue()
     expect(generated).to.match(/^[\w-]{32}$/)
     expect(await submit.isDisabled(), 'until it is stored elsewhere').to.equal(true)
-    await dialog.getByLabel('I have stored this password somewhere else').check()
+    await dialog.getByLabel('I have stored this password outside Berth').check()
     await lab.picture(page, 'backup-target-wide')
     const checked = page.waitForRequest((one) => /backup-targets\/[^/]+\/check$/.test(one.url()))
     await submit.click()

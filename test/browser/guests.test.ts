@@ -74,7 +74,7 @@ describe('guests in the panel', () => {
     const dialog = page.getByRole('dialog')
     expect(await dialog.innerText())
       .to.include('4 will start.')
-      .and.include('2 are already in that state')
+      .and.include('2 need no change')
     await lab.picture(page, 'bulk-wide')
     await dialog.getByRole('button', { name: 'Start 4' }).click()
     await waitFor(

@@ -135,7 +135,7 @@ describe('adding a host in the panel', () => {
     await dialog.getByRole('button', { name: 'Done' }).click()
     await lab.show(page, `/hosts/${hostId}`)
     const answered = page.waitForResponse((one) => one.url().endsWith('/join-token'))
-    await page.getByRole('button', { name: 'New command' }).click()
+    await page.getByRole('button', { name: 'Create a new command' }).click()
     const { data: renewed } = (await (await answered).json()) as { data: Created }
     await dialog.locator('[data-secret]').waitFor()
     await page.clock.runFor(50_000)
@@ -157,7 +157,7 @@ describe('adding a host in the panel', () => {
       await report(created, step)
       await shows(page, step)
     }
-    await page.getByRole('button', { name: 'New command' }).click()
+    await page.getByRole('button', { name: 'Create a new command' }).click()
     const dialog = page.getByRole('dialog')
     await shows(dialog, 'command')
     expect(await dialog.locator('[data-secret]').innerText()).not.to.equal(created.command)

@@ -44,7 +44,7 @@ describe('several guests that are selected in the panel', function () {
     const dialog = page.getByRole('dialog')
     expect(await dialog.innerText())
       .to.include('30 will start.')
-      .and.include('20 are already in that state')
+      .and.include('20 need no change')
     await dialog.getByRole('button', { name: 'Start 30' }).click()
     const failed = page.getByRole('alert').filter({ hasText: 'fifty-7' })
     await failed.waitFor()

@@ -26,7 +26,7 @@ export const session = {
   'setup.used': 'This link was already used or has expired.',
   'setup.noToken': 'The link is incomplete. It must end with # and a long code.',
   'setup.another':
-    'If you have a password, log in. Otherwise ask an administrator for a new link, or run scripts/up again on the server.',
+    'If you have a password, log in. Otherwise ask an administrator for a new link, or run berth-setup (in a checkout: scripts/up) again on the server.',
   'prove.title': 'Confirm it is you',
   'prove.text':
     'This change affects who has access. Enter your password to continue. You won’t be asked again for ten minutes.',
@@ -52,7 +52,7 @@ export const session = {
   'account.noSessions': 'No sessions are open.',
   'account.sessions': 'Open sessions',
   'account.thisOne': 'This session',
-  'account.end': 'End',
+  'account.end': 'End session',
   'account.endOthers': 'End all other sessions',
   'account.logins': 'Recent logins',
   'account.mustEnrol': 'Two-factor authentication is required. Set it up to continue.',

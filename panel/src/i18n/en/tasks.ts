@@ -28,7 +28,7 @@ export const tasks = {
   'task.backup-create': 'Backup',
   'task.backup-restore': 'Restore a backup',
   'task.backup-delete': 'Delete a backup',
-  'task.backup_check': 'Check a target',
+  'task.backup_check': 'Check a backup target',
   'task.swap': 'Change swap',
   'stage.queued': 'Queued',
   'stage.check': 'Checking',

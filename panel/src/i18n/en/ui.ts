@@ -56,7 +56,7 @@ export const ui = {
   'nav.accountOf': 'Account: {{name}}',
   'keyHelp.title': 'Keyboard shortcuts',
   'keyHelp.search': 'Search in the list',
-  'keyHelp.leave': 'Leave or return to a console',
+  'keyHelp.leave': 'Move between a console and its toolbar',
   'palette.title': 'Find a page, a guest, an address or a port',
   'palette.hint': 'Find a guest, an address, a port…',
   'palette.page': 'Page',

@@ -6,7 +6,7 @@ export const upgrades = {
   'upgrade.ask': 'Upgrade {{name}}?',
   'upgrade.rollBackAsk': 'Roll {{name}} back to version {{version}}?',
   'upgrade.text':
-    'The host installs another version of the agent. Guests keep running. Tasks of the host pause for some seconds.',
+    'The host installs a different version of the agent. Guests keep running. Tasks of the host pause for some seconds.',
   'upgrade.of': 'Upgrade from {{from}} to {{to}}',
   'upgrade.rollbackOf': 'Rollback from {{from}} to {{to}}',
   'upgrade.failed': 'The upgrade failed: {{reason}}',
@@ -23,7 +23,7 @@ export const upgrades = {
   'fleet.upgradeAll': 'Upgrade all hosts',
   'fleet.ask': 'Upgrade all hosts?',
   'fleet.text':
-    'One host is upgraded first. The others follow, two at a time. The upgrade stops at the first host that fails, which returns to its version. Guests keep running.',
+    'One host is upgraded first. The others follow, two at a time. If a host fails, it returns to its previous version, and the upgrade stops. Guests keep running.',
   'fleet.upgrade': 'Upgrade of all hosts to {{version}}',
   'fleet.rollback': 'Rollback of all hosts',
   'fleet.state.running': 'Running: {{done}} of {{count}} hosts done.',

@@ -9,7 +9,7 @@ export const why = {
   'why.fine': 'Everything is in order. {{address}} can be reached on port {{port}}.',
   'why.fineDirect': 'Everything is in order.',
   'why.broken': 'Blocked here:',
-  'why.others': 'The guest listens on other ports: {{ports}}.',
+  'why.others': 'The guest does not listen on this port, but on: {{ports}}.',
   'why.source': 'The check assumes a connection from {{source}}.',
   'why.state.ok': 'In order',
   'why.state.failed': 'Failed',

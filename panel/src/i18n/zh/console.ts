@@ -3,9 +3,9 @@ import type { console as english } from '../en/console.ts'
 export const console: Readonly<Record<keyof typeof english, string>> = {
   'console.of': '{{name}} 的控制台',
   'console.screenOf': '{{name}} 的屏幕',
-  'console.input': '{{name}} 的键盘输入，按 F6 离开。',
+  'console.input': '{{name}} 的键盘输入，按 F6 切换到工具栏。',
   'console.tools': '控制台工具',
-  'console.leaveHint': '按 F6 释放键盘',
+  'console.leaveHint': '按 F6 在实例与工具栏之间切换',
   'console.mode': '控制台类型',
   'console.mode.shell': '终端',
   'console.mode.serial': '串口控制台',

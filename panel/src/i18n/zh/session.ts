@@ -26,7 +26,8 @@ export const session: Readonly<Record<keyof typeof english, string>> = {
   'setup.used': '此链接已被使用或已过期。',
   'setup.gone': '链接无效',
   'setup.noToken': '地址不完整：末尾应有 # 和一长串代码。',
-  'setup.another': '已有密码请直接登录。如需新链接，请联系管理员，或在服务器上再次运行 scripts/up。',
+  'setup.another':
+    '已有密码请直接登录。如需新链接，请联系管理员，或在服务器上再次运行 berth-setup（源码安装时为 scripts/up）。',
   'prove.title': '确认身份',
   'prove.text': '此操作会影响他人权限，请再次输入密码，十分钟内有效。',
   'prove.submit': '确认',
@@ -50,7 +51,7 @@ export const session: Readonly<Record<keyof typeof english, string>> = {
   'account.noSessions': '没有打开的会话。',
   'account.sessions': '当前会话',
   'account.thisOne': '本会话',
-  'account.end': '结束',
+  'account.end': '结束会话',
   'account.endOthers': '结束其他会话',
   'account.logins': '最近登录',
   'account.mustEnrol': '必须先开启双重验证才能继续。',

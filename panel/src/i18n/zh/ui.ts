@@ -57,7 +57,7 @@ export const ui: Readonly<Record<keyof typeof english, string>> = {
   'nav.accountOf': '账户：{{name}}',
   'keyHelp.title': '快捷键',
   'keyHelp.search': '在列表中搜索',
-  'keyHelp.leave': '离开或返回控制台',
+  'keyHelp.leave': '在控制台与其工具栏之间切换',
   'palette.title': '查找页面、实例、地址或端口',
   'palette.hint': '查找实例、地址、端口…',
   'palette.page': '页面',

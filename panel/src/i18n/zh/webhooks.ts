@@ -28,7 +28,7 @@ export const webhooks: Readonly<Record<keyof typeof english, string>> = {
   'webhooks.answer': '响应',
   'webhooks.noAnswer': '无',
   'webhooks.attempts': '尝试次数',
-  'webhooks.next': '下次 {{time}}',
+  'webhooks.next': '下次尝试 {{time}}',
   'webhooks.redeliver': '重新发送',
   'webhooks.redelivered': '已重新排队。',
   'status.delivery_waiting': '等待中',
