@@ -81,7 +81,7 @@ export class HostAddressBook implements AddressBook {
 
   ensure(journaled: readonly GuestNetwork[]): Promise<string[]> {
     return this.#mutex.run(
-      asStep('ensure addresses', async () => {
+      asStep('set up the addresses of guests', async () => {
         const guests = this.#known.replace(journaled).filter(hasAddresses)
         if (guests.length > 0) this.#drift.note()
         if (guests.length === 0) return this.#drift.isDue ? this.#drift.look(() => this.#ensureBoth([])) : []
@@ -107,7 +107,7 @@ export class HostAddressBook implements AddressBook {
 
   async attach(guest: GuestNetwork): Promise<void> {
     const gone = await this.#mutex.run(
-      asStep(`attach addresses of ${guest.device}`, async () => {
+      asStep(`set up the addresses of the guest at ${guest.device}`, async () => {
         const lost = this.#findLost(guest)
         this.#known.attach(guest)
         this.#drift.note()
@@ -124,7 +124,7 @@ export class HostAddressBook implements AddressBook {
 
   detach(guest: GuestNetwork): Promise<void> {
     return this.#mutex.run(
-      asStep(`detach addresses of ${guest.device}`, async () => {
+      asStep(`remove the addresses of the guest at ${guest.device}`, async () => {
         this.#known.detach(guest.uuid)
         await this.#remove(guest)
       }),
@@ -133,7 +133,7 @@ export class HostAddressBook implements AddressBook {
 
   close(): Promise<void> {
     return this.#mutex.run(
-      asStep('close addresses', async () => {
+      asStep('stop managing the addresses of guests', async () => {
         this.#ipv4.close()
         this.#contested.close()
         await this.#ip.close()

@@ -63,7 +63,7 @@ class ServedConsole {
 
   /** Ends the connection with a reason. @param withinMs time in ms within which the gateway can receive the reason */
   fail(error: unknown, withinMs?: number): void {
-    const known = toBerthError(error, 'console')
+    const known = toBerthError(error, 'forward a console')
     if (known.kind === 'internal') this.parts.log.error({ err: error }, 'a console failed')
     this.#send({ $case: 'refusal', value: toRefusal(known) })
     this.#leave()

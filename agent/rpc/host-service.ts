@@ -24,7 +24,7 @@ export interface UpgradeParts {
 
 export function createHostService({ describe, swap, history, upgrade, log }: HostServiceParts): HostServiceServer {
   return {
-    describe: unary(log, 'describe', () => ({ host: describe() })),
+    describe: unary(log, 'describe the host', () => ({ host: describe() })),
     getSwap: unary(log, 'read swap', async () => encodeSwap(await swap.read())),
     getHostHistory: unary(log, 'read history', ({ range }) => ({
       history: encodeHistory(history.readHost(parseRange(range))),

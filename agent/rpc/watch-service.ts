@@ -72,7 +72,7 @@ class WatchStream {
     } catch (error) {
       this.#close()
       this.source.failed(error)
-      this.call.destroy(toServiceError(error, 'watch'))
+      this.call.destroy(toServiceError(error, 'watch the host'))
     }
   }
 

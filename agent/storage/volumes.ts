@@ -61,16 +61,20 @@ export class Volumes extends VolumePlaces {
   /** Clones the guest's volume from a template's image. An existing volume stays, and only its limit is set. */
   async clone(guest: string, templateId: string, limitBytes: number): Promise<void> {
     const path = this.pathOf(guest)
-    await this.#working(guest, `clone ${templateId} for ${guest}`, async () => {
-      const found = await exists(path)
-      const made = !found && (await this.#make(guest, guest, { source: { templateId }, limitBytes }))
-      if (!made) await this.#bounds.set(guest, path, limitBytes)
-    })
+    await this.#working(
+      guest,
+      `create the disk of the guest ${guest} from the image of template ${templateId}`,
+      async () => {
+        const found = await exists(path)
+        const made = !found && (await this.#make(guest, guest, { source: { templateId }, limitBytes }))
+        if (!made) await this.#bounds.set(guest, path, limitBytes)
+      },
+    )
   }
 
   /** Creates a volume next to the guest's, for `exchange`. A volume that was prepared before is replaced. */
   async prepare(guest: string, source: VolumeSource, limitBytes: number): Promise<void> {
-    await this.#working(guest, `prepare a volume for ${guest}`, async () => {
+    await this.#working(guest, `prepare a new disk for the guest ${guest}`, async () => {
       do await this.discardNext(guest)
       while (!(await this.#make(guest, basename(this.nextPathOf(guest)), { source, limitBytes })))
     })
@@ -82,7 +86,7 @@ export class Volumes extends VolumePlaces {
    */
   async prepareRescue(guest: string, templateId: string, limitBytes: number): Promise<void> {
     const target = { directory: this.pool.guests, name: basename(this.rescuePathOf(guest)), readOnly: false }
-    await this.#working(guest, `make a rescue system for ${guest}`, async () => {
+    await this.#working(guest, `create a rescue system for the guest ${guest}`, async () => {
       await this.discardRescue(guest)
       await snapshotSubvolume(await this.#findSource(guest, { templateId }), target)
       await setLimit(this.rescuePathOf(guest), limitBytes)
@@ -113,7 +117,7 @@ export class Volumes extends VolumePlaces {
    * @returns `done` if an earlier call exchanged them; `nothing` if no volume is prepared
    */
   async exchange(guest: string): Promise<ExchangeResult> {
-    return this.#working(guest, `exchange the volume of ${guest}`, async () => {
+    return this.#working(guest, `replace the disk of the guest ${guest}`, async () => {
       const names = { current: basename(this.pathOf(guest)), next: basename(this.nextPathOf(guest)) }
       const result = await exchangeSubvolumes(this.pool.guests, names)
       this.#bounds.forget(guest)
@@ -140,7 +144,7 @@ export class Volumes extends VolumePlaces {
     { retainedBytes: before = 0, limitBytes }: SnapshotOptions = {},
   ): Promise<SnapshotTaken> {
     let retained = before
-    const made = await this.#working(guest, `snapshot ${id} of ${guest}`, async () => {
+    const made = await this.#working(guest, `take the snapshot ${id} of the guest ${guest}`, async () => {
       if (await exists(this.snapshotPathOf(guest, id))) return false
       if (!(await exists(this.pathOf(guest)))) throw conflict('volume_missing', 'the guest has no disk')
       if (!this.snapshotsCount) retained = await this.#bounds.expectedRetained(guest, before, { sync: true })

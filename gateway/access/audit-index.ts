@@ -155,14 +155,14 @@ export class AuditIndex {
   }
 
   async #removeOldest(ref: string, count: number): Promise<void> {
-    const ids = await this.store.run('trim audit entries', (client) => client.zRange(this.#by(ref), 0, count - 1))
+    const ids = await this.store.run('remove old audit entries', (client) => client.zRange(this.#by(ref), 0, count - 1))
     await this.#remove(ids, await this.read(ids))
   }
 
   async #remove(ids: readonly string[], entries: readonly StoredEntry[]): Promise<void> {
     if (ids.length === 0) return
     const all = [...ids]
-    await this.#commit('trim audit entries', (multi) => {
+    await this.#commit('remove old audit entries', (multi) => {
       for (const { id, start, outcome } of entries) {
         multi.zRem(this.#by(start['by'] ?? ''), id)
         if (outcome?.['container']) multi.zRem(this.#guest(outcome['container']), id)
@@ -174,7 +174,7 @@ export class AuditIndex {
 
   #shares(): Promise<Share[]> {
     const names = { callers: this.#callers, by: (ref: string) => this.#by(ref) }
-    return readShares(this.store, 'trim audit entries', names)
+    return readShares(this.store, 'remove old audit entries', names)
   }
 
   /** Reads all entries about some guests and sorts them, because a guest has only few entries. */

@@ -53,7 +53,9 @@ async function moveStream(
 ): Promise<void> {
   const key = store.key(name)
   for (let from = '-'; ;) {
-    const messages = await store.run('move audit entries', (client) => client.xRange(key, from, '+', { COUNT: atOnce }))
+    const messages = await store.run('move audit entries to the new format', (client) =>
+      client.xRange(key, from, '+', { COUNT: atOnce }),
+    )
     const entries = (messages ?? []).map(decode)
     const last = entries.at(-1)
     if (last === undefined) return
@@ -64,7 +66,7 @@ async function moveStream(
 }
 
 async function commit(store: Store, key: string, { moved, move }: Move): Promise<void> {
-  await store.run('move audit entries', async (client) => {
+  await store.run('move audit entries to the new format', async (client) => {
     const multi = client.multi()
     move(multi)
     multi.xDel(

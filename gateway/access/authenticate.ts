@@ -78,7 +78,7 @@ export class CallerAuthenticator implements Authenticator {
   /** Ensures that cached keys are current: after a pause, this process may not have read all reported changes yet. */
   async #trustMemory(): Promise<void> {
     const { store } = this.parts
-    if (!store.ready()) throw storeUnavailable('authenticate')
+    if (!store.ready()) throw storeUnavailable('authenticate a caller')
     if (performance.now() - store.confirmedAtMs() > leaseMs) await store.ping()
   }
 

@@ -96,7 +96,7 @@ export class IdempotencyStore implements Idempotency {
     if (found.state !== 'open' && (await this.#isRunning(id, found.owner))) throw stillRunning()
     const next = this.#startedRecord({ ...found, attempt: found.attempt + 1 })
     const lock = `${id}:${next.attempt}`
-    const won = await this.store.run('take over a request', (client) =>
+    const won = await this.store.run('continue an interrupted request', (client) =>
       client.set(lock, this.instance.id, { condition: 'NX', expiration: { type: 'PX', value: takeoverMs } }),
     )
     if (won === null || (await this.#read(id))?.attempt !== found.attempt) throw stillRunning()

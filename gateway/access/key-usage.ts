@@ -47,7 +47,7 @@ export class KeyUsage {
     this.#pending = new Map()
     const fields = [...writing].map(([id, use]) => [String(id), `${use.atMs} ${use.address}`] as [string, string])
     try {
-      await this.store.run('note the use of keys', (client) => client.hSet(keyNames(this.store).used, fields))
+      await this.store.run('record the use of API keys', (client) => client.hSet(keyNames(this.store).used, fields))
     } catch {
       // A newer use of the same key is not overwritten.
       for (const [id, use] of writing) if (!this.#pending.has(id)) this.#pending.set(id, use)
@@ -61,7 +61,9 @@ export class KeyUsage {
 
   /** Reads the last use of all keys, by their ids. @throws {BerthError} `store_unavailable` */
   async readAll(): Promise<Map<number, KeyUse>> {
-    const stored = await this.store.run('read the use of keys', (client) => client.hGetAll(keyNames(this.store).used))
+    const stored = await this.store.run('read the use of API keys', (client) =>
+      client.hGetAll(keyNames(this.store).used),
+    )
     const uses = new Map(Object.entries(stored).map(([id, text]) => [Number(id), parseUse(text)]))
     for (const [id, use] of this.#pending) uses.set(id, { ...use })
     return uses

@@ -67,7 +67,7 @@ export class SecurityAudit {
       string,
       string,
     ]
-    const step = 'note an action against abuse'
+    const step = 'record a reaction to abuse'
     if ((await store.run(step, (client) => client.get(written))) !== null) return true
     const set = { condition: 'NX', expiration: { type: 'EX', value: seconds.claimed } } as const
     if ((await store.run(step, (client) => client.set(claim, '1', set))) === null) return false

@@ -16,7 +16,7 @@ export class KnownPlaces {
 
   /** @throws {BerthError} `store_unavailable` */
   async has(username: string, address: string): Promise<boolean> {
-    const usedAtMs = await this.store.run('look up a place', (client) =>
+    const usedAtMs = await this.store.run('look up an address of earlier logins', (client) =>
       client.zScore(this.#key(username), sourceOf(address)),
     )
     return usedAtMs !== null && usedAtMs > steadyClock.now() - rememberedMs

@@ -104,7 +104,7 @@ export class LoginLog {
 
   /** Deletes the last login of an account. @throws {BerthError} `store_unavailable` */
   async forgetAccount(accountId: number): Promise<void> {
-    await this.store.run('forget the last login', (client) => client.hDel(this.#last, String(accountId)))
+    await this.store.run('delete the last login of an account', (client) => client.hDel(this.#last, String(accountId)))
   }
 
   /** Deletes rows that are too old, and counters of deleted rows. @throws {BerthError} `store_unavailable` */

@@ -87,7 +87,7 @@ export class SessionActivity {
 
   /** Updates only an existing key, so that a session that has ended is not revived. */
   async #write(digest: string, idleMs: number, nowMs: number): Promise<void> {
-    await this.store.run('note the use of a session', (client) =>
+    await this.store.run('record the use of a session', (client) =>
       client.set(this.key(digest), String(nowMs), {
         condition: 'XX',
         expiration: { type: 'PX', value: idleMs },

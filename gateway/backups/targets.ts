@@ -103,14 +103,16 @@ export class BackupTargets {
 
   /** Notes that a container has backups, to find them after its deletion. Call it before the first backup. */
   async note(id: string, container: KnownContainer): Promise<void> {
-    await this.#store.run('note a container of a backup', (client) =>
+    await this.#store.run('record that a container has backups on a target', (client) =>
       client.hSet(this.#containersKey(id), container.uuid, JSON.stringify(container)),
     )
   }
 
   /** Lists the containers for which a backup was requested, in the order of their names. */
   async listContainers(id: string): Promise<KnownContainer[]> {
-    const texts = await this.#store.run('read containers of backups', (client) => client.hVals(this.#containersKey(id)))
+    const texts = await this.#store.run('read the containers that have backups on a target', (client) =>
+      client.hVals(this.#containersKey(id)),
+    )
     const known = texts.map((text) => JSON.parse(text) as KnownContainer)
     return known.sort((a, b) => (a.name < b.name ? -1 : 1))
   }

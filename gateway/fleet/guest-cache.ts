@@ -42,13 +42,13 @@ export class GuestCache {
   }
 
   async load(hostId: string): Promise<Guest[]> {
-    const all = await this.store.run('read known guests', (client) => client.hVals(this.#key(hostId)))
+    const all = await this.store.run('read the stored guests of a host', (client) => client.hVals(this.#key(hostId)))
     return all.map((text) => Guest.decode(Buffer.from(text, 'base64')))
   }
 
   async forget(hostId: string): Promise<void> {
     this.view.unsavedGuests.forgetHost(hostId)
-    await this.store.run('forget known guests', (client) => client.del(this.#key(hostId)))
+    await this.store.run('delete the stored guests of a host', (client) => client.del(this.#key(hostId)))
   }
 
   async flush(): Promise<void> {
@@ -64,7 +64,7 @@ export class GuestCache {
   /** Writes the changes of all hosts in one transaction, because each transaction waits for the store's disk. */
   async #write(changed: readonly { hostId: string; uuid: string }[]): Promise<void> {
     const known = changed.map((key) => ({ ...key, guest: this.#find(key) }))
-    await this.store.run('keep known guests', async (client) => {
+    await this.store.run('store the guests of a host', async (client) => {
       const steps = client.multi()
       for (const { hostId, uuid, guest } of known)
         if (guest) steps.hSet(this.#key(hostId), uuid, encode(guest))

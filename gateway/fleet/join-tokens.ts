@@ -31,7 +31,7 @@ export class JoinTokens {
     const expiresAtMs = Math.floor((Date.now() + options.lifetimeMs) / 1000) * 1000
     const id = randomUUID()
     const token = this.#sign(hostId, { address: options.address, id, expiresAtMs })
-    await this.store.run('keep join token', (client) =>
+    await this.store.run('store a join token', (client) =>
       client.set(this.#key(hostId), id, { expiration: { type: 'PXAT', value: expiresAtMs } }),
     )
     return { token, expiresAtMs }
@@ -77,7 +77,7 @@ export class JoinTokens {
    * @throws {BerthError} `join_token_invalid` if the token was used or replaced
    */
   async burn(token: { hostId: string; id: string }): Promise<void> {
-    const burned = await this.store.transact('use join token', async (client) => {
+    const burned = await this.store.transact('mark a join token as used', async (client) => {
       await client.watch(this.#key(token.hostId))
       if ((await client.get(this.#key(token.hostId))) !== token.id) {
         await client.unwatch()

@@ -40,7 +40,9 @@ export class GatewayInstance {
   async stop(): Promise<void> {
     clearInterval(this.#timer)
     if (!this.store.ready()) return
-    await this.store.run('end the instance', (client) => client.del(this.#leaseKey(this.id))).catch(() => undefined)
+    await this.store
+      .run('release the lease of this gateway process', (client) => client.del(this.#leaseKey(this.id)))
+      .catch(() => undefined)
   }
 
   /** True if the process with this id still runs. @throws {BerthError} `store_unavailable` */
@@ -48,12 +50,16 @@ export class GatewayInstance {
     if (id === this.id) return true
     const local = isAliveHere(id)
     if (local !== undefined) return local
-    return (await this.store.run('find an instance', (client) => client.exists(this.#leaseKey(id)))) === 1
+    return (
+      (await this.store.run('look up the lease of a gateway process', (client) =>
+        client.exists(this.#leaseKey(id)),
+      )) === 1
+    )
   }
 
   async #renew(): Promise<void> {
     if (!this.store.ready()) return
-    await this.store.run('renew the instance', (client) =>
+    await this.store.run('renew the lease of this gateway process', (client) =>
       client.set(this.#leaseKey(this.id), '1', { expiration: { type: 'PX', value: leaseMs } }),
     )
   }

@@ -254,7 +254,7 @@ export class SubUsers {
   async #findMade(operationId: string | undefined): Promise<ShownSubUser | undefined> {
     if (operationId === undefined) return undefined
     const { store, accounts } = this.options
-    const found = await store.run('look up an operation', (client) => this.#made.find(client, operationId))
+    const found = await store.run('look up a requested password', (client) => this.#made.find(client, operationId))
     if (found === undefined) return undefined
     const { password, passwordHash } = JSON.parse(found.key) as MadePassword
     const account = await accounts.find(found.id)

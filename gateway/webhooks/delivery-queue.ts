@@ -71,7 +71,9 @@ export class DeliveryQueue {
 
   /** Stores a delivery after a failed attempt. */
   async update(webhookId: string, delivery: QueuedDelivery): Promise<void> {
-    await this.#commit('note an attempt', (multi) => this.#put(multi, new Map([[webhookId, [delivery]]])))
+    await this.#commit('store the result of a delivery', (multi) =>
+      this.#put(multi, new Map([[webhookId, [delivery]]])),
+    )
   }
 
   /** Moves a delivery that has ended to the log. */
@@ -86,7 +88,7 @@ export class DeliveryQueue {
 
   /** Reads the log of a webhook, newest first. */
   async readLog(webhookId: string): Promise<LoggedDelivery[]> {
-    const texts = await this.store.run('read ended deliveries', (client) =>
+    const texts = await this.store.run('read finished deliveries', (client) =>
       client.lRange(this.#logKey(webhookId), 0, -1),
     )
     return texts.map((text) => JSON.parse(text) as LoggedDelivery)
@@ -118,18 +120,18 @@ export class DeliveryQueue {
   }
 
   async send(entry: InboxEntry): Promise<void> {
-    await this.store.run('order a delivery', (client) => client.rPush(this.inboxKey, JSON.stringify(entry)))
+    await this.store.run('request a repeated delivery', (client) => client.rPush(this.inboxKey, JSON.stringify(entry)))
   }
 
   /** Reads manual deliveries, oldest first. */
   async readInbox(): Promise<InboxEntry[]> {
-    const texts = await this.store.run('read ordered deliveries', (client) => client.lRange(this.inboxKey, 0, 99))
+    const texts = await this.store.run('read requested deliveries', (client) => client.lRange(this.inboxKey, 0, 99))
     return texts.map((text) => JSON.parse(text) as InboxEntry)
   }
 
   /** Moves the first `count` manual deliveries from the inbox to the queues. */
   async takeInbox(made: ReadonlyMap<string, readonly QueuedDelivery[]>, count: number): Promise<void> {
-    await this.#commit('queue ordered deliveries', (multi) => {
+    await this.#commit('queue requested deliveries', (multi) => {
       this.#put(multi, made)
       multi.lTrim(this.inboxKey, count, -1)
     })

@@ -112,7 +112,7 @@ class HostRules implements Rules {
 
   async ensure(journaled: readonly GuestNetwork[]): Promise<string[]> {
     const repairs = await this.#mutex.run(
-      asStep('ensure the network', async () => {
+      asStep('set up the network of guests', async () => {
         const settled = journaled === this.#converged && !this.#drift.isDue
         const { repairs, stale } = settled ? nothingDone : await this.#converge(journaled)
         this.#stale.add(stale)
@@ -127,7 +127,7 @@ class HostRules implements Rules {
 
   async attach(guest: GuestNetwork): Promise<void> {
     const urgent = await this.#mutex.run(
-      asStep(`attach ${guest.device}`, async () => {
+      asStep(`connect the guest at ${guest.device} to the network`, async () => {
         const before = this.#known.find(guest.uuid)
         this.#known.attach(guest)
         try {
@@ -147,7 +147,7 @@ class HostRules implements Rules {
 
   async detach(guest: GuestNetwork): Promise<void> {
     await this.#mutex.run(
-      asStep(`detach ${guest.device}`, async () => {
+      asStep(`disconnect the guest at ${guest.device} from the network`, async () => {
         this.#known.detach(guest.uuid)
         await this.#change((index) => index.planDetach(guest))
         this.#tables.forgetCounted(guest)
@@ -160,7 +160,9 @@ class HostRules implements Rules {
 
   readCounters(): Promise<ReadonlyMap<string, ByteCounters>> {
     return this.#mutex.run(
-      asStep('read counters', async () => countersByGuest(this.#known.list(), await this.#tables.readCounted())),
+      asStep('read the traffic counters of guests', async () =>
+        countersByGuest(this.#known.list(), await this.#tables.readCounted()),
+      ),
     )
   }
 
@@ -170,7 +172,7 @@ class HostRules implements Rules {
 
   remove(): Promise<void> {
     return this.#mutex.run(
-      asStep('remove the network', async () => {
+      asStep('remove the network of guests', async () => {
         await this.#guard.close()
         await this.#tables.remove()
         await this.#bridge.remove()
@@ -180,7 +182,7 @@ class HostRules implements Rules {
   }
 
   close(): Promise<void> {
-    return this.#mutex.run(asStep('close the network', () => this.#end()))
+    return this.#mutex.run(asStep('stop managing the network of guests', () => this.#end()))
   }
 
   #noteForeignChange(): void {

@@ -65,7 +65,7 @@ class TcShaper implements HostShaper {
 
   ensure(guests: readonly GuestRates[]): Promise<string[]> {
     return this.#mutex.run(
-      asStep('ensure rates', async () => {
+      asStep('set the network rates of guests', async () => {
         const thorough = this.#drift.isDue
         if (!thorough && guests === this.#settled) return []
         this.#settled = guests
@@ -82,7 +82,7 @@ class TcShaper implements HostShaper {
 
   apply(guest: GuestRates): Promise<void> {
     return this.#mutex.run(
-      asStep(`rates of ${guest.device}`, async () => {
+      asStep(`set the network rates of the guest at ${guest.device}`, async () => {
         if (readFlags(guest.device) === undefined) return
         try {
           await this.#converge(guest)
@@ -95,11 +95,15 @@ class TcShaper implements HostShaper {
   }
 
   remove(device: string): Promise<void> {
-    return this.#mutex.run(asStep(`remove the rates of ${device}`, () => this.#removeIfbs([ifbOf(device)])))
+    return this.#mutex.run(
+      asStep(`remove the network rates of the guest at ${device}`, () => this.#removeIfbs([ifbOf(device)])),
+    )
   }
 
   removeAll(): Promise<void> {
-    return this.#mutex.run(asStep('remove all rates', () => this.#removeIfbs(this.#strayIfbs(readInterfaces(), []))))
+    return this.#mutex.run(
+      asStep('remove the network rates of all guests', () => this.#removeIfbs(this.#strayIfbs(readInterfaces(), []))),
+    )
   }
 
   onLinks(listener: () => void): void {
