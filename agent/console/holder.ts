@@ -79,12 +79,12 @@ export class Holder {
     const ofUser = all.filter((held) => held.principal === principal || held.share === share)
     const own = ofGuest.filter((held) => ofUser.includes(held))
     const atGuest = findFullRoom(ofGuest, request, limits.guest)
-    if (atGuest === 'share') return { consoles: own, what: 'of your consoles are open for this container' }
-    if (atGuest) return { consoles: ofGuest, what: 'consoles are open for this container' }
+    if (atGuest === 'share') return { consoles: own, what: 'too many of your consoles are open for this container' }
+    if (atGuest) return { consoles: ofGuest, what: 'too many consoles are open for this container' }
     const atHost = findFullRoom(all, request, limits.host)
     if (atHost === 'share' || ofUser.length >= limits.perPrincipal)
-      return { consoles: ofUser, what: 'of your consoles are open on this host' }
-    return atHost && { consoles: [...ofGuest, ...ofUser], what: 'consoles are open on this host' }
+      return { consoles: ofUser, what: 'too many of your consoles are open on this host' }
+    return atHost && { consoles: [...ofGuest, ...ofUser], what: 'too many consoles are open on this host' }
   }
 }
 
@@ -94,5 +94,5 @@ interface Full {
 }
 
 export function tooMany(message: string): BerthError {
-  return new BerthError('exhausted', 'too_many_consoles', `too many ${message}: close one first`)
+  return new BerthError('exhausted', 'too_many_consoles', `${message}: close one first`)
 }

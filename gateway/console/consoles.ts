@@ -110,10 +110,12 @@ export class Consoles {
     const ofGuest = [...this.#entries].filter(({ holder }) => holder.grant.guestUuid === guestUuid)
     const own = ofGuest.filter(({ holder }) => holder.grant.principal === principal)
     const atGuest = findFullRoom(ofGuest, holding, guestRoom)
-    if (own.length >= mostOfCaller || atGuest === 'share') throw tooMany('of your consoles are open for this container')
-    if (atGuest) throw tooMany('consoles are open for this container')
+    if (own.length >= mostOfCaller || atGuest === 'share')
+      throw tooMany('too many of your consoles are open for this container')
+    if (atGuest) throw tooMany('too many consoles are open for this container')
     const atGateway = findFullRoom(this.#entries, holding, gatewayRoom)
-    if (atGateway) throw tooMany(atGateway === 'share' ? 'of your consoles are open' : 'consoles are open')
+    if (atGateway)
+      throw tooMany(atGateway === 'share' ? 'too many of your consoles are open' : 'too many consoles are open')
   }
 
   async #look(): Promise<void> {
@@ -189,5 +191,5 @@ function findRefusal(guest: GuestView): BerthError | undefined {
 }
 
 function tooMany(what: string): BerthError {
-  return new BerthError('exhausted', 'too_many_consoles', `too many ${what}: close one first`)
+  return new BerthError('exhausted', 'too_many_consoles', `${what}: close one first`)
 }

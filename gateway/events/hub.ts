@@ -103,8 +103,8 @@ export class EventHub {
     const room = { most, perShare: Math.ceil(most / 20), reserve: Math.floor(most / 10) }
     const full = findFullRoom(this.#holdings.values(), holding, room)
     if (full === undefined) return
-    const whose = full === 'share' ? 'of your streams are open' : 'streams are open'
-    throw new BerthError('unavailable', 'events_unavailable', `too many ${whose}: try again later`)
+    const whose = full === 'share' ? 'too many of your event streams are open' : 'too many event streams are open'
+    throw new BerthError('unavailable', 'events_unavailable', `${whose}: try again later`)
   }
 
   /** Serves a client until it disconnects or may not receive events any more. */

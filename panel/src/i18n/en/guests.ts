@@ -208,7 +208,7 @@ export const guests = {
   'backups.addTarget': 'Add a target',
   'backups.noTargets': 'Add a backup target first: a directory, an SFTP server or an S3 bucket.',
   'backups.place': 'Location',
-  'backups.check': 'Check',
+  'backups.check': 'Check the target',
   'backups.reachable': 'Target is reachable.',
   'backups.restoreAsk': 'Restore this backup?',
   'backups.deleteAsk': 'Delete the backup?',

@@ -11,7 +11,7 @@ export const suspension = {
   'suspend.mode': 'Effect',
   'suspend.mode.stop': 'Stop the guest',
   'suspend.mode.network': 'Keep it running without a network',
-  'suspend.until': 'Ends',
+  'suspend.until': 'End of the suspension',
   'suspend.untilHint': 'Leave empty to suspend the guest until you lift the suspension.',
   'unsuspend.action': 'Lift the suspension',
   'suspended.stop': 'This guest is suspended.',

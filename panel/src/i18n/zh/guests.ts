@@ -208,7 +208,7 @@ export const guests: Readonly<Record<keyof typeof english, string>> = {
   'backups.addTarget': '添加目标',
   'backups.noTargets': '暂无备份目标，可添加目录、远程服务器或存储桶。',
   'backups.place': '位置',
-  'backups.check': '检查',
+  'backups.check': '检查目标',
   'backups.reachable': '目标可用。',
   'backups.restoreAsk': '恢复此备份？',
   'backups.deleteAsk': '删除备份？',

@@ -47,7 +47,7 @@ export const tasks: Readonly<Record<keyof typeof english, string>> = {
   'stage.start': '启动',
   'stage.stop': '停止',
   'stage.remove': '删除',
-  'stage.drop': '删除',
+  'stage.drop': '删除快照',
   'stage.fetch': '下载',
   'stage.send': '复制到备份目标',
   'stage.verify': '校验备份',
