@@ -72,5 +72,5 @@ export const authorize: Authorize = (caller, scope) => {
   if (caller.kind === 'session' && caller.mustEnrol)
     throw new BerthError('forbidden', 'two_factor_required', 'set up a second factor first: POST /account/totp')
   if (scope === 'any' || coversScope(caller.scopes, scope)) return
-  throw new BerthError('forbidden', 'insufficient_scope', `this requires the scope ${scope}`)
+  throw new BerthError('forbidden', 'insufficient_scope', `this request requires the scope ${scope}`)
 }

@@ -80,7 +80,7 @@ export class AofRepair {
     const where = `${path} is damaged at byte ${end.goodBytes}`
     if (!isTornTail(await readFrom(path, end.goodBytes)))
       throw damaged(
-        `${where}, and the ${end.cutBytes} bytes from there on may hold acknowledged data`,
+        `${where}, and the ${end.cutBytes} bytes from this position on may hold acknowledged data`,
         this.#cutCommand,
       )
     const copy = await this.#keepCopy(end.name)

@@ -56,7 +56,7 @@ class Reader {
   }
 
   number(size: number): number {
-    if (this.left < size) throw new RangeError('the message ends early')
+    if (this.left < size) throw new RangeError('the TLS message ends early')
     this.#at += size
     return this.bytes.readUIntBE(this.#at - size, size)
   }
@@ -69,7 +69,7 @@ class Reader {
   }
 
   skip(count: number): void {
-    if (this.left < count) throw new RangeError('the message ends early')
+    if (this.left < count) throw new RangeError('the TLS message ends early')
     this.#at += count
   }
 

@@ -24,7 +24,7 @@ const wanted: readonly Sysctl[] = [
     reason: 'a higher limit, so that events of a busy guest are not lost',
   },
   { name: 'kernel.keys.maxkeys', value: 2000, reason: 'each login and each service needs a session keyring' },
-  { name: 'kernel.keys.maxbytes', value: 2_000_000, reason: 'same reason as kernel.keys.maxkeys' },
+  { name: 'kernel.keys.maxbytes', value: 2_000_000, reason: 'same reason as for kernel.keys.maxkeys' },
   {
     name: 'kernel.pty.max',
     value: 1_048_576,
@@ -35,7 +35,7 @@ const wanted: readonly Sysctl[] = [
     value: 4_194_304,
     reason: 'the limit is host-wide, and a guest may have over a thousand tasks',
   },
-  { name: 'kernel.threads-max', value: 4_194_304, reason: 'same reason as kernel.pid_max' },
+  { name: 'kernel.threads-max', value: 4_194_304, reason: 'same reason as for kernel.pid_max' },
   {
     name: 'fs.file-max',
     value: 2 ** 50,
@@ -46,15 +46,15 @@ const wanted: readonly Sysctl[] = [
     value: 8192,
     reason: 'neighbours of all network namespaces share one table',
   },
-  { name: 'net.ipv4.neigh.default.gc_thresh2', value: 32_768, reason: 'same reason as gc_thresh1' },
+  { name: 'net.ipv4.neigh.default.gc_thresh2', value: 32_768, reason: 'same reason as for gc_thresh1' },
   {
     name: 'net.ipv4.neigh.default.gc_thresh3',
     value: 65_536,
-    reason: 'same reason as gc_thresh1; when the table is full, new peers cannot be reached',
+    reason: 'same reason as for gc_thresh1; when the table is full, new peers cannot be reached',
   },
-  { name: 'net.ipv6.neigh.default.gc_thresh1', value: 8192, reason: 'same reason as for IPv4' },
-  { name: 'net.ipv6.neigh.default.gc_thresh2', value: 32_768, reason: 'same reason as for IPv4' },
-  { name: 'net.ipv6.neigh.default.gc_thresh3', value: 65_536, reason: 'same reason as for IPv4' },
+  { name: 'net.ipv6.neigh.default.gc_thresh1', value: 8192, reason: 'same reason as for net.ipv4.neigh.default' },
+  { name: 'net.ipv6.neigh.default.gc_thresh2', value: 32_768, reason: 'same reason as for net.ipv4.neigh.default' },
+  { name: 'net.ipv6.neigh.default.gc_thresh3', value: 65_536, reason: 'same reason as for net.ipv4.neigh.default' },
   {
     name: 'fs.aio-max-nr',
     value: 2 ** 36,

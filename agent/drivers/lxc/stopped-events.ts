@@ -48,7 +48,7 @@ export class StoppedEvents {
       if (name && !name.includes('.')) void this.#check(name)
     })
     this.#watcher.on('error', (err) =>
-      options.log.warn({ err }, 'the watch for ended guests failed; they are still found by polling'),
+      options.log.warn({ err }, 'the watch for ended guests failed; polling still finds ended guests'),
     )
     this.#timer = setInterval(() => this.#look(), lookIntervalMs)
     this.#timer.unref()

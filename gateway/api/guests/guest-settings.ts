@@ -53,7 +53,8 @@ export const UpdatedSchema = Type.Optional(
   Type.Object(
     {
       ignored: Type.Array(Type.String(), {
-        description: 'Fields of the request that were ignored because they are not known or not allowed here.',
+        description:
+          'Fields of the request that were ignored because they are not known or not allowed in this request.',
       }),
     },
     { title: 'Updated' },

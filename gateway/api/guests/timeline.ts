@@ -30,7 +30,7 @@ const EntrySchema = Type.Object(
     }),
     user: Type.String(),
     address: Type.String({
-      description: 'IP address of the caller; for an alert, that of its target. Empty: not known.',
+      description: 'IP address of the caller. For an alert: IP address of the target of the abuse. Empty: not known.',
     }),
     detail: Type.String(),
     task_id: Type.String({ description: 'Id of the task. Empty: the entry does not belong to a task.' }),

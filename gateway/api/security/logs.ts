@@ -65,7 +65,7 @@ export function securityLogRoute({ fleet, time }: SecurityDeps): Route {
     sortable,
     tag: 'Security',
     summary:
-      'Lists the connections of containers that Berth recorded to detect abuse, newest first. With `container`, the list only contains this container, includes its current connections, and has at most 100 rows. Without `container`, the list has at most 1000 rows from each host that is online and answers',
+      'Lists the connections of containers that Berth recorded to detect abuse, newest first. With `container`, the list contains only recorded and current connections of this container, at most 100 rows. Without `container`, the list has at most 1000 rows from each host that is online and answers',
     query: LogQuery,
     data: Type.Array(LogRowSchema),
     errors: ['not_found', 'host_offline', 'agent_timeout'],

@@ -148,7 +148,7 @@ export const guests = {
   'network.inside': 'Guest port',
   'network.protocol': 'Protocol',
   'network.note': 'Note',
-  'network.pick': 'Leave empty to assign one automatically.',
+  'network.pick': 'Leave empty to assign a port automatically.',
   'network.removeNamed': 'Remove {{name}}',
   'network.removeAsk': 'Remove the port?',
   'network.removeText': 'Connections through this port end immediately.',

@@ -8,7 +8,7 @@ export const why = {
   'why.checking': 'Checking from the host…',
   'why.fine': 'Everything is in order. {{address}} can be reached on port {{port}}.',
   'why.fineDirect': 'Everything is in order.',
-  'why.broken': 'Blocked here:',
+  'why.broken': 'The connection is blocked at this step:',
   'why.others': 'The guest does not listen on this port, but on: {{ports}}.',
   'why.source': 'The check assumes a connection from {{source}}.',
   'why.state.ok': 'In order',
