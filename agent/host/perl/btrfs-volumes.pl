@@ -131,13 +131,13 @@ sub exchange {
   my ($path, $current, $next) = @_;
   chdir $path or die "$path: $!\n";
   my $directory = open_directory('.') or die "$path: $!\n";
-  flock($directory, LOCK_EX) or die "lock: $!\n";
+  flock($directory, LOCK_EX) or die "lock of $path: $!\n";
   my ($current_id, $next_id) = (find_id($current), find_id($next));
   my $due = $next_id > $current_id;
   if ($due && $current_id) { call('renameat2', -100, $current, -100, $next, 2) == 0 or die "$!\n" }
   elsif ($due) { rename($next, $current) or die "$!\n" }
-  flock($directory, LOCK_UN) or die "unlock: $!\n";
-  $directory->sync or die "sync: $!\n";
+  flock($directory, LOCK_UN) or die "unlocking $path: $!\n";
+  $directory->sync or die "sync of $path: $!\n";
   print $due ? 'exchanged' : $next_id ? 'done' : 'nothing';
 }
 
@@ -146,10 +146,10 @@ sub exchange {
 sub commit {
   my ($path) = @_;
   my $in = open_directory($path) or die "$path: $!\n";
-  utime(undef, undef, $path) or die "time: $!\n";
+  utime(undef, undef, $path) or die "times of $path: $!\n";
   my $transaction = pack('Q', 0);
-  ioctl($in, 0x80089418, $transaction) or die "start: $!\n";
-  ioctl($in, 0x40089416, $transaction) or die "wait: $!\n";
+  ioctl($in, 0x80089418, $transaction) or die "start of a transaction: $!\n";
+  ioctl($in, 0x40089416, $transaction) or die "wait for the transaction: $!\n";
 }
 
 my %requests = (

@@ -59,8 +59,8 @@ sub write_beside {
 }
 
 sub random_hex {
-  sysopen(my $random, '/dev/urandom', O_RDONLY) or die "random: $!\n";
-  (sysread($random, my $bytes, 8) // 0) == 8 or die "random: $!\n";
+  sysopen(my $random, '/dev/urandom', O_RDONLY) or die "/dev/urandom: $!\n";
+  (sysread($random, my $bytes, 8) // 0) == 8 or die "/dev/urandom: $!\n";
   return unpack('H*', $bytes);
 }
 
@@ -156,7 +156,7 @@ sub own_directory {
 sub make_private {
   my ($handle, $mode) = @_;
   unlock_handle($handle);
-  chown(0, 0, $handle) && chmod($mode, $handle) or die "directory: $!\n";
+  chown(0, 0, $handle) && chmod($mode, $handle) or die "owner and mode of a directory: $!\n";
 }
 
 sub find_home {

@@ -87,7 +87,7 @@ export const DeliverySchema = Type.Object(
     }),
     status: oneOf(
       ['waiting', 'retrying', 'delivered', 'failed'],
-      '`waiting`: no attempt was made yet. `retrying`: an attempt failed and another one follows. `failed`: no attempt succeeded within a day, and no other one follows.',
+      '`waiting`: no attempt was made yet. `retrying`: an attempt failed and another one follows. `failed`: no attempt succeeded within a day, and no further attempt follows.',
     ),
     attempts: count,
     created_at: TimeSchema,
