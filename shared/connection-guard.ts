@@ -61,7 +61,7 @@ export class ConnectionGuard {
     for (const { socket } of [...this.#unproven.values()]) socket.destroy()
   }
 
-  /** Ends the oldest of the connections with these keys, which is the first. */
+  /** Ends the first of the connections with these keys, which is the oldest. */
   #end(keys: Iterable<string>): void {
     const [oldest = ''] = keys
     const found = this.#unproven.get(oldest)

@@ -107,7 +107,7 @@ export class FramedSocket {
 /** Longest time between two checks of the peer's certificate. */
 const peerCheckMs = 100
 
-/** Wraps a check that runs for every message: it then runs at most every 100 ms, but each time once it has failed. */
+/** Wraps a check, so that calls run it at most every 100 ms. After a failure of the check, every call runs it. */
 export function sparingly(check: () => void): () => void {
   let passedAtMs = -Infinity
   return () => {

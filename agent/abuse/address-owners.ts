@@ -17,7 +17,7 @@ export class AddressOwners {
   #owners: ReadonlyMap<string, Owner> = new Map()
   #listed: readonly AddressHolder[] | undefined
 
-  /** Updates the owners of addresses. @param guests all guests; the same array as before means that nothing changed */
+  /** Updates the owners of addresses. @param guests all guests; the array of the previous call means no change */
   update(guests: readonly AddressHolder[], nowMs: number): void {
     if (guests === this.#listed) return
     this.#listed = guests
@@ -32,7 +32,7 @@ export class AddressOwners {
     this.#owners = owners
   }
 
-  /** Returns the uuid of the guest that has the address, if it already had it at `atMs` (in ms since 1970). */
+  /** Returns the uuid of the guest that has had the address since `atMs` (in ms since 1970) or longer. */
   findOwner(address: string, atMs: number): string | undefined {
     const owner = this.#owners.get(address)
     return owner && owner.uuid !== '' && owner.sinceMs <= atMs ? owner.uuid : undefined

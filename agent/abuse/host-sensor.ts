@@ -45,7 +45,7 @@ export class HostSensor implements AbuseSensor {
     this.#commands = planWatchTable(this.#plan)
   }
 
-  /** Creates the nft table. Replaces a table of another plan, whose hash is the name of an empty chain in the table. */
+  /** Creates the nft table. Replaces one with other rules: an empty chain in the table is named after their hash. */
   async ensure(): Promise<void> {
     await this.#ensureCounting()
     await this.#ensureTable()

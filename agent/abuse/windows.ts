@@ -1,7 +1,7 @@
 import type { Severity } from '../../shared/abuse.js'
 import type { CountRow, FlowRow } from './contract.js'
 
-/* Functions that several detectors use on a guest's rows. */
+/* This file contains the functions that several detectors use on a guest's rows. */
 
 export function recentRows<Row extends { readonly atMs: number }>(
   rows: readonly Row[],

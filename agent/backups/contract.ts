@@ -38,7 +38,7 @@ export interface BackupNote {
   readonly movedBytes?: number
   /** Kind of the guest. Undefined in backups of older versions. */
   readonly virtualization?: 'lxc' | 'kvm'
-  /** Template of the guest. Its image may contain some of the data. */
+  /** Id of the guest's template. A restore can share data with the image of this template. */
   readonly templateId?: string
   /** Name servers that the original host had set in the guest. */
   readonly resolvers?: readonly string[]

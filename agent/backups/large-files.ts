@@ -89,7 +89,7 @@ function skipDescription(fields: Fields): void {
   else fields.isWhole = false
 }
 
-/** Number of fields of a range after the letter of its kind. */
+/** For each letter, which stands for a kind of range: the number of fields that follow it. */
 const rangeLengths: Readonly<Record<string, number>> = { H: 2, C: 2, S: 4 }
 
 /** Decodes a name. Returns undefined if it is not valid UTF-8, because it then cannot be passed to a program. */

@@ -104,7 +104,7 @@ function sshCommand({ host, port, user }: SftpPlace, place: string): string {
   ].join(' ')
 }
 
-/** Returns a line of known_hosts (sshd(8)). Hosts with another port than 22 have a form of their own. */
+/** Returns a line of known_hosts (sshd(8)). With a port other than 22, the host is written as `[host]:port`. */
 function knownHost({ host, port, hostKey }: SftpPlace): string {
   const [type, blob] = hostKey.trim().split(/ +/)
   return `${port === 22 ? host : `[${host}]:${port}`} ${type} ${blob}\n`

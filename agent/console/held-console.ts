@@ -101,7 +101,7 @@ export class HeldConsole {
   }
 
   /**
-   * Makes a user the present one, and dismisses any other.
+   * Makes a user the present user of the console, and dismisses the previous user.
    * @param joining.received offset up to which the user already has the output; null: the user has none
    */
   join(user: ConsoleUser, joining?: { readonly received: number | null; readonly size: Size }): OpenConsole {

@@ -62,7 +62,7 @@ export class Holder {
     }
   }
 
-  /** Ends unused consoles if a limit is reached, but only those of the same guest or user. */
+  /** Ends unused consoles if a limit is reached, but only those of the guest or user of the request. */
   #makeRoom(of: HoldRequest): void {
     for (let full = this.#findFull(of); full; full = this.#findFull(of)) {
       const unused = full.consoles.find(({ isUsed }) => !isUsed)

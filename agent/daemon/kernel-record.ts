@@ -46,7 +46,7 @@ export async function recordKernelSettings(stateDir: string, bridge: string, fil
   })
 }
 
-/** Restores unused settings. Their values stay in the record until all are restored, so that a crash loses none. */
+/** Gives unused settings their original values. These stay in the record until the end, so that a crash loses none. */
 async function release(file: string, user: KernelUser, isUnused: (path: string) => boolean): Promise<string[]> {
   const { record, restore } = planRelease(await readRecord(file), user, { isThere: existsSync, isUnused })
   if (restore.length === 0) return []
@@ -68,7 +68,7 @@ async function putBack({ path, before, value }: SysctlChange): Promise<boolean> 
   return true
 }
 
-/** Restores all values that are still as agents set them, except those that another agent needs. */
+/** Restores the original values of settings that only agents have changed, unless another agent needs the settings. */
 export async function restoreKernelSettings(stateDir: string, log: Logger, file = kernelRecordFile): Promise<void> {
   const user = { stateDir, netns: readNetworkNamespace() }
   const { record, restore } = planLeave(await readRecord(file), user, existsSync)

@@ -71,9 +71,9 @@ interface Leave {
 }
 
 /**
- * Plans the settings that a removed agent restores: those of its network namespace if it is the last agent there, and
- * all others if it is the last one on the machine. The last change is undone first: while the host forwards, interfaces
- * accept router advertisements only with accept_ra = 2.
+ * Plans the settings that a removed agent restores: those of its network namespace if no other agent uses this
+ * namespace, and all others if the machine has no other agent. The last change is undone first: while the host
+ * forwards, interfaces accept router advertisements only with accept_ra = 2.
  * @param isThere whether another agent's state directory still exists
  */
 export function planLeave(
@@ -104,8 +104,8 @@ interface Release {
 }
 
 /**
- * Plans the settings that an agent restores while it stays: those of its network namespace that it no longer needs. It
- * must be the only agent there, because the record does not show which settings another one needs.
+ * Plans the settings that a running agent restores: those of its network namespace that it no longer needs. If another
+ * agent may use this namespace, it plans none, since the record does not show which settings that agent needs.
  */
 export function planRelease(
   record: KernelRecord,

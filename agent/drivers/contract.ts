@@ -70,7 +70,7 @@ export interface DriverDescription {
 export type ResizeResult =
   | {
       readonly outcome: 'applied' | 'at_next_start'
-      /** True if any limit differed. */
+      /** True if any limit differed from the requested one. */
       readonly changed: boolean
     }
   | { readonly outcome: 'refused'; readonly error: BerthError }

@@ -56,7 +56,7 @@ export interface MachineLimits {
   /** Maximum number of requests per second; 0 or undefined means unlimited. */
   readonly ioReadsPerSec?: number
   readonly ioWritesPerSec?: number
-  /** Processors of the host that the guest runs on, in ascending order; undefined means all. */
+  /** The host's processors on which the guest may run, in ascending order; undefined means all. */
   readonly cpus?: readonly number[]
 }
 

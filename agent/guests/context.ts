@@ -21,7 +21,7 @@ export interface GuestImages {
   checkUsable(templateId: string, virtualization: DriverKind): void
   /** Checks whether an image may be booted instead of a guest's disk. @throws the errors of `checkUsable` */
   checkBootable(templateId: string, types: readonly ImageType[]): void
-  /** Returns the template id for this kind of guest: `templateId`, or a virtual machine's with the same system. */
+  /** Returns the template for this kind of guest: `templateId`, or that of a virtual machine with the same system. */
   idFor(templateId: string, virtualization: DriverKind): string
   osOf(templateId: string): 'linux' | 'windows'
   /** True if the image is on this host. */

@@ -15,7 +15,7 @@ export interface Reading {
 }
 
 /**
- * Minimum and maximum time in ms between two readings. With another time, the figures would not represent a minute,
+ * Minimum and maximum time in ms between two readings. Outside this range, the figures would not represent a minute,
  * because counters advance in steps.
  */
 const [shortestMs, longestMs] = [1000, 120_000]

@@ -170,8 +170,8 @@ export function planHistory(series: Buffer, range: Range, nowMs: number): Histor
 }
 
 /**
- * Adds steps to a copy of the file: ended hours and days that are not written yet, and the present ones so far. They
- * replace the oldest steps, which no longer belong to the range.
+ * Adds steps to a copy of the file: ended hours and days that are not written yet, and the present hour and day up to
+ * now. They replace the oldest steps, which no longer belong to the range.
  */
 export function completeSeries(series: Buffer, nowMs: number): void {
   for (const range of coarse) {

@@ -1,8 +1,8 @@
 import type { Recipe } from './catalog.js'
 
 /*
- * Plans the steps that turn a plain Debian into an image. They remove data of the building machine, leave values that
- * must be unique for the first boot of each guest to create, and mask units that cannot work in a container.
+ * This module plans steps that turn plain Debian into an image. They remove data of the building machine, leave values
+ * that must be unique for the first boot of each guest to create, and mask units that cannot work in a container.
  */
 
 /** One idempotent change of the tree. Paths are relative to its root. */

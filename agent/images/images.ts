@@ -55,9 +55,7 @@ export class Images {
     return template
   }
 
-  /**
-   * Returns the id of the template for a guest of this kind: `id`, or that of a virtual machine with the same system.
-   */
+  /** Returns the template for a guest of this kind: `id`, or the one for a virtual machine with the same system. */
   idFor(id: string, virtualization: ImageType): string {
     const isOther = virtualization === 'kvm' && this.find(id)?.virtualization === 'lxc'
     return isOther && this.find(diskIdOf(id)) ? diskIdOf(id) : id

@@ -68,8 +68,8 @@ export interface Network {
   attach(guest: WantedNetwork, parts?: readonly NetworkPart[]): Promise<void>
   detach(guest: GuestNetwork): Promise<void>
   /**
-   * Converges the bridge and all guests, and removes everything that belongs to no guest. If a caller passes the same
-   * array as before, unchanged rules are not planned again.
+   * Converges the bridge and all guests, and removes everything that belongs to no guest. If a caller passes the array
+   * of its previous call, unchanged rules are not planned again.
    * @returns the repairs, including those of earlier calls that failed
    * @throws {BerthError} the first failure. If rules fail, the other parts are not tried
    */

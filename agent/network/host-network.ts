@@ -74,7 +74,7 @@ export class HostNetwork implements Network {
     return this.addresses.readIpv6(configured, held)
   }
 
-  /** Closes rates before rules, so that no part calls another one that has ended. */
+  /** Closes rates before rules, so that no part calls another part that has ended. */
   async close(): Promise<void> {
     await this.addresses.close()
     await this.shaper.close()

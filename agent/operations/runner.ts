@@ -25,7 +25,7 @@ export interface RunnerParts {
   readonly log: Logger
 }
 
-/** Runs operations from the state database. Each run lasts until the operation's end is stored there. */
+/** Runs operations from the state database. Each run lasts until the database contains the operation's end. */
 export class OperationRunner {
   readonly #executions = new Map<string, Execution>()
 

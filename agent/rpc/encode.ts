@@ -52,7 +52,7 @@ function shownOf(record: GuestRecord) {
   return shown
 }
 
-/** Encodes a mapping. In the protocol, the last port of a single port is 0. */
+/** Encodes a mapping. In the protocol, a mapping of a single port has 0 as last port. */
 export function encodeMapping(mapping: PortMapping): WireMapping {
   const single = mapping.hostPort === mapping.hostPortEnd
   return single ? { ...mapping, hostPortEnd: 0, containerPortEnd: 0 } : mapping

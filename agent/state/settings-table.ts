@@ -1,6 +1,6 @@
 import type { Database } from './database.js'
 
-/* Reads and writes the table `settings`: settings of the whole host that the API changes. */
+/* This module reads and writes the table `settings`: settings of the whole host that the API changes. */
 
 export function findSetting(db: Database, key: string): string | undefined {
   return db.prepare<[string], string>('SELECT value FROM settings WHERE key = ?').pluck().get(key)

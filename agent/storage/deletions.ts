@@ -24,8 +24,8 @@ export class Deletions {
   }
 
   /**
-   * Returns true if the space of the guest's deleted subvolumes is free, and makes the kernel start to free it. The
-   * first call after a deletion checks all deleted subvolumes of the pool, since their ids do not identify the guest.
+   * Returns whether the space of the guest's deleted subvolumes is free. If not, makes the kernel start to free it.
+   * After a deletion, the first call checks all deleted subvolumes of the pool: ids do not identify the guest.
    */
   async areFreed(guest: string): Promise<boolean> {
     if (this.#pending.get(guest)?.length === 0) return true

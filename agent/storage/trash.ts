@@ -24,11 +24,11 @@ export class Trash {
   readonly #pool: Pool
   readonly #log: Logger
   readonly #inWork = new Set<string>()
-  /** Names of subvolumes that were moved here and wait for their deletion. */
+  /** Names of subvolumes that were moved to the trash and wait for their deletion. */
   readonly #waiting: string[] = []
   readonly #emptying = new Coalescer(() => this.#emptyAll())
   #deletions = 1
-  /** The value of `#deletions` at the last clearing of qgroups after which nothing was left to clear. */
+  /** Value of `#deletions` at the last complete clearing of qgroups. Until the next deletion, none is needed. */
   #cleared = 0
   readonly #clearing = new SingleFlight()
   /** Error output of the last attempt to clear qgroups; empty after a deletion. */
@@ -39,7 +39,7 @@ export class Trash {
     this.#log = log
   }
 
-  /** Moves the subvolume here and deletes it later. A failed deletion is logged, and the next sweep repeats it. */
+  /** Moves a subvolume to the trash and deletes it later. A failed deletion is logged; the next sweep repeats it. */
   async discard(path: string): Promise<void> {
     const name = `${basename(path)}.${randomBytes(6).toString('hex')}`
     this.#inWork.add(name) // added before the entry exists, so that a sweep skips the entry
@@ -53,7 +53,7 @@ export class Trash {
     void this.#emptying.run()
   }
 
-  /** Deletes subvolumes of one directory without moving them here. They must not contain other subvolumes. */
+  /** Deletes subvolumes of one directory without moving them to the trash. They must not contain other subvolumes. */
   async destroy(directory: string, names: readonly string[]): Promise<void> {
     try {
       await deleteSubvolumes(directory, names)

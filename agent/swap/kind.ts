@@ -45,7 +45,7 @@ export function swapKind({ swap, busy }: SwapKindParts): OperationKind<'changeSw
 
 /**
  * Plans a change. Returns a refusal instead of throwing it, so that a repeated request still gets its recorded answer.
- * The caller throws it when it reserves the operation.
+ * `reserve` throws the refusal.
  */
 async function plan(swap: HostSwap, wish: SwapWish): Promise<SwapChange | BerthError> {
   try {

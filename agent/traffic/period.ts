@@ -1,8 +1,8 @@
 import type { TimeFormat } from '../../shared/time.js'
 
 /*
- * Computes traffic periods. A period is identified by its first day, YYYY-MM-DD in the host's time zone. The first day
- * is the reset day, 1 to 31, or the last day of a shorter month.
+ * This module computes traffic periods. A period is identified by its first day, YYYY-MM-DD in the host's time zone.
+ * The first day is the reset day, 1 to 31, or the last day of a shorter month.
  */
 
 /** The period to which a count belongs. */

@@ -57,7 +57,7 @@ function checkScript(text: string): void {
     throw new FirstBootFault('a script must begin with "#!" and the absolute path of its interpreter')
 }
 
-/** cloud-init removes the line `#cloud-boothook` and runs the rest. It converts CRLF only if that line ends with it. */
+/** cloud-init runs what follows the line `#cloud-boothook`. If this line ends with LF, later CRLF are not converted. */
 function checkBoothook(text: string): void {
   const script = text.trimStart().slice('#cloud-boothook'.length)
   if (/^\n/.test(script) && /^[^\n]*\r\n/.test(script.trimStart()))

@@ -52,7 +52,7 @@ function writeMemory({ groupOf, values, limits }: DesiredGroups, version: Cgroup
   else writeMemoryV2(group, own, limits.memoryBytes)
 }
 
-/** Writes v1 limits. memsw must never be below the memory limit, so it grows first and shrinks last. */
+/** Writes limits of cgroup v1. memsw must never be below the memory limit, so it grows first and shrinks last. */
 function writeMemoryV1(group: string, values: readonly GroupValue[]): void {
   const has = readGroupNumber(group, 'memory.limit_in_bytes') ?? 0
   const grows = Number(values[0]?.value) > has
@@ -67,8 +67,8 @@ function writeMemoryV1(group: string, values: readonly GroupValue[]): void {
 }
 
 /**
- * Writes v2 limits. A lower memory.max kills processes, whereas memory.high only reclaims memory. Therefore this
- * function reclaims memory first and checks whether that was enough.
+ * Writes limits of cgroup v2. A lower memory.max kills processes, whereas memory.high only reclaims memory. Therefore
+ * this function reclaims memory first and checks whether that was enough.
  */
 function writeMemoryV2(group: string, values: readonly GroupValue[], memoryBytes: number): void {
   writeGroupFile(group, 'memory.high', `${memoryBytes}`)

@@ -13,7 +13,7 @@ export interface LimitFacts {
   readonly cgroupVersion: 1 | 2
   /** True if swap is charged to cgroups: memory.memsw (v1) or memory.swap.max (v2) exists. */
   readonly swapAccounting: boolean
-  /** True if v1 can limit the memory of sockets (TCP, UDP). Socket memory counts for a cgroup only with this limit. */
+  /** True if cgroup v1 can limit socket memory (TCP, UDP). It counts this memory only for cgroups with such a limit. */
   readonly socketAccounting: boolean
   /** `major:minor` of the disk that holds the pool, if known. */
   readonly poolDevice?: string
@@ -90,7 +90,7 @@ function planV2(limits: GroupLimits, facts: LimitFacts): GroupValue[] {
   ]
 }
 
-/** Rates, as v1 and v2 write them, of a device that has no line in the cgroup's file, because it is not limited. */
+/** Unlimited rates, in the formats of cgroup v1 and v2. An unlimited device has no line in the cgroup's file. */
 const unlimitedRates = ['0', 'rbps=max', 'wbps=max', 'riops=max', 'wiops=max']
 
 /**

@@ -75,8 +75,8 @@ export class UsageReader {
   }
 
   /**
-   * Reads the number of kills. The counter of v1 covers only the cgroup itself, which contains all processes; that of
-   * v2 includes child cgroups.
+   * Reads the number of kills. With cgroup v1, the counter covers only the cgroup itself, which contains all processes;
+   * with v2, it includes child cgroups.
    */
   #readMemoryKills(name: string): Pick<UsageSample, 'memoryKills'> {
     const file = this.cgroups.version === 1 ? 'memory.oom_control' : 'memory.events'
@@ -107,8 +107,8 @@ export class UsageReader {
   }
 
   /**
-   * Lists the guest's tasks. With v1, one file lists all threads, since systemd creates no cgroups in the freezer. With
-   * v2, the processes of the guest's cgroup and all child cgroups are listed.
+   * Lists the guest's tasks. With cgroup v1, one file lists all threads, since systemd creates no cgroups in the
+   * freezer hierarchy. With v2, the processes of the guest's cgroup and all child cgroups are listed.
    */
   #listTasks(name: string): number[] {
     const freezer = this.cgroups.controllers.get('freezer')

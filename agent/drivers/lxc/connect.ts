@@ -8,7 +8,7 @@ import { planConnect, unfinishedDevice } from './plan-connect.js'
 /**
  * Creates the interface of a running guest again after it was deleted. Both ends of a veth pair disappear together.
  * @returns whether it was missing
- * @throws {CommandError} for example if the guest's root has given the interface's name to another one
+ * @throws {CommandError} for example if the guest's root has given the name to another interface
  */
 export async function connectGuest(init: ProcessStat, nic: MachineNic): Promise<boolean> {
   if (readIndex(nic.device) !== undefined || !isSameProcess(init.pid, init.startTime)) return false

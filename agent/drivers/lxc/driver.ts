@@ -61,7 +61,7 @@ export interface LxcDriverOptions {
   /** Time in ms that a guest may take to shut down. */
   readonly stopTimeoutMs: number
   readonly log: Logger
-  /** Knows which processes were killed because memory ran out. If omitted, such an end is reported as a shutdown. */
+  /** Knows which processes were killed because memory ran out. If omitted, such a kill is reported as a shutdown. */
   readonly memoryKills?: MemoryKills
   /** System calls that this host allows to guests although they are closed by default; default: none. */
   readonly allow?: readonly OpenCalls[]

@@ -22,7 +22,7 @@ export interface ConfigFacts extends LimitFacts {
   readonly stoppedHook: string
   readonly marksDir: string
   readonly lxcPath: string
-  /** Cgroup to which a monitor moves while its own is removed; shared by all guests of this agent. */
+  /** Cgroup to which a guest's monitor moves before it removes its own cgroup; shared by all guests of this agent. */
   readonly pivotGroup: string
   /** Directory with a node for each device that guests may use. */
   readonly devicesDir: string
@@ -45,7 +45,7 @@ const droppedCapabilities = 'mac_admin mac_override sys_time sys_module sys_rawi
  */
 const allowedDevices = ['1:3', '1:5', '1:7', '1:8', '1:9', '5:0', '5:1', '5:2', '136:*']
 
-/** Limits of cgroup v2. lxc ignores them on hosts that also have v1; there, a hook sets them. */
+/** Limits of cgroup v2. On hosts that also have v1, lxc ignores these lines, and a hook sets the limits. */
 const subgroupBounds = [
   `lxc.cgroup2.cgroup.max.descendants = ${subgroups.most}`,
   `lxc.cgroup2.cgroup.max.depth = ${subgroups.depth}`,
@@ -104,7 +104,7 @@ function planIdentity(machine: Machine, facts: ConfigFacts): string[] {
   ]
 }
 
-/** Gives the guest its volume, with its user ids. For lxc 6, start-guest.pl mounts the volume of the first line. */
+/** Gives the guest its volume, with its user ids. For lxc 6, start-guest.pl mounts the volume in `# volume`. */
 function planVolume(machine: Machine, { mountPoint }: ConfigFacts): string[] {
   const volume = check('path', systemVolumeOf(machine))
   if (mountPoint === undefined) return [`lxc.rootfs.path = dir:${volume}`, 'lxc.rootfs.options = idmap=container,nodev']
@@ -228,7 +228,7 @@ function planIpv6({ nic: { ipv6Addresses, gateway6 } }: Machine, facts: ConfigFa
   return [`lxc.hook.start-host = ${words.join(' ')}`]
 }
 
-/** Plans the hook that runs after the guest's end. The name in its arguments identifies its processes (runtime.ts). */
+/** Plans the hook that runs after the guest's end. Its argument with the guest's name identifies it (runtime.ts). */
 function planStoppedHook(facts: ConfigFacts): string {
   const paths = [facts.stoppedHook, facts.marksDir, facts.lxcPath].map((path) => check('path', path))
   return `lxc.hook.post-stop = ${[...paths, check('name', facts.name)].join(' ')}`

@@ -31,9 +31,9 @@ interface ProcessInfo {
   readonly title: readonly string[]
 }
 
-/** Maximum number of reads. A rebooting guest goes through that many processes, and each may end during a read. */
+/** Maximum number of reads. A reboot starts up to five processes in turn, and each may end during a read. */
 const mostLooks = 5
-/** Time to wait while a process executes a program. It takes less than 1 ms, on a busy host a few milliseconds. */
+/** Maximum wait until a process has executed a program, usually less than 1 ms, on a busy host a few ms. */
 const executingMs = 10
 
 const youngTicks = 1000 // 10 s: start times are in 1/100 s
@@ -140,7 +140,7 @@ export class LxcRuntimeReader {
   }
 }
 
-/** Reads a process. It is read again if it has no command line, as for a moment while a process executes a program. */
+/** Reads a process. A process has no command line for a moment while it executes a program, and is then read again. */
 function readPassing(pid: number): ProcessInfo[] {
   const deadline = performance.now() + executingMs
   for (;;) {

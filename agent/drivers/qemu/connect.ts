@@ -4,7 +4,7 @@ import type { MachineNic } from '../machine.js'
 
 /**
  * Returns the host's tap for an interface. The tap's MAC address is high, because a bridge takes the lowest address of
- * its ports and must keep its own.
+ * its ports, and the guests' bridge must keep its address.
  */
 export function tapOf({ device, bridge, mac }: MachineNic): Tap {
   return { device, bridge, mac: `fe${mac.slice(2)}` }

@@ -8,14 +8,14 @@ interface Answer {
   /** Bytes in use; undefined if the guest has no agent, or its agent does not report file systems. */
   bytes?: number | undefined
   readonly askedMs: number
-  /** Resolves when the agent has answered or failed; never rejects. */
+  /** Resolves when the guest agent has answered or failed; never rejects. */
   asking: Promise<void>
-  /** True if the agent answered fast enough last time. Callers wait for it only then. */
+  /** True if the guest agent answered the last query in time. Only then, callers wait for the answer to a new query. */
   isQuick: boolean
 }
 
 const everyMs = 60_000
-/** Maximum age in ms at which the last answer of an agent is returned again, without a new query. */
+/** Maximum age in ms at which the last answer of a guest agent is returned again, without a new query. */
 const freshMs = 2000
 /** Time in ms that a caller waits for a guest agent. */
 const waitMs = 300
@@ -29,14 +29,14 @@ const timeoutMs = 1000
 export class DiskUse {
   readonly #answers = new Map<string, Answer>()
 
-  /** Returns the bytes of the agent's last answer. @param mostBytes size of the disk */
+  /** Returns the bytes in use according to the guest agent's last answer. @param mostBytes size of the disk */
   read(name: string, run: RunPaths, mostBytes: number): number | undefined {
     const last = this.#answers.get(name)
     if (!last || performance.now() - last.askedMs >= everyMs) this.#ask(name, run, mostBytes)
     return last?.bytes
   }
 
-  /** Queries the agent unless the last answer is fresh. Callers wait for a slow agent at most once a minute. */
+  /** Queries the guest agent, unless its last answer is fresh. A slow agent delays callers at most once a minute. */
   async refresh(name: string, run: RunPaths, mostBytes: number): Promise<number | undefined> {
     const last = this.#answers.get(name)
     const ageMs = last ? performance.now() - last.askedMs : Infinity
@@ -68,7 +68,7 @@ async function isSoonerThan(work: Promise<void>, ms: number): Promise<boolean> {
 }
 
 async function ask(run: RunPaths, mostBytes: number): Promise<number | undefined> {
-  if (existsSync(run.frozen)) return undefined // while frozen, the agent accepts only a thaw
+  if (existsSync(run.frozen)) return undefined // a frozen guest's agent accepts only a thaw
   const answer = await withGuestAgent(
     run.agent,
     (agent) => agent.ask('guest-get-fsinfo', undefined, timeoutMs),

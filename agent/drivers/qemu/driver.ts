@@ -53,7 +53,7 @@ export interface QemuDriverOptions {
   readonly stopTimeoutMs: number
   /** Path of the host's key, which encrypts passwords. The key is created if it does not exist. */
   readonly keyFile: string
-  /** Knows which processes were killed because memory ran out. If omitted, such an end is reported as a crash. */
+  /** Knows which processes were killed because memory ran out. If omitted, such a kill is reported as a crash. */
   readonly memoryKills?: MemoryKills
   /** Path of a CD with drivers for Windows. Undefined: this host has no such CD. */
   readonly driversCd?: string

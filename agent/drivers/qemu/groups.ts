@@ -54,7 +54,7 @@ function limitFacts({ cgroups, swapAccounting, socketAccounting, cpusets }: Grou
   return { cgroupVersion: cgroups.version, swapAccounting, socketAccounting, cpusets }
 }
 
-/** Delegates controllers to guests' cgroups. With v2, a cgroup only has the controllers that its parent delegates. */
+/** Delegates controllers to guests' cgroups. With cgroup v2, a group has only the controllers of its parent's list. */
 function delegate(root: string): void {
   const has = (readKernelFile(`${root}/cgroup.controllers`) ?? '').trim().split(/\s+/)
   const given = (readKernelFile(`${root}/cgroup.subtree_control`) ?? '').trim().split(/\s+/)
@@ -62,7 +62,7 @@ function delegate(root: string): void {
   if (missing.length > 0) writeGroupFile(root, 'cgroup.subtree_control', missing.map((c) => `+${c}`).join(' '))
 }
 
-/** Fills a new cpuset of v1. It has no processors or memory nodes, and accepts no process until it has both. */
+/** Fills a new cpuset of cgroup v1: it has no processors or memory nodes, and accepts no process until it has both. */
 function fillCpuset({ version, controllers }: CgroupLayout, group: string): void {
   const hierarchy = controllers.get('cpuset')
   if (version !== 1 || hierarchy === undefined) return

@@ -6,7 +6,7 @@ import type { QmpConnection } from './qmp/connection.js'
 import { objectOf } from './qmp/messages.js'
 import { runInGuest, withGuestAgent, type GuestAgent } from './qmp/guest-agent.js'
 
-/* Requests to the agent inside a guest. The guest controls the agent, so its answers are untrusted. */
+/* This file contains requests to the guest agent. The guest controls this agent, so its answers are untrusted. */
 
 /** True if a program in the guest has opened its agent's port. If the monitor does not answer, the result is true. */
 export async function listensInside(monitor: QmpConnection): Promise<boolean> {

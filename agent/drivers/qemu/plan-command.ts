@@ -192,7 +192,7 @@ function planNic({ nic }: Machine): string[] {
   ]
 }
 
-/** Plans the screen. Its socket appears in the working directory. A tablet lets the pointer follow the viewer's. */
+/** Plans the screen, with its socket in the working directory. A tablet lets the pointer follow the user's pointer. */
 function planScreen({ os }: DiskSystem): string[] {
   const card = ['-display', 'none', '-vga', 'none', '-device', 'VGA,id=video0,vgamem_mb=16']
   const pointer = os === 'windows' ? ['-device', 'qemu-xhci,id=usb', '-device', 'usb-tablet,bus=usb.0'] : []

@@ -53,7 +53,7 @@ async function resizeRunning(context: ResizeContext, machine: Machine): Promise<
   return { outcome: later ? 'at_next_start' : 'applied', changed }
 }
 
-/** Returns the machine with the most memory that its guest may use: a balloon is slow, and the guest may deflate it. */
+/** Raises `memoryBytes` to the memory at the start: the guest can use all of it while the balloon is not inflated. */
 function bounded(machine: Machine, launchedMib: number | undefined): Machine {
   const memoryBytes = Math.max(machine.limits.memoryBytes, (launchedMib ?? 0) * mib)
   return { ...machine, limits: { ...machine.limits, memoryBytes } }

@@ -10,11 +10,11 @@ export interface ConnectionFacts {
   readonly running: boolean
   /** Listening sockets; undefined if the host cannot see them, for example those of a virtual machine. */
   readonly listeners: readonly ListeningSocket[] | undefined
-  /** Address at which the port is reachable from outside; undefined if it is not reachable. */
+  /** Guest's public address, or address of the port's mapping; undefined: none. `isThere`: the address exists. */
   readonly outside: { readonly address: string; readonly isThere: boolean } | undefined
   /**
    * True for each source whose packets the guest's firewall drops: the client (`caller`), and the host itself when it
-   * connects to the guest's own address (`hostInside`) or to the outer address (`hostOutside`).
+   * connects to the guest's internal address (`hostInside`) or to `outside.address` (`hostOutside`).
    */
   readonly drops: { readonly caller: boolean; readonly hostInside: boolean; readonly hostOutside: boolean }
   /** Results of connection attempts; undefined if there was none, because it would prove nothing. */

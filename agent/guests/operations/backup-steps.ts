@@ -81,7 +81,7 @@ function sendStep(context: BackupContext): Step<BackupInput> {
   }
 }
 
-/** Removes a failed backup from its target. If this fails, no list shows it, and the next deletion removes its data. */
+/** Removes a failed backup from its target. If this fails, lists omit the backup, and a later deletion frees it. */
 async function takeBack(
   { backups, targets }: Pick<BackupContext, 'backups' | 'targets'>,
   step: StepContext<BackupInput>,

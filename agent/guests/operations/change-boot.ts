@@ -29,7 +29,7 @@ const rescueBytes = 8 * 1024 ** 3
 
 /**
  * Makes the guest boot from its disk, a CD or a rescue system. A running guest is restarted; a stopped one changes at
- * its next start. After a failure, the guest boots as before. In rescue mode, the answer contains root's password.
+ * its next start. After a failure, the old boot source stays. In rescue mode, the answer contains root's password.
  */
 export function changeBootKind(
   context: GuestContext,

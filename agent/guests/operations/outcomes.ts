@@ -2,7 +2,7 @@ import type { DefinedOperation, OperationOutcome } from '../../operations/types.
 import type { GuestStatus } from '../record/record.js'
 import type { GuestStore } from '../record/guest-store.js'
 
-/** Functions that set a guest's status when an operation begins or ends, in the engine's transaction. */
+/** The functions of this file set a guest's status when an operation begins or ends, in the engine's transaction. */
 
 /** Returns a `begin` that sets a guest's status and desired state. Both are set again when the operation ends. */
 export function mark(store: GuestStore, status: GuestStatus, wanted: 'running' | 'stopped') {
@@ -19,7 +19,7 @@ export function broken(store: GuestStore, uuid: string, statusReason: string): v
   store.update(uuid, { status: 'error', statusReason, wanted: 'stopped' })
 }
 
-/** Records the result of a start. @param keepWanted true if the guest ran before, so that the reconciler starts it */
+/** Records the result of a start. @param keepWanted true: after a failure, the guest should still run */
 export function settleStart(
   store: GuestStore,
   uuid: string,

@@ -15,7 +15,7 @@ export function planUsedBytes(countedBytes: number, record: { limitBytes: number
   return record.limitBytes > 0 ? Math.min(usedBytes, record.limitBytes) : usedBytes
 }
 
-/** Returns an upper bound of the bytes that the original disk used; in backups of older versions with snapshots. */
+/** Returns an upper bound of the bytes that the original disk used. For old backups, it may include disk snapshots. */
 export function planOriginalBytes({ sizeBytes, usedBytes = 0, savedBytes = 0 }: BackupSize): number {
   return Math.min(usedBytes, Math.max(0, sizeBytes - savedBytes))
 }

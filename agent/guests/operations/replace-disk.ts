@@ -9,8 +9,8 @@ import { volumeLimitOf } from '../snapshots/volume-bound.js'
 import type { GuestStore } from '../record/guest-store.js'
 
 /*
- * Steps that replace a guest's volume with one from a template (reinstall) or a snapshot (restore). The old disk is
- * retained as a hidden snapshot until the new one works. A failure before that restores it.
+ * This file contains the steps that replace a guest's volume with one from a template (reinstall) or a snapshot
+ * (restore). The old disk is retained as a hidden snapshot until the new one works. A failure before that restores it.
  */
 
 /** Id of the hidden snapshot of the old disk. */
@@ -83,7 +83,7 @@ function exchangeStep(context: DiskContext): Step<unknown> {
     run: withGuest(context.store, async ({ uuid }) => void (await volumes.exchange(uuid))),
     undo: ifPresent(context.store, async (record, { operationId }) => {
       const kept = keptId(operationId)
-      const isKept = (await volumes.listSnapshots(record.uuid)).includes(kept) // missing once the new disk has worked
+      const isKept = (await volumes.listSnapshots(record.uuid)).includes(kept) // false if the new disk worked
       if (isKept) await volumes.restore(record.uuid, kept, volumeLimitOf(context.machines, record))
     }),
   }

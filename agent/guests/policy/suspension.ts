@@ -6,7 +6,7 @@ import type { GuestRecord, GuestSuspension } from '../record/record.js'
 import { parseTime } from '../parse-settings.js'
 import type { GuestUpdate } from '../record/rows.js'
 
-/* Rules of suspensions, without I/O (docs/design/suspension.md). */
+/* This file contains the rules of suspensions, without I/O (docs/design/suspension.md). */
 
 export interface SuspensionOrder {
   readonly reason: string

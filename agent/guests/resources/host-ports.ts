@@ -88,7 +88,7 @@ function checkPortCount({ wanted, others = [], replaced }: MappingOrder, limit: 
 }
 
 /**
- * Checks the number of ports of all mappings, including an added one, against a caller's own limit.
+ * Checks the number of ports of all mappings, including the added mapping, against the caller's limit.
  * @throws {BerthError} `quota_exceeded`
  */
 export function refuseMorePorts(

@@ -102,7 +102,7 @@ interface Undo {
 
 /**
  * Rolls a setting back. Errors are only logged: the caller gets the first failure, and the reconciler repairs the rest.
- * @returns whether the former state is in force
+ * @returns whether the state before the change is in force
  */
 async function restore({ store, log }: ChangeContext, uuid: string, { takeBack, apply }: Undo): Promise<boolean> {
   try {

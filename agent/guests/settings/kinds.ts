@@ -19,9 +19,7 @@ export type WireChange = NonNullable<ChangeSettingRequest['change']>
 type ChangeName = WireChange['$case']
 type ValueOf<Name extends ChangeName> = Extract<WireChange, { $case: Name }>['value']
 
-/**
- * Stores a change and applies it on the host. It is in force when this resolves. @returns the guest after the change
- */
+/** Stores a change and applies it on the host. Resolves when it is in force. @returns the guest after the change */
 export type SettingKind<Name extends ChangeName> = (target: Target, value: ValueOf<Name>) => Promise<GuestRecord>
 
 /** The kind of each change in `ChangeSettingRequest.change`. */

@@ -4,7 +4,7 @@ import type { GuestRecord } from '../record/record.js'
 import type { BackupRecord } from '../record/snapshots-and-backups.js'
 import type { GuestStore } from '../record/guest-store.js'
 
-/** Functions for backups in guests' records. Each write is part of the caller's transaction. */
+/** This file contains functions for backups in guests' records. Each write is part of the caller's transaction. */
 
 /** Id of the volume's snapshot that a backup is sent from. */
 export function sentSnapshotId(backupId: string): string {

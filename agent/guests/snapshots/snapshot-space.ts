@@ -129,7 +129,7 @@ async function measure(volumes: GuestVolumes, record: GuestRecord) {
   return { settled: planSettled(record, { present, usageBytes, snapshotsCount }), hasHidden }
 }
 
-/** True if the guest has no snapshots and no retained space, like most guests. Nothing is read for it. */
+/** True if the guest has no snapshots and no retained space, like most guests. This check reads only the record. */
 function hasNothing(record: GuestRecord): boolean {
   return record.snapshots.length === 0 && planRetained(record) === 0 && planAllowance(record) === 0
 }

@@ -5,7 +5,7 @@ import type { GuestRecord } from '../record/record.js'
 import type { SnapshotRecord } from '../record/snapshots-and-backups.js'
 import type { GuestStore } from '../record/guest-store.js'
 
-/** Functions for snapshots in guests' records. Each write is part of the caller's transaction. */
+/** This file contains functions for snapshots in guests' records. Each write is part of the caller's transaction. */
 
 /** Records a snapshot before it is taken. @throws {BerthError} `quota_exceeded`; incomplete snapshots count, too */
 export function reserveSnapshot(

@@ -1,7 +1,7 @@
 import { basename, dirname } from 'node:path'
 import { runPerl } from '../process/process.js'
 
-/* ioctl requests of linux/btrfs.h that btrfs-progs in Debian 12 cannot make, or only ten times slower. */
+/* ioctl requests of linux/btrfs.h that btrfs-progs in Debian 12 cannot make, or makes ten times slower. */
 
 async function request(name: string, ...args: (string | bigint | number)[]): Promise<string> {
   const { stdout } = await runPerl('btrfs-volumes', [name, ...args.map(String)])
@@ -64,7 +64,7 @@ export async function createSubvolumeInGroup(
   await request('create', directory, name, group?.id ?? '', group?.limitBytes ?? '')
 }
 
-/** Creates the group with its limit, and makes the subvolume a member: its used space then counts. Idempotent. */
+/** Creates the group with its limit, and makes the subvolume a member, whose space then counts. Idempotent. */
 export async function joinGroup(path: string, { id, limitBytes }: BoundedGroup): Promise<void> {
   await request('join', path, id, limitBytes ?? '')
 }

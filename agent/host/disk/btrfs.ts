@@ -4,7 +4,7 @@ import { exists } from './mount.js'
 import { run } from '../process/process.js'
 
 /*
- * Runs btrfs(8), and reads figures from sysfs, which needs no process (kernel documentation:
+ * This module runs btrfs(8), and reads figures from sysfs, which needs no process (kernel documentation:
  * ABI/testing/sysfs-fs-btrfs; sysfs contains qgroups since Linux 5.9).
  */
 

@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto'
 import { readKernelFile } from '../process/proc.js'
 
-/** Limits that apply to all users of a guest together. */
+/** Limits of a guest's user namespace. Each limit applies to all user ids of the guest together. */
 export interface NamespaceBounds {
   /** Values for files of /proc/sys/user. Files that do not exist in this kernel are skipped. */
   readonly counts: Readonly<Record<string, number>>
@@ -10,8 +10,8 @@ export interface NamespaceBounds {
 }
 
 /**
- * Returns the arguments of perl/start-guest.pl that follow the log file. The program starts a container whose user
- * namespace has these limits. If its own process already has the filter from an earlier start, it does not add the
+ * Returns the arguments of perl/start-guest.pl after the name of the log file. The program starts a container whose
+ * user namespace has these limits. If its own process already has the filter from an earlier start, it does not add the
  * filter again: filters cannot be removed, and a guest that keeps rebooting would reach the kernel's limit.
  * @param filter seccomp program for the container and its monitor, as bytes of struct sock_filter
  */
@@ -21,8 +21,8 @@ export function namespaceArguments(bounds: NamespaceBounds, filter: Buffer): str
 }
 
 /**
- * Returns a hash that identifies bounds and filter. A guest's monitor has the hash of its start in its environment,
- * which only root can change.
+ * Returns a hash that identifies bounds and filter. The environment of a guest's monitor contains the hash of the
+ * guest's start; only root can change it.
  */
 export function confinementOf(bounds: NamespaceBounds, filter: Buffer): string {
   return createHash('sha256').update(JSON.stringify(bounds)).update(filter).digest('hex').slice(0, 16)

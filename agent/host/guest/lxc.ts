@@ -127,7 +127,7 @@ export function lxcShell(container: LxcContainer, { filter, terminals, root }: S
   }
 }
 
-/** Plans a command that shows the container's /dev/console on its own terminal. No key ends it. */
+/** Plans a command that shows the container's /dev/console on the command's terminal. No key ends it. */
 export function lxcConsole(container: LxcContainer): TerminalCommand {
   return onTerminal('', ['/usr/bin/lxc-console', ...target(container), '-t', '0', '-e', '-1'])
 }

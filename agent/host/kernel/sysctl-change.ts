@@ -11,7 +11,7 @@ export interface SysctlChange {
 export interface SysctlKeeper {
   /** Called before each change, to record the original value. */
   readonly note: (change: SysctlChange) => Promise<void>
-  /** Restores recorded settings that are no longer needed. @returns their paths */
+  /** Sets settings that are no longer needed back to their recorded values. @returns paths of these settings */
   readonly putBack: (isUnused: (path: string) => boolean) => Promise<string[]>
 }
 
@@ -29,8 +29,8 @@ export async function changeSysctl(path: string, before: number | undefined, val
 }
 
 /**
- * Restores settings that this agent no longer needs. Leaves those that another program has changed since, and those
- * that another agent in this network namespace may need.
+ * Restores original values of settings that this agent no longer needs. Leaves settings that another program has
+ * changed since, and those that another agent in this network namespace may need.
  * @returns paths of the restored settings
  */
 export function releaseSysctls(isUnused: (path: string) => boolean): Promise<string[]> {

@@ -11,8 +11,8 @@ export async function announceIpv4(device: string, address: string, signal: Abor
 }
 
 /**
- * Finds the other machine that has an address which may also be the host's own (RFC 5227, 2.1.1). If none has it, this
- * takes about two seconds.
+ * Finds another machine with this address, even if the host has the address too (RFC 5227, 2.1.1). If there is none,
+ * this takes about two seconds.
  * @returns the MAC that answered first; '' if none answered
  * @throws {CommandError} for example on an interface without ARP
  */

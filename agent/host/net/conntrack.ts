@@ -12,9 +12,9 @@ import {
 import { CommandError } from '../process/process.js'
 
 /*
- * Deletes flows from the kernel's connection tracking table. Flows outlive the rules that created them, so their
- * packets would reach the next owner of an address or port. conntrack(8) walks the whole table for each address and
- * direction, whereas this module walks it once.
+ * This module deletes flows from the kernel's connection tracking table. Flows outlive the rules that created them, so
+ * their packets would reach the next owner of an address or port. conntrack(8) walks the whole table for each address
+ * and direction, whereas this module walks it once.
  */
 
 /** Matches flows to delete. All given conditions must hold. */

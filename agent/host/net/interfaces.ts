@@ -1,7 +1,7 @@
 import { existsSync } from 'node:fs'
 import { listDirectory, readKernelFile } from '../process/proc.js'
 
-/* Reads interfaces of the agent's network namespace from sysfs, without a process. */
+/* This module reads interfaces of the agent's network namespace from sysfs, without a process. */
 
 const interfaceUp = 1
 

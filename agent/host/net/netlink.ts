@@ -1,8 +1,8 @@
 import { runPerl } from '../process/process.js'
 
 /*
- * Sends requests to the kernel's packet filter by netlink(7), through a fork of the launcher. Reading counters this way
- * takes a third of the time of listing them with nft.
+ * This module sends requests to the kernel's packet filter by netlink(7), through a fork of the launcher. Reading
+ * counters this way takes a third of the time of listing them with nft.
  */
 
 export interface NetlinkMessage {

@@ -42,7 +42,7 @@ export class Tc {
     if (commands.length > 0) await this.#send(commands)
   }
 
-  /** Returns the classes of existing devices and the ingress filters of `filtersOf`, as tc prints them. */
+  /** Returns the classes of existing devices and the ingress filters of the device `filtersOf`, as tc prints them. */
   async readClasses(devices: readonly string[], filtersOf: string): Promise<string> {
     const queries = devices.map((device) => `class show dev ${device}`)
     return (await this.#send([...queries, `filter show dev ${filtersOf} ingress`])).stdout

@@ -1,5 +1,5 @@
-# Changes the files of a tree to a layout that read-layout.pl has written, so that they take no more space than the
-# files from which it was read. Arguments: the tree, a layout or an empty argument, an image's tree or an empty argument,
+# Changes the files of a tree to a layout that read-layout.pl has written, so that they take no more space than the files
+# that the layout describes. Arguments: the tree, a layout or an empty argument, an image's tree or an empty argument,
 # then the indexes of files in the layout that were fetched separately. To change only one such file, the further
 # arguments are `only` and the offset of the file in the layout.
 #
@@ -30,7 +30,7 @@ sub open_plain {
   return S_ISREG((stat $handle)[2]) ? reopen($handle) : undef;
 }
 
-# Makes a range of the target share the source's extents. @returns whether all of it now does
+# Makes a range of the target share the source's extents. @returns whether all of it is shared now
 sub share {
   my ($source, $from, $target, $to, $length) = @_;
   while ($length > 0) {

@@ -200,8 +200,8 @@ sub sum_up {
   return ($holes, $shared, $others);
 }
 
-# Returns the fields of a file that is restored separately. Files with several names are not, because restic restores
-# their names.
+# Returns the fields of a file that is restored separately. Files with several names are not restored separately,
+# because restic restores their names.
 sub describe_large {
   my ($index) = @_;
   sysopen(my $handle, "$tree/" . path_of($index), O_RDONLY | O_NOFOLLOW | O_NONBLOCK) or return;
@@ -262,7 +262,7 @@ sub write_large {
   $most_path_bytes -= length_of_pattern(path_of($index));
   my $own = size_of($index) - $holes - $shared;
   $saved += $holes + $shared;
-  # An extent stays allocated until all its shared parts are shared. Without shared parts, it is freed in parts.
+  # A restore frees an extent with shared parts only once it has shared all of them, any other extent in parts.
   $moved_apart = larger($moved_apart, $shared ? $own + $shared : $others ? smaller($own, $most_moved) : 0);
   return 1;
 }

@@ -9,8 +9,8 @@
 # The kernel counts namespaces, inotify and fanotify objects, queued signals and message queues for each user of a user
 # namespace, and also for the namespace's creator in each namespace above (ucounts). A limit in the guest's own namespace
 # would apply to each of its 65,536 users separately, and its root could raise it. So the guest's namespace is inside
-# another one that contains nothing else. There, all objects of the guest count for one user, and the guest cannot change
-# the limit. In the host's namespace, resources are unlimited, because all guests share one count.
+# another one that contains nothing else. In that outer namespace, all objects of the guest count for one user, and the
+# guest cannot change the limit. In the host's namespace, resources are unlimited, because all guests share one count.
 #
 # Only a process in the outer namespace may write the map of the inner one, so there are two processes. The first one
 # enters the outer namespace, and ends once the second one has the map of the inner namespace. The second one waits until
@@ -45,8 +45,8 @@ sub separate {
   return ask('user namespace', 'clone', 0x10000000 | POSIX::SIGCHLD(), 0, 0, 0, 0);
 }
 
-# Mounts a guest's volume with the ids of a user namespace, in a new mount namespace of this process. Earlier mounts there
-# are those of the same guest before a reboot. Mounts of the host still reach the new namespace, but not the reverse.
+# Mounts a guest's volume with the ids of a user namespace, in a new mount namespace of this process. Mounts at the
+# target are the guest's, from before a reboot. Later mounts of the host reach the new namespace, but not the reverse.
 sub mount_volume {
   my ($volume, $target, $user_namespace) = @_;
   my ($here, $clone, $empty_path, $from_empty_path) = (-100, 1, 0x1000, 4);

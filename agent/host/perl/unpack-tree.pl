@@ -43,7 +43,7 @@ if (!$child) {
   sysread($mapped, my $ready, 1) or POSIX::_exit(1);
   $( = 0, $) = '0 0', $< = 0, $> = 0;
   die "change of user: $!\n" if "$< $>" ne '0 0';
-  end_with_parent(); # after the change of user, because that would revoke it
+  end_with_parent(); # after the change of user, which would revoke this setting
   chdir $place or die "$place: $!\n";
   umask 0;
   exec { $program[0] } @program or print(STDERR "$program[0]: $!\n"), POSIX::_exit(127);

@@ -2,9 +2,9 @@ import { Mutex } from '../../../shared/async/mutex.js'
 import { CommandError, start } from './process.js'
 
 /*
- * Runs a long-lived tool that reads commands from its standard input. A command takes a tenth of the time of a process
- * start and does not block the agent. After each command, a marker is sent: a command without effect, whose output
- * shows that the tool has executed everything before it.
+ * This module runs a long-lived tool that reads commands from its standard input. A command takes a tenth of the time
+ * of a process start and does not block the agent. After each command, a marker is sent: a command without effect,
+ * whose output shows that the tool has executed everything before it.
  */
 
 export interface PipeTool {

@@ -1,9 +1,9 @@
 import { closeSync, openSync, readSync, readlinkSync, readdirSync, statSync } from 'node:fs'
 
 /*
- * Reads the host's /proc. Reads are synchronous on purpose: procfs answers from memory in about 10 µs, and the thread
- * pool would take several times as long. For a process that no longer exists, functions return `undefined` or an empty
- * result.
+ * This module reads the host's /proc. Reads are synchronous on purpose: procfs answers from memory in about 10 µs, and
+ * the thread pool would take several times as long. For a process that no longer exists, functions return `undefined`
+ * or an empty result.
  */
 
 export interface ProcessStat {
@@ -195,7 +195,7 @@ export function listDirectory(path: string): string[] {
 
 /**
  * True if process ids in messages of the kernel are those that this process sees. In a container they are not, so an
- * agent there cannot recognize its own changes of the network. Source: PROC_PID_INIT_INO in linux/proc_ns.h
+ * agent in a container cannot recognize its own changes of the network. Source: PROC_PID_INIT_INO in linux/proc_ns.h
  */
 export function hasKernelPids(): boolean {
   return readlinkSync('/proc/self/ns/pid') === 'pid:[4026531836]'

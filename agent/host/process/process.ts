@@ -3,9 +3,9 @@ import { Launcher, type LaunchEnd, type LaunchOrder } from './launcher.js'
 import { perlProgram } from './perl-program.js'
 
 /*
- * Starts processes. Only this module and launcher.ts do so. Arguments are arrays, and no shell parses them. A child is
- * killed with the agent (PR_SET_PDEATHSIG), so that commands of a killed agent do not interfere with those of the next
- * one. Processes that must outlive the agent are started with `survives`.
+ * This module and launcher.ts are the only ones that start processes. Arguments are arrays, and no shell parses them. A
+ * child is killed with the agent (PR_SET_PDEATHSIG), so that commands of a killed agent do not interfere with those of
+ * the next one. Processes that must outlive the agent are started with `survives`.
  */
 
 export interface RunOptions {
@@ -65,7 +65,7 @@ export function run(program: string, args: readonly string[], options: RunOption
 
 /**
  * Runs a Perl program in a separate process, for system calls that neither Node nor a tool can make. If the program
- * dies, the command fails. The program's arguments do not appear in ps(1), unless it passes them on to another one.
+ * dies, the command fails. The program's arguments do not appear in ps(1), unless it passes them on to another program.
  * @param name as for `perlProgram`
  * @throws {CommandError} like `run`
  */

@@ -2,8 +2,8 @@ import type { Recipe } from '../catalog.js'
 import { file, link, planApt, planIdentity, planSsh, planUpToDate, type ContentStep } from '../content.js'
 
 /*
- * Plans the content that turns a plain Debian into the disk of a virtual machine: a kernel and a boot loader,
- * cloud-init, a guest agent and a serial console. docs/kvm.md describes their use.
+ * This module plans the content that turns a plain Debian into the disk of a virtual machine: a kernel and a boot
+ * loader, cloud-init, a guest agent and a serial console. docs/kvm.md describes their use.
  */
 
 export const diskPackages: readonly string[] = [

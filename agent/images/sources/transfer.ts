@@ -43,7 +43,7 @@ interface TransferParts {
   readonly signal: AbortSignal
 }
 
-/** Content of the file next to a partial file. It identifies the version of the file to which the bytes belong. */
+/** Content of the note next to a partially downloaded file. It identifies the version that is being downloaded. */
 interface Note {
   readonly url: string
   readonly validator: string

@@ -4,7 +4,7 @@ import type { PortRange, PortSpan } from '../ports.js'
 import { parseIpv4 } from '../subnet.js'
 import type { PoolAddress, Ipv6Prefix } from './pool.js'
 
-/* Reads and writes pools and assignments in the database, synchronously. The caller wraps writes in a transaction. */
+/* This module reads and writes pools and assignments in the database. Callers wrap writes in a transaction. */
 
 export interface Assignment {
   readonly guestUuid: string

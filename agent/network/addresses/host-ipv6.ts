@@ -85,7 +85,7 @@ export class HostIpv6 {
     for (const device of devices) await this.ip.findInterface(device)
   }
 
-  /** Restores kernel settings that guests no longer need. @returns the restored settings */
+  /** Sets kernel settings that guests no longer need back to their original values. @returns these settings */
   async #release(want: readonly GuestIpv6[]): Promise<string[]> {
     const proxied = proxiedOf(want)
     const use = want.length === 0 ? 'none' : ['some', ...proxied].join()

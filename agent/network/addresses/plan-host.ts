@@ -1,8 +1,8 @@
 import type { HostMark } from './mark.js'
 
 /*
- * Plans the ip(8) commands for guests' addresses. Addresses, devices and MACs were validated on input. In addition,
- * ip.ts refuses commands with unexpected characters.
+ * This module plans the ip(8) commands for guests' addresses. Addresses, devices and MACs were validated on input. In
+ * addition, ip.ts refuses commands with unexpected characters.
  */
 
 /** A guest's IPv6 address, the MAC behind it, and the interface on which the host answers for it. */
@@ -75,7 +75,7 @@ export interface Ipv6HostPlace {
 }
 
 /**
- * Plans three entries for each address: a route to the bridge; a permanent neighbour there, so that the host never asks
+ * Plans three entries for each address: a route to the bridge; a permanent neighbour on it, so that the host never asks
  * for the guest's MAC; and a proxy entry if the prefix belongs to a segment.
  */
 export function planHostIpv6(want: readonly GuestIpv6[], have: ObservedIpv6, place: Ipv6HostPlace): string[] {
@@ -130,7 +130,7 @@ export function planProxyRemoval(key: string): string {
   return `neighbour delete proxy ${address} dev ${device}`
 }
 
-/** Link-local address of the bridge, which is the guests' gateway. All hosts have the same, so that guests can move. */
+/** Link-local address of the bridge: the guests' gateway. It is the same on all hosts, so that guests can move. */
 export const gateway6 = 'fe80::1'
 
 /** Plans the bridge's link-local address; [] if it exists. */

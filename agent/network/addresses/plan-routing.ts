@@ -4,8 +4,8 @@ import { findSource, type Ipv6Source } from './plan-ipv6.js'
 import type { Ipv6Prefix, PoolAddress } from './pool.js'
 
 /*
- * Checks whether a change of pools is allowed: it must neither remove guests' addresses nor add addresses that are in
- * use for another purpose.
+ * This module checks whether a change of pools is allowed: the change must neither remove guests' addresses nor add
+ * addresses that are in use for another purpose.
  */
 
 /** The host's IPv4 addresses that are in use. */

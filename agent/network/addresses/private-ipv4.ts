@@ -6,7 +6,7 @@ import { formatIpv4, parseIpv4, parseSubnet } from '../subnet.js'
 export { macOf } from '../subnet.js'
 
 /*
- * Chooses values synchronously, inside a transaction: only the agent's database decides which values are free. A few
+ * Chooses guests' addresses and ids inside a transaction: only the agent's database decides which are free. A few
  * random tries find a free value unless the pool is nearly full. In that case all taken values are read, and the choice
  * is made from the list of free ones.
  */

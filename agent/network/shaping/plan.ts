@@ -102,7 +102,7 @@ interface Filter {
   readonly options?: { readonly actions?: readonly { readonly to_dev?: string }[] }
 }
 
-/** Parses the rate of a class in kbit/s. tc prints `leaf` only for the agent's queue: HTB's own has no handle. */
+/** Parses the rate of a class in kbit/s. tc prints `leaf` only for the agent's queue: HTB's default has no handle. */
 function parseClass(lines: readonly string[], id: string): number | undefined {
   const line = lines.find((text) => text.startsWith(`class htb ${id} `))
   if (line === undefined) return undefined

@@ -152,7 +152,7 @@ export class QmpConnection {
 
   /**
    * Stops reading for a while after too many unrequested messages. They wait in QEMU's memory, which is limited like
-   * its guest's.
+   * the guest's memory.
    */
   #countUnasked(): void {
     if (this.#events.take() || this.#socket.isPaused()) return

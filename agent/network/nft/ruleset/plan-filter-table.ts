@@ -76,8 +76,8 @@ export function planOffBridge(interfacePrefix: string): Item[] {
 /**
  * Drops packets from outside with a guest's source address, because the answers to them would pass that guest's
  * firewall. IPv6 has no reverse path filter, and that of IPv4 (rp_filter) is off on many hosts. A guest's IPv6 address
- * is routed to the bridge, so its packets can only come from there. Its public IPv4 addresses need no rule: they are
- * the host's own, which the kernel never accepts as a source.
+ * is routed to the bridge, so its packets can only come from the bridge. Its public IPv4 addresses need no rule: they
+ * are the host's own, which the kernel never accepts as a source.
  */
 function planForged({ bridge, subnet, subnet6 }: FilterTablePlan): Item[] {
   const outside = `iifname != { "${bridge}", "lo" }`

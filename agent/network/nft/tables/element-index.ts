@@ -24,7 +24,7 @@ const nothingHeld: HeldGuests = { elements: new Map(), firewalls: new Map() }
 
 /**
  * Index of guests' elements and firewalls in nft, by device and address, so that a change of one guest reads no other
- * guest. Callers record here each change that nft has accepted.
+ * guest. After nft has accepted a change, callers record it by `applied`.
  */
 export class ElementIndex {
   readonly #elements = new Map<ElementId, string>()
