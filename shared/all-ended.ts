@@ -1,5 +1,5 @@
 /**
- * Waits until all promises are settled. A retry after a failure therefore never overlaps them.
+ * Waits until all promises are settled, so that a retry after a failure never overlaps with their work.
  * @throws the rejection of the first promise in the list that failed
  */
 export async function allEnded<T extends readonly Promise<unknown>[] | []>(

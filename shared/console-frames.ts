@@ -2,8 +2,8 @@ import { OpenConsoleRequest, OpenConsoleResponse } from '../proto/gen/berth/agen
 import { frameOf } from './framing.js'
 
 /*
- * Encodes and decodes the frames of a console (proto/berth/agent/v1/console.proto). Input and output are plain bytes,
- * which the gateway passes on without decoding them.
+ * This module encodes and decodes the frames of a console (proto/berth/agent/v1/console.proto). Input and output are
+ * plain bytes, which the gateway passes on without decoding them.
  */
 
 export interface ConsoleBytes {

@@ -1,4 +1,4 @@
-/* Lists of CPUs as the kernel writes them, such as `0-3,8` (cpuset(7), FORMATS). */
+/* This module reads and formats lists of CPUs as the kernel writes them, such as `0-3,8` (cpuset(7), FORMATS). */
 
 /** Returns the CPU numbers in ascending order. Malformed parts of the text are ignored. */
 export function parseCpuList(text: string): number[] {

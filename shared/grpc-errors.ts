@@ -3,8 +3,8 @@ import type { ConsoleRefusal } from '../proto/gen/berth/agent/v1/console.js'
 import { BerthError, toBerthError, type ErrorKind } from './errors.js'
 
 /*
- * Converts a BerthError to a gRPC status and back. The metadata contains the stable code as `berth-code`, the invalid
- * field as `berth-field`, and as `berth-undone` whether the change was rolled back. Causes are not sent.
+ * This module converts a BerthError to a gRPC status and back. The metadata contains the stable code as `berth-code`,
+ * the invalid field as `berth-field`, and as `berth-undone` whether the change was rolled back. Causes are not sent.
  */
 
 const statusOfKind: Readonly<Record<ErrorKind, status>> = {

@@ -5,8 +5,8 @@ import { BerthError } from './errors.js'
 import { syncDirectory } from './files.js'
 
 /*
- * Encrypts secrets that must be shown again later, with AES-256-GCM and a random nonce. NIST SP 800-38D allows 2^32
- * texts per key, which no installation reaches.
+ * This module encrypts secrets that must be shown again later, with AES-256-GCM and a random nonce. NIST SP 800-38D
+ * allows 2^32 texts per key, which no installation reaches.
  */
 
 const keyBytes = 32

@@ -15,7 +15,7 @@ const kept = {
   /** Maximum number of flows that are remembered as already added to the rows. The newest are kept. */
   noted: 20_000,
 } as const
-/** Time in ms after which another row is added for a flow that is still in the connection tracking table, unchanged. */
+/** Time in ms after which another row is added for an unchanged flow that is still in the connection tracking table. */
 const notedMs = 240_000
 /** Time in ms after which a flow without an answer counts as unanswered. */
 const patienceMs = 5000
@@ -90,7 +90,7 @@ export class GuestEvidence {
     for (const [key, atMs] of this.#noted) if (atMs <= nowMs - notedMs) this.#noted.delete(key)
   }
 
-  /** Forgets everything except counters, so that earlier behaviour no longer counts. */
+  /** Forgets all observations except the last counters, so that earlier behaviour no longer counts. */
   forget(): void {
     this.#rows = []
     this.#mail = []

@@ -22,8 +22,8 @@ const unrepliedEveryMs = 60_000
 /** The kernel's default timeout in seconds of a flow without an answer, from which the flow's age is computed. */
 const unansweredSeconds: Readonly<Record<string, number>> = { tcp: 120, udp: 30, icmp: 30 }
 /**
- * Maximum time in ms between a packet and the report with its sample. A sample is ignored if the address of the packet
- * got its present owner less than this time ago.
+ * Maximum time in ms between a packet and the report with its sample. A sample is ignored if the packet's address has
+ * changed its owner within this time.
  */
 const sampledMs = 6000
 
@@ -79,7 +79,7 @@ export class AbuseMonitor {
     return this.#looking.run(() => this.#look())
   }
 
-  /** Evaluates all guests on request. A second call soon after returns the same result. */
+  /** Evaluates all guests on request. A second call within `checkEveryMs` returns the same result. */
   async check(): Promise<CheckSummary> {
     const nowMs = this.parts.context.now()
     if (!this.#checked || nowMs - this.#checked.atMs >= checkEveryMs || nowMs < this.#checked.atMs)

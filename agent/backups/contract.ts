@@ -28,7 +28,7 @@ export interface WorkContext {
 export interface BackupNote {
   readonly createdBy: string
   readonly description: string
-  /** True if a schedule created it. */
+  /** True if a schedule created the backup. */
   readonly scheduled: boolean
   /** Bytes that counted towards the size of the guest's disk. Undefined in backups of older versions. */
   readonly usedBytes?: number
@@ -72,7 +72,7 @@ export interface BackupRepositories {
   /** Backs up a tree, which must not change meanwhile. Does nothing if a backup with this id already exists. */
   send(at: Repository, sent: { id: string; tree: string; note: BackupNote }, watch: WorkContext): Promise<SentBackup>
   /**
-   * Checks that all data of the guest's backups exists, and reads a sample of it to compare it with its checksums.
+   * Checks that all data of the guest's backups exists, and compares a sample of the data with the checksums.
    * @param percent size of the sample
    * @throws {BerthError} `backup_damaged`
    */

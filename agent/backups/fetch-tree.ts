@@ -34,7 +34,7 @@ export async function fetchTree(fetching: FetchContext): Promise<void> {
   const layout = await fetchLayout(fetching)
   if (!layout && (snapshot.backup.savedBytes ?? 0) > 0) await fetching.makeWholeRoom?.()
   const large = layout?.large ?? []
-  // All files outside the tree are excluded, because they would be written next to it, outside its size limit.
+  // All files outside the tree are excluded, because the size limit of the tree would not apply to them.
   const args = [
     'restore',
     snapshot.snapshotId,

@@ -1,7 +1,7 @@
 import type { BackupTarget } from '../../proto/gen/berth/agent/v1/backup.js'
 import { open, seal } from '../../shared/sealing.js'
 
-/** Encrypts backup targets before they are stored. To decrypt a target, the same context must be given. */
+/** Encrypts backup targets before they are stored. Decrypting a target requires the context of its encryption. */
 export class TargetVault {
   constructor(private readonly key: Buffer) {}
 

@@ -58,7 +58,7 @@ export interface DaemonOptions {
   version: string
   /** Opens the host. Default: the host on which the agent runs. */
   openHost?: (config: AgentConfig, log: Logger, closers: Closers) => Promise<Host>
-  /** Called at the start and end of every step; tests interrupt the agent there. */
+  /** Called at the start and end of every step; tests interrupt the agent at these points. */
   observer?: StepObserver
   /** Returns ms since 1970. For tests; default: the host's clock. */
   now?: () => number
@@ -151,7 +151,7 @@ async function recover(host: Host, domain: Domain, config: AgentConfig): Promise
   for (const templateId of config.images.prefetch) prefetch(domain, templateId)
 }
 
-/** Finds out on which processors running guests run, so that they stay there. */
+/** Finds out on which processors running guests run, so that the guests stay on these processors. */
 async function adoptProcessors({ machines, store }: Pick<GuestContext, 'machines' | 'store'>): Promise<void> {
   for (const driver of machines.drivers) machines.processors.adopt(await driver.readProcessors(), store.list())
 }

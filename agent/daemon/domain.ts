@@ -56,7 +56,7 @@ export interface Domain {
   readonly imageAdmin: ImageAdmin
   readonly reconciler: Reconciler
   readonly sampler: GuestSampler
-  /** Runs of scheduled snapshots and backups. */
+  /** Run the scheduled snapshots and the scheduled backups. */
   readonly snapshots: ScheduledRuns
   readonly backups: ScheduledRuns
 }

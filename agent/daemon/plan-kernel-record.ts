@@ -9,7 +9,7 @@ export interface KernelRecord {
   readonly users: Readonly<Record<string, number>>
   /** Original values by key (see `keyOf`), in the order of their first change. */
   readonly before: Readonly<Record<string, number>>
-  /** Values that agents have written, by the same keys. */
+  /** Values that agents have written, by the keys of `before`. */
   readonly set: Readonly<Record<string, number>>
 }
 

@@ -87,7 +87,7 @@ async function removeFiles(config: AgentConfig): Promise<void> {
   for (const directory of [config.run_dir, config.state_dir]) await rmdir(directory).catch(ignoreFilled)
 }
 
-/** Files that the agent creates in its state directory. Others in it may belong to the operator. */
+/** Files that the agent creates in its state directory. Other files in it may belong to the operator. */
 const made = [
   'identity',
   'secret.key',

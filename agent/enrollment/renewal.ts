@@ -24,7 +24,7 @@ export async function createSigningRequest(identityDir: string): Promise<string>
 
 /**
  * Replaces the certificate with the one for the last request.
- * @throws {BerthError} `bad_certificate` unless it is for the pending key and this host, and from the same CA
+ * @throws {BerthError} `bad_certificate` unless the new one is for the pending key and this host, and from the same CA
  */
 export async function installCertificate(identityDir: string, certificatePem: string): Promise<AgentIdentity> {
   const current = getIdentity(identityDir)

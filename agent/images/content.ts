@@ -89,7 +89,7 @@ export function planContent(entry: Recipe): ContentStep[] {
 
 export function planIdentity(): ContentStep[] {
   return [
-    // An empty file makes systemd create an id. A missing one would also apply presets of a first boot (machine-id(5)).
+    // An empty file makes systemd create an id. Without it, first-boot presets would apply (machine-id(5)).
     file('etc/machine-id', ''),
     { op: 'remove', path: 'var/lib/dbus/machine-id' },
     { op: 'remove', path: 'etc/hostname' },

@@ -8,7 +8,7 @@ import { nextLoad, type Load } from './load-average.js'
 
 /** The present usage of a guest. */
 export interface GuestUsage {
-  /** Usage of all its processors together in percent, from 0 to 100. */
+  /** Usage of all the guest's processors together in percent, from 0 to 100. */
   cpuPercent: number
   /** Processor time since the guest's start, in microseconds. */
   cpuUsec: number

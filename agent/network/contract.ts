@@ -15,13 +15,13 @@ export interface GuestNetwork {
   /** IPv6 addresses in canonical form (RFC 5952). */
   readonly ipv6Addresses: readonly string[]
   readonly firewall?: Firewall
-  /** True if the guest may connect to port 25 of others. */
+  /** True if the guest may connect to port 25 of other machines. */
   readonly sendsMail?: boolean
   /** True if all packets of the guest are dropped, from its first packet on. */
   readonly cut?: boolean
 }
 
-/** A mapped port or range of ports. The guest's range has as many ports as the host's. */
+/** A mapped port or range of ports. The guest's range has as many ports as the host's range. */
 export interface NatMapping {
   readonly protocol: 'tcp' | 'udp'
   /** Host address that the mapping answers on; empty: every local address. */

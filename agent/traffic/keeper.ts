@@ -128,8 +128,8 @@ export class TrafficKeeper implements PolicyKeeper {
         if (isLiftDue(before, this.parts.clock)) this.#lift(store.get(uuid))
       })
       const record = store.get(uuid)
-      // Disconnects the guest before it is stopped, because the stop takes time. If the host refuses, its next
-      // comparison tries again.
+      // Disconnects the guest before it is stopped, because the stop takes time. If the host refuses, the next
+      // comparison with the host tries again.
       const wanted = networkOf(record, context.config)
       await this.#guard(`update of the network of guest ${uuid}`, () =>
         context.network.attach(wanted, ['rules', 'rates']),

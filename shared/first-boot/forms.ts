@@ -132,7 +132,7 @@ function checkPatch(text: string): void {
   throw new FirstBootFault('a #cloud-config-jsonp must be a JSON list')
 }
 
-/** Only cloud-config and scripts can be templates in all versions of cloud-init. A Jinja statement may make either. */
+/** Only cloud-config and scripts can be templates in all versions of cloud-init. Jinja may produce either. */
 function checkTemplate(text: string): void {
   const rest = text.trimStart().split('\n').slice(1).join('\n').trimStart()
   const form = findForm(rest)

@@ -3,9 +3,9 @@ import { FirstBootFault } from './fault.js'
 import { checkContent, findForm, isKnownType } from './forms.js'
 
 /*
- * Checks a MIME message as cloud-init's parser, Python's email package, reads it. Each part must have a type that
- * cloud-init handles and content that it can decode. The parts are passed on as base64: cloud-init damages other
- * non-ASCII text and gzip data.
+ * This module checks a MIME message as cloud-init's parser, Python's email package, reads it. Each part must have a
+ * type that cloud-init handles and content that it can decode. The parts are passed on as base64: cloud-init damages
+ * other non-ASCII text and gzip data.
  */
 
 interface Entity {

@@ -37,7 +37,7 @@ export class LxcConfigStore {
     return true
   }
 
-  /** Removes the configuration. Other methods ignore it immediately; a later `write` waits for the removal. */
+  /** Removes the configuration. From now on, other methods ignore it; a later `write` waits for the removal. */
   remove(name: string): Promise<void> {
     return this.#removals.run(name, () => {
       this.#uuids.delete(name)

@@ -52,7 +52,7 @@ describe('freezing a guest', () => {
         expect(read(asked)).to.equal(thawed)
       })
 
-      // Skipped for v1: the test's plain file contains FROZEN at once, whereas the kernel's contains FREEZING first.
+      // Skipped for cgroup v1: the test's file contains FROZEN at once, whereas the kernel's contains FREEZING first.
       if (version === 2)
         it('is undone if the kernel does not report in time that the guest is frozen', async () => {
           expect(await freezeGuest(layout, 'bt-1', 50)).to.equal(false)

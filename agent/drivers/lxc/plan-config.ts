@@ -128,14 +128,14 @@ function planConfinement(facts: ConfigFacts): string[] {
   return [
     `lxc.cap.drop = ${droppedCapabilities}`,
     `lxc.seccomp.profile = ${check('path', facts.seccompProfile)}`,
-    // Allows a second filter, since the process that starts the guest already has one (guest-namespace.ts).
+    // Allows a second seccomp filter: the process that starts the guest already has one (guest-namespace.ts).
     'lxc.seccomp.allow_nesting = 1',
     ...(facts.apparmor ? ['lxc.apparmor.profile = generated', 'lxc.apparmor.allow_nesting = 0'] : []),
     `lxc.prlimit.nofile = 1024:${integer('openFilesMax', facts.openFilesMax, 1024, 2 ** 30)}`,
     // The agent may be protected from the OOM killer; its guests must not be.
     'lxc.proc.oom_score_adj = 0',
     'lxc.mount.auto = proc:mixed sys:mixed',
-    // Mounts only the v2 tree. Without this mount, the guest's init would mount all hierarchies.
+    // Mounts only the tree of cgroup v2. Without this mount, the guest's init would mount all hierarchies.
     'lxc.mount.entry = cgroup2 sys/fs/cgroup cgroup2 rw,nosuid,nodev,noexec,relatime 0 0',
     `lxc.mount.entry = ${check('path', facts.commandLine)} proc/cmdline none bind,ro,optional 0 0`,
     ...facts.lxcfsEntries.map((entry) => planLxcfsMount(facts.lxcfsDir, entry)),
@@ -204,9 +204,9 @@ function planGroups(machine: Machine, facts: ConfigFacts): string[] {
 }
 
 /**
- * Takes the v1 cgroups back from the guest's root, since the kernel cannot limit their number. lxc gives them to the
- * guest, and a hook takes them back before the first process runs. Then only the host can create groups there or move
- * processes.
+ * Takes the groups of cgroup v1 back from the guest's root, since the kernel cannot limit their number. lxc gives them
+ * to the guest, and a hook takes them back before the first process runs. Then only the host can create groups in them
+ * or move processes.
  */
 function planLocks({ name, groupsHook, hierarchies: { hierarchies, unified } }: ConfigFacts): string[] {
   const locked = hierarchies.filter((path) => path !== unified)

@@ -108,7 +108,7 @@ export class LxcRuntimeReader {
     return readTreePids(`${this.#hierarchy}/lxc.payload.${name}`).filter((pid) => findLiveProcess(pid))
   }
 
-  /** Finds the monitor: the process whose parent is outside its cgroup. Hooks run in this cgroup, too. */
+  /** Finds the monitor: the process of its cgroup whose parent is outside. Hooks run in this cgroup, too. */
   #findMonitor(name: string): ProcessStat | undefined {
     const stats = readGroupPids(`${this.#hierarchy}/lxc.monitor.${name}`)
       .map(findLiveProcess)

@@ -7,7 +7,7 @@ import { withGuestAgent } from './qmp/guest-agent.js'
 
 export interface FreezingOptions {
   readonly runOf: (name: string) => RunPaths
-  /** Returns false if the guest is stopped, or no program in it has opened the agent's port. */
+  /** Returns false if the guest is stopped, or no program in it has opened the guest agent's port. */
   readonly listens: (name: string) => Promise<boolean>
   readonly log: Logger
   /** Time in ms that a guest has to answer a thaw; default 5 s. */

@@ -54,7 +54,7 @@ function limitFacts({ cgroups, swapAccounting, socketAccounting, cpusets }: Grou
   return { cgroupVersion: cgroups.version, swapAccounting, socketAccounting, cpusets }
 }
 
-/** Delegates controllers to guests' cgroups. With cgroup v2, a group has only the controllers of its parent's list. */
+/** Delegates controllers to guests' cgroups. In cgroup v2, a group only has those that its parent delegates. */
 function delegate(root: string): void {
   const has = (readKernelFile(`${root}/cgroup.controllers`) ?? '').trim().split(/\s+/)
   const given = (readKernelFile(`${root}/cgroup.subtree_control`) ?? '').trim().split(/\s+/)

@@ -130,7 +130,7 @@ function part(type: string, text: string): string {
 
 /**
  * Returns the customer's data as parts of Berth's message. A MIME message is split, since cloud-init ignores the parts
- * of a nested message. An earlier version accepted data in any form.
+ * of a nested message. Stored data may have any form, since an earlier version accepted it.
  */
 function customersParts(userData: string): string[] {
   try {

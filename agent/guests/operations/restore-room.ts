@@ -55,7 +55,7 @@ async function untilFreed(isFreed: () => Promise<boolean>, signal: AbortSignal):
   return true
 }
 
-/** Raises the guest's disk limit to its present usage plus this number of bytes. */
+/** Raises the guest's disk limit to its present disk usage plus `bytes`. */
 export async function raiseBound(context: DiskContext, uuid: string, bytes: number): Promise<void> {
   const record = context.store.get(uuid)
   const limitBytes = limitOf(context.machines, record)

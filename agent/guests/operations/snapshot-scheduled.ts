@@ -139,7 +139,7 @@ async function dropOldest(
 
 /**
  * True if the guest has only one snapshot left and the space limit is below the size of the disk. The next snapshot
- * might not fit even after this one was deleted, so the guest keeps this one.
+ * might not fit even after the last one was deleted, so the guest keeps the last one.
  */
 function isLastOfGuest(record: GuestRecord, others: readonly SnapshotRecord[]): boolean {
   return others.length === 1 && planSpaceLimit(record) < record.spec.limits.diskGb * gib

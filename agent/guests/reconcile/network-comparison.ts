@@ -6,7 +6,7 @@ import { networkOf } from '../resources/network.js'
 import { guardComparison } from './guard.js'
 import { LostInterfaces } from './lost-interfaces.js'
 
-/** Interval of comparisons in ms. With it, changes by other programs are repaired within 5 s. */
+/** Interval of comparisons in ms. With this interval, changes by other programs are repaired within 5 s. */
 const everyMs = 3000
 
 /** Compares the host's network with the recorded guests at intervals, and right after changes by other programs. */

@@ -10,7 +10,7 @@ export interface Target {
   readonly ifRevision: number
   /** Id by which a repeated call takes effect only once. If undefined or empty, each call takes effect. */
   readonly operationId?: string
-  /** Maximum number of ports in all the guest's mappings after one is added; undefined means the host's limit. */
+  /** Maximum number of ports in all the guest's mappings after a mapping is added; undefined means the host's limit. */
   readonly portLimit?: number | undefined
 }
 

@@ -70,7 +70,7 @@ export async function joinGroup(path: string, { id, limitBytes }: BoundedGroup):
 }
 
 /**
- * Limits the space that the subvolume references (classic quotas) or owns (simple quotas). Present use may be larger.
+ * Limits the space that a subvolume references (classic quotas) or owns (simple quotas), also below its present use.
  * @param bytes 0: removes the limit
  */
 export async function setLimit(path: string, bytes: number): Promise<void> {

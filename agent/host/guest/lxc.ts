@@ -77,7 +77,7 @@ function removeEmpty(directory: string): boolean {
 
 /**
  * Runs a program of the container in its namespaces, groups and confinement, without a terminal. The program also gets
- * the filter of the container's start, because root in the container can take over any process there.
+ * the filter of the container's start, because root in the container can take over any process in it.
  * @throws {CommandError} also if lxc cannot attach
  */
 export function lxcAttach(

@@ -4,8 +4,8 @@ import { CommandError, runBriefPerl } from '../process/process.js'
 type Protocol = 'tcp' | 'udp'
 
 /**
- * Reads the ports on which the host's own programs listen, at any address. Their traffic must not be diverted by a
- * mapping.
+ * Reads the ports on which the host's own programs listen, at any address. A mapping must not divert the traffic of
+ * these programs.
  * @returns ports in the form `tcp:22`
  */
 export async function readListeningPorts(protocols: readonly Protocol[] = ['tcp', 'udp']): Promise<Set<string>> {

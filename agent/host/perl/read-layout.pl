@@ -262,7 +262,7 @@ sub write_large {
   $most_path_bytes -= length_of_pattern(path_of($index));
   my $own = size_of($index) - $holes - $shared;
   $saved += $holes + $shared;
-  # A restore frees an extent with shared parts only once it has shared all of them, any other extent in parts.
+  # An extent stays allocated until the restore has shared all its shared parts. An unshared extent is freed in parts.
   $moved_apart = larger($moved_apart, $shared ? $own + $shared : $others ? smaller($own, $most_moved) : 0);
   return 1;
 }

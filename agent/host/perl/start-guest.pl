@@ -45,8 +45,8 @@ sub separate {
   return ask('user namespace', 'clone', 0x10000000 | POSIX::SIGCHLD(), 0, 0, 0, 0);
 }
 
-# Mounts a guest's volume with the ids of a user namespace, in a new mount namespace of this process. Mounts at the
-# target are the guest's, from before a reboot. Later mounts of the host reach the new namespace, but not the reverse.
+# Mounts a guest's volume with the ids of a user namespace, in a new mount namespace of this process. Existing mounts at
+# the target are the guest's from before a reboot. Later mounts of the host reach this namespace, not the reverse.
 sub mount_volume {
   my ($volume, $target, $user_namespace) = @_;
   my ($here, $clone, $empty_path, $from_empty_path) = (-100, 1, 0x1000, 4);

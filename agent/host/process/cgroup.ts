@@ -9,9 +9,9 @@ import { isGone, parsePids, readKernelFile } from './proc.js'
 export interface CgroupLayout {
   /** Version of the memory controller. A host of version 2 may also have v1 hierarchies. */
   readonly version: 1 | 2
-  /** Mount points of all v1 and v2 hierarchies. Each of them contains a group for every guest. */
+  /** Mount points of all hierarchies of cgroup v1 and v2. Each of them contains a group for every guest. */
   readonly hierarchies: readonly string[]
-  /** Mount point of the v2 tree. A host of version 1 may have none. */
+  /** Mount point of the tree of cgroup v2. A host of version 1 may have none. */
   readonly unified?: string
   /** Mount point of each controller. In version 2 all mount points are equal. */
   readonly controllers: ReadonlyMap<string, string>

@@ -2,8 +2,8 @@ import { parseCpuList } from '../../../shared/cpu-list.js'
 import { readKernelFile } from './proc.js'
 
 /**
- * Files at the root of a v1 or v2 hierarchy that list the processors which groups may use. If the host is itself a
- * container, these may be fewer than are online.
+ * Files at the root of a hierarchy of cgroup v1 or v2 that list the processors which groups may use. If the host is
+ * itself a container, these may be fewer than are online.
  */
 const effectiveFiles = ['cpuset.effective_cpus', 'cpuset.cpus.effective']
 

@@ -30,7 +30,7 @@ export interface PipeOutput {
 }
 
 const timeoutMs = 60_000
-/** Time in ms after which an unused tool is ended. It takes 20 MiB, but a new start takes only a few ms. */
+/** Time in ms after which an unused tool is ended. A tool takes 20 MiB, but a new start takes only a few ms. */
 const idleMs = 10_000
 /** Maximum output to store, by stream. On stderr, nft repeats a failed line, which may have megabytes. */
 const maxUnmarked = { stdout: Infinity, stderr: 64 * 1024 }

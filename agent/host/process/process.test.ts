@@ -145,7 +145,7 @@ describe('the launcher', () => {
     const limit = (...of: string[]): string =>
       execFileSync('prlimit', ['--pid', String(findLauncher()), ...of], { encoding: 'utf8' }).trim()
     const before = limit('--nofile', '--noheadings', '--output', 'SOFT')
-    limit('--nofile=5:') // the launcher has more open descriptors
+    limit('--nofile=5:') // the launcher has more open descriptors than this limit
     const refused = await failureOf(run('true', []))
     limit(`--nofile=${before}:`)
     expect(refused.message).to.match(/pipe: Too many open files/)

@@ -110,7 +110,7 @@ async function readFormat(file: string, mostBytes: number): Promise<DiskFormat> 
   }
 }
 
-/** Converts a disk. Passes the checked format: an image could make a qemu-img that detects formats read other files. */
+/** Converts a disk. Passes the checked format. If qemu-img detected it, an image could lead qemu-img to other files. */
 async function convert(
   file: string,
   format: Extract<DiskFormat, { kind: 'qcow2' | 'raw' }>,

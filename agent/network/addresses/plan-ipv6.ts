@@ -46,7 +46,7 @@ export interface Ipv6Facts {
 export interface Ipv6Plan {
   /** Networks from which guests get addresses. Empty: guests cannot have IPv6. */
   readonly sources: readonly Ipv6Source[]
-  /** Reason why there are no sources, or why these were chosen; may be empty. */
+  /** Reason why there are no sources, or why these sources were chosen; may be empty. */
   readonly reason: string
 }
 

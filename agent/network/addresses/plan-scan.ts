@@ -17,9 +17,9 @@ export interface ScannedAddress {
 export interface ScanFacts {
   /** Interface, prefix length and gateway of all addresses of the scan. */
   readonly segment: Omit<PoolAddress, 'address'>
-  /** The host's own addresses, with their interface. */
+  /** Addresses that a guest can never get (`PoolRules.ownAddresses`), with their interface. */
   readonly own: ReadonlyMap<string, string>
-  /** Other addresses on the host's interfaces, with their interface. */
+  /** All other addresses on the host's interfaces, with their interface. */
   readonly configured: ReadonlyMap<string, string>
   readonly pool: ReadonlySet<string>
   readonly assigned: ReadonlySet<string>

@@ -59,7 +59,7 @@ export function parsePool(items: readonly PoolAddress[], rules: PoolRules): Pool
   return parsed
 }
 
-/** Refuses gateways as pool addresses: a guest with a router's address would disconnect all its users. */
+/** Refuses gateways as pool addresses: a guest with a router's address would cut off the router's users. */
 function refuseGateways(items: readonly PoolAddress[], { gateway }: PoolRules): void {
   const gateways = new Set([gateway, ...items.map((item) => item.gateway)])
   const index = items.findIndex(({ address }) => gateways.has(address))

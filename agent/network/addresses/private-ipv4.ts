@@ -6,9 +6,9 @@ import { formatIpv4, parseIpv4, parseSubnet } from '../subnet.js'
 export { macOf } from '../subnet.js'
 
 /*
- * Chooses guests' addresses and ids inside a transaction: only the agent's database decides which are free. A few
- * random tries find a free value unless the pool is nearly full. In that case all taken values are read, and the choice
- * is made from the list of free ones.
+ * Chooses guests' private IPv4 addresses inside a transaction: only the agent's database decides which are free. A few
+ * random tries find a free address unless the network is nearly full. In that case all taken addresses are read, and
+ * the choice is made from the list of free ones.
  */
 
 const tries = 32

@@ -1,4 +1,4 @@
-/* Fields of ECMA-119 (ISO 9660). Many numbers are stored in both byte orders, the little-endian one first. */
+/* This module encodes fields of ECMA-119 (ISO 9660). Many numbers are in both byte orders, little-endian first. */
 
 export const sectorBytes = 2048
 

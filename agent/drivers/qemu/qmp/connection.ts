@@ -37,7 +37,7 @@ export class QmpConnection {
   readonly #pending = new Map<number, Pending>()
   readonly #options: ConnectionOptions
   readonly #events = new EventBudget()
-  /** Starts at a random number, so that a late answer to a command of another connection is not accepted here. */
+  /** Starts at a random number, so that a late answer to another connection's command is not accepted. */
   #nextId = randomInt(1, 2 ** 40)
   #greeted: (() => void) | undefined
   #closed = false

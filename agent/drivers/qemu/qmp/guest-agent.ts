@@ -3,9 +3,9 @@ import { BerthError } from '../../../../shared/errors.js'
 import { QmpConnection } from './connection.js'
 import { objectOf } from './messages.js'
 
-/** Time that an agent has to prove that it is running. */
+/** Time that a guest agent has to prove that it is running. */
 const syncTimeoutMs = 1000
-/** Makes the agent's parser discard an incomplete message of an earlier client. */
+/** Makes the guest agent's parser discard an incomplete message of an earlier client. */
 const flush = Buffer.from([0xff])
 
 /**

@@ -18,7 +18,7 @@ export const guestSets = {
   firewall_out: 'inet',
   firewall_in6: 'inet',
   firewall_out6: 'inet',
-  /** Set of the MACs of guests that may connect to port 25 of others. */
+  /** Set of the MACs of guests that may connect to port 25 of other machines. */
   mailers: 'inet',
   /** Maps a guest's address to the number of the guest. */
   owners: 'inet',

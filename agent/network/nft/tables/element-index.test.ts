@@ -182,7 +182,7 @@ describe('ElementIndex', () => {
   })
 
   it("planDetach leaves the elements of the guest that now has the detached guest's address", () => {
-    const mac = one.mac // MACs are derived from addresses, so the next owner has the same one
+    const mac = one.mac // MACs are derived from addresses, so the next owner has the same MAC
     const index = indexOf(one, guest(2, '10.64.0.2', [[20002, 22]], { mac }))
     expect(index.planDetach(one)).to.deep.equal(noChange)
   })
