@@ -31,7 +31,7 @@ export class Trash {
   /** Value of `#deletions` at the last complete clearing of qgroups. Until the next deletion, none is needed. */
   #cleared = 0
   readonly #clearing = new SingleFlight()
-  /** Error output of the last attempt to clear qgroups; empty after a deletion. */
+  /** Error output of the last attempt to clear qgroups; empty if a subvolume was deleted since then. */
   #qgroupErrors = ''
 
   constructor(pool: Pool, log: Logger) {

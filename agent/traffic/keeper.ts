@@ -170,7 +170,7 @@ export class TrafficKeeper implements PolicyKeeper {
     }
   }
 
-  /** Returns undefined if counters cannot be read, because expiry and periods must be checked anyway. */
+  /** Returns undefined instead of throwing if counters cannot be read: expiry and periods must be checked anyway. */
   async #readCounters(): Promise<ReadonlyMap<string, ByteCounters> | undefined> {
     const { network, log } = this.parts.context
     try {

@@ -69,7 +69,7 @@ export const noSchedule: Readonly<SnapshotSchedule> = {
 /** Schedule of a guest's automatic backups, with their target. The retention counts backups at this target. */
 export interface BackupSchedule extends SnapshotSchedule {
   targetId: string
-  /** Time at which the stored target last changed. The gateway uses it to detect that the target is outdated. */
+  /** Time at which the stored target last changed. The gateway uses it to detect that the stored target is outdated. */
   targetChangedAtMs: number
   /** Encrypted target; empty if it was never set. */
   target: string

@@ -109,7 +109,7 @@ function showOn(fd: number, child: ChildProcess, listener: TerminalListener): Pt
   errors.on('data', (text: Buffer) =>
     listener.onData(Buffer.from(text.toString('latin1').replaceAll('\n', '\r\n'), 'latin1')),
   )
-  for (const stream of [sizes, errors]) stream.on('error', () => undefined) // `exit` reports the result
+  for (const stream of [sizes, errors]) stream.on('error', () => undefined) // the event `exit` reports the result
   child.on('exit', (code) => pty.ended(code ?? -1))
   return pty
 }
