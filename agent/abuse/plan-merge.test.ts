@@ -38,8 +38,8 @@ type Looks = readonly [
 
 describe('alerts', () => {
   for (const [name, given, shown, seconds, burst] of [
-    ['rise to a higher severity', ['medium', 'high'], ['medium', 'high'], 10],
-    ['do not fall to a lower severity', ['high', 'medium'], ['high', 'high'], 10],
+    ['rise to the severity of a more severe finding', ['medium', 'high'], ['medium', 'high'], 10],
+    ['do not fall to the severity of a less severe finding', ['high', 'medium'], ['high', 'high'], 10],
     ['become critical if critical findings continue', [c, c, c], ['high', 'high', 'critical'], 10],
     ['become critical at the second evaluation if evaluations are a minute apart', [c, c], ['high', 'critical'], 60],
     [

@@ -57,7 +57,7 @@ describe('the consoles of a host', () => {
     expect(refusalOf('e', 'u2')).to.equal('')
   })
 
-  it('are limited in number together for all keys that one key created', () => {
+  it('have one common limit for all keys that one key created', () => {
     openAll(['a', 'u1/1'], ['a', 'u1/2'])
     expect(refusalOf('a', 'u1/3')).to.include('of your consoles are open for this container')
     openAll(['b', 'u1/3'], ['b', 'u1/4'])
@@ -65,7 +65,7 @@ describe('the consoles of a host', () => {
     expect(refusalOf('c', 'u2')).to.equal('')
   })
 
-  it('are limited in number even for a caller without a limit per guest', () => {
+  it('are limited in number on the host even for a user without a limit per guest', () => {
     openAll(...['a', 'b', 'c', 'd', 'e'].map((guest) => [guest, 'admin'] as const))
     expect(refusalOf('f', 'admin')).to.include('of your consoles are open on this host')
   })

@@ -39,9 +39,9 @@ describe('adaptation of a foreign root file system', () => {
       { directories: new Set(['etc/ssh', 'etc/ssh/sshd_config.d']), sshdConfig: 'PermitRootLogin no\n' },
       ['etc/ssh/sshd_config', 'root'],
     ],
-    ['with etc/ssh but without sshd', { directories: new Set(['etc/ssh']) }, ['root']],
+    ['with /etc/ssh but without sshd', { directories: new Set(['etc/ssh']) }, ['root']],
   ] as const)
-    it(`changes ${expected.join(', ')} and no other path in a system ${name}`, () =>
+    it(`changes only ${expected.map((path) => `/${path}`).join(', ')} in a system ${name}`, () =>
       expect(paths(facts)).to.deep.equal(expected))
 
   it('makes sshd’s unit create host keys in a system with systemd', () => {

@@ -18,7 +18,7 @@ describe('a submitted operation', () => {
       { requestedBy: 'a\nb' },
       { code: 'invalid_field', field: 'requested_by' },
     ],
-    ['if it contains no kind of order that this agent knows', { order: undefined }, { code: 'unsupported' }],
+    ['if its kind is unknown to this version of the agent', { order: undefined }, { code: 'unsupported' }],
   ] as const)
     it(`is refused ${name}`, () =>
       expect(() => parseOrder({ ...request, ...change }))

@@ -252,7 +252,7 @@ describe('advancePeriod', () => {
       false,
     ],
     [
-      'in the month after the clock was corrected',
+      'at the start of the next month after a correction of the clock',
       ['2026-11-01', '2031-01-01'],
       '2026-12-01',
       1,

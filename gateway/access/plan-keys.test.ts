@@ -315,7 +315,7 @@ function defined(fields: KeyFields): Partial<KeyRecord> {
   return Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== undefined))
 }
 
-describe('the limit of keys that a caller may create', () => {
+describe('the limit on the number of keys that a caller may create', () => {
   const billing = record(2, { scopes: ['container:*', 'apikey:*', 'subuser:*'], parentId: 1 })
   const customer = record(3, { scopes: billing.scopes, containerUuids: ['u1'], parentId: 2 })
   const child = record(4, { scopes: billing.scopes, containerUuids: ['u1'], parentId: 3 })
@@ -336,38 +336,38 @@ describe('the limit of keys that a caller may create', () => {
   const full = 'key_limit_reached'
   for (const [what, callerId, created, expected] of [
     [
-      'rejects a key that is bound to containers if it and the keys that it created have reached their limit',
+      'is reached for a key that is bound to containers if this key and the keys that it created have created too many keys',
       3,
       createdBy(4, 9),
       full,
     ],
     [
-      'rejects a key that was created by a key bound to containers if both together have reached their limit',
+      'is reached for a key whose creator is a key bound to containers if both together have created too many keys',
       4,
       createdBy(3, 9),
       full,
     ],
     [
-      'accepts a key that is bound to containers although the unbound key that created it has created many keys',
+      'is not reached for a key that is bound to containers because its creator, which is not bound, has created many keys',
       3,
       createdBy(2, 98),
       '',
     ],
     [
-      'accepts an unbound key that has created more keys than a key bound to containers may create',
+      'is not reached for an unbound key that has created more keys than a key bound to containers may create',
       2,
       createdBy(2, 98),
       '',
     ],
     [
-      'rejects a limited key that is not bound to containers if it has reached the limit of such keys',
+      'is reached for a key with restricted rights that is not bound to containers if this key has created too many keys',
       2,
       createdBy(2, 99),
       full,
     ],
-    ['rejects an unlimited key if all unlimited keys together have reached the limit', 1, createdBy(1, 99), full],
-    ['accepts an unlimited key while a limited key has reached its limit', 1, createdBy(2, 99), ''],
-    ['accepts an administrator while a limited key has reached its limit', 0, createdBy(2, 99), ''],
+    ['is reached for a key with all rights if all keys with all rights together have created too many keys', 1, createdBy(1, 99), full],
+    ['is not reached for a key with all rights because a key with restricted rights has created too many keys', 1, createdBy(2, 99), ''],
+    ['is not reached for an administrator because a key with restricted rights has created too many keys', 0, createdBy(2, 99), ''],
   ] as const)
     it(what, () => expect(code(callerId, [...created])).to.equal(expected))
 })

@@ -55,7 +55,7 @@ describe('the queue of password checks', () => {
     expect(await endAll()).to.deep.equal(['guess 1', 'owner', 'guess 2', 'guess 3'])
   })
 
-  it('lets a known device take turns with other callers, separately from strangers who try the same account', async () => {
+  it('lets a known device take turns with other callers, separately from unknown devices that try the same account', async () => {
     const { enter, endAll } = labOf({ atOnce: 1 })
     for (const n of [1, 2, 3]) enter(`guess ${n}`, { account: 'owner', source: `s${n}` })
     enter('stranger')
@@ -110,21 +110,21 @@ describe('the queue of password checks', () => {
       expect(began).to.deep.equal(['stranger 1', 'stranger 2', 'owner'])
     })
 
-    it('runs logins from known devices before logins of strangers that arrived earlier', async () => {
+    it('runs logins from known devices before logins from unknown devices, even if the latter arrived earlier', async () => {
       const { enter, endAll } = labOf({ atOnce: 1 })
       flood(enter, 3)
       for (const name of ['ada', 'bob']) enter(name, { known: true })
       expect(await endAll()).to.deep.equal(['stranger 1', 'ada', 'bob', 'stranger 2', 'stranger 3'])
     })
 
-    it('runs a login of a stranger after every few logins from known devices', async () => {
+    it('runs one login from an unknown device after every few logins from known devices', async () => {
       const { enter, endAll } = labOf({ atOnce: 1 })
       flood(enter, 2)
       for (let n = 0; n < 8; n++) enter(`known ${n}`, { known: true })
       expect((await endAll()).indexOf('stranger 2')).to.equal(5)
     })
 
-    it('rejects strangers when their queue is full, but accepts logins from known devices', async () => {
+    it('rejects logins from unknown devices when the queue of these logins is full, but accepts logins from known devices', async () => {
       const { gate, answers, enter, settle } = labOf({ atOnce: 1, maxStrangers: 3 })
       flood(enter, 3)
       const claim = { lane: 'login', account: 'new', source: 'new' } as const
@@ -138,7 +138,7 @@ describe('the queue of password checks', () => {
       expect([...answers]).to.deep.equal([['late', 'refused']])
     })
 
-    it('does not prefer new names to an owner whose last login was checked some time ago', async () => {
+    it('runs a login of an owner before later logins with new names if the last login of the owner was some time ago', async () => {
       const { began, enter, endAll, end, settle } = labOf({ atOnce: 1, maxStrangers: 100 })
       enter('owner 1', { account: 'owner', source: 'home' })
       for (let n = 0; n < 40; n++) enter(`earlier ${n}`)
@@ -150,7 +150,7 @@ describe('the queue of password checks', () => {
       expect(order.indexOf('owner 2')).to.be.lessThan(order.indexOf('later 0'))
     })
 
-    it('accepts a login to a new account while several logins to another account wait', async () => {
+    it('accepts a login to an account that has no waiting logins while several logins to another account wait', async () => {
       const { gate, enter } = labOf({ atOnce: 1, maxStrangers: 3 })
       for (const n of [1, 2, 3, 4]) enter(`flood ${n}`, { account: 'flood', source: `s${n}` })
       expect(gate.refuses({ lane: 'login', account: 'new', source: 'new' })).to.equal(false)

@@ -17,15 +17,15 @@ describe('login limits', () => {
 
   const stranger = { account: 'a', source: '192.0.2.1' }
   for (const [what, attempt, failures, names] of [
-    ['attempts of strangers by source', stranger, 0, ['pair:a:192.0.2.1', 'source:192.0.2.1']],
+    ['attempts from unknown devices by source', stranger, 0, ['pair:a:192.0.2.1', 'source:192.0.2.1']],
     [
-      'attempts of strangers by source even while the account is under attack',
+      'attempts from unknown devices by source even while the account is under attack',
       stranger,
       attackAt,
       ['pair:a:192.0.2.1', 'source:192.0.2.1'],
     ],
     [
-      'attempts of a known device by device even while the account is under attack',
+      'attempts from a known device by device even while the account is under attack',
       { ...stranger, device: 'd:a' },
       attackAt,
       ['device:d:a'],
@@ -35,7 +35,7 @@ describe('login limits', () => {
       expect(planBuckets(attempt, 'password', failures).map(({ name }) => name)).to.deep.equal(names)
     })
 
-  it('allow strangers fewer attempts, but at least two, while many attempts at the account fail', () => {
+  it('allow unknown devices fewer attempts, but at least two, while many attempts at the account fail', () => {
     const free = [0, attackAt - 1, attackAt, 1_000_000].map(
       (failures) => planBuckets(stranger, 'password', failures)[0]?.allowance.free,
     )
@@ -44,19 +44,19 @@ describe('login limits', () => {
 
   for (const [what, attempt, step, names] of [
     [
-      'second-factor codes of a stranger by source and by account',
+      'attempts at second-factor codes from an unknown device by source and by account',
       stranger,
       'code',
       ['code-pair:a:192.0.2.1', 'source:192.0.2.1', 'codes:a'],
     ],
     [
-      'recovery codes of a stranger separately from other codes',
+      'attempts at recovery codes from an unknown device separately from attempts at other codes',
       stranger,
       'recovery',
       ['recovery-pair:a:192.0.2.1', 'source:192.0.2.1'],
     ],
-    ['second-factor codes of a known device by device', { ...stranger, device: 'd:a' }, 'code', ['code-device:d:a']],
-    ['recovery codes of a known device by device', { ...stranger, device: 'd:a' }, 'recovery', ['recovery-device:d:a']],
+    ['attempts at second-factor codes from a known device by device', { ...stranger, device: 'd:a' }, 'code', ['code-device:d:a']],
+    ['attempts at recovery codes from a known device by device', { ...stranger, device: 'd:a' }, 'recovery', ['recovery-device:d:a']],
   ] as const)
     it(`count ${what}`, () => {
       expect(planBuckets(attempt, step, 0).map(({ name }) => name)).to.deep.equal(names)

@@ -14,7 +14,7 @@ function hosts(state: HostView['state'], name = 'a'): HostView[] {
 
 const position = (online: boolean) => new Map([['a', { id: 'a', name: 'a', online, epoch: 'e', revision: 1 }]])
 
-describe('changes of hosts since the former process of the gateway', () => {
+describe('changes of hosts that are new after a restart of the gateway', () => {
   for (const [title, former, now, expected] of [
     ['do not exist if no host has changed', position(true), hosts('online'), []],
     ['do not exist for a host that has not joined', position(false), hosts('pending'), []],

@@ -44,10 +44,10 @@ function nameOf(change: FleetChange): string {
 }
 
 describe('the first report of a host to a restarted gateway', () => {
-  it('leads to no changes of the fleet if the former gateway process did not know the host', () =>
+  it('leads to no changes of the fleet if the previous gateway process did not know the host', () =>
     expect(missed(undefined, 0)).to.deep.equal([]))
 
-  it('leads to the changes of guests and tasks since the former gateway process', () =>
+  it('leads to the changes of guests and tasks that the previous gateway process did not know', () =>
     expect(missed('journal', 4)).to.deep.equal(['g2 updated', 'g3 removed', 'g4 created', 'task new']))
 
   it('leads to changes of all guests and tasks if the journal of the host was replaced or restored', () => {

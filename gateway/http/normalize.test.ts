@@ -144,7 +144,7 @@ describe('the normalization of request values', () => {
       ],
     ],
   ] as [string, TSchema, [unknown, unknown][]][])
-    it(`reads the meant value from each accepted spelling: ${name}`, () => {
+    it(`reads the intended value from each accepted spelling: ${name}`, () => {
       for (const [sent, meant] of forms) expect(read(schema, sent), JSON.stringify(sent)).to.deep.equal(meant)
     })
 
@@ -175,12 +175,12 @@ describe('the normalization of request values', () => {
     ],
     ['numbers', Type.Number(), ['1e3', '.5', '5.', 'Infinity', '0x1', '00.5', '1_0', true, ' ']],
     ['booleans', Type.Boolean(), ['yes', 'on', 2, '2', -1, 'truee', [], {}, ' ']],
-    ['words of an enumeration', words, ['ACCEPTED', 'lx', 5, true, ['lxc']]],
+    ['enumerations of words', words, ['ACCEPTED', 'lx', 5, true, ['lxc']]],
     ['text', Type.String(trimmed), [5, true, ['a'], {}]],
     ['lists of objects', objects, ['x', 5, [null], [''], { a: 1 }]],
     ['lists of text', addresses, [5, true, { '0': 'x' }]],
   ] as [string, TSchema, unknown[]][])
-    it(`does not change invalid values, so that validation rejects them: ${name}`, () => {
+    it(`does not change values that are invalid for ${name}, so that validation rejects them`, () => {
       for (const value of values) expect(read(schema, value), JSON.stringify(value)).to.deep.equal(value)
     })
 

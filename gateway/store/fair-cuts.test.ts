@@ -33,7 +33,7 @@ describe('the callers that lose entries in a full store', () => {
       ],
     ],
     [
-      'are the largest keys of one creator if all keys of this creator together have the most entries',
+      'are the keys with the most entries of one creator if all keys of this creator together have the most entries',
       [
         ['a/1', 6],
         ['a/2', 4],

@@ -4,7 +4,7 @@ import type { Principal } from '../access/principal.js'
 import type { SubUserAccount } from '../accounts/account-record.js'
 import { checkAccountLimit } from './plan-sub-user.js'
 
-describe('the limit of sub-users', () => {
+describe('the limit on the number of sub-users that a caller may create', () => {
   const limit = defaultCreationLimits.subUsers
   const billing = { kind: 'key', root: 'key:2', unlimited: false } as Principal
   const boundTo = (boundRoot: string): Principal => ({ ...billing, boundRoot }) as Principal
@@ -24,48 +24,48 @@ describe('the limit of sub-users', () => {
   const full = 'account_limit_reached'
   for (const [what, all, by, code] of [
     [
-      'a caller that is bound to containers and is below its limit',
+      'a caller that is bound to containers and has created one sub-user fewer than it may',
       accounts(limit.bound - 1, ofCustomer),
       boundTo('key:3'),
       '',
     ],
     [
-      'a caller that is bound to containers and has reached its limit',
+      'a caller that is bound to containers and has created as many sub-users as it may',
       accounts(limit.bound, ofCustomer),
       boundTo('key:3'),
       full,
     ],
     [
-      'a caller that is bound to containers while another such caller has reached its limit',
+      'a caller that is bound to containers because another caller bound to containers has reached its limit',
       accounts(limit.bound, ofCustomer),
       boundTo('key:4'),
       '',
     ],
     [
-      'a caller that is bound to containers and whose creator has many sub-users',
+      'a caller that is bound to containers because its creator has created many sub-users',
       accounts(5000, { root: 'key:2' }),
       boundTo('key:3'),
       '',
     ],
     [
-      'a limited key that is not bound to containers and has 5000 sub-users',
+      'a key that has restricted rights, is not bound to containers and has created 5000 sub-users',
       accounts(5000, { root: 'key:2' }),
       billing,
       '',
     ],
     [
-      'a limited key that is not bound to containers and has reached its limit',
+      'a key that has restricted rights, is not bound to containers and has created as many sub-users as it may',
       accounts(limit.others, { root: 'key:2' }),
       billing,
       full,
     ],
     [
-      'an administrator while a caller that is bound to containers has reached its limit',
+      'an administrator because a caller that is bound to containers has reached its limit',
       accounts(limit.others, ofCustomer),
       admin,
       '',
     ],
-    ['an administrator if all administrators together have reached their limit', accounts(limit.others), admin, full],
+    ['an administrator if all administrators together have created as many sub-users as they may', accounts(limit.others), admin, full],
   ] as [string, SubUserAccount[], Principal, string][])
-    it(`${code === '' ? 'accepts' : 'rejects'} ${what}`, () => expect(refusal(all, by)).to.equal(code))
+    it(`${code === '' ? 'is not reached for' : 'is reached for'} ${what}`, () => expect(refusal(all, by)).to.equal(code))
 })

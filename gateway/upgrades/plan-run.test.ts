@@ -162,7 +162,7 @@ describe('the upgrade of the fleet', () => {
     expect([ended.state, ended.endedAtMs, plan(ended)]).to.deep.equal(['done', 9, ended])
   })
 
-  it('begins no host after the gateway was changed to another version', () => {
+  it('begins no further host after the gateway was changed to another version', () => {
     const planned = plan(run([host('a', 'done'), host('b'), host('c', 'upgrading')]), {}, '3')
     expect(states(planned)).to.equal('a done, b skipped, c upgrading')
     expect(planned.hosts[1]!.message).to.equal('the gateway was changed to version 3 meanwhile')
@@ -173,7 +173,7 @@ describe('the upgrade of the fleet', () => {
     expect(begun.hosts[0]).to.include({ upgradeId: 'r-a-2', attempts: 2, message: '' })
   })
 
-  it('stops if a host refuses to begin', () => {
+  it('stops if a host refuses to begin its upgrade', () => {
     const begun = plan(run([host('a')]))
     const refused = plan(refuseHost(begun, begun.hosts[0]!, 'no'))
     expect([refused.state, refused.hosts[0]!.state, refused.hosts[0]!.message]).to.deep.equal([

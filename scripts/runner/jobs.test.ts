@@ -21,7 +21,7 @@ describe('the selection of test files', () => {
   })
 
   for (const [name, selection, selected] of [
-    ['all files', all, files],
+    ['all files if the call restricts nothing', all, files],
     ['files whose path contains one of the given parts', { ...all, parts: ['api/', './agent'] }, [files[0], files[1]]],
     ['only tests next to the code with the option --unit', { ...all, unitOnly: true }, [files[0]]],
     ['only tests that need no root privileges for the quick run', { ...all, quickOnly: true }, [files[0], files[2]]],

@@ -34,13 +34,13 @@ describe('lanes of the test runner', () => {
       ['a b', 'c'],
     ],
     [
-      'prefer a computing chain of jobs while fewer such chains run than configured',
+      'prefer a chain of CPU-bound jobs while fewer such chains run than configured',
       [chain('a', 'host'), chain('b', 'host'), chain('c', 'compute')],
       { count: 2, computing: 1 },
       ['a c', 'b'],
     ],
     [
-      'run more computing chains of jobs than configured if no other chains wait',
+      'run more chains of CPU-bound jobs than configured if no other chains wait',
       [chain('a', 'compute'), chain('b', 'compute')],
       { count: 2, computing: 1 },
       ['a b'],

@@ -174,7 +174,7 @@ describe('guests that stop without a request', function () {
     lxc(3, 'cat', '/etc/passwd')
   })
 
-  it('lose a deleted disk that exists again after a power failure, while a disk of an unknown guest is kept', async () => {
+  it('lose the disk of a deleted guest that exists again after a power failure, while disks of unknown guests are kept', async () => {
     const operations = agent.operations()
     const created = await createGuest(operations, createRequest(4, 'guest-4'))
     await operationDone(operations, created.operation!.id)

@@ -58,7 +58,7 @@ describe('reservations of names and ids', function () {
     expect((await registries[1]!.findByOperation('o'))?.name).to.equal('web')
   })
 
-  it('are released only by their own host, and leave no key behind in the store', async () => {
+  it('are released only by the host for which they were made, and leave no key behind in the store', async () => {
     const { reservation } = await registries[0]!.reserve({ name: 'web', operationId: 'o', hostId: 'a' }, nobody)
     await registries[0]!.release('b', reservation.uuid)
     expect(await attempt('web', 'p')).to.equal('name_conflict')

@@ -17,7 +17,7 @@ import { waitFor } from '../support/wait.js'
  * Idle connections must not keep the gateway or joining hosts out. They are silent before TLS, silent during TLS, or
  * present a certificate that the private CA has not issued.
  */
-describe('idle connections of strangers', function () {
+describe('idle connections of clients without a certificate', function () {
   const sockets = new Set<Socket>()
   afterEach(() => {
     for (const socket of sockets) socket.destroy()

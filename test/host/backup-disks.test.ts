@@ -105,7 +105,7 @@ describe('a backup of a disk', function () {
   }
 
   for (const [name, script] of disks)
-    it(`${name} is restored onto its guest and onto another one, with as much free space as at the backup`, async () => {
+    it(`${name} is restored onto its guest and another one, and leaves as much space free as the original disk did`, async () => {
       fill(script)
       const [before, data] = [await freeBytes(guest), describeData(guest)]
       const id = await host.backUp(guest, target)
@@ -137,7 +137,7 @@ describe('a backup of a disk', function () {
     await host.isClean()
   })
 
-  it('whose list of sparse and shared ranges was lost is restored with space for complete files', async () => {
+  it('whose list of sparse and shared ranges was lost is restored without holes and shared data, for which the guest gets space', async () => {
     fill('head -c 100M /dev/urandom >data; truncate -s 2000M sparse')
     const [before, data] = [await freeBytes(guest), describeData(guest)]
     const id = await host.backUp(guest, target)

@@ -72,7 +72,7 @@ describe('the layout of a file tree', function () {
     expect(await restore('whole')).to.be.below(4 * mib)
   })
 
-  it('counts saved space only for files that restic restores one by one', async () => {
+  it('counts the space that holes save only for files that restic restores one by one: at most 500, with names in UTF-8', async () => {
     run('volume', `truncate -s 140M $'no\\xffutf8'; printf end >>$'no\\xffutf8'`)
     const { savedBytes } = await readLayout(join(pool, 'volume'), layout, signal)
     expect(savedBytes).to.be.within(139 * mib, 141 * mib)
@@ -87,7 +87,7 @@ describe('the layout of a file tree', function () {
     run('volume', 'rm -r many')
   })
 
-  it('requires space for only a part of a compressed file with holes, because the file is moved in parts', async () => {
+  it('counts additional space for only a part of a compressed file with holes, because a restore moves the file in parts', async () => {
     run('volume', 'yes words | head -c 500M >packed/large; truncate -s 700M packed/large')
     const { movedBytes } = await readLayout(join(pool, 'volume'), layout, signal)
     expect((await listLargeFiles(readFileSync(layout, 'latin1')))?.map(({ path }) => path)).to.include('packed/large')
@@ -95,14 +95,14 @@ describe('the layout of a file tree', function () {
     run('volume', 'rm packed/large')
   })
 
-  it('omits files whose ranges need too much memory, but not files with large holes', async () => {
+  it('omits files with shared ranges if all ranges together need too much memory, but not files with large holes', async () => {
     await readLayout(join(pool, 'volume'), layout, signal, { memoryBytes: 700_000, writtenBytes: 48 * mib })
     expect(files()).to.include.members(['sparse'])
     expect(files().filter((name) => /^[a-d]$/.test(name))).to.have.length(1)
     expect(await restore('little-memory')).to.be.below(80 * mib)
   })
 
-  it('lists a file with large holes without its ranges if the ranges need too much memory', async () => {
+  it('lists a file with large holes, but not its ranges, if these ranges need too much memory', async () => {
     run(
       'volume',
       `perl -e '

@@ -247,9 +247,9 @@ describe('the first-boot configuration of a container', function () {
       ],
       ['a link in place of the shadow file', (root: string) => links(root, ['etc/shadow']), /etc\/shadow: Too many/],
       ['a link in place of .ssh', (root: string) => links(root, ['root/.ssh']), /^done$/],
-      ['a link in place of etc', (root: string) => etcElsewhere(root, '/etc'), /etc: Too many levels/],
+      ['a link in place of /etc', (root: string) => etcElsewhere(root, '/etc'), /etc: Too many levels/],
       [
-        'a link out of the guest in place of etc',
+        'a link out of the guest in place of /etc',
         (root: string) => etcElsewhere(root, '../..'),
         /etc: Too many levels/,
       ],
@@ -295,7 +295,7 @@ describe('the first-boot configuration of a container', function () {
         expect(hostFiles()).to.equal(before)
       })
 
-    it('does not follow a link out of the guest that repeatedly replaces etc for a moment', async () => {
+    it('does not follow a link out of the guest that repeatedly replaces /etc for a moment', async () => {
       const machine = await cloned()
       const root = machine.volume
       const outside = `${host.path}/outside`

@@ -46,7 +46,7 @@ describe('disks of guests', function () {
     expect(real.tries(uuid, 'cat /etc/hostname; echo $?')).to.match(/0$/m)
   })
 
-  it('can have snapshots, can be restored from them and can be started from, even if they are full', async () => {
+  it('can have snapshots, can be restored from these snapshots and can boot their guest, even if they are full', async () => {
     const snapshotId = await real.done({ $case: 'snapshotCreate', value: { uuid, description: '' } })
     await real.done(powerOrder('restart', uuid).order)
     await real.done({ $case: 'snapshotRestore', value: { uuid, snapshotId } })

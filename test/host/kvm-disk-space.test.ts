@@ -183,7 +183,7 @@ describe('disks of virtual machines', function () {
         await host.done(powerOrder('delete', uuid).order!)
       })
 
-      it('can be rewritten, and can be restored from a backup onto the same guest, a guest with a snapshot and a new guest', async () => {
+      it('are restored completely from a backup after they were overwritten: onto the same guest, a guest with a snapshot and a new guest', async () => {
         const [kept, fresh] = [await snapshot(other), await create()]
         await rewrite(uuid, disk.usedMib)
         const guests = [uuid, other, fresh]
@@ -198,7 +198,7 @@ describe('disks of virtual machines', function () {
       })
 
       for (const count of [1, 5])
-        it(`can be rewritten, and can be restored from a backup, with ${count} ${count === 1 ? 'snapshot' : 'snapshots'}`, async () => {
+        it(`are restored completely from a backup after they were overwritten, even if they have ${count} ${count === 1 ? 'snapshot' : 'snapshots'}`, async () => {
           const snapshots: string[] = []
           for (let i = 0; i < count; i++) {
             snapshots.push(await snapshot(uuid))

@@ -33,7 +33,7 @@ describe('the lxc driver', function () {
     })
   })
 
-  describe('for a guest whose LXC name a guest of somebody else already has', () => {
+  describe('for a guest whose LXC name is already in use by a guest that does not belong to this driver', () => {
     const refusal = (act: Promise<unknown>): Promise<string> =>
       act.then(
         () => 'done',

@@ -140,7 +140,7 @@ describe('a guest whose interface another program has', function () {
       ['the bridge was deleted', 'ip link delete berth0'],
       ['the bridge was set down', 'ip link set berth0 down'],
     ] as const)
-      it(`is attached again within 5 s after ${what}`, async () => {
+      it(`is attached to its bridge again within 5 s after ${what}`, async () => {
         onHost(...line.split(' '))
         await waitFor(() => lab.ask(inA, `tcp:${clientAddress}:80`, quick), {
           timeoutMs: deadlineOf(5000),
@@ -153,7 +153,7 @@ describe('a guest whose interface another program has', function () {
         expect(lab.ask(inA, `tcp:${hostAddress}:8080`)).to.equal('')
       })
 
-    it('stays detached while its interface is down, because it may be starting or disconnected', async () => {
+    it('is not attached to its bridge while its interface is down, because the guest may be starting or disconnected on purpose', async () => {
       onHost('ip', 'link', 'set', a.device, 'nomaster', 'down')
       onHost('ip', 'link', 'set', b.device, 'nomaster')
       await waitFor(() => answering().includes('bt12'), { timeoutMs: deadlineOf(5000), what: 'the other' })
@@ -162,7 +162,7 @@ describe('a guest whose interface another program has', function () {
       await waitFor(() => answering().length === 2, { timeoutMs: deadlineOf(5000), what: 'the guest' })
     })
 
-    it('is not attached again after it was deleted', async () => {
+    it('is not attached to its bridge again after its interface was deleted together with the guest', async () => {
       lab.unplug(c)
       expect(await agent.ensure(all)).to.deep.equal([])
     })

@@ -89,7 +89,7 @@ describe('the command that adds a host', function () {
     expect(api().ask(`/hosts/${id}`)).to.include({ status: 'online' })
   })
 
-  it('can be repeated after a power failure during dpkg and `dpkg --configure -a`', async () => {
+  it('can be repeated if the power failed while dpkg ran, and `dpkg --configure -a` was run after the next boot', async () => {
     const running = spawn('lxc-attach', host.attachArguments('sh', '-c', command), { stdio: 'ignore' })
     const state = () => host.try('dpkg-query', '-W', '-f', '${db:Status-Abbrev}', 'berth-agent').output
     await waitFor(() => /^i[HUF]/.test(state()) || running.exitCode !== null, { what: 'dpkg to work', intervalMs: 20 })

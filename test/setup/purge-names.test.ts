@@ -119,7 +119,7 @@ describe('scripts/down --purge', function () {
   })
 
   for (const root of ['.', unbuilt])
-    it(`removes only what belongs to the instance with a plain configuration, if the programs are ${root === '.' ? 'built' : 'not built'}`, () => {
+    it(`removes only what belongs to the instance if the configuration is in block style and the programs are ${root === '.' ? 'built' : 'not built'}`, () => {
       writeConfigs()
       expectPurged(purge({ root }))
     })

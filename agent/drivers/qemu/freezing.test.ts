@@ -71,7 +71,7 @@ describe('FileSystemFreezer', () => {
       (error: { code: string }) => error.code,
     )
 
-  it('leaves a mark for a frozen guest until the guest is thawed', async () => {
+  it('creates a file that marks the guest as frozen, and deletes this file when the guest is thawed', async () => {
     expect([await freezing.freeze('bt-1', 5000), isMarked()]).to.deep.equal([true, true])
     await freezing.thaw('bt-1')
     await freezing.thaw('bt-1')

@@ -82,7 +82,7 @@ describe('planCommand', () => {
     expect([valuesOf(accelerated, '-accel'), valuesOf(accelerated, '-cpu')]).to.deep.equal([['kvm'], ['host']])
   })
 
-  it('gives Windows Hyper-V features, a local clock, a pointer, firmware and a TPM', () => {
+  it('gives a Windows guest the Hyper-V features, a local clock, a pointer, firmware and a TPM', () => {
     const system = { os: 'windows', firmware: 'uefi', secureBoot: true, tpm: true } as const
     const media = planMedia(machine, { system, seed: '/state/seed.iso', firmware: '/usr/share/OVMF/x' })
     const windows = planCommand(machine, { ...facts, acceleration: 'kvm', system, media })

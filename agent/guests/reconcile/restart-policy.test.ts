@@ -9,7 +9,7 @@ describe('RestartPolicy', () => {
     policy = new RestartPolicy(() => now)
   })
 
-  it('waits if the cause of the end of a guest has not been reported yet', () => {
+  it('waits a limited time if the cause of the end of a guest has not been reported yet', () => {
     expect(policy.holdMs('u', false)).to.equal(1500)
     now += 1000
     expect(policy.holdMs('u', false)).to.equal(500)
@@ -21,7 +21,7 @@ describe('RestartPolicy', () => {
     expect(policy.holdMs('u', true)).to.equal(0)
   })
 
-  it('resets the delay after the guest has run', () => {
+  it('waits for the cause again if the guest has run since the last wait', () => {
     policy.holdMs('u', false)
     now += 1500
     policy.running('u')

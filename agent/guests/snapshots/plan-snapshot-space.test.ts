@@ -62,7 +62,7 @@ describe('the space of snapshots', () => {
     ['the space limit plus the size of the disk if the measured space is larger', 80, 5, 30],
     ['the retained space plus the size of the disk if the retained space exceeds the space limit', 80, 25, 35],
   ] as const)
-    it(`raises the limit of the disk after a snapshot by ${name}`, () => {
+    it(`raises the limit of the disk, once a snapshot was taken, by ${name}`, () => {
       const raised = planRaised(guestOf({ retainedBytes: retained }), { measured: measured * gib, diskBytes: 10 * gib })
       expect(raised / gib).to.equal(expected)
     })

@@ -43,7 +43,7 @@ describe('lists of a simplestreams server', () => {
     ['if they contain only another release', list({}, 'alpine:3.19:amd64:default'), 'release_missing'],
     ['if the release has no version', list({}), 'release_missing'],
     [
-      'if their only product has the name of a property of every object',
+      'if their only product is called like a property that every JavaScript object has',
       JSON.stringify({ products: { constructor: { versions: {} } } }),
       'release_missing',
     ],

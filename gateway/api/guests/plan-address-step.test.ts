@@ -34,7 +34,7 @@ describe('the check of the address that customers see', () => {
     ],
     ['is skipped if the agent reports no addresses', { hostAddresses: [] }, 'skipped', 'public_address_unverified'],
     [
-      'fails for the address of another host even if this host only has private addresses',
+      'fails for the address of another host even if the host of the guest only has private addresses',
       { host: '203.0.113.8', hostAddresses: ['10.0.0.7'] },
       'failed',
       'public_address_elsewhere',

@@ -2,7 +2,7 @@ import { expect } from 'chai'
 import { boundUuids as uuids, KeyCalls } from '../../support/gateway/key-calls.js'
 import { startTestGateway, type TestGateway } from '../../support/gateway/test-gateway.js'
 
-describe('API keys that are created with other keys', () => {
+describe('API keys that other keys create', () => {
   let gateway: TestGateway
   let keys: KeyCalls
   before(async () => {
@@ -11,7 +11,7 @@ describe('API keys that are created with other keys', () => {
   })
   after(() => gateway.close())
 
-  it('either work or are not created if the unlimited key that creates them is deleted at the same time', async () => {
+  it('either work or are not created if the key that creates them is deleted at the same time', async () => {
     for (let round = 0; round < 30; round++) {
       const maker = await keys.make({ scopes: ['*'] })
       const making = gateway.request('POST', '/api-keys', { key: maker.key, body: { name: 'late' } })
@@ -22,14 +22,14 @@ describe('API keys that are created with other keys', () => {
     }
   })
 
-  describe('created by a limited key', () => {
+  describe('if the other key has restricted rights', () => {
     const grants = {
       scopes: ['container:*', 'apikey:*'],
       container_uuids: [...uuids],
       ip_whitelist: '127.0.0.0/8',
     }
 
-    it('have at most the rights of the limited key, and lose each right that the limited key loses', async () => {
+    it('have at most the rights of their creator, and lose each right that their creator loses', async () => {
       const parent = await keys.make({ ...grants, expires_at: '2031-01-01' })
       for (const [field, fields] of [
         ['scopes', { scopes: ['*'] }],
@@ -68,7 +68,7 @@ describe('API keys that are created with other keys', () => {
       expect(await keys.admits(grandchild.key)).to.equal('key_expired')
     })
 
-    it('are deleted together with the limited key', async () => {
+    it('are deleted together with their creator', async () => {
       const parent = await keys.make(grants)
       const child = await keys.make({ scopes: ['apikey:*'] }, parent.key)
       const grandchild = await keys.make({ scopes: ['apikey:read'] }, child.key)
@@ -77,7 +77,7 @@ describe('API keys that are created with other keys', () => {
       for (const key of [child.key, grandchild.key]) expect(await keys.admits(key)).to.equal('unauthorized')
     })
 
-    it('are visible to the limited key, which otherwise sees only keys that are bound to its own containers', async () => {
+    it('are visible to their creator, which otherwise sees only keys that are bound to its own containers', async () => {
       const parent = await keys.make(grants)
       const within = await keys.make({ ...grants, scopes: ['container:read'], container_uuids: [uuids[0]] })
       const outside = await keys.make({ scopes: ['container:read'] })

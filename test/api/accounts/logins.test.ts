@@ -110,7 +110,7 @@ describe('logging in', () => {
     }
   })
 
-  it('gives no rights to a request that also has an API key', async () => {
+  it('gives a request that also has an API key only the rights of the key', async () => {
     const browser = await adminBrowser(gateway, 'both')
     const key = await gateway.makeKey({ scopes: ['container:read'] })
     const headers = { 'x-api-key': key }

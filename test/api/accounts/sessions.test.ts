@@ -99,7 +99,7 @@ describe('sessions', () => {
     ],
     ['a missing new password', { current_password: password }, 'missing_field'],
   ] as const)
-    it(`keep the password unchanged after a request with ${what}`, async () => {
+    it(`cannot change the password with ${what}`, async () => {
       const { username, browser } = await newAdmin()
       expect((await browser.request('POST', '/account/password', { body })).body.code).to.equal(code)
       await again(username)

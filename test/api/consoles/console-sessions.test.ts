@@ -97,7 +97,7 @@ describe('consoles of logged-in users', function () {
     })
   })
 
-  it('can be opened by a sub-user only for its own containers; other containers are answered like missing ones', async () => {
+  it('can be opened by a sub-user only for its own containers; for others, the answer is the same as for missing containers', async () => {
     const other = await lab.addGuest()
     const as = await headersOf(await makeSubUser())
     const ask = (container_name: string) =>

@@ -83,7 +83,7 @@ describe('GET /events', function () {
     expect(numbers).to.deep.equal(numbers.toSorted((a, b) => a - b))
   })
 
-  it('continues after the last event that a client received, or sends a reset event if it does not know that event', async () => {
+  it('continues after the last event that a client received, or sends a reset event if the gateway no longer knows that event', async () => {
     const first = await stream()
     await rename(guest.uuid, 'one')
     const { id } = await first.type('guest.updated')

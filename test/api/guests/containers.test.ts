@@ -37,7 +37,7 @@ describe('the API of containers', () => {
     })
   })
 
-  it('finds a container by id, uuid and name, under both prefixes', async () => {
+  it('finds a container by id, uuid and name, under both path prefixes', async () => {
     const guest = await gateway.fleet.addGuest({ name: 'Found.me_1' })
     for (const ref of [guest.id, guest.uuid, guest.name])
       for (const prefix of ['/api/v1', '/api'])

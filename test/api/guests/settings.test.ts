@@ -106,7 +106,7 @@ describe('settings of a container', function () {
     expect(inTable).to.have.deep.members(here)
   })
 
-  it('accept the id, the uuid or the name of the container, under both prefixes', async () => {
+  it('accept the id, the uuid or the name of the container, under both path prefixes', async () => {
     for (const setting of settings)
       for (const prefix of ['/api/v1', '/api']) {
         const guest = await gateway.fleet.addGuest()

@@ -22,7 +22,7 @@ describe('the OpenAPI document', () => {
         }
   })
 
-  it('is served without a key, under both prefixes, with an ETag', async () => {
+  it('is served without a key, under both path prefixes, with an ETag', async () => {
     const { status, body, headers } = await gateway.request('GET', '/openapi.json', { key: '' })
     expect([status, body.openapi]).to.deep.equal([200, '3.1.0'])
     expect(body).to.deep.equal(gateway.api.document)

@@ -148,7 +148,7 @@ describe('the rights of a sub-user', function () {
     })
   })
 
-  it('include reinstallations with permitted images, while other images are answered like unknown ones', async () => {
+  it('include reinstallations with permitted images; for other images, the answer is the same as for unknown images', async () => {
     const ids = async (path: string): Promise<string[]> =>
       ((await ask('GET', path)).body.data as { id: string }[]).map(({ id }) => id)
     const reinstall = async (template_id: string) => {

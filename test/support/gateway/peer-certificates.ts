@@ -29,7 +29,7 @@ export function badCertificates(good: Required<Pick<Forgery, 'uris' | 'dnsNames'
     ['name a different role', { ...good, ...wrongRole }],
     ['have no extended key usage', { ...good, usages: [] }],
     [
-      'have the extended key usage of the other side',
+      'have the extended key usage of clients instead of servers, or vice versa',
       { ...good, usages: [good.usages[0] === clientAuth ? serverAuth : clientAuth] },
     ],
     ['contain the name only as the common name', { ...good, uris: [], dnsNames: [], commonName: good.dnsNames[0]! }],

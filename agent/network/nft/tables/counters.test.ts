@@ -17,7 +17,7 @@ describe('counters of guests', () => {
     ['sent 02:be:00:00:00:01', 20],
   ])
 
-  it('are found by the number and the MAC of each guest', () => {
+  it('are found by the IPv4 address (received) and the MAC (sent) of each guest', () => {
     expect([...countersByGuest([guest], counted)]).to.deep.equal([['uuid-1', { rxBytes: 100, txBytes: 20 }]])
   })
 

@@ -119,7 +119,7 @@ describe('stale connections', () => {
     for (const [name, mapping, astray] of [
       ['if the new mapping leads to another guest', single('udp', 3999, '10.64.0.3'), true],
       [
-        'if the new mapping is on one host address and the old mapping was on all',
+        'if the new mapping is on one host address and the old mapping was on all host addresses',
         { ...single('udp', 3999, '10.64.0.3'), hostIp: '192.0.2.9' },
         true,
       ],

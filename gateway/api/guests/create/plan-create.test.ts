@@ -144,7 +144,7 @@ describe('the plan of a new container', () => {
   for (const [name, body, code, field] of [
     ['a name that consists of digits', { name: '123' }, 'invalid_field', 'name'],
     ['a name with a slash', { name: 'a/b' }, 'invalid_field', 'name'],
-    ['a name that is the path of a route', { name: 'list' }, 'invalid_field', 'name'],
+    ['a name that would collide with a path of the API', { name: 'list' }, 'invalid_field', 'name'],
     ['the SSH mode "keep"', { ssh_auth_mode: 'keep' }, 'invalid_field', 'ssh_auth_mode'],
     ['the SSH mode "password" without a password', { ssh_auth_mode: 'password' }, 'missing_field', 'ssh_password'],
     ['a short password', { ssh_auth_mode: 'password', ssh_password: 'abc123' }, 'invalid_field', 'ssh_password'],
