@@ -72,13 +72,13 @@ describe('the time format of the API', () => {
         .with.property('field', 'expires_at')
     })
 
-  it('reads "" and the zero dates of databases as never, and shows never as ""', () => {
+  it('reads "" and the zero dates of databases as “never”, and shows “never” as ""', () => {
     for (const never of ['', '0', '0000-00-00', '0000-00-00 00:00:00', '0000-00-00T00:00'])
       expect(berlin.parseField('expires_at', never), never).to.equal(0)
     expect(berlin.format(0)).to.equal('')
   })
 
-  it('shows any later time as the end of the year 9999, and can read this text', () => {
+  it('shows any time after the year 9999 as the end of that year, and can read this text', () => {
     for (const zone of ['UTC', 'Pacific/Kiritimati', 'Pacific/Pago_Pago'].map(createTimeFormat)) {
       const last = '9999-12-31 23:59:59'
       expect(zone.format(zone.parse(last) ?? 0)).to.equal(last)

@@ -99,7 +99,7 @@ const cases: [name: string, parts: Partial<Evidence>, findings: string[]][] = [
     { rows: [...flows({ ports: 15 }), ...flows({ ports: 16, port: 100, outcome: 'answered' })] },
     [],
   ],
-  ['500 requested ports whose outcome is unknown', { rows: flows({ ports: 500, outcome: 'opened' }) }, []],
+  ['requests to 500 ports whose outcome is unknown', { rows: flows({ ports: 500, outcome: 'opened' }) }, []],
   ['24 targets that refuse', { rows: flows({ targets: 24, port: 445 }) }, []],
   ['25 targets that refuse', { rows: flows({ targets: 25, port: 445 }) }, ['medium horizontal_scan * 445']],
   [
@@ -120,7 +120,7 @@ const cases: [name: string, parts: Partial<Evidence>, findings: string[]][] = [
     ['critical horizontal_scan * 80'],
   ],
   [
-    '40 dead links of a crawler among 700 that answer',
+    'a crawler whose 740 links include 40 dead ones',
     {
       rows: [
         ...flows({ targets: 40, port: 443 }),

@@ -32,14 +32,14 @@ describe('planSwapChange', () => {
     ['create a second file if the first one is active', 'create', 64, [file(0, 64)], 'invalid_state'],
     ['create a second file if the first one is inactive', 'create', 64, [file(0, 64, 'idle')], 'invalid_state'],
     [
-      'resize a file by a new file in the other slot',
+      'resize a file by creating a new file in the other slot',
       'resize',
       128,
       [file(0, 64)],
       { from: setting(0, 64, true), to: setting(1, 128, true) },
     ],
     [
-      'resize a file in the second slot by a new file in the first slot',
+      'resize a file in the second slot by creating a new file in the first slot',
       'resize',
       64,
       [file(1, 128)],

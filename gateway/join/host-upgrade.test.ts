@@ -27,7 +27,7 @@ describe('the upgrade of a host', () => {
     })
 
   for (const [name, known, given, step, message] of [
-    ['takes the step that the host reports', upgrade(), report('waiting'), 'waiting', ''],
+    ['moves to the step that the host reports', upgrade(), report('waiting'), 'waiting', ''],
     ['ignores a report of another upgrade', upgrade(), report('failed', 'why', 'u2'), 'installing', ''],
     ['ignores a report after the upgrade has ended', upgrade({ step: 'done' }), report('failed', 'late'), 'done', ''],
     [

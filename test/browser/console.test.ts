@@ -42,7 +42,7 @@ describe('a terminal in the panel', function () {
     return { page, view, terminal: guestsTerminal(guest) }
   }
 
-  it('shows the output of the guest, and sends it the input and the size', async () => {
+  it('shows the output of the guest, and sends the guest the input and the size of the terminal', async () => {
     const { view, terminal, page } = await open()
     terminal.show('中文 \u{1f600} ready\r\n# ')
     await view.shows(/中文 \u{1f600} ready/u)

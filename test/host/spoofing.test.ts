@@ -109,7 +109,7 @@ describe('a guest that sends forged frames', function () {
             })
         })
 
-      it('does not receive traffic for others', () => {
+      it('has only its own MAC at its bridge port, so that it receives no traffic for other guests', () => {
         const ways = new Map<string, string>()
         for (const line of sh(python, packets, 'fdb', bridge).trim().split('\n')) {
           const [mac = '', port = ''] = line.split(' ')

@@ -105,7 +105,7 @@ describe('a guest whose interface another program has', function () {
         expect(lab.ask(inB, `tcp:${clientAddress}:80`)).to.equal(`client ${hostAddress}`)
       })
 
-      it('is attached again by the next agent', async () => {
+      it('is attached to its bridge again by the next agent', async () => {
         onHost('ip', 'route', 'flush', a.ipv4)
         agent = lab.agent()
         expect(await agent.ensure(all)).to.include(`${a.device} returned to berth0`)

@@ -61,7 +61,7 @@ describe('a detected prefix', function () {
     )
   })
 
-  it('keeps its uplink as the interface of pool addresses for which no interface is configured', async () => {
+  it('keeps the uplink on which it was detected as the interface of pool addresses that name no interface', async () => {
     const { interface: device } = (await pair.routing({ ipv4Pool: [{ ...poolItem('198.51.101.9'), interface: '' }] }))
       .ipv4Pool[0]!
     expect(device).to.equal('up0')

@@ -28,7 +28,7 @@ describe('planAssign', () => {
     ],
     ['an address that the guest itself added, which stays', [lo, eth0('2001:db8::5', '2001:db8::6')], {}, []],
     ['an interface that the guest moved to another namespace', [lo], {}, []],
-    ['an interface of another guest', [lo, { ...eth0(), link_index: 41 }], {}, []],
+    ['an interface that belongs to another guest', [lo, { ...eth0(), link_index: 41 }], {}, []],
   ] as [string, GuestInterface[], Partial<Ipv6Assignment>, string[]][])
     it(`plans the commands for ${name}`, () => {
       const of = { hostIndex: 40, ipv6Addresses: ['2001:db8::5'], gone: [], gateway6: 'fe80::1', ...change }

@@ -270,7 +270,7 @@ describe('planConfig', () => {
     ['a host name in upper case', { ...machine, hostname: 'A' }, {}],
     ['a host name of 64 characters', { ...machine, hostname: 'a'.repeat(64) }, {}],
     ['a uuid with a path', { ...machine, uuid: '../../etc' }, {}],
-    ['the user ids of the host for the guest', withIsolation({ userIdBase: 0 }), {}],
+    ['guest user ids that overlap those of the host', withIsolation({ userIdBase: 0 }), {}],
     ['a fraction as first user id', withIsolation({ userIdBase: 1_000_000.5 }), {}],
     ['a space in the device name', withNic({ device: 'a b' }), {}],
     ['a device name of 16 characters', withNic({ device: 'a'.repeat(16) }), {}],

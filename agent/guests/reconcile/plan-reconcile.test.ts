@@ -35,7 +35,7 @@ describe('planReconcile', () => {
       update({ status: 'stopped', statusReason: 'killed because memory ran out, restarting it' }),
     ],
     [
-      'ended and was blocked meanwhile, so that unblocking does not start it',
+      'ended while it was blocked, which leaves it stopped even after it is unblocked',
       guest('running', 'running', 'stopped', { blocked: true }),
       update({ status: 'stopped', wanted: 'stopped', statusReason: 'blocked' }),
     ],

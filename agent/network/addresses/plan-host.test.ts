@@ -49,7 +49,7 @@ describe('planHostIpv4, which plans the public addresses on the host,', () => {
       ['203.0.113.1'],
     ],
     [
-      'removes an address that the agent added if the operator has configured it, too',
+      'removes an address that the agent added if the operator has configured the same address on another interface',
       [at('203.0.113.1')],
       [ours('203.0.113.1'), foreign('203.0.113.1', 'eth1')],
       [del('203.0.113.1')],

@@ -49,7 +49,7 @@ const guestSteps = fc.record({
 })
 
 describe('a list of guests', () => {
-  it('shows the current state of all guests as full and as compact list, and has a new ETag after each change', () =>
+  it('shows the current state of all guests as a full and as a compact list, and has a new ETag after each change', () =>
     fc.assert(
       fc.asyncProperty(fc.array(guestSteps, { maxLength: 30 }), async (steps) => {
         const { view, hosts, pages } = startView()

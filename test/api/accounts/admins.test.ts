@@ -194,7 +194,7 @@ describe('administrators', () => {
       expect(await bob.answerTo('GET', '/containers'), 'of the same name').to.deep.equal([401, 'unauthorized'])
     })
 
-    it('cannot be created with a key that has any limit', async () => {
+    it('cannot be created with a key whose rights are restricted in any way', async () => {
       const body = { username: 'ada5', password }
       const make = async (fields: object) => {
         const { body: made } = await gateway.request('POST', '/api-keys', { body: { name: 'x', ...fields } })

@@ -147,15 +147,15 @@ describe('backup targets over HTTP', function () {
       'missing_field',
       'encryption_password',
     ],
-    ['a share to verify of 101 percent', { ...local, verify_percent: 101 }, 'invalid_field', 'verify_percent'],
+    ['101 percent as the share to verify', { ...local, verify_percent: 101 }, 'invalid_field', 'verify_percent'],
     [
-      'a host name that starts with a hyphen like an option',
+      'a host name that starts with a hyphen, as an option does',
       { ...sftp, host: '-oProxyCommand=x' },
       'invalid_field',
       'host',
     ],
     ['a host name with a blank', { ...sftp, host: 'a b' }, 'invalid_field', 'host'],
-    ['a user name that starts with a hyphen like an option', { ...sftp, user: '-l' }, 'invalid_field', 'user'],
+    ['a user name that starts with a hyphen, as an option does', { ...sftp, user: '-l' }, 'invalid_field', 'user'],
     ['port 0', { ...sftp, port: 0 }, 'invalid_field', 'port'],
     ['a missing host key', { ...sftp, host_key: undefined }, 'missing_field', 'host_key'],
     [

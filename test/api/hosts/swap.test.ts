@@ -55,7 +55,7 @@ describe('the swap file of a host', () => {
     expect(await read()).to.deep.equal(larger)
   })
 
-  it('is resized by a new file, which is activated before the old one is removed', async () => {
+  it('is replaced by a new file for a resize, and the new file is activated before the old one is removed', async () => {
     await post({ action: 'create', size_mb: 64 })
     swap.calls.length = 0
     await post({ size_mb: 128 })

@@ -29,7 +29,7 @@ describe('raw requests', function () {
     ['an invalid query', 'GET /api/v1/containers/x?%%%&&==&a[b]=c&__proto__=1 HTTP/1.1'],
   ] as const)
     for (const host of ['x', 'a b', '"><script>', '[::1', 'x:99999999'])
-      it(`with ${name} and Host ${host} are refused with an error in the format of the API`, async () => {
+      it(`with ${name} and the Host header '${host}' are refused with an error in the format of the API`, async () => {
         const reply = await exchange(
           gateway,
           `${line}\r\nHost: ${host}\r\nX-API-Key: ${gateway.adminKey}\r\nConnection: close\r\n\r\n`,

@@ -68,7 +68,7 @@ export function itHasSchedules(lab: ScheduleLab, cases: ScheduleCases): void {
       expect([reply.status, reply.body.code, reply.body.details?.field]).to.deep.equal([400, code, field])
     })
 
-  it('can be set only with the scope for schedules, and with a bound key only for its containers', async () => {
+  it('can be set only with the scope for schedules; a key that is bound to containers can set only schedules of these containers', async () => {
     const other = await lab.gateway.fleet.addGuest({ status: 'stopped', wanted: 'stopped' })
     const bound = await lab.gateway.makeKey({ scopes: [`${kind}:*`], container_uuids: [other.uuid] })
     const reader = await lab.gateway.makeKey({ scopes: [...cases.lesser] })
@@ -76,7 +76,7 @@ export function itHasSchedules(lab: ScheduleLab, cases: ScheduleCases): void {
     expect((await lab.set(daily, reader)).status).to.equal(403)
   })
 
-  it('make copies on time, each with a task of its own', async () => {
+  it('run on time, and each run has a task of its own', async () => {
     await lab.isSet(daily)
     await lab.lookAt(lab.nextMs - 1000)
     expect((await lab.read()).copies).to.deep.equal([])
@@ -91,7 +91,7 @@ export function itHasSchedules(lab: ScheduleLab, cases: ScheduleCases): void {
     expect(await lab.tasks()).to.have.length(1)
   })
 
-  it('make only one copy after several missed runs', async () => {
+  it('run only once after several missed runs', async () => {
     await lab.isSet({ ...daily, interval_hours: 1 })
     await lab.lookAt(begin + 30 * dayMs)
     expect(await lab.tasks()).to.deep.equal([])
@@ -101,7 +101,7 @@ export function itHasSchedules(lab: ScheduleLab, cases: ScheduleCases): void {
     expect(await lab.tasks()).to.have.length(1)
   })
 
-  it('make a due copy only after a running operation of the container', async () => {
+  it('run only after an operation of the container that is in progress has ended', async () => {
     await lab.isSet(daily)
     const release = await cases.holdOne()
     lab.nowMs = lab.nextMs

@@ -52,24 +52,24 @@ const otherMac = ({ neighbour, gateway }: Scene, n: number): string =>
 const otherTypes = [0x0600, 0x0801, 0x8035, 0x809b, 0x80f3, 0x8137, 0x8847, 0x8863, 0x888e, 0x88cc, 0x88e5, 0x9000]
 
 export const forgeries: Readonly<Record<string, Forge>> = {
-  "IPv4 with another's MAC": (scene, { n, marker }) =>
+  'IPv4 packets with a foreign MAC': (scene, { n, marker }) =>
     ipv4Frame(
       { from: otherMac(scene, n), to: scene.gateway.mac },
       { from: scene.own.ipv4, to: scene.outside.ipv4 },
       marker,
     ),
-  "IPv6 with another's MAC": (scene, { n, marker }) =>
+  'IPv6 packets with a foreign MAC': (scene, { n, marker }) =>
     udp6Frame(
       { from: otherMac(scene, n), to: scene.gateway.mac },
       { from: scene.own.ipv6, to: scene.outside.ipv6 },
       [4000, 9],
       marker,
     ),
-  "IPv4 with another's address": (scene, { n, marker }) =>
+  'IPv4 packets with a foreign address': (scene, { n, marker }) =>
     ipv4Frame(toGateway(scene), { from: otherIpv4(scene, n), to: scene.outside.ipv4 }, marker),
-  "IPv6 with another's address": (scene, { n, marker }) =>
+  'IPv6 packets with a foreign address': (scene, { n, marker }) =>
     udp6Frame(toGateway(scene), { from: otherIpv6(scene, n), to: scene.outside.ipv6 }, [4000, 9], marker),
-  "IP with another's MAC and address": ({ neighbour, gateway, outside }, { n, marker }) =>
+  'IP packets with the MAC and the address of another guest': ({ neighbour, gateway, outside }, { n, marker }) =>
     n % 2
       ? ipv4Frame({ from: neighbour.mac, to: gateway.mac }, { from: neighbour.ipv4, to: outside.ipv4 }, marker)
       : udp6Frame(
@@ -78,12 +78,12 @@ export const forgeries: Readonly<Record<string, Forge>> = {
           [4000, 9],
           marker,
         ),
-  "ARP for another's address": (scene, { n, marker }) => {
+  'ARP packets that claim a foreign address': (scene, { n, marker }) => {
     const target = pick([scene.neighbour.ipv4, scene.gateway.ipv4], n)
     const ipv4 = otherIpv4(scene, n)
     return arpFrame(scene.own.mac, { mac: scene.own.mac, ipv4, target, operation: 1 + (n % 2) }, marker)
   },
-  "ARP with another's MAC": (scene, { n, marker }) => {
+  'ARP packets with a foreign MAC': (scene, { n, marker }) => {
     const other = otherMac(scene, n)
     const [inside, around] = pick(
       [
@@ -96,7 +96,7 @@ export const forgeries: Readonly<Record<string, Forge>> = {
     const arp = { mac: inside, ipv4: scene.own.ipv4, target: scene.gateway.ipv4, operation: 1 + (n % 4) }
     return arpFrame(around, arp, marker)
   },
-  "neighbour solicitations with another's address": (scene, { n, marker }) => {
+  'neighbour solicitations with a foreign address': (scene, { n, marker }) => {
     // The source `::` means that the sender has no address yet. Every guest may use it.
     const from = otherIpv6(scene, n) === '::' ? scene.gateway.ipv6 : otherIpv6(scene, n)
     const target = pick([scene.gateway.ipv6, scene.neighbour.ipv6], n)
