@@ -244,7 +244,7 @@ describe('checkPortMapping and changePortMapping', () => {
       ],
     ],
     [
-      'a given host port to a port that Berth chooses',
+      'an explicit host port to a port that Berth chooses',
       checkPortMapping(one),
       { hostPort: 0 },
       [

@@ -5,7 +5,7 @@ describe('the handling of cookies', () => {
   for (const [what, cookie, secure, value] of [
     ['nothing if the request has no cookies', undefined, false, undefined],
     ['the cookie with the right name', 'berth=abc', false, 'abc'],
-    ['a cookie among others', 'a=1; berth=abc;b=2', false, 'abc'],
+    ['a cookie among other cookies', 'a=1; berth=abc;b=2', false, 'abc'],
     ['nothing from a cookie with a longer name', 'xberth=abc', false, undefined],
     ['a cookie that occurs twice with the same value', 'berth=abc; berth=abc', false, 'abc'],
     ['nothing if a cookie occurs twice with different values', 'berth=abc; berth=def', false, undefined],

@@ -97,7 +97,7 @@ describe('the queue of password checks', () => {
     expect([...answers]).to.deep.equal([['guess 1', 'refused']])
   })
 
-  describe('during a flood of logins that each have a new name and a new address', () => {
+  describe('during a flood of logins with ever new names and addresses', () => {
     const flood = (enter: (name: string) => void, count: number): void => {
       for (let n = 1; n <= count; n++) enter(`stranger ${n}`)
     }

@@ -59,7 +59,7 @@ describe('webhooks and activity logs in the panel', () => {
     await page.context().close()
   })
 
-  it('show their own actions to customers, and the actions of each customer to administrators', async function () {
+  it('show customers their own actions, and show administrators the actions of each customer', async function () {
     const made = await new SubUserCalls(lab.gateway).make({ container_name: 'web-1', username: 'clara' })
     const customer = await (await lab.open()).newPage()
     await customer.goto(lab.gateway.url)

@@ -90,7 +90,7 @@ describe('the joining of a host', function () {
     expect(await joinError(token)).to.contain('already used')
   })
 
-  it('refuses a token after a newer one was created, or the host was removed', async () => {
+  it('refuses a token after a newer token was created, or the host was removed', async () => {
     const [first, second] = [await newToken(), await newToken()]
     expect(await joinError(first)).to.contain('replaced by a newer one')
     await test.fleet.hosts.removeHost(hostId, { force: false })

@@ -180,7 +180,7 @@ describe('the renewal of certificates at the agent', () => {
     expect(getIdentity(identityDir).serial).to.equal(issued.serial)
   })
 
-  it('installs only a certificate of its own CA for this host and the requested key', async () => {
+  it('installs only a certificate that the CA of its gateway issued for this host and the requested key', async () => {
     const { identityDir, serial } = await pki.enrol('h-strict')
     const csr = await createSigningRequest(identityDir)
     const identity = { role: 'agent', hostId: 'h-strict' } as const

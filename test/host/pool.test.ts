@@ -109,7 +109,7 @@ describe('the storage pool', function () {
     }
   })
 
-  it('is not created over data of others, which stay unchanged', async () => {
+  it('is not created over foreign data, which stay unchanged', async () => {
     writeFileSync(loopFile, '')
     truncateSync(loopFile, 64 * mib)
     sh('mkfs.ext4', '-q', loopFile)
@@ -117,7 +117,7 @@ describe('the storage pool', function () {
     expect(sh('blkid', '-o', 'value', '-s', 'TYPE', loopFile).trim()).to.equal('ext4')
   })
 
-  it('is not created over a mount of others or in a directory with files', async () => {
+  it('is not created over a mount of another program or in a directory with files', async () => {
     mkdirSync(poolPath)
     sh('mount', '-t', 'tmpfs', 'btest', poolPath)
     expect(await refusal(openPool(config))).to.match(/tmpfs/)

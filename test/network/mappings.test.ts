@@ -109,7 +109,7 @@ describe('mappings and addresses', function () {
       expect(lab.ask(lab.client, `tcp:${hostAddress}:5009`)).to.equal('')
     })
 
-    it('do not lead to the former guest any more after the ports were moved to another one', async () => {
+    it('do not lead to the former guest any more after the ports were moved to another guest', async () => {
       const asked = (): string => lab.ask(lab.client, `udp:${hostAddress}:3700`, { sport: 5353 })
       expect(asked()).to.equal(`bt11 ${clientAddress}`)
       const moved = map(3700, 3700, { hostPortEnd: 3709, protocol: 'udp' })

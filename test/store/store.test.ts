@@ -81,7 +81,7 @@ describe('the connection to the store', () => {
     expect(await one.run('read', (client) => client.get('sum'))).to.equal('60')
   })
 
-  it('reports changes of keys with a prefix by any client, and the loss of the connection', async () => {
+  it('reports changes that any client makes to keys with a given prefix, and the loss of the connection', async () => {
     redis = await startTestRedis()
     const writer = await redis.openStore()
     const store = new Store({ url: redis.url, prefix: 'btest:', log: silentLog })

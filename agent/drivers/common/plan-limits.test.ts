@@ -49,7 +49,7 @@ describe('isWritten, which checks whether a cgroup file contains the wanted limi
     ['a processor-time file that is missing', cpu, undefined, false],
     ['a file with the wanted processors', cpus, '0-1,4\n', true],
     ['a file with other processors', cpus, '0-4\n', false],
-    ['a processor-set file that is missing, because an older agent started the guest without this limit', cpus, undefined, true],
+    ['a processor-set file that is missing, because an older agent did not write it', cpus, undefined, true],
     ['a file with the wanted rate in v1', read, '8:0 5\n7:0 1000000\n', true],
     ['a file with the wanted rate only for another device in v1', read, '17:0 1000000\n', false],
     ['a file with another rate in v1', read, '7:0 10000000\n', false],

@@ -105,7 +105,7 @@ describe('planCommand', () => {
   for (const [what, wrong, name] of [
     ['a name', machine, 'bt-7,x=y'],
     ['a uuid', { ...machine, uuid: 'x' }, 'bt-7'],
-    ['a mac', { ...machine, nic: { ...machine.nic, mac: '00:00,bus=x' } }, 'bt-7'],
+    ['a MAC', { ...machine, nic: { ...machine.nic, mac: '00:00,bus=x' } }, 'bt-7'],
   ] as const)
     it(`refuses options that are injected through ${what}`, () =>
       expect(() => planCommand(wrong, { ...facts, name })).to.throw('form'))

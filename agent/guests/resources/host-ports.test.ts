@@ -107,7 +107,7 @@ describe('reserved port mappings', () => {
       ['several mappings that together have as many ports as the limit permits', singles, [], undefined, 'no error'],
       ['one mapping of a single port more than the limit permits', [...singles, {}], [], undefined, 'resource_exhausted'],
       [
-        'mappings whose tcp and udp ports together exceed the limit, even if their port numbers are the same',
+        'mappings whose tcp and udp ports together exceed the limit',
         [range(11), { ...range(10), protocol: 'udp' }],
         [],
         undefined,

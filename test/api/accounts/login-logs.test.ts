@@ -97,7 +97,7 @@ describe('the login log', () => {
     }
   })
 
-  it('shows only their own entries to users', async () => {
+  it('shows users only their own entries', async () => {
     const ada = await adminBrowser(gateway, 'own1')
     await adminBrowser(gateway, 'own2')
     await stranger().login('own1', 'wrong horse battery')

@@ -103,7 +103,7 @@ export function describeOperationMatrix(title: string, options: MatrixOptions): 
         })
 
       for (const phase of failingPhases(step))
-        it(`is rolled back, or completed if its steps cannot be undone, when the step "${step}" fails at its ${phase === 'before-run' ? 'beginning' : 'end'}`, async () => {
+        it(`is rolled back, or completed if it cannot be rolled back, when the step "${step}" fails at its ${phase === 'before-run' ? 'beginning' : 'end'}`, async () => {
           const record = await runToEnd(subject, failAt(step, phase, subject.definition.forwardOnly))
           if (subject.definition.forwardOnly) await expectDone(record)
           else await expectFailed(record, { step, phase })

@@ -27,7 +27,7 @@ describe('firewall of a guest', () => {
     ['that drops everything', { action: 'DROP' }, 'drop'],
     ['for tcp', { protocol: 'tcp' }, 'ct original protocol 6 return'],
     ['for udp', { protocol: 'udp' }, 'ct original protocol 17 return'],
-    ['for icmp of both families', { protocol: 'icmp' }, 'ct original protocol { 1, 58 } return'],
+    ['for icmp over IPv4 and IPv6', { protocol: 'icmp' }, 'ct original protocol { 1, 58 } return'],
     ['for one address family', { network: 'ipv6' }, 'meta nfproto ipv6 return'],
     ['for an address', { sourceIp: '192.0.2.1' }, 'meta nfproto ipv4 ct original ip saddr 192.0.2.1 return'],
     ['for a CIDR', { sourceIp: '2001:db8::/32' }, 'meta nfproto ipv6 ct original ip6 saddr 2001:db8::/32 return'],
@@ -49,7 +49,7 @@ describe('firewall of a guest', () => {
   ] as [string, Partial<FirewallRule>, string][])
     it(`translates an incoming rule ${name}`, () => expect(plan(rule)?.in).to.deep.equal([line, 'drop']))
 
-  it('translates a rule for a port of both families to two nft rules', () => {
+  it('translates a rule for a port in both address families to two nft rules', () => {
     expect(plan({ protocol: 'tcp', port: '22' })?.in).to.deep.equal([
       'meta nfproto ipv4 ct original protocol 6 ct reply proto-src { 22 } return',
       'meta nfproto ipv6 ct original protocol 6 ct reply proto-src { 22 } return',
