@@ -14,7 +14,7 @@ describe('planContent', () => {
           .and.not.include('..')
     })
 
-    it(`writes no executable or setuid files for ${entry.id}, and /var/.updated last`, () => {
+    it(`writes no executable or setuid files for ${entry.id}, and writes /var/.updated last`, () => {
       expect(pathOf(steps.at(-1)!)).to.equal('var/.updated')
       for (const step of steps) if (step.op === 'write') expect(step.mode & 0o7133).to.equal(0)
     })

@@ -46,7 +46,7 @@ const disks: Readonly<Record<string, Disk>> = {
     fill: `${[70, 300, 1020].map((at) => randomAt(at, 4)).join('; ')}
       fallocate --punch-hole --offset 301M --length 64K "$1"`,
   },
-  'overwritten with zeros': {
+  'filled with written zeros': {
     dataMib: 4,
     usedMib: 140,
     fill: `${randomAt(70, 4)}; dd if=/dev/zero of="$1" bs=1M seek=80 count=60 conv=notrunc status=none`,
@@ -218,7 +218,7 @@ describe('disks of virtual machines', function () {
           await expectCounted(uuid, dataMib - 1, dataMib + treesMib)
         })
 
-      it('can get a new password, more space and another system while they have a snapshot', async () => {
+      it('can be enlarged, reinstalled and given a new password while they have a snapshot', async () => {
         const snapshotId = await snapshot(uuid)
         await host.done(resetPasswordOrder(uuid).order!)
         await setLimits(parts().context, { uuid, ifRevision: 0 }, { wanted: { diskGb: 2 }, ...parts() })

@@ -101,7 +101,7 @@ export function itHasSchedules(lab: ScheduleLab, cases: ScheduleCases): void {
     expect(await lab.tasks()).to.have.length(1)
   })
 
-  it('run only after an operation of the container that is in progress has ended', async () => {
+  it('wait with a due run until a running operation of the container has ended', async () => {
     await lab.isSet(daily)
     const release = await cases.holdOne()
     lab.nowMs = lab.nextMs
