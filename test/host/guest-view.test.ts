@@ -68,7 +68,7 @@ describe('the processors that a guest sees', function () {
     )
   })
 
-  it('belong to the guest and not to the host, like the memory, swap, uptime and load that it sees', async () => {
+  it('are those of the guest and not of the host, and so are the memory, swap, uptime and load that it sees', async () => {
     const machine = await lab.started()
     const { memoryBytes, swapBytes } = machine.limits
     const [memory, swap] = inside(machine, "awk '/^(MemTotal|SwapTotal)/ { print $2 }' /proc/meminfo").split('\n')

@@ -151,7 +151,7 @@ describe('port mappings of a guest', () => {
     ['are removed', () => mappings.remove(target, 0)],
     ['keep their host ports', () => mappings.update(target, 0, { containerPort: 80 })],
   ] as const)
-    it(`are applied without a query of the host’s listening ports if they ${name}`, async () => {
+    it(`need no query of the host’s listening ports if they ${name}`, async () => {
       await mappings.add(target, at(waitingPort, 'udp'))
       const changed = change()
       await turnOfTheLoop()

@@ -89,7 +89,7 @@ describe('a gateway whose store dies during a request', function () {
     expect([again.status, again.body.code]).to.deep.equal([409, 'invalid_state'])
   })
 
-  it('keeps a change and a removal of a sub-user that it confirmed', async () => {
+  it('keeps each change and each removal of a sub-user that it has confirmed', async () => {
     const made = await calls.make({ container_name: 'own' })
     dieAfter('update', true)
     expect((await send('PATCH', `/sub-users/${made.id}`, { disabled: true })).status).to.equal(200)
