@@ -82,7 +82,7 @@ describe('creating a key', () => {
 })
 
 describe('changing a key', () => {
-  it('is rejected if a key requests it for itself, or a limited key requests it for the key that created it', () => {
+  it('is rejected if a key tries to change itself, or if a key with restricted rights tries to change its creator', () => {
     const keys = keysOf(
       record(1),
       record(2, { scopes: ['apikey:*'] }),

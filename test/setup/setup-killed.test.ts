@@ -40,7 +40,7 @@ describe('a set-up that is killed', function () {
       ${lines}`)
   }
 
-  it('while it starts a daemon leaves a daemon that scripts/down can stop, whatever its last command was', () => {
+  it('while it starts a daemon leaves a daemon that scripts/down can stop, whichever command of the set-up was the last one', () => {
     const killedAt = (step: number): boolean => {
       const { code, output } = inSetup(`set -T
         step=0

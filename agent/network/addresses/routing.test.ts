@@ -140,7 +140,7 @@ describe('the routing settings of a host', () => {
     expect(await codeOf({ ipv6Prefixes: [prefix('2001:db8:2::')] })).to.equal('accepted')
   })
 
-  it('accept the prefixes that they return as a new setting, including the private network of guests', async () => {
+  it('accept, as a new setting, the prefixes that they return, including the private network of guests', async () => {
     for (const prefixLength of [64, 128]) {
       own = { ...found, prefixLength }
       const { ipv6Prefixes } = routing.getRouting()

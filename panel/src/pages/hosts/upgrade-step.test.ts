@@ -55,7 +55,7 @@ describe('the buttons for upgrades', () => {
       true,
     ],
     [
-      'while a host continues after an upgrade of the fleet was canceled',
+      'while a host continues its upgrade although the upgrade of the fleet was canceled',
       fleet('canceled', [{ state: 'upgrading' }]),
       ['rollback'],
       false,
