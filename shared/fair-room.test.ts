@@ -18,7 +18,12 @@ describe('the shared capacity for consoles', () => {
     ['gives half of the reserve to callers that have no console yet', 'a5 b3', 'c', undefined],
     ['keeps the other half of the reserve for unlimited callers', 'a5 b3 c1', 'd', 'room'],
     ['lets an unlimited caller use the whole reserve', 'a5 b3 c1', 'admin', undefined],
-    ['keeps no additional capacity free once unlimited callers use as much as the reserve', 'admin5 a4', 'a', undefined],
+    [
+      'keeps no additional capacity free once unlimited callers use as much as the reserve',
+      'admin5 a4',
+      'a',
+      undefined,
+    ],
     ['refuses an unlimited caller when the capacity is used up', 'admin10', 'admin', 'room'],
   ] as const)
     it(what, () => {

@@ -33,7 +33,12 @@ describe('the free space of the pool', () => {
   for (const [name, total, free, expected] of [
     ['is half full', 100, 50, []],
     ['is nine tenths full', 100, 10, ['storage pool 90 % full, 10.0 of 100.0 GiB are free']],
-    ['is small and its free space is less than twice the reserve', 8, 1.59, ['storage pool 80 % full, 1.6 of 8.0 GiB are free']],
+    [
+      'is small and its free space is less than twice the reserve',
+      8,
+      1.59,
+      ['storage pool 80 % full, 1.6 of 8.0 GiB are free'],
+    ],
     [
       'is full',
       100,

@@ -365,9 +365,24 @@ describe('the limit on the number of keys that a caller may create', () => {
       createdBy(2, 99),
       full,
     ],
-    ['is reached for a key with all rights if all keys with all rights together have created too many keys', 1, createdBy(1, 99), full],
-    ['is not reached for a key with all rights because a key with restricted rights has created too many keys', 1, createdBy(2, 99), ''],
-    ['is not reached for an administrator because a key with restricted rights has created too many keys', 0, createdBy(2, 99), ''],
+    [
+      'is reached for a key with all rights if all keys with all rights together have created too many keys',
+      1,
+      createdBy(1, 99),
+      full,
+    ],
+    [
+      'is not reached for a key with all rights because a key with restricted rights has created too many keys',
+      1,
+      createdBy(2, 99),
+      '',
+    ],
+    [
+      'is not reached for an administrator because a key with restricted rights has created too many keys',
+      0,
+      createdBy(2, 99),
+      '',
+    ],
   ] as const)
     it(what, () => expect(code(callerId, [...created])).to.equal(expected))
 })

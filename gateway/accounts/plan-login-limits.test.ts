@@ -55,8 +55,18 @@ describe('login limits', () => {
       'recovery',
       ['recovery-pair:a:192.0.2.1', 'source:192.0.2.1'],
     ],
-    ['attempts at second-factor codes from a known device by device', { ...stranger, device: 'd:a' }, 'code', ['code-device:d:a']],
-    ['attempts at recovery codes from a known device by device', { ...stranger, device: 'd:a' }, 'recovery', ['recovery-device:d:a']],
+    [
+      'attempts at second-factor codes from a known device by device',
+      { ...stranger, device: 'd:a' },
+      'code',
+      ['code-device:d:a'],
+    ],
+    [
+      'attempts at recovery codes from a known device by device',
+      { ...stranger, device: 'd:a' },
+      'recovery',
+      ['recovery-device:d:a'],
+    ],
   ] as const)
     it(`count ${what}`, () => {
       expect(planBuckets(attempt, step, 0).map(({ name }) => name)).to.deep.equal(names)

@@ -65,7 +65,13 @@ describe('the limit on the number of sub-users that a caller may create', () => 
       admin,
       '',
     ],
-    ['an administrator if all administrators together have created as many sub-users as they may', accounts(limit.others), admin, full],
+    [
+      'an administrator if all administrators together have created as many sub-users as they may',
+      accounts(limit.others),
+      admin,
+      full,
+    ],
   ] as [string, SubUserAccount[], Principal, string][])
-    it(`${code === '' ? 'is not reached for' : 'is reached for'} ${what}`, () => expect(refusal(all, by)).to.equal(code))
+    it(`${code === '' ? 'is not reached for' : 'is reached for'} ${what}`, () =>
+      expect(refusal(all, by)).to.equal(code))
 })

@@ -23,7 +23,7 @@ const imageMib = 64
 const disks: readonly (readonly [string, string])[] = [
   ['with no files except those of its image', ':'],
   [
-    'with reflinks, partly changed copies, sparse files, hard links and compressed files',
+    'with reflinks, hard links, sparse and compressed files',
     `head -c 100M /dev/urandom >data; for i in 1 2 3 4; do cp --reflink=always data copy$i; done
      dd if=/dev/urandom of=copy4 bs=1M count=2 seek=40 conv=notrunc status=none; echo end >>copy4
      for at in 1 100 300; do dd if=/dev/urandom of=sparse bs=4k count=10 seek=$((at * 256)) conv=notrunc status=none; done

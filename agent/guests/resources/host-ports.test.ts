@@ -105,7 +105,13 @@ describe('reserved port mappings', () => {
       ['as many ports as the limit permits', [range(limit)], [], undefined, 'no error'],
       ['one port more than the limit permits', [range(limit + 1)], [], undefined, 'resource_exhausted'],
       ['several mappings that together have as many ports as the limit permits', singles, [], undefined, 'no error'],
-      ['one mapping of a single port more than the limit permits', [...singles, {}], [], undefined, 'resource_exhausted'],
+      [
+        'one mapping of a single port more than the limit permits',
+        [...singles, {}],
+        [],
+        undefined,
+        'resource_exhausted',
+      ],
       [
         'mappings whose tcp and udp ports together exceed the limit',
         [range(11), { ...range(10), protocol: 'udp' }],
@@ -113,12 +119,42 @@ describe('reserved port mappings', () => {
         undefined,
         'resource_exhausted',
       ],
-      ['new ports that together with existing ports reach the limit', [range(5)], [held(10), held(5)], undefined, 'no error'],
-      ['new ports that together with existing ports exceed the limit', [range(6)], [held(10), held(5)], undefined, 'resource_exhausted'],
-      ['a range that replaces a shorter one and with which the guest reaches the limit', [range(10)], [held(10)], held(3), 'no error'],
-      ['a range that replaces a shorter one and with which the guest exceeds the limit', [range(11)], [held(10)], held(3), 'resource_exhausted'],
+      [
+        'new ports that together with existing ports reach the limit',
+        [range(5)],
+        [held(10), held(5)],
+        undefined,
+        'no error',
+      ],
+      [
+        'new ports that together with existing ports exceed the limit',
+        [range(6)],
+        [held(10), held(5)],
+        undefined,
+        'resource_exhausted',
+      ],
+      [
+        'a range that replaces a shorter one and with which the guest reaches the limit',
+        [range(10)],
+        [held(10)],
+        held(3),
+        'no error',
+      ],
+      [
+        'a range that replaces a shorter one and with which the guest exceeds the limit',
+        [range(11)],
+        [held(10)],
+        held(3),
+        'resource_exhausted',
+      ],
       ['a new port if the guest already exceeds the limit', [range(1)], [held(30)], undefined, 'resource_exhausted'],
-      ['a range that replaces a shorter one if the guest already exceeds the limit', [range(31)], [], held(30), 'resource_exhausted'],
+      [
+        'a range that replaces a shorter one if the guest already exceeds the limit',
+        [range(31)],
+        [],
+        held(30),
+        'resource_exhausted',
+      ],
       [
         'a range that replaces one of the same length if the guest already exceeds the limit',
         [range(30)],
@@ -126,7 +162,13 @@ describe('reserved port mappings', () => {
         held(30),
         'no error',
       ],
-      ['a range that replaces a longer one if the guest already exceeds the limit', [range(29)], [held(30)], held(30), 'no error'],
+      [
+        'a range that replaces a longer one if the guest already exceeds the limit',
+        [range(29)],
+        [held(30)],
+        held(30),
+        'no error',
+      ],
     ] as [string, Partial<WantedMapping>[], PortMapping[], PortMapping | undefined, string][])
       it(`give ${code} for ${name}`, () => {
         const order = {

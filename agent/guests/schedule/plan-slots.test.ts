@@ -48,7 +48,11 @@ describe('times of a snapshot schedule', () => {
       ...(['2026-03-28T00:00Z', ['03-28T01:30', '03-29T01:30', '03-30T00:30']] as const),
     ],
     [
-      ...(['daily at a time that occurs twice at the clock change in autumn', 'Berlin', [24, '02:30', '2026-01-01']] as const),
+      ...([
+        'daily at a time that occurs twice at the clock change in autumn',
+        'Berlin',
+        [24, '02:30', '2026-01-01'],
+      ] as const),
       ...(['2026-10-24T00:00Z', ['10-24T00:30', '10-25T00:30', '10-26T01:30']] as const),
     ],
     [
@@ -60,11 +64,19 @@ describe('times of a snapshot schedule', () => {
       ...(['2026-10-24T18:00Z', ['10-24T19:00', '10-25T02:00', '10-25T08:00', '10-25T14:00']] as const),
     ],
     [
-      ...(['hourly across the clock change in spring, never twice at the same time', 'Berlin', [1, '00:00', '2026-01-01']] as const),
+      ...([
+        'hourly across the clock change in spring, never twice at the same time',
+        'Berlin',
+        [1, '00:00', '2026-01-01'],
+      ] as const),
       ...(['2026-03-28T23:00Z', ['03-29T00:00', '03-29T01:00', '03-29T02:00', '03-29T03:00']] as const),
     ],
     [
-      ...(['hourly across the clock change in autumn, without skipping an hour', 'Berlin', [1, '00:15', '2026-01-01']] as const),
+      ...([
+        'hourly across the clock change in autumn, without skipping an hour',
+        'Berlin',
+        [1, '00:15', '2026-01-01'],
+      ] as const),
       ...(['2026-10-24T23:00Z', ['10-24T23:15', '10-25T00:15', '10-25T01:15', '10-25T02:15']] as const),
     ],
     [
