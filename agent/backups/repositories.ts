@@ -60,7 +60,7 @@ export class ResticRepositories implements BackupRepositories {
       signal.throwIfAborted()
       this.#options.log.warn(
         { err, tree },
-        'the layout of the disk cannot be read: the disk will need more space after a restore than before it',
+        'the holes and the shared data of the files on the disk cannot be determined: after a restore, the disk will use more space than now',
       )
       return undefined
     }

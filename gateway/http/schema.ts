@@ -45,7 +45,8 @@ const timePattern = '^(\\d{4}-\\d{2}-\\d{2} \\d{2}:\\d{2}:\\d{2})?$'
 
 /** Time in the server's time zone. "": never, or not yet. */
 export const TimeSchema = Type.String({
-  description: 'Time as `YYYY-MM-DD HH:MM:SS`, in the server’s time zone. Empty: never, or not yet.',
+  description:
+    'Time as `YYYY-MM-DD HH:MM:SS`, in the server’s time zone. Empty: there is no such time, for example because nothing expires or a task has not ended.',
   pattern: timePattern,
 })
 

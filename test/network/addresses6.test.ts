@@ -30,7 +30,7 @@ describe('IPv6 of guests', function () {
       ],
       mode: 'proxied',
     })
-    expect(reason).to.equal('the prefix was found on the interface up0')
+    expect(reason).to.equal('guests get IPv6 addresses from the prefix that was found on the interface up0')
   })
 
   it('works for a running guest with a prefix on the segment, because the host answers neighbour solicitations for the guest', async () => {
@@ -48,7 +48,10 @@ describe('IPv6 of guests', function () {
   it('keeps the detected prefix if a change that omits the prefix is rejected', async () => {
     expect(await failure(pair.routing({ ipv6Prefixes: [prefixItem('2001:db8:77::', 64)] }))).to.contain(proxied)
     expect(pair.show('-6', 'neigh', 'show', 'proxy')).to.contain(proxied)
-    expect(await pair.ipv6Status()).to.include({ mode: 'proxied', reason: 'the prefix was found on the interface up0' })
+    expect(await pair.ipv6Status()).to.include({
+      mode: 'proxied',
+      reason: 'guests get IPv6 addresses from the prefix that was found on the interface up0',
+    })
   })
 
   it('works with an additional prefix that is routed to the host', async () => {

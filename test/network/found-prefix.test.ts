@@ -41,7 +41,9 @@ describe('a detected prefix', function () {
 
   it('is not replaced by a prefix on the interface of another program, even if no guest uses the detected prefix yet', async () => {
     makeStranger()
-    expect((await pair.ipv6Status()).reason).to.contain('the prefix was found on the interface up0')
+    expect((await pair.ipv6Status()).reason).to.contain(
+      'guests get IPv6 addresses from the prefix that was found on the interface up0',
+    )
     expect((await choose())[0]).to.match(/^2001:db8:51:/)
     pair.show('link', 'delete', 'veth9')
   })

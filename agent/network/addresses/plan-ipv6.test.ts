@@ -55,7 +55,7 @@ describe('planIpv6', () => {
       'proxies the addresses of a /64 prefix that the uplink has',
       facts([lo, link, own64]),
       ['proxied 2001:db8:1::/64'],
-      'the prefix was found on the interface eth0',
+      'guests get IPv6 addresses from the prefix that was found on the interface eth0',
     ],
     [
       'uses NAT66 if the host has an address without a prefix',
@@ -77,19 +77,19 @@ describe('planIpv6', () => {
         held: [set('2001:db8:2::', 64, 'eth1')],
       }),
       ['proxied 2001:db8:2::/64'],
-      'the prefix was found on the interface eth1',
+      'guests get IPv6 addresses from the prefix that was found on the interface eth1',
     ],
     [
       'reports a prefix that was detected earlier as missing if it disappeared and guests have addresses of it',
       facts([own64], { held: [set('2001:db8:2::', 64)] }),
       ['proxied 2001:db8:1::/64', 'missing 2001:db8:2::/64'],
-      'the prefix was found on the interface eth0; the IPv6 prefix 2001:db8:2::/64 of eth0, from which guests have addresses, no longer exists',
+      'guests get IPv6 addresses from the prefix that was found on the interface eth0; the IPv6 prefix 2001:db8:2::/64 of eth0, from which guests have addresses, no longer exists',
     ],
     [
       'forgets a prefix that was detected earlier if it disappeared and no guest has an address of it',
       facts([own64], { held: [set('2001:db8:2::', 64)], isUsed: () => false }),
       ['proxied 2001:db8:1::/64'],
-      'the prefix was found on the interface eth0',
+      'guests get IPv6 addresses from the prefix that was found on the interface eth0',
     ],
     [
       'ignores a prefix that was detected earlier if other prefixes are configured',

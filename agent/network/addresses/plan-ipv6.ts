@@ -68,7 +68,11 @@ export function planIpv6(facts: Ipv6Facts): Ipv6Plan {
     .map((prefix) => planHeld(prefix, addresses))
     .filter(({ isMissing, prefix }) => !isMissing || facts.isUsed(prefix))
   const [kept] = availableSources(held)
-  if (kept) return { sources: held, reason: `the prefix was found on the interface ${kept.prefix.interface}` }
+  if (kept)
+    return {
+      sources: held,
+      reason: `guests get IPv6 addresses from the prefix that was found on the interface ${kept.prefix.interface}`,
+    }
   const { sources, reason } = planFound(addresses, facts)
   return { sources: [...sources, ...held], reason: [reason, ...describeGone(held)].join('; ') }
 }
@@ -89,7 +93,7 @@ function planFound(addresses: readonly InterfaceIpv6[], facts: Ipv6Facts): Ipv6P
   if (found)
     return {
       sources: [{ ...found, isFound: true }],
-      reason: `the prefix was found on the interface ${found.prefix.interface}`,
+      reason: `guests get IPv6 addresses from the prefix that was found on the interface ${found.prefix.interface}`,
     }
   return {
     sources: [natSource(facts)],

@@ -19,6 +19,11 @@ const { retention: _of, ...runs } = SnapshotScheduleSchema.properties
 export const BackupScheduleSchema = Type.Object(
   {
     ...runs,
+    interval_hours: Type.Integer({ description: 'Hours between two backups. 0: the schedule was never set.' }),
+    time: Type.String({
+      description:
+        'Time of day of a backup: `HH:MM` in the time zone of the container’s host. The next backups follow at multiples of `interval_hours` from this time.',
+    }),
     retention: Type.Integer({
       description:
         'Number of scheduled backups of the container that the target retains. 0: as many as a container can have.',

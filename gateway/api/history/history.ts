@@ -47,7 +47,7 @@ const historyFields = {
   step_seconds: Type.Integer(),
   points: Type.Array(PointSchema, {
     description:
-      'Values of all steps, oldest first, beginning with the oldest known value. Steps without a known value are included.',
+      'One point per step, oldest first. The first point is the oldest step with a known value. In later steps, values that are not known are `null`.',
   }),
 }
 const ContainerHistorySchema = Type.Object(historyFields, { title: 'ContainerHistory' })

@@ -78,7 +78,7 @@ export const CreateBodySchema = Type.Object(
     ),
     port_mapping_count: integerWithin(
       limits.portMappings,
-      'Number of NAT mappings with automatically chosen host ports. The first mapping leads to the login port of the container (22, for Windows 3389), unless `nat_port_mappings` already contains a mapping to that port. All mappings that do not lead to the login port lead to the container port that has the same number as their host port. Default, also for 0: one mapping, or none if `nat_port_mappings` already contains a mapping to the login port.',
+      'Number of NAT mappings for which Berth chooses the host port. The first one maps the login port of the container (22, for Windows 3389), unless `nat_port_mappings` already maps that port. Each other one maps the container port with the same number as its host port. If omitted or 0: one mapping, or none if `nat_port_mappings` already maps the login port.',
     ),
     nat_port_mappings: optional(
       Type.Array(MappingBodySchema, {
