@@ -37,7 +37,7 @@ export const GatewayConfigSchema = Type.Object(
         url: Type.String({ default: '' }),
         /** Prefix of all keys, so that several installations can share a server. */
         prefix: Type.String({ default: 'berth:', pattern: '^[a-z0-9:_-]{0,32}$' }),
-        /** Path of the private server's program. */
+        /** Path of the program of the private Redis server. */
         program: absolutePath('/usr/bin/redis-server'),
       },
       object,
@@ -126,7 +126,7 @@ export const GatewayConfigSchema = Type.Object(
     join_token_minutes: Type.Integer({ minimum: 1, maximum: 10080, default: 60 }),
     audit: Type.Object(
       {
-        /** Maximum number of entries. The oldest are deleted first. */
+        /** Maximum number of audit entries. The oldest are deleted first. */
         keep: Type.Integer({ minimum: 100, maximum: 10000000, default: 100000 }),
         keep_days: Type.Integer({ minimum: 1, maximum: 3650, default: 365 }),
       },
@@ -135,7 +135,7 @@ export const GatewayConfigSchema = Type.Object(
     /** Limits for successful logins, and the same limits for failed ones. */
     login_log: Type.Object(
       {
-        /** Maximum number of rows. The oldest are deleted first. */
+        /** Maximum number of rows of the login log. The oldest are deleted first. */
         keep: Type.Integer({ minimum: 100, maximum: 100000, default: 10000 }),
         keep_days: Type.Integer({ minimum: 1, maximum: 3650, default: 90 }),
       },
@@ -145,7 +145,7 @@ export const GatewayConfigSchema = Type.Object(
     idempotency: Type.Object(
       {
         keep_hours: Type.Integer({ minimum: 1, maximum: 24, default: 24 }),
-        /** Maximum number of answers of all callers together. The oldest are deleted first. */
+        /** Maximum number of stored answers, of all callers together. The oldest are deleted first. */
         keep: Type.Integer({ minimum: 1000, maximum: 10000000, default: 100000 }),
       },
       object,

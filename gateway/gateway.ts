@@ -77,7 +77,7 @@ async function startParts(
   onClose: (close: Close) => void,
 ): Promise<void> {
   const time = createTimeFormat(config.time_zone)
-  // The order matters: see checkStateComplete.
+  // Must come first: the next two lines create missing files, after which lost files would not be noticed.
   checkStateComplete(config.state_dir)
   await ensureAuthority(join(config.state_dir, 'pki'), config.certificates.ca_days)
   const secret = await readOrCreateKey(join(config.state_dir, 'secret'))
@@ -117,7 +117,7 @@ async function startParts(
   view.resume(journal.former?.hosts.values() ?? [])
   const fleet = await GatewayFleet.open({ version, store, config, log, view, sockets })
   onClose(async () => {
-    events.close() // in one turn with the next line, so that no change of the view is missed
+    events.close() // in the same turn of the event loop as the next call, so that no change is missed
     await fleet.close()
   })
   const securityAudit = new SecurityAudit({ view: fleet.view, audit: access.audit, store, log })

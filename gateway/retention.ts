@@ -7,7 +7,7 @@ export interface Retention {
   readonly auditDays: number
   /** Hours for which the answer to a request with an Idempotency-Key is stored. */
   readonly repeatHours: number
-  /** Maximum number of stored answers of all callers together. */
+  /** Maximum number of stored answers to requests with an Idempotency-Key, for all callers together. */
   readonly repeats: number
   readonly logins: LoginRetention
 }

@@ -45,7 +45,7 @@ export interface AuditTransaction {
  * | `audit-entries`, `audit-outcomes` | hash: id → beginning, outcome, as JSON |
  * | `audit-repeats`, `audit-repeated` | hash: id → number of failures that share it, time of the last one |
  * | `audit-ids`, `audit-by:REF`, `audit-guest:UUID` | sorted set: ids by time: all, of a caller, about a guest |
- * | `audit-callers` | set: callers that have entries, each with its root |
+ * | `audit-callers` | set: callers that have entries, each with its `Principal.root` |
  */
 export class AuditIndex {
   constructor(private readonly store: Store) {}

@@ -20,7 +20,7 @@ export interface AuditFilter extends Span {
   readonly success?: boolean | undefined
   /** Only entries about these guests. Unless it is `all`, failures of other callers show only their error code. */
   readonly guests: Guests
-  /** True: a caller's own actions are included even if they are about other guests or no guest. Default: false. */
+  /** True: entries about other guests or no guest are included, too, as in a list of a caller's own actions. */
   readonly all?: boolean
   /** True: `total` is needed. False: reading stops when the page is full. Default: true. */
   readonly counted?: boolean

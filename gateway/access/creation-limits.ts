@@ -2,9 +2,9 @@ import { conflict } from '../../shared/errors.js'
 
 /** Maximum number of objects of one kind that may exist. */
 export interface CreationLimit {
-  /** Limit of a caller that is restricted to containers; objects created with its keys count, too. */
+  /** Limit of a caller that is restricted to containers; objects that its keys created count, too. */
   readonly bound: number
-  /** Limit of each other limited key, and of all administrators and unlimited keys together. */
+  /** Limit of each key that is limited in another way, and of all unlimited callers together. */
   readonly others: number
 }
 

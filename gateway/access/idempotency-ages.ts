@@ -14,7 +14,7 @@ const atOnce = 1000
  * | key | holds |
  * |---|---|
  * | `idempotency-by:REF` | sorted set: names of records by time |
- * | `idempotency-callers` | set: callers that have records, each with its root |
+ * | `idempotency-callers` | set: callers that have records, each with its `Principal.root` |
  */
 export class IdempotencyAges {
   constructor(private readonly store: Store) {}

@@ -126,8 +126,8 @@ export function callerRights(keys: Keys, callerId: number): Rights {
 }
 
 /**
- * True if the caller may see and change a key: the key has no more rights than the caller, and is neither the caller
- * nor one of its creators. An unlimited caller may even remove its creators.
+ * True if the caller may see and change a key. The key must not have more rights than the caller. It must be neither
+ * the caller itself nor, unless the caller is unlimited, one of the caller's creators.
  */
 export function mayManage(keys: Keys, callerId: number, target: KeyRecord): boolean {
   if (callerId === administratorId) return true
@@ -167,7 +167,7 @@ function checkWidening(keys: Keys, callerId: number, target: KeyRecord, changed:
   const limit = callerRights(keys, callerId)
   refuseExcess(findExcess(ownRights(changed), limit))
   const makers = chainOf(target, (id) => keys.get(id)).records.slice(1)
-  // Rights that a limited key gives must end when this key ends. This is only true for keys that it has created.
+  // Rights that a limited key gives to another key must end with it. This is ensured only for keys that it created.
   if (!isUnlimited(limit) && !makers.some((maker) => maker.id === callerId))
     throw forbidden('a limited key can give more rights only to keys that it created')
   const maker = keys.get(target.parentId)

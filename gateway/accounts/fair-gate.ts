@@ -27,7 +27,7 @@ export interface GateLimits {
   readonly maxWaitMs: number
 }
 
-/** Strangers have their own queue: with a new name and address each time, a stranger would always be the next. */
+/** Strangers have a separate queue. In a common one, a stranger with ever new names would always be next. */
 type Queue = 'known' | 'stranger' | 'other'
 
 interface QueueEntry {
@@ -151,7 +151,7 @@ export class FairGate {
     return best
   }
 
-  /** Selects the work to reject: the last in turn of the address and account with the most waiting work. */
+  /** Selects the work to reject: the last in turn from the busiest address of the account with the most work. */
   #last(queue: readonly QueueEntry[]): QueueEntry {
     const ofFlow = countBy(queue, ({ flow }) => flow)
     const placeOf = ({ flow, claim }: QueueEntry): string => `${flow} ${claim.source}`
@@ -171,7 +171,7 @@ export class FairGate {
     )
   }
 
-  /** Number of the last turn, or 0 if it was long ago, so that names without a turn do not always come first. */
+  /** Number of the last turn of an account or address. 0: no recent turn, so that newcomers are not preferred. */
   #servedAt(key: string): number {
     const turn = this.#served.get(key) ?? 0
     return turn > this.#turns - recentTurns ? turn : 0

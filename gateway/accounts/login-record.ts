@@ -41,7 +41,7 @@ export interface LoginFilter {
   readonly reason?: string | undefined
   readonly success?: boolean | undefined
   readonly accountId?: number | undefined
-  /** Period of time in ms since 1970, including both ends. */
+  /** Start of the period in ms since 1970. The start and the end (`toMs`) belong to the period. */
   readonly fromMs?: number | undefined
   readonly toMs?: number | undefined
 }

@@ -32,7 +32,7 @@ describe('a second factor', () => {
     const used = twoFactor.use(account, { code: codeNow() })!
     expect(used.lastStep).to.be.closeTo(Date.now() / 30_000, 2)
     expect(twoFactor.use({ ...account, totp: used }, { code: codeNow() })).to.equal(undefined)
-    const ahead = { ...totp, lastStep: used.lastStep + 1000 } // the clock was set back
+    const ahead = { ...totp, lastStep: used.lastStep + 1000 } // as if the clock had been set back
     expect(twoFactor.use({ ...account, totp: ahead }, { code: codeNow() })).to.equal(undefined)
   })
 

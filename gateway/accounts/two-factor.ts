@@ -71,7 +71,7 @@ export class TwoFactor {
   findStep(secret: string, code: string, afterStep: number): number | undefined {
     const token = code.replaceAll(' ', '')
     if (!/^\d{6}$/.test(token)) return undefined
-    // The library's own option afterTimeStep throws an error if the clock was set back.
+    // The library's option afterTimeStep is not used, because it throws an error if the clock was set back.
     const result = verifySync({ secret, token, epochTolerance: stepSeconds })
     return result.valid && 'timeStep' in result && result.timeStep > afterStep ? result.timeStep : undefined
   }

@@ -15,7 +15,7 @@ export interface OpenTimes {
 /** The action that is due. */
 export type TimeStep =
   | { readonly do: 'nothing' }
-  /** The console will end after this number of seconds without input. */
+  /** Warns that the console will end in this number of seconds unless there is input before. */
   | { readonly do: 'warn'; readonly seconds: number }
   | { readonly do: 'end'; readonly ending: ConsoleEnding }
 

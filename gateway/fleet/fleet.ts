@@ -200,7 +200,7 @@ export class GatewayFleet implements Fleet {
     await this.#joinServer?.close(graceMs)
   }
 
-  /** After this call no change is reported, not even before its promise resolves. */
+  /** Closes the fleet. From this call on no change is reported, even before the returned promise resolves. */
   async close(): Promise<void> {
     this.#keeper.stop()
     this.#pauses.stop()

@@ -61,7 +61,7 @@ export class GuestIndex {
     this.#promote(before.guest)
   }
 
-  /** Applies the store's decision about a guest's owner. @param reason undefined: the guest belongs to this host */
+  /** Applies the store's decision about a guest. @param reason why another host has it; undefined: this host has it */
   disown(host: HostState, uuid: string, reason: string | undefined): void {
     if (host.disowned.get(uuid) === reason) return
     const guest = host.guests.get(uuid)?.guest ?? host.conflicts.get(uuid)?.guest

@@ -25,7 +25,7 @@ export class HostState {
   lastSeenMs = 0
   description: HostDescription | undefined
   metrics: HostMetrics | undefined
-  /** Identity of the agent's journal and last received revision. A new stream continues from there. */
+  /** Identity of the agent's journal and last received revision. A new stream continues after this revision. */
   epoch = ''
   revision = 0
   /** Revision above which changes in the first report are passed to listeners, see `ReportingHost`. */

@@ -259,7 +259,7 @@ export class HostWatcher {
   }
 }
 
-/** Finds guests deleted while there was no live stream. Snapshots older than the view may lack new guests: ignored. */
+/** Finds guests that were deleted without a live stream. A snapshot older than the view may lack guests: ignored. */
 function findGone(host: HostState, state: SyncedState): string[] {
   if (state.kind !== 'all' || (state.epoch === host.epoch && state.revision < host.revision)) return []
   const { snapshot } = state

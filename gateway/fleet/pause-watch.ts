@@ -1,5 +1,5 @@
 const everyMs = 500
-/** Longest pause in ms that is ignored. It is shorter than agents' ping timeout: connections survive it. */
+/** Longest pause in ms that is ignored. Connections survive it, because it is shorter than agents' ping timeout. */
 const longestMs = 4000
 
 /** Detects pauses of this process, for example if its virtual machine was suspended. */

@@ -3,7 +3,7 @@ import type { Logger } from 'pino'
 import { BerthError, describeError } from '../../shared/errors.js'
 import type { Exchange } from './exchange.js'
 
-/** Logs a request. Reads: debug; changes and rejections: info; temporary failures: warn; own failures: error. */
+/** Logs a request. Reads: debug; changes and rejections: info; temporary failures: warn; internal errors: error. */
 export function logRequest(log: Logger, ctx: Context, status: number, seconds: number): void {
   const level = levelOf(ctx.method, status)
   if (!log.isLevelEnabled(level)) return
@@ -32,7 +32,7 @@ export function loggedPath(url: string): string {
 const reads = new Set(['GET', 'HEAD', 'OPTIONS'])
 
 function levelOf(method: string, status: number): 'debug' | 'info' | 'warn' | 'error' {
-  // The limits log exceeded rates themselves, once per minute.
+  // Request limits write their own log line for a caller that exceeds them, at most once per minute and caller.
   if (status === 429) return 'debug'
   if (status >= 500) return status === 503 ? 'warn' : 'error'
   return status >= 400 || !reads.has(method) ? 'info' : 'debug'

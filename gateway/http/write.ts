@@ -41,7 +41,7 @@ export type WriteHandler = (operationId: string) => Promise<HandlerOutcome>
 type Access = Pick<AccessControl, 'audit' | 'idempotency'>
 
 /**
- * Runs a write once for each Idempotency-Key, and writes its audit entry before and after it.
+ * Runs a write once for each Idempotency-Key. The audit entry is begun before the write, and completed after it.
  * @param report called with errors after the write, which do not change the answer
  * @throws {BerthError} if the write was not run
  */

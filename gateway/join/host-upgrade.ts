@@ -45,7 +45,7 @@ export function reportedUpgrade(
   { id, step, message, atMs }: Pick<HostUpgrade, 'id' | 'step' | 'message' | 'atMs'>,
 ): HostUpgrade | undefined {
   if (known?.id !== id || upgradeStateOf(known) !== 'running') return known
-  // While the host returns to the earlier version, this step and its reason stay visible.
+  // While the host returns to the earlier version, the step `rolling_back` and its reason stay visible.
   return {
     ...known,
     step: known.step === 'rolling_back' && !isEnd(step) ? known.step : step,

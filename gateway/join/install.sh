@@ -173,7 +173,7 @@ install_packages() {
   for name in InRelease Packages berth.gpg; do fetch "$name"; done
   fetch_package berth-runtime
   fetch_package berth-agent
-  # The command also upgrades, and can be rolled back then.
+  # This also upgrades an older installation. The packages of its version are retained for a rollback.
   installed=$(installed_version berth-agent)
   [ "$installed" = "$(field berth-agent Version)" ] || ! is_complete "$packages" "$installed" || retain_installed
   mv "$work/InRelease" "$work/Packages" "$packages/"
@@ -183,7 +183,7 @@ install_packages() {
   install_listed
 }
 
-# apt checks the signature of the list. It would keep its copy of a newer list.
+# apt checks the signature of the list. Its own copies are deleted first, because it would keep a newer one.
 read_packages() {
   write_sources
   rm -f "$apt_lists"/*_var_lib_berth_packages_*
@@ -226,7 +226,7 @@ install_listed() {
   complete_interrupted
   is_consistent || remove_incomplete
   run 'installing the packages' apt_install
-  # Debian's bridge for guests, with a DHCP server. The agent has its own; an operator's LXC may use it.
+  # lxc-net is a bridge with a DHCP server. The agent does not use it, but an LXC that was installed before may do so.
   [ -n "$had_lxc" ] || systemctl -q disable --now lxc-net 2>/dev/null || true
 }
 
@@ -251,7 +251,7 @@ is_intact() { echo "$(field "$1" SHA256)  $2/$(file_of "$1")" | sha256sum -c --s
 
 file_of() { field "$1" Filename | sed 's|^\./||'; }
 
-# field PACKAGE FIELD, of this architecture, from the list that was downloaded; $list: from another one
+# field PACKAGE FIELD: prints a field of a package for this architecture, from $list or else the downloaded list
 field() {
   list=${list:-$work/Packages}
   [ -e "$list" ] || list=$packages/Packages
@@ -297,7 +297,7 @@ join_gateway() {
   [ ! -e /proc/net/if_inet6 ] || everywhere='[::]'
   sed -i "s/^listen: 127\.0\.0\.1:.*/listen: '$everywhere:$port'/" "$config"
   say "Joining $gateway"
-  # A token is valid once: a repeated installation finds it used, and the host joined.
+  # A token is valid once. In a repeated installation, it may have been used and the host may have joined already.
   printf '%s' "$token" | berth-agent join - >>"$work/log" 2>&1 || joined_here ||
     fail "the agent could not join: $(reason)"
   run 'starting the agent' systemctl enable berth-agent berth-guests
@@ -380,14 +380,14 @@ fetch_next() {
   done
 }
 
-# Only packages whose list is signed by a key that this host trusts already, and never an older version.
+# Checks that the gateway offers the requested version, which must not be older than the installed one.
 check_offer() {
   [ "$1" = "$version" ] || fail "the gateway has version $1 of the agent, and not $version: upgrade berth-repository on the machine of the gateway"
   dpkg --compare-versions "$1" ge "$installed" ||
     fail "this host has version $installed, which is newer than version $1 of the gateway: an upgrade never installs an older version"
 }
 
-# apt checks the signature, with lists of its own that contain nothing older.
+# Checks the signature with apt. A directory of its own keeps apt from using an earlier list.
 check_signature() {
   mkdir -p "$work/lists/partial"
   chmod 711 "$work"
@@ -395,7 +395,7 @@ check_signature() {
   run 'checking the signature of the packages' apt-get update -o Dir::Etc::SourceList="$work/next.sources" \
     -o Dir::Etc::SourceParts=- -o Dir::State::Lists="$work/lists" -o Dir::Cache::pkgcache= \
     -o Dir::Cache::srcpkgcache= -o APT::Update::Error-Mode=any
-  # apt accepts a list that does not mention Packages.
+  # apt also accepts an InRelease without a digest of the file Packages.
   [ "$(listed_digest Packages)" = "$(sha256sum <"$next/Packages" | cut -d ' ' -f 1)" ] ||
     fail "the packages of $gateway are not in the signed list"
 }
@@ -448,7 +448,7 @@ is_complete() {
   [ "$(field berth-agent Version)" = "$2" ] && is_intact berth-agent "$1" && is_intact berth-runtime "$1"
 }
 
-# Makes the packages of a directory the ones that apt installs. The directory has a complete list at every moment.
+# Makes apt install the packages of DIRECTORY from now on. $packages contains a complete list at every moment.
 # activate DIRECTORY
 activate() {
   for file in "$1"/*.deb "$1/Packages" "$1/InRelease"; do
@@ -463,7 +463,7 @@ activate() {
   list=$packages/Packages
 }
 
-# Runs a step whose failure is not the end. Its reason is in $work/reason.
+# Runs a step whose failure does not end the script. The reason of the failure is then in $work/reason.
 attempt() {
   (
     # shellcheck disable=SC2317 # the steps call it
@@ -480,14 +480,14 @@ change_to() {
   say "Installing version $1"
   report installing >/dev/null || true
   read_packages
-  # An earlier version needs only what this system had before.
+  # A return to the earlier version needs only packages that this system already has.
   [ -z "${may_need_more:-}" ] || update_system_lists
   install_listed
   systemctl start berth-agent || true
   wait_for_version "$1"
 }
 
-# Time in which the gateway does not answer proves nothing about the agent.
+# Counts answers, because time in which the gateway does not answer proves nothing about the agent.
 wait_for_version() {
   say "Waiting until the gateway reaches version $1 of the agent"
   answers=0

@@ -77,7 +77,7 @@ export class JoinServer {
     Object.assign(server, { headersTimeout: requestTimeoutMs, keepAliveTimeout: 1000 })
     const join = new JoinServer(options, server)
     server.on('connection', (socket: Socket) => join.#guard.watch(socket))
-    // An agent sends only one request. Requests of one connection would be processed before those of other clients.
+    // An agent sends only one request. Further requests on its connection would run before those of other clients.
     server.maxRequestsPerSocket = 1
     server.on('request', (request, response) => void join.#answer(request, response))
     server.on('tlsClientError', ({ message }) => options.log.debug({ reason: message }, 'join: TLS failed'))

@@ -99,7 +99,7 @@ function beginHost(run: FleetRun, host: RunHost, { factsOf, version }: RunFacts)
   return { ...host, state: 'upgrading', message: '', action: run.action, attempts, upgradeId }
 }
 
-/** Ends a run when no host is left to change. A skipped canary has stopped the run before: its version is untested. */
+/** Ends a run when no host is left to change. A run with a skipped canary has stopped already: it is untested. */
 function end(run: FleetRun, nowMs: number): FleetRun {
   const isLeft = run.hosts.some(({ state }) => state === 'waiting') || isUpgrading(run)
   if (isLeft || run.endedAtMs !== 0 || run.state === 'paused') return run

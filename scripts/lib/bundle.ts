@@ -37,7 +37,7 @@ export async function bundle(options: BuildOptions, addressOf: AddressOf): Promi
   })
 }
 
-/** Keeps `import.meta` correct for sources that find files next to them: it would point to the bundle. */
+/** Keeps `import.meta` correct for sources that find files next to them. Otherwise it would point to the bundle. */
 function addresses(addressOf: AddressOf): Plugin {
   return {
     name: 'addresses',

@@ -149,7 +149,7 @@ keep_values() {
 # to the first instance.
 own_keys='^(state_dir|run_dir|network\.(bridge|table|interface_prefix)|storage\.(pool|loop_file))'$'\t'
 
-# Fails if the instance would share such a value with another instance. check_own_values PROGRAM VALUES
+# Fails if another instance already has this instance's value of a key in own_keys. check_own_values PROGRAM VALUES
 check_own_values() {
   local key value file records
   file=$(config_of "$1")

@@ -16,7 +16,7 @@ const rounds = 3
 
 /**
  * Compares a gateway with bare Koa, which sends the same bytes. The gateway has its own Redis and an agent with 1,000
- * guests on a host in memory. Gateway and Koa take turns, with one server process each and 32 connections.
+ * guests on a simulated host. Gateway and Koa take turns, with one server process each and 32 connections.
  */
 export async function benchHttp(): Promise<Figure[]> {
   const directory = mkdtempSync(join(tmpdir(), 'btestbench-http-'))

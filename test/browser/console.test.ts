@@ -327,7 +327,7 @@ describe('a terminal in the panel', function () {
       expect([request.url(), request.headers()['referer']]).to.deep.equal(['https://evil.test/a', undefined])
       await dialog.waitFor({ state: 'detached' })
       for (const other of page.context().pages()) if (other !== page) await other.close()
-      lab.forgetComplaints() // this test caused them
+      lab.forgetComplaints() // this test caused the complaints
       for (let n = 0; n < 3; n++) await click(1)
       expect(await dialog.count()).to.equal(0)
     })

@@ -120,7 +120,7 @@ export class PanelLab<Server extends PanelServer = TestGateway> {
     await waitFor(async () => (await page.locator('.skeleton').count()) === 0, {
       what: `${path} has its data`,
     })
-    await settled(page) // until then the previous page may be shown
+    await settled(page) // before it is settled, the previous page may be shown
   }
 
   async picture(page: Page, name: string): Promise<void> {

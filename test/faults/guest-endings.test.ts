@@ -159,7 +159,7 @@ describe('guests that stop without a request', function () {
     await operationDone(operations, operation!.id)
     await waitFor(
       async () => (await call(client.getGuestUsage.bind(client), { uuid })).memoryUsageBytes > 0,
-      { what: 'usage' }, // it must appear long before the next regular sample
+      { what: 'usage' }, // the usage must appear long before the next regular sample
     )
     client.close()
     operations.close()

@@ -65,7 +65,7 @@ describe('the renewal of a certificate that is not valid', function () {
   })
 
   interface Given {
-    /** Age in days of the certificate, which is issued for 30 days. If it is negative, it begins in the future. */
+    /** Age in days of the certificate, which is issued for 30 days. Negative: the certificate is not valid yet. */
     readonly issuedDaysAgo: number
     readonly issuer?: 'own' | 'foreign'
     readonly known?: boolean

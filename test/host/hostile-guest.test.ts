@@ -184,7 +184,7 @@ describe('a hostile guest', function () {
       expect(readFileSync('/proc/self/mountinfo', 'utf8')).to.not.contain(' - fuse attack ')
       const { pid } = await lab.observed(machine)
       expect(readFileSync(`/proc/${pid}/mountinfo`, 'utf8')).to.contain(' - fuse attack ')
-      // The kernel rejects even root on the host, which would have to wait for an answer of the guest.
+      // The kernel rejects even root on the host. Otherwise root would have to wait for an answer of the guest.
       expect(() => readdirSync(`/proc/${pid}/root/mnt`)).to.throw(/EACCES/)
       expect(tries(machine, attacks.tun)).to.match(/^open: /)
     })

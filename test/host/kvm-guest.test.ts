@@ -234,7 +234,7 @@ describe('a virtual machine', function () {
       return ended - begun
     }
     await change({ ioReadIops: 50 })
-    const held = await seconds() // 3 s minus the initial burst
+    const held = await seconds() // 150 requests at 50 per second take 3 s, minus the initial burst
     expect(held, 'seconds of 150 requests').to.be.greaterThan(2)
     await change({ ioReadIops: 0 })
     expect(await seconds(), 'seconds without a limit').to.be.lessThan(held)

@@ -21,8 +21,8 @@ import { waitFor } from '../support/wait.js'
 import { describeOperationMatrix, type MatrixSubject } from '../support/operations/operation-matrix.js'
 
 /*
- * Injects every fault into every step of the operations on backups, with a host and a backup target in memory. The
- * guest runs. Its disk contained `first` when it was backed up, and contains `second` now.
+ * Injects every fault into every step of the operations on backups, with a simulated host and backup target. The guest
+ * runs. Its disk contained `first` when it was backed up, and contains `second` now.
  */
 
 const backupId = '00000000-0000-4000-8000-00000000000b'
@@ -39,7 +39,7 @@ describe('operations with backups', () => {
     undone: ['snapshot', 'send'],
     undoneFrom: 'verify',
     prepare: prepareScheduled,
-    // A backup that the step `rotate` has deleted cannot be restored. Outside of tests, `rotate` never fails.
+    // A rollback cannot bring back a backup that the step `rotate` has deleted. Outside of tests, `rotate` never fails.
     checkFailed: (after, before, { step, phase }) => {
       if (step !== 'rotate' || phase !== 'after-run') expect(after).to.deep.equal(before)
     },

@@ -3,7 +3,7 @@ import { prepareInMemory } from '../support/memory/memory-matrix.js'
 import { describeOperationMatrix } from '../support/operations/operation-matrix.js'
 
 /*
- * Injects every fault into every step of the operations on a guest, its disk and its boot source, on a host in memory.
+ * Injects every fault into every step of the operations on a guest, its disk and its boot source, on a simulated host.
  * test/faults/guest-*.test.ts and kvm-*.test.ts inject one fault into each step on a real host.
  */
 describe('operations on guests of a simulated host', () => {

@@ -14,7 +14,7 @@ import {
 import { describeOperationMatrix, type MatrixSubject } from '../support/operations/operation-matrix.js'
 
 /*
- * Injects every fault into every step of the operations on snapshots, on a host in memory. The guest runs. Its disk
+ * Injects every fault into every step of the operations on snapshots, on a simulated host. The guest runs. Its disk
  * contained `first` when the snapshot was created, and contains `second` now.
  */
 
@@ -54,7 +54,7 @@ describe('scheduled operations with snapshots', () => {
     steps: ['room', 'snapshot', 'drop'],
     undone: ['snapshot'],
     prepare: prepareScheduled,
-    // A snapshot that the step `drop` has deleted cannot be restored. Outside of tests, `drop` never fails.
+    // A rollback cannot bring back a snapshot that the step `drop` has deleted. Outside of tests, `drop` never fails.
     checkFailed: (after, before, { step, phase }) => {
       if (step === 'drop' && phase === 'after-run') return
       expect(after).to.deep.equal(before)

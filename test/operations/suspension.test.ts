@@ -14,7 +14,7 @@ import {
 import { waitFor } from '../support/wait.js'
 
 /*
- * Tests on a host in memory which orders a suspended guest rejects, and which state the guest has during and after the
+ * Tests on a simulated host which orders a suspended guest rejects, and which state the guest has during and after the
  * suspension.
  */
 

@@ -72,7 +72,7 @@ describe('clients of a gateway', function () {
     scratch.wipe()
   })
 
-  /** The log of the units without successful requests. */
+  /** The log of the units without the lines about successful requests. */
   function journal(): string {
     const lines = machine.run('journalctl', '-u', 'berth-*', '-o', 'short-precise', '--no-pager').split('\n')
     return lines

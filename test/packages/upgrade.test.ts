@@ -69,7 +69,7 @@ describe('upgrade of a host', function () {
   }
   const journal = (): string => host.try('journalctl', '-u', 'berth-upgrade', '-n', '40', '--no-pager').output
 
-  /** The guest, the other guests of the unit, and the unit that shuts guests down are as before. */
+  /** The guest runs in the same process, berth-guests or berth-agent is active, and no systemd unit has failed. */
   function expectUnaffected(): void {
     expect(findGuest()).to.equal(guestPid)
     expect(api().ask<{ status: string }>('/containers/guest').status).to.equal('running')

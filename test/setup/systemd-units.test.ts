@@ -59,7 +59,7 @@ describe('systemd units', () => {
     expect(agent.get('Wants'), 'started with each start of the agent').to.include('berth-guests.service')
     expect(settings.get('ExecStop')?.join()).to.include(' stop-guests --with-machine ')
     expect(settings.get('WantedBy')).to.deep.equal(['multi-user.target'])
-    // Guests have up to 10 minutes to shut down (agent.yaml). The agent then kills the others within 90 s.
+    // Guests have up to 10 minutes to shut down (agent.yaml). The agent then kills the remaining guests within 90 s.
     expect(settings.get('TimeoutStopSec')).to.deep.equal(['15min'])
     for (const pulls of ['Requires', 'BindsTo', 'PartOf']) expect(settings.has(pulls), pulls).to.equal(false)
   })

@@ -86,7 +86,7 @@ async function installDebian(pool: string): Promise<void> {
   sh('btrfs', 'property', 'set', path, 'ro', 'true')
 }
 
-/** Creates the pool of an instance with an image, before its first set-up. */
+/** Creates an instance's pool and installs an image in the pool, before the instance is set up for the first time. */
 async function seedPool(
   instance: string,
   installImage: (pool: string) => Promise<void> = (pool) => installBusyboxImage(pool, 'debian-12'),

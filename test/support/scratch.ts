@@ -28,7 +28,7 @@ const memoryGb = 8
 
 /**
  * Creates a directory for tens of thousands of small files inside a scratch directory. It is in memory if the host has
- * plenty: their removal from a disk takes up to half a minute.
+ * enough: a disk takes up to half a minute to remove the files.
  */
 export function memoryDirectory(scratch: string): string {
   const path = join(scratch, 'memory')

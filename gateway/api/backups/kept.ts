@@ -6,7 +6,7 @@ import { TimeSchema } from '../../http/schema.js'
 import { chooseHost } from '../host-choice.js'
 import { TargetPathSchema, type BackupParts } from './targets.js'
 
-/* Backups at a target, including those of deleted containers and lost hosts, for disaster recovery. */
+/* Routes for backups at a target, including backups of deleted containers and lost hosts, for disaster recovery. */
 
 const KnownContainerSchema = Type.Object(
   { uuid: Type.String(), id: Type.Integer(), name: Type.String(), exists: Type.Boolean() },

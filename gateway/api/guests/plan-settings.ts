@@ -4,7 +4,7 @@ import { checkTrafficLimit } from '../../../shared/network-limits.js'
 import type { GuestLimits } from '../../../proto/gen/berth/agent/v1/guest.js'
 import type { TrafficLimitChange } from '../../../proto/gen/berth/agent/v1/network.js'
 
-/* Converts request fields to settings, for creations and changes. `undefined`: the field was not sent. */
+/* Functions that convert request fields to settings. `undefined` means that the field was not sent. */
 
 type RateName = 'networkDownMbps' | 'networkUpMbps' | 'ioReadMbps' | 'ioWriteMbps'
 type RequestsName = 'ioReadIops' | 'ioWriteIops'

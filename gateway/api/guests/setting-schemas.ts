@@ -5,7 +5,7 @@ import { numeric, trimmed } from '../../http/normalize.js'
 import { interfacePattern } from '../../http/pattern-rules.js'
 import { oneOf } from '../../http/schema.js'
 
-/* Request fields of a container's settings, for creations and changes. */
+/* Schemas of the request fields for a container's settings, for creations and changes. */
 
 const optional = Type.Optional
 

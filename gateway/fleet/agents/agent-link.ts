@@ -10,7 +10,7 @@ export interface AgentLinkParts {
   readonly hostChanged: KeyedCondition
   /** Time in ms for which a host without a connection stays online. */
   readonly reconnectMs: number
-  /** Provides the connection of the live stream if its certificates are valid. */
+  /** Provides the connection of the host's live stream, if the connection's certificates are valid. */
   readonly watcher: { readonly connection: AgentConnection | undefined }
   readonly pauses: Pick<PauseWatch, 'check'>
 }

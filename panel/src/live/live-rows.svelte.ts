@@ -24,7 +24,7 @@ export class LiveRows<Row> {
 
   constructor(private readonly parts: LiveRowsParts<Row>) {}
 
-  /** Keeps the rows current while a component exists. Call it in an effect. @returns a function that ends this */
+  /** Keeps the rows current while a component exists. Call it in an effect. @returns a function that ends updates */
   follow(): () => void {
     if (this.#followers++ === 0)
       this.#end = live.follow(

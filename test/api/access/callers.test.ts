@@ -27,7 +27,7 @@ interface Kind {
 const refused = [403, 'insufficient_scope'] as const
 const unknown = [401, 'unauthorized'] as const
 
-/** The routes that sub-users may call, with the permission that each requires: none if it is `any` or `session`. */
+/** The routes that sub-users may call, with the required permission. `any` and `session` mean that none is required. */
 const forSubUsers: Readonly<Record<string, string>> = {
   'GET /containers': 'container:read',
   'GET /containers/list': 'container:read',

@@ -13,8 +13,8 @@ import { describeError } from '../../../shared/errors.js'
 import { guestOnNetwork } from '../network/guest-on-network.js'
 
 /*
- * The agent's abuse monitor as a separate process, which a test can run inside a network namespace. It has the host's
- * own sensor and an agent's journal in memory. Arguments: the configuration's `network` and `security` in JSON. Each
+ * The agent's abuse monitor as a separate process, which a test can run inside a network namespace. It uses the agent's
+ * real sensor, and an agent's journal in memory. Arguments: the configuration's `network` and `security` in JSON. Each
  * input line is {method, argument}; each output line is {result} or {error}.
  */
 

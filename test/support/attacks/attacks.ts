@@ -22,7 +22,7 @@ for my $kind (grep { !defined $made{$_} } @kinds) {
 }
 done(%made);`
 
-/** Creates namespaces of one kind, in the name of many users of the guest. Prints their number. */
+/** Creates namespaces of one kind under many user ids of the guest. Prints their number. */
 export const namespaces = (flag: number): string => `${hold}
 my ($made, @held) = (0);
 for my $user (0 .. 9) {
@@ -67,7 +67,7 @@ done(grep { my $family = $_; grep { socket(my $s, $family, $_, 0) } 1, 2, 3 } 0 
 export const netlinkProtocols = `${hold}
 done(grep { socket(my $s, 16, 3, $_) } 0 .. 31);`
 
-/** Creates POSIX message queues in the name of many users of the guest. Prints their total number of bytes. */
+/** Creates POSIX message queues under many user ids of the guest. Prints their total number of bytes. */
 export const messageQueues = `${hold}
 my ($made, @held) = (0);
 for my $user (0 .. 49) {
@@ -113,7 +113,7 @@ print "$made\\n";
 sleep 600 if $hold;
 kill 9, @held;`
 
-/** Creates inotify instances in the name of some users of the guest. Prints their number. */
+/** Creates inotify instances under some user ids of the guest. Prints their number. */
 export const inotify = `${hold}
 my ($made, @held) = (0);
 for my $user (0 .. 9) {
@@ -251,7 +251,7 @@ my $options = 'fd=' . fileno($fuse) . ',rootmode=40000,user_id=0,group_id=0,allo
 syscall(165, $source, $target, $type, 0, $options) == 0 or do { done("mount: $!"); exit };
 done('mounted');`
 
-/** Creates and opens device nodes in all places where a node may be. */
+/** Tries to create and open device nodes in several directories. Prints the result for each. */
 export const deviceNode = (major: number, minor: number): string => `${hold}
 my $number = ${major} * 256 + ${minor};
 my @said;

@@ -14,7 +14,7 @@ export interface TicketOptions {
   readonly as?: Record<string, string>
 }
 
-/** A gateway with one agent. The terminals of its guests are in memory. */
+/** A gateway with one agent. The terminals of its guests are simulated. */
 export class ConsoleLab {
   readonly #clients: ConsoleClient[] = []
   /** Time in ms by which the gateway's clock for tickets is ahead. */

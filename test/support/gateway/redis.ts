@@ -93,7 +93,7 @@ export async function redisDirectory(): Promise<string> {
     const stateDir = join(directories, name)
     const left = new RedisProcess({ program, stateDir, runDir: join(stateDir, 'run'), log: silentLog })
     await left.stop()
-    spawnSync('umount', ['--lazy', stateDir]) // a test may have mounted a small file system there
+    spawnSync('umount', ['--lazy', stateDir]) // a test may have mounted a small file system at stateDir
     await rm(stateDir, { recursive: true, force: true })
   }
   return mkdtemp(join(directories, `btest-redis-${process.pid}-`))

@@ -47,7 +47,7 @@ export interface RequestOptions {
   headers?: Record<string, string>
 }
 
-/** A gateway with its real HTTP interface, access control and Redis. The hosts of its real agents are in memory. */
+/** A gateway with its real HTTP interface, access control and Redis. The hosts of its real agents are simulated. */
 export interface TestGateway {
   readonly fleet: LabFleet
   readonly api: Api

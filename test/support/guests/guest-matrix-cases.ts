@@ -51,7 +51,7 @@ export const diskCases: readonly MatrixCase[] = [
     undoneFrom: 'start',
     earlyFailure: 'stop',
     checkFailed: isOldOrCommitted,
-    // The other steps do the same as for a running guest, so they are tested only with a running guest.
+    // All steps except these do the same as for a running guest, so they are tested only with a running guest.
     ...(before === 'stopped' && { tried: ['stop', 'exchange', 'start', 'commit'] }),
   })),
   {

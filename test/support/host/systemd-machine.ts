@@ -178,7 +178,7 @@ function checkoutMounts(directory: string): string[] {
   return [
     bind(process.execPath, 'usr/bin/node', 'file'),
     bind(npmDirectory(), 'usr/lib/node_modules/npm', 'dir'),
-    // The overlay is for one file, which marks that the required versions are installed.
+    // The overlay makes node_modules writable for one file, which marks that the required versions are installed.
     `lxc.mount.entry = overlay ${checkout.slice(1)}/node_modules overlay ${overlay},create=dir 0 0`,
   ]
 }
@@ -193,8 +193,8 @@ function planConfig(directory: string, name: string, { hasCheckout = true, netwo
     `lxc.console.logfile = ${directory}/console.log`,
     `lxc.hook.autodev = ${directory}/devices`,
     'lxc.mount.auto = proc:rw sys:rw cgroup:rw:force',
-    // Mounts of proc and sysfs that no other mount covers. Without them, the kernel refuses guests in user namespaces
-    // mounts of their own (/usr/share/lxc/config/nesting.conf).
+    // Mounts of proc and sysfs that no other mount covers. Without them, the kernel does not let guests in user
+    // namespaces mount proc and sysfs (/usr/share/lxc/config/nesting.conf).
     'lxc.mount.entry = proc dev/.lxc/proc proc create=dir 0 0',
     'lxc.mount.entry = sysfs dev/.lxc/sys sysfs create=dir 0 0',
     ...(hasCheckout ? checkoutMounts(directory) : []),

@@ -40,7 +40,7 @@ export function keepSystemdRoot(root: string): void {
   renameSync(fresh, target)
 }
 
-/** Returns the packages of scripts/up. They are read from that file, so that both lists are equal. */
+/** Returns the packages of scripts/up. They are read from scripts/up, so that there is only one list. */
 export function productPackages(): string[] {
   const list = /^product_packages=\(\n([^)]*)\)/m.exec(readFileSync('scripts/up', 'utf8'))?.[1] ?? ''
   const names = list.split(/\s+/).filter(Boolean)

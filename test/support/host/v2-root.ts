@@ -12,7 +12,7 @@ import { buildRoot, productPackages } from './systemd-root.js'
 const packages = ['linux-image-cloud-amd64', 'initramfs-tools', 'udev', 'kmod', 'libpam-systemd', 'openssh-server']
 const cache = '/var/cache/berth-test'
 
-/** Configuration for QEMU's user network, which has no route to the outside here. */
+/** Configuration for QEMU's user network. In V2Machine, this network has no route to the outside. */
 const network = `[Match]
 Name=e*
 [Network]

@@ -49,8 +49,8 @@ export type LabGuest = Partial<Omit<GuestInsert, 'spec'>> & {
 }
 
 /**
- * The real agent in this process: its journal, domain, operations and gRPC with mutual TLS, on a host in memory. Its
- * journal is in memory too, so that no test waits for a disk.
+ * The real agent in this process: its journal, domain, operations and gRPC with mutual TLS, on a simulated host. Its
+ * journal is in memory, so that no test waits for a disk.
  */
 export class LabAgent {
   #daemon: Daemon | undefined
@@ -143,7 +143,7 @@ export class LabAgent {
     await daemon?.close()
   }
 
-  /** Starts the agent again with its journal and its host. @param listen address; by default as before */
+  /** Starts the agent again with its journal and its host. @param listen address; by default the earlier address */
   async resume(listen = this.config.listen): Promise<void> {
     this.config = { ...this.config, listen }
     this.#daemon = await startDaemon({

@@ -43,7 +43,7 @@ export interface LabFleetOptions {
 }
 
 /**
- * A gateway's real fleet with real agents in this process. Their hosts are in memory, and the id of each host is its
+ * A gateway's real fleet with real agents in this process. Their hosts are simulated, and the id of each host is its
  * name. Agents accept operations but execute none until `work` is called, so that tests can see pending operations.
  */
 export class LabFleet implements Fleet {

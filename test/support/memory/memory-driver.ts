@@ -75,11 +75,11 @@ export class MemoryDriver implements Driver {
   }
 
   async prepareEmpty(): Promise<void> {
-    // A guest in memory has no files.
+    // A simulated guest has no files.
   }
 
   async trimFetched(): Promise<void> {
-    // A guest in memory has no files.
+    // A simulated guest has no files.
   }
 
   async configure(machine: Machine): Promise<void> {

@@ -17,7 +17,7 @@ import { silentLog } from '../gateway/redis.js'
 
 export type WireOrder = NonNullable<SubmitOperationRequest['order']>
 
-/** A guest that runs on a host in memory, with the domain and journal of an agent of its own. */
+/** A guest that runs on a simulated host, with the domain and journal of an agent of its own. */
 export interface MemoryGuest {
   readonly host: MemoryHost
   readonly domain: Domain

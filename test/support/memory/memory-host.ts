@@ -21,7 +21,7 @@ import { MemoryNetwork, MemoryWire } from './memory-network.js'
 
 const gib = 1024 ** 3
 
-/** Addresses of every host in memory. The first of each family is its public address. */
+/** Addresses of every simulated host. The first of each family is its public address. */
 export const memoryAddresses = { ipv4: ['192.0.2.10', '192.0.2.11'], ipv6: ['2001:db8::a'] } as const
 
 /** An IPv6 address whose prefix is too small for guests. */

@@ -22,7 +22,7 @@ import { silentLog } from '../gateway/redis.js'
 
 const guest = { templates: ['debian-12', 'debian-13'], spec: {} } as const
 
-/** Prepares one operation on a guest, with an agent's journal and a host in memory of its own. */
+/** Prepares one operation on a guest, with an agent's journal and a simulated host of its own. */
 export async function prepareInMemory(action: GuestAction, before: GuestBefore): Promise<MatrixSubject> {
   const directory = mkdtempSync('/dev/shm/btest-memory-matrix-') // in memory, because the agent's journal is synced
   const closers = new Closers()

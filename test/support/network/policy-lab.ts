@@ -166,7 +166,7 @@ export class PolicyLab {
       })
   }
 
-  /** Starts an agent with one guest. The guest's terminals are in memory. */
+  /** Starts an agent with one guest. The guest's terminals are simulated. */
   async #startAgent(): Promise<void> {
     const address = `127.0.0.1:${agentPort}`
     const { text } = await this.admin('POST', '/hosts', { name: 'host-a', address })

@@ -56,7 +56,7 @@ export function planMappings(body: CreateBody, os: Os = 'linux'): PortMapping[] 
   const explicit = explicitMappings(body)
   const login = loginPorts[os]
   const ssh = explicit.filter((mapping) => leadsTo(login, mapping))
-  // A count of 0 counts as omitted, because clients send 0 for omitted counts.
+  // A count of 0 is treated as omitted, because clients send 0 for omitted counts.
   const picked = pickedMappings(body.port_mapping_count || (ssh.length > 0 ? 0 : 1), ssh.length > 0 ? 0 : login)
   const extra = withoutMapped(extraPorts(body.extra_ports), [...picked, ...explicit])
   const mappings = [
@@ -107,7 +107,7 @@ function extraPorts(value: unknown): number[] {
   })
 }
 
-/** Removes duplicate ports and ports that are mapped already. Only an explicit mapping maps a port twice. */
+/** Removes duplicate ports and ports that are mapped already. Only mappings in the request may map a port twice. */
 function withoutMapped(extra: readonly number[], others: readonly PortMapping[]): number[] {
   const isMapped = (port: number): boolean =>
     others.some(

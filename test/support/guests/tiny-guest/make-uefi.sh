@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Makes the same disk for a UEFI firmware that checks signatures: make-uefi.sh TINY.raw OUT.raw
+# Converts the disk of make.sh for a UEFI firmware that checks signatures: make-uefi.sh TINY.raw OUT.raw
 # Debian's signed shim and GRUB start the kernel of TINY.raw, which Debian signed too.
 set -euo pipefail
 tiny=${1:?make-uefi.sh TINY.raw OUT.raw}

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Makes the disk of a virtual machine that boots in seconds: make.sh OUT.raw
-# syslinux, Debian's cloud kernel, and an initial file system of busybox, dropbear and the guest agent, which takes a
-# NoCloud seed of JSON and keeps what it learned on a second partition. Kernel and agent are Debian's packages, kept
-# in the folder CACHE.
+# The disk has syslinux, Debian's cloud kernel, and an initial file system of busybox, dropbear and the guest agent. Its
+# init reads a NoCloud seed of JSON and stores the settings on a second partition. Debian's packages of kernel and agent
+# are cached in the folder CACHE.
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 out=$(realpath -m "${1:?make.sh OUT.raw}")
