@@ -38,7 +38,7 @@ export class AuditRepeats {
     return this.#claim(mayBeOwn ? exact : this.#key(alikeKey(failure)), id)
   }
 
-  /** Lets this entry count later failures, because the earlier entry no longer exists. */
+  /** Lets the entry `id` count later failures, because the entry that counted them no longer exists. */
   async restart(key: string, id: string): Promise<void> {
     const options = { expiration: { type: 'PX', value: repeatMs } } as const
     await this.store.run('write an audit entry', (client) => client.set(key, id, options))

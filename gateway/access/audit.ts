@@ -18,7 +18,7 @@ export interface AuditFilter extends Span {
   /** Only actions of the caller with this `Principal.ref`. */
   readonly by?: string | undefined
   readonly success?: boolean | undefined
-  /** Only entries about these guests. Unless it is `all`, failures of other callers show only their error code. */
+  /** Only entries about these guests. If not `all`, failures of other callers show only their error code. */
   readonly guests: Guests
   /** True: entries about other guests or no guest are included, too, as in a list of a caller's own actions. */
   readonly all?: boolean

@@ -21,8 +21,8 @@ export const defaultCreationLimits: CreationLimits = {
 /** The quota that the objects created by a caller count towards. */
 export interface CreationShare {
   /**
-   * `ref` of the first key in the caller's chain that is restricted to containers, otherwise of the first limited key.
-   * "": the caller is unlimited.
+   * `ref` of the earliest key in the caller's chain of creators that is restricted to containers, otherwise of the
+   * earliest limited key. "": the caller is unlimited.
    */
   readonly share: string
   readonly isBound: boolean

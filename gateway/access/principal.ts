@@ -13,7 +13,7 @@ interface Caller {
    */
   readonly ref: string
   /**
-   * `ref` of the caller whose limits apply: the first limited key in the chain of creators, otherwise the caller
+   * `ref` of the caller whose limits apply: the earliest limited key in the chain of creators, otherwise the caller
    * itself. Nobody can therefore raise a limit by creating keys or sub-users.
    */
   readonly root: string
@@ -31,7 +31,7 @@ export interface KeyPrincipal extends Caller {
   readonly kind: 'key'
   /** Id of the API key, which limits everything that it creates. */
   readonly keyId: number
-  /** `ref` of the first key in the chain of creators that is restricted to containers. Absent: none is restricted. */
+  /** `ref` of the earliest key in the chain of creators that is restricted to containers. Absent: there is none. */
   readonly boundRoot?: string
   /** True if the key has no limits: all scopes, all containers, all addresses and no expiry. */
   readonly unlimited: boolean

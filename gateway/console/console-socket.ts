@@ -18,8 +18,8 @@ const openTimeoutMs = 15_000
 const pingEveryMs = 25_000
 const stalledInputMs = 60_000
 /**
- * Minimum number of bytes that a frame counts towards the input rate, and the number that a change of the size counts.
- * Programs in the guest are notified of such a change.
+ * Each frame counts as at least this number of bytes of the input rate. A change of the terminal's size counts as this
+ * number, because programs in the guest are notified of it.
  */
 const frameCostBytes = 32
 const resizeCostBytes = 1024

@@ -23,7 +23,7 @@ export class EventRing {
   #next: number
 
   /**
-   * @param epoch identifies this ring: numbers of other rings are invalid here
+   * @param epoch identifies this ring: numbers of other rings are invalid in it
    * @param first number of the first event; a ring that continues another one does not begin with 1
    */
   constructor(

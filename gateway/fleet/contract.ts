@@ -225,7 +225,7 @@ export interface Fleet {
   createGuest(request: GuestCreationRequest): Promise<GuestCreation>
   /** Reserves resources for several guests before the first one is created. */
   holdRoom(): HeldRoom
-  /** True if an earlier attempt of this operation has reserved a guest. */
+  /** True if an earlier attempt of this operation has reserved an id and a name for its guest. */
   isCreation(operationId: string): Promise<boolean>
   /** Finds an operation in the view, or in the agents' journals if the view no longer contains it. */
   findOperation(id: string): Promise<OperationView | undefined>

@@ -21,8 +21,8 @@ export interface AddressFacts {
 }
 
 /**
- * Selects the configured address. Otherwise it is the first public one of the reported addresses and the agent's
- * address, or the first private one.
+ * Selects the configured address. Without one, selects from the reported addresses and the agent's address: the first
+ * public address, or else the first private address.
  */
 export function planPublicAddress({ set, ipv4, ipv6, agentAddress }: AddressFacts): PublicAddress {
   if (set !== '') return { host: set, source: 'set' }

@@ -87,7 +87,7 @@ function whenGone(response: ServerResponse, { onGone }: Exchange): void {
   const isSent = response.writableEnded && response.writableLength === 0
   if (isSent || response.destroyed) return gone()
   response.once('close', gone)
-  if (!response.writableEnded) return // a stream checks its client itself
+  if (!response.writableEnded) return // a stream itself checks whether its client still reads
   response.setTimeout(stalledMs, () => response.destroy())
 }
 
@@ -130,7 +130,7 @@ async function replyTo(ctx: ExchangeContext, { addresses, allowed, next }: Admis
   }
 }
 
-/** Rejects requests that Node would answer in its own form (RFC 9112, 3.2; RFC 9110, 10.1.1). */
+/** Rejects requests that Node itself would otherwise answer, without an envelope (RFC 9112, 3.2; RFC 9110, 10.1.1). */
 function checkProtocol(request: IncomingMessage): void {
   checkHostHeader(request)
   const { headers } = request

@@ -12,7 +12,7 @@ export interface ConnectionsParts {
   readonly guard: ConnectionGuard
 }
 
-/** Time limit of detached connections. Answers that are not streams take less time. */
+/** Time limit in ms of detached connections, see `detach`. Answers that are not streams take less time. */
 const answersWithinMs = 180_000
 /** Time in ms for the first request of a connection that was accepted just before `close`. */
 const firstRequestMs = 1000

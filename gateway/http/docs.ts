@@ -8,7 +8,7 @@ import type { Page } from './app.js'
 import type { ExchangeContext } from './exchange.js'
 import { etagOf, jsonType, type Reply } from './reply.js'
 
-/** The policy permits only content of this server, and no inline scripts. */
+/** The content security policy permits only content of this server, and no inline scripts. */
 const securityHeaders = helmet({
   contentSecurityPolicy: {
     useDefaults: false,

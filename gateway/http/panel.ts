@@ -6,7 +6,7 @@ import type { Page } from './app.js'
 import type { ExchangeContext } from './exchange.js'
 import { etagOf, type Reply } from './reply.js'
 
-/** The policy permits only content of this server, and no inline scripts or styles. */
+/** The content security policy permits only content of this server, and no inline scripts or styles. */
 const securityHeaders = helmet({
   contentSecurityPolicy: {
     useDefaults: false,
@@ -101,7 +101,7 @@ function setupPageOf(index: Forms, hasLink: () => Promise<boolean>): Page['handl
 const assetHeaders = {
   // The name of the file contains the digest of its content.
   'cache-control': 'public, max-age=31536000, immutable',
-  // The policy of a shared worker is the policy of its script. The worker connects to the stream of events.
+  // A shared worker has the content security policy of its script. The worker connects to the stream of events.
   'content-security-policy': "default-src 'none'; connect-src 'self'; frame-ancestors 'none'",
   'x-content-type-options': 'nosniff',
 }

@@ -53,7 +53,7 @@ begin_work() {
   trap 'rm -rf "$work"' EXIT
   lock
   printf '%s\n' "$authority" >"$work/authority.pem"
-  # A file, since other users can read the arguments of curl.
+  # The token is passed to curl in a file, because other users can read the arguments of curl.
   (umask 077 && printf 'Authorization: Bearer %s\n' "$token" >"$work/authorization")
   check_authority
 }
@@ -66,7 +66,7 @@ lock() {
 
 say() { printf '==> %s\n' "$*"; }
 
-# Reports the reason to the gateway as well, which shows it in the panel.
+# Prints the reason, and reports it to the gateway, which shows the reason in the panel.
 fail() {
   printf 'error: %s\n' "$*" >&2
   [ -z "${token:-}" ] || [ ! -e "${work:-}/trusted" ] || report_end failed "$*" || true
@@ -75,7 +75,7 @@ fail() {
 
 # --- trust
 
-# The token contains the fingerprint of the gateway's authority. Nothing is sent or installed before they match.
+# The token contains the fingerprint of the gateway's authority. Nothing is sent or installed before both match.
 check_authority() {
   expected=$(claims | sed -n 's/.*"ca":"\([0-9a-f]\{64\}\)".*/\1/p')
   actual=$(sed '/-----/d' "$work/authority.pem" | base64 -d | sha256sum | cut -d ' ' -f 1)
@@ -91,7 +91,7 @@ claims() {
   printf '%s' "$part" | base64 -d 2>/dev/null || true
 }
 
-# The certificate of the endpoint names its role instead of its address. ask PATH [CURL-OPTIONS...]
+# Calls the endpoint, whose certificate contains its role instead of its address. ask PATH [CURL-OPTIONS...]
 ask() {
   path=$1
   shift
@@ -285,14 +285,14 @@ run() {
   fail "$what failed: $(reason)"
 }
 
-# The first error in the log, or its end.
+# Prints the first error in the log, or else the last line of the log.
 reason() { grep -m 1 -E '^(E|berth-agent|Error): ' "$work/log" || tail -n 1 "$work/log"; }
 
 # --- joining
 
 join_gateway() {
   report joining >/dev/null || true
-  # The gateway connects to the agent from outside. Mutual TLS protects the port. An operator's own address stays.
+  # The gateway connects to the agent from outside. Mutual TLS protects the port. An address set by an operator stays.
   everywhere='0.0.0.0'
   [ ! -e /proc/net/if_inet6 ] || everywhere='[::]'
   sed -i "s/^listen: 127\.0\.0\.1:.*/listen: '$everywhere:$port'/" "$config"

@@ -182,7 +182,7 @@ export class JoinServer {
     return answer
   }
 
-  /** Sends a file of the repository to a host with a token. Others do not need these large files. */
+  /** Sends a file of the repository to a host with a token. Other clients do not need these large files. */
   async #sendPackage(request: IncomingMessage, response: ServerResponse, name: string): Promise<void> {
     const token = /^Bearer (\S+)$/.exec(request.headers.authorization ?? '')?.[1] ?? ''
     const address = request.socket.remoteAddress ?? ''

@@ -173,7 +173,7 @@ class PrivateAuthority implements Authority {
     identity: Identity,
     { lifetimeMs, now }: { lifetimeMs: number; now: number },
   ): Promise<IssuedCertificate> {
-    // A certificate ends with the authority at the latest. If it lasted longer, it would fail with confusing errors.
+    // A certificate ends at the latest when the authority ends. Otherwise it would later fail with confusing errors.
     const notAfterMs = wholeSeconds(Math.min(now + lifetimeMs, this.certificate.notAfter.getTime()))
     const notBeforeMs = wholeSeconds(now - Math.min(maxBackdateMs, lifetimeMs / 2))
     const serial = newSerial()

@@ -57,7 +57,7 @@ export class ListeningSockets {
     this.log.info({ socket: name }, 'listening socket adopted')
   }
 
-  /** Opens a socket. If the address was `0.0.0.0` before, closes the stored socket, which still occupies the port. */
+  /** Opens a socket. If a stored socket for `0.0.0.0` still occupies the port of `::`, closes the stored socket. */
   async #open(server: Server, host: string, port: number): Promise<void> {
     try {
       await listenOn(server, { host, port })

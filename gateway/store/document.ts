@@ -49,8 +49,8 @@ export class StoredDocument<T> {
   }
 
   /**
-   * Changes the document. The change is stored and in force here when the promise resolves. `change` runs again if
-   * another gateway has changed the document in the meantime.
+   * Changes the document. The change is stored and in force in this process when the promise resolves. `change` runs
+   * again if another gateway has changed the document in the meantime.
    * @throws {BerthError} `store_unavailable`, or the error of `change`
    */
   async update(change: (old: T) => T): Promise<T> {
@@ -76,7 +76,7 @@ export class StoredDocument<T> {
     const before = this.#known
     try {
       const read = this.#parse(await store.run(`read ${name}`, (client) => client.get(this.#key)))
-      // An emptied store resets the document, unless it was changed after this read began.
+      // An emptied store resets the document, unless the document was changed after this read began.
       if (read.version > 0 || this.#known === before) this.#learn(read)
     } catch (err) {
       log.error({ err }, `reading ${name} from the store failed`)

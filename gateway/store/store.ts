@@ -120,7 +120,7 @@ export class Store {
     return this.#transactions.run(() => this.#attempt(step, commands))
   }
 
-  /** Waits for a round trip. Changes that the server acknowledged before this call have then been reported here. */
+  /** Waits for a round trip. Changes that the server acknowledged earlier have then been reported to this process. */
   async ping(): Promise<void> {
     const connection = this.#connection
     const sent = performance.now()

@@ -125,7 +125,7 @@ describe('hostile virtual machines', function () {
     ).to.deep.equal(works)
   })
 
-  /** Attempts to reach each port that listens on this host. */
+  /** Returns, for each port that listens on this host, an attempt to reach it. */
   function hostPorts(): string[] {
     const text = readFileSync('/proc/net/tcp', 'utf8')
     const listening = [...text.matchAll(/ [0-9A-F]{8}:([0-9A-F]{4}) 00000000:0000 0A /g)]

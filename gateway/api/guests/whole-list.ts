@@ -31,7 +31,7 @@ export class WholeList {
 
   async read(): Promise<Answer<never>> {
     if (this.#version === this.#versionOf(this.view.guestsVersion)) return this.#answer
-    // Concurrent readers share the rendering. `#assemble` renders blocks that have changed since then.
+    // Concurrent readers share the rendering. `#assemble` renders blocks that have changed in the meantime.
     await this.#making.run(() => inSlices(this.#makeStale()))
     return this.#assemble()
   }

@@ -91,7 +91,7 @@ export function connectAgent(target: AgentTarget): AgentConnection {
   const options = channelOptions(identityDnsName(identity), target.silenceMs)
   const base = new Client(`dns:${target.address}`, channelCredentials, options)
   const shared: ClientOptions = { channelOverride: base.getChannel() }
-  // These calls need a separate connection, because grpc-js has only one size limit per connection.
+  // Calls about routing need a separate connection, because grpc-js has only one size limit per connection.
   const routing = new RoutingServiceClient(`dns:${target.address}`, channelCredentials, {
     ...options,
     'grpc.max_receive_message_length': maxRoutingBytes,

@@ -20,7 +20,7 @@ export interface Pair {
   readonly privateKeyPem: string
 }
 
-/** Contents of a certificate, as an attacker could create it. Omitted fields are those of a gateway's certificate. */
+/** Contents of a certificate, as an attacker could create it. Defaults: those of a gateway, and no `issuer`. */
 export interface Forgery {
   /** Issuer of the certificate. If absent, the certificate is self-signed. */
   readonly issuer?: Pair

@@ -156,7 +156,7 @@ function rowOf({ context }: Domain, record: GuestRecord, guest: MatrixGuest): ob
   }
 }
 
-/** True if the hash is of this password. The hash is computed by another implementation. */
+/** True if the hash is of this password. The hash is computed without the agent's code. */
 function isOfPassword(hash: string, password: string): boolean {
   const salt = hash.split('$')[2] ?? ''
   return execFileSync('openssl', ['passwd', '-6', '-salt', salt, password], { encoding: 'utf8' }).trim() === hash

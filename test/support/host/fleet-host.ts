@@ -79,7 +79,7 @@ export class FleetHost {
     }
   }
 
-  /** Creates the host; call `remove` first. Mounts the pool here: tests would not see a mount by the agent. */
+  /** Creates the host; call `remove` first. It also mounts the pool: tests would not see a mount by the agent. */
   async make(): Promise<void> {
     mkdirSync(this.directory, { recursive: true })
     await openPool(this.#storage)

@@ -42,7 +42,7 @@ export class NetworkLab {
 
   readonly #subnet: Subnet
 
-  /** @param other settings for a second agent on the same host; its lab must not call `build` again */
+  /** @param other network settings, for a second agent on the same host, whose lab must not call `build` */
   constructor(
     private readonly prefix: string,
     other: Partial<AgentConfig['network']> = {},

@@ -24,7 +24,7 @@ export function planReinstallLogin(body: LoginFields, os: Os = 'linux'): Planned
 
 function planNewLogin({ ssh_auth_mode: asked, ...body }: LoginFields, os: Os): PlannedLogin {
   const password = body.ssh_password ?? ''
-  const keyLine = os === 'windows' ? '' : (body.ssh_public_key ?? '') // Windows does not support SSH keys here
+  const keyLine = os === 'windows' ? '' : (body.ssh_public_key ?? '') // Windows guests get no SSH keys
   const mode = (os === 'windows' && asked === 'key' ? undefined : asked) ?? impliedMode(password, keyLine)
   if (mode === 'password') {
     if (password === '') throw missing('ssh_password', 'password')
