@@ -60,7 +60,7 @@ export interface Access extends AccessControl {
   readonly accounts: Accounts
   readonly subUsers: SubUsers
   readonly health: StoreHealth
-  /** Number of keys in the cache. */
+  /** Number of API keys in the cache. */
   cachedKeys(): number
   /** Starts access control. Call it after `store.start()`. */
   start(): void

@@ -35,7 +35,7 @@ export const GatewayConfigSchema = Type.Object(
       {
         /** URL of an existing Redis server. Empty: the gateway starts a private one. BERTH_REDIS_URL overrides it. */
         url: Type.String({ default: '' }),
-        /** Prefix of all keys, so that several installations can share a server. */
+        /** Prefix of all keys in Redis, so that several installations can share a server. */
         prefix: Type.String({ default: 'berth:', pattern: '^[a-z0-9:_-]{0,32}$' }),
         /** Path of the program of the private Redis server. */
         program: absolutePath('/usr/bin/redis-server'),
@@ -57,9 +57,9 @@ export const GatewayConfigSchema = Type.Object(
     /** Limits of each API key and each source address (IPv6: /64). Each gateway counts separately. */
     limits: Type.Object(
       {
-        /** Requests per second. 0: no limit, also in the following three settings. */
+        /** Requests per second of an API key. 0: no limit, also in the following three settings. */
         key_requests_per_second: requests(1000),
-        /** Requests in progress at the same time. */
+        /** Requests of an API key in progress at the same time. */
         key_requests_at_once: requests(256),
         address_requests_per_second: requests(2000),
         address_requests_at_once: requests(512),
@@ -92,7 +92,7 @@ export const GatewayConfigSchema = Type.Object(
       },
       object,
     ),
-    /** Certificate authority for the mode `letsencrypt`. */
+    /** Certificate authority for TLS in the mode `letsencrypt`. */
     acme: Type.Object(
       {
         directory: Type.String({
@@ -107,7 +107,7 @@ export const GatewayConfigSchema = Type.Object(
     /** Permitted URLs of webhooks. */
     webhooks: Type.Object(
       {
-        /** Permits http in addition to https. */
+        /** Permits URLs of webhooks with http, in addition to https. */
         allow_http: Type.Boolean({ default: false }),
         /** Addresses and CIDRs that are permitted although they are private, special or addresses of this server. */
         allowed_targets: Type.Array(Type.String({ maxLength: 64 }), { default: [], maxItems: 256 }),

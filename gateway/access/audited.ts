@@ -5,7 +5,7 @@ import type { AuditLog, AuditStart } from './contract.js'
 export interface AuditedResult<T> {
   readonly value: T
   readonly target: string
-  /** Text for administrators; contains no secrets. */
+  /** Details of the outcome for administrators, without secrets. */
   readonly detail: string
 }
 

@@ -66,7 +66,7 @@ export interface AuditOutcome {
   readonly success: boolean
   /** Name of the target, for example of a container, or the id of a key. */
   readonly target: string
-  /** Text for administrators; contains no secrets. */
+  /** Details of the outcome for administrators, without secrets. */
   readonly detail: string
   /** Uuid of the affected container. Callers restricted to containers see only entries about their containers. */
   readonly containerUuid?: string | undefined

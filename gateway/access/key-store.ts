@@ -26,7 +26,7 @@ export type KeyNames = ReturnType<typeof keyNames>
 export interface KeyMarker {
   readonly key: string
   readonly value: string
-  /** Lifetime in ms. Default: no limit. */
+  /** Lifetime of the value in ms. Default: no limit. */
   readonly keepMs?: number
 }
 

@@ -41,7 +41,7 @@ export class ConsoleSocket {
   readonly openedAtMs = performance.now()
   /** Time of the client's last input for the guest. */
   lastInputMs = performance.now()
-  /** Number of bytes in both directions. */
+  /** Number of bytes of input, and of output, that have passed so far. */
   readonly passed = { in: 0, out: 0 }
   #state: 'opening' | 'open' | 'ended' = 'opening'
   /** Offset in the console's output of the first byte that was sent on this socket. */

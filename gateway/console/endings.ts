@@ -1,7 +1,7 @@
 /** How a console ends: code and reason in the close frame of its WebSocket. */
 export interface ConsoleEnding {
   readonly code: number
-  /** Reason for client programs, at most 123 bytes. */
+  /** Reason of the end as a word for client programs, at most 123 bytes. */
   readonly reason: string
 }
 

@@ -14,7 +14,7 @@ export type ChangeListener = (change: FleetChange, hostId: string) => void
 /** Properties of a host that decide which of its changes are reported. */
 interface ReportingHost {
   readonly record: { readonly id: string }
-  /** Empty: the complete state of the host has not been received yet. */
+  /** Identity of the host's journal. Empty: the complete state of the host has not been received yet. */
   readonly epoch: string
   /**
    * Set only while the first report of the host is processed. Listeners get only changes above this revision, because

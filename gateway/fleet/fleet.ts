@@ -47,7 +47,7 @@ export interface FleetOptions {
   readonly store: Store
   readonly config: GatewayConfig
   readonly log: Logger
-  /** Default: an empty view. */
+  /** View that shows the reported state. Default: an empty view. */
   readonly view?: FleetState
   /** Keeps the listening socket open while the service restarts. Absent: it is closed when the process ends. */
   readonly sockets?: ListeningSockets | undefined

@@ -4,7 +4,7 @@ import { isHostPort, splitHostPort } from '../../shared/join-token.js'
 
 /** Public address of a host, and its origin. */
 export interface PublicAddress {
-  /** Name or address. "": not known. */
+  /** Public name or address of the host. "": not known. */
   readonly host: string
   /** `set`: configured by an administrator; `guess`: derived. */
   readonly source: 'set' | 'guess' | 'none'

@@ -41,7 +41,7 @@ export interface HostView {
   readonly install: InstallReport | undefined
   /** Last upgrade or rollback of the agent. `undefined`: there was none. */
   readonly upgrade: HostUpgrade | undefined
-  /** `pending`: the agent has not joined yet. */
+  /** State of the host. `pending`: the agent has not joined yet. */
   readonly state: HostState
   readonly draining: boolean
   /** Public address at which the guests of the host are reachable. */

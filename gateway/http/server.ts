@@ -40,7 +40,7 @@ export interface HttpServer {
 export interface HttpServerOptions {
   readonly listen: ListenAddress
   readonly log: Logger
-  /** Default: `defaultTimeouts`. */
+  /** Timeouts of requests and connections. Default: `defaultTimeouts`. */
   readonly timeouts?: HttpTimeouts | undefined
   /** Keeps the listening socket open while the service restarts. Absent: it is closed when the process ends. */
   readonly sockets?: ListeningSockets | undefined
@@ -95,7 +95,7 @@ export function httpOptions(timeouts: HttpTimeouts, { requests, upgrades }: Hand
 
 export interface Handlers {
   readonly requests: PipelinedRequests
-  /** Absent: clients' offers of other protocols are ignored. */
+  /** Handler of protocols that clients offer. Absent: such offers are ignored. */
   readonly upgrades?: Upgrades
 }
 

@@ -10,7 +10,7 @@ import { bodyLength, bodyText } from './reply-body.js'
 /** A validated request that changes something, or a POST that only reads and is not audited. */
 export interface Write {
   readonly method: string
-  /** Path without the version prefix. */
+  /** Path of the request without the version prefix. */
   readonly path: string
   readonly querystring: string
   readonly bodyBytes: Buffer

@@ -84,7 +84,7 @@ check_authority() {
   touch "$work/trusted"
 }
 
-# The JSON in the middle part of the token.
+# Prints the JSON in the middle part of the token.
 claims() {
   part=$(printf '%s' "$token" | cut -d . -f 2 | tr '_-' '/+')
   while [ $((${#part} % 4)) -ne 0 ]; do part="$part="; done
@@ -157,7 +157,7 @@ check_space() {
     fail "/var/lib has $free_mb MB of free space: the agent and the first image need $least_free_mb MB"
 }
 
-# The agent of an earlier installation may hold its port.
+# Fails if the port is in use, unless the agent of an earlier installation may use it.
 check_port() {
   holder=$(ss -Hltnp "sport = :$port" 2>/dev/null || true)
   [ -z "$holder" ] || systemctl -q is-active berth-agent 2>/dev/null ||
@@ -214,7 +214,7 @@ remove_incomplete() {
   dpkg --remove --force-remove-reinstreq --force-depends berth-agent berth-runtime >>"$work/log" 2>&1 </dev/null || true
 }
 
-# A repeated installation replaces damaged files.
+# Installs the packages again even if they are installed, which replaces damaged files.
 apt_install() {
   apt-get install -y --reinstall --allow-downgrades -o DPkg::Lock::Timeout=300 \
     -o Dpkg::Options::=--force-confdef -o Dpkg::Options::=--force-confold \
@@ -230,7 +230,7 @@ install_listed() {
   [ -n "$had_lxc" ] || systemctl -q disable --now lxc-net 2>/dev/null || true
 }
 
-# fetch NAME [TARGET]
+# fetch NAME [TARGET]: downloads a file from the gateway's packages
 fetch() {
   ask "/packages/$1" -f --retry 3 --retry-connrefused -H @"$work/authorization" -o "${2:-$work/$1}" ||
     fail "$1 could not be downloaded from $gateway"
@@ -246,7 +246,7 @@ fetch_package() {
   mv "$work/package" "${2:-$packages}/$file"
 }
 
-# is_intact PACKAGE DIRECTORY: the list's package is in the directory
+# is_intact PACKAGE DIRECTORY: true if DIRECTORY contains the package with the digest that the list states
 is_intact() { echo "$(field "$1" SHA256)  $2/$(file_of "$1")" | sha256sum -c --status 2>/dev/null; }
 
 file_of() { field "$1" Filename | sed 's|^\./||'; }
@@ -276,7 +276,7 @@ END
   mv "$sources.new" "$sources"
 }
 
-# run WHAT COMMAND...
+# run WHAT COMMAND...: runs a command and logs its output; a failure ends the script with a message about WHAT
 run() {
   what=$1
   shift
@@ -400,8 +400,8 @@ check_signature() {
     fail "the packages of $gateway are not in the signed list"
 }
 
-# The digest of a file in the signed part of InRelease. Anybody could have added text before and after it, which apt does
-# not read. listed_digest FILE
+# Prints the digest of a file in the signed part of InRelease. Anybody could have added text before and after it, which
+# apt does not read. listed_digest FILE
 listed_digest() {
   awk 'NR == 1 { if ($0 != "-----BEGIN PGP SIGNED MESSAGE-----") exit; next }
     !body { if ($0 == "") body = 1; else if ($0 !~ /^Hash: [A-Z0-9, ]+$/) exit; next }
@@ -441,7 +441,7 @@ retain_installed() {
   fi
 }
 
-# is_complete DIRECTORY VERSION
+# is_complete DIRECTORY VERSION: true if DIRECTORY contains the list and the intact packages of VERSION
 is_complete() {
   [ -e "$1/InRelease" ] && [ -e "$1/Packages" ] || return 1
   list=$1/Packages
@@ -475,7 +475,7 @@ attempt() {
   )
 }
 
-# change_to VERSION
+# change_to VERSION: installs the activated packages and waits until the gateway reaches the agent
 change_to() {
   say "Installing version $1"
   report installing >/dev/null || true
@@ -503,12 +503,12 @@ wait_for_version() {
   say "The gateway does not answer: version $1 stays"
 }
 
-# The last line that the agent itself has logged.
+# Prints the last line that the agent itself has logged.
 last_words() {
   journalctl _SYSTEMD_UNIT=berth-agent.service -n 1 -o cat --no-pager 2>/dev/null | cut -c 1-200 | sed 's/^/: /'
 }
 
-# return_to_installed REASON
+# return_to_installed REASON: installs the earlier version again, and fails with REASON
 return_to_installed() {
   say "Returning to version $installed: $1"
   report rolling_back "$1" >/dev/null || true

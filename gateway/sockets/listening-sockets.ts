@@ -7,7 +7,7 @@ import { nameOf, planInherited, type ServiceEnvironment } from './plan-inherited
 
 export interface ListenAddress {
   readonly host: string
-  /** 0: any free port. */
+  /** Port on which to listen. 0: any free port. */
   readonly port: number
 }
 

@@ -4,9 +4,9 @@ import type { Store } from './store.js'
 
 export interface DocumentOptions<T> {
   readonly store: Store
-  /** Name of the key without the store's prefix. */
+  /** Name of the document's key without the store's prefix. */
   readonly name: string
-  /** Value until the document is changed for the first time. */
+  /** Value of the document until it is changed for the first time. */
   readonly initial: T
   readonly log: Logger
 }
@@ -32,12 +32,12 @@ export class StoredDocument<T> {
     store.on('up', () => void this.#reload())
   }
 
-  /** The value. `undefined`: the store has not been reached yet. */
+  /** The document's value. `undefined`: the store has not been reached yet. */
   get value(): T | undefined {
     return this.#known?.value
   }
 
-  /** The value. @throws {BerthError} `store_unavailable` if the store has not been reached yet */
+  /** The document's value. @throws {BerthError} `store_unavailable` if the store has not been reached yet */
   get current(): T {
     if (this.#known === undefined) throw storeUnavailable(`read ${this.options.name}`)
     return this.#known.value

@@ -67,7 +67,7 @@ function readNumber(
 export interface AofFile {
   readonly name: string
   readonly sequence: number
-  /** `b`: base, `h`: history (to be deleted), `i`: increment. */
+  /** Type of the file. `b`: base, `h`: history (to be deleted), `i`: increment. */
   readonly type: 'b' | 'h' | 'i'
 }
 

@@ -32,7 +32,7 @@ function alternativeName(target: string): SubjectAlternativeNameExtension {
 }
 
 export interface SelfSignedOptions {
-  /** Lifetime in ms. Default: 397 days. */
+  /** Lifetime of the certificate in ms. Default: 397 days. */
   readonly lifetimeMs?: number
   /** An additional critical extension: its object id and its value in DER. */
   readonly extension?: { readonly id: string; readonly value: Buffer }

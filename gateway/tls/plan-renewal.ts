@@ -15,9 +15,9 @@ export function dueAtMs({ notBeforeMs, notAfterMs }: Validity): number {
 export interface RenewalState {
   readonly fingerprint: string
   readonly failures: number
-  /** Time of the next attempt. */
+  /** Time of the next attempt to renew the certificate. */
   readonly nextMs: number
-  /** Error of the last attempt. */
+  /** Error of the last attempt to renew the certificate. */
   readonly error: string
 }
 

@@ -39,7 +39,7 @@ export interface TlsOptions {
   readonly roots?: readonly string[]
   /** Finds out which certificate a listener presents. Default: connects to the listener. */
   readonly probe?: typeof handshakeWith
-  /** Default: a check every minute, and `renewalPauses`. */
+  /** Times of the renewal. Default: a check every minute, and `renewalPauses`. */
   readonly timing?: { readonly checkEveryMs: number; readonly pauses: RenewalPauses }
 }
 

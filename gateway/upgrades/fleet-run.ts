@@ -16,9 +16,9 @@ export interface RunHost {
   readonly from: string
   /** Reason why the host failed or was skipped. */
   readonly message: string
-  /** Kind of the last attempt. */
+  /** Kind of the last attempt on this host: upgrade or rollback. */
   readonly action: RunAction
-  /** Id of the last attempt. "": there was none. */
+  /** Id of the last attempt on this host. "": there was none. */
   readonly upgradeId: string
   readonly attempts: number
 }
@@ -36,7 +36,7 @@ export interface FleetRun {
   readonly hosts: readonly RunHost[]
   readonly startedBy: string
   readonly startedAtMs: number
-  /** 0: the run has not ended. */
+  /** End of the run in ms since 1970. 0: the run has not ended. */
   readonly endedAtMs: number
 }
 

@@ -15,7 +15,7 @@ export interface FleetUpgradesOptions {
   readonly log: Logger
   /** Time in ms after which another gateway takes over the work of one that died. Default: 10 s. */
   readonly leaseMs?: number
-  /** Interval of checks in ms. Default: 1 s. */
+  /** Interval in ms of checks of the current run. Default: 1 s. */
   readonly everyMs?: number
 }
 

@@ -11,7 +11,7 @@ export interface Delivery {
   readonly guestUuid: string
   readonly createdAtMs: number
   readonly attempts: number
-  /** Time of the next attempt in ms since 1970. */
+  /** Time of the next attempt to deliver, in ms since 1970. */
   readonly nextAtMs: number
   readonly last?: DeliveryAttempt
 }
@@ -32,7 +32,7 @@ export interface LoggedDelivery extends Delivery {
   readonly body: string
 }
 
-/** Pauses between attempts: the first is about a second, the last ones are a quarter of an hour. */
+/** Pauses between attempts to deliver: the first is about a second, the last ones are a quarter of an hour. */
 export interface RetryPlan {
   readonly firstMs: number
   readonly maxMs: number

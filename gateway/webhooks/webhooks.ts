@@ -22,9 +22,9 @@ export interface WebhooksOptions {
   readonly secret: Buffer
   readonly policy: TargetPolicy
   readonly log: Logger
-  /** Pauses between attempts. Default: `defaultRetries`. */
+  /** Pauses between attempts to deliver a message. Default: `defaultRetries`. */
   readonly retries?: RetryPlan
-  /** Time limit of an attempt in ms. Default: 10 s. */
+  /** Time limit of an attempt to deliver a message, in ms. Default: 10 s. */
   readonly timeoutMs?: number
   /** Time in ms until another gateway takes over from one that died. Default: 10 s. */
   readonly leaseMs?: number

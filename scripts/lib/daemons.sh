@@ -93,7 +93,7 @@ ensure_directories() {
 
 # --- running
 
-# agent_command SUBCOMMAND ARGS...
+# agent_command SUBCOMMAND ARGS...: runs the program of the agent with the instance's configuration
 agent_command() { "$node_program" "$lib_dir/dist/agent/main.js" "$@" --config "$(config_of agent)"; }
 # Keeps only the capability to listen on ports below 1024, like the systemd unit.
 as_berth=(setpriv --reuid "$berth_user" --regid "$berth_user" --clear-groups --inh-caps=-all,+net_bind_service

@@ -6,7 +6,7 @@ import { planAddressStep, type AddressVerdict } from './plan-address-step.js'
 
 /** The address that customers see for a port of a guest, and whether it leads to the host. */
 export interface JudgedAddress {
-  /** Address or name. "": not known. */
+  /** Address or name that customers see. "": not known. */
   readonly address: string
   readonly verdict: AddressVerdict
 }

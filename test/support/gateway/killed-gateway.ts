@@ -28,7 +28,7 @@ export interface SettingLane {
   /** Name of the change in the audit log. */
   readonly action: string
   readonly path: string
-  /** The default method is PUT. */
+  /** Method of the request that changes the setting. Default: PUT. */
   readonly method?: string
   readonly make: (n: number) => { readonly body: object; readonly text: string }
   readonly read: (data: Record<string, unknown>) => string

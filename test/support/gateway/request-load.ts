@@ -8,9 +8,9 @@ interface Way {
 }
 
 export interface RequestLoadOptions {
-  /** Such as `http://10.0.0.1:8080`. */
+  /** URL of the gateway without TLS, such as `http://10.0.0.1:8080`. */
   readonly url: string
-  /** Such as `https://10.0.0.1`. */
+  /** URL of the gateway with TLS, such as `https://10.0.0.1`. */
   readonly tlsUrl: string
   readonly path: string
   readonly headers: Record<string, string>

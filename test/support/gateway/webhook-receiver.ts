@@ -60,7 +60,7 @@ export class WebhookReceiver {
     return this.messages.map(({ body }) => body.type)
   }
 
-  /** Listens again at the same port as before. */
+  /** Listens again, at the port that the receiver had. */
   async up(): Promise<void> {
     await new Promise<void>((resolve) => this.#server.listen(this.#port, '127.0.0.1', resolve))
     this.#port = (this.#server.address() as AddressInfo).port
