@@ -2,7 +2,7 @@ import { hash } from 'node:crypto'
 import type { Store } from '../store/store.js'
 import type { AuditOutcome } from './contract.js'
 
-/** How long similar failures of a caller share one entry. */
+/** Time in ms for which similar failures of a caller share one audit entry. */
 export const repeatMs = 3_600_000
 /**
  * Number of different failures of a caller within `repeatMs` that get separate entries. Further failures with the same

@@ -82,7 +82,7 @@ export class KeyCache {
     for (const load of this.#loads) if (load.ids.has(id)) load.stale = true
     for (const digest of this.#digestsById.get(id) ?? []) this.#byDigest.delete(digest)
     this.#digestsById.delete(id)
-    this.#byId.clear() // the map contains few keys, and keys change seldom
+    this.#byId.clear() // the whole map is cleared: it contains few keys, and keys change seldom
   }
 
   clear(): void {

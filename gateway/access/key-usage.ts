@@ -10,7 +10,7 @@ export interface KeyUse {
 
 const flushEveryMs = 5000
 
-/** Collects the uses of keys and writes them every few seconds, one for each key. */
+/** Collects the uses of API keys. Writes the last use of each key every few seconds. */
 export class KeyUsage {
   #pending = new Map<number, { atMs: number; address: string }>()
   readonly #flushes: Throttle

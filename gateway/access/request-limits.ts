@@ -23,7 +23,7 @@ interface CountedRequest {
   readonly onGone: (() => void)[]
 }
 
-/** Limits the requests per second, and at once, of each caller or each source address. */
+/** Limits the requests per second, and the requests in progress, of each caller or each source address. */
 export class RequestLimits {
   readonly #rate: RateLimit | undefined
   readonly #running = new Map<string, number>()
@@ -76,7 +76,7 @@ export class RequestLimits {
 
   #refuse(caller: string, which: 'at once' | 'per second', waitMs: number) {
     const most = which === 'at once' ? this.limit.atOnce : this.limit.perSecond
-    // Each caller causes at most one line per minute, so that a flood of requests does not flood the log.
+    // Each caller causes at most one log line per minute, so that a flood of requests does not flood the log.
     if (this.#lines.take(caller) === 0)
       this.log.warn({ caller, most }, `a caller sent more requests ${which} than allowed`)
     return rateLimited(`more than ${most} requests ${which} from ${this.whose}: try again later`, waitMs)

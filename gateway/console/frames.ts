@@ -54,6 +54,6 @@ function parseObject(text: string): Record<string, unknown> | undefined {
   try {
     return JSON.parse(text) as Record<string, unknown>
   } catch {
-    return undefined // the text was typed by the user
+    return undefined // not a message: the user has typed this text
   }
 }

@@ -82,7 +82,7 @@ export class HostUpgrader implements HostUpgrades {
     try {
       await agent.hosts.upgradeAgent({ address, token, version: upgrade.to, rollback: upgrade.rollback })
     } catch (error) {
-      // If the call was sent without an answer, the host may have begun. It then reports its progress.
+      // If the call was sent but not answered, the host may have begun. It then reports its progress.
       if (!(error instanceof UnansweredError && error.left)) {
         await this.#end(hostId, upgrade, {
           step: 'failed',

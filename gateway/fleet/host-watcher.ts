@@ -12,7 +12,7 @@ import { WatchSession, type SyncedState } from './watch-session.js'
 import type { FleetState } from './view.js'
 
 const retryMs = { first: 100, max: 2000 }
-/** Delay of a timer in ms that shows that this process was paused. */
+/** If a timer is late by this time in ms, this process was paused. */
 const lateMs = 1000
 
 export interface WatcherOptions {

@@ -14,7 +14,7 @@ const compilers: Readonly<Record<Architecture, { arch: string; prefix: string }>
 }
 
 /**
- * Compiles the addon of an npm package for the Node.js with its headers in `nodeDirectory`. If an earlier call has
+ * Compiles the addon of an npm package for the Node.js whose headers are in `nodeDirectory`. If an earlier call has
  * already compiled it, that result is used.
  * @returns the path of the compiled addon
  */

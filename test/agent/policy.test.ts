@@ -113,7 +113,7 @@ describe('an agent that limits a guest', function () {
   it('forwards no more packets of the guest when the quota is used up, even if the guest stops slowly', async () => {
     await resetTraffic()
     await limitTraffic({ monthlyGb: 1, action: 'stop' })
-    process.kill(await initPid(), 'SIGSTOP') // the suspended process does not handle the signal to halt
+    process.kill(await initPid(), 'SIGSTOP') // so that init does not handle the signal to halt
     await whileFlooding(async () => {
       await waitFor(() => guest().policyBlocked)
       const before = countSent()

@@ -130,7 +130,7 @@ describe('the nft and ip processes of the agent', () => {
     await Promise.resolve()
     expect(killChildren(process.pid, 'nft')).to.equal(1)
     await during
-    // The end of the process may be noticed only by this call.
+    // Only this call may notice that the process has ended.
     await failure(nft.apply([`add chain ip ${table} during`]))
     await nft.apply([`add chain ip ${table} during`])
     expect(await nft.readTable('ip', table))

@@ -3,7 +3,7 @@ import type { ScannedAddress } from '../../agent/network/addresses/plan-scan.js'
 import { AddressedPair, failure, poolItem } from '../support/network/addressed-pair.js'
 import { clientAddress, hostAddress } from '../support/network/network-lab.js'
 
-/* Scans the addresses of the host's segment with real ARP. A namespace is another machine on the segment. */
+/* Scans the addresses of the host's segment with real ARP. A namespace stands for another machine on the segment. */
 
 /** Addresses of the pool: the first one is assigned to a guest, the second one is not. */
 const [assigned, free] = ['198.51.100.10', '198.51.100.12']

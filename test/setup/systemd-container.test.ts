@@ -177,7 +177,7 @@ describe('the systemd units', function () {
   it('do not restrict the rights of a guest by the confinement of the agent', () => {
     const pid = guestPid()
     expect(statusOf(pid, 'NoNewPrivs')).to.equal('0')
-    expect(statusOf(pid, 'Seccomp_filters')).to.equal('2') // one of LXC and one of the agent; the unit has none
+    expect(statusOf(pid, 'Seccomp_filters')).to.equal('2') // of LXC and of the agent; the unit has none
     expect(statusOf(pid, 'Umask')).to.equal('0022')
     expect(run('cat', `/proc/${pid}/oom_score_adj`).trim()).to.equal('0')
     // A guest has cap_sys_nice (bit 23), but not cap_sys_time (bit 25), which the unit lacks, too.

@@ -223,7 +223,7 @@ describe('scripts/up and scripts/down', function () {
     expect(pidOf('gateway')).to.equal(before.gateway)
     expect(pidOf('agent')).not.to.equal(before.agent)
     expect(guestInits()).to.deep.equal(inits)
-    await api('/routing') // the agent itself must answer this
+    await api('/routing') // the agent itself must answer this request
     expect(await statusOf('survivor')).to.equal('running')
   })
 

@@ -90,7 +90,7 @@ describe('the retention of data in the store', () => {
     const members = ['key:1', 'key:2'].map((ref) => JSON.stringify([ref, ref]))
     await store.client.sAdd(names.callers, members)
     let added = false
-    /** A store in which another entry is added just before the removal of its caller. */
+    /** A store that adds another entry of a caller just before it removes this caller. */
     const racing = new Proxy(store, {
       get: (target, name) =>
         name !== 'transact'

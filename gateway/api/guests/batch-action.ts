@@ -138,7 +138,7 @@ function planSuspensions({ fleet, time }: Parts, context: BatchContext): Act {
   if (body.action === 'suspend' && reason === undefined) throw missing('reason')
   const change =
     reason !== undefined && body.action === 'suspend' ? planSuspension({ ...body, reason }, time) : planUnsuspension()
-  const audit = (): void => undefined // the whole batch has one audit entry
+  const audit = (): void => undefined // the whole batch has one audit entry, so its guests get none
   return async (guest, operationId) => {
     await changeSetting(fleet, { headers: {}, audit, operationId, guest }, change)
     return { container_name: guest.guest.name, ssh_password: '' }

@@ -35,7 +35,7 @@ export interface LinkParts {
   /** Clears the display, because the following output does not continue the previous output. */
   restart(): void
   onState(state: LinkState): void
-  /** Warns that the console ends in `seconds` without input. 0 withdraws the warning. */
+  /** Warns that the console ends in `seconds` unless there is input. 0 withdraws the warning. */
   onWarning(seconds: number): void
   /** Storage for the resume token; it survives a reload of the page. */
   readonly memory: { get(): string; set(resume: string): void }

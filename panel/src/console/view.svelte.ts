@@ -9,7 +9,7 @@ type ViewParts = Pick<LinkParts, 'container' | 'mode' | 'size' | 'show' | 'resta
 /** The connection and the messages of one console. Create it during the initialization of a component. */
 export class ConsoleView {
   state = $state.raw<LinkState>({ is: 'connecting' })
-  /** Seconds after which the console ends without input; 0 without a warning. */
+  /** Seconds until the console ends unless there is input; 0 if there is no warning. */
   warning = $state(0)
   #link: ConsoleLink | undefined
 

@@ -101,7 +101,7 @@ describe('administrators', () => {
       expect(await admins().hasLink()).to.equal(true)
       for (let times = 0; times < 3; times++) expect(await look(token)).to.deep.equal([200, ''])
       expect(await look('A'.repeat(43))).to.deep.equal([404, 'not_found'])
-      await makeAdmin(gateway, 'ada') // with POST /admins, not with the link
+      await makeAdmin(gateway, 'ada') // creates the first administrator with POST /admins, not with the link
       expect(await look(token), 'an administrator exists').to.deep.equal([404, 'not_found'])
       expect(await admins().hasLink()).to.equal(false)
       const invited = await admins().invite('bob')
