@@ -73,8 +73,8 @@ const toolsFor =
   }
 
 /**
- * Creates links with the public URL of the panel, or with `listen` if that is not known. The token follows #, because
- * servers never log that part.
+ * Creates links with the public URL of the panel, or with the address `listen` if that URL is not known. The token
+ * follows #, because servers never log that part.
  */
 function createLinks(config: GatewayConfig, store: Store, log: Logger): AdminTools['linkOf'] {
   const settings = new PanelSettings(store, log)

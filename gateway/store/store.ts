@@ -58,7 +58,7 @@ export class Store {
   }
 
   /**
-   * Waits for the connection, for commands that run only once.
+   * Waits until the store is connected, for callers that do not try again.
    * @throws {BerthError} `store_unavailable` if that takes longer than `timeoutMs`
    */
   async connected(timeoutMs: number): Promise<void> {

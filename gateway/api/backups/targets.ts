@@ -201,7 +201,7 @@ function checkRoute(parts: BackupParts): Route {
   })
 }
 
-/** Maximum time in ms that a request waits for the result. A longer check continues as a task. */
+/** Maximum time in ms that a request waits for the result of a check. A longer check continues as a task. */
 const waitMs = 120_000
 
 async function checkTarget(

@@ -52,7 +52,7 @@ export const RoutingBodySchema = Type.Object(
 )
 export type RoutingBody = Static<typeof RoutingBodySchema>
 
-/** Converts the lists of a request. Omitted lists stay unchanged. @throws {BerthError} `invalid_field` */
+/** Converts the lists of a routing request. Omitted lists stay unchanged. @throws {BerthError} `invalid_field` */
 export function planRouting(body: RoutingBody): SetRoutingRequest {
   const pool = body.items ?? body.public_ipv4_addresses
   const range = body.nat4_port_range

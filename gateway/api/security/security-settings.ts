@@ -123,7 +123,7 @@ export function securityWriteRoutes({ fleet }: SecurityDeps): Route[] {
 }
 
 /**
- * Checks the named container, all containers of the named host, or all containers.
+ * Starts an abuse check of the named container, of all containers of the named host, or of all containers.
  * @throws {BerthError} `not_found`, `host_offline`
  */
 async function check(

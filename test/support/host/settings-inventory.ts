@@ -3,7 +3,7 @@ import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { networkCommand, readGuestLimits, readInits, readInterfaces, type Instance } from './inventory.js'
 
-/* Reads the settings of guests in effect on the host and in the agent's journal, without the agent's code. */
+/* Reads the settings of guests, both those in effect on the host and those in the journal, without the agent's code. */
 
 export interface SettingsInventory {
   /** Lines `map key : value` for IPv4 and IPv6. */
