@@ -4,7 +4,7 @@ import { conflict } from '../../shared/errors.js'
 export interface CreationLimit {
   /** Limit of a caller that is restricted to containers; objects that its keys created count, too. */
   readonly bound: number
-  /** Limit of each key that is limited in another way, and of all unlimited callers together. */
+  /** Limit of each other limited key, and of all unlimited callers together. */
   readonly others: number
 }
 

@@ -184,7 +184,7 @@ async function handleWrite(
   const audit: AnyContext['audit'] = ({ target, ...entry }) =>
     void Object.assign(audited, entry, target ? { target } : {})
   try {
-    // Looked up only here: a repetition with an Idempotency-Key gets its answer even after the guest was deleted.
+    // The guest is looked up only now: repeated requests with an Idempotency-Key are answered even after its deletion.
     const subject = await subjectOf(route, options, ready)
     Object.assign(audited, auditedOf(subject))
     const context = new HandlerContext(ready, options.log, {

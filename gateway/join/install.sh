@@ -400,8 +400,8 @@ check_signature() {
     fail "the packages of $gateway are not in the signed list"
 }
 
-# Prints the digest of a file in the signed part of InRelease. Anybody could have added text before and after it, which
-# apt does not read. listed_digest FILE
+# Prints the digest of a file in the signed part of InRelease. apt does not read text outside of this part, because
+# anybody could have added it. listed_digest FILE
 listed_digest() {
   awk 'NR == 1 { if ($0 != "-----BEGIN PGP SIGNED MESSAGE-----") exit; next }
     !body { if ($0 == "") body = 1; else if ($0 !~ /^Hash: [A-Z0-9, ]+$/) exit; next }

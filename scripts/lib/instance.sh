@@ -99,7 +99,7 @@ values_by_program() {
     print(JSON.parse(require("node:fs").readFileSync(0, "utf8")), [])' 9>&- <<<"$json"
 }
 
-# Takes omitted keys from the example. Fails with the line that the shell cannot read. values_by_shell PROGRAM
+# Takes omitted keys from the example. If a line cannot be read, prints it and fails. values_by_shell PROGRAM
 values_by_shell() {
   local values
   if ! values=$(config_lines "$(config_of "$1")"); then echo "$values" && return 1; fi

@@ -28,7 +28,7 @@ describe('backups of virtual machines', function () {
 
   before(async () => {
     first = await BackupHost.open('kba', [kvm])
-    uuid = await first.addGuest(1, 'kept', kvm.spec) // boots while the second host is opened
+    uuid = await first.addGuest(1, 'kept', kvm.spec) // the guest boots while the second host is opened
     second = await BackupHost.open('kbb', [kvm])
     other = await second.addGuest(2, 'other', { ...kvm.spec, sshPassword: otherPassword })
     const place = { $case: 'local', value: { path: join(scratch.path, 'local') } } as const

@@ -34,7 +34,7 @@ describe('the retention of data in the store', () => {
       requestId: '',
     }) as never
 
-  /** Adds an audit entry with its outcome. The entry is this many days old. */
+  /** Adds an audit entry that is `days` days old, and its outcome. */
   async function addAged(target: string, days: number): Promise<void> {
     const id = `${Date.now() - days * dayMs}-0`
     const entry = { by: 'key:1', action: 'a', target, user: 'u', address: '', request_id: '' }

@@ -11,7 +11,7 @@ import { Store, type StoreClient } from '../../../gateway/store/store.js'
 import { silentLog, startTestRedis, type TestRedis } from '../../support/gateway/redis.js'
 import { waitFor } from '../../support/wait.js'
 
-/** A store whose replies to GET can be delayed, and which can pretend that it lost contact to the server. */
+/** A store whose replies to GET can be delayed, and which can pretend that it lost the connection to its server. */
 class HeldStore extends Store {
   gate = Promise.resolve()
   reads = 0
