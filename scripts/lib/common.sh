@@ -86,16 +86,18 @@ node_missing() {
     "then run this script again."
 }
 
-package_installed() { [ "$(dpkg-query -W -f '${db:Status-Status}' "$1" 2>/dev/null)" = installed ]; }
+# Prints those of the packages that are installed, one per line.
+installed_packages() { dpkg-query -W -f '${Package} ${db:Status-Status}\n' "$@" 2>/dev/null | sed -n 's/ installed$//p' || true; }
 
 # Installs the Debian packages that are missing, without starting their services. Sets `installed_now`.
 # ensure_debian_packages LOG PACKAGE...
 ensure_debian_packages() {
-  local log=$1 package
+  local log=$1 package installed
   shift
   remove_stale_policy
+  installed=$(installed_packages "$@")
   installed_now=()
-  for package in "$@"; do package_installed "$package" || installed_now+=("$package"); done
+  for package in "$@"; do [[ $'\n'$installed$'\n' == *$'\n'"$package"$'\n'* ]] || installed_now+=("$package"); done
   [ ${#installed_now[@]} -gt 0 ] || return 0
   say "Installing ${#installed_now[@]} Debian packages: ${installed_now[*]}"
   install_packages "$log" || exit 1
