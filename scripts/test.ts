@@ -1,5 +1,5 @@
 import { chmodSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
-import { availableParallelism, tmpdir } from 'node:os'
+import { availableParallelism, cpus, tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { Command } from 'commander'
 import { affectedTests, changedFiles, defaultBase, readGraph } from './runner/changed.js'
@@ -25,6 +25,7 @@ import { Processes, type JobResult } from './runner/processes.js'
 /** Time limit of a test process. A process that takes longer has hung. */
 const limitSeconds = 1800
 const slowestCount = 10
+const busyAtStart = readBusySeconds()
 const signals = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const
 
 interface Options {
@@ -134,12 +135,12 @@ class TestRun {
     }
   }
 
-  #show({ job, output, seconds }: JobResult): void {
+  #show({ job, output, seconds, processorSeconds }: JobResult): void {
     if (output !== undefined) {
       say(job.label)
       process.stdout.write(readFileSync(output))
     }
-    note(`${Math.round(seconds)} s`)
+    note(`${Math.round(seconds)} s, ${Math.round(processorSeconds)} s of processor time`)
   }
 
   /**
@@ -179,16 +180,25 @@ function report(results: readonly JobResult[], interruptions: readonly string[])
   if (failed > 0) console.log(`\nfailed:\n\n${failures.join('')}`)
   if (skipped > 0) console.log(`skipped: ${skipped}`)
   const seconds = Math.round(performance.now() / 1000)
-  console.log(
-    `${Math.floor(seconds / 60)} min ${seconds % 60} s, processes of the tests ran for ${processorText(results)}`,
-  )
+  console.log(`${Math.floor(seconds / 60)} min ${seconds % 60} s, ${processorText(results, seconds)}`)
   console.log(`${passed} passed, ${failed} failed`)
   process.exitCode = failed === 0 && passed > 0 ? 0 : 1
 }
 
-function processorText(results: readonly JobResult[]): string {
-  const seconds = results.reduce((total, { processorSeconds }) => total + processorSeconds, 0)
-  return `${Math.round(seconds)} s of processor time`
+/**
+ * Describes the use of the processors. The tests' processes do not include guests, daemons and threads of the kernel,
+ * so the rest of the machine's time is theirs, if the machine has no other work.
+ */
+function processorText(results: readonly JobResult[], seconds: number): string {
+  const own = results.reduce((total, { processorSeconds }) => total + processorSeconds, 0)
+  const [busy, all] = [readBusySeconds() - busyAtStart, seconds * cpus().length]
+  return `${Math.round(busy)} of ${all} s of processor time used, ${Math.round(own)} s of it by the tests' processes`
+}
+
+/** Returns the seconds for which the processors of this machine have been busy since its boot. */
+function readBusySeconds(): number {
+  const busyMs = cpus().flatMap(({ times: { user, nice, sys, irq } }) => [user, nice, sys, irq])
+  return busyMs.reduce((sum, ms) => sum + ms, 0) / 1000
 }
 
 function listSlowest(results: readonly JobResult[]): void {
