@@ -20,12 +20,12 @@ import { waitFor } from '../support/wait.js'
  */
 
 const tag = 'fwu'
-const updates = 10_000
+const updates = 3000
 /** Every fifth update is valid. */
 const rightEach = 5
-const enoughMs = 35_000
+const enoughMs = 12_000
 /** Minimum number of updates, however long they take. */
-const fewest = 1000
+const fewest = 600
 /** After this many updates the firewall stays unchanged for `holdMs`, so that it handles all packets in this time. */
 const holdEach = 200
 const holdMs = 300

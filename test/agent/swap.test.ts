@@ -11,7 +11,7 @@ import { swapsBelow } from '../support/scratch.js'
 import { sh } from '../support/sh.js'
 
 const mib = 1024 ** 2
-const rounds = 12
+const rounds = 6
 
 describe('the swap of a host', function () {
   let agent: AgentProcess

@@ -11,7 +11,7 @@ import { shownCertificate } from '../support/gateway/tls-client.js'
 import { TestAuthority } from '../support/gateway/tls-material.js'
 import { waitFor } from '../support/wait.js'
 
-const kills = Number(process.env['BERTH_TEST_KILLS'] ?? 12)
+const kills = Number(process.env['BERTH_TEST_KILLS'] ?? 9)
 const name = 'panel.example'
 /** Number of kills at the end of the test that happen only after the change was acknowledged. */
 const answered = 3

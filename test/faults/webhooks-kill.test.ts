@@ -8,7 +8,7 @@ import { scratchDirectory } from '../support/scratch.js'
 import { waitFor } from '../support/wait.js'
 import { answers, takes, WebhookReceiver } from '../support/gateway/webhook-receiver.js'
 
-const kills = Number(process.env['BERTH_TEST_KILLS'] ?? 6)
+const kills = Number(process.env['BERTH_TEST_KILLS'] ?? 4)
 const guests = 8
 const root = 'btest-webhooks-kill'
 

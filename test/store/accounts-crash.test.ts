@@ -11,7 +11,7 @@ import { nodeOptions, programPath } from '../support/programs.js'
 import { redisDirectory, silentLog } from '../support/gateway/redis.js'
 import { waitFor } from '../support/wait.js'
 
-const kills = 12
+const kills = 8
 
 describe('accounts that change while gateway and Redis are killed', () => {
   let stateDir: string

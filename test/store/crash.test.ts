@@ -14,7 +14,7 @@ import { nodeOptions, programPath } from '../support/programs.js'
 import { redisDirectory, silentLog } from '../support/gateway/redis.js'
 import { waitFor } from '../support/wait.js'
 
-const kills = 20
+const kills = 10
 
 describe('API keys and audit entries that are written while gateway and Redis are killed', () => {
   let stateDir: string

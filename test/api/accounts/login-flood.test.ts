@@ -2,7 +2,7 @@ import { expect } from 'chai'
 import { Browser, makeAdmin, password } from '../../support/gateway/browser.js'
 import { startTestGateway, type TestGateway } from '../../support/gateway/test-gateway.js'
 
-const attempts = 10_000
+const attempts = 3000
 const sources = 500
 const lanes = 32
 /** The owner should log in within one minute. The limit is three, because the host of the test may be busy. */

@@ -3,7 +3,7 @@ import { Browser, makeAdmin } from '../../support/gateway/browser.js'
 import { SubUserCalls } from '../../support/gateway/sub-user-calls.js'
 import { startTestGateway, type TestGateway } from '../../support/gateway/test-gateway.js'
 
-const rounds = 40
+const rounds = 20
 /** Highest allowed ratio of two medians. A login without a hash check takes a tenth of the time (`scripts/bench`). */
 const most = 2.5
 

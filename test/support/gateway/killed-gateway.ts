@@ -14,7 +14,7 @@ import { scratchDirectory } from '../scratch.js'
 import type { Reply, RequestOptions } from './test-gateway.js'
 import { waitFor } from '../wait.js'
 
-export const kills = Number(process.env['BERTH_TEST_KILLS'] ?? 12)
+export const kills = Number(process.env['BERTH_TEST_KILLS'] ?? 6)
 export const makePassword = (): string => `pass word ${randomBytes(6).toString('hex')}`
 
 /** A sequence of requests that continues during the kills. Each iteration is one round of it. */
