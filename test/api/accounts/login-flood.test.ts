@@ -2,8 +2,8 @@ import { expect } from 'chai'
 import { Browser, makeAdmin, password } from '../../support/gateway/browser.js'
 import { startTestGateway, type TestGateway } from '../../support/gateway/test-gateway.js'
 
-const attempts = 3000
-const sources = 500
+const attempts = 1500
+const sources = 150
 const lanes = 32
 /** The owner should log in within one minute. The limit is three, because the host of the test may be busy. */
 const deadlineMs = 180_000
