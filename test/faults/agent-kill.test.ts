@@ -22,7 +22,7 @@ import { readExpectedSettings, readSettings } from '../support/host/settings-inv
 import { waitFor } from '../support/wait.js'
 import { WatchedHost } from '../support/host/watched-host.js'
 
-const kills = Number(process.env['BERTH_TEST_KILLS'] ?? 40)
+const kills = Number(process.env['BERTH_TEST_KILLS'] ?? 16)
 /** Per kind of guest: number of permanent guests, and of customers who create and delete their guests. */
 const guests = [
   { steady: 3, busy: 6, spec: {} },
