@@ -348,7 +348,7 @@ describe('backups of guests', function () {
   it('reveal no secrets in the command lines of processes', async () => {
     const seen: string[] = []
     first.observer = ({ step }) => void (step === 'send' && seen.push(''))
-    const watching = setInterval(() => seen.push(execFileSync('ps', ['-eo', 'args', '-ww']).toString()), 50)
+    const watching = setInterval(() => seen.push(execFileSync('ps', ['-eo', 'args', '-ww']).toString()), 200)
     const id = await first.backUp(uuid, s3Target()).finally(() => clearInterval(watching))
     const text = seen.join('\n')
     expect(text).to.include('restic')
