@@ -18,6 +18,8 @@ import { sh } from '../support/sh.js'
  */
 
 const name = 'btestu'
+/** A second instance, which is set up at the same time and whose gateway the host joins later. */
+const other = 'btestw'
 const etc = `/etc/berth-${name}`
 const run = `/run/berth-${name}`
 function script(path: string, ...args: string[]): string {
@@ -95,8 +97,8 @@ async function seedPool(
   await makePool(`/var/lib/berth-${instance}/pool.img`, `${path}/pool`, installImage).finally(wipe)
 }
 
-/** Lets the host of this instance join the gateway of a different instance. */
-async function joinOther(other: string): Promise<void> {
+/** Lets the host of this instance join the gateway of the other instance. */
+async function joinOther(): Promise<void> {
   const url = `http://${(parse(readFileSync(`/etc/berth-${other}/gateway.yaml`, 'utf8')) as { listen: string }).listen}`
   const { body } = await apiCall(url, ['POST', '/api/v1/hosts'], {
     headers: {
@@ -145,13 +147,19 @@ describe('scripts/up and scripts/down', function () {
   const purge = (): string => script('scripts/down', '--purge')
 
   // An earlier run may have been killed. Otherwise there is nothing to remove, and the purge fails, which is ignored.
-  const clear = (): void => void spawnSync('scripts/down', ['--instance', name, '--purge'])
+  function clear(): void {
+    for (const each of [name, other]) spawnSync('scripts/down', ['--instance', each, '--purge'])
+  }
   before(clear)
   after(clear)
 
-  it('set up a host that is online, and use an image that exists already', async () => {
+  it('set up a host that is online, and use an image that exists already, at the same time as another instance with another number', async () => {
     await seedPool(name, installDebian)
-    const output = script('scripts/up')
+    await seedPool(other)
+    const up = (...args: string[]) => promisify(execFile)('scripts/up', ['--instance', ...args])
+    const [{ stdout: output }] = await Promise.all([up(name), up(other, '--no-wait')])
+    const numbers = [name, other].map((each) => readFileSync(`/etc/berth-${each}/number`, 'utf8'))
+    expect(numbers[0]).not.to.equal(numbers[1])
     const network = configOf('agent')['network'] as Record<string, string>
     names = {
       bridge: network['bridge'] ?? '',
@@ -172,9 +180,12 @@ describe('scripts/up and scripts/down', function () {
     for (const set of ['CapBnd', 'CapEff']) expect(status).to.match(new RegExp(`^${set}:\\s+0+400$`, 'm'))
   })
 
+  /** Output of the second run of scripts/up. */
+  let output = ''
+
   it('change nothing in a second run of scripts/up, and do not print the admin key again', () => {
     const before = [pidOf('agent'), pidOf('gateway')]
-    const output = script('scripts/up')
+    output = script('scripts/up')
     expect([pidOf('agent'), pidOf('gateway')]).to.deep.equal(before)
     expect(output).not.to.include(adminKey())
   })
@@ -203,7 +214,8 @@ describe('scripts/up and scripts/down', function () {
   })
 
   it('print three commands that work', async () => {
-    const lines = script('scripts/up').match(/^ {2}curl .*$/gm) ?? []
+    const lines = output.match(/^ {2}curl .*$/gm) ?? []
+    expect(lines).to.have.length(3)
     for (const line of lines) {
       const answer = JSON.parse(sh('bash', '-c', line.replace('curl', 'curl -sS'))) as { success: boolean }
       expect(answer.success, JSON.stringify(answer)).to.equal(true)
@@ -227,13 +239,31 @@ describe('scripts/up and scripts/down', function () {
     expect(await statusOf('survivor')).to.equal('running')
   })
 
-  it('leave guests running while Berth is stopped, and control them again afterwards', async () => {
-    const inits = guestInits()
+  let inits: string[] = []
+
+  it('leave guests running while Berth is stopped', () => {
+    inits = guestInits()
     expect(inits).to.have.length(1)
     script('scripts/down')
     expect(existsSync(`${run}/agent.pid`)).to.equal(false)
     expect(sh('ps', '-eo', 'args')).not.to.match(new RegExp(`(node|redis-server).*berth-${name}`))
     expect(guestInits()).to.deep.equal(inits)
+  })
+
+  it('name the other program that uses a port that Berth needs', () => {
+    const listen = String(configOf('gateway')['listen'])
+    const [host = '', port = ''] = listen.split(':')
+    const code = `require('net').createServer().listen(${port}, '${host}', () => {
+      const { spawnSync } = require('child_process')
+      const { status, stdout, stderr } = spawnSync('scripts/up', ['--instance', '${name}'], { encoding: 'utf8' })
+      console.log(status, stdout + stderr)
+      process.exit()
+    })`
+    const output = sh('node', '-e', code)
+    expect(output).to.match(/^1 /).and.include(`port ${port} is in use by node`)
+  })
+
+  it('control the guests again when Berth is started again', async () => {
     script('scripts/up')
     expect(guestInits()).to.deep.equal(inits)
     expect(await statusOf('survivor')).to.equal('running')
@@ -256,19 +286,13 @@ describe('scripts/up and scripts/down', function () {
     expect(await statusOf('survivor')).to.equal('running')
   })
 
-  it('name the other program that uses a port that Berth needs', () => {
-    script('scripts/down')
-    const listen = String(configOf('gateway')['listen'])
-    const [host = '', port = ''] = listen.split(':')
-    const code = `require('net').createServer().listen(${port}, '${host}', () => {
-      const { spawnSync } = require('child_process')
-      const { status, stdout, stderr } = spawnSync('scripts/up', ['--instance', '${name}'], { encoding: 'utf8' })
-      console.log(status, stdout + stderr)
-      process.exit()
-    })`
-    const output = sh('node', '-e', code)
-    expect(output).to.match(/^1 /).and.include(`port ${port} is in use by node`)
-    script('scripts/up')
+  it('keep a host that joined the gateway of another instance', async () => {
+    await joinOther()
+    const identity = readFileSync(`/var/lib/berth-${name}/agent/identity/identity.pem`, 'utf8')
+    expect(script('scripts/up', '--no-wait')).to.include('another gateway')
+    expect(readFileSync(`/var/lib/berth-${name}/agent/identity/identity.pem`, 'utf8')).to.equal(identity)
+    expect(await api<unknown[]>('/hosts')).to.have.length(1)
+    sh('scripts/down', '--instance', other, '--purge')
   })
 
   it('remove everything in a purge while guests run, even if the installed program is missing', () => {
@@ -276,24 +300,6 @@ describe('scripts/up and scripts/down', function () {
     expect(traces(names)).to.have.length.greaterThan(5)
     expect(purge(), 'no warnings').to.not.include('"level"')
     expect(traces(names)).to.deep.equal([])
-  })
-
-  it('set up two instances at the same time with different numbers, and keep a host that joined the other instance', async () => {
-    const instances = [name, 'btestw']
-    for (const each of instances) await seedPool(each)
-    try {
-      await Promise.all(instances.map((each) => promisify(execFile)('scripts/up', ['--instance', each, '--no-wait'])))
-      const numbers = instances.map((each) => readFileSync(`/etc/berth-${each}/number`, 'utf8'))
-      expect(numbers[0]).not.to.equal(numbers[1])
-      await joinOther('btestw')
-      const identity = readFileSync(`/var/lib/berth-${name}/agent/identity/identity.pem`, 'utf8')
-      expect(script('scripts/up', '--no-wait')).to.include('another gateway')
-      expect(readFileSync(`/var/lib/berth-${name}/agent/identity/identity.pem`, 'utf8')).to.equal(identity)
-      expect(await api<unknown[]>('/hosts')).to.have.length(1)
-    } finally {
-      sh('scripts/down', '--instance', 'btestw', '--purge')
-      purge()
-    }
   })
 
   it('remove everything in a purge while the first image is built, and scripts/up reports that Berth was stopped', async () => {
