@@ -61,6 +61,11 @@ describe('the plan of the test processes', () => {
     expect(labels(files)).to.deep.equal([['test/api (1)'], ['test/api/10.test.ts']])
   })
 
+  it('puts up to three files of tests in the browser into one process', () => {
+    const files = ['a', 'b', 'c', 'd'].map((name) => `test/browser/${name}.test.ts`)
+    expect(labels(files)).to.deep.equal([['test/browser (1)'], ['test/browser/d.test.ts']])
+  })
+
   it('puts all tests next to the code of a folder into one process', () =>
     expect(labels(['agent/a.test.ts', 'agent/b.test.ts'])).to.deep.equal([['agent (tests next to the code)']]))
 

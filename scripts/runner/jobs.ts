@@ -9,9 +9,11 @@ import { join } from 'node:path'
 /** Folders with tests next to the code. All files of such a folder share one process. */
 const unitFolders = ['agent', 'gateway', 'panel', 'shared', 'scripts'] as const
 
-/** Folders whose files share processes: loading the program takes longer than most of their tests. */
-const sharedFolders = ['api', 'fleet', 'operations', 'store'] as const
-const filesPerProcess = 10
+/**
+ * Folders whose files share processes, with the number of files per process. Loading the program takes longer than most
+ * tests of the first four. Tests of the browser share Chromium.
+ */
+const sharedFolders = { api: 10, fleet: 10, operations: 10, store: 10, browser: 3 } as const
 
 /** Files that mostly compute. They need only loopback, a directory and network namespaces of their own. */
 const computing = /^(?!test\/)|^test\/(api|browser|fleet|network|operations|store)\//
@@ -129,7 +131,7 @@ function chainOf(jobs: readonly Job[], group?: Group): Chain {
 }
 
 function planJobs(files: readonly string[], times: Times): Job[] {
-  const shared = sharedFolders.flatMap((folder) => splitShared(`test/${folder}`, files))
+  const shared = Object.entries(sharedFolders).flatMap(([folder, size]) => splitShared(`test/${folder}`, files, size))
   const units = unitFolders.map((folder) => namedFiles(unitLabel(folder), below(folder, files)))
   const single = files.filter((file) => !isShared(file)).map((file) => namedFiles(file, [file]))
   return [...units, ...shared, ...single].filter((named) => named.files.length > 0).map((named) => jobOf(named, times))
@@ -145,14 +147,14 @@ const unitLabel = (folder: string): string => `${folder} (tests next to the code
 const below = (folder: string, files: readonly string[]): string[] =>
   files.filter((file) => file.startsWith(`${folder}/`))
 const isShared = (file: string): boolean =>
-  !file.startsWith('test/') || sharedFolders.some((folder) => file.startsWith(`test/${folder}/`))
+  !file.startsWith('test/') || Object.keys(sharedFolders).some((folder) => file.startsWith(`test/${folder}/`))
 
-function splitShared(folder: string, files: readonly string[]): NamedFiles[] {
+function splitShared(folder: string, files: readonly string[], size: number): NamedFiles[] {
   const all = below(folder, files)
-  const starts = all.map((_, index) => index).filter((index) => index % filesPerProcess === 0)
+  const starts = all.map((_, index) => index).filter((index) => index % size === 0)
   return starts.map((start) => {
-    const part = all.slice(start, start + filesPerProcess)
-    const label = part.length === 1 && part[0] ? part[0] : `${folder} (${start / filesPerProcess + 1})`
+    const part = all.slice(start, start + size)
+    const label = part.length === 1 && part[0] ? part[0] : `${folder} (${start / size + 1})`
     return namedFiles(label, part)
   })
 }

@@ -4,7 +4,7 @@ import { generateSync } from 'otplib'
 import type { Locator, Page } from 'playwright-core'
 import { makeAdmin } from '../support/gateway/browser.js'
 import { waitFor } from '../support/wait.js'
-import { fillLogin, sharedLab, type PanelLab } from './panel-lab.js'
+import { fillLogin, openLab, type PanelLab } from './panel-lab.js'
 
 /** Script with which the browser decodes the pixels of an image. @param source data URL of the image */
 const pixelsScript = `async (source) => {
@@ -33,7 +33,7 @@ async function readQr(page: Page, picture: Locator): Promise<string> {
 describe('accounts in the panel', () => {
   let lab: PanelLab
   before(async function () {
-    lab = await sharedLab()
+    lab = await openLab()
   })
 
   const codeOf = (secret: string, steps = 0): string =>

@@ -6,7 +6,7 @@ import { SeriesFiles } from '../../agent/history/series-files.js'
 import type { Guest } from '../../proto/gen/berth/agent/v1/guest.js'
 import { BerthError } from '../../shared/errors.js'
 import { waitFor } from '../support/wait.js'
-import { sharedLab, type PanelLab } from './panel-lab.js'
+import { openLab, type PanelLab } from './panel-lab.js'
 
 /** Script that counts the pixels of the first chart that have the given colour of the theme. */
 const countPixels = (colour: string): string => `(() => {
@@ -26,7 +26,7 @@ describe('a guest in the panel', function () {
   let page: Page
 
   before(async () => {
-    lab = await sharedLab()
+    lab = await openLab()
     await lab.gateway.fleet.work('host-a')
     guest = await lab.gateway.fleet.addGuest({ name: 'charted' })
     record(guest, 32)

@@ -3,7 +3,7 @@ import type { Page } from 'playwright-core'
 import type { Guest } from '../../proto/gen/berth/agent/v1/guest.js'
 import { SubUserCalls, type MadeSubUser } from '../support/gateway/sub-user-calls.js'
 import { findingsOf, latinSentences, settled, tooWide } from './page-checks.js'
-import { screens, sharedLab, type OpenOptions, type PanelLab } from './panel-lab.js'
+import { screens, openLab, type OpenOptions, type PanelLab } from './panel-lab.js'
 
 const guestPages = ['', '/network', '/snapshots', '/console', '/activity', '/settings']
 
@@ -14,7 +14,7 @@ describe('customers in the panel', () => {
   let made: MadeSubUser
 
   before(async function () {
-    lab = await sharedLab()
+    lab = await openLab()
     own = await lab.gateway.fleet.addGuest({ name: 'mine' })
     other = await lab.gateway.fleet.addGuest({ name: 'foreign' })
     made = await new SubUserCalls(lab.gateway).make({ container_name: 'mine' })

@@ -1,7 +1,7 @@
 import { expect } from 'chai'
 import type { Page, Route } from 'playwright-core'
 import { waitFor } from '../support/wait.js'
-import { sharedLab, type PanelLab } from './panel-lab.js'
+import { openLab, type PanelLab } from './panel-lab.js'
 
 /** The panel must not show a blank page or zeros if its scripts or data are missing. */
 describe('the panel with missing scripts or data', function () {
@@ -9,7 +9,7 @@ describe('the panel with missing scripts or data', function () {
   let page: Page
 
   before(async () => {
-    lab = await sharedLab()
+    lab = await openLab()
     await lab.gateway.fleet.addGuest({ name: 'counted' })
   })
   beforeEach(async () => (page = await lab.logIn()))

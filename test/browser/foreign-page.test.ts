@@ -5,7 +5,7 @@ import type { BrowserContext, Page } from 'playwright-core'
 import type { Guest } from '../../proto/gen/berth/agent/v1/guest.js'
 import { ConsoleClient } from '../support/gateway/console-client.js'
 import { waitFor } from '../support/wait.js'
-import { sharedLab, type PanelLab } from './panel-lab.js'
+import { openLab, type PanelLab } from './panel-lab.js'
 
 /** The result of a connection attempt: whether it opened, its protocol, and its output. */
 interface Outcome {
@@ -44,7 +44,7 @@ describe('a page', function () {
   let victim: BrowserContext
 
   before(async () => {
-    lab = await sharedLab()
+    lab = await openLab()
     evil = createServer((_request, response) => {
       response.writeHead(200, { 'content-type': 'text/html' })
       response.end('<!doctype html><title>nice pictures</title><body></body>')

@@ -5,7 +5,7 @@ import { isDeepStrictEqual } from 'node:util'
 import type { Locator, Page, Request } from 'playwright-core'
 import type { Guest } from '../../proto/gen/berth/agent/v1/guest.js'
 import { waitFor } from '../support/wait.js'
-import { sharedLab, type PanelLab } from './panel-lab.js'
+import { openLab, type PanelLab } from './panel-lab.js'
 
 interface Schema {
   readonly required?: readonly string[]
@@ -227,7 +227,7 @@ describe('the forms of the panel', function () {
   let ids: Readonly<Record<string, string>>
 
   before(async () => {
-    lab = await sharedLab()
+    lab = await openLab()
     await lab.gateway.fleet.work('host-a')
     guest = await lab.gateway.fleet.addGuest({ name: 'formed' })
     const { body } = await lab.gateway.request('POST', '/sub-user/create', {

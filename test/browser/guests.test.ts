@@ -2,7 +2,7 @@ import { setTimeout as delay } from 'node:timers/promises'
 import { expect } from 'chai'
 import type { Page } from 'playwright-core'
 import { settled } from './page-checks.js'
-import { sharedLab, type PanelLab } from './panel-lab.js'
+import { openLab, type PanelLab } from './panel-lab.js'
 import { waitFor } from '../support/wait.js'
 
 describe('guests in the panel', () => {
@@ -10,7 +10,7 @@ describe('guests in the panel', () => {
   let page: Page
 
   before(async function () {
-    lab = await sharedLab()
+    lab = await openLab()
     await lab.gateway.fleet.work('host-a')
     page = await lab.logIn()
   })

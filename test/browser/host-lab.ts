@@ -16,7 +16,7 @@ export class HostLab extends ServedHost {
   }
 
   override async close(): Promise<void> {
-    await this.panel?.browser.close()
+    for (const context of this.panel?.browser.contexts() ?? []) await context.close()
     await super.close()
   }
 }

@@ -9,7 +9,7 @@ import { postToJoinEndpoint } from '../support/gateway/join-endpoint.js'
 import { LabAgent } from '../support/memory/lab-agent.js'
 import { freePort } from '../support/ports.js'
 import { findingsOf, latinSentences, tooWide } from './page-checks.js'
-import { sharedLab, type OpenOptions, type PanelLab } from './panel-lab.js'
+import { openLab, type OpenOptions, type PanelLab } from './panel-lab.js'
 
 /** The fields of the answer to POST /hosts that the tests use. */
 interface Created {
@@ -39,7 +39,7 @@ describe('adding a host in the panel', () => {
   let hostId = ''
   let agent: LabAgent | undefined
   before(async () => {
-    lab = await sharedLab()
+    lab = await openLab()
     lab.forgetComplaints()
     directory = await mkdtemp(join(tmpdir(), 'btest-add-host-'))
   })

@@ -2,7 +2,7 @@ import { expect } from 'chai'
 import type { Locator, Page } from 'playwright-core'
 import { makeAdmin, password } from '../support/gateway/browser.js'
 import { waitFor } from '../support/wait.js'
-import { sharedLab, type PanelLab } from './panel-lab.js'
+import { openLab, type PanelLab } from './panel-lab.js'
 import { TerminalPage } from './terminal-page.js'
 
 /** Script that reports whether the focus is visible as an outline around the element or its container. */
@@ -26,7 +26,7 @@ describe('the panel, used only with the keyboard,', function () {
   let page: Page
 
   before(async () => {
-    lab = await sharedLab()
+    lab = await openLab()
     await lab.gateway.fleet.work('host-a')
     await makeAdmin(lab.gateway, 'typist')
     page = await (await lab.open()).newPage()

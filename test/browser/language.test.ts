@@ -1,6 +1,6 @@
 import { expect } from 'chai'
 import type { Page } from 'playwright-core'
-import { sharedLab, type PanelLab } from './panel-lab.js'
+import { openLab, type PanelLab } from './panel-lab.js'
 
 /** Script that reads the id and the value of every form control on the page. */
 const readForm = `[...document.querySelectorAll('#main-content :is(input, select, textarea)')].map((one, at) => [
@@ -10,7 +10,7 @@ const readForm = `[...document.querySelectorAll('#main-content :is(input, select
 describe('the language of the panel', function () {
   let lab: PanelLab
   before(async () => {
-    lab = await sharedLab()
+    lab = await openLab()
   })
 
   async function choose(page: Page, from: RegExp, to: string): Promise<void> {

@@ -2,14 +2,14 @@ import { expect } from 'chai'
 import type { Page } from 'playwright-core'
 import { digestToken } from '../../gateway/accounts/session-secret.js'
 import { makeAdmin, password } from '../support/gateway/browser.js'
-import { fillLogin, sharedLab, type PanelLab } from './panel-lab.js'
+import { fillLogin, openLab, type PanelLab } from './panel-lab.js'
 import { waitFor } from '../support/wait.js'
 
 describe('logging in to the panel', () => {
   let lab: PanelLab
 
   before(async function () {
-    lab = await sharedLab()
+    lab = await openLab()
     await makeAdmin(lab.gateway, 'ada')
   })
 

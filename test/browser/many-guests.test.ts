@@ -1,6 +1,6 @@
 import { expect } from 'chai'
 import type { CDPSession, Page } from 'playwright-core'
-import { sharedLab, type PanelLab } from './panel-lab.js'
+import { openLab, type PanelLab } from './panel-lab.js'
 
 /** Limits for each number of guests. The browser slows the page down to a quarter of a processor. */
 const bounds = {
@@ -42,7 +42,7 @@ for (const count of [1000, 20_000] as const)
     let page: Page
     let devtools: CDPSession
     before(async () => {
-      lab = await sharedLab()
+      lab = await openLab()
       const { id } = await lab.gateway.fleet.addGuest()
       const { body } = await lab.gateway.request('GET', `/containers/${id}`)
       const one = body.data as { uuid: string }

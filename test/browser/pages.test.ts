@@ -1,7 +1,7 @@
 import { expect } from 'chai'
 import type { Page } from 'playwright-core'
 import { findingsOf, latinSentences, settled, tooWide, type PageCheck } from './page-checks.js'
-import { screens, sharedLab, type PanelLab } from './panel-lab.js'
+import { screens, openLab, type PanelLab } from './panel-lab.js'
 
 type Language = 'en' | 'zh'
 
@@ -40,7 +40,7 @@ describe('the pages of the panel', () => {
   let ids: Readonly<Record<string, string>>
 
   before(async function () {
-    lab = await sharedLab()
+    lab = await openLab()
     lab.forgetComplaints()
     const guest = await lab.gateway.fleet.addGuest({ name: 'web-1' })
     for (const status of ['running', 'stopped', 'running', 'stopped'] as const)

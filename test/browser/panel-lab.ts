@@ -64,15 +64,11 @@ export class PanelLab<Server extends PanelServer = TestGateway> {
   /** Creates a lab with a gateway that the caller has started. */
   static async at<Server extends PanelServer>(gateway: Server): Promise<PanelLab<Server>> {
     mkdirSync(pictures, { recursive: true })
-    const browser = await chromium.launch({
-      executablePath: join(import.meta.dirname, 'chromium'),
-      args: flags,
-    })
-    return new PanelLab(gateway, browser)
+    return new PanelLab(gateway, await (launched ??= launch()))
   }
 
   async close(): Promise<void> {
-    await this.browser.close()
+    for (const context of this.browser.contexts()) await context.close()
     await this.gateway.close()
   }
 
@@ -138,13 +134,22 @@ export class PanelLab<Server extends PanelServer = TestGateway> {
   }
 }
 
-let shared: Promise<PanelLab> | undefined
+/** The browser of all files of this process. It is closed after the last test. */
+let launched: Promise<Browser> | undefined
+const launch = (): Promise<Browser> =>
+  chromium.launch({ executablePath: join(import.meta.dirname, 'chromium'), args: flags })
 
-/** Returns the lab that all files of this process share. It is closed after the last test. */
-export function sharedLab(): Promise<PanelLab> {
-  return (shared ??= PanelLab.start({ trustedProxies: ['127.0.0.1'] }))
+let opened: PanelLab | undefined
+
+/** Opens a lab for a file. The lab of the previous file of this process is closed: files must not share guests. */
+export async function openLab(): Promise<PanelLab> {
+  await opened?.close()
+  return (opened = await PanelLab.start({ trustedProxies: ['127.0.0.1'] }))
 }
-after(async () => (await shared)?.close())
+after(async () => {
+  await opened?.close()
+  await (await launched)?.close()
+})
 
 /** Fills in and sends the login form, which can be in any language. */
 export async function fillLogin(page: Page, username: string, given = password): Promise<void> {

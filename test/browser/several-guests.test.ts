@@ -1,6 +1,6 @@
 import { expect } from 'chai'
 import type { Page } from 'playwright-core'
-import { sharedLab, type PanelLab } from './panel-lab.js'
+import { openLab, type PanelLab } from './panel-lab.js'
 import { waitFor } from '../support/wait.js'
 
 describe('several guests that are selected in the panel', function () {
@@ -8,7 +8,7 @@ describe('several guests that are selected in the panel', function () {
   let page: Page
 
   before(async () => {
-    lab = await sharedLab()
+    lab = await openLab()
     await lab.gateway.fleet.work('host-a')
     page = await lab.logIn()
   })

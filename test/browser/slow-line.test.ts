@@ -2,7 +2,7 @@ import { expect } from 'chai'
 import { makeAdmin } from '../support/gateway/browser.js'
 import { waitFor } from '../support/wait.js'
 import { deadlineOf } from '../support/promised-time.js'
-import { fillLogin, sharedLab, type PanelLab } from './panel-lab.js'
+import { fillLogin, openLab, type PanelLab } from './panel-lab.js'
 
 /** A slow line, as in a train: 400 kbit/s, and 400 ms until an answer begins. */
 const slow = { offline: false, latency: 400, downloadThroughput: 50_000, uploadThroughput: 50_000 }
@@ -14,7 +14,7 @@ describe('the panel over a slow connection', function () {
   let lab: PanelLab
 
   before(async () => {
-    lab = await sharedLab()
+    lab = await openLab()
     await lab.gateway.fleet.work('host-a')
   })
 
