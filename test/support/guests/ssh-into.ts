@@ -1,4 +1,5 @@
 import { execFile } from 'node:child_process'
+import { connect } from 'node:net'
 import { waitFor } from '../wait.js'
 
 export interface SshTarget {
@@ -30,6 +31,7 @@ const noSession = [5, 255]
 export function sshInto(target: SshTarget, command: string, timeoutMs = 90_000): Promise<string> {
   let last = ''
   const attempt = async (): Promise<{ output: string } | undefined> => {
+    if (!(await accepts(target))) return undefined
     const { code, output } = await once(target, command)
     if (code === 0) return { output }
     if (!noSession.includes(code)) throw new Error(`${command}: exit code ${code}: ${output}`)
@@ -37,7 +39,19 @@ export function sshInto(target: SshTarget, command: string, timeoutMs = 90_000):
     return undefined
   }
   const what = (): string => `SSH to ${target.address}: ${last}`
-  return waitFor(attempt, { timeoutMs, intervalMs: 200, what }).then(({ output }) => output.trim())
+  return waitFor(attempt, { timeoutMs, intervalMs: 100, what }).then(({ output }) => output.trim())
+}
+
+/** True if the guest accepts a connection. A booting guest does not: ssh would wait seconds for its answer. */
+function accepts({ address, port = 22 }: SshTarget): Promise<boolean> {
+  return new Promise((resolve) => {
+    const socket = connect({ host: address, port, timeout: 1000 })
+    const end = (isOpen: boolean) => () => {
+      socket.destroy()
+      resolve(isOpen)
+    }
+    socket.once('connect', end(true)).once('timeout', end(false)).once('error', end(false))
+  })
 }
 
 function once({ address, port = 22, password }: SshTarget, command: string): Promise<{ code: number; output: string }> {
