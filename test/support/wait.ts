@@ -1,11 +1,12 @@
 import { setTimeout as delay } from 'node:timers/promises'
 
 const defaultTimeoutMs = 120_000
+const [shortestIntervalMs, longestIntervalMs] = [20, 100]
 
 export interface WaitOptions {
   /** Time limit. The default of 120 s allows for machines that stall because of other work. */
   timeoutMs?: number
-  /** Interval of the checks. By default 20 ms. */
+  /** Interval of the checks. By default 5 % of the time waited so far, since many checks use much processor time. */
   intervalMs?: number
   /** The expected condition, for the error message. */
   what?: string | (() => string)
@@ -17,14 +18,19 @@ export interface WaitOptions {
  */
 export async function waitFor<T>(check: () => T | Promise<T>, options: WaitOptions = {}): Promise<NonNullable<T>> {
   const { timeoutMs = defaultTimeoutMs } = options
-  const deadline = performance.now() + timeoutMs
+  const began = performance.now()
   for (;;) {
     const value = await check()
     if (value) return value
-    if (performance.now() > deadline) {
+    const waitedMs = performance.now() - began
+    if (waitedMs > timeoutMs) {
       const what = typeof options.what === 'function' ? options.what() : (options.what ?? 'condition')
       throw new Error(`not within ${timeoutMs} ms: ${what}`)
     }
-    await delay(options.intervalMs ?? 20)
+    await delay(options.intervalMs ?? usualIntervalMs(waitedMs))
   }
+}
+
+function usualIntervalMs(waitedMs: number): number {
+  return Math.min(Math.max(waitedMs / 20, shortestIntervalMs), longestIntervalMs)
 }
