@@ -10,7 +10,7 @@ import { silentLog } from '../support/gateway/redis.js'
 import { ServedHost } from '../support/host/served-host.js'
 import { waitFor } from '../support/wait.js'
 
-const kills = Number(process.env['BERTH_TEST_KILLS'] ?? 20)
+const kills = Number(process.env['BERTH_TEST_KILLS'] ?? 10)
 const customers = 6
 /** Maximum number of orders per customer between two kills. Without it, slow machines would get too many orders. */
 const mostPerKill = 2
