@@ -62,6 +62,23 @@ describe('the set-up scripts', () => {
         expect(shell(`version_at_least ${version} "$minimum_node"`).code === 0).to.equal(enough))
   })
 
+  describe('install', () => {
+    const install = (withKvm: boolean, architecture: string): string =>
+      shell(`require_root() { :; }; require_node() { :; }; take_setup_lock() { :; }; ensure_npm_packages() { :; }
+        dpkg() { echo ${architecture}; }; ensure_debian_packages() { shift; echo "packages: $*"; }
+        set_instance ''; log_dir=${dir}/log; with_kvm=${withKvm}; prepare`).output
+
+    it('the packages for virtual machines on amd64, unless the option --no-kvm is given', () => {
+      expect(install(true, 'amd64')).to.match(/^packages: .*\blxc\b.*\bqemu-system-x86\b.*\bswtpm\b/m)
+      expect(install(false, 'amd64'))
+        .to.match(/^packages: .*\blxc\b/m)
+        .and.not.match(/qemu/)
+      expect(install(true, 'arm64'))
+        .to.match(/^packages: .*\blxc\b/m)
+        .and.not.match(/qemu/)
+    })
+  })
+
   describe('refuse the arguments', () => {
     for (const [script, args, code] of [
       ['scripts/up', ['--nonsense'], 2],
