@@ -300,7 +300,7 @@ describe('the systemd units', function () {
     const before = guestInits()
     run('bash', `${checkout}/scripts/down`)
     for (const unit of ['berth-agent', 'berth-gateway']) {
-      expect(show(unit, 'ActiveState'), `${unit}: ${show(unit, 'Result')}`).to.equal('inactive')
+      expect(show(unit, 'ActiveState'), `${unit}: ${show(unit, 'Result')}\n${journal()}`).to.equal('inactive')
       expect(show(unit, 'UnitFileState')).to.equal('disabled')
     }
     expect(guestInits()).to.deep.equal(before)
