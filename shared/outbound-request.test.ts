@@ -176,7 +176,7 @@ describe('outbound requests', function () {
     })
   })
 
-  describe('after an abort', () => {
+  describe('that are stopped early', () => {
     const reason = new Error('enough')
     let stop: AbortController
     let sockets: Socket[]
@@ -191,7 +191,7 @@ describe('outbound requests', function () {
       })
     const hungUp = (): Promise<boolean> => waitFor(() => sockets[0]?.destroyed, { what: 'hung up' })
 
-    it('end in each phase: while they wait for a connection, before the answer, and during the answer', async () => {
+    it('end with the reason of the abort: while they wait for a connection, before the answer, and during the answer', async () => {
       open({ maxConnections: 1 })
       const url = await silent(head('Content-Length: 9') + 'half')
       const first = await client.send(url, { signal: stop.signal })
@@ -203,7 +203,7 @@ describe('outbound requests', function () {
       expect(await ask(url, { signal: stop.signal })).to.equal('enough')
     })
 
-    it('end when the client is closed', async () => {
+    it('end with an error when the HTTP client is closed', async () => {
       const url = await silent()
       const asked = ask(url)
       await waitFor(() => sockets.length === 1, { what: 'asked' })
@@ -212,7 +212,7 @@ describe('outbound requests', function () {
       await hungUp()
     })
 
-    it('end when the reader destroys the body', async () => {
+    it('close the connection when the reader destroys the body of the answer', async () => {
       const { body } = await client.send(await silent(head('Content-Length: 9') + 'half'))
       body.destroy()
       await hungUp()

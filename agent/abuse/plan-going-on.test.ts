@@ -29,13 +29,13 @@ describe('a finding about a guest with an open alert', () => {
       false,
     ],
     [
-      'is not reported while a stop of the guest is pending, if the recent traffic has another target',
+      'is not reported while a stop of the guest is pending, if the recent traffic goes to a different target than the finding',
       { target: '198.18.0.2' },
       pending,
       false,
     ],
     [
-      'is not reported while a stop of the guest is pending, if the only recent fact is that a flow was unanswered',
+      'is not reported while a stop of the guest is pending, if nothing is recent except that a flow got no answer',
       { outcome: 'unanswered' },
       pending,
       false,
@@ -56,7 +56,7 @@ describe('a finding about a guest with an open alert', () => {
     it(name, () => expect(isNews(own, finding, { view: view(row), lookMs: 10_000 })).to.equal(isIt))
 })
 
-describe('lastSeenMs', () => {
+describe('lastSeenMs, which returns when a guest last sent packets that belong to a finding,', () => {
   for (const [name, row, seenMs] of [
     ['returns the time of the last request of the guest', { outcome: 'opened' }, nowMs - 5000],
     ['returns the time at which a request of the guest was last refused', {}, nowMs - 5000],
@@ -66,7 +66,7 @@ describe('lastSeenMs', () => {
       { outcome: 'answered' },
       0,
     ],
-    ['returns 0 if the guest only had flows to another target', { target: '198.18.0.2' }, 0],
+    ['returns 0 if the guest only had flows to a different target than the finding', { target: '198.18.0.2' }, 0],
   ] as const)
     it(name, () => expect(lastSeenMs(view(row), finding)).to.equal(seenMs))
 })

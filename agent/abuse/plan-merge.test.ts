@@ -73,7 +73,7 @@ describe('alerts', () => {
   ] as readonly Looks[])
     it(name, () => expect(severitiesOf(looks(given, seconds, burst))).to.deep.equal(shown))
 
-  it('contain the number of findings and the times of the first and the last one', () => {
+  it('contain the number of their findings, the time of the first finding and the time of the last finding', () => {
     expect(looks(['medium', 'medium', 'medium']).at(-1)).to.include({
       count: 3,
       firstAtMs: 1000,

@@ -25,10 +25,10 @@ const on: ShutdownView = { nowMs, enabled: true, lookMs: 10_000, isStoppable: ()
 
 describe('the stop of a guest for abuse', () => {
   for (const [name, alert, view, step] of [
-    ['is planned for a critical alert', critical, {}, 'begin'],
-    ['is not planned for a high alert', { ...critical, severity: 'high' }, {}, undefined],
-    ['is not planned for mining', { ...critical, type: 'mining' }, {}, undefined],
-    ['is not planned for a proxy', { ...critical, type: 'proxy' }, {}, undefined],
+    ['is planned for an alert of the severity "critical"', critical, {}, 'begin'],
+    ['is not planned for an alert of the severity "high"', { ...critical, severity: 'high' }, {}, undefined],
+    ['is not planned for an alert of the type "mining"', { ...critical, type: 'mining' }, {}, undefined],
+    ['is not planned for an alert of the type "proxy"', { ...critical, type: 'proxy' }, {}, undefined],
     ['is not planned if stops for abuse are switched off', critical, { enabled: false }, undefined],
     ['is not planned for a guest that is exempt from stops', critical, { isStoppable: () => false }, undefined],
     ['is not planned for abuse that has ended', { ...critical, lastAtMs: nowMs - 31_000 }, {}, undefined],

@@ -3,7 +3,7 @@ import { Patience } from './patience.js'
 
 const trouble = 'Save(<data/a6>) returned error, retrying after 1s: connection reset by peer'
 
-describe('the patience with a backup target that fails', () => {
+describe('the retries at a backup target that fails', () => {
   let nowMs = 0
   let patience: Patience
   const isOverAt = (ms: number, line = trouble): boolean => {
@@ -14,7 +14,7 @@ describe('the patience with a backup target that fails', () => {
     patience = new Patience(60_000, () => nowMs)
   })
 
-  it('ends after a minute of failures', () => {
+  it('end after a minute of failures', () => {
     expect([0, 1000, 30_000, 59_999, 60_000].map((ms) => isOverAt(ms))).to.deep.equal([
       false,
       false,
@@ -23,19 +23,19 @@ describe('the patience with a backup target that fails', () => {
       true,
     ])
   })
-  it('starts its minute again after a success', () => {
+  it('may last another minute after a success', () => {
     isOverAt(0)
     isOverAt(50_000)
     patience.reset()
     expect(isOverAt(70_000)).to.equal(false)
   })
-  it('starts its minute again after a minute without failures', () => {
+  it('may last another minute after a minute without failures', () => {
     isOverAt(0)
     expect(isOverAt(60_001)).to.equal(false)
   })
-  it('ends at once after a failure for which a retry is useless', () =>
+  it('end at once after a failure that a retry cannot fix', () =>
     expect(isOverAt(0, 'write: no space left on device')).to.equal(true))
-  it('is not affected by lines of restic’s output that report no failure', () => {
+  it('do not end at a line of restic’s output that reports no failure', () => {
     isOverAt(0)
     expect(isOverAt(60_000, 'scan finished')).to.equal(false)
   })

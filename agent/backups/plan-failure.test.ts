@@ -42,7 +42,7 @@ const said: [string, string][] = [
 
 describe('the output of restic', () => {
   for (const [text, code] of said)
-    it(`leads to the code ${code} if it is "${text.slice(0, 60)}"`, () => {
+    it(`leads to the error code ${code} if it is "${text.slice(0, 60)}"`, () => {
       const failed = planFailure(text)
       expect([failed.kind, failed.code]).to.deep.equal(['conflict', code])
       expect(isAbsent(failed)).to.equal(code === 'backup_missing')

@@ -20,7 +20,7 @@ const rates = { rxBytesPerSec: 0, txBytesPerSec: 0, readBytesPerSec: 0, writeByt
 const gauges = { memoryBytes: 100, diskBytes: 7 }
 const idle = { ...gauges, ...rates, cpuPercent: 0 }
 
-describe('planFigures', () => {
+describe('planFigures, which computes the usage between two readings,', () => {
   for (const [name, before, now, expected] of [
     ['returns zeros for an idle guest', base, later({}), idle],
     [

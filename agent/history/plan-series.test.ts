@@ -99,7 +99,7 @@ describe('planHistory', () => {
     expect(still.steps).to.have.length(1440)
   })
 
-  it('contains, for months and years, the hour or day that has not ended, and those that have ended but are not written yet', () => {
+  it('contains the current hour (of a month) or day (of a year), and earlier hours or days that are not written yet', () => {
     const day = [...minutesBefore(noon, [10, 20]), ...minutesBefore(noon + minuteMs, [40])]
     const nowMs = noon + 90_000
     const series = seriesOf({ day })

@@ -36,5 +36,5 @@ describe('image bootstrap', () => {
     ["E: The repository 'http://m bookworm Release' is not signed.", 'signature'],
     ['E: Sub-process returned an error code', 'other'],
   ] as const)
-    it(`reports the failure “${stderr}” as ${kind}`, () => expect(parseFailure(stderr)).to.equal(kind))
+    it(`reports “${stderr}” as a failure of the kind "${kind}"`, () => expect(parseFailure(stderr)).to.equal(kind))
 })

@@ -52,7 +52,7 @@ describe('adaptation of a foreign root file system', () => {
     ])
   })
 
-  it('puts Berth’s lines for sshd first, and keeps all others', () => {
+  it('puts Berth’s lines first in the configuration of sshd, and keeps all other lines', () => {
     const sshdConfig = 'PermitRootLogin no\nPort 2222\n'
     const [change] = planAdaptation({ ...nothing, directories: new Set(['etc/ssh']), sshdConfig })
     expect(change).to.have.property('content', `PermitRootLogin yes\nPasswordAuthentication yes\n${sshdConfig}`)

@@ -12,7 +12,7 @@ describe('the full read of a part of the host network', () => {
     expect(drift.isDue).to.equal(false)
   })
 
-  it('is due again after a failed read, and after a change of another program, even if the change happened during a read', async () => {
+  it('is due again after a failed read, and after a change by another program, even if the change happened during a read', async () => {
     const drift = new Drift(60_000)
     await drift.look(() => Promise.resolve(drift.note()))
     expect(drift.isDue).to.equal(true)

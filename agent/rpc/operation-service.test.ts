@@ -9,7 +9,8 @@ const request = SubmitOperationRequest.fromPartial({
 })
 
 describe('a submitted operation', () => {
-  it('is accepted with the caller that requested it', () => expect(parseOrder(request)).to.deep.equal(request))
+  it('is accepted unchanged, with the name of the caller that requested it', () =>
+    expect(parseOrder(request)).to.deep.equal(request))
 
   for (const [name, change, refusal] of [
     ['if its id is not a UUID', { operationId: '1' }, { code: 'invalid_field', field: 'operation_id' }],

@@ -89,19 +89,23 @@ describe('planSwapChange', () => {
     })
 })
 
-describe('currentOf', () => {
+describe('currentOf, which selects the current swap file of a host,', () => {
   for (const [name, files, slot] of [
     ['returns nothing if there are no files', [], undefined],
     ['returns the active file', [file(0, 128, 'idle'), file(1, 64, 'active')], 1],
-    ['prefers the active file to one that a boot would activate', [file(0, 128, 'kept'), file(1, 64, 'active')], 1],
+    ['prefers the active file to a file that a boot would activate', [file(0, 128, 'kept'), file(1, 64, 'active')], 1],
     [
       'returns, of two active files, the file that a boot would activate',
       [file(0, 64, 'both'), file(1, 128, 'active')],
       0,
     ],
-    ['returns the file that a boot would activate if none is active', [file(0, 128, 'idle'), file(1, 64, 'kept')], 1],
     [
-      'returns the larger one of two files that are active and would be activated by a boot',
+      'returns the file that a boot would activate if no file is active',
+      [file(0, 128, 'idle'), file(1, 64, 'kept')],
+      1,
+    ],
+    [
+      'returns the larger file if two files are active and would be activated by a boot',
       [file(0, 64), file(1, 128)],
       1,
     ],
@@ -109,7 +113,7 @@ describe('currentOf', () => {
     it(name, () => expect(currentOf({ files })?.slot).to.equal(slot))
 })
 
-describe('checkRelease', () => {
+describe('checkRelease, which checks whether a swap file can be removed,', () => {
   const memory = (availableMb: number) => ({ totalBytes: 4 * gib, availableBytes: availableMb * mib })
   for (const [name, usedMb, otherFreeMb, availableMb, code] of [
     ['permits the removal of a swap file that is not used', 0, 0, 0, 'ok'],
@@ -131,7 +135,7 @@ describe('checkRelease', () => {
     })
 })
 
-describe('checkSpace', () => {
+describe('checkSpace, which checks the free disk space for a new swap file,', () => {
   for (const [name, freeMb, mb, code] of [
     ['accepts a file that leaves the reserve free', 10_000, 8900, 'ok'],
     ['refuses a file that would use the reserve', 10_000, 9100, 'resource_exhausted'],

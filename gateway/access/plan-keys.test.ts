@@ -256,7 +256,7 @@ describe('any sequence of changes of keys', () => {
     )
   })
 
-  it('gives the limited keys that request these changes only rights that one of these keys already had', () => {
+  it('never extends the combined rights of the keys with restricted rights that request the changes', () => {
     fc.assert(
       fc.property(
         fc.array(fieldsArbitrary, { minLength: 2, maxLength: 4 }),

@@ -3,16 +3,16 @@ import fc from 'fast-check'
 import { readOwnFrame, readTerminalFrame, type ClientFrame } from './frames.js'
 
 const verbs = {
-  input: 'are input of the user',
-  resize: 'resize the terminal',
-  ack: 'acknowledge output',
-  close: 'close the console',
-  nothing: 'are ignored',
-  bad: 'are invalid',
+  input: 'is input of the user',
+  resize: 'resizes the terminal',
+  ack: 'acknowledges output',
+  close: 'closes the console',
+  nothing: 'is ignored',
+  bad: 'is invalid',
 } as const
 const input = (text: string): ClientFrame => ({ type: 'input', bytes: Buffer.from(text) })
 
-describe('frames of clients', () => {
+describe('a frame of a client', () => {
   for (const [text, own, terminal] of [
     [
       '{"type":"resize","cols":80,"rows":24}',
@@ -34,12 +34,12 @@ describe('frames of clients', () => {
     ['ls\r', { type: 'bad' }, input('ls\r')],
     ['', { type: 'bad' }, input('')],
   ] as [string, ClientFrame, ClientFrame][])
-    it(`${verbs[own.type]} with berth.console.v1, and ${verbs[terminal.type]} with other protocols: ${text || '(empty)'}`, () => {
+    it(`with the content ${text || '(empty)'} ${verbs[own.type]} in the protocol berth.console.v1, and ${verbs[terminal.type]} in other protocols`, () => {
       expect(readOwnFrame(Buffer.from(text), false)).to.deep.equal(own)
       expect(readTerminalFrame(Buffer.from(text), false)).to.deep.equal(terminal)
     })
 
-  it('are input of the user if they are binary, and never cause an exception', () => {
+  it('is input of the user if it is binary, and never causes an exception', () => {
     fc.assert(
       fc.property(fc.uint8Array(), fc.json(), (bytes, json) => {
         const data = Buffer.from(bytes)

@@ -5,8 +5,8 @@ const [second, minute, hour] = [1000, 60_000, 3_600_000]
 const effectOf = (expected: string): string =>
   expected
     .replace('nothing', 'have no effect on')
-    .replace(/^warn (\d+)$/, 'warn $1 s before the end of')
-    .replace(/^end (\d+) (\w+)$/, 'close, with code $1 and reason $2,')
+    .replace(/^warn (\d+)$/, 'warn that $1 s remain for')
+    .replace(/^end (\d+) (\w+)$/, 'use the code $1 and the reason $2 to close')
 
 describe('the time limits of a console', () => {
   for (const [name, kind, opened, typed, now, expected] of [

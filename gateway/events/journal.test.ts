@@ -39,7 +39,7 @@ describe('the journal of events', () => {
   }
   const former = () => new EventJournal({ path, log }).former
 
-  it('returns the events and the hosts of a former gateway process that was killed', () => {
+  it('returns the events, and the last revision of each host, that a gateway process wrote before it was killed', () => {
     const { ring, journal, add } = begin(7)
     add(event('one'))
     journal.update(ring, [host(4)])

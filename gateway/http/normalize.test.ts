@@ -144,7 +144,7 @@ describe('the normalization of request values', () => {
       ],
     ],
   ] as [string, TSchema, [unknown, unknown][]][])
-    it(`reads the intended value from each accepted spelling: ${name}`, () => {
+    it(`reads the intended value from each accepted form of ${name}`, () => {
       for (const [sent, meant] of forms) expect(read(schema, sent), JSON.stringify(sent)).to.deep.equal(meant)
     })
 
@@ -277,7 +277,7 @@ describe('the normalization of request values', () => {
       )
     })
 
-    it('returns text without entries only if empty text was sent', () => {
+    it('returns a text that lists no entries only if an empty text was sent', () => {
       const part = fc.constantFrom('', ' ', ',', ',,,', '\n', ' , \n', 'a', '10.0.0.1')
       fc.assert(
         fc.property(fc.oneof(part, fc.array(part)), fc.boolean(), (sent, creates) => {

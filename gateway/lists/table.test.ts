@@ -45,7 +45,7 @@ const steps = fc.oneof(
 
 const makeTable = () => new Table<Item, Name>({ fields, compare: (a, b) => a.id - b.id, counted: ['color'] })
 
-describe('a table', () => {
+describe('a table that answers queries for sorted and filtered items', () => {
   it('returns the same items as a search through all items after any sequence of changes', () =>
     fc.assert(
       fc.asyncProperty(fc.array(steps, { maxLength: 40 }), async (list) => {

@@ -9,7 +9,7 @@ const shares = (...of: readonly (readonly [name: string, count: number])[]): Sha
 describe('the callers that lose entries in a full store', () => {
   for (const [what, before, excess, cuts] of [
     ['are an empty list if there is space', [['a', 5]], 0, []],
-    ['are the only caller if there is no other', [['a', 5]], 2, [['a', 2]]],
+    ['are the only caller if only one caller has entries', [['a', 5]], 2, [['a', 2]]],
     [
       'are only the caller with the most entries if this caller has far more than the others',
       [
@@ -33,7 +33,7 @@ describe('the callers that lose entries in a full store', () => {
       ],
     ],
     [
-      'are the keys with the most entries of one creator if all keys of this creator together have the most entries',
+      'are, of the creator whose keys together have the most entries, the keys with the most entries',
       [
         ['a/1', 6],
         ['a/2', 4],

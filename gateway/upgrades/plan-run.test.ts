@@ -42,9 +42,15 @@ const states = ({ hosts }: FleetRun): string => hosts.map(({ hostId, state }) =>
 
 describe('the upgrade of the fleet', () => {
   for (const [name, given, known, after, state] of [
-    ['begins with the canary host only', run([host('b'), host('a')]), {}, 'b waiting, a upgrading', 'running'],
     [
-      'begins no other host before the upgrade of the canary host has ended',
+      'begins with an upgrade of the canary host only',
+      run([host('b'), host('a')]),
+      {},
+      'b waiting, a upgrading',
+      'running',
+    ],
+    [
+      'upgrades no other host before the upgrade of the canary host has ended',
       run([host('a', 'upgrading'), host('b')]),
       { a: reported('r-a-1', 'waiting') },
       'a upgrading, b waiting',
@@ -58,7 +64,7 @@ describe('the upgrade of the fleet', () => {
       'running',
     ],
     [
-      'begins the next host when the upgrade of another host has ended',
+      'upgrades the next host when the upgrade of another host has ended',
       run([host('a', 'done'), host('b', 'upgrading'), host('c', 'upgrading'), host('d')]),
       { b: reported('r-b-1', 'done'), c: reported('r-c-1', 'installing') },
       'a done, b done, c upgrading, d upgrading',
@@ -79,7 +85,7 @@ describe('the upgrade of the fleet', () => {
       'stopped',
     ],
     [
-      'begins no further host while it is paused',
+      'upgrades no further host while it is paused',
       run([host('a', 'upgrading'), host('b')], { state: 'paused' }),
       { a: reported('r-a-1', 'done') },
       'a done, b waiting',
@@ -114,7 +120,7 @@ describe('the upgrade of the fleet', () => {
       'stopped',
     ],
     [
-      'fails for a host that was removed during its upgrade',
+      'counts as failed for a host that was removed during its upgrade',
       run([host('a', 'upgrading'), host('b')]),
       { a: undefined },
       'a failed, b waiting',
@@ -162,7 +168,7 @@ describe('the upgrade of the fleet', () => {
     expect([ended.state, ended.endedAtMs, plan(ended)]).to.deep.equal(['done', 9, ended])
   })
 
-  it('begins no further host after the gateway was changed to another version', () => {
+  it('upgrades no further host after the gateway was changed to another version', () => {
     const planned = plan(run([host('a', 'done'), host('b'), host('c', 'upgrading')]), {}, '3')
     expect(states(planned)).to.equal('a done, b skipped, c upgrading')
     expect(planned.hosts[1]!.message).to.equal('the gateway was changed to version 3 meanwhile')

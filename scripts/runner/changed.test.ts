@@ -26,7 +26,7 @@ describe('the tests that a change affects', () => {
     it(`are ${name}`, () => expect(affectedTests(changed, tests, graph)).to.deep.equal(affected))
 })
 
-describe('fileFinder', () => {
+describe('fileFinder, which finds the repository files that a program names,', () => {
   const tracked = ['agent/main.ts', 'scripts/up', 'test/support/network/packets.py', 'panel/a.svelte']
   const find = fileFinder(tracked)
 
@@ -39,8 +39,7 @@ describe('fileFinder', () => {
     ['./main.js', []],
     ['node_modules/x.js', []],
   ] as const)
-    it(`finds ${named.join(', ') || 'no file'} for the name ${name} in the code`, () =>
-      expect(find(name)).to.deep.equal(named))
+    it(`finds ${named.join(', ') || 'no file'} for the name ${name}`, () => expect(find(name)).to.deep.equal(named))
 })
 
 describe('the dependency graph of the repository', () => {

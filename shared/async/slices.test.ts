@@ -10,7 +10,7 @@ function* steps(count: number): Generator<void, number> {
   return count
 }
 
-describe('inSlices', () => {
+describe('inSlices, which runs long jobs in short slices,', () => {
   it('lets timers run while it works on several long jobs', async () => {
     let done = false
     const work = Promise.all(Array.from({ length: 10 }, () => inSlices(steps(40)))).then((counts) => {

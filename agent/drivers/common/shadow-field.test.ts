@@ -1,16 +1,16 @@
 import { expect } from 'chai'
 import { parseCurrentLogin } from './shadow-field.js'
 
-describe('parseCurrentLogin', () => {
+describe('parseCurrentLogin, which reads the password hash and the SSH keys of root,', () => {
   for (const [name, field, kept] of [
     ['a SHA-512 hash', '$6$rounds=5000$salt$aB./', '$6$rounds=5000$salt$aB./'],
     ['a yescrypt hash', '$y$j9T$salt$hash', '$y$j9T$salt$hash'],
     ['the hash of a locked account', '!$6$salt$hash', '!$6$salt$hash'],
     ['an account without a password', '*', '*'],
     ['an empty password, which would let anybody in', '', '*'],
-    ['a field with a line break', 'a\nroot2', '*'],
-    ['a field with a colon', 'a:0:0', '*'],
-    ['a field that is too long', 'x'.repeat(256), '*'],
+    ['a hash field with a line break', 'a\nroot2', '*'],
+    ['a hash field with a colon', 'a:0:0', '*'],
+    ['a hash field that is too long', 'x'.repeat(256), '*'],
   ] as const)
     it(`returns ${kept} for ${name}`, () => expect(parseCurrentLogin(field, '').passwordHash).to.equal(kept))
 

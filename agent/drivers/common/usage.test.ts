@@ -7,11 +7,11 @@ describe('parseIo', () => {
   for (const [name, text, disk, read, written] of [
     ['a disk with reads and writes, with cgroup v1', v1, '7:0', 4096, 8192],
     ['a disk with writes only, with cgroup v1', v1, '8:16', 0, 5],
-    ['an unused disk, which are 0, with cgroup v1', 'Total 0\n', '7:0', 0, 0],
+    ['an unused disk as 0, with cgroup v1', 'Total 0\n', '7:0', 0, 0],
     ['a disk with reads and writes, with cgroup v2', v2, '7:0', 4096, 8192],
     ['the second of two disks, with cgroup v2', v2, '254:0', 4096, 9000],
-    ['an unused disk, which are 0, with cgroup v2', v2, '54:0', 0, 0],
-    ['a disk in an empty file, which are 0', '', '7:0', 0, 0],
+    ['an unused disk as 0, with cgroup v2', v2, '54:0', 0, 0],
+    ['a disk as 0 if the file is empty', '', '7:0', 0, 0],
   ] as const)
     it(`reads the bytes of ${name}`, () =>
       expect(parseIo(text, disk)).to.deep.equal({ readBytes: read, writeBytes: written }))

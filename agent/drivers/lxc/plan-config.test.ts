@@ -69,7 +69,7 @@ const withNic = (change: Partial<Machine['nic']>): Machine => ({
   nic: { ...machine.nic, ...change },
 })
 
-describe('planConfig', () => {
+describe('planConfig, which plans the LXC configuration of a guest,', () => {
   it('plans all lines of the configuration in a fixed order', () => {
     expect(planConfig(machine, facts)).to.deep.equal([
       '# uuid 0f8fad5b-d9cb-469f-a165-70867728950e',

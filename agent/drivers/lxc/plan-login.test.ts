@@ -22,7 +22,7 @@ const resolved = {
   content: 'nameserver 9.9.9.9\nnameserver 2001:db8::1\n',
 }
 
-describe('planFirstBoot', () => {
+describe('planFirstBoot, which plans the host name, resolvers and login of a container,', () => {
   for (const [name, of, login, changes] of [
     [
       'a guest with a domain name',
@@ -34,7 +34,7 @@ describe('planFirstBoot', () => {
     ['a guest without resolvers, which keeps those of the image', { ...machine, resolvers: [] }, { keys: [] }, named],
     ['a password', machine, { passwordHash, keys: [] }, [...named, resolved, { kind: 'password', hash: passwordHash }]],
     [
-      'a key, which disables the password of the image',
+      'an SSH key, which disables the password of the image',
       machine,
       { keys: ['ssh-ed25519 AAAA me'] },
       [...named, resolved, { kind: 'key', content: 'ssh-ed25519 AAAA me\n' }, { kind: 'password', hash: '*' }],

@@ -4,12 +4,12 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { openPassword, sealPassword } from './instance-password.js'
 
-describe('the first password of a system that accepts no hash', () => {
+describe('the initial password of a guest system that accepts no password hash', () => {
   const directory = mkdtempSync(join(tmpdir(), 'btest-instance-'))
   const [own, another] = [join(directory, 'own.key'), join(directory, 'another.key')]
   after(() => rmSync(directory, { recursive: true }))
 
-  it('can be decrypted only by the host that encrypted it, and only for that system', async () => {
+  it('can be decrypted only by the host that encrypted it, and only for that guest system', async () => {
     const sealedPassword = await sealPassword(own, 'iid-1', 'p"w\\1')
     expect(sealedPassword).to.not.contain('p"w')
     expect(await openPassword(own, { id: 'iid-1', sealedPassword })).to.equal('p"w\\1')
@@ -19,7 +19,7 @@ describe('the first password of a system that accepts no hash', () => {
   })
 
   for (const sealedPassword of ['', 'x', 'AAAA'.repeat(1000), 5, null, {}])
-    it(`is undefined if a backup contains the value ${JSON.stringify(sealedPassword)?.slice(0, 12)}`, async () => {
+    it(`is undefined if the stored encrypted password is ${JSON.stringify(sealedPassword)?.slice(0, 12)}`, async () => {
       const told = { id: 'iid-1', sealedPassword: sealedPassword as string }
       expect(await openPassword(own, told)).to.equal(undefined)
     })

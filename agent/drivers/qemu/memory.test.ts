@@ -7,7 +7,7 @@ const stats = (total: unknown, available: unknown) => ({
 })
 
 /** All guests of these tests were started with 256 units of memory. */
-describe('the memory use of a guest, read from its balloon', () => {
+describe('the bytes of memory in use, read from the balloon of a guest that started with 256 bytes,', () => {
   for (const [what, told, actualBytes, used] of [
     ['a guest that has all its memory', stats(240, 200), 256, 40],
     ['a guest that returned memory to the host and still counts it in its total', stats(240, 136), 192, 40],
@@ -20,5 +20,6 @@ describe('the memory use of a guest, read from its balloon', () => {
     ['statistics with text instead of a number', stats('240', 200), 256, undefined],
     ['a guest without statistics', undefined, 256, undefined],
   ] as const)
-    it(`is ${used} for ${what}`, () => expect(parseGuestMemory(told, { actualBytes, bootedBytes: 256 })).to.equal(used))
+    it(`are ${used} for ${what}`, () =>
+      expect(parseGuestMemory(told, { actualBytes, bootedBytes: 256 })).to.equal(used))
 })

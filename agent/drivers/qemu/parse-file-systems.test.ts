@@ -10,20 +10,20 @@ const entry = (name: string, bytes: unknown, type = 'ext4') => ({
   disk: [],
 })
 
-describe("the usage of a guest's file systems", () => {
+describe("the bytes in use on a guest's file systems", () => {
   for (const [what, answer, bytes] of [
     ['one file system', [entry('vda1', 700)], 700],
     ['several file systems', [entry('vda1', 700), entry('vda2', 30, 'vfat')], 730],
     ['a file system that is mounted twice', [entry('vda1', 700), entry('vda1', 700)], 700],
     ['a file system and the seed CD', [entry('vda1', 700), entry('sr0', 5000, 'iso9660')], 700],
     ['two file systems, of which one reports no usage', [{ name: 'vda1', type: 'ext4' }, entry('vda2', 30)], 30],
-    ['a usage above the size of the disk', [entry('vda1', 2 ** 50)], 1000],
+    ['a usage above the size of the disk, which is 1000', [entry('vda1', 2 ** 50)], 1000],
     ['an empty list', [], undefined],
     ['an object instead of a list', { vda1: 700 }, undefined],
-    ['no answer', null, undefined],
+    ['an answer of the guest agent that is null', null, undefined],
     ['a negative usage', [entry('vda1', -700)], undefined],
     ['text and NaN instead of numbers', [entry('vda1', '700'), entry('vda2', Number.NaN)], undefined],
     ['a list that is too long', Array.from({ length: 1000 }, (_, at) => entry(`vda${at}`, 1)), undefined],
   ] as const)
-    it(`is ${bytes} for ${what}`, () => expect(parseFileSystems(answer, 1000)).to.equal(bytes))
+    it(`are ${bytes} for ${what}`, () => expect(parseFileSystems(answer, 1000)).to.equal(bytes))
 })

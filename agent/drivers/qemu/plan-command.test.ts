@@ -82,7 +82,7 @@ describe('planCommand', () => {
     expect([valuesOf(accelerated, '-accel'), valuesOf(accelerated, '-cpu')]).to.deep.equal([['kvm'], ['host']])
   })
 
-  it('gives a Windows guest the Hyper-V features, a local clock, a pointer, firmware and a TPM', () => {
+  it('gives a Windows guest the Hyper-V features, a clock in local time, a pointing device, firmware and a TPM', () => {
     const system = { os: 'windows', firmware: 'uefi', secureBoot: true, tpm: true } as const
     const media = planMedia(machine, { system, seed: '/state/seed.iso', firmware: '/usr/share/OVMF/x' })
     const windows = planCommand(machine, { ...facts, acceleration: 'kvm', system, media })
@@ -118,7 +118,7 @@ describe('sizes of a virtual machine', () => {
     [1001, 2],
     [2500, 3],
   ] as const)
-    it(`include the limit of ${vcpuMilli} thousandths of a processor, rounded up to whole processors: ${processors}`, () =>
+    it(`include ${processors} as the number of processors for a limit of ${vcpuMilli} thousandths of a processor`, () =>
       expect(processorsOf({ vcpuMilli })).to.equal(processors))
 
   it('include the memory, rounded down to whole MiB', () =>

@@ -26,31 +26,31 @@ function plan(boot: MachineBoot, facts: Partial<MediaFacts> = {}) {
 describe('disks and CDs of a virtual machine', () => {
   for (const [what, boot, facts, devices] of [
     [
-      'the disk and the seed if the machine boots from its disk',
+      'the disk and the seed disk if the machine boots from its disk',
       { mode: 'disk' },
       {},
       ['virtio-blk-pci,drive=disk,bootindex=1', 'virtio-blk-pci,drive=seed'],
     ],
     [
-      'the disk, the seed and a CD that boots first if the machine boots from a CD',
+      'the disk, the seed disk and a CD that boots first if the machine boots from a CD',
       { mode: 'cdrom', iso: '/images/x/cd.iso' },
       {},
       ['virtio-blk-pci,drive=disk,bootindex=1', 'virtio-blk-pci,drive=seed', 'ide-cd,bus=ide.0,drive=cd,bootindex=0'],
     ],
     [
-      'the rescue disk, the guest’s own disk and the seed in rescue mode',
+      'the rescue disk, the guest’s disk and the seed disk in rescue mode',
       { mode: 'rescue', volume: '/guests/x.rescue' },
       {},
       ['virtio-blk-pci,drive=rescue,bootindex=0', 'virtio-blk-pci,drive=disk', 'virtio-blk-pci,drive=seed'],
     ],
     [
-      'the disk, and CDs with the seed and the drivers, for Windows',
+      'the disk, a CD with the seed and a CD with the drivers for Windows',
       { mode: 'disk' },
       { system: windows, ...uefi },
       ['virtio-blk-pci,drive=disk,bootindex=1', 'ide-cd,bus=ide.2,drive=seed', 'ide-cd,bus=ide.1,drive=drivers'],
     ],
     [
-      'only the disk and the seed for Linux, even if the host has a CD with drivers',
+      'only the disk and the seed disk for Linux, even if the host has a CD with drivers',
       { mode: 'disk' },
       { driversCd: '/srv/virtio.iso' },
       ['virtio-blk-pci,drive=disk,bootindex=1', 'virtio-blk-pci,drive=seed'],
@@ -82,14 +82,18 @@ describe('disks and CDs of a virtual machine', () => {
   })
 })
 
-describe('the system type that the record of a disk names', () => {
+describe('the operating system that is recorded for a virtual disk', () => {
   for (const [what, text, system] of [
-    ['an empty object', '{}', plainSystem],
-    ['text that is not JSON', '{', plainSystem],
-    ['null', 'null', plainSystem],
-    ['unknown values', '{"os":"beos","firmware":7,"tpm":"yes"}', plainSystem],
-    ['secure boot without UEFI', '{"secureBoot":true}', plainSystem],
-    ['a complete record', '{"os":"windows","firmware":"uefi","secureBoot":true,"tpm":true,"more":1}', windows],
+    ['is an empty object', '{}', plainSystem],
+    ['is not JSON', '{', plainSystem],
+    ['is null', 'null', plainSystem],
+    ['contains unknown values', '{"os":"beos","firmware":7,"tpm":"yes"}', plainSystem],
+    ['contains secure boot without UEFI', '{"secureBoot":true}', plainSystem],
+    [
+      'names Windows and contains all fields',
+      '{"os":"windows","firmware":"uefi","secureBoot":true,"tpm":true,"more":1}',
+      windows,
+    ],
   ] as const)
-    it(`is ${system.os} for ${what}`, () => expect(parseDiskSystem(text)).to.deep.equal(system))
+    it(`is ${system.os} if the record ${what}`, () => expect(parseDiskSystem(text)).to.deep.equal(system))
 })

@@ -4,11 +4,11 @@ import { planExtraBytes, planFetchedBytes, planOriginalBytes, planUsedBytes } fr
 const mib = 1024 ** 2
 const limitBytes = 1024 * mib
 
-describe('planUsedBytes', () => {
+describe('planUsedBytes, which returns the disk usage that a new backup records,', () => {
   for (const [name, countedMib, limitMib, extraMib, usedMib] of [
     ['leaves out the bytes by which an earlier restore raised the limit of the guest', 800, 1024, 300, 500],
-    ['returns at most the size of the disk, whatever snapshots retain', 1400, 1024, 0, 1024],
-    ['returns all counted bytes if the volume has no limit', 1400, 0, 0, 1400],
+    ['returns at most the size of the disk, even if snapshots retain more', 1400, 1024, 0, 1024],
+    ['returns all bytes of the volume if the volume has no limit', 1400, 0, 0, 1400],
   ] as const)
     it(name, () => {
       const [counted, limit, extra, used] = [countedMib, limitMib, extraMib, usedMib].map((value) => value * mib)
@@ -16,20 +16,20 @@ describe('planUsedBytes', () => {
     })
 })
 
-describe('planOriginalBytes', () => {
+describe('planOriginalBytes, which returns the disk usage of the guest that was backed up,', () => {
   for (const [name, size, originalMib] of [
     [
-      'returns the bytes that counted towards the limit of the original guest',
+      'returns the recorded bytes that counted towards the limit of this guest',
       { sizeBytes: 1200, usedBytes: 800 },
       800,
     ],
     [
-      'returns the length of all files if the counted bytes include snapshots',
+      'returns the length of all files if the recorded bytes include snapshots',
       { sizeBytes: 800, usedBytes: 1400 },
       800,
     ],
-    ['leaves out the holes of large files', { sizeBytes: 6600, usedBytes: 1400, savedBytes: 6000 }, 600],
-    ['returns 0 if the bytes that counted are not known', { sizeBytes: 1200 }, 0],
+    ['leaves out the holes of large sparse files', { sizeBytes: 6600, usedBytes: 1400, savedBytes: 6000 }, 600],
+    ['returns 0 if the backup does not record how many bytes counted towards the limit', { sizeBytes: 1200 }, 0],
   ] as const)
     it(name, () => {
       const bytes = Object.fromEntries(Object.entries(size).map(([key, value]) => [key, value * mib]))
@@ -42,12 +42,12 @@ describe('the extra space for a restored backup, in addition to the limit of the
     ['is 0 if the restored volume needs as much as the original', 800 * mib, 800 * mib, 0],
     ['is 0 if the restored volume needs less than the original', 700 * mib, 800 * mib, 0],
     [
-      'is the size of the image’s data if the restored volume does not share these data',
+      'is the size of the image’s data if the restored volume does not share these data with the image',
       1062 * mib,
       800 * mib,
       262 * mib,
     ],
-    ['is needed even for a disk that was almost empty', 262 * mib, 2 * mib, 260 * mib],
+    ['is needed even if the original disk was almost empty', 262 * mib, 2 * mib, 260 * mib],
     ['is refused if it would exceed the size of the disk', 3000 * mib, 800 * mib, undefined],
     ['is 0 for a backup of an older version if the restored volume fits', 1024 * mib, undefined, 0],
     [
@@ -60,11 +60,11 @@ describe('the extra space for a restored backup, in addition to the limit of the
     it(name, () => expect(planExtraBytes({ limitBytes, usedBytes, originalBytes })).to.equal(extraBytes))
 })
 
-describe('the space to fetch a backup', () => {
+describe('the planned space for fetching a backup from its target', () => {
   for (const [name, size, wantedMib] of [
-    ['a disk with holes, whose snapshots retain many times its data', { savedBytes: 924, movedBytes: 0 }, 100],
-    ['data that a file only shares with itself after deduplication', { savedBytes: 924, movedBytes: 500 }, 600],
-    ['a backup of an older version, which only records the space that counted', { savedBytes: 924 }, 1124],
+    ['a sparse disk whose snapshots use many times the space of its data', { savedBytes: 924, movedBytes: 0 }, 100],
+    ['a file whose repeated blocks share space only after the restore', { savedBytes: 924, movedBytes: 500 }, 600],
+    ['a backup of an older version, which does not record how much data a restore moves', { savedBytes: 924 }, 1124],
   ] as const)
     it(`is enough for ${name}`, () => {
       const bytes = Object.fromEntries(Object.entries(size).map(([key, value]) => [key, value * mib]))

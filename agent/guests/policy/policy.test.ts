@@ -30,9 +30,13 @@ describe('the policy of a guest', () => {
     ['expired', record({ expired: true }), 'expired'],
     ['over its quota', record({ overQuota: true }), 'traffic quota used up'],
     ['expired and over its quota', record({ expired: true, overQuota: true }), 'expired, traffic quota used up'],
-    ['over its quota and throttled', record({ overQuota: true }, { action: 'throttle' }), ''],
-    ['over its quota without an action', record({ overQuota: true }, { action: 'none' }), ''],
-    ['expired and throttled', record({ expired: true, overQuota: true }, { action: 'throttle' }), 'expired'],
+    ['over its quota with the action "throttle"', record({ overQuota: true }, { action: 'throttle' }), ''],
+    ['over its quota with the action "none"', record({ overQuota: true }, { action: 'none' }), ''],
+    [
+      'expired and over its quota with the action "throttle"',
+      record({ expired: true, overQuota: true }, { action: 'throttle' }),
+      'expired',
+    ],
   ] as const)
     it(`gives ${reason === '' ? 'no reason' : `the reason "${reason}"`} to block a guest that is ${name}`, () =>
       expect(policyReasonOf(judged)).to.equal(reason))
@@ -53,19 +57,19 @@ describe('the policy of a guest', () => {
       0,
     ],
     [
-      'a guest over its quota with its own throttle',
+      'a guest over its quota that has a throttle rate of 2 Mbit/s',
       record({ overQuota: true }, { action: 'throttle', throttleMbps: 2 }),
       2,
       2,
     ],
     [
-      'a guest over its quota with the throttle of the host',
+      'a guest over its quota that has only the default throttle rate of the host',
       record({ overQuota: true }, { action: 'throttle' }),
       10,
       10,
     ],
     [
-      'a guest over its quota whose throttle is lower than only one of its configured rates',
+      'a guest over its quota whose throttle rate is lower than only one of its configured rates',
       record({ overQuota: true }, { action: 'throttle' }, [5, 100]),
       5,
       10,
@@ -76,9 +80,13 @@ describe('the policy of a guest', () => {
 
   for (const [name, judged, cut] of [
     ['a guest that has expired', record({ expired: true }), true],
-    ['a guest that is over its quota and must stop', record({ overQuota: true }), true],
-    ['a guest that is over its quota and throttled', record({ overQuota: true }, { action: 'throttle' }), false],
-    ['a guest that is over its quota without an action', record({ overQuota: true }, { action: 'none' }), false],
+    ['a guest that is over its quota with the action "stop"', record({ overQuota: true }), true],
+    [
+      'a guest that is over its quota with the action "throttle"',
+      record({ overQuota: true }, { action: 'throttle' }),
+      false,
+    ],
+    ['a guest that is over its quota with the action "none"', record({ overQuota: true }, { action: 'none' }), false],
   ] as const)
     it(`${cut ? 'disconnects' : 'does not disconnect'} ${name}`, () =>
       expect(ratesOf(judged, config).cut).to.equal(cut))

@@ -20,37 +20,37 @@ describe('planSuspend', () => {
   for (const [name, before, mode, resumes, wanted] of [
     ['lets a running guest start again when the suspension ends', record('running'), 'stop', true, undefined],
     ['leaves a stopped guest stopped when the suspension ends', record('stopped'), 'stop', false, undefined],
-    ['leaves a running guest running in mode network', record('running'), 'network', false, undefined],
+    ['leaves a running guest running in the mode "network"', record('running'), 'network', false, undefined],
     [
-      'still lets the guest start again later if it is called twice',
+      'lets the guest start again later, even if the guest is suspended twice',
       record('stopped', suspended('stop', true)),
       'stop',
       true,
       undefined,
     ],
     [
-      'starts a suspended guest again when the mode becomes network',
+      'starts a suspended guest again when the mode becomes "network"',
       record('stopped', suspended('stop', true)),
       'network',
       false,
       'running',
     ],
     [
-      'leaves a stopped guest stopped when the mode becomes network',
+      'leaves a stopped guest stopped when the mode becomes "network"',
       record('stopped', suspended('stop', false)),
       'network',
       false,
       undefined,
     ],
     [
-      'lets a running guest start again later if the mode becomes stop',
+      'lets a running guest start again later if the mode becomes "stop"',
       record('running', suspended('network', false)),
       'stop',
       true,
       undefined,
     ],
     [
-      'leaves an expired guest stopped in mode network',
+      'leaves an expired guest stopped in the mode "network"',
       record('stopped', suspended('stop', true), true),
       'network',
       false,
@@ -73,7 +73,11 @@ describe('planUnsuspend', () => {
       undefined,
     ],
     ['leaves an expired guest stopped', record('stopped', suspended('stop', true), true), undefined],
-    ['leaves a guest unchanged in mode network', record('running', suspended('network', false)), undefined],
+    [
+      'leaves a guest that is suspended in the mode "network" running',
+      record('running', suspended('network', false)),
+      undefined,
+    ],
     ['changes nothing for a guest without a suspension', record('stopped'), undefined],
   ] as const)
     it(name, () => {

@@ -192,7 +192,7 @@ describe('runs of a snapshot schedule', () => {
   })
 })
 
-describe('planLook', () => {
+describe('planLook, which decides when a schedule runs next,', () => {
   const nowMs = berlin.parse('2026-05-10 10:00:00')!
   const schedule = { ...set(noSchedule, daily, '2026-05-01 00:00:00') }
   const regularMs = berlin.parse('2026-05-11 03:30:00')!
@@ -207,7 +207,7 @@ describe('planLook', () => {
     ['is a day later than expected', regularMs + dayMs, {}, ['wait']],
     ['is too late, because the time zone changed', regularMs + 7_200_000, { isFirst: true }, ['move', regularMs]],
     ['is not due yet when the agent starts', regularMs, { isFirst: true }, ['wait']],
-    ['makes up for a missed one when the agent starts', nowMs + 5, { isFirst: true }, ['wait']],
+    ['makes up for a missed run when the agent starts', nowMs + 5, { isFirst: true }, ['wait']],
   ] as const)
     it(`plans "${expected[0]}" for a run that ${name}`, () => {
       const look = planLook({ ...schedule, nextRunMs }, { ...at, ...more }, berlin)

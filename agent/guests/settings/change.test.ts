@@ -75,7 +75,7 @@ describe('a change of a setting of a guest', () => {
     expect(store.get('u1').statusReason).to.equal('a')
   })
 
-  it('is written only once if it is repeated with the same id, but is applied to the host again', async () => {
+  it('is written only once if it is repeated with the same request id, but is applied to the host again', async () => {
     await change(0, setReason('a'), 'id-1')
     const { revision } = store.get('u1')
     expect(await change(revision - 1, setReason('b'), 'id-1')).to.equal('a')
@@ -86,7 +86,7 @@ describe('a change of a setting of a guest', () => {
     expect([pruneDone(store.changes.db, 5), pruneDone(store.changes.db, 6)]).to.deep.equal([0, 1])
   })
 
-  it('may be repeated with the same id if the host rejected it', async () => {
+  it('may be repeated with the same request id if the host rejected the first attempt', async () => {
     const refuse = (): Promise<void> => Promise.reject(conflict('host_refuses', 'no'))
     expect(await change(0, setReason('b', refuse), 'id-1')).to.equal('host_refuses')
     expect(await change(0, setReason('b'), 'id-1')).to.equal('b')
@@ -116,7 +116,7 @@ describe('a change of a setting of a guest', () => {
     expect([await undone(setReason('b', once)), await undone(setReason('b', refuse))]).to.deep.equal([true, false])
   })
 
-  it('is rejected if the guest has another revision than the expected one, even if its revision changes while the change waits', async () => {
+  it('is rejected if the guest does not have the expected revision, even if its revision changes while the change waits', async () => {
     expect(await change(7, setReason('a'))).to.equal('precondition_failed')
     const { revision } = store.get('u1')
     const both = [change(revision, setReason('a')), change(revision, setReason('b'))]

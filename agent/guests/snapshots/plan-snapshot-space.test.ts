@@ -58,36 +58,44 @@ describe('the space of snapshots', () => {
     })
 
   for (const [name, measured, retained, expected] of [
-    ['the measured space if this space is small', 12, 5, 12],
-    ['the space limit plus the size of the disk if the measured space is larger', 80, 5, 30],
-    ['the retained space plus the size of the disk if the retained space exceeds the space limit', 80, 25, 35],
+    ['the measured space if this is less than the space limit', 12, 5, 12],
+    ['at most the space limit plus the size of the disk', 80, 5, 30],
+    ['the space of older snapshots plus the size of the disk if that space exceeds the space limit', 80, 25, 35],
   ] as const)
-    it(`raises the limit of the disk, once a snapshot was taken, by ${name}`, () => {
+    it(`raises the disk limit after a new snapshot by ${name}`, () => {
       const raised = planRaised(guestOf({ retainedBytes: retained }), { measured: measured * gib, diskBytes: 10 * gib })
       expect(raised / gib).to.equal(expected)
     })
 
   for (const [name, { retained, usage, sizes, counts = true }, expected] of [
     [
-      'stays the same if neither the counted bytes of the guest nor the newest snapshot are smaller',
+      'stays the same after a deletion if neither the disk usage of the guest nor the newest snapshot is smaller',
       { retained: 6, usage: 9, sizes: [6] },
       [6, 6],
     ],
-    ['falls to the counted bytes of the guest if these are fewer', { retained: 6, usage: 4, sizes: [3, 6] }, [4, 4]],
     [
-      'falls to the size of the newest remaining snapshot if this size is smaller',
+      'falls to the disk usage of the guest after a deletion if this usage is smaller',
+      { retained: 6, usage: 4, sizes: [3, 6] },
+      [4, 4],
+    ],
+    [
+      'falls to the size of the newest remaining snapshot after a deletion if this size is smaller',
       { retained: 6, usage: 9, sizes: [3] },
       [3, 3],
     ],
-    ['stays the same if the size of the newest snapshot is unknown', { retained: 6, usage: 9, sizes: [0] }, [6, 6]],
-    ['becomes 0 if no snapshot remains', { retained: 6, usage: 9, sizes: [] }, [0, 0]],
     [
-      'no longer raises the limit of the disk with classic quotas',
+      'stays the same after a deletion if the size of the newest remaining snapshot is unknown',
+      { retained: 6, usage: 9, sizes: [0] },
+      [6, 6],
+    ],
+    ['becomes 0 after the deletion of the last snapshot', { retained: 6, usage: 9, sizes: [] }, [0, 0]],
+    [
+      'no longer raises the disk limit after a deletion if snapshots do not count towards this limit',
       { retained: 6, usage: 9, sizes: [3], counts: false },
       [6, 0],
     ],
   ] as const satisfies readonly [string, SettleCase, [number, number]][])
-    it(`after the deletion of a snapshot ${name}`, () => {
+    it(name, () => {
       const record = guestOf({ retainedBytes: retained, allowanceBytes: 30 })
       const { retainedBytes, allowanceBytes } = planSettled(record, {
         present: sizes.map(snapshotOf),

@@ -8,7 +8,11 @@ describe('parseLxcLog', () => {
   for (const [name, text, expected] of [
     ['returns nothing for an empty log', '', ''],
     ['returns the reasons of a failure in order, each reason once', line('a') + line('b') + line('a'), 'a; b'],
-    ['omits other levels and other text', `x\n${line('a').replace('ERROR', 'WARN ')}`, ''],
+    [
+      'omits lines with a level other than ERROR, and lines in another format',
+      `x\n${line('a').replace('ERROR', 'WARN ')}`,
+      '',
+    ],
     ['returns at most four reasons', ['a', 'b', 'c', 'd', 'e'].map(line).join(''), 'a; b; c; d'],
   ] as const)
     it(name, () => expect(parseLxcLog(text)).to.equal(expected))

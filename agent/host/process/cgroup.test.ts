@@ -56,7 +56,7 @@ describe('parseCgroupLayout', () => {
   })
 })
 
-describe('a cgroup tree deeper than the longest path', function () {
+describe('a cgroup tree that is too deep for a path', function () {
   const layout = readCgroupLayout()
   const top = `${layout.controllers.get('pids') ?? ''}/btest-cgroup-tree`
   const levels = 2000
@@ -77,7 +77,7 @@ with open("cgroup.procs", "w") as procs:
   before(cleanUp)
   after(cleanUp)
 
-  it('can be read, on request only up to a limit, and can be removed', async () => {
+  it('can be read completely or up to a limit, and can be removed', async () => {
     const child = spawn('sleep', ['60'], { stdio: 'ignore' })
     const ended = new Promise((resolve) => child.once('exit', resolve))
     try {

@@ -82,7 +82,7 @@ describe('allocation of guest addresses', () => {
       expect(given).to.deep.equal(poolOf(8).map(({ address }) => address))
     })
 
-    it('returns the explicit addresses first, and then the requested number of others', () => {
+    it('returns the explicitly requested addresses first, and then the requested number of other free addresses', () => {
       replacePool(db, poolOf(3))
       const [first, ...rest] = allocatePublicIpv4s(db, { count: 2, addresses: ['203.0.113.3'] })
       expect(first).to.equal('203.0.113.3')

@@ -161,8 +161,8 @@ describe('planIpv6', () => {
     })
 })
 
-describe('findSource', () => {
-  it('finds the source that contains an address', () => {
+describe('findSource, which finds the IPv6 prefix that an address comes from,', () => {
+  it('returns the prefix that contains the address, or undefined if there is none', () => {
     const { sources } = planIpv6(facts([own64], { configured: [set('2001:db8:1::', 64), set('2001:db8:8000::', 48)] }))
     expect(findSource(sources, '2001:db8:8000:7::1')?.mode).to.equal('routed')
     expect(findSource(sources, '2001:db8:1::9')?.mode).to.equal('proxied')

@@ -39,7 +39,7 @@ describe('scan of a segment', () => {
     ['198.51.100.0', 'unknown', false, 'network address of 198.51.100.0/24'],
     ['198.51.100.255', 'unknown', false, 'broadcast address of 198.51.100.0/24'],
   ] as const)
-    it(`gives ${address} the status ${status}, because: ${reason}`, () => {
+    it(`gives ${address} the status "${status}" and the reason "${reason}"`, () => {
       const address4 = { address, interface: 'eth0', prefixLen: 24, gateway: '198.51.100.254' }
       expect(planScan([address], facts)).to.deep.equal([{ address: address4, status, usable, reason }])
     })

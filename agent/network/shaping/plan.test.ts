@@ -144,7 +144,7 @@ describe('parseShaping', () => {
     it(name, () => expect(parseShaping('bt7', lines.join('\n'))).to.deep.equal(expected))
 })
 
-describe('isShaped', () => {
+describe('isShaped, which checks whether a guest has exactly the qdiscs that its rates need,', () => {
   const qdisc = (dev: string, handle: string, parent?: string): Qdisc => ({
     kind: '',
     dev,

@@ -1,7 +1,7 @@
 import { expect } from 'chai'
 import { RenewalWaits } from './renewal-waits.js'
 
-describe('delays between failed renewals', () => {
+describe('the delays after failed renewals of certificates', () => {
   it('double after each failure of the same host, up to a minute', () => {
     let nowMs = 0
     const waits = new RenewalWaits(() => nowMs)
@@ -15,7 +15,7 @@ describe('delays between failed renewals', () => {
     expect(waited).to.deep.equal([5, 10, 20, 40, 60, 60])
   })
 
-  it('return to the first delay after a success of the host, and do not change for other hosts', () => {
+  it('return to the first delay after a successful renewal of the host, and do not change for other hosts', () => {
     let nowMs = 0
     const waits = new RenewalWaits(() => nowMs)
     for (let failure = 0; failure < 6; failure++) waits.failed('h1')

@@ -114,7 +114,7 @@ describe('stale connections', () => {
     ])
   })
 
-  describe('that are not purged yet, at the ports of a new mapping,', () => {
+  describe('that are not purged yet when a new mapping is created', () => {
     const waiting = { ...single('udp', 3000), hostPortEnd: 3999 }
     for (const [name, mapping, astray] of [
       ['if the new mapping leads to another guest', single('udp', 3999, '10.64.0.3'), true],
@@ -124,8 +124,8 @@ describe('stale connections', () => {
         true,
       ],
       ['if the new mapping leads to the same guest as the old mapping', single('udp', 3000), false],
-      ['if the port of the new mapping is above their ports', single('udp', 4000, '10.64.0.3'), false],
-      ['if the port of the new mapping is below their ports', single('udp', 2999, '10.64.0.3'), false],
+      ['if the port of the new mapping is above the ports of the connections', single('udp', 4000, '10.64.0.3'), false],
+      ['if the port of the new mapping is below the ports of the connections', single('udp', 2999, '10.64.0.3'), false],
       ['if the new mapping has another protocol', single('tcp', 3000, '10.64.0.3'), false],
       ['if the new mapping has another address family', single('udp', 3000, '2001:db8::3'), false],
     ] as const)
@@ -141,7 +141,7 @@ describe('stale connections', () => {
       expect(queue.leadsAstray([{ ...single('udp', 3000, '10.64.0.3'), hostIp: '192.0.2.9' }])).to.equal(false)
     })
 
-    it('may lead clients to another guest at any port if the address of the flows belongs to no guest any more', () => {
+    it('may lead clients to another guest at any port if the address of the connections belongs to no guest any more', () => {
       const queue = new StaleFlowQueue(() => [])
       queue.add({ ...none, addresses: ['10.64.0.2'] })
       expect(queue.leadsAstray([single('udp', 3000)])).to.equal(false)

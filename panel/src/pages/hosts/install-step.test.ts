@@ -13,8 +13,13 @@ describe("the step of a host's installation", () => {
     ['is the step that the script reported last', host('pending', 'installing'), host('pending'), 'installing'],
     ['is "failed" after the script has reported a failure', host('pending', 'failed'), host('pending'), 'failed'],
     ['is "online" after the gateway has reached the agent', host('online', 'waiting'), host('pending'), 'online'],
-    ['is "online" even if the script failed before', host('online', 'failed'), undefined, 'online'],
-    ['is "waiting" if an agent joins without the script', host('offline'), host('pending'), 'waiting'],
+    [
+      'is "online" even if the installation script has reported a failure before',
+      host('online', 'failed'),
+      undefined,
+      'online',
+    ],
+    ['is "waiting" if an agent joins without the installation script', host('offline'), host('pending'), 'waiting'],
     [
       'is "command" if the only report of the script is older than the command',
       host('pending', 'failed'),
