@@ -191,7 +191,7 @@ describe('outbound requests', function () {
       })
     const hungUp = (): Promise<boolean> => waitFor(() => sockets[0]?.destroyed, { what: 'hung up' })
 
-    it('end with the reason of the abort: while they wait for a connection, before the answer, and during the answer', async () => {
+    it('end with the reason of the abort while they wait for a connection, before the answer, or during the answer', async () => {
       open({ maxConnections: 1 })
       const url = await silent(head('Content-Length: 9') + 'half')
       const first = await client.send(url, { signal: stop.signal })

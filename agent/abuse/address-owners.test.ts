@@ -8,8 +8,8 @@ const guest = (uuid: string, ipv4: string, createdAtMs = 0) => ({
   createdAtMs,
 })
 
-describe('findOwner', () => {
-  it('returns the guest that has the address, for traffic since the creation of this guest', () => {
+describe('findOwner, which finds the guest that had an address at a given time,', () => {
+  it('returns the guest that has the address if the traffic is newer than the guest', () => {
     const owners = new AddressOwners()
     owners.update([guest('a', '10.0.0.2', 500)], 1000)
     expect([499, 500].map((atMs) => owners.findOwner('10.0.0.2', atMs))).to.deep.equal([undefined, 'a'])

@@ -95,7 +95,7 @@ const cases: [name: string, parts: Partial<Evidence>, findings: string[]][] = [
     [],
   ],
   [
-    '15 refused ports if 16 others answer',
+    '15 refused ports if 16 other ports answer',
     { rows: [...flows({ ports: 15 }), ...flows({ ports: 16, port: 100, outcome: 'answered' })] },
     [],
   ],
@@ -120,7 +120,7 @@ const cases: [name: string, parts: Partial<Evidence>, findings: string[]][] = [
     ['critical horizontal_scan * 80'],
   ],
   [
-    'a crawler whose 740 links include 40 dead ones',
+    'a crawler whose 740 links include 40 dead links',
     {
       rows: [
         ...flows({ targets: 40, port: 443 }),
@@ -269,7 +269,7 @@ describe('detection of abuse', () => {
   for (const [name, parts, findings] of cases)
     it(`reports ${inWords(findings[0])} for ${name}`, () => expect(found(parts)).to.deep.equal(findings))
 
-  it('reports at most three findings of one type, the worst ones', () => {
+  it('reports at most the three worst findings of each type', () => {
     const rows = [...flows({ targets: 9, ports: 20 }), ...flows({ ports: 120, port: 1000, prefix: '192.0' })]
     expect(found({ rows })).to.deep.equal([
       'high port_scan 192.0.0.0 0',

@@ -58,7 +58,7 @@ describe('alerts', () => {
     ],
     ['do not become critical because of a single critical finding', [c, 'high', 'high'], ['high', 'high', 'high'], 10],
     [
-      'become critical even if there is a less severe finding between two critical ones',
+      'become critical even if there is a less severe finding between two critical findings',
       [c, 'high', c],
       ['high', 'high', 'critical'],
       10,

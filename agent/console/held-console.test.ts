@@ -141,7 +141,7 @@ describe('a console that stays open while its user is disconnected', () => {
     held.close()
   })
 
-  it('resumes at the offset up to which its user has the output, even after output was lost', () => {
+  it('resumes at the offset up to which its user has received the output, even after output was lost', () => {
     const { held, show } = makeConsole()
     const user = new User(held)
     for (let n = 0; n < 100; n++) show('x'.repeat(32 * kib))
@@ -156,7 +156,7 @@ describe('a console that stays open while its user is disconnected', () => {
     held.close()
   })
 
-  it('replays its output to a user who has received none, and reports how many of these bytes were already sent before', () => {
+  it('replays all output to a user who has received nothing, and reports how many of the bytes were sent before', () => {
     const { held, show } = makeConsole()
     const user = new User(held)
     show('one\n')

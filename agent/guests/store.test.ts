@@ -96,7 +96,7 @@ describe('GuestStore', () => {
     expect(store.get('u1').revision).to.equal(2)
   })
 
-  it('returns changed values during a transaction, and the former values after the transaction has failed', () => {
+  it('returns changed values during a transaction, and the original values after the transaction has failed', () => {
     const refused = (): void =>
       changes.transaction(() => {
         store.update('u1', { statusReason: 'refused' })
@@ -132,7 +132,7 @@ describe('GuestStore', () => {
     expect(store.get('u1').spec).to.deep.equal({ ...guest.spec, limits: { ...limits, ramMb: 512 } })
   })
 
-  it('adds, replaces and removes a single port mapping, and does not reorder the others', () => {
+  it('adds, replaces and removes a single port mapping, and does not reorder the other mappings', () => {
     store.putMapping('u1', store.nextPosition('u1'), mapping(20500))
     const ports = (): number[] => store.get('u1').portMappings.map(({ hostPort }) => hostPort)
     expect(ports()).to.deep.equal([20001, 20100, 20500])

@@ -44,7 +44,7 @@ describe('planFigures, which computes the usage between two readings,', () => {
     ],
     ['returns no rates if there is no earlier reading', undefined, later({}), gauges],
     ['returns no rates after a restart of the guest', base, later({ life: '2', rxBytes: 9 }), gauges],
-    ['returns no rates if the reading is the same as the one before', base, base, gauges],
+    ['returns no rates if the reading is the same as the previous reading', base, base, gauges],
     ['returns no rates if two readings are too close to each other', base, { ...base, atMs: 1001 }, gauges],
     ['returns no rates if two readings are too far apart', base, later({ atMs: 200_000 }), gauges],
     ['returns no rates after the clock was set back', later({}), base, gauges],

@@ -25,17 +25,17 @@ describe('adaptation of a foreign root file system', () => {
     ['with wicked', { directories: new Set(['etc/sysconfig/network']) }, ['etc/sysconfig/network/ifcfg-eth0', 'root']],
     ['with a machine-id', { files: new Set(['etc/machine-id']) }, ['etc/machine-id', 'root']],
     [
-      'with host keys and another init system',
+      'with host keys and an init system other than systemd',
       { directories: new Set(['etc/ssh']), hostKeys: ['ssh_host_rsa_key', 'ssh_host_rsa_key.pub'] },
       ['etc/ssh/ssh_host_rsa_key', 'etc/ssh/ssh_host_rsa_key.pub', 'root'],
     ],
     [
-      'with an sshd that reads further files',
+      'with an sshd that reads further configuration files',
       { directories: new Set(['etc/ssh', 'etc/ssh/sshd_config.d']), sshdConfig: included },
       ['etc/ssh/sshd_config.d/00-berth.conf', 'root'],
     ],
     [
-      'with an sshd that does not read further files',
+      'with an sshd that reads no further configuration files',
       { directories: new Set(['etc/ssh', 'etc/ssh/sshd_config.d']), sshdConfig: 'PermitRootLogin no\n' },
       ['etc/ssh/sshd_config', 'root'],
     ],

@@ -47,7 +47,7 @@ describe('HostNetwork, which combines rules, addresses and rates,', () => {
 
   const messageOf = (work: Promise<unknown>): Promise<string> => work.then(String, (error: Error) => error.message)
 
-  it('adds the rules of a guest before its addresses, and removes them after its addresses', async () => {
+  it('adds the rules of a guest before its addresses, and removes the rules after the addresses', async () => {
     await network.attach(guest)
     await network.detach(guest)
     expect(calls).to.deep.equal([

@@ -66,7 +66,7 @@ describe('host ports', () => {
     expect(rows).to.have.lengthOf(10_500)
   })
 
-  it('are picked until the last one of the range is taken', () => {
+  it('are picked until the last port of the range is taken', () => {
     const small = { start: 30000, end: 30099 }
     map(...pick(95, {}, small).map((port) => span(port)))
     const rest = pick(5, {}, small, new Set(['udp:30000']))
@@ -134,12 +134,12 @@ describe('host ports', () => {
       'no error',
     ],
     [
-      'if they are mapped on many addresses, including the same one',
+      'if they are mapped on many addresses, including the requested address',
       [1, 2, 3, 4, 5].map((n) => span(20001, 20001, `198.51.100.${n}`)),
       span(20001, 20001, '198.51.100.5'),
       'port_conflict',
     ],
-    ['if a program of the host listens on one of them', [], span(24950, 25050), 'port_conflict'],
+    ['if a program of the host listens on one of these ports', [], span(24950, 25050), 'port_conflict'],
     ['if they are below the configured range', [], span(19999), 'port_conflict'],
     ['if they exceed the configured range', [], span(59990, 60000), 'port_conflict'],
   ]

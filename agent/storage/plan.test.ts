@@ -45,20 +45,20 @@ describe('planPool', () => {
       /contains btrfs, ext4/,
     ],
     [
-      'a loop file with another file system than btrfs',
+      'a loop file with a file system other than btrfs',
       loop,
       { loopFileExists: true, signatures: ['xfs'] },
       /contains xfs/,
     ],
     [
-      'a pool on which another file system than btrfs is mounted',
+      'a pool on which a file system other than btrfs is mounted',
       loop,
       { mount: { ...btrfs, fsType: 'ext4' } },
       /must be btrfs/,
     ],
     ['a pool that is mounted read-only', loop, { mount: { ...btrfs, options: ['ro'] } }, /read-only/],
     [
-      'a pool on which another device than the configured one is mounted',
+      'a pool on which a device other than the configured device is mounted',
       device,
       { mount: btrfs },
       /storage.device is/,

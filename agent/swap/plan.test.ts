@@ -29,8 +29,8 @@ describe('planSwapChange', () => {
     ['create a first file if a resize finds no file', 'resize', 64, [], { from: null, to: setting(0, 64, true) }],
     ['enable a missing file', 'enable', 0, [], 'invalid_state'],
     ['disable a missing file', 'disable', 0, [], 'invalid_state'],
-    ['create a second file if the first one is active', 'create', 64, [file(0, 64)], 'invalid_state'],
-    ['create a second file if the first one is inactive', 'create', 64, [file(0, 64, 'idle')], 'invalid_state'],
+    ['create a second file if the first file is active', 'create', 64, [file(0, 64)], 'invalid_state'],
+    ['create a second file if the first file is inactive', 'create', 64, [file(0, 64, 'idle')], 'invalid_state'],
     [
       'resize a file by creating a new file in the other slot',
       'resize',

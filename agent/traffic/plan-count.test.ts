@@ -48,18 +48,18 @@ describe('planCount, which updates the traffic count of a guest,', () => {
       { ...have, rxBytes: 1020, txBytes: 510, counterRx: 20, counterTx: 10 },
     ],
     [
-      'adds the whole value of both counters if only one of them was reset',
+      'adds the whole value of both counters if only one counter was reset',
       have,
       { counters: counters(20, 310) },
       { ...have, rxBytes: 1020, txBytes: 510, counterRx: 20, counterTx: 310 },
     ],
     [
-      'adds the whole value of the counters after another boot of the host',
+      'adds the whole value of the counters after a reboot of the host',
       have,
       { epoch: 'boot-2', counters: counters(900, 400) },
       { ...have, rxBytes: 1900, txBytes: 900, counterEpoch: 'boot-2', counterRx: 900, counterTx: 400 },
     ],
-    ['changes nothing if the guest has no counters after another boot of the host', have, { epoch: 'boot-2' }, have],
+    ['changes nothing if the guest has no counters after a reboot of the host', have, { epoch: 'boot-2' }, have],
     [
       'begins again with only the new traffic in a new month',
       have,

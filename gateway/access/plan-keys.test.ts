@@ -68,7 +68,7 @@ describe('creating a key', () => {
         .to.throw()
         .with.property('field', field))
 
-  it('accepts rights within those of the creator', () =>
+  it('accepts rights within the rights of the creator', () =>
     expect(
       make({
         scopes: ['container:power'],
@@ -100,7 +100,7 @@ describe('changing a key', () => {
     }
   })
 
-  it('can only add rights that the caller has; a limited caller can only add them to keys that it created', () => {
+  it('can only add rights that the caller has, and only to keys that the caller created if the rights of the caller are restricted', () => {
     const keys = keysOf(
       record(1),
       record(2, { scopes: ['container:*', 'apikey:update'] }),

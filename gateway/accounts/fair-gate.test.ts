@@ -40,7 +40,7 @@ describe('the queue of password checks', () => {
     expect(began).to.deep.equal(['a', 'b', 'c'])
   })
 
-  it('lets accounts take turns, so that an account with many checks does not delay others', async () => {
+  it('lets accounts take turns, so that an account with many checks does not delay other accounts', async () => {
     const { enter, endAll } = labOf({ atOnce: 1 })
     for (const n of [1, 2, 3, 4]) enter(`flood ${n}`, { account: 'flood', source: `s${n}` })
     enter('owner')
@@ -48,7 +48,7 @@ describe('the queue of password checks', () => {
     expect(await endAll()).to.deep.equal(['flood 1', 'owner', 'other', 'flood 2', 'flood 3', 'flood 4'])
   })
 
-  it('lets addresses take turns if several try to log in to one account', async () => {
+  it('lets addresses take turns if several addresses try to log in to one account', async () => {
     const { enter, endAll } = labOf({ atOnce: 1 })
     for (const n of [1, 2, 3]) enter(`guess ${n}`, { account: 'owner', source: 'attacker' })
     enter('owner', { account: 'owner', source: 'home' })

@@ -26,14 +26,14 @@ describe('the parser of console requests', () => {
       { ticket: 'T' },
     ],
     [
-      'ignores both tickets if the query and the subprotocol contain different ones',
+      'ignores both tickets if the query and the subprotocol contain different tickets',
       '/api/ssh?container=a&ticket=T',
       'x-ticket.U',
       { ticket: undefined },
     ],
     ['accepts a request without a ticket', '/api/ssh?container=a', undefined, { ticket: undefined, isOwn: false }],
     [
-      'selects the subprotocol berth.console.v1 if it is among the offered ones',
+      'selects the subprotocol berth.console.v1 if the client offers this subprotocol',
       '/api/ssh?container=a',
       'x-ticket.T, binary, berth.console.v1',
       { protocol: 'berth.console.v1', isOwn: true },

@@ -43,7 +43,7 @@ describe('the derivation of a host’s public address', () => {
       '198.51.100.9',
       'guess',
     ],
-    ['a private address if no other is known', { ipv4: '10.0.0.7' }, '10.0.0.7', 'guess'],
+    ['a private address if no other address is known', { ipv4: '10.0.0.7' }, '10.0.0.7', 'guess'],
     ['no address if the host reports only loopback addresses', { ipv4: '127.0.0.1', ipv6: '::1' }, '', 'none'],
     [
       'no address if the host reports only invalid addresses',

@@ -60,7 +60,7 @@ describe('an HTTP server that drains or closes its connections', () => {
     await waitFor(() => socket?.destroyed)
   })
 
-  it('waits for the answers to requests in progress, and announces the end of the connection in them', async () => {
+  it('waits for the answers to requests in progress, and announces the end of the connection in these answers', async () => {
     const slow = request('/slow', agent)
     await waitFor(() => waiting === 1)
     const closed = server.connections.close(60_000)

@@ -10,7 +10,7 @@ describe('the command for a new host', () => {
     )
   })
 
-  it('does not install an agent if the gateway offers no packages, and only joins one that is already installed', () => {
+  it('does not install an agent if the gateway offers no packages, and only joins an agent that is already installed', () => {
     expect(planCommand({ ...facts, hasPackages: false })).to.equal(
       'echo berth_jt_a.b.c | node /opt/berth/dist/agent/main.js join - --config /etc/berth/agent.yaml',
     )

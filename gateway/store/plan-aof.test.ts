@@ -25,7 +25,11 @@ describe('the rewritten manifest of append-only files', () => {
     ],
     ['is not created if some increments may be older than the base', [base(2), increment(2), increment(3)], undefined],
     ['is not created if the first increment of the first base is missing', [base(1), increment(2)], undefined],
-    ['is not created if an increment between others is missing', [base(1), increment(1), increment(3)], undefined],
+    [
+      'is not created if an increment between two other increments is missing',
+      [base(1), increment(1), increment(3)],
+      undefined,
+    ],
     ['is not created if all increments are older than the base', [base(3), increment(2)], undefined],
     ['is not created if there are two bases', [base(1), base(2), increment(2)], undefined],
     ['is not created if there is no base', [increment(1)], undefined],

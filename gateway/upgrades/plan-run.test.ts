@@ -223,7 +223,7 @@ describe('the control of fleet upgrades', () => {
         .with.property('code', 'invalid_state')
     })
 
-  it('refuses a second upgrade until the first one has ended', () => {
+  it('refuses a second upgrade until the first upgrade has ended', () => {
     for (const given of [run(hosts), run(hosts, { state: 'paused' }), run(hosts, { state: 'canceled' })])
       expect(() => refuseSecondRun(given))
         .to.throw()

@@ -111,7 +111,7 @@ describe('parseUserData', () => {
         expect(parseUserData(encoded), how).to.deep.equal({ type, text })
     })
 
-    it(`returns ${name} unchanged when its own result is parsed again`, () =>
+    it(`returns the same text when its result for ${name} is parsed again`, () =>
       expect(parseUserData(parseUserData(base64(sent)).text)).to.deep.equal({ type, text: sent }))
   }
 

@@ -223,7 +223,7 @@ describe('planConfig, which plans the LXC configuration of a guest,', () => {
       ],
     ],
     [
-      'the device fuse, including one that makes AppArmor permit fuse mounts',
+      'the device fuse, including a line that makes AppArmor permit fuse mounts',
       { ...machine, devices: ['fuse'] },
       { apparmor: true },
       [
@@ -270,7 +270,7 @@ describe('planConfig, which plans the LXC configuration of a guest,', () => {
     ['a host name in upper case', { ...machine, hostname: 'A' }, {}],
     ['a host name of 64 characters', { ...machine, hostname: 'a'.repeat(64) }, {}],
     ['a uuid with a path', { ...machine, uuid: '../../etc' }, {}],
-    ['guest user ids that overlap those of the host', withIsolation({ userIdBase: 0 }), {}],
+    ['guest user ids that overlap the user ids of the host', withIsolation({ userIdBase: 0 }), {}],
     ['a fraction as first user id', withIsolation({ userIdBase: 1_000_000.5 }), {}],
     ['a space in the device name', withNic({ device: 'a b' }), {}],
     ['a device name of 16 characters', withNic({ device: 'a'.repeat(16) }), {}],

@@ -31,7 +31,12 @@ describe('planFirstBoot, which plans the host name, resolvers and login of a con
       [named[0]!, { ...named[1]!, content: named[1]!.content.replace('web-1', 'web-1.example.com web-1') }, resolved],
     ],
     ['a guest without a login', machine, { keys: [] }, [...named, resolved]],
-    ['a guest without resolvers, which keeps those of the image', { ...machine, resolvers: [] }, { keys: [] }, named],
+    [
+      'a guest without resolvers, which keeps the resolvers of the image',
+      { ...machine, resolvers: [] },
+      { keys: [] },
+      named,
+    ],
     ['a password', machine, { passwordHash, keys: [] }, [...named, resolved, { kind: 'password', hash: passwordHash }]],
     [
       'an SSH key, which disables the password of the image',

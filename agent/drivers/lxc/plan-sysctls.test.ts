@@ -6,7 +6,7 @@ const names = (has: ReadonlyMap<string, number>): string[] => planSysctls(has).m
 describe('planSysctls', () => {
   const all = planSysctls(new Map())
 
-  it('raises lower values and leaves equal or higher ones unchanged', () => {
+  it('raises values that are too low and leaves equal or higher values unchanged', () => {
     const converged = new Map(all.map(({ name, value }) => [name, value]))
     expect(names(converged)).to.deep.equal([])
     expect(names(new Map(converged).set('kernel.pid_max', 32_768))).to.deep.equal(['kernel.pid_max'])

@@ -70,7 +70,7 @@ describe('planCommand', () => {
     })
   })
 
-  it('polls the guest’s memory use from its start on', () => {
+  it('polls the guest’s memory use from the start of the guest on', () => {
     const [balloon = ''] = valuesOf(command, '-device').filter((text) => text.startsWith('virtio-balloon-pci'))
     expect(balloon.split(',')).to.include('guest-stats-polling-interval=10')
   })

@@ -191,7 +191,7 @@ describe('parseCreate', () => {
       'invalid_field ssh_public_key',
     ],
     [
-      'an SSH key whose content has another type than its first word',
+      'an SSH key whose content has a different key type than its first word',
       withSpec({
         sshAuthMode: 'key',
         sshPublicKey: ed25519.replace('ed25519 ', 'rsa ').replace('ssh-rsa', 'ssh-rsa'),

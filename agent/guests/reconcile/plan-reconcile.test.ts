@@ -35,7 +35,7 @@ describe('planReconcile', () => {
       update({ status: 'stopped', statusReason: 'killed because memory ran out, restarting it' }),
     ],
     [
-      'ended while it was blocked, which leaves it stopped even after it is unblocked',
+      'ended while it was blocked, which leaves the guest stopped even after the block has ended',
       guest('running', 'running', 'stopped', { blocked: true }),
       update({ status: 'stopped', wanted: 'stopped', statusReason: 'blocked' }),
     ],

@@ -31,7 +31,7 @@ describe('planRotation', () => {
     ['never drops a manual snapshot', 'h h s h h', 5, 0, '2'],
     ['finds no room for a new snapshot if manual snapshots fill the quota', 'h h h h h', 5, 0, 'none'],
     [
-      'finds no room for a new snapshot, and drops nothing, if manual snapshots fill the quota and there are also scheduled ones',
+      'finds no room for a new snapshot, and drops nothing, if manual snapshots fill the quota and there are also scheduled snapshots',
       'h h h s s',
       3,
       0,

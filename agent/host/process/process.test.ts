@@ -110,7 +110,7 @@ describe('the launcher', () => {
   const bothBegin = (...marks: string[]): Promise<unknown> =>
     waitFor(() => marks.every(findSleep), { what: 'both commands' })
 
-  it('is started again after it was killed; its commands end with it, except those that may survive it', async () => {
+  it('is started again after it was killed, and its commands end with it, except commands that may survive it', async () => {
     await run('true', [])
     const killed = failureOf(run('sleep', ['31.17']))
     let survives = true
@@ -125,7 +125,7 @@ describe('the launcher', () => {
     expect((await run('echo', ['again'])).stdout).to.equal('again\n')
   })
 
-  it('ends with its agent, and so do all commands except those that may survive the agent', async () => {
+  it('ends with its agent, as do all commands except commands that may survive the agent', async () => {
     const agent = `import { run } from '${moduleUrl('agent/host/process/process.ts')}'
       run('sleep', ['32.18']); run('sleep', ['32.018'], { survives: true }); setInterval(() => {}, 1000)`
     const child = spawn(process.execPath, nodeEval(agent))
@@ -138,7 +138,7 @@ describe('the launcher', () => {
     endSleep('32.018')
   })
 
-  it('continues to run other commands if one cannot be started', async () => {
+  it('continues to run other commands if one command cannot be started', async () => {
     let pid = 0
     const other = failureOf(run('sleep', ['33.19'], { onStart: (started) => (pid = started) }))
     await waitFor(() => pid, { what: 'the command to begin' })

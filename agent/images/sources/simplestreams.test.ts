@@ -40,7 +40,11 @@ describe('lists of a simplestreams server', () => {
     ['if they are not JSON', '<html>', 'image_server_invalid'],
     ['if they contain no products', '{}', 'image_server_invalid'],
     ['if their products are not an object', list([] as never).replace('[]', '7'), 'image_server_invalid'],
-    ['if they contain only another release', list({}, 'alpine:3.19:amd64:default'), 'release_missing'],
+    [
+      'if they contain only a release other than the requested one',
+      list({}, 'alpine:3.19:amd64:default'),
+      'release_missing',
+    ],
     ['if the release has no version', list({}), 'release_missing'],
     [
       'if their only product is called like a property that every JavaScript object has',

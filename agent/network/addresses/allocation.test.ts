@@ -131,7 +131,7 @@ describe('allocation of guest addresses', () => {
         }
       })
 
-    it('uses all addresses of a small prefix except reserved ones, and then the next prefix', () => {
+    it('uses all addresses of a small prefix except reserved addresses, and then the next prefix', () => {
       const reserved = new Set(['2001:db8::1', '2001:db8::3'])
       const of = request(['2001:db8::/126', '2001:db8::8/126'], { reserved })
       give(6, allocateIpv6s(db, { ...of, count: 1 }))

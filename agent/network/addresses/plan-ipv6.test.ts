@@ -104,7 +104,7 @@ describe('planIpv6', () => {
       'the host has an IPv6 address but no prefix for guests: the guests share the address through NAT66',
     ],
     [
-      'uses NAT66 if only another interface than the uplink has a prefix',
+      'uses NAT66 if only an interface other than the uplink has a prefix',
       facts([own128, row('20010db8000200000000000000000001', '40', 'eth1')]),
       ['nat66 fd62:6572:7468::/64'],
       'the host has an IPv6 address but no prefix for guests: the guests share the address through NAT66',

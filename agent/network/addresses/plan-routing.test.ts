@@ -70,7 +70,7 @@ describe('a change of IPv6 prefixes', () => {
     ],
     ['set the same prefix that was detected', [found], [{ ...found }], ['2001:db8:1::5'], 'allowed'],
     [
-      'replace a configured prefix by the detected one if the detected one contains the address of a guest',
+      'replace a configured prefix by a detected prefix that contains the address of a guest',
       [half],
       [found],
       ['2001:db8:1::5'],

@@ -45,7 +45,7 @@ describe('warnings about the pool of public addresses', () => {
       ['public addresses cannot be used: the host has no IPv4 default route'],
     ],
     [
-      'name the interface of the addresses if the host does not have it',
+      'name the interface of the addresses if the host does not have this interface',
       [item('eth0')],
       ['eth2'],
       route,

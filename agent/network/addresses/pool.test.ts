@@ -61,7 +61,7 @@ describe('a public IPv4 pool', () => {
     ["the broadcast address of a host's segment", [item({ address: '198.51.100.255' })], 'items.0.address'],
     ["the address of the host's gateway", [item({ address: '198.51.100.254' })], 'items.0.address'],
     [
-      'an address that another item names as gateway',
+      'an address that another entry of the pool names as gateway',
       [item({ gateway: '203.0.113.6' }), item({ address: '203.0.113.6' })],
       'items.1.address',
     ],

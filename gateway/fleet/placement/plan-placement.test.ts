@@ -93,14 +93,14 @@ describe('the placement of a new guest', () => {
       'a',
     ],
     [
-      'selects another host if the least loaded one is offline',
+      'selects another host if the least loaded host is offline',
       spec(),
       [candidate('a', { state: 'offline' }), candidate('b', {}, { ramMb: 900 })],
       undefined,
       'b',
     ],
     [
-      'selects another host if the least loaded one is draining',
+      'selects another host if the least loaded host is draining',
       spec(),
       [candidate('a', { draining: true }), candidate('b', {}, { ramMb: 900 })],
       undefined,

@@ -57,7 +57,7 @@ describe('QmpConnection', () => {
     expect(await codeOf(connection.execute('query'))).to.equal('machine_unreachable')
   })
 
-  it('waits no longer than its timeout, and does not use a late answer for another command', async () => {
+  it('waits no longer than its timeout, and does not take a late answer for the answer to another command', async () => {
     let late = 0
     await serve(({ id, execute }, socket) => {
       if (execute === 'slow') late = id

@@ -33,7 +33,7 @@ describe('ElementIndex', () => {
     ['adds the elements of a new guest', [], one, []],
     ['adds all elements of an unchanged guest again, because nft accepts existing elements', [one], one, []],
     [
-      'adds the element of a new mapping and removes the element of an old one',
+      'adds the element of a new mapping and removes the element of an old mapping',
       [one],
       guest(1, '10.64.0.2', [[20009, 80]]),
       ['ports 6 . 20001'],
@@ -131,7 +131,7 @@ describe('ElementIndex', () => {
     expect(index.planAttach(one).remove).to.deep.equal(['ports 6 . 20002'])
   })
 
-  it('planAttach sets a firewall once, and again if its rules change or the chains on the host differ from it', () => {
+  it('planAttach sets a firewall once, and again if its rules change or the chains on the host differ from its rules', () => {
     const closed = { ...one, firewall }
     const index = indexOf(one)
     const set = index.planAttach(closed)

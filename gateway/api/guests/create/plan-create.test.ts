@@ -68,7 +68,7 @@ describe('the plan of a new container', () => {
   for (const [name, body, ports] of [
     ['one automatic mapping to SSH by default', {}, [[22, 0, 'tcp']]],
     [
-      'several automatic mappings, the first to SSH, the others to the port that equals their host port',
+      'several automatic mappings: the first to SSH, all others to the port with the same number as their host port',
       { port_mapping_count: 3 },
       [
         [22, 0, 'tcp'],
@@ -131,7 +131,7 @@ describe('the plan of a new container', () => {
       ],
     ],
     [
-      'an explicit mapping to SSH instead of the automatic one',
+      'an explicit mapping to SSH instead of the automatic mapping',
       { nat_port_mappings: [{ container_port: 80 }, { container_port: 22, host_port: 25022 }] },
       [
         [22, 25022, 'tcp'],
