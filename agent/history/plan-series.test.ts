@@ -78,7 +78,7 @@ describe('a usage series', () => {
   })
 })
 
-describe('planHistory', () => {
+describe('planHistory, which returns the usage values of a time range,', () => {
   it('returns nothing for a series without values', () => {
     for (const range of ['day', 'month', 'year'] as const)
       expect(planHistory(seriesOf({}), range, noon)).to.deep.include({ startMs: 0, steps: [] })
@@ -116,7 +116,7 @@ describe('planHistory', () => {
   })
 })
 
-describe('planRollUp', () => {
+describe('planRollUp, which aggregates usage values,', () => {
   const hour = indexAt(tiers.month, noon)
 
   it('aggregates minutes to hours once the hours have ended', () => {

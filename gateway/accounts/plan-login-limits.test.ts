@@ -17,15 +17,15 @@ describe('login limits', () => {
 
   const stranger = { account: 'a', source: '192.0.2.1' }
   for (const [what, attempt, failures, names] of [
-    ['attempts from unknown devices by source', stranger, 0, ['pair:a:192.0.2.1', 'source:192.0.2.1']],
+    ['attempts from unknown devices per source address', stranger, 0, ['pair:a:192.0.2.1', 'source:192.0.2.1']],
     [
-      'attempts from unknown devices by source even while the account is under attack',
+      'attempts from unknown devices per source address, even while the account is under attack',
       stranger,
       attackAt,
       ['pair:a:192.0.2.1', 'source:192.0.2.1'],
     ],
     [
-      'attempts from a known device by device even while the account is under attack',
+      'attempts from a known device separately for this device, even while the account is under attack',
       { ...stranger, device: 'd:a' },
       attackAt,
       ['device:d:a'],
@@ -44,7 +44,7 @@ describe('login limits', () => {
 
   for (const [what, attempt, step, names] of [
     [
-      'attempts at second-factor codes from an unknown device by source and by account',
+      'attempts at second-factor codes from an unknown device per source address and per account',
       stranger,
       'code',
       ['code-pair:a:192.0.2.1', 'source:192.0.2.1', 'codes:a'],
@@ -56,13 +56,13 @@ describe('login limits', () => {
       ['recovery-pair:a:192.0.2.1', 'source:192.0.2.1'],
     ],
     [
-      'attempts at second-factor codes from a known device by device',
+      'attempts at second-factor codes from a known device separately for this device',
       { ...stranger, device: 'd:a' },
       'code',
       ['code-device:d:a'],
     ],
     [
-      'attempts at recovery codes from a known device by device',
+      'attempts at recovery codes from a known device separately for this device',
       { ...stranger, device: 'd:a' },
       'recovery',
       ['recovery-device:d:a'],

@@ -90,7 +90,7 @@ describe('parseUserData', () => {
       'mime',
     ],
   ] as const) {
-    it(`accepts ${name}, unencoded or in any supported encoding and line ending`, () => {
+    it(`accepts ${name} in every supported encoding and with every line ending`, () => {
       expect(parseUserData(sent)).to.deep.equal({ type, text: sent })
       const crlf = sent.replaceAll('\n', '\r\n')
       for (const [how, encoded, text] of [

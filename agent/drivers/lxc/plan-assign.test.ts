@@ -10,7 +10,7 @@ const eth0 = (...addresses: string[]): GuestInterface => ({
 const lo: GuestInterface = { ifindex: 1, ifname: 'lo', addr_info: [{ family: 'inet6', local: '::1' }] }
 const route = 'route add default via fe80::1 dev if2'
 
-describe('planAssign', () => {
+describe('planAssign, which plans the commands that assign IPv6 addresses to the interface of a guest,', () => {
   for (const [name, shown, change, commands] of [
     ['the first address', [lo, eth0('fe80::2')], {}, ['address add 2001:db8::5/128 dev if2 nodad', route]],
     ['an address that the interface already has', [lo, eth0('2001:db8::5')], {}, []],

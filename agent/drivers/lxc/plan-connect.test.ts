@@ -1,7 +1,7 @@
 import { expect } from 'chai'
 import { planConnect } from './plan-connect.js'
 
-describe('planConnect', () => {
+describe('planConnect, which plans a network interface for a running container,', () => {
   const nic = {
     device: 'bt7',
     bridge: 'berth0',

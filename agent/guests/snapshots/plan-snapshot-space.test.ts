@@ -60,7 +60,12 @@ describe('the space of snapshots', () => {
   for (const [name, measured, retained, expected] of [
     ['the measured space if this is less than the space limit', 12, 5, 12],
     ['at most the space limit plus the size of the disk', 80, 5, 30],
-    ['the space of older snapshots plus the size of the disk if that space exceeds the space limit', 80, 25, 35],
+    [
+      'the space of older snapshots plus the size of the disk if the older snapshots exceed the space limit',
+      80,
+      25,
+      35,
+    ],
   ] as const)
     it(`raises the disk limit after a new snapshot by ${name}`, () => {
       const raised = planRaised(guestOf({ retainedBytes: retained }), { measured: measured * gib, diskBytes: 10 * gib })

@@ -3,7 +3,7 @@ import { join } from 'node:path'
 import { expect } from 'chai'
 import { isVirtual } from './interfaces.js'
 
-describe('isVirtual', () => {
+describe('isVirtual, which checks whether a network interface is virtual,', () => {
   const directory = mkdtempSync('/tmp/btest-net-')
   after(() => rmSync(directory, { recursive: true }))
 

@@ -30,7 +30,7 @@ describe('listening ports', () => {
     socket.close()
   })
 
-  it('of TCP include the ports of listening sockets, but not those of connections', async () => {
+  it('of TCP include the ports of listening sockets, but not the ports of connections', async () => {
     const servers = ['127.0.0.1', '::1', '::'].map((address) => createServer().listen(0, address))
     await Promise.all(servers.map((server) => once(server, 'listening')))
     const portOf = (server: Server): number => (server.address() as { port: number }).port

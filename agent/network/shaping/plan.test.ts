@@ -178,7 +178,7 @@ describe('ifbPattern', () => {
   })
 })
 
-describe('planLink', () => {
+describe('planLink, which sets the network interface of a guest up or down,', () => {
   for (const [name, cut, isUp, commands] of [
     ['leaves the link of a connected guest up', {}, true, []],
     ['sets the link down to disconnect a guest', { cut: true }, true, ['link set dev bt7 down']],

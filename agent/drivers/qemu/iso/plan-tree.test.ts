@@ -1,7 +1,7 @@
 import { expect } from 'chai'
 import { planTree } from './plan-tree.js'
 
-describe('planTree', () => {
+describe('planTree, which plans the directories of an ISO image,', () => {
   for (const [what, files, directories] of [
     ['no files', [], [':0']],
     ['files without directories', ['user-data', 'meta-data'], [':0 meta-data=file1 user-data=file0']],
