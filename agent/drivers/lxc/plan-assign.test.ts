@@ -30,7 +30,7 @@ describe('planAssign, which plans the commands that assign IPv6 addresses to the
     ['an interface that the guest moved to another namespace', [lo], {}, []],
     ['an interface that belongs to another guest', [lo, { ...eth0(), link_index: 41 }], {}, []],
   ] as [string, GuestInterface[], Partial<Ipv6Assignment>, string[]][])
-    it(`plans the commands for ${name}`, () => {
+    it(`plans ${commands.length === 0 ? 'no' : 'the'} commands for ${name}`, () => {
       const of = { hostIndex: 40, ipv6Addresses: ['2001:db8::5'], gone: [], gateway6: 'fe80::1', ...change }
       expect(planAssign(shown, of)).to.deep.equal(commands)
     })
