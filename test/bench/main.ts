@@ -20,6 +20,7 @@ import { benchNetwork } from './network.js'
 import { benchNetworkHttp } from './network-http.js'
 import { benchEvents } from './events.js'
 import { benchAbuse } from './abuse.js'
+import { benchPackages } from './packages.js'
 import { benchRates } from './rates.js'
 import { benchReach } from './reach.js'
 import { RawTools } from './raw-tools.js'
@@ -43,6 +44,7 @@ const parts = [
   'kvm',
   ...kvmSections,
   'consoles',
+  'packages',
 ] as const
 type Part = (typeof parts)[number]
 const configDirectory = '/etc/berth-bench'
@@ -133,4 +135,5 @@ if (runs('history')) printFigures('History', await benchHistory({ guests: 1000, 
 if (runs('abuse')) printFigures('Abuse', await benchAbuse({ guests: 1000, flows: 100_000 }))
 if (runs('events')) await benchEvents({ listeners: 500, slow: 5, changesPerSecond: 1000, seconds: 45 })
 if (runs('consoles')) printFigures('Consoles', await benchConsoles({ keys: 5000, megabytes: 50, frames: 50 }))
+if (runs('packages')) printFigures('Packages', await benchPackages())
 if (runs('rates')) printFigures('Rates', await benchRates(options.rounds))

@@ -1,7 +1,9 @@
 import { expect } from 'chai'
 import { machineApi } from '../support/host/machine-api.js'
 import { SystemdMachine } from '../support/host/systemd-machine.js'
-import { Repository, serveHosts, testBridge } from '../support/packages/repository.js'
+import { documented } from '../support/packages/documented.js'
+import { changeToken } from '../support/packages/orders.js'
+import { answerYes, Repository, serveHosts, testBridge } from '../support/packages/repository.js'
 import { scratchDirectory } from '../support/scratch.js'
 import { waitFor } from '../support/wait.js'
 
@@ -54,8 +56,9 @@ describe('packages', function () {
   })
 
   it('install a gateway and an agent on one machine, without questions, and print the set-up link', async () => {
-    repository.addTo(gateway)
-    const output = gateway.run('sh', '-c', 'apt-get install -y berth </dev/null 2>&1')
+    repository.copyTo(gateway)
+    answerYes(gateway)
+    const output = gateway.run('sh', '-c', `set -e; exec 2>&1 </dev/null\n${repository.installation()}`)
     expect(output).to.match(/http:\/\/\S+\/setup#\S+/)
     await waitFor(() => api().tryAsk<HostRow[]>('/hosts')?.[0]?.status === 'online', { what: 'the machine online' })
     expect(gateway.run('systemctl', 'list-units', '--failed', '--plain', '--no-legend').trim()).to.equal('')
@@ -71,9 +74,10 @@ describe('packages', function () {
   it('install the agent on another machine with the command that POST /hosts returns', async () => {
     serveHosts(gateway, addresses.gateway)
     await waitFor(() => api().tryAsk('/hosts'), { what: 'the gateway' })
-    const answer = api().ask<{ host: HostRow; command: string }>('/hosts', { method: 'POST', body: { name: 'second' } })
-    command = answer.command
-    added = answer.host
+    const answer = gateway.run('sh', '-c', documented('docs/hosts.md', 'http://127.0.0.1:8080/api/v1/hosts'))
+    const { data } = JSON.parse(answer) as { data: { host: HostRow; command: string } }
+    command = data.command
+    added = data.host
     expect(added).to.include({ status: 'pending', address: '' })
     const { code, output, error } = shell(host, command)
     expect(code, output + error).to.equal(0)
@@ -122,6 +126,14 @@ describe('packages', function () {
     expect(unpinned.error).to.include('public key')
   })
 
+  it('are not installed if the token has expired', () => {
+    const token = /berth_jt_\S+/.exec(command)![0]
+    const expired = changeToken(gateway, token, { exp: Math.floor(Date.now() / 1000) - 10 })
+    const refused = shell(host, command.replace(token, expired))
+    expect(refused.code, refused.output).to.equal(1)
+    expect(refused.error).to.include('refuses the token: the join token has expired: create a new one')
+  })
+
   it('are not installed if one of them was modified', () => {
     const { output } = shell(gateway, 'ls /usr/share/berth/packages/berth-agent_*.deb')
     const file = output.trim()
@@ -155,5 +167,14 @@ describe('packages', function () {
       'find / -xdev -ipath "*berth*" -not -path "/proc/*" -not -path "/sys/*" | head; ip -br link | grep berth; nft list tables | grep berth',
     )
     expect(left.output.trim()).to.equal('')
+  })
+
+  it('do not join a machine if the token was used already', () => {
+    const refused = shell(host, command)
+    expect(refused.code, refused.output).to.equal(1)
+    const reason = 'the join token was already used or replaced by a newer one: create a new one'
+    expect(refused.error).to.include('the agent could not join').and.to.include(reason)
+    expect(rowOf(added.id).install).to.include({ step: 'failed' })
+    expect(rowOf(added.id).install?.message).to.include(reason)
   })
 })

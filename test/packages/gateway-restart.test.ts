@@ -1,5 +1,4 @@
 import { expect } from 'chai'
-import { execFileSync, spawnSync } from 'node:child_process'
 import { setTimeout as delay } from 'node:timers/promises'
 import { apiCall } from '../support/gateway/api-call.js'
 import { RequestLoad } from '../support/gateway/request-load.js'
@@ -17,8 +16,8 @@ import { waitFor } from '../support/wait.js'
  * of the gateway over a bridge, and are not affected by its processes.
  */
 
-const bridge = testBridge('btestpk1')
-const [subnet, hostAddress, address] = ['10.213.8.0/24', '10.213.8.254', '10.213.8.1']
+const [subnet, address] = ['10.213.8.0/24', '10.213.8.1']
+const bridge = testBridge('btestpk1', subnet)
 const versions = { first: '0.9.1', second: '0.9.2' }
 const [url, tlsUrl] = [`http://${address}:8080`, `https://${address}`]
 const clients = { requestsPerSecond: 200, streams: 20, consoles: 5 }
@@ -42,7 +41,7 @@ describe('clients of a gateway', function () {
   before(async () => {
     const repository = new Repository(scratch.path)
     for (const version of Object.values(versions)) repository.publish(version)
-    createBridge()
+    bridge.create()
     const network = { bridge: bridge.name, address: `${address}/24` }
     machine = await SystemdMachine.create('btest-pkg-restart', { hasCheckout: false, network })
     await machine.start()
@@ -68,7 +67,7 @@ describe('clients of a gateway', function () {
   after(() => {
     for (const client of [...streams, ...consoles]) client.stop()
     machine?.destroy()
-    removeBridge()
+    bridge.remove()
     scratch.wipe()
   })
 
@@ -152,16 +151,3 @@ describe('clients of a gateway', function () {
   it('lose only requests in progress when the gateway is killed', () =>
     expectNoFailure(() => machine.run('systemctl', 'kill', '-s', 'KILL', '--kill-whom=main', 'berth-gateway'), true))
 })
-
-/** If the bridge is lost, the route keeps all traffic on this machine. */
-function createBridge(): void {
-  removeBridge()
-  bridge.create()
-  execFileSync('ip', ['address', 'add', `${hostAddress}/24`, 'dev', bridge.name])
-  execFileSync('ip', ['route', 'replace', 'blackhole', subnet, 'metric', '4096'])
-}
-
-function removeBridge(): void {
-  bridge.remove()
-  spawnSync('ip', ['route', 'delete', 'blackhole', subnet, 'metric', '4096'])
-}

@@ -1,12 +1,21 @@
-import { execFileSync } from 'node:child_process'
+import { execFileSync, spawnSync } from 'node:child_process'
 import { cpSync, existsSync, mkdirSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import type { SystemdMachine } from '../host/systemd-machine.js'
+import { documented } from './documented.js'
 
 /* Builds Berth's packages for amd64 and publishes them as a provider does. */
 
-const run = (...words: [string, ...string[]]) =>
-  execFileSync(words[0], words.slice(1), { stdio: ['ignore', 'ignore', 'inherit'] })
+const run = (...words: [string, ...string[]]) => runIn('.', ...words)
+
+const runIn = (cwd: string, ...words: [string, ...string[]]) =>
+  execFileSync(words[0], words.slice(1), { cwd, stdio: ['ignore', 'ignore', 'inherit'] })
+
+/** Lets apt-get run the commands of the documentation in a test: it answers yes and keeps changed configuration files. */
+export function answerYes(machine: SystemdMachine): void {
+  const file = join(machine.root, 'etc/apt/apt.conf.d/90test')
+  writeFileSync(file, 'APT::Get::Assume-Yes "true";\nDpkg::Options { "--force-confold"; };\n')
+}
 
 export class Repository {
   /** @param directory a scratch directory for keys, packages and the repository */
@@ -25,10 +34,14 @@ export class Repository {
     return join(this.directory, 'repository')
   }
 
-  /** Builds packages and adds them to the published ones. @param version in the form of Debian's versions */
-  publish(version: string): void {
+  /**
+   * Builds packages and adds them to the published ones.
+   * @param version in the form of Debian's versions
+   * @param checkout directory of the checkout to build; by default this one
+   */
+  publish(version: string, checkout = '.'): void {
     rmSync(this.#packages, { recursive: true, force: true })
-    run('scripts/package', '--arch', 'amd64', '--output', this.#packages, '--package-version', version)
+    runIn(checkout, 'scripts/package', '--arch', 'amd64', '--output', this.#packages, '--package-version', version)
     if (!existsSync(this.keys)) run('scripts/repository', 'keys', this.keys)
     this.sign()
   }
@@ -40,15 +53,31 @@ export class Repository {
 
   /** Makes a copy of the published repository the only package source of a machine. */
   addTo(machine: SystemdMachine): void {
-    const target = join(machine.root, 'srv/repository')
-    rmSync(target, { recursive: true, force: true })
-    cpSync(this.path, target, { recursive: true })
+    this.copyTo(machine)
     mkdirSync(join(machine.root, 'usr/share/keyrings'), { recursive: true })
     cpSync(join(this.path, 'berth.gpg'), join(machine.root, 'usr/share/keyrings/berth.gpg'))
     writeFileSync(join(machine.root, 'etc/apt/sources.list.d/berth.sources'), source)
+    machine.run('apt-get', 'update')
+  }
+
+  /** Copies the published repository to a machine, and removes package sources that the machine cannot reach. */
+  copyTo(machine: SystemdMachine): void {
+    const target = join(machine.root, 'srv/repository')
+    rmSync(target, { recursive: true, force: true })
+    cpSync(this.path, target, { recursive: true })
     for (const other of ['sources.list', 'sources.list.d/ubuntu.sources', 'sources.list.d/debian.sources'])
       rmSync(join(machine.root, 'etc/apt', other), { force: true })
-    machine.run('apt-get', 'update')
+  }
+
+  /**
+   * Returns the documented commands that add the repository to a machine and install the package berth. They use the
+   * copy in the machine.
+   */
+  installation(): string {
+    return documented('docs/packages.md', 'apt-get install berth').replaceAll(
+      'https://REPOSITORY',
+      'file:///srv/repository',
+    )
   }
 }
 
@@ -62,19 +91,24 @@ export function serveHosts(machine: SystemdMachine, address: string): void {
   machine.run('systemctl', 'restart', 'berth-gateway')
 }
 
-/** Describes a bridge of this host that connects the machines of a test. */
-export const testBridge = (name: string) => ({
+/**
+ * Describes a bridge of this host that connects the machines of a test.
+ * @param subnet the network of the machines if the test itself must reach them, for example 10.213.8.0/24
+ */
+export const testBridge = (name: string, subnet?: string) => ({
   name,
   create(): void {
     this.remove()
     run('ip', 'link', 'add', name, 'type', 'bridge')
     run('ip', 'link', 'set', name, 'up')
+    if (subnet === undefined) return
+    run('ip', 'address', 'add', subnet.replace(/0\/24$/, '254/24'), 'dev', name)
+    // If the bridge is lost, this route keeps all traffic on this machine.
+    run('ip', 'route', 'replace', 'blackhole', subnet, 'metric', '4096')
   },
+  /** Removes what exists of the bridge and its route. */
   remove(): void {
-    try {
-      execFileSync('ip', ['link', 'delete', name], { stdio: 'ignore' })
-    } catch {
-      // There is nothing to remove: the bridge does not exist.
-    }
+    spawnSync('ip', ['link', 'delete', name])
+    if (subnet !== undefined) spawnSync('ip', ['route', 'delete', 'blackhole', subnet, 'metric', '4096'])
   },
 })

@@ -1,5 +1,5 @@
 import { execFileSync } from 'node:child_process'
-import { cpSync, mkdirSync, readdirSync, rmSync, writeFileSync } from 'node:fs'
+import { cpSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import type { SystemdMachine } from '../host/systemd-machine.js'
 import type { Repository } from './repository.js'
@@ -54,11 +54,28 @@ export function createForeignKeys(scratch: string): string {
 
 /** Replaces the agent in a directory of packages by a program that ends at once. */
 export function breakAgent(packages: string): void {
+  const broken = "console.error('berth-agent: this version is broken')\nprocess.exitCode = 1\n"
+  changeAgent(packages, (agent) => writeFileSync(join(agent, 'main.js'), broken))
+}
+
+/** Changes the agent in a directory of packages, so that agents of no other version can read its journal. */
+export function raiseJournal(packages: string): void {
+  const since = /^var readableSince = \d+;$/m
+  changeAgent(packages, (agent) => {
+    const file = readdirSync(agent).find((name) => name.endsWith('.js') && since.test(readText(join(agent, name))))!
+    const raised = "migrations.push('CREATE TABLE raised (x ANY) STRICT');\nvar readableSince = migrations.length;"
+    writeFileSync(join(agent, file), readText(join(agent, file)).replace(since, raised))
+  })
+}
+
+const readText = (file: string): string => readFileSync(file, 'utf8')
+
+/** Changes the package berth-agent in a directory of packages. @param change called with the directory of the program */
+function changeAgent(packages: string, change: (agent: string) => void): void {
   const file = readdirSync(packages).find((name) => name.startsWith('berth-agent_'))!
   const tree = join(packages, 'agent')
   run('dpkg-deb', '-R', join(packages, file), tree)
-  const main = run('find', join(tree, 'usr/lib/berth'), '-path', '*/agent/main.js').trim()
-  writeFileSync(main, "console.error('berth-agent: this version is broken')\nprocess.exitCode = 1\n")
+  change(join(tree, 'usr/lib/berth/agent/dist/agent'))
   run('dpkg-deb', '--root-owner-group', '-b', tree, join(packages, file))
   rmSync(tree, { recursive: true })
 }
