@@ -20,6 +20,7 @@ export function extractCommit(commit: string, directory: string): void {
 
 /** Lets a checkout use the npm packages of this one. A checkout that needs other packages installs its own. */
 function shareModules(checkout: string): void {
-  const lockOf = (path: string): string => readFileSync(join(path, 'package-lock.json'), 'utf8')
-  if (lockOf(checkout) === lockOf('.')) symlinkSync(resolve('node_modules'), join(checkout, 'node_modules'))
+  const textOf = (path: string): string =>
+    ['package.json', 'package-lock.json'].map((name) => readFileSync(join(path, name), 'utf8')).join()
+  if (textOf(checkout) === textOf('.')) symlinkSync(resolve('node_modules'), join(checkout, 'node_modules'))
 }
