@@ -32,6 +32,8 @@ interface Group {
 
 /** Groups of files. Only one file of a group may run at a time. */
 const groups: readonly Group[] = [
+  // These files build packages in the same directory.
+  { name: 'packages', files: onRequest, lanes: 1 },
   // These files use scripts/up and scripts/down, which take a lock of the host.
   { name: 'setup', files: /^test\/setup\//, lanes: 1 },
   // These files use the same interfaces and addresses.
