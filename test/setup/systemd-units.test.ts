@@ -93,4 +93,17 @@ describe('systemd units', () => {
     const exposure = /exposure level for \S+: ([\d.]+)/.exec(verdict)?.[1]
     expect(Number(exposure)).to.be.at.most(1.5)
   })
+
+  it('have the exposure levels that docs/operations.md shows', () => {
+    const rows = [...readFileSync('docs/operations.md', 'utf8').matchAll(/^\| `(berth-[a-z]+)` +\| ([\d.]+) +\|/gm)]
+    const measured = rows.map(([, unit = '']) => {
+      const file = join(dir, `${unit}.service`)
+      // The agent starts this unit with systemd-run, without settings that restrict it.
+      if (unit === 'berth-upgrade') writeFileSync(file, '[Service]\nExecStart=/bin/true\n')
+      const verdict = execFileSync('systemd-analyze', ['security', '--offline=true', file], { encoding: 'utf8' })
+      return [unit, /exposure level for \S+: ([\d.]+)/.exec(verdict)?.[1]]
+    })
+    expect(measured).to.have.length(4)
+    expect(measured).to.deep.equal(rows.map(([, unit, level]) => [unit, level]))
+  })
 })
