@@ -2,6 +2,7 @@ import { expect } from 'chai'
 import { execFileSync } from 'node:child_process'
 import { mkdirSync, readdirSync, readFileSync, statSync } from 'node:fs'
 import { join } from 'node:path'
+import { runBuild } from '../support/packages/repository.js'
 import { scratchDirectory } from '../support/scratch.js'
 
 /*
@@ -27,7 +28,7 @@ describe('the packages for arm64', function () {
     execFileSync(words[0], words.slice(1), { encoding: 'utf8', stdio: ['ignore', 'pipe', 'inherit'] })
 
   before(() => {
-    run('scripts/package', '--arch', 'arm64', '--output', packages, '--package-version', version)
+    runBuild('scripts/package', ['--arch', 'arm64', '--output', packages, '--package-version', version])
     for (const file of readdirSync(packages)) run('dpkg-deb', '-x', join(packages, file), tree)
     // The emulator is not installed, because its package would let this host's kernel run programs for arm64.
     mkdirSync(emulator)

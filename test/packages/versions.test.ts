@@ -1,12 +1,11 @@
 import { expect } from 'chai'
-import { join } from 'node:path'
 import { ResumingConsole } from '../support/gateway/resuming-console.js'
 import { ResumingStream } from '../support/gateway/resuming-stream.js'
 import { machineApi } from '../support/host/machine-api.js'
 import { SystemdMachine } from '../support/host/systemd-machine.js'
 import { documented } from '../support/packages/documented.js'
 import { PackagedHost } from '../support/packages/packaged-host.js'
-import { extractCommit, previousCommit } from '../support/packages/previous.js'
+import { buildPrevious } from '../support/packages/previous.js'
 import { answerYes, Repository, serveHosts, testBridge } from '../support/packages/repository.js'
 import { raiseJournal, ServedPackages } from '../support/packages/served.js'
 import { scratchDirectory } from '../support/scratch.js'
@@ -44,9 +43,7 @@ describe('a gateway and an agent of different versions', function () {
     gateway.run('sh', '-c', `(${command.replaceAll('VERSION', version)}) </dev/null 2>&1`)
 
   before(async () => {
-    const checkout = join(scratch.path, 'previous')
-    extractCommit(previousCommit, checkout)
-    repository.publish(versions.previous, checkout)
+    repository.publishFrom(buildPrevious(versions.previous, scratch.path))
     repository.publish(versions.present)
     network.create()
     const create = (name: string, address: string) =>

@@ -1,21 +1,36 @@
 import { execFileSync } from 'node:child_process'
-import { mkdirSync, readFileSync, rmSync, symlinkSync } from 'node:fs'
+import { existsSync, mkdirSync, readFileSync, renameSync, rmSync, symlinkSync } from 'node:fs'
 import { join, resolve } from 'node:path'
+import { runBuild } from './repository.js'
 
 /** The commit of the version before the present one. Its packages are built and tested next to the present ones. */
-export const previousCommit = 'eee0dc17701830f6e45e4e47f31af6f12502ef98'
+const previousCommit = 'eee0dc17701830f6e45e4e47f31af6f12502ef98'
+const cache = '/var/cache/berth-test'
 
 /**
- * Extracts the sources of a commit, ready to build.
+ * Builds the packages of the previous version for amd64. They are built once, since the commit never changes.
+ * @param scratch directory for the sources
+ * @returns the directory of the packages
  * @throws if the repository does not contain the commit, for example because it is a shallow clone
  */
-export function extractCommit(commit: string, directory: string): void {
-  mkdirSync(directory, { recursive: true })
-  const archive = `${directory}.tar`
-  execFileSync('git', ['archive', '--output', archive, commit])
-  execFileSync('tar', ['-xf', archive, '-C', directory])
-  rmSync(archive)
-  shareModules(directory)
+export function buildPrevious(version: string, scratch: string): string {
+  const kept = join(cache, `packages-${previousCommit.slice(0, 12)}-${version}`)
+  if (existsSync(kept)) return kept
+  const [checkout, fresh] = [join(scratch, 'previous'), `${kept}.new`]
+  extractCommit(checkout)
+  rmSync(fresh, { recursive: true, force: true })
+  mkdirSync(fresh, { recursive: true })
+  runBuild('scripts/package', ['--arch', 'amd64', '--output', fresh, '--package-version', version], checkout)
+  renameSync(fresh, kept)
+  return kept
+}
+
+function extractCommit(checkout: string): void {
+  mkdirSync(checkout)
+  const archive = `${checkout}.tar`
+  execFileSync('git', ['archive', '--output', archive, previousCommit])
+  execFileSync('tar', ['-xf', archive, '-C', checkout])
+  shareModules(checkout)
 }
 
 /** Lets a checkout use the npm packages of this one. A checkout that needs other packages installs its own. */

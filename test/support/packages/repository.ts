@@ -1,15 +1,19 @@
 import { execFileSync, spawnSync } from 'node:child_process'
 import { cpSync, existsSync, mkdirSync, rmSync, writeFileSync } from 'node:fs'
-import { join } from 'node:path'
+import { join, resolve } from 'node:path'
 import type { SystemdMachine } from '../host/systemd-machine.js'
 import { documented } from './documented.js'
 
 /* Builds Berth's packages for amd64 and publishes them as a provider does. */
 
-const run = (...words: [string, ...string[]]) => runIn('.', ...words)
+const run = (...words: [string, ...string[]]) =>
+  execFileSync(words[0], words.slice(1), { stdio: ['ignore', 'ignore', 'inherit'] })
 
-const runIn = (cwd: string, ...words: [string, ...string[]]) =>
-  execFileSync(words[0], words.slice(1), { cwd, stdio: ['ignore', 'ignore', 'inherit'] })
+/** Runs a script that builds packages. Others wait, since all builds of a checkout use the same directory. */
+export function runBuild(script: string, args: readonly string[], checkout = '.'): void {
+  const words = [resolve('node_modules/.berth-packages.lock'), script, ...args]
+  execFileSync('flock', words, { cwd: checkout, stdio: ['ignore', 'ignore', 'inherit'] })
+}
 
 /** Lets apt-get run the commands of the documentation in a test: it answers yes and keeps changed configuration files. */
 export function answerYes(machine: SystemdMachine): void {
@@ -34,21 +38,24 @@ export class Repository {
     return join(this.directory, 'repository')
   }
 
-  /**
-   * Builds packages and adds them to the published ones.
-   * @param version in the form of Debian's versions
-   * @param checkout directory of the checkout to build; by default this one
-   */
-  publish(version: string, checkout = '.'): void {
+  /** Builds packages and adds them to the published ones. @param version in the form of Debian's versions */
+  publish(version: string): void {
     rmSync(this.#packages, { recursive: true, force: true })
-    runIn(checkout, 'scripts/package', '--arch', 'amd64', '--output', this.#packages, '--package-version', version)
-    if (!existsSync(this.keys)) run('scripts/repository', 'keys', this.keys)
+    runBuild('scripts/package', ['--arch', 'amd64', '--output', this.#packages, '--package-version', version])
+    this.sign()
+  }
+
+  /** Adds packages that were built before to the published ones. */
+  publishFrom(directory: string): void {
+    rmSync(this.#packages, { recursive: true, force: true })
+    cpSync(directory, this.#packages, { recursive: true })
     this.sign()
   }
 
   /** Publishes the same packages again, with the current keys. */
   sign(): void {
-    run('scripts/repository', 'publish', this.path, '--keys', this.keys, '--packages', this.#packages)
+    if (!existsSync(this.keys)) run('scripts/repository', 'keys', this.keys)
+    runBuild('scripts/repository', ['publish', this.path, '--keys', this.keys, '--packages', this.#packages])
   }
 
   /** Makes a copy of the published repository the only package source of a machine. */
