@@ -118,7 +118,10 @@ describe('an interrupted upgrade', function () {
   async function interruptWhen(action: Action, condition: () => boolean, interrupt: () => void): Promise<void> {
     const running = spawn('lxc-attach', machine.attachArguments('sh', '-c', orderCommand(action)), { stdio: 'ignore' })
     const ended = new Promise<void>((resolve) => running.once('exit', () => resolve()))
-    await waitFor(() => condition() || running.exitCode !== null, { timeoutMs: 600_000, what: 'the moment to interrupt' })
+    await waitFor(() => condition() || running.exitCode !== null, {
+      timeoutMs: 600_000,
+      what: 'the moment to interrupt',
+    })
     expect(running.exitCode, 'the upgrade ended before it could be interrupted').to.equal(null)
     interrupt()
     await ended
@@ -161,7 +164,10 @@ describe('an interrupted upgrade', function () {
         killedAt.push(last)
       }
       for (const command of ['curl', 'ln', 'mv', 'dpkg', 'apt-get install', 'systemctl start'])
-        expect(killedAt.filter((each) => each.startsWith(command)), command).not.to.deep.equal([])
+        expect(
+          killedAt.filter((each) => each.startsWith(command)),
+          command,
+        ).not.to.deep.equal([])
       await repeat(action)
       expectGuest()
     })
