@@ -142,6 +142,12 @@ describe('an interrupted upgrade', function () {
   /** The guest is the same as before. */
   const expectGuest = (): void => void expect(host.guestProcesses()).to.deep.equal(processes)
 
+  /** After a power failure a unit ends the upgrade at boot. */
+  async function waitForReturn(): Promise<void> {
+    const state = (): string => machine.try('systemctl', 'is-active', 'berth-upgrade-resume').output.trim()
+    await waitFor(() => !state().endsWith('activating') && state() !== 'active', { timeoutMs: 900_000, what: state })
+  }
+
   /** After a power failure the agent starts the guest again, with other processes. */
   async function expectGuestAgain(): Promise<void> {
     const isRunning = (): boolean => api().tryAsk<{ status: string }>('/containers/guest')?.status === 'running'
@@ -194,6 +200,7 @@ describe('an interrupted upgrade', function () {
         order(action)
         await interruptWhen(action, isNow, () => machine.cutPower())
         await machine.start()
+        await waitForReturn()
         const { code, output, error } = machine.try('dpkg', '--configure', '-a')
         expect(code, output + error).to.equal(0)
         await expectGuestAgain()
