@@ -76,6 +76,7 @@ describe('a gateway and an agent of different versions', function () {
     key = gateway.run('cat', '/etc/berth/admin.key').trim()
     host = PackagedHost.add(api, machine, 'second')
     stream = new ResumingStream(url, { 'x-api-key': key })
+    await waitFor(() => stream!.events.length > 0, { what: 'the event stream' })
   }
 
   /** Runs a call of the documentation for the host of this test. */
@@ -97,7 +98,8 @@ describe('a gateway and an agent of different versions', function () {
     expect(host.guestProcesses()).to.include.members(processes)
     await host.createGuest(guest)
     guests.push(guest)
-    await waitFor(() => eventsAbout(guest).includes('guest.created'), { what: `the event about ${guest}` })
+    const missing = (): string => `the event about ${guest}: ${JSON.stringify([stream!.failures, stream!.events])}`
+    await waitFor(() => eventsAbout(guest).includes('guest.created'), { what: missing })
     for (const name of guests)
       expect(api().ask<{ status: string }>(`/containers/${name}`).status, name).to.equal('running')
     const opened = await ResumingConsole.open(url, key, guest)

@@ -1,6 +1,6 @@
 import { execFileSync, spawnSync } from 'node:child_process'
 import { cpSync, existsSync, mkdirSync, rmSync, writeFileSync } from 'node:fs'
-import { join, resolve } from 'node:path'
+import { basename, join, resolve } from 'node:path'
 import type { SystemdMachine } from '../host/systemd-machine.js'
 import { documented } from './documented.js'
 
@@ -9,10 +9,10 @@ import { documented } from './documented.js'
 const run = (...words: [string, ...string[]]) =>
   execFileSync(words[0], words.slice(1), { stdio: ['ignore', 'ignore', 'inherit'] })
 
-/** Runs a script that builds packages. Others wait, since all builds of a checkout use the same directory. */
+/** Runs a script that builds packages. All its runs in a checkout use the same directory, so only one runs at a time. */
 export function runBuild(script: string, args: readonly string[], checkout = '.'): void {
-  const words = [resolve('node_modules/.berth-packages.lock'), script, ...args]
-  execFileSync('flock', words, { cwd: checkout, stdio: ['ignore', 'ignore', 'inherit'] })
+  const lock = resolve(`node_modules/.${basename(script)}.lock`)
+  execFileSync('flock', [lock, script, ...args], { cwd: checkout, stdio: ['ignore', 'ignore', 'inherit'] })
 }
 
 /** Lets apt-get run the commands of the documentation in a test: it answers yes and keeps changed configuration files. */
