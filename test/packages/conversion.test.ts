@@ -98,6 +98,7 @@ describe('an installation from a checkout', function () {
   it('is replaced by the packages while the guest keeps running, with its keys and data', async () => {
     shell(`cd ${checkout}\n${documented(page, 'rm -r /opt/berth')}`)
     expect(findGuest()).to.equal(processes)
+    shell(documented(page, '--fix-broken'))
     shell(repository.installation())
     await waitUntilOnline(ownId, version)
     expect(findGuest()).to.equal(processes)
