@@ -2,7 +2,7 @@ import { execFileSync } from 'node:child_process'
 import { cpSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import type { SystemdMachine } from '../host/systemd-machine.js'
-import type { Repository } from './repository.js'
+import { runBuild, type Repository } from './repository.js'
 
 const run = (...words: [string, ...string[]]): string =>
   execFileSync(words[0], words.slice(1), { encoding: 'utf8', stdio: ['ignore', 'pipe', 'inherit'] })
@@ -28,7 +28,7 @@ export class ServedPackages {
     for (const directory of [packages, published]) rmSync(directory, { recursive: true, force: true })
     this.#copy(version, packages)
     change?.(packages)
-    run('scripts/repository', 'publish', published, '--keys', keys, '--packages', packages)
+    runBuild('scripts/repository', ['publish', published, '--keys', keys, '--packages', packages])
     run('dpkg-deb', '-x', join(packages, `berth-repository_${version}_all.deb`), join(packages, 'tree'))
     const target = join(gateway.root, 'usr/share/berth/packages')
     rmSync(target, { recursive: true, force: true })
