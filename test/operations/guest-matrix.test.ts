@@ -1,4 +1,4 @@
-import { bootCases, diskCases, powerCases } from '../support/guests/guest-matrix-cases.js'
+import { bootCases, diskCases, powerCases, titleOf } from '../support/guests/guest-matrix-cases.js'
 import { prepareInMemory } from '../support/memory/memory-matrix.js'
 import { describeOperationMatrix } from '../support/operations/operation-matrix.js'
 
@@ -8,11 +8,8 @@ import { describeOperationMatrix } from '../support/operations/operation-matrix.
  */
 describe('operations on guests of a simulated host', () => {
   for (const { action, before, ...options } of [...powerCases, ...diskCases, ...bootCases])
-    describeOperationMatrix(
-      `the operation "${action}" on a guest that is ${before === 'rescued' ? 'in rescue mode' : before}`,
-      {
-        ...options,
-        prepare: () => prepareInMemory(action, before),
-      },
-    )
+    describeOperationMatrix(titleOf({ action, before }), {
+      ...options,
+      prepare: () => prepareInMemory(action, before),
+    })
 })

@@ -45,7 +45,7 @@ function subjectOf(world: FileWorld, rest: Pick<MatrixSubject, 'definition' | 's
   }
 }
 
-describeOperationMatrix('a creation, whose steps can be undone,', {
+describeOperationMatrix('a creation in which each step has an undo', {
   steps: fileSteps,
   undone: fileSteps,
   prepare: async () => {
@@ -58,9 +58,10 @@ describeOperationMatrix('a creation, whose steps can be undone,', {
   },
 })
 
-describeOperationMatrix('a deletion, whose steps cannot be undone,', {
+describeOperationMatrix('a deletion, which is never rolled back,', {
   steps: fileSteps.toReversed(),
   undone: [],
+  forwardOnly: true,
   prepare: async () => {
     const world = openFileWorld(makeDirectory())
     const engine = engineOf(world)

@@ -4,11 +4,17 @@ import type { StepEvent } from '../../../agent/operations/types.js'
 import type { GuestAction, GuestBefore } from './matrix-orders.js'
 import type { MatrixOptions } from '../operations/operation-matrix.js'
 
-type CaseOptions = 'steps' | 'tried' | 'undone' | 'undoneFrom' | 'earlyFailure' | 'checkFailed'
+type CaseOptions = 'steps' | 'forwardOnly' | 'tried' | 'undone' | 'undoneFrom' | 'earlyFailure' | 'checkFailed'
 
 export interface MatrixCase extends Pick<MatrixOptions, CaseOptions> {
   action: GuestAction
   before: GuestBefore
+}
+
+/** Returns the title of a case. */
+export function titleOf({ action, before }: Pick<MatrixCase, 'action' | 'before'>): string {
+  if (before === 'absent') return `the operation "${action}" for a new guest`
+  return `the operation "${action}" on a guest that is ${before === 'rescued' ? 'in rescue mode' : before}`
 }
 
 const boot = ['configure', 'start']
@@ -38,7 +44,7 @@ export const powerCases: readonly MatrixCase[] = [
     checkFailed: isWhole,
   },
   { action: 'resetPassword', before: 'stopped', steps: ['password'], undone: [], checkFailed: isWhole },
-  { action: 'delete', before: 'running', steps: ['remove'], undone: [] },
+  { action: 'delete', before: 'running', steps: ['remove'], undone: [], forwardOnly: true },
 ]
 
 /** Operations on the disk of a guest. */
@@ -78,7 +84,7 @@ export const bootCases: readonly MatrixCase[] = [
     // Only these steps differ between the way back to the disk and the way to the rescue system.
     ...(before === 'rescued' && { tried: ['rescue', 'mode', 'start', 'commit'] }),
   })),
-  { action: 'delete', before: 'rescued', steps: ['remove'], undone: [] },
+  { action: 'delete', before: 'rescued', steps: ['remove'], undone: [], forwardOnly: true },
 ]
 
 /** Checks that the guest should still run. It may be stopped at this moment: the next comparison starts it again. */

@@ -1,5 +1,5 @@
 import { GuestMatrixHost } from './guest-matrix.js'
-import type { MatrixCase } from './guest-matrix-cases.js'
+import { titleOf, type MatrixCase } from './guest-matrix-cases.js'
 import type { MatrixGuest } from './matrix-guests.js'
 import { describeOperationMatrix } from '../operations/operation-matrix.js'
 
@@ -27,13 +27,10 @@ export function describeGuestMatrix(
 
     more?.(() => host)
     for (const { action, before: state, ...options } of cases)
-      describeOperationMatrix(
-        `the operation "${action}" on a guest that is ${state === 'rescued' ? 'in rescue mode' : state}`,
-        {
-          ...options,
-          faults: 'one',
-          prepare: () => host.prepare(action, state),
-        },
-      )
+      describeOperationMatrix(titleOf({ action, before: state }), {
+        ...options,
+        faults: 'one',
+        prepare: () => host.prepare(action, state),
+      })
   })
 }

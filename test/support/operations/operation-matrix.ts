@@ -31,6 +31,8 @@ export interface MatrixOptions {
   /** Names of all steps in order. They are compared with the definition. */
   readonly steps: readonly string[]
   readonly undone: readonly string[]
+  /** True if the operation is never rolled back. It is compared with the definition. */
+  readonly forwardOnly?: boolean
   /** Steps at which faults are injected. By default all steps. */
   readonly tried?: readonly string[]
   /**
@@ -66,6 +68,7 @@ export function describeOperationMatrix(title: string, options: MatrixOptions): 
       expect(subject.definition.steps.map(({ name }) => name)).to.deep.equal(options.steps)
       const undone = subject.definition.steps.filter((step) => step.undo !== undefined).map(({ name }) => name)
       expect(undone).to.deep.equal(options.undone)
+      expect(subject.definition.forwardOnly ?? false).to.equal(options.forwardOnly ?? false)
       earlier = await subject.inventory()
       const record = await runToEnd(subject)
       clean = await subject.inventory()
@@ -97,20 +100,20 @@ export function describeOperationMatrix(title: string, options: MatrixOptions): 
     }
     for (const step of options.steps.filter(tried)) {
       for (const phase of phasesGone)
-        it(`is completed by the next agent if the agent ends ${phase} the step "${step}"`, async () => {
+        it(`is completed by the restarted agent if the agent is killed ${phase} the step "${step}"`, async () => {
           const id = await runUntilGone(subject, step, `${phase}-run`)
           await expectDone(await recoverAndWait(subject, id))
         })
 
       for (const phase of failingPhases(step))
-        it(`is rolled back, or completed if it cannot be rolled back, when the step "${step}" fails at its ${phase === 'before-run' ? 'beginning' : 'end'}`, async () => {
-          const record = await runToEnd(subject, failAt(step, phase, subject.definition.forwardOnly))
-          if (subject.definition.forwardOnly) await expectDone(record)
+        it(`${outcomeOf(options)} the step "${step}" fails at its ${phase === 'before-run' ? 'beginning' : 'end'}`, async () => {
+          const record = await runToEnd(subject, failAt(step, phase, options.forwardOnly))
+          if (options.forwardOnly) await expectDone(record)
           else await expectFailed(record, { step, phase })
         })
 
       if (!isEvery) continue
-      it(`is completed if the step "${step}" is executed twice`, async () => {
+      it(`is completed even if the step "${step}" is executed twice`, async () => {
         await expectDone(await runToEnd(subject, undefined, twice(subject.definition, step, 'run')))
       })
     }
@@ -118,20 +121,26 @@ export function describeOperationMatrix(title: string, options: MatrixOptions): 
     const last = options.undoneFrom ?? options.steps.at(-1) ?? ''
     for (const step of options.undone.filter(tried)) {
       for (const phase of phasesGone)
-        it(`is rolled back by the next agent if the agent ends ${phase} the undo of the step "${step}"`, async () => {
+        it(`is rolled back by the restarted agent if the agent is killed ${phase} the undo of the step "${step}"`, async () => {
           const id = await runUntilGone(subject, step, `${phase}-undo`, failAt(last, 'after-run'))
           const record = await recoverAndWait(subject, id)
           await expectFailed(record, { step: last, phase: 'after-run' })
         })
       if (!isEvery) continue
 
-      it(`is rolled back if the step "${step}" is undone twice`, async () => {
+      it(`is rolled back even if the step "${step}" is undone twice`, async () => {
         const definition = twice(subject.definition, step, 'undo')
         const record = await runToEnd(subject, failAt(last, 'after-run'), definition)
         await expectFailed(record, { step: last, phase: 'after-run' })
       })
     }
   })
+}
+
+/** Begins the title of a case in which a step fails. */
+function outcomeOf({ forwardOnly, checkFailed }: MatrixOptions): string {
+  if (forwardOnly) return 'is completed although'
+  return checkFailed ? 'fails and leaves a consistent state when' : 'is rolled back when'
 }
 
 const injected = 'injected failure'
