@@ -53,7 +53,7 @@ while True:
     except OSError:
         pass`
 
-describe('an agent that limits a guest', function () {
+describe('an agent that enforces the limits of a guest', function () {
   let host: SettingsHost
   let uuid: string
   let instance: Instance

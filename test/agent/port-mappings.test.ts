@@ -61,7 +61,7 @@ describe('port mappings of a guest', function () {
     expect(await codeOf(host.addMapping(stopped, { ...range, protocol: 'udp' }))).to.equal('accepted')
   })
 
-  it('are limited to a total number of ports per guest, which counts both protocols together', async () => {
+  it('are limited to a total number of ports per guest, which counts TCP and UDP together', async () => {
     const range = { containerPort: 20000, containerPortEnd: 20999 }
     const { portMappings: mappings } = await host.addMapping(running, range)
     expect(await codeOf(host.addMapping(running, { ...range, protocol: 'udp' }))).to.equal('resource_exhausted')

@@ -224,16 +224,16 @@ describe('the part of the agent that counts traffic', () => {
   })
 
   for (const [name, unblock] of [
-    ['a reset of its count', (uuid: string) => host.reset(uuid)],
-    ['a raise of the quota', (uuid: string) => host.limit(uuid, { monthlyGb: 2 })],
-    ['the removal of the quota', (uuid: string) => host.limit(uuid, { monthlyGb: 0 })],
+    ['a reset of its traffic count', (uuid: string) => host.reset(uuid)],
+    ['an increase of its quota', (uuid: string) => host.limit(uuid, { monthlyGb: 2 })],
+    ['the removal of its quota', (uuid: string) => host.limit(uuid, { monthlyGb: 0 })],
     [
       'a change of the action of its quota to “none”',
       (uuid: string) => host.limit(uuid, { action: 'none', monthlyGb: 5 }),
     ],
     ['the start of a new month', async () => ((host.nowMs = at('2026-12-01 00:00:00')), host.keeper.look())],
   ] as const)
-    it(`unblocks a guest after ${name}, but does not start it`, async () => {
+    it(`unblocks a guest after ${name}, but does not start the guest`, async () => {
       const uuid = host.guest(1, { traffic: { ...unlimitedTraffic, monthlyGb: 1 } })
       host.receive(uuid, gb)
       await host.keeper.look()

@@ -100,7 +100,7 @@ describe('a guest in the panel', function () {
     return { days: (to - from) / 86_400_000, endMs: to }
   }
 
-  describe('whose disk is replaced after a snapshot', () => {
+  describe('that is offered a snapshot before its disk is replaced', () => {
     const snapshots = async (): Promise<{ id: string; description: string }[]> => {
       const { body } = await lab.gateway.request('GET', `/containers/${guest.id}/snapshots`)
       return body.data.snapshots as { id: string; description: string }[]

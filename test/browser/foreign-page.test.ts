@@ -36,7 +36,7 @@ const openConsole = (address: string, protocols: readonly string[], typed: reado
  * A page of another origin in a browser with a session. If the page is on another port of the gateway's host, the
  * browser sends the session cookie in spite of `SameSite`; if it is of another site, the browser does not.
  */
-describe('a page', function () {
+describe('a web page', function () {
   let lab: PanelLab
   let evil: Server
   let port: number

@@ -142,7 +142,7 @@ describe('texts with markup in the panel', function () {
     await page.context().close()
   })
 
-  it('have no effect in the addresses of pages', async () => {
+  it('have no effect in the URLs of pages', async () => {
     const page = await lab.logIn({ username: 'grace' })
     const text = encodeURIComponent(markup)
     for (const path of [

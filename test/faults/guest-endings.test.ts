@@ -151,7 +151,7 @@ describe('guests that stop without a request', function () {
     expect(readInventory(instance)).to.deep.equal(readExpected(instance))
   })
 
-  it('have usage figures soon after a start, before the next regular sample', async () => {
+  it('have usage figures soon after a restart, before the next regular sample', async () => {
     const client = agent.guests()
     const { uuid } = await untilStatus(3, 'running')
     const operations = agent.operations()
@@ -174,7 +174,7 @@ describe('guests that stop without a request', function () {
     lxc(3, 'cat', '/etc/passwd')
   })
 
-  it('lose the disk of a deleted guest that exists again after a power failure, while disks of unknown guests are kept', async () => {
+  it('lose their disk if they were deleted but their disk exists again after a power failure; disks of unknown guests are kept', async () => {
     const operations = agent.operations()
     const created = await createGuest(operations, createRequest(4, 'guest-4'))
     await operationDone(operations, created.operation!.id)

@@ -101,7 +101,7 @@ describe('changes of guest settings', function () {
         await waitFor(() => addressesInside().includes(`${prefix}${address}/128`), { what: address })
     })
 
-    it('complete a port mapping once the agent runs again, and keep the firewall in force', async () => {
+    it('complete a port mapping, and enforce a new firewall, once the agent runs again', async () => {
       const hasMapping = (): boolean => host.guest(uuid).portMappings.length === 1
       const mapping = { containerPort: 80, hostPort: 25_080 }
       await killedAt('attach', () => host.addMapping(uuid, mapping), hasMapping)

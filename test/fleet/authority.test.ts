@@ -56,7 +56,7 @@ describe('the private CA', function () {
     }
   })
 
-  it('uses only the public key of a request; its certificates begin an hour ago and end before the certificate of the CA', async () => {
+  it('takes only the public key from a certificate request, and issues certificates that begin an hour ago and end before its own', async () => {
     const authority = await ensureAuthority(directory, 1)
     const issued = await authority.signRequest(await createCsrPem(createPrivateKeyPem()), agent, 30 * 24 * 3_600_000)
     const certificate = new X509Certificate(issued.certificatePem)

@@ -27,7 +27,7 @@ const record = {
   certificateNotAfterMs: 1,
 }
 
-describe('operations that are too old for the list', function () {
+describe('operations that are too old for the list of operations', function () {
   let redis: TestRedis
   before(async () => (redis = await startTestRedis()))
   after(() => redis.stop())
@@ -35,7 +35,7 @@ describe('operations that are too old for the list', function () {
   beforeEach(async () => (test = await startTestFleet({}, { redis })))
   afterEach(() => test.close())
 
-  it('are not sent by the agent, and the gateway lists exactly the newer operations, which are sent', () => {
+  it('are not sent by the agent, so the gateway lists exactly the newer operations', () => {
     const { kinds, ids } = journalOf(listedOperations + older)
     const sent = kinds.operation.list(-1)
     expect(sent).to.have.length(listedOperations)
@@ -92,7 +92,7 @@ describe('operations that are too old for the list', function () {
     expect(await test.fleet.findOperation(id)).to.equal(undefined)
   })
 
-  it('are checked like all data from an agent', async () => {
+  it('are validated by the gateway like all data from an agent', async () => {
     const id = randomUUID()
     let answer = (): Partial<Operation> => ({})
     const asked: string[] = []

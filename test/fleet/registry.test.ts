@@ -68,7 +68,7 @@ describe('reservations of names and ids', function () {
     expect(await attempt('web', 'p')).to.equal(2)
   })
 
-  it('include guests that an agent reports, which belong to the host that reported them first; new ids are higher than theirs', async () => {
+  it('include reported guests, which belong to the host that reported them first; new ids are higher than those of reported guests', async () => {
     const claims = Array.from({ length: 450 }, (_, n) => ({ uuid: `u${n}`, id: n + 10, name: `Sim-${n}` }))
     expect((await registries[0]!.claim('a', claims)).size).to.equal(0)
     expect((await registries[1]!.claim('a', claims)).size).to.equal(0)

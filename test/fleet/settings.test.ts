@@ -99,7 +99,7 @@ describe('settings that the gateway sends to the agent', function () {
     expect(seen('sim-3').revision).to.equal(revision)
   })
 
-  it('with a past expiry date make a start fail with policy_blocked', async () => {
+  it('with a past expiry date make a start of the guest fail with policy_blocked', async () => {
     const { uuid } = seen()
     expect(await failureOf(client.operations.submitOperation(powerOrder('start', uuid)))).to.deep.equal([
       'forbidden',

@@ -204,7 +204,7 @@ describe('a console of a real guest', function () {
     expect(cpuOf(holder!.pid) - time, 'hundredths of a second').to.be.below(60)
   })
 
-  it('leaves no process on the host if the process that holds it is killed', async () => {
+  it('leaves no process on the host if the host process that holds the console open is killed', async () => {
     const { client: first } = await shell('two')
     await run(first, 'busybox ln -s "$(command -v busybox)" /bin/setsid')
     const { client } = await shell('two') // this shell leads a session, so a hang-up does not reach processes on the host

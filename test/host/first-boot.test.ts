@@ -77,7 +77,7 @@ describe('the first-boot configuration of a container', function () {
     expect(shadow.match(/^daemon:\*:/m)).to.not.equal(null)
   })
 
-  it('can be seen inside the running guest', async () => {
+  it('is in effect inside the running guest', async () => {
     const plain = await cloned()
     const machine = { ...plain, fqdn: `${plain.hostname}.example.com` }
     await host.driver.initialize(machine, login, machine.volume)
@@ -141,29 +141,26 @@ describe('the first-boot configuration of a container', function () {
   describe('for a copy of another guest', () => {
     const key = (machine: Machine): string => rootFile(machine, 'root/.ssh/authorized_keys')
     const homes: [string, string][] = [
-      ['with a usual home of root', ':'],
-      ['without a home of root', 'rm -rf root'],
-      ['with a relative link to the home of root', 'mkdir -p home; mv root home/root; ln -s home/root root'],
-      ['with an absolute link to the home of root', 'mkdir -p home; mv root home/root; ln -s /home/root root'],
-      ['with a home of root that is a link to nowhere', 'rm -rf root; ln -s nowhere root'],
-      ['with a home of root that is a link out of the guest', 'rm -rf root; ln -s ../../../outside root'],
-      ['with a home of root that is a file', 'rm -rf root; echo >root'],
-      ['with a home of root to which others may write', 'chmod 777 root; chown 1000:1000 root'],
-      ['with a home of root without permissions', 'chmod 0 root'],
-      ['with a link in place of .ssh', 'rm -rf root/.ssh; mkdir root/keys; ln -s keys root/.ssh'],
-      ['with a link out of the guest in place of .ssh', 'rm -rf root/.ssh; ln -s /var/tmp root/.ssh'],
-      ['with a file in place of .ssh', 'rm -rf root/.ssh; echo >root/.ssh'],
-      ['with a .ssh to which others may write', 'mkdir -p root/.ssh; chown 1:1 root/.ssh; chmod 777 root/.ssh'],
-      ['with a directory in place of authorized_keys', 'mkdir -p root/.ssh/authorized_keys/x'],
+      ['that has a normal directory /root', ':'],
+      ['that has no directory /root', 'rm -rf root'],
+      ['whose /root is a relative link to a directory', 'mkdir -p home; mv root home/root; ln -s home/root root'],
+      ['whose /root is an absolute link to a directory', 'mkdir -p home; mv root home/root; ln -s /home/root root'],
+      ['whose /root is a dangling link', 'rm -rf root; ln -s nowhere root'],
+      ['whose /root is a link out of the guest', 'rm -rf root; ln -s ../../../outside root'],
+      ['whose /root is a file', 'rm -rf root; echo >root'],
+      ['whose /root is writable for other users', 'chmod 777 root; chown 1000:1000 root'],
+      ['whose /root has no permissions', 'chmod 0 root'],
+      ['whose /root/.ssh is a link', 'rm -rf root/.ssh; mkdir root/keys; ln -s keys root/.ssh'],
+      ['whose /root/.ssh is a link out of the guest', 'rm -rf root/.ssh; ln -s /var/tmp root/.ssh'],
+      ['whose /root/.ssh is a file', 'rm -rf root/.ssh; echo >root/.ssh'],
+      ['whose /root/.ssh is writable for other users', 'mkdir -p root/.ssh; chown 1:1 root/.ssh; chmod 777 root/.ssh'],
+      ['whose authorized_keys is a directory', 'mkdir -p root/.ssh/authorized_keys/x'],
+      ['whose authorized_keys is a link', 'mkdir -p root/.ssh; ln -s ../../etc/passwd root/.ssh/authorized_keys'],
       [
-        'with a link in place of authorized_keys',
-        'mkdir -p root/.ssh; ln -s ../../etc/passwd root/.ssh/authorized_keys',
-      ],
-      [
-        'with an immutable authorized_keys',
+        'whose authorized_keys is immutable',
         'mkdir -p root/.ssh; echo x >root/.ssh/authorized_keys; chattr +i root/.ssh/authorized_keys root/.ssh root',
       ],
-      ['with the keys of the original guest', 'mkdir -p root/.ssh; echo theirs >root/.ssh/authorized_keys'],
+      ['that has the SSH keys of the original guest', 'mkdir -p root/.ssh; echo theirs >root/.ssh/authorized_keys'],
     ]
     const logins: [string, Login][] = [
       ['a password', { password: 'first-word-1' }],
@@ -173,7 +170,7 @@ describe('the first-boot configuration of a container', function () {
     ]
 
     for (const [name, script] of homes)
-      it(`sets every kind of login in a copy ${name}`, async () => {
+      it(`sets a password, a key, both or neither in a copy ${name}`, async () => {
         for (const [what, own] of logins) {
           const machine = await cloned()
           const root = machine.volume
@@ -241,7 +238,7 @@ describe('the first-boot configuration of a container', function () {
 
     for (const [name, plant, outcome] of [
       [
-        'links to the host’s files',
+        'links to files of the host',
         (root: string) => links(root, ['etc/hostname', 'etc/hosts', 'etc/resolv.conf', 'etc/hostname.berth']),
         /^done$/,
       ],
@@ -254,13 +251,13 @@ describe('the first-boot configuration of a container', function () {
         /etc: Too many levels/,
       ],
       [
-        'FIFOs in place of files',
+        'FIFOs in place of /etc/hostname and /etc/hosts',
         (root: string) => fifos(root, ['etc/hostname', 'etc/hostname.berth', 'etc/hosts']),
         /^done$/,
       ],
       ['a FIFO in place of the shadow file', (root: string) => fifos(root, ['etc/shadow']), /no plain file/],
       [
-        'a device in place of the file with the host name',
+        'a device in place of /etc/hostname',
         (root: string) => {
           rmSync(`${root}/etc/hostname`, { force: true })
           sh('mknod', '-m', '666', `${root}/etc/hostname`, 'b', '7', '0')
@@ -268,14 +265,14 @@ describe('the first-boot configuration of a container', function () {
         /^done$/,
       ],
       [
-        'directories in place of files',
+        'a directory in place of /etc/hosts',
         (root: string) => {
           rmSync(`${root}/etc/hosts`, { force: true })
           mkdirSync(`${root}/etc/hosts/x`, { recursive: true })
         },
         /etc\/hosts: Is a directory/,
       ],
-      ['a shadow file without end', (root: string) => truncateSync(`${root}/etc/shadow`, 1024 ** 4), /no plain file/],
+      ['a shadow file of 1 TiB', (root: string) => truncateSync(`${root}/etc/shadow`, 1024 ** 4), /no plain file/],
       [
         'no user root',
         (root: string) => {

@@ -57,16 +57,16 @@ describe('disks of guests', function () {
   let stuckGuests = 0
   for (const [what, command] of [
     [
-      'a large file and a program continues to write',
+      'a large file while a program continues to write',
       'dd if=/dev/zero of=/root/all bs=1M count=3000; (while sleep 0.05; do echo word >>/root/log; done) >/dev/null 2>&1 & true',
     ],
     [
-      'small files',
+      'many small files',
       `dd if=/dev/zero of=/root/all bs=1M count=980; x=$(head -c 1500 /dev/zero | tr '\\0' x)
        i=0; while mkdir -p /root/d$i; do for j in $(seq 500); do echo $x >/root/d$i/$j || exit; done; i=$((i+1)); done`,
     ],
   ] as const)
-    it(`do not prevent a new password, a reinstallation or the deletion of snapshots if they are full of ${what}`, async () => {
+    it(`do not prevent a new password, a reinstallation or the deletion of snapshots if they are filled by ${what}`, async () => {
       const stuck = await real.create(`stuck-${++stuckGuests}`, {
         limits: { ...plainSpec.limits!, diskGb: 1 },
       })

@@ -305,7 +305,7 @@ describe('the network API', function () {
         await waitFor(() => ask(hostAddress, hostPort) === seen, { what: 'the rules to be back' })
       })
 
-      it('stops and blocks the guest when its quota is used up, until the count is reset', async () => {
+      it('stops and blocks the guest when its quota is used up, until its traffic count is reset', async () => {
         const [own = ''] = (await detail())['public_ipv4s'] as string[]
         const limit = { monthly_traffic_gb: 1, traffic_action: 'stop' }
         await send('PUT', '/containers/web/traffic-limit', limit)
@@ -339,7 +339,7 @@ describe('the network API', function () {
         expect(ask(hostAddress, hostPort)).to.equal(seen)
       })
 
-      it('reports the use of addresses on the segment, and that IPv6 is not available', async () => {
+      it('reports which addresses of the network segment are in use, and that IPv6 is not available', async () => {
         const [own = ''] = (await detail())['public_ipv4s'] as string[]
         const scan = { cidr: `${prefix}.0/26`, interface: 'up0' }
         const { data } = await send('POST', '/routing/ipv4-scan', scan)

@@ -68,7 +68,7 @@ describe('the processors that a guest sees', function () {
     )
   })
 
-  it('are those of the guest and not of the host, and so are the memory, swap, uptime and load that it sees', async () => {
+  it('are its own and not those of the host, like the memory, swap, uptime and load that it sees', async () => {
     const machine = await lab.started()
     const { memoryBytes, swapBytes } = machine.limits
     const [memory, swap] = inside(machine, "awk '/^(MemTotal|SwapTotal)/ { print $2 }' /proc/meminfo").split('\n')
@@ -107,7 +107,7 @@ describe('processors that guests share', function () {
     return online.map((cpu) => all.filter((one) => one === cpu).length)
   }
 
-  it('are as many as the limits of the guests, and are distributed evenly', () => {
+  it('match in number the limits of the guests, and are distributed evenly', () => {
     for (const uuid of uuids) expect(cpusOf(uuid)).to.have.length(1)
     const counts = spread(uuids)
     expect(Math.max(...counts) - Math.min(...counts)).to.be.at.most(1)

@@ -82,15 +82,15 @@ describe('images', function () {
       (error: { code?: string; message: string }) => error.code ?? error.message,
     )
 
-  describe('whose build fails', () => {
-    it('report an unreachable mirror', async () => {
+  describe('whose build fails or is aborted', () => {
+    it('cause an error about an unreachable mirror', async () => {
       const away = await openImages('http://127.0.0.1:1/debian')
       expect(await refusal(away.ensure('debian-12', () => undefined, never))).to.equal('mirror_unreachable')
       expect(away.has('debian-12')).to.equal(false)
       await expectNothingLeft()
     })
 
-    it('report a mirror that does not have the release, or that is not signed by Debian', async () => {
+    it('cause an error about a mirror that does not have the release, or that is not signed by Debian', async () => {
       let signed = false
       const server: Server = createServer((request, response) => {
         const found = signed && request.url === '/debian/dists/bookworm/InRelease'
@@ -109,7 +109,7 @@ describe('images', function () {
       await expectNothingLeft()
     })
 
-    it('report a template that is not in the catalogue', async () => {
+    it('cause an error about a template that is not in the catalogue', async () => {
       for (const id of ['debian-1', '../guests', ''])
         expect(await refusal(images.ensure(id, () => undefined, never))).to.equal('template_unknown')
     })

@@ -40,7 +40,7 @@ interface Disk {
 /** Disks in various states, which a guest can create. */
 const disks: Readonly<Record<string, Disk>> = {
   empty: { dataMib: 0, usedMib: 64, fill: ':' },
-  'sparse, with holes,': {
+  sparse: {
     dataMib: 12,
     usedMib: 304,
     fill: `${[70, 300, 1020].map((at) => randomAt(at, 4)).join('; ')}
@@ -51,7 +51,7 @@ const disks: Readonly<Record<string, Disk>> = {
     usedMib: 140,
     fill: `${randomAt(70, 4)}; dd if=/dev/zero of="$1" bs=1M seek=80 count=60 conv=notrunc status=none`,
   },
-  'composed of ranges that share their data': {
+  'composed of reflinked copies of one range': {
     dataMib: 8,
     blocksMib: 41 * 8,
     usedMib: 428,

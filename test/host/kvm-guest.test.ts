@@ -171,7 +171,7 @@ describe('a virtual machine', function () {
     stream.destroy()
   })
 
-  it('has a kernel that reports a kill for lack of memory in cgroup v2 in the form that the agent reads', async () => {
+  it('has a kernel that reports an out-of-memory kill in cgroup v2 in the format that the agent parses', async () => {
     const group = '/run/v2/kvm.payload.one'
     const said = await inside(
       `mkdir /run/v2 && mount -t cgroup2 none /run/v2 && echo +memory >/run/v2/cgroup.subtree_control &&

@@ -54,7 +54,7 @@ const agents: Readonly<Record<string, string>> = {
   'answers with deeply nested objects without end': `yes '{"return":[[[[[[[[{}]]]]]]]]}' >$p`,
   'no answers': `cat $p >/dev/null`,
   'answers only to the command “sync”': loop(`sync 0`),
-  'late answers, only to the command “sync”': loop(`sync 3`),
+  'only late answers to the command “sync”': loop(`sync 3`),
   'an answer to the command “sync”, and then an endless line': loop(`sync 0; tr '\\0' a </dev/zero >&3`),
   'answers only to the commands “sync” and “freeze”': loop(`sync 0; freeze`),
   'errors as answers to the commands “freeze” and “thaw”': loop(`sync 0; refuse`),

@@ -36,7 +36,7 @@ describe('a CD with the configuration of a guest', () => {
     ['for cloud-init', cloud],
     ['for Windows', drive],
   ] as const) {
-    it(`${what} has the requested label`, () => {
+    it(`${what} has the requested volume label`, () => {
       writeFileSync(file, planIso(label, files))
       expect(sh('blkid', '-p', '-o', 'value', '-s', 'LABEL', file)).to.equal(`${label}\n`)
       expect(sh('blkid', '-p', '-o', 'value', '-s', 'TYPE', file)).to.equal('iso9660\n')

@@ -96,7 +96,7 @@ describe('a guest of the lxc driver', function () {
     return result.changed ? `${result.outcome}, changed` : result.outcome
   }
 
-  describe('whose limits change or whose usage is read', () => {
+  describe('with limits and usage figures', () => {
     it('gets higher and lower limits while it runs, and the changed limits are stored', async () => {
       const machine = await started()
       const { controllers, version, unified } = readCgroupLayout()

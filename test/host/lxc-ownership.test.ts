@@ -11,8 +11,8 @@ describe('the lxc driver', function () {
   const { observed, prepared, started } = lab
   const signal = new AbortController().signal
 
-  describe('after removeAll', () => {
-    it('has left no trace of running and stopped guests, nor of itself', async () => {
+  describe('when it removes all its guests', () => {
+    it('leaves no trace of running and stopped guests, nor of itself', async () => {
       const other = await openLxcHost({ name: 'btest-lxc-all', prefix: 'btm', subnet: '10.214.7' })
       try {
         expect(other.driver.hasLxcfs(), 'it works without lxcfs').to.equal(false)
@@ -33,7 +33,7 @@ describe('the lxc driver', function () {
     })
   })
 
-  describe('for a guest whose LXC name is already in use by a guest that does not belong to this driver', () => {
+  describe('for a guest whose LXC name is already in use by a foreign guest', () => {
     const refusal = (act: Promise<unknown>): Promise<string> =>
       act.then(
         () => 'done',
@@ -41,10 +41,10 @@ describe('the lxc driver', function () {
       )
 
     for (const [what, hide] of [
-      ['if it recognizes that guest by its configuration', false],
+      ['if that guest has its configuration file', false],
       ['if that guest has no configuration file', true],
     ] as const)
-      it(`does not change the other guest ${what}`, async () => {
+      it(`does not change the foreign guest ${what}`, async () => {
         const machine = await started()
         const before = await observed(machine)
         const config = `${lab.host.path}/state/lxc/${prefix}-${machine.id}/config`

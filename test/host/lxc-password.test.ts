@@ -41,7 +41,7 @@ describe('the lxc driver', function () {
     chmodSync(`${volume}/usr/sbin/chpasswd`, 0o755)
   }
 
-  describe('with setPassword', () => {
+  describe('when it sets a password', () => {
     const odd = `a$'"\\\`:b ä1`
 
     it('sets a password that a login in Debian accepts, while the guest is stopped and while it runs', async () => {
@@ -129,7 +129,7 @@ describe('the lxc driver', function () {
     })
   })
 
-  describe('with readLogin', () => {
+  describe('when it reads the login of a guest', () => {
     const key = 'ssh-ed25519 AAAA me'
     const read = (machine: Machine): Promise<unknown> => lab.host.driver.readLogin(machine)
     const shadowField = 'root:$y$j9T$salt$hash:1::::::\n'
@@ -167,7 +167,7 @@ describe('the lxc driver', function () {
       expect(await read(machine)).to.deep.equal({ passwordHash: '*', authorizedKeys: [] })
     })
 
-    it('does not wait for pipes, or read devices or endless files', async () => {
+    it('neither waits for pipes nor reads devices or endless files', async () => {
       const machine = await lab.prepared()
       const root = machine.volume
       for (const path of ['etc/shadow', 'etc/passwd']) rmSync(`${root}/${path}`)
@@ -179,7 +179,7 @@ describe('the lxc driver', function () {
     })
   })
 
-  describe('with freeze and thaw', () => {
+  describe('when it freezes and thaws a guest', () => {
     const counter = ({ volume }: Machine): string => {
       const path = `${volume}/root/count`
       return existsSync(path) ? readFileSync(path, 'utf8') : ''

@@ -142,7 +142,7 @@ describe('a terminal in a guest of the lxc driver', function () {
     await says(/42x/, '')
   })
 
-  it('ends the programs in it when its last client has left', async () => {
+  it('ends its programs when its last client disconnects', async () => {
     const machine = await started()
     await booted(machine)
     const { terminal, says, seen } = await open(machine, 'shell')

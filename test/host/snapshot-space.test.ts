@@ -37,7 +37,11 @@ const write = (path: string, megabytes: number): void =>
 /** Contents of a disk before its snapshots. `megabytes` is the space that counts for the snapshots. */
 const disks: readonly (readonly [name: string, megabytes: number, fill: (root: string) => void])[] = [
   ['with no data', 0, () => undefined],
-  ['with as much data as fits', boughtMib - slackMib, (root) => write(join(root, 'old-0'), boughtMib - slackMib)],
+  [
+    'with as much data as its limit permits',
+    boughtMib - slackMib,
+    (root) => write(join(root, 'old-0'), boughtMib - slackMib),
+  ],
   [
     'with reflinks',
     12,
@@ -184,7 +188,7 @@ describe('the space that snapshots retain', function () {
     write(join(root, 'data'), boughtMib - slackMib)
   })
 
-  it('is also limited with classic btrfs quotas, although it does not count for the limit of the disk there', async () => {
+  it('is also limited with classic btrfs quotas, which do not count this space for the limit of the disk', async () => {
     const theirs = { ...config, pool: `${scratch.path}/theirs`, loop_file: `${scratch.path}/theirs.img` }
     writeFileSync(theirs.loop_file, '')
     truncateSync(theirs.loop_file, 2 * gib)

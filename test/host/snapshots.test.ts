@@ -83,7 +83,7 @@ describe('snapshots of volumes', function () {
     expect(readdirSync(pool.guests)).to.deep.equal([guest])
   })
 
-  it('are created with a record of the space that counts for the volume at this moment', async () => {
+  it('report the space that counted for the volume when they were created', async () => {
     write(`${root}/data`, 16)
     const { sizeBytes } = await volumes.snapshot(guest, 'a')
     expect(sizeBytes).to.be.within(16 * mib, 17 * mib)

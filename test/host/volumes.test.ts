@@ -115,7 +115,7 @@ describe('volumes of guests', function () {
     await removePool(theirs, log)
   })
 
-  it('get their limit again if it is missing', async () => {
+  it('get their size limit again if it is missing', async () => {
     const guest = randomUUID()
     sh('btrfs', '-q', 'subvolume', 'snapshot', `${pool.images}/small-1`, volumes.pathOf(guest))
     expect(await volumes.ensureLimits(new Map([[guest, gib]]))).to.deep.equal([guest])

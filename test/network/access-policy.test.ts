@@ -56,8 +56,8 @@ const [xff, xri, cf] = ['x-forwarded-for', 'x-real-ip', 'cf-connecting-ip'] as c
 /** The case numbers are those of the table in docs/design/access-policy.md. */
 const cases: readonly (readonly [what: string, way: Way, isAllowed: boolean, policy?: object])[] = [
   ['any client while the policy is disabled (case 1)', world(outside), true, { ...base, enabled: false }],
-  ['an allowed client, from a listed address (case 2)', world(inside), true],
-  ['an excluded client, from an address that is not allowed (case 3)', world(outside), false],
+  ['a client whose address is allowed (case 2)', world(inside), true],
+  ['a client whose address is not allowed (case 3)', world(outside), false],
   [
     'an allowed IPv4 client at an IPv6 socket (case 4)',
     { ...world(`::ffff:${inside}`), to: '[::ffff:10.0.0.10]' },
@@ -94,8 +94,8 @@ const cases: readonly (readonly [what: string, way: Way, isAllowed: boolean, pol
     through('p', '2001:db8:a::9', { style: 'ipv6Port', to: '[2001:db8:f::1]' }),
     true,
   ],
-  ['a client whose address its proxy does not know (case 16)', fromP({ [xff]: `${inside}, unknown` }), false],
-  ['a client whose address has a leading zero in the header (case 17)', fromP({ [xff]: '192.0.02.5' }), false],
+  ['a client whose proxy reports its address as unknown (case 16)', fromP({ [xff]: `${inside}, unknown` }), false],
+  ['a client whose address in X-Forwarded-For has a leading zero (case 17)', fromP({ [xff]: '192.0.02.5' }), false],
   ['a trusted proxy that is the client of another proxy (case 18)', { ...through('p', '10.0.0.2'), place: 'q' }, false],
   ['an allowed client whose proxy sends X-Real-IP (case 19)', through('p', inside, { style: 'real' }), true],
   [
@@ -133,7 +133,7 @@ const cases: readonly (readonly [what: string, way: Way, isAllowed: boolean, pol
   ],
 ]
 
-describe('the access policy', function () {
+describe('the access policy (cases numbered as in docs/design/access-policy.md)', function () {
   const lab = new PolicyLab()
   let current = ''
   before(() => lab.start())

@@ -80,7 +80,7 @@ describe('IPv6 of guests', function () {
     ['2001:db8:51:0:b::', 80, ''],
     ['2001:db8:51::c0', 124, ''],
   ] as const)
-    it(`works with a /${prefixLen} prefix that is ${client === '' ? 'on the segment' : 'routed to the host'}`, async () => {
+    it(`works with a /${prefixLen} prefix that is ${client === '' ? 'on-link' : 'routed to the host'}`, async () => {
       if (client) lab.in(lab.client, 'ip', 'route', 'add', `${prefix}/${prefixLen}`, 'via', hostAddress6)
       const kept = [prefixItem('2001:db8:77::', 64), prefixItem('2001:db8:51::a:0', 112)]
       await pair.routing({ ipv6Prefixes: [prefixItem(prefix, prefixLen), ...kept] })

@@ -50,17 +50,17 @@ describe('the connections of a guest', function () {
   }
 
   for (const [name, from, flood] of [
-    ['are outgoing', inMany, [clientAddress, '40000']],
-    ['are outgoing and in fragments', inMany, [clientAddress, '40000', '2000']],
-    ['are outgoing and come from many addresses', inMany, [clientAddress6, '40000', '1', ...addresses]],
+    ['the guest opens them', inMany, [clientAddress, '40000']],
+    ['the guest opens them with fragmented packets', inMany, [clientAddress, '40000', '2000']],
+    ['the guest opens them from many addresses', inMany, [clientAddress6, '40000', '1', ...addresses]],
     [
-      'are outgoing, in fragments, and come from many addresses',
+      'the guest opens them from many addresses with fragmented packets',
       inMany,
       [clientAddress6, '40000', '2000', ...addresses],
     ],
-    ['are incoming and go to many addresses', lab.client, [addresses.join(), '40000']],
+    ['a client opens them to many addresses of the guest', lab.client, [addresses.join(), '40000']],
   ] as const)
-    it(`are limited if they ${name}, and other guests are still served`, () => {
+    it(`are limited if ${name}, and other guests are still served`, () => {
       lab.tool(from, 'flood', ...flood)
       expect(countFlows()).to.be.within(14_000, 19_000)
       expectOthersServed()
@@ -89,7 +89,7 @@ describe('the connections of a guest', function () {
     for (const filter of others) expect(listed(...filter)).to.not.equal('')
   })
 
-  it('are limited if they are pings to the gateway address, whatever source addresses the guest uses', () => {
+  it('include pings to the gateway address, which are limited whatever source addresses the guest uses', () => {
     const ping = `import socket, sys
 for source in sys.argv[1:]:
     sock = socket.socket(socket.AF_INET6, socket.SOCK_RAW, socket.IPPROTO_ICMPV6)

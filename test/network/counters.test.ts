@@ -68,14 +68,14 @@ describe('byte counters', function () {
   })
 
   for (const [name, segments, least] of [
-    ['in packets of one segment', 1, 1.03],
-    ['in large pieces that are segmented later', 65_535, 1],
+    ['in packets of one segment each', 1, 1.03],
+    ['in large packets that are segmented later', 65_535, 1],
   ] as const)
     for (const [from, to, way] of [
       [inA, clientAddress, 'txBytes'],
       [lab.client, publicA, 'rxBytes'],
     ] as const)
-      it(`match in ${way} the size of a TCP transfer with its headers that is sent ${name}`, async () => {
+      it(`count a TCP transfer including its headers in ${way} if it is sent ${name}`, async () => {
         const payload = 20e6
         const handshake = 1000
         lab.in(from, 'ip', 'link', 'set', 'dev', 'eth0', 'gso_max_segs', String(segments))

@@ -5,7 +5,7 @@ import { waitFor } from '../support/wait.js'
 
 /* A prefix was detected on the uplink. Another program then adds an interface with a network and a default route. */
 
-describe('a detected prefix', function () {
+describe('a detected IPv6 prefix', function () {
   const pair = new AddressedPair('btestfnd')
   const { lab } = pair
   const own = '2001:db8:51::a:1'
@@ -48,7 +48,7 @@ describe('a detected prefix', function () {
     pair.show('link', 'delete', 'veth9')
   })
 
-  it('stays while a guest has an address from it, and another default route causes a warning', async () => {
+  it('stays in use while a guest has an address from it; a default route over a different interface causes a warning', async () => {
     pair.a = { ...pair.a, ipv6Addresses: await choose([own]) }
     await pair.attach(pair.a)
     await waitFor(() => lab.ask(lab.client, `tcp:${own}:22`) === `bt11 ${clientAddress6}`)
@@ -63,7 +63,7 @@ describe('a detected prefix', function () {
     )
   })
 
-  it('keeps the uplink on which it was detected as the interface of pool addresses that name no interface', async () => {
+  it('makes the uplink on which it was detected the default interface of pool addresses', async () => {
     const { interface: device } = (await pair.routing({ ipv4Pool: [{ ...poolItem('198.51.101.9'), interface: '' }] }))
       .ipv4Pool[0]!
     expect(device).to.equal('up0')

@@ -42,7 +42,7 @@ describe('NAT66', function () {
 
   after(() => lab.remove())
 
-  it('is reported as the available mode of IPv6, with the reason', async () => {
+  it('is reported as the mode of IPv6 if the host has an IPv6 address but no prefix for guests', async () => {
     const { prefixes, ...status } = (await book.call('status')) as Ipv6Status
     expect(status).to.deep.equal({
       available: true,

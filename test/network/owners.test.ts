@@ -22,7 +22,7 @@ describe('the agent', function () {
     return from + lab.in(lab.host, 'conntrack', '-L', '--reply-src', address)
   }
 
-  describe('for a port or an address that moves to another guest', () => {
+  describe('when a port or an address moves to another guest', () => {
     const attach = (guest: GuestNetwork): Promise<unknown> => pair.agent.call('attach', guest)
 
     it('replaces the port mappings of the former guest', async () => {
@@ -44,7 +44,7 @@ describe('the agent', function () {
       expect(asked()).to.equal(`bt11 ${clientAddress}`)
     })
 
-    it('moves a port from a former guest that was never detached', async () => {
+    it('moves the port even if the former guest was never detached', async () => {
       await attach({ ...b, portMappings: [tcp(20002), tcp(20001)] })
       expect(lab.ask(lab.client, `tcp:${hostAddress}:20001`)).to.equal(`bt12 ${clientAddress}`)
       await attach(b)
@@ -81,7 +81,7 @@ describe('the agent', function () {
       expect(flowsOf(a.ipv4)).to.equal('')
     })
 
-    it('deletes all connections even if some end between their listing and their deletion', async () => {
+    it('deletes all connections of the former guest even if some end between their listing and their deletion', async () => {
       for (let round = 0; round < 3; round += 1) {
         lab.tool(inA, 'flood', clientAddress, '12000')
         const others = ['--orig-src', '--reply-dst'].map((filter) =>

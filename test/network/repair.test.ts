@@ -9,7 +9,7 @@ import { expectInTime } from '../support/promised-time.js'
 
 const seconds = 5
 
-describe('the repair of a full host', function () {
+describe('the repair of the nft rules of a host with 1,000 guests', function () {
   const lab = new NetworkLab('btestrep', { subnet: '10.77.0.0/16' })
   const publicIpv4s = Array.from({ length: 200 }, (_, i) => `198.18.7.${i + 1}`)
   const guests = Array.from({ length: 1000 }, (_, i): GuestNetwork => {
@@ -33,7 +33,7 @@ describe('the repair of a full host', function () {
     expect(await agent.ensure(guests)).to.deep.equal([])
   })
 
-  it('leaves nothing to repair for the next agent', async () => {
+  it('is complete: a new agent finds nothing to repair', async () => {
     const next = lab.agent()
     expect(await next.ensure(guests)).to.deep.equal([])
     await next.end()

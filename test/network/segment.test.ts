@@ -8,7 +8,7 @@ import { clientAddress, hostAddress } from '../support/network/network-lab.js'
 /** Addresses of the pool: the first one is assigned to a guest, the second one is not. */
 const [assigned, free] = ['198.51.100.10', '198.51.100.12']
 
-describe('a scan of the segment', function () {
+describe('a scan of the host’s network segment', function () {
   const pair = new AddressedPair('btestseg')
   const { lab } = pair
 

@@ -70,7 +70,7 @@ describe('packets of a guest', function () {
     'a valid packet with a VLAN tag': tagged(ipv4Frame(toHost, own, 'vlan-own')),
     'a packet with two VLAN tags': tagged(tagged(ipv4Frame(toHost, own, 'qinq')), 0x88a8),
     'a frame with an unknown ether type': rawFrame(toHost, 0x88b5, 'type'),
-    "a frame with another guest's source MAC, sent to the bridge group": rawFrame(
+    "a frame with another guest's source MAC, sent to a bridge group address": rawFrame(
       { from: b.mac, to: '01:80:c2:00:00:0e' },
       0x88cc,
       'lldp',

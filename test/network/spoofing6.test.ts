@@ -62,32 +62,32 @@ describe('IPv6 packets of a guest', function () {
       'ra-gw',
     ),
     'a router solicitation': discoveryFrame(toAll, toNodes, { type: 133 }, 'rs'),
-    'an advertisement of another guest': discoveryFrame(
+    "a neighbour advertisement for another guest's address": discoveryFrame(
       toHost,
       own,
       { type: 136, target: otherAddress, linkAddress: a.mac },
       'na-b',
     ),
-    "an advertisement of the gateway's address": discoveryFrame(
+    "a neighbour advertisement for the gateway's address": discoveryFrame(
       toAll,
       toNodes,
       { type: 136, target: 'fe80::1', linkAddress: a.mac },
       'na-gw',
     ),
-    'a redirect': discoveryFrame(toHost, own, { type: 137, target: otherAddress }, 'redirect'),
-    "a solicitation in another guest's name": discoveryFrame(
+    'an ICMPv6 redirect': discoveryFrame(toHost, own, { type: 137, target: otherAddress }, 'redirect'),
+    "a neighbour solicitation in another guest's name": discoveryFrame(
       toHost,
       { ...own, from: otherAddress },
       { type: 135, target: 'fe80::1', linkAddress: a.mac },
       'ns-b',
     ),
-    'a solicitation with more than one option': discoveryFrame(
+    'a neighbour solicitation with more than one option': discoveryFrame(
       toHost,
       own,
       { type: 135, target: 'fe80::1', linkAddress: a.mac },
       'ns-long',
     ),
-    'a solicitation from a remote network': discoveryFrame(
+    'a neighbour solicitation from a remote network': discoveryFrame(
       toHost,
       { ...own, hopLimit: 64 },
       { type: 135, target: 'fe80::1' },

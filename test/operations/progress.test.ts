@@ -47,7 +47,7 @@ describe('the progress of operations', () => {
     expect(engine.get('1')).to.include({ revision, stage: '' })
   })
 
-  it('is listed with the newest operation first, and on request only for operations that changed after a revision', async () => {
+  it('is listed with the newest operation first, and on request only for operations that changed after a given revision', async () => {
     const engine = lab.start([define('a', [])])
     for (const id of ['1', '2', '3']) engine.submit(order(id, 'a', id))
     await Promise.all(['1', '2', '3'].map((id) => engine.wait(id)))

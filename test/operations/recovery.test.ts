@@ -159,7 +159,7 @@ describe('operations during shutdown and recovery', () => {
     expect((await engine.wait('2')).status).to.equal('done')
   })
 
-  it('fail with a clear error if this version does not know their action, and other operations run', async () => {
+  it('fail with a clear error if this version of the agent does not know their action, and other operations run', async () => {
     const first = lab.start([define('new', [])], { parallel: 1 })
     first.submit(order('1', 'new', 'g'))
     await first.close()
@@ -173,13 +173,17 @@ describe('operations during shutdown and recovery', () => {
 
   for (const [name, steps, ran] of [
     [
-      'begin again at the first step if the next version has an additional first step',
+      'begin again at the first step if the next version of the agent has an additional first step',
       ['zero', 'one', 'two'],
       ['zero again', 'one again', 'two'],
     ],
-    ['begin again at the first step if the next version has fewer steps', ['zero'], ['zero again']],
-    ['succeed at once if the next version has no steps', [], []],
-    ['continue at the interrupted step if the next version has the same steps', ['one', 'two'], ['two again']],
+    ['begin again at the first step if the next version of the agent has fewer steps', ['zero'], ['zero again']],
+    ['succeed at once if the next version of the agent has no steps for them', [], []],
+    [
+      'continue at the interrupted step if the next version of the agent has the same steps',
+      ['one', 'two'],
+      ['two again'],
+    ],
   ] as const)
     it(name, async () => {
       const gate = new Gate()

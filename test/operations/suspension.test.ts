@@ -103,7 +103,7 @@ describe('a suspended guest', function () {
 
   for (const mode of ['stop', 'network'] as const)
     for (const make of refused)
-      it(`rejects the order ${nameOf(make)} if the mode of the suspension is ${mode}`, async () => {
+      it(`rejects the operation ${nameOf(make)} if the mode of the suspension is "${mode}"`, async () => {
         await suspend(mode)
         await settled()
         expect(await codeOf(make(guest.uuid))).to.equal('policy_blocked')
@@ -111,7 +111,7 @@ describe('a suspended guest', function () {
       })
 
   for (const make of refused)
-    it(`rejects the order ${nameOf(make)} even if the order was queued before the suspension`, async () => {
+    it(`rejects the operation ${nameOf(make)} even if the operation was queued before the suspension`, async () => {
       const { domain, host, uuid } = guest
       let release = (): void => undefined
       const held = new Promise<void>((resolve) => (release = resolve))
@@ -211,7 +211,7 @@ describe('a suspended guest', function () {
     await runsAgain()
   })
 
-  it('is disconnected after any sequence of requests if it is still suspended, and also stopped in the mode `stop`', async () => {
+  it('is disconnected from the network after any sequence of requests, and also stopped if the mode of the suspension is "stop"', async () => {
     const powers = refused.map((make) => ({ kind: 'order' as const, make }))
     const changes = (['stop', 'network', 'lift'] as const).map((mode) => ({
       kind: 'suspension' as const,

@@ -73,12 +73,12 @@ describe('the command that adds a host', function () {
   const killSession = () => host.try('sh', '-c', 'for p in $(pgrep -f btest-ru[n]); do pkill -KILL -s "$p"; done; true')
 
   for (const step of ['checking', 'installing', 'joining', 'waiting'])
-    it(`can be killed in the step "${step}", to be repeated later`, async () => {
+    it(`can be repeated later if it is killed in the step "${step}"`, async () => {
       await killWhen(() => stepNow() === step, `the step ${step}`)
     })
 
   for (const file of ['berth-runtime', 'berth-agent'])
-    it(`can be killed while dpkg unpacks ${file}, to be repeated later`, async () => {
+    it(`can be repeated later if it is killed while dpkg unpacks ${file}`, async () => {
       const state = () => host.try('dpkg-query', '-W', '-f', '${db:Status-Abbrev}', file).output
       await killWhen(() => /^i[HUF]/.test(state()) || /R$/.test(state()), `dpkg to unpack ${file}`)
     })

@@ -79,7 +79,7 @@ describe('the set-up scripts', () => {
     })
   })
 
-  describe('refuse the arguments', () => {
+  describe('refuse the command', () => {
     for (const [script, args, code] of [
       ['scripts/up', ['--nonsense'], 2],
       ['scripts/down', ['--prune'], 2],
@@ -231,7 +231,7 @@ describe('the set-up scripts', () => {
       ['network.start', undefined],
       ['last', 'x'],
     ] as const)
-      it(`find ${value === undefined ? 'no value' : JSON.stringify(value)} for ${key}`, () => {
+      it(`find ${value === undefined ? 'no value' : JSON.stringify(value)} for the key "${key}"`, () => {
         const values = new Map(
           linesOf(yaml)
             .output.split('\n')

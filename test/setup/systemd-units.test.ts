@@ -81,7 +81,7 @@ describe('systemd units', () => {
     expect(harmful).to.deep.equal([])
   })
 
-  it('give the gateway an unprivileged user and an exposure level of at most 1.5 (systemd-analyze) if the descriptor store does not count', () => {
+  it('give the gateway an unprivileged user and, apart from its descriptor store, an exposure level of at most 1.5 (systemd-analyze)', () => {
     const settings = parseUnit(readFileSync('systemd/berth-gateway.service', 'utf8'))
     expect(settings.get('User')).to.deep.equal(['berth'])
     // A child process with the same user and rights stores the listening sockets. `all` adds 0.2 to the exposure.

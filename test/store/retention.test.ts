@@ -61,7 +61,7 @@ describe('the retention of data in the store', () => {
     expect(await store.client.xLen(store.key('audit-outcome'))).to.equal(0)
   })
 
-  it('keeps an outcome without an entry for one hour, because the entry may be written later', async () => {
+  it('keeps for one hour an audit outcome whose audit entry is missing, because the entry may be written later', async () => {
     const audit = new AuditStore(store, 1000, silentLog)
     const add = (stream: string, id: string, fields: Record<string, string>) =>
       store.client.xAdd(store.key(stream), id, { e: JSON.stringify(fields) })
@@ -85,7 +85,7 @@ describe('the retention of data in the store', () => {
     expect(await store.client.xLen(store.key('audit-outcome'))).to.equal(0)
   })
 
-  it('keeps a caller whose entry is added at the moment when callers without entries are removed', async () => {
+  it('keeps a caller in the list of callers if an audit entry of the caller is added while callers without entries are removed', async () => {
     const names = { callers: store.key('callers'), by: (ref: string) => store.key('by', ref) }
     const members = ['key:1', 'key:2'].map((ref) => JSON.stringify([ref, ref]))
     await store.client.sAdd(names.callers, members)
@@ -168,7 +168,7 @@ describe('the retention of data in the store', () => {
       expect(await store.client.zRange(store.key('idempotency-by', 'key:1'), 0, -1)).to.deep.equal([key])
     })
 
-    it('keeps the requests of one caller when another one sends many', async () => {
+    it('keeps the requests of one caller when another caller sends many requests', async () => {
       const idempotency = open()
       await answered(idempotency, 'other', 'key:2')
       for (let n = 0; n < 10; n++) await answered(idempotency, `k${n}`)
@@ -177,7 +177,7 @@ describe('the retention of data in the store', () => {
       expect(await idempotency.begin(request('other', 'key:2'))).to.have.property('replay')
     })
 
-    it('deletes the list that earlier versions of the gateway wrote', async () => {
+    it('deletes the list of requests that earlier versions of the gateway wrote', async () => {
       await store.client.zAdd(store.key('idempotency-ages'), { score: 1, value: 'old' })
       await open().trim(1000)
       expect(await store.client.exists(store.key('idempotency-ages'))).to.equal(0)

@@ -26,9 +26,9 @@ const flipAt = (bytes: Buffer, at: number): Buffer => {
 /** Ways to damage a file: a name, and a function that returns the new content; undefined: the file is missing. */
 const tears: readonly (readonly [string, (bytes: Buffer) => Buffer | undefined])[] = [
   ['is empty', () => Buffer.alloc(0)],
-  ['has only its first half', (bytes) => bytes.subarray(0, bytes.length >> 1)],
+  ['is truncated to its first half', (bytes) => bytes.subarray(0, bytes.length >> 1)],
   ['lacks its last byte', (bytes) => bytes.subarray(0, -1)],
-  ['has zeros after its end', (bytes) => Buffer.concat([bytes, Buffer.alloc(512)])],
+  ['has additional zeros at its end', (bytes) => Buffer.concat([bytes, Buffer.alloc(512)])],
   [
     'has zeros in its second half',
     (bytes) => Buffer.concat([bytes.subarray(0, bytes.length >> 1), Buffer.alloc(bytes.length - (bytes.length >> 1))]),
@@ -36,7 +36,7 @@ const tears: readonly (readonly [string, (bytes: Buffer) => Buffer | undefined])
   ['contains only zeros', (bytes) => Buffer.alloc(bytes.length)],
   ['has a damaged byte at its end', (bytes) => flipAt(bytes, bytes.length - 1)],
   ['has a damaged byte in its middle', (bytes) => flipAt(bytes, bytes.length >> 1)],
-  ['has the content of another program', () => Buffer.from('garbage\n'.repeat(300))],
+  ['contains data of another program', () => Buffer.from('garbage\n'.repeat(300))],
   ['is missing', () => undefined],
 ]
 
@@ -104,7 +104,7 @@ describe('a start after a power cut', function () {
       ['history/host', true],
     ] as const)
       for (const [how, change] of tears)
-        it(`recovers, or says what to do, if the file ${file} ${how}`, async () => {
+        it(`succeeds, or fails with an instruction for the operator, if the file ${file} ${how}`, async () => {
           restore()
           const path = join(agent.stateDir, file)
           expect(existsSync(path), file).to.equal(true)
@@ -143,7 +143,7 @@ describe('a start after a power cut', function () {
     const undetected = 'secret has a damaged byte in its middle'
     for (const file of ['pki/authority.pem', 'secret'])
       for (const [how, change] of tears.filter(([name]) => `${file} ${name}` !== undetected))
-        it(`recovers, or says what to do, if the file ${file} ${how}`, async () => {
+        it(`succeeds, or fails with an instruction for the operator, if the file ${file} ${how}`, async () => {
           tearFile(join(directory, file), change)
           const result = await openState().catch(describeError)
           if (typeof result !== 'string') return void expect(result).to.deep.equal(before)

@@ -211,7 +211,7 @@ describe('administrators', () => {
       expect(await make({ scopes: ['*'], container_uuids })).to.equal('insufficient_scope')
     })
 
-    it('can be reset by a command on the host, which at once invalidates password, second factor and sessions', async () => {
+    it('can be reset by a command on the gateway’s machine, which at once invalidates password, second factor and sessions', async () => {
       const ada = await adminBrowser(gateway, 'ada6')
       const { admin, token } = await admins().recover('ada6')
       expect(admin.username).to.equal('ada6')

@@ -120,7 +120,7 @@ describe('logging in', () => {
     expect(await browser.answerTo('GET', '/session', { headers: wrong })).to.deep.equal([401, 'unauthorized'])
   })
 
-  it('is refused after five wrong passwords in a minute, and the answer names the delay until the next one', async () => {
+  it('is refused after five wrong passwords in a minute, and Retry-After says how long to wait before the next attempt', async () => {
     await makeAdmin(gateway, 'guessed')
     const guesser = stranger()
     for (let n = 1; n <= 5; n++)

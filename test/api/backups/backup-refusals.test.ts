@@ -28,7 +28,7 @@ describe('backups over HTTP', function () {
   afterEach(() => lab.end())
 
   for (const fault of ['send', 'verify'] as const)
-    it(`leave nothing behind when the data cannot be ${fault === 'send' ? 'sent' : 'read back'}`, async () => {
+    it(`leave no backup and no snapshot when the data cannot be ${fault === 'send' ? 'sent' : 'read back for verification'}`, async () => {
       agent.host.backupFaults[fault] = () => {
         throw conflict('backup_damaged', 'not the sent data')
       }
@@ -38,7 +38,7 @@ describe('backups over HTTP', function () {
     })
 
   for (const fault of ['send', 'verify'] as const)
-    it(`leave nothing behind when they are canceled while the data is ${fault === 'send' ? 'sent' : 'read back'}`, async () => {
+    it(`leave no backup and no snapshot when they are canceled while the data is ${fault === 'send' ? 'sent' : 'read back'}`, async () => {
       let begun = false
       agent.host.backupFaults[fault] = ({ signal }) =>
         new Promise((_, reject) => {

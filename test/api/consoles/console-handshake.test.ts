@@ -131,7 +131,7 @@ describe('the opening of a console', () => {
     expect(await elsewhere.refusal()).to.deep.equal({ status: 401, code: 'unauthorized' })
   })
 
-  describe('with the former protocol', () => {
+  describe('with the earlier console protocol', () => {
     it('accepts the ticket as the subprotocol, sends a line of text when the shell is ready, and accepts input in five forms', async () => {
       const ticket = await lab.ticket(guest.name)
       const client = lab.connect('/api/ssh', {

@@ -182,7 +182,8 @@ describe('consoles of logged-in users', function () {
       it('when its password is rotated', () =>
         ends(() => done(send('POST', `/sub-users/${made.id}/rotate-password`, { body: {} }))))
       it('when it loses the container', () => change({ container_names: [] }))
-      it('when it loses the permission', () => change({ permissions: ['container:read', 'terminal:vnc'] }))
+      it('when it loses the permission to open consoles', () =>
+        change({ permissions: ['container:read', 'terminal:vnc'] }))
       it('when it expires', () => change({ expires_at: new Date(Date.now() + 3000).toISOString() }))
       it('when it is removed', () => ends(() => done(send('DELETE', `/sub-users/${made.id}`))))
     })

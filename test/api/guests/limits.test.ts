@@ -105,7 +105,7 @@ describe('limits, expiry and traffic over HTTP', () => {
           expect(await detail()).to.include({ disk_gb: 10, ram_mb: 512 })
         })
 
-      it('do not prevent other changes while the pool is full', async () => {
+      it('can be sent unchanged, together with a new memory limit, while the pool is full', async () => {
         host().pool.usedBytes = 499 * gib
         expect((await put('resource-limit', { disk_gb: 10, ram_mb: 1024 })).status).to.equal(200)
       })
@@ -129,7 +129,7 @@ describe('limits, expiry and traffic over HTTP', () => {
       [{ network_bw_mbps: '10M' }, 'network_bw_mbps'],
       [{ io_read_mbps: [] }, 'io_read_mbps'],
     ] as const)
-      it(`refuse ${JSON.stringify(body)}`, async () => {
+      it(`refuse the request body ${JSON.stringify(body)}`, async () => {
         const reply = await put('resource-limit', body)
         expect([reply.status, reply.body.details?.field]).to.deep.equal([400, field])
       })

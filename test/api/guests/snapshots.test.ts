@@ -156,7 +156,7 @@ describe('snapshots over HTTP', function () {
     })
 
     for (const fault of ['prepare', 'stop', 'exchange', 'start'] as const)
-      it(`leaves the guest unchanged if the step ${fault} fails`, async () => {
+      it(`leaves the guest unchanged if the step "${fault}" fails`, async () => {
         await run()
         const id = await taken()
         write('second')

@@ -81,7 +81,7 @@ describe('the history of usage', () => {
       expect(points.length).to.be.within(ago, ago + 2)
     })
 
-  it('has the same form for a host', async () => {
+  it('has the same form for a host as for a guest', async () => {
     record(hostSeries, 'day', { 2: { cpuPercent: 33, memoryBytes: 5 } })
     const { host_id, points } = await read('/host-history')
     expect([host_id, points[0].cpu_usage_pct, points[0].memory_usage_bytes]).to.deep.equal(['host-a', 33, 5])

@@ -105,7 +105,7 @@ describe('upgrades of hosts over HTTP', () => {
       events.close()
     })
 
-    it('can be rolled back to the version that the host retains, without packages of the gateway', async () => {
+    it('can be rolled back to the version that the host retains, even if the gateway has no packages', async () => {
       await lab.install(hostId, labVersion, { previous: earlierVersion })
       lab.removePackages()
       const { status, body } = await upgrade(hostId, { rollback: true })
@@ -317,7 +317,7 @@ describe('upgrades of hosts over HTTP', () => {
     })
   })
 
-  describe('whose gateway ends or whose host is silent', () => {
+  describe('when the gateway stops or the host sends no report', () => {
     it('continue at another gateway on the same store, which starts the upgrade of no host twice', async () => {
       for (const hostId of hosts) {
         lab.packagesOf(hostId).orders.length = 0

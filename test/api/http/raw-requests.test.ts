@@ -15,18 +15,18 @@ describe('raw requests', function () {
   after(() => gateway.close())
 
   for (const [name, line] of [
-    ['a path with ..', 'GET /api/v1/../../etc/passwd HTTP/1.1'],
-    ['encoded slashes', 'GET /api/v1/containers/..%2f..%2fetc%2fpasswd HTTP/1.1'],
+    ['a path that contains ..', 'GET /api/v1/../../etc/passwd HTTP/1.1'],
+    ['encoded slashes in the path', 'GET /api/v1/containers/..%2f..%2fetc%2fpasswd HTTP/1.1'],
     ['broken percent encoding', 'GET /api/v1/containers/%zz%c3%28 HTTP/1.1'],
-    ['a NUL character', 'GET /api/v1/containers/%00 HTTP/1.1'],
-    ['a backslash', 'GET /api/v1\\containers HTTP/1.1'],
+    ['a NUL character in the path', 'GET /api/v1/containers/%00 HTTP/1.1'],
+    ['a backslash in the path', 'GET /api/v1\\containers HTTP/1.1'],
     ['an absolute URL as the target', 'GET http://other.example/nothing HTTP/1.1'],
-    ['a target with a bad port', 'GET http://other.example:99999/nothing HTTP/1.1'],
-    ['a target that is not a URL', 'GET http://[bad HTTP/1.1'],
+    ['a target URL with an invalid port', 'GET http://other.example:99999/nothing HTTP/1.1'],
+    ['an invalid URL as the target', 'GET http://[bad HTTP/1.1'],
     ['an asterisk as the target', 'OPTIONS * HTTP/1.1'],
     ['an unknown method', 'PROPFIND /api/v1/containers HTTP/1.1'],
-    ['__proto__ as a name', 'GET /api/v1/containers/__proto__ HTTP/1.1'],
-    ['an invalid query', 'GET /api/v1/containers/x?%%%&&==&a[b]=c&__proto__=1 HTTP/1.1'],
+    ['__proto__ as the name of a container', 'GET /api/v1/containers/__proto__ HTTP/1.1'],
+    ['an invalid query string', 'GET /api/v1/containers/x?%%%&&==&a[b]=c&__proto__=1 HTTP/1.1'],
   ] as const)
     for (const host of ['x', 'a b', '"><script>', '[::1', 'x:99999999'])
       it(`with ${name} and the Host header '${host}' are refused with an error in the format of the API`, async () => {

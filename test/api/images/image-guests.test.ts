@@ -88,7 +88,7 @@ describe('images and their guests over HTTP', function () {
       expect((await lab.create('after', 'debian-12')).status).to.equal(202)
     })
 
-    it('are rejected by the agent, too, if their image is disabled, unknown, or for virtual machines', async () => {
+    it('are rejected by the agent, too, if their image is disabled, unknown, or only for virtual machines', async () => {
       lab.agent.domain.imageAdmin.setEnabled('debian-12', false)
       expect(() => lab.agent.domain.images.checkUsable('debian-12', 'lxc')).to.throw(/disabled/)
       expect(() => lab.agent.domain.images.checkUsable('debian-12-kvm', 'lxc')).to.throw(/kvm/)

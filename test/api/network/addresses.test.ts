@@ -50,7 +50,7 @@ describe('addresses of containers', () => {
     expect((await scan({})).body.code).to.equal('missing_field')
   })
 
-  it('of IPv6 are reported as available, or as not available with the reason', async () => {
+  it('have an IPv6 status: available, or not available with the reason', async () => {
     const status = async () => (await gateway.request('GET', '/ipv6/status')).body.data as object
     expect(await status()).to.deep.equal({
       host_id: 'host-a',
@@ -64,7 +64,7 @@ describe('addresses of containers', () => {
     expect(await status()).to.deep.include({ available: true, prefixes: [prefix], mode: 'routed' })
   })
 
-  it('of IPv6 can be assigned: one address, several, or the ones that the request names', async () => {
+  it('can be IPv6 addresses: one, several, or the ones that the request names', async () => {
     const { id, name } = await gateway.fleet.addGuest()
     const assign = (body?: unknown) =>
       gateway.request('POST', `/containers/${id}/ipv6`, body === undefined ? {} : { body })

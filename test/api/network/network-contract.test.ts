@@ -191,7 +191,7 @@ describe('the network endpoints', () => {
         })
     })
 
-  it('show reset_date as a month, and the size of a pool as a number or “unlimited” in text', async () => {
+  it('show reset_date as a month, and the size of a pool as text: a number or “unlimited”', async () => {
     const read = async (path: string): Promise<Body> => (await gateway.request('GET', path)).body.data
     expect((await read(`/containers/${guest.id}/traffic`)).reset_date).to.match(/^\d{4}-\d{2}$/)
     const { nat4, ipv4, ipv6 } = await read('/routing')

@@ -22,7 +22,7 @@ describe('port mappings of a container', () => {
   const stored = async () =>
     (await gateway.request('GET', `/containers/${guest.name}`)).body.data.port_mappings as object[]
 
-  it('are returned completely after one was added, and shown in the container at once', async () => {
+  it('are all returned when one of them is added, and are shown in the container at once', async () => {
     const web = { protocol: 'tcp', host_port: 25_080, container_port: 80, description: 'web' }
     const { status, body } = await add(web)
     expect([status, body.data]).to.deep.equal([200, [ssh(), web]])

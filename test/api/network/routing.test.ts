@@ -2,7 +2,7 @@ import { expect } from 'chai'
 import { poolAddress as address, poolPrefix as prefix, RoutingClient } from '../../support/network/routing-calls.js'
 import { startTestGateway, type TestGateway } from '../../support/gateway/test-gateway.js'
 
-describe('the pools of a host', () => {
+describe('the address and port pools of a host', () => {
   let gateway: TestGateway
   let routing: RoutingClient
   before(async () => {
@@ -48,7 +48,7 @@ describe('the pools of a host', () => {
     expect((await routing.get()).ipv6).to.deep.equal({ used: 0, remaining: '254', total: '254' })
   })
 
-  it('are replaced by the lists in the request, and other pools stay unchanged', async () => {
+  it('are replaced by the lists in the request; pools that the request omits stay unchanged', async () => {
     const first = await routing.put({ public_ipv4_addresses: [address(10)], ipv6_prefixes: [prefix] })
     expect(first.status).to.equal(200)
     expect(first.body.data).to.deep.include({

@@ -3,7 +3,7 @@ import type { Guest } from '../../../proto/gen/berth/agent/v1/guest.js'
 import { SubUserCalls } from '../../support/gateway/sub-user-calls.js'
 import { startTestGateway, type RequestOptions, type TestGateway } from '../../support/gateway/test-gateway.js'
 
-describe('sub-users that a limited key creates', function () {
+describe('sub-users that a key with restricted rights creates', function () {
   let gateway: TestGateway
   let calls: SubUserCalls
   let [one, two]: Guest[] = []

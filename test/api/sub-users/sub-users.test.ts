@@ -33,7 +33,7 @@ describe('a sub-user', function () {
   const opens = async (id: string, password: string): Promise<boolean> =>
     gateway.access.accounts.passwords.matches(await hashOf(id), password, { account: id, source: '' })
 
-  it('gets a name, a password and a code of 128 bits; the password is shown only once', async () => {
+  it('gets a name, a password, and an access code with 128 random bits; the password is shown only once', async () => {
     const { body } = await create({ container_name: 'one' })
     const { id, username, password, access_code: code } = body.data
     expect(body.data).to.have.all.keys(

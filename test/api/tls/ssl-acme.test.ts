@@ -48,10 +48,10 @@ describe('TLS with certificates of an ACME authority', () => {
 
   describe('obtains a certificate, although the authority refuses one in five nonces,', () => {
     for (const [what, target, more] of [
-      ['for a name by HTTP-01', name, {}],
-      ['for an address by HTTP-01', '127.0.0.1', {}],
-      ['for a name by TLS-ALPN-01', name, { httpListen: undefined }],
-      ['for an address by TLS-ALPN-01', '127.0.0.1', { httpListen: undefined }],
+      ['for a domain name by HTTP-01', name, {}],
+      ['for an IP address by HTTP-01', '127.0.0.1', {}],
+      ['for a domain name by TLS-ALPN-01', name, { httpListen: undefined }],
+      ['for an IP address by TLS-ALPN-01', '127.0.0.1', { httpListen: undefined }],
     ] as const)
       it(what, async () => {
         await start(more)

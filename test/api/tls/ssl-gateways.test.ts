@@ -114,7 +114,7 @@ describe('TLS of several gateways', () => {
     expect(two.warnings).to.deep.equal([])
   })
 
-  it('keeps the previous settings if its listener does not show the new certificate', async () => {
+  it('keeps the previous settings if the HTTPS port of the gateway does not present the new certificate', async () => {
     let isBroken = false
     const tls = await open({
       probe: async (...asked) => {

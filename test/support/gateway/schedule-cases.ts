@@ -63,7 +63,7 @@ export function itHasSchedules(lab: ScheduleLab, cases: ScheduleCases): void {
     [{ ...daily, retention: cases.mostRetention + 1 }, 'invalid_field', 'retention'],
     [{ ...daily, enabled: 'maybe' }, 'invalid_field', 'enabled'],
   ] as const)
-    it(`are refused with ${JSON.stringify(body)}`, async () => {
+    it(`are refused with the request body ${JSON.stringify(body)}`, async () => {
       const reply = await lab.set(body)
       expect([reply.status, reply.body.code, reply.body.details?.field]).to.deep.equal([400, code, field])
     })
@@ -101,7 +101,7 @@ export function itHasSchedules(lab: ScheduleLab, cases: ScheduleCases): void {
     expect(await lab.tasks()).to.have.length(1)
   })
 
-  it('wait with a due run until a running operation of the container has ended', async () => {
+  it('delay a due run until a running operation of the container has ended', async () => {
     await lab.isSet(daily)
     const release = await cases.holdOne()
     lab.nowMs = lab.nextMs
