@@ -57,7 +57,7 @@ describe('an event stream that resumes at a gateway that was restarted', functio
     waitFor(() => reasonsIn(listening).includes(text), { what: () => `${text} in ${reasonsIn(listening).join()}` })
 
   for (const [index, signal] of (['SIGTERM', 'SIGKILL'] as const).entries())
-    it(`gets all events, including those while no gateway ran, after ${signal}`, async () => {
+    it(`gets all events, including those that occurred while no gateway ran, if ${signal} ended the gateway`, async () => {
       const first = await stream()
       const own = 3 * index + 1
       rename(own, `${signal} one`)

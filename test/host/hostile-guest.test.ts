@@ -160,7 +160,7 @@ describe('a hostile guest', function () {
       expect(tries(machine, attacks.fuse)).to.equal('open: No such file or directory')
     })
 
-    it('can create tun interfaces only in its own network, if it may use tun', async () => {
+    it('can create tun interfaces only in its own network namespace, if it may use tun', async () => {
       const machine = await lab.started({ devices: ['tun'] })
       const words = lab.attach(machine, 'perl', '-e', `$hold = 1; ${attacks.tun}`)
       const child = spawn('lxc-attach', words)

@@ -218,7 +218,7 @@ describe('disks of virtual machines', function () {
         await expectCounted(uuid, dataMib - 1, dataMib + treesMib)
       })
 
-      it('can be enlarged, reinstalled and given a new password while they have a snapshot', async () => {
+      it('can be enlarged and reinstalled, and permit a new password, while they have a snapshot', async () => {
         const snapshotId = await snapshot(uuid)
         await host.done(resetPasswordOrder(uuid).order!)
         await setLimits(parts().context, { uuid, ifRevision: 0 }, { wanted: { diskGb: 2 }, ...parts() })

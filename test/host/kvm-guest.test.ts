@@ -336,7 +336,7 @@ describe('a virtual machine', function () {
     expect(real.record(uuid).wanted).to.equal('running')
   })
 
-  it('is reported to have a kernel panic', async () => {
+  it('keeps running after a kernel panic, which is shown as the reason of its status', async () => {
     await waitFor(() => real.record(uuid).status === 'running', { what: 'it to run' })
     await inside('echo 0 >/proc/sys/kernel/panic; (sleep 1; echo c >/proc/sysrq-trigger) >/dev/null 2>&1 &')
     await waitFor(() => real.record(uuid).statusReason === 'the system of the guest panicked', {

@@ -38,7 +38,7 @@ describe('a volume of a virtual machine that comes from an untrusted backup', ()
       expect(readFileSync(canary, 'utf8')).to.equal('{"id":"of-the-host"}')
     })
 
-    it(`gets a new instance file if it has ${what} in place of this file, which is neither read nor followed`, async () => {
+    it(`gets a new instance file if its instance file is ${what}, which the agent neither reads nor follows`, async () => {
       for (const name of ['instance.json', 'instance.json.new']) make(join(volume, name))
       expect((await readInstance(volume)).id).to.match(/^iid-/)
       await writeInstance(volume, { id: 'iid-new' })

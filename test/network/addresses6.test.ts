@@ -33,7 +33,7 @@ describe('IPv6 of guests', function () {
     expect(reason).to.equal('guests get IPv6 addresses from the prefix that was found on the interface up0')
   })
 
-  it('works for a running guest with a prefix on the segment, because the host answers neighbour solicitations for the guest', async () => {
+  it('works for a running guest with an on-link prefix, because the host answers neighbour solicitations for the guest', async () => {
     // These are the settings of a host that does not forward IPv6 and learns its routes from a router.
     lab.in(lab.host, 'sysctl', '-qw', 'net.ipv6.conf.all.forwarding=0', 'net.ipv6.conf.up0.accept_ra=1')
     pair.a = { ...pair.a, ipv6Addresses: [proxied] }
@@ -154,7 +154,7 @@ describe('IPv6 of guests', function () {
     expect(pair.show('-6', 'neigh', 'show', 'proxy')).to.contain(proxied)
   })
 
-  it('reports a configured interface that does not exist', async () => {
+  it('has a status that reports a configured interface that does not exist', async () => {
     const before = await pair.routing({})
     pair.show('link', 'add', 'gone0', 'type', 'bridge')
     const prefix = { interface: 'gone0', address: '', gateway: '', prefix: '2001:db8:99::', prefixLen: 48 }
@@ -170,7 +170,7 @@ describe('IPv6 of guests', function () {
     await pair.routing({ ipv6Prefixes: before.ipv6Prefixes })
   })
 
-  it('reports a router that does not answer, and a missing default route', async () => {
+  it('has a status that reports a router that does not answer, or a missing default route', async () => {
     lab.in(lab.client, 'ip', '-6', 'address', 'delete', `${clientAddress6}/64`, 'dev', 'eth0')
     expect(await pair.ipv6Status()).to.include({ available: true, reachable: false })
     expect((await pair.ipv6Status()).reason).to.equal(`the router ${clientAddress6} on up0 does not answer`)

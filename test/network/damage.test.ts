@@ -82,7 +82,7 @@ describe('damage to the network', function () {
     lab.unplug(low)
   })
 
-  it('does not prevent the attachment of a guest after all tables were deleted', async () => {
+  it('does not prevent the attachment of a guest after all nft tables were deleted', async () => {
     lab.in(lab.host, 'nft', 'delete table bridge berth; delete table ip berth; delete table inet berth')
     await pair.agent.call('attach', a)
     expect(lab.ask(lab.client, `tcp:${hostAddress}:20001`)).to.equal(`bt11 ${clientAddress}`)

@@ -100,11 +100,11 @@ describe('the rates of guests', function () {
 
   for (const [name, program, command] of [
     ['the deletion of the download qdisc', 'tc', `qdisc delete dev ${a.device} root`],
-    ['the deletion of the upload hook', 'tc', `qdisc delete dev ${a.device} ingress`],
+    ['the deletion of the ingress qdisc', 'tc', `qdisc delete dev ${a.device} ingress`],
     ['the deletion of the upload qdisc', 'tc', `qdisc delete dev ${a.device}u root`],
-    ['the deletion of the queue', 'tc', `qdisc delete dev ${a.device} parent d0:1`],
+    ['the deletion of the queue below the download qdisc', 'tc', `qdisc delete dev ${a.device} parent d0:1`],
     ['the replacement of a qdisc', 'tc', `qdisc replace dev ${a.device} root tbf rate 1gbit burst 1mb latency 9ms`],
-    ['the deletion of the intermediate device', 'ip', `link delete dev ${a.device}u`],
+    ['the deletion of the device that shapes uploads', 'ip', `link delete dev ${a.device}u`],
   ] as const)
     it(`are set again after ${name}`, async () => {
       const all = [rates(a, 20, 20), rates(b, 0, 0)]

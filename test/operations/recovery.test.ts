@@ -119,7 +119,7 @@ describe('operations during shutdown and recovery', () => {
     ['pending', true],
     ['running', false],
   ] as const)
-    it(`fail if their ${state} entry in the journal is damaged, and the next operation of the guest runs`, async () => {
+    it(`fail if their journal entry with the status "${state}" is damaged, and the next operation of the guest runs`, async () => {
       const outcomes: OperationOutcome[] = []
       const ran: string[] = []
       const settle = (_: unknown, outcome: OperationOutcome): void => void outcomes.push(outcome)

@@ -109,7 +109,7 @@ describe('the access policy', () => {
     }
   })
 
-  it('trusts the proxies of the configuration, even while it is off', async () => {
+  it('trusts the proxies of the configuration, even while the policy is off', async () => {
     const policies = await open(['10.9.0.0/16'])
     await policies.disable()
     expect(policies.judge({ peer: '10.9.1.1', headers: { [xff]: in4 } }).address).to.equal(in4)

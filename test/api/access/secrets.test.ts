@@ -115,7 +115,7 @@ describe('secrets of every kind', function () {
     await waitFor(async () => (await gateway.request('GET', '/containers')).text.includes('used'))
   }
 
-  it('are sent in requests of administrators', async () => {
+  it('are first sent in requests of administrators, to be searched for at the end', async () => {
     const [first, next] = [makeUp('password'), makeUp('new password')]
     const urlFile = join(directory, 'setup.url')
     const config = ['--config', join(gateway.directory, 'gateway.yaml')]
@@ -161,7 +161,7 @@ describe('secrets of every kind', function () {
     await wrong.login(`${makeUp('password typed as a name')} !`, 'x'.repeat(12))
   })
 
-  it('are sent in requests about API keys and sub-users', async () => {
+  it('are also sent in requests about API keys and sub-users', async () => {
     const once = (use: string) => ({ 'idempotency-key': use })
     const headers = once('a-key')
     const key = await done(201, 'POST', '/api-keys', { body: { name: 'billing', scopes: ['*'] }, headers })
@@ -188,7 +188,7 @@ describe('secrets of every kind', function () {
     await fetch(`${gateway.url}/login?code=${code}`, { redirect: 'manual' })
   })
 
-  it('are sent in requests about consoles and guests', async () => {
+  it('are also sent in requests about consoles and guests', async () => {
     for (const way of ['protocol', 'query', 'refused']) {
       const { ticket } = await done(200, 'POST', '/ssh-ticket', { body: { container_name: 'used' } })
       keep('console ticket', ticket)
@@ -218,7 +218,7 @@ describe('secrets of every kind', function () {
     keep('guest password', reset.body.data.password)
   })
 
-  it('are sent in requests about TLS, backup targets and webhooks', async () => {
+  it('are also sent in requests about TLS, backup targets and webhooks', async () => {
     const authority = await TestAuthority.create()
     const { certPem, keyPem } = await authority.issue(target)
     const other = await authority.issue('other.example')
@@ -276,7 +276,7 @@ describe('secrets of every kind', function () {
     keep(name, Buffer.from(d, 'base64url').toString('latin1'))
   }
 
-  it('are sent in requests that are refused', async () => {
+  it('are also sent in requests that are refused', async () => {
     const wrong = () => makeUp('a secret in a rejected request')
     await refused('GET', '/containers', { key: `berth_sk_${wrong()}` })
     await refused('GET', '/containers', { key: '', headers: { authorization: `Bearer ${wrong()}` } })
@@ -299,7 +299,7 @@ describe('secrets of every kind', function () {
     await refused('POST', '/backup-targets', { body: { name: 'x', type: 'sftp', private_key: wrong() } })
   })
 
-  it('are not found in any log or stored data', async () => {
+  it('are not found in any log or stored data after all these requests', async () => {
     const redis = join(gateway.directory, 'state', 'redis')
     const bySearch = {
       'log of the gateway': readFiles(gateway.directory, ['secret', '.key', '.yaml', '.aof', '.rdb']),

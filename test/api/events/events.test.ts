@@ -58,7 +58,7 @@ describe('GET /events', function () {
     return listening.events.at(-1)?.data.code
   }
 
-  it('sends changes, ended tasks and the deletion of a container, but not its owners', async () => {
+  it('sends events about changes, ended tasks and the deletion of a container, but these events do not name its owners', async () => {
     const listening = await stream()
     expect(listening.response.headers['content-type']).to.equal('text/event-stream; charset=utf-8')
     await rename(guest.uuid, 'seen')

@@ -68,7 +68,7 @@ describe('a full storage pool', function () {
     await waitFor(() => agent.guests().every(({ uuid }) => uuid !== guest.uuid), { what: 'the guest gone' })
   })
 
-  it('makes the task of a scheduled snapshot fail, and the next one succeeds once space is free', async () => {
+  it('makes the task of a scheduled snapshot fail, and the next scheduled snapshot succeeds once space is free', async () => {
     const body = { enabled: true, interval_hours: 1, time: '00:00' }
     expect((await post('snapshots/schedule', body)).status).to.equal(200)
     const run = async (): Promise<unknown> => {

@@ -199,7 +199,7 @@ describe('the network endpoints', () => {
     expect([ipv6.remaining, ipv6.total].join()).to.match(/^(\d+|unlimited),(\d+|unlimited)$/)
   })
 
-  it('answer 304 if nothing has changed', async () => {
+  it('answer 304 to a request with an ETag if nothing has changed', async () => {
     for (const path of ['/routing', '/ipv6/status', `/containers/${guest.id}/traffic`]) {
       const { headers } = await gateway.request('GET', path)
       const again = { headers: { 'if-none-match': headers['etag'] ?? '' } }

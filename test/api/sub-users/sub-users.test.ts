@@ -80,7 +80,7 @@ describe('a sub-user', function () {
     ])
   })
 
-  it('has a password and a code that are not in plain text in the store or in the audit log', async () => {
+  it('has a password and an access code that are not in plain text in the store or in the audit log', async () => {
     const made = await calls.make({ container_name: 'one' }, { headers: { 'idempotency-key': 'k' } })
     const rotated = await gateway.request('POST', `/sub-users/${made.id}/rotate-password`, {
       body: { rotate_code: true },
@@ -203,7 +203,7 @@ describe('a sub-user', function () {
     expect((await calls.change(id, { passwort: 'x', disabled: true })).ignored).to.deep.equal(['passwort'])
   })
 
-  it('loses its sessions when its password is rotated, and gets a new code if requested', async () => {
+  it('loses its sessions when its password is rotated, and gets a new access code if requested', async () => {
     const made = await calls.make({ container_name: 'one' })
     const caller = await calls.loggedIn(made)
     expect((await caller('GET', '/containers')).status).to.equal(200)
@@ -225,7 +225,7 @@ describe('a sub-user', function () {
     expect((await subUsers.findByCode(code))?.username).to.equal(made.username)
   })
 
-  it('loses its sessions and its code when it is deleted, and its name becomes free', async () => {
+  it('loses its sessions and its access code when it is deleted, and its name becomes free', async () => {
     const made = await calls.make({ container_name: 'one', username: 'alice' })
     const caller = await calls.loggedIn(made)
     expect((await gateway.request('DELETE', `/sub-users/${made.id}`)).status).to.equal(200)

@@ -17,7 +17,7 @@ describe('TLS of the API', () => {
   })
   after(() => lab.close())
 
-  describe('in one mode after another', () => {
+  describe('with each of its modes in turn', () => {
     it('is off at first, and its port is closed', async () => {
       expect(await get()).to.deep.equal({
         enabled: false,
