@@ -169,7 +169,7 @@ describe('a guest of the lxc driver', function () {
       }
     })
 
-    it('is reported with its disk reads and writes, in which each byte counts once', async () => {
+    it('is reported with its disk reads and writes, and each byte counts only once', async () => {
       const machine = await started()
       await booted(machine)
       const usage = async () => lab.host.driver.usage(machine, (await observed(machine)).pid)

@@ -161,7 +161,7 @@ describe('byte counters', function () {
       await agent.call('attach', plain)
     })
 
-  it('start at zero for the next guest that gets the address', async () => {
+  it('start at zero for the next guest that gets the address of a former guest', async () => {
     await agent.call('detach', plain)
     await agent.call('attach', { ...plain, uuid: 'another' })
     expect((await read())['another']).to.deep.equal({ rxBytes: 0, txBytes: 0 })

@@ -121,48 +121,48 @@ describe('ICMP errors about connections of guests', function () {
 
   for (const [name, [from, to], quoted] of [
     [
-      'a connection of guest A, addressed to its remote end',
+      'to the remote end, about a connection of guest A',
       [b.ipv4, clientAddress],
       flow(clientAddress, 53, a.ipv4, 5001),
     ],
     [
-      'a connection of guest A, addressed to guest A',
+      'to guest A, about a connection of guest A',
       [b.ipv4, hostAddress],
       flow(hostAddress, 5001, clientAddress, 53),
     ],
     [
-      'a connection to a mapped port of guest A, addressed to the client',
+      'to the client, about a connection to a mapped port of guest A',
       [b.ipv4, clientAddress],
       flow(clientAddress, 6001, a.ipv4, 53),
     ],
     [
-      'a connection to a mapped port of guest A, addressed to guest A',
+      'to guest A, about a connection to a mapped port of guest A',
       [b.ipv4, hostAddress],
       flow(hostAddress, 20001, clientAddress, 6001),
     ],
     [
-      'a connection to the public address of guest P, addressed to guest P',
+      'to guest P, about a connection to the public address of guest P',
       [b.ipv4, publicAddress],
       flow(publicAddress, 5003, clientAddress, 53),
     ],
     [
-      'a connection to the public address of guest P, addressed to the client',
+      'to the client, about a connection to the public address of guest P',
       [b.ipv4, clientAddress],
       flow(clientAddress, 6003, p.ipv4, 53),
     ],
     [
-      'an IPv6 connection of guest A, addressed to its remote end',
+      'to the remote end, about an IPv6 connection of guest A',
       [hostile6, clientAddress6],
       flow(clientAddress6, 53, own6, 5001),
     ],
-    ['an IPv6 connection of guest A, addressed to guest A', [hostile6, own6], flow(own6, 5001, clientAddress6, 53)],
+    ['to guest A, about an IPv6 connection of guest A', [hostile6, own6], flow(own6, 5001, clientAddress6, 53)],
     [
-      'an IPv6 connection to guest A, addressed to the client',
+      'to the client, about an IPv6 connection to guest A',
       [hostile6, clientAddress6],
       flow(clientAddress6, 6001, own6, 53),
     ],
   ] as const)
-    it(`are dropped if guest B sends them about ${name}`, async () => {
+    it(`are dropped if guest B sends them ${name}`, async () => {
       await sendAsB(error([from, to], quoted, 'forged'))
       const reached = Object.entries(seen).flatMap(([who, markers]) => (markers.has('forged') ? [who] : []))
       expect(reached).to.deep.equal([])

@@ -39,7 +39,7 @@ describe('berth-agent', () => {
       ['a file that is not YAML', '{', 'agent.yaml: '],
     ] as const)
       // The systemd unit does not restart the agent after exit code 2.
-      it(`refuses ${name} with exit code 2 and a message about the key or the file: ${command}`, () => {
+      it(`refuses ${name} in the command "${command}" with exit code 2 and a message about the key or the file`, () => {
         const { status, stdout, stderr } = run(command, yaml)
         expect([status, stdout]).to.deep.equal([2, ''])
         expect(stderr.split('\n')[0])

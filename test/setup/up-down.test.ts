@@ -213,7 +213,7 @@ describe('scripts/up and scripts/down', function () {
     await followTask((await api<{ task_id: string }>('/containers/remote/delete', { method: 'DELETE' })).task_id)
   })
 
-  it('print three commands that work', async () => {
+  it('print three example commands, and all of them succeed', async () => {
     const lines = output.match(/^ {2}curl .*$/gm) ?? []
     expect(lines).to.have.length(3)
     for (const line of lines) {

@@ -40,12 +40,12 @@ const repaired: Tear[] = [
     cut: 4096,
   },
   {
-    name: 'half a record at the end of the append-only file',
+    name: 'an incomplete record at the end of the append-only file',
     tear: ({ increment }) => appendFile(increment, record.slice(0, 20)),
     cut: 20,
   },
   {
-    name: 'half a record followed by zeros in the append-only file',
+    name: 'an incomplete record followed by zeros in the append-only file',
     tear: ({ increment }) => appendFile(increment, record.slice(0, 33) + '\0'.repeat(300)),
     cut: 333,
   },
@@ -55,25 +55,25 @@ const repaired: Tear[] = [
     cut: 133,
   },
   {
-    name: 'a transaction without its end in the append-only file',
+    name: 'an incomplete transaction in the append-only file',
     tear: ({ increment }) => appendFile(increment, multi + record),
     cut: multi.length + record.length,
   },
   {
-    name: 'a transaction without its end, followed by zeros, in the append-only file',
+    name: 'an incomplete transaction followed by zeros in the append-only file',
     tear: ({ increment }) => appendFile(increment, multi + record + record.slice(0, 9) + '\0'.repeat(50)),
     cut: multi.length + record.length + 59,
   },
   { name: 'a damaged byte at the end of the append-only file', tear: ({ increment }) => flip(increment, 1) },
   { name: 'an empty manifest', tear: ({ manifest }) => writeFile(manifest, '') },
-  { name: 'half a manifest', tear: ({ manifest }) => halve(manifest) },
+  { name: 'a manifest without its second half', tear: ({ manifest }) => halve(manifest) },
   { name: 'a manifest of zeros', tear: ({ manifest }) => writeFile(manifest, Buffer.alloc(90)) },
   {
     name: 'a manifest with zeros at its end',
     tear: ({ manifest }) => appendFile(manifest, Buffer.alloc(90)),
   },
   { name: 'a missing manifest', tear: ({ manifest }) => rm(manifest) },
-  { name: 'half a configuration file', tear: ({ config }) => halve(config) },
+  { name: 'a configuration file without its second half', tear: ({ config }) => halve(config) },
   { name: 'an empty configuration file', tear: ({ config }) => writeFile(config, '') },
   { name: 'a missing configuration file', tear: ({ config }) => rm(config) },
 ]
@@ -105,7 +105,7 @@ const refused: (Tear & { readonly says: RegExp; readonly command: RegExp })[] = 
     command: /yes \| redis-check-aof --fix '.*manifest'$/,
   },
   {
-    name: 'half a base file',
+    name: 'a base file without its second half',
     tear: ({ base }) => halve(base),
     says: /are damaged/,
     command: /mv '.*appendonlydir' '.*appendonlydir\.damaged'$/,
@@ -178,7 +178,7 @@ describe('the store after a power cut', function () {
   })
 
   for (const { name, tear, cut = 0 } of repaired)
-    it(`repairs ${name} by itself and retains all acknowledged data`, async () => {
+    it(`automatically repairs ${name}, and retains all acknowledged data`, async () => {
       await tear(files)
       server = start()
       await server.start()

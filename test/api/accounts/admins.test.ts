@@ -30,7 +30,7 @@ describe('administrators', () => {
       await gateway.store.client.del(gateway.store.key('setup-first'))
     })
 
-    it('is created with a link that works once, even if several requests use it at the same time', async () => {
+    it('is created with a set-up link that works once, even if several requests use it at the same time', async () => {
       const token = (await admins().firstLink())!
       const names = Array.from({ length: 20 }, (_, n) => `admin${n}`)
       const answers = await Promise.all(names.map((username) => setUp(token, { username })))
@@ -53,7 +53,7 @@ describe('administrators', () => {
       expect(await names('?username=ada')).to.deep.equal(['1', 'ada'])
     })
 
-    it('is logged in when the account is created with the link', async () => {
+    it('is logged in when the account is created with the set-up link', async () => {
       const browser = new Browser(gateway)
       const body = { token: (await admins().firstLink())!, username: 'ada', password }
       expect((await browser.request('POST', '/setup', { body })).status).to.equal(201)
@@ -62,13 +62,13 @@ describe('administrators', () => {
       expect(audit.data[0]).to.include({ user: '', by: 'nobody', target: 'ada', success: true })
     })
 
-    it('cannot use a link once a newer link was created', async () => {
+    it('cannot use a set-up link once a newer link was created', async () => {
       const [old, young] = [(await admins().firstLink())!, (await admins().firstLink())!]
       expect(await setUp(old, { username: 'ada' })).to.deep.equal([404, 'not_found'])
       expect((await setUp(young, { username: 'ada' }))[0]).to.equal(201)
     })
 
-    it('can use the link for one day', async () => {
+    it('can use the set-up link for one day', async () => {
       const token = (await admins().firstLink())!
       const { client } = gateway.store
       const key = gateway.store.key('setup-first')
@@ -79,7 +79,7 @@ describe('administrators', () => {
       expect((await setUp((await admins().firstLink())!, { username: 'ada' }))[0], 'another').to.equal(201)
     })
 
-    it('can use the link again after an invalid password or name', async () => {
+    it('can use the set-up link again after an invalid password or name', async () => {
       const token = (await admins().firstLink())!
       for (const [what, more] of [
         ['a short password', { username: 'ada', password: 'short' }],
@@ -91,7 +91,7 @@ describe('administrators', () => {
       expect((await setUp(token, { username: 'ada' }))[0]).to.equal(201)
     })
 
-    it('can check a link without using it up', async () => {
+    it('can check a set-up link without using it up', async () => {
       const look = (token: string) =>
         gateway
           .request('POST', '/setup/link', { key: '', body: { token } })

@@ -122,7 +122,7 @@ describe('GET /events', function () {
     expect([...kinds].sort()).to.deep.equal(['ready', 'task'])
   })
 
-  it('does not show the owners of a container; no other answer shows them to callers that are bound to containers', async () => {
+  it('does not show the owners of a container, and no other answer shows these owners to callers that are bound to containers', async () => {
     const calls = new SubUserCalls(gateway)
     const made = await calls.make({ container_name: guest.name })
     const session = await calls.headers(await calls.account(made))

@@ -90,7 +90,7 @@ describe('the connection check of a container', function () {
     expect(mended.port).to.be.greaterThan(0)
   })
 
-  it('finds a port in a mapped range, and a guest that has a public address', async () => {
+  it('works for a port in a mapped range, and for a guest that has a public address', async () => {
     await send('POST', '/port-mappings', {
       container_port: 7000,
       container_port_end: 7009,

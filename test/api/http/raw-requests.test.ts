@@ -125,7 +125,7 @@ describe('raw requests', function () {
 
     for (const [name, more] of [
       ['on a persistent connection', {}],
-      ['on a connection that closes', { connection: 'close' }],
+      ['with the header "Connection: close"', { connection: 'close' }],
     ] as const)
       it(`although the client sends the whole body before it reads, ${name}`, async () => {
         const { hostname, port } = new URL(gateway.url)
