@@ -78,7 +78,7 @@ describe('installation of hosts', () => {
     execFileSync('sh', ['-n'], { input: text })
   })
 
-  it('serves packages only to hosts with a token, which may have been used before', async () => {
+  it('serves packages only to hosts with a token, even if the token was used before', async () => {
     const path = '/packages/berth-agent_1.2.3+4.gabc~rc1_amd64.deb'
     const bearer = { authorization: `Bearer ${token}` }
     expect(await send('GET', path, bearer)).to.include({ status: 200, text: 'package' })

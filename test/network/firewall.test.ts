@@ -142,7 +142,7 @@ describe('the firewall of a guest', function () {
     expect(ask('in', probes)).to.deep.equal([false, false])
   })
 
-  it('applies to clients, the host and other guests at mapped ports, by their real source address', async () => {
+  it('filters clients, the host and other guests at mapped ports by their real source addresses', async () => {
     const reach = (): string[] => [
       lab.ask(lab.client, `tcp:${hostAddress}:20001`, { timeoutSeconds: 0.5 }),
       lab.ask(lab.host, `tcp:${hostAddress}:20001`, { timeoutSeconds: 0.5 }),

@@ -92,7 +92,7 @@ describe('a submitted operation', () => {
       expectRefused(() => engine.submit({ ...order('1', 'b', 'g') }), 'operation_conflict')
     })
 
-    it('runs like a new one once the engine has forgotten the id, and can then be removed too', async () => {
+    it('runs like a new operation once the engine has forgotten the id, and can then be removed too', async () => {
       const engine = start()
       const run = async (): Promise<void> => {
         engine.submit(order('1', 'a', 'g'))

@@ -127,7 +127,7 @@ describe('the systemd units', function () {
     ['systemctl kill -s KILL', ['kill', '-s', 'KILL', '--kill-whom=main', 'berth-gateway']],
   ]
   for (const [name, command] of endings)
-    it(`keep the listening sockets of the gateway, without one refused connection: ${name}`, async () => {
+    it(`keep the listening sockets of the gateway, without one refused connection, during ${name}`, async () => {
       const before = { pid: mainPid('berth-gateway'), sockets: listening() }
       const load = `while [ -e /run/load ]; do curl -sS --max-time 30 http://127.0.0.1:8080/healthz || echo failed; done`
       run('touch', '/run/load')
@@ -174,7 +174,7 @@ describe('the systemd units', function () {
     expect(run('systemctl', 'status', '--no-pager', 'berth-agent')).not.to.include('lxc monitor')
   })
 
-  it('do not restrict the rights of a guest by the confinement of the agent', () => {
+  it('confine the agent without restricting the rights of a guest', () => {
     const pid = guestPid()
     expect(statusOf(pid, 'NoNewPrivs')).to.equal('0')
     expect(statusOf(pid, 'Seccomp_filters')).to.equal('2') // of LXC and of the agent; the unit has none

@@ -54,7 +54,7 @@ describe('consoles of logged-in users', function () {
       await lab.opened(guest, { as })
     })
 
-    it('is rejected without the cookie of that session, with the cookie of another one, or with an API key', async () => {
+    it('is rejected without the cookie of that session, with the cookie of another session, or with an API key', async () => {
       const account = await makeAdmin()
       const [as, other] = [await calls.headers(account), await calls.headers(account)]
       for (const headers of [

@@ -32,7 +32,7 @@ describe('the quota of snapshots', function () {
     await taken()
   })
 
-  it('uses the default space if the request contains 0, keeps the fields that it omits, and cannot exceed the pool', async () => {
+  it('uses the default space if the request contains 0, keeps the fields that the request omits, and cannot exceed the pool', async () => {
     await setQuota({ snapshot_limit: 3, space_limit_bytes: 5_000_000 })
     expect((await setQuota({ quota: 4 })).body.data.container).to.include({
       snapshot_limit: 4,
@@ -86,7 +86,7 @@ describe('the quota of snapshots', function () {
   })
 
   for (const body of [{}, { snapshot_limit: -1 }, { quota: 1001 }, { snapshot_limit: 'many' }])
-    it(`cannot be changed by ${JSON.stringify(body)}`, async () => expect((await setQuota(body)).status).to.equal(400))
+    it(`cannot be changed by the request body ${JSON.stringify(body)}`, async () => expect((await setQuota(body)).status).to.equal(400))
 
   it('does not delete existing snapshots when it is lowered below their number', async () => {
     const id = await taken()
@@ -94,7 +94,7 @@ describe('the quota of snapshots', function () {
     expect(await ids()).to.deep.equal([id])
   })
 
-  it('allows only one of thirty concurrent snapshots if it has room for one more', async () => {
+  it('allows only one of thirty concurrent snapshots if only one more fits into the quota', async () => {
     await setQuota({ quota: 2 })
     await taken()
     const replies = await Promise.all(Array.from({ length: 30 }, () => take()))

@@ -109,7 +109,7 @@ describe('the overview of the fleet', () => {
     expect((await gateway.request('GET', '/tasks?status=nonsense')).status).to.equal(400)
   })
 
-  it('cancels a task that has not begun, and removes one that has ended', async () => {
+  it('cancels a task that has not begun, and removes a task that has ended', async () => {
     const id = (await gateway.request('POST', '/containers/runs/restart')).body.data.task_id as string
     expect((await gateway.request('DELETE', `/tasks/${id}`)).body).to.include({
       success: true,
@@ -134,7 +134,7 @@ describe('the overview of the fleet', () => {
     await waitFor(async () => ((await data(`/tasks/${id}`)) as { status: string }).status === 'done')
   })
 
-  it('finds, cancels and removes a task that is too old for the list', async () => {
+  it('finds, cancels and removes a task that is too old for the list of tasks', async () => {
     const id = (await gateway.request('POST', '/containers/runs/restart')).body.data.task_id as string
     gateway.fleet.unlistOperation(id)
     expect(((await data('/tasks')) as { task_id: string }[]).map((task) => task.task_id)).not.to.include(id)

@@ -175,7 +175,7 @@ describe('images and their guests over HTTP', function () {
       [{ arch: 'sparc' }, 'arch'],
       [{ url: 'http://169.254.169.254/latest' }, 'url'],
     ] as const)
-      it(`are refused with ${JSON.stringify(fields)}`, async () => {
+      it(`are refused with the fields ${JSON.stringify(fields)}`, async () => {
         const { status, body } = await add(fields)
         expect([status, body.details?.field]).to.deep.equal([400, field])
         expect(await lab.rows('?custom=true')).to.deep.equal([])

@@ -59,7 +59,7 @@ describe('images in a fleet of several hosts', function () {
     expect([named.status, named.body.code]).to.deep.equal([409, 'image_disabled'])
   })
 
-  it('are added on the hosts that are online, and the answer names the offline ones', async () => {
+  it('are added on the hosts that are online, and the answer names the offline hosts', async () => {
     await gateway.fleet.setHostState('host-b', 'offline')
     const custom = {
       type: 'lxc',

@@ -150,7 +150,7 @@ describe('the address and port pools of a host', () => {
     expect((await routing.get()).public_ipv4_addresses).to.have.length(2)
   })
 
-  it('belong to the given host, and are separate for each host', async () => {
+  it('belong to the host that the request names, and are separate for each host', async () => {
     await routing.put({ items: [address(10)] }, '?host_id=host-b')
     expect((await routing.get()).public_ipv4_addresses).to.deep.equal([])
     expect(await routing.get('?host_id=host-b')).to.deep.include({ host_id: 'host-b' })

@@ -136,7 +136,7 @@ describe('the automatic security stop', () => {
     agent.removeGuest(later.uuid)
   })
 
-  it('does not affect an exempt guest', async () => {
+  it('does not affect a guest that is exempt from it', async () => {
     await shutdown(true)
     const path = `/containers/${guest.id}/security`
     const exempt = { auto_shutdown_exempt: true, smtp: 'default' }
