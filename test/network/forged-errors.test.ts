@@ -125,11 +125,7 @@ describe('ICMP errors about connections of guests', function () {
       [b.ipv4, clientAddress],
       flow(clientAddress, 53, a.ipv4, 5001),
     ],
-    [
-      'to guest A, about a connection of guest A',
-      [b.ipv4, hostAddress],
-      flow(hostAddress, 5001, clientAddress, 53),
-    ],
+    ['to guest A, about a connection of guest A', [b.ipv4, hostAddress], flow(hostAddress, 5001, clientAddress, 53)],
     [
       'to the client, about a connection to a mapped port of guest A',
       [b.ipv4, clientAddress],

@@ -86,7 +86,8 @@ describe('the quota of snapshots', function () {
   })
 
   for (const body of [{}, { snapshot_limit: -1 }, { quota: 1001 }, { snapshot_limit: 'many' }])
-    it(`cannot be changed by the request body ${JSON.stringify(body)}`, async () => expect((await setQuota(body)).status).to.equal(400))
+    it(`cannot be changed by the request body ${JSON.stringify(body)}`, async () =>
+      expect((await setQuota(body)).status).to.equal(400))
 
   it('does not delete existing snapshots when it is lowered below their number', async () => {
     const id = await taken()
