@@ -128,7 +128,7 @@ export function describeOperationMatrix(title: string, options: MatrixOptions): 
         })
       if (!isEvery) continue
 
-      it(`is rolled back even if the step "${step}" is undone twice`, async () => {
+      it(`is rolled back after a failure even if the step "${step}" is undone twice`, async () => {
         const definition = twice(subject.definition, step, 'undo')
         const record = await runToEnd(subject, failAt(last, 'after-run'), definition)
         await expectFailed(record, { step: last, phase: 'after-run' })
