@@ -1,10 +1,12 @@
 import { Metadata, status, type ServiceError } from '@grpc/grpc-js'
 import type { ConsoleRefusal } from '../proto/gen/berth/agent/v1/console.js'
 import { BerthError, toBerthError, type ErrorKind } from './errors.js'
+import { StaleEpochError, staleEpochCode } from './fence.js'
 
 /*
  * This module converts a BerthError to a gRPC status and back. The metadata contains the stable code as `berth-code`,
- * the invalid field as `berth-field`, and as `berth-undone` whether the change was rolled back. Causes are not sent.
+ * the invalid field as `berth-field`, as `berth-undone` whether the change was rolled back, and as `berth-epoch` the
+ * highest known epoch. Causes are not sent.
  */
 
 const statusOfKind: Readonly<Record<ErrorKind, status>> = {
@@ -46,6 +48,7 @@ export function toStatus(error: unknown, step = 'internal error'): GrpcStatus {
   metadata.set('berth-code', known.code)
   if (known.field !== undefined) metadata.set('berth-field', known.field)
   if (known.undone) metadata.set('berth-undone', '1')
+  if (known instanceof StaleEpochError) metadata.set('berth-epoch', String(known.highest))
   const code = known.code === 'operation_conflict' ? status.ABORTED : statusOfKind[known.kind]
   return { code, details: known.message.slice(0, maxDetails), metadata }
 }
@@ -121,6 +124,10 @@ const unansweredText = 'the host did not answer in time; the request may have be
 function passedError(kind: ErrorKind, code: string, error: ServiceError): BerthError {
   const field = readText(error, 'berth-field', /^[a-z0-9_.[\]]{1,100}$/)
   const message = error.details.slice(0, maxDetails) || code
+  if (code === staleEpochCode) {
+    const highest = Number(readText(error, 'berth-epoch', /^\d{1,15}$/) ?? 0)
+    return new StaleEpochError(highest, message, error)
+  }
   return new BerthError(kind, code, message, { cause: error, ...(field === undefined ? {} : { field }) })
 }
 

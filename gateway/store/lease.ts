@@ -1,17 +1,24 @@
 import { randomUUID } from 'node:crypto'
-import type { Store } from './store.js'
+import { BerthError } from '../../shared/errors.js'
+import type { Fence } from '../../shared/fence.js'
+import { planLease, type LeaseGrant } from './plan-lease.js'
+import type { Store, StoreClient } from './store.js'
 
 /**
  * A lease that only one of the gateways on a store holds. When its holder dies, another gateway takes it over after a
- * short time; after `release`, at once.
+ * short time; after `release`, at once. Each take-over has an epoch, see `shared/fence.ts`.
  */
 export class Lease {
   readonly #holder = randomUUID()
   #heldUntilMs = 0
+  #epoch: number | undefined
+  /** True if the last attempt to take the lease had no known result. */
+  #isUnsure = false
+  #above = 0
 
   constructor(
     private readonly store: Store,
-    private readonly name: string,
+    readonly name: string,
     private readonly leaseMs: number,
   ) {}
 
@@ -20,22 +27,42 @@ export class Lease {
     return performance.now() < this.#heldUntilMs
   }
 
+  /** Number of the take-over. undefined: this process does not hold the lease. */
+  get epoch(): number | undefined {
+    return this.held ? this.#epoch : undefined
+  }
+
+  /** Fence for calls to agents. @throws {BerthError} `lease_lost` */
+  get fence(): Fence {
+    const epoch = this.epoch
+    if (epoch === undefined) throw this.#lost()
+    return { work: this.name, epoch }
+  }
+
   /** Takes or renews the lease. @returns true if this process holds it @throws {BerthError} `store_unavailable` */
   async take(): Promise<boolean> {
     const askedMs = performance.now()
-    const taken = await this.store.transact(`hold ${this.name}`, async (client) => {
-      await client.watch(this.#key)
-      const holder = await client.get(this.#key)
-      if (holder !== null && holder !== this.#holder) {
-        await client.unwatch()
-        return false
-      }
-      const expiration = { type: 'PX', value: this.leaseMs } as const
-      await client.multi().set(this.#key, this.#holder, { expiration }).exec()
-      return true
-    })
-    this.#heldUntilMs = taken ? askedMs + this.leaseMs : 0
-    return taken
+    const epoch = this.#isUnsure ? undefined : this.#epoch
+    this.#isUnsure = true
+    const grant = await this.store.transact(`hold ${this.name}`, (client) => this.#claim(client, epoch))
+    this.#isUnsure = false
+    this.#epoch = grant?.epoch
+    this.#heldUntilMs = grant ? askedMs + this.leaseMs : 0
+    return grant !== undefined
+  }
+
+  /** Notes that an agent has seen a higher epoch. If this process still holds the lease, its next epoch is higher. */
+  exceed(epoch: number): void {
+    this.#above = Math.max(this.#above, epoch)
+  }
+
+  /**
+   * Makes the transaction fail if another gateway takes over the lease. Call it within `store.transact`, before MULTI.
+   * @throws {BerthError} `lease_lost` if this process does not hold the lease
+   */
+  async guard(client: StoreClient): Promise<void> {
+    await client.watch(this.#key)
+    if ((await client.get(this.#key)) !== this.#holder) throw this.#lost()
   }
 
   /** Releases the lease if this process holds it. @throws {BerthError} `store_unavailable` */
@@ -49,7 +76,33 @@ export class Lease {
     })
   }
 
+  async #claim(client: StoreClient, epoch: number | undefined): Promise<LeaseGrant | undefined> {
+    await client.watch([this.#key, this.#counterKey])
+    const [holder, count] = await client.mGet([this.#key, this.#counterKey])
+    const counter = Number(count ?? 0)
+    const claim = { holder: this.#holder, epoch, above: this.#above }
+    const grant = planLease({ holder: holder ?? null, counter }, claim)
+    if (!grant) {
+      await client.unwatch()
+      return undefined
+    }
+    const expiration = { type: 'PX', value: this.leaseMs } as const
+    const steps = client.multi().set(this.#key, this.#holder, { expiration })
+    if (grant.counter !== counter) steps.set(this.#counterKey, String(grant.counter))
+    await steps.exec()
+    return grant
+  }
+
+  #lost(): BerthError {
+    return new BerthError('unavailable', 'lease_lost', `another gateway has taken over ${this.name}`)
+  }
+
   get #key(): string {
     return this.store.key(this.name)
+  }
+
+  /** All leases share a counter, so that an epoch names one holding of one lease. */
+  get #counterKey(): string {
+    return this.store.key('lease-epoch')
   }
 }

@@ -1,0 +1,33 @@
+/** A lease as the store has it. */
+export interface StoredLease {
+  /** null: nobody holds the lease. */
+  readonly holder: string | null
+  /** The highest epoch that was given to any lease. 0: none. */
+  readonly counter: number
+}
+
+/** A gateway that wants the lease. */
+export interface LeaseClaim {
+  readonly holder: string
+  /** Epoch of the present holding. undefined: the gateway does not hold the lease, or cannot be sure that it did. */
+  readonly epoch: number | undefined
+  /** Epoch that a new holding must exceed, because an agent has seen it. A store that lost data may not know it. */
+  readonly above: number
+}
+
+/** The lease after the claim. undefined: another gateway holds the lease. */
+export interface LeaseGrant {
+  readonly epoch: number
+  readonly counter: number
+}
+
+/**
+ * Decides about a claim. A renewal keeps its epoch; every other grant gets a new one, which is higher than all epochs
+ * before. A gateway whose last attempt has no known result counts as new, so that no epoch is ever used twice.
+ */
+export function planLease({ holder, counter }: StoredLease, claim: LeaseClaim): LeaseGrant | undefined {
+  if (holder !== null && holder !== claim.holder) return undefined
+  const isRenewal = holder !== null && claim.epoch !== undefined && claim.epoch > claim.above
+  const epoch = isRenewal ? claim.epoch : Math.max(counter, claim.above) + 1
+  return { epoch, counter: Math.max(counter, epoch) }
+}

@@ -1,0 +1,43 @@
+import { expect } from 'chai'
+import { fromServiceError, toServiceError } from './grpc-errors.js'
+import { formatFence, judgeEpoch, parseFence, StaleEpochError, staleEpoch } from './fence.js'
+
+describe('a fence', () => {
+  it('survives its format', () => {
+    const fence = { work: 'fleet-upgrade-worker', epoch: 12_345 }
+    expect(parseFence(formatFence(fence))).to.deep.equal(fence)
+  })
+
+  const malformed = [
+    '',
+    'work',
+    'work 0',
+    'work -1',
+    'work 1.5',
+    'work 01',
+    'Work 1',
+    'work 1 2',
+    `${'w'.repeat(33)} 1`,
+    'work 9999999999999999',
+  ]
+  for (const text of malformed)
+    it(`is not read from ${JSON.stringify(text)}`, () => expect(parseFence(text)).to.equal(undefined))
+
+  for (const [highest, epoch, verdict] of [
+    [0, 1, 'newer'],
+    [5, 6, 'newer'],
+    [5, 5, 'current'],
+    [5, 4, 'stale'],
+  ] as const)
+    it(`with epoch ${epoch} is ${verdict} after epoch ${highest}`, () =>
+      expect(judgeEpoch(highest, epoch)).to.equal(verdict))
+
+  it('that is stale is refused with the highest epoch, which the gateway can read', () => {
+    const error = fromServiceError(toServiceError(staleEpoch({ work: 'drain', epoch: 3 }, 7)), {
+      step: 's',
+      left: true,
+    })
+    expect(error).to.be.instanceOf(StaleEpochError)
+    expect(error).to.include({ code: 'stale_epoch', kind: 'conflict', highest: 7 })
+  })
+})

@@ -1,0 +1,55 @@
+import { BerthError } from './errors.js'
+
+/*
+ * A fence keeps a gateway that was paused or cut off from continuing work that another gateway has taken over. Each
+ * take-over of a lease gets a higher epoch. Every call that is part of the work names the work and the epoch, and an
+ * agent refuses epochs below the highest one that it has seen for this work.
+ */
+
+export interface Fence {
+  /** Name of the lease that protects the work. */
+  readonly work: string
+  /** Positive number of the take-over. */
+  readonly epoch: number
+}
+
+/** Key of the gRPC metadata that contains a fence. */
+export const fenceKey = 'berth-fence'
+
+const pattern = /^([a-z][a-z0-9-]{0,31}) ([1-9]\d{0,14})$/
+
+export function formatFence({ work, epoch }: Fence): string {
+  return `${work} ${epoch}`
+}
+
+/** @returns undefined if the text is not a fence */
+export function parseFence(text: string): Fence | undefined {
+  const [, work, epoch] = pattern.exec(text) ?? []
+  return work === undefined ? undefined : { work, epoch: Number(epoch) }
+}
+
+export type FenceVerdict = 'stale' | 'current' | 'newer'
+
+/** Compares an epoch with the highest one that an agent has seen for the same work. 0: it has seen none. */
+export function judgeEpoch(highest: number, epoch: number): FenceVerdict {
+  if (epoch < highest) return 'stale'
+  return epoch === highest ? 'current' : 'newer'
+}
+
+/** The refusal of a call with a stale epoch. */
+export class StaleEpochError extends BerthError {
+  /** @param highest the highest epoch that the agent has seen; 0: not known */
+  constructor(
+    readonly highest: number,
+    message: string,
+    cause?: unknown,
+  ) {
+    super('conflict', staleEpochCode, message, { cause })
+  }
+}
+
+export const staleEpochCode = 'stale_epoch'
+
+export function staleEpoch({ work, epoch }: Fence, highest: number): StaleEpochError {
+  return new StaleEpochError(highest, `another gateway has taken over ${work}: epoch ${epoch} is below ${highest}`)
+}
