@@ -5,6 +5,7 @@ const object = { additionalProperties: false, default: {} }
 const absolutePath = (value: string) => Type.String({ pattern: '^/[^\\n]*$', default: value })
 const requests = (value: number) => Type.Integer({ minimum: 0, maximum: 1000000, default: value })
 const optionalHostPort = (value: string) => Type.String({ default: value, pattern: '^(.+:\\d{1,5})?$' })
+const optionalPath = Type.String({ default: '', pattern: '^(/[^\\n]*)?$' })
 const hostPort = (value: string) => Type.String({ default: value, pattern: '^.+:\\d{1,5}$' })
 
 /** Schema of gateway.yaml. Every key has a default; `systemd/gateway.example.yaml` documents each. */
@@ -35,6 +36,25 @@ export const GatewayConfigSchema = Type.Object(
       {
         /** URL of an existing Redis server. Empty: the gateway starts a private one. BERTH_REDIS_URL overrides it. */
         url: Type.String({ default: '' }),
+        /** Addresses of the Sentinels, as host:port. Empty: the server of `url` is used. */
+        sentinels: Type.Array(Type.String({ pattern: '^.+:\\d{1,5}$' }), { default: [], maxItems: 16 }),
+        /** Name of the master in the configuration of the Sentinels. */
+        master_name: Type.String({ default: 'berth', pattern: '^[A-Za-z0-9._-]{1,64}$' }),
+        /** User of the access control list. Empty: the default user. */
+        username: Type.String({ default: '' }),
+        /** Path of a file with the password. Empty: the password of `url`, or none. */
+        password_file: optionalPath,
+        /** The same for the Sentinels. */
+        sentinel_username: Type.String({ default: '' }),
+        sentinel_password_file: optionalPath,
+        /** Encrypts connections to Sentinels and their master. With `url`, `rediss://` does so. */
+        tls: Type.Boolean({ default: false }),
+        /** Paths of PEM files: certificate authority, and this gateway's certificate and key. Empty: none. */
+        ca_file: optionalPath,
+        certificate_file: optionalPath,
+        key_file: optionalPath,
+        /** Number of replicas that must confirm each write. With Sentinels at least one. */
+        confirming_replicas: Type.Integer({ minimum: 0, maximum: 16, default: 0 }),
         /** Prefix of all keys in Redis, so that several installations can share a server. */
         prefix: Type.String({ default: 'berth:', pattern: '^[a-z0-9:_-]{0,32}$' }),
         /** Path of the program of the private Redis server. */
@@ -100,7 +120,7 @@ export const GatewayConfigSchema = Type.Object(
           pattern: '^https://[^\\s]+$',
         }),
         /** Path of a file with PEM certificates to trust in addition for the authority's server. Empty: none. */
-        ca_file: Type.String({ default: '', pattern: '^(/[^\\n]*)?$' }),
+        ca_file: optionalPath,
       },
       object,
     ),

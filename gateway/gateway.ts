@@ -25,6 +25,7 @@ import { Webhooks } from './webhooks/webhooks.js'
 import { checkStateComplete } from './store/state-files.js'
 import { startHttpServer, type HttpServer } from './http/server.js'
 import type { ListeningSockets } from './sockets/listening-sockets.js'
+import { externalServerOf } from './store/redis-settings.js'
 import { redisProcessOf, type RedisProcess } from './store/redis-process.js'
 import { Store } from './store/store.js'
 import { tlsOptionsOf } from './tls/options.js'
@@ -81,10 +82,10 @@ async function startParts(
   checkStateComplete(config.state_dir)
   await ensureAuthority(join(config.state_dir, 'pki'), config.certificates.ca_days)
   const secret = await readOrCreateKey(join(config.state_dir, 'secret'))
-  const externalUrl = redisUrl || config.redis.url
-  const redis = externalUrl ? undefined : startPrivateRedis(config, log, onClose)
+  const external = externalServerOf({ redis: config.redis, redisUrl })
+  const redis = external ? undefined : startPrivateRedis(config, log, onClose)
   const store = new Store({
-    url: redis?.url ?? externalUrl,
+    ...(external ?? { url: redis?.url ?? '' }),
     prefix: config.redis.prefix,
     log,
     serverProblem: () => redis?.problem ?? '',

@@ -98,8 +98,9 @@ async function main(configPath: string, run: (config: GatewayConfig) => Promise<
 
 async function purge({ redis }: GatewayConfig): Promise<void> {
   const { purgeStore } = await import('./store/purge.js')
-  const url = readRedisUrl() || redis.url
-  if (url) console.log(`${await purgeStore(url, redis.prefix)} keys ${redis.prefix}* removed`)
+  const { externalServerOf } = await import('./store/redis-settings.js')
+  const server = externalServerOf({ redis, redisUrl: readRedisUrl() })
+  if (server) console.log(`${await purgeStore(server, redis.prefix)} keys ${redis.prefix}* removed`)
 }
 
 /** Disables the access policy in the store of the gateways, which must be running. */

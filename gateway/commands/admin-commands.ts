@@ -14,6 +14,7 @@ import { Passwords } from '../accounts/passwords.js'
 import { retentionOf, type GatewayConfig } from '../config.js'
 import { PanelSettings } from '../settings/panel-settings.js'
 import { PublicUrl } from '../settings/public-url.js'
+import { externalServerOf } from '../store/redis-settings.js'
 import { redisProcessOf } from '../store/redis-process.js'
 import { Store } from '../store/store.js'
 import { tlsSettingsDocument } from '../tls/tls-settings.js'
@@ -42,8 +43,8 @@ export async function withStore<T>(
   prepare: (store: Store) => T,
   work: (parts: T) => Promise<void>,
 ): Promise<void> {
-  const url = redisUrl || config.redis.url || redisProcessOf(config, log).url
-  const store = new Store({ url, prefix: config.redis.prefix, log })
+  const server = externalServerOf({ redis: config.redis, redisUrl }) ?? { url: redisProcessOf(config, log).url }
+  const store = new Store({ ...server, prefix: config.redis.prefix, log })
   const parts = prepare(store)
   try {
     await store.connected(connectTimeoutMs)

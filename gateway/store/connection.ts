@@ -1,11 +1,30 @@
 import { createClient } from 'redis'
 import { BerthError } from '../../shared/errors.js'
+import type { AccessOptions, RedisAddress } from './redis-access.js'
 
-const connectTimeoutMs = 3000
+/** A server to which clients connect. */
+export interface StoreServer {
+  /** URL (`redis://`, `rediss://` or `unix:///path`), or host and port. */
+  readonly at: string | RedisAddress
+  readonly access: AccessOptions
+  readonly connectTimeoutMs: number
+  /** True if the server must be a master: another server may have replaced it. */
+  readonly mustBeMaster: boolean
+  /** True: opens a connection for `Confirmations`. */
+  readonly confirms: boolean
+}
 
-function makeClient(url: string) {
+/** A server without Sentinels and replicas. */
+export function singleServer(url: string, access: AccessOptions = {}): StoreServer {
+  return { at: url, access, connectTimeoutMs: 3000, mustBeMaster: false, confirms: false }
+}
+
+function makeClient({ at, access: { tls, ...login }, connectTimeoutMs }: StoreServer) {
+  const place = typeof at === 'string' ? { url: at } : {}
+  const address = typeof at === 'string' ? {} : { ...at, ...(tls && { tls: true }) }
   return createClient({
-    url,
+    ...place,
+    ...login,
     RESP: 3,
     emitInvalidate: true,
     disableOfflineQueue: true,
@@ -15,7 +34,7 @@ function makeClient(url: string) {
     // watch ends commands that hang.
     commandOptions: { timeout: 0 },
     // The store itself connects again, each time with a new client.
-    socket: { connectTimeout: connectTimeoutMs, reconnectStrategy: false },
+    socket: { connectTimeout: connectTimeoutMs, reconnectStrategy: false, ...address, ...tls },
   })
 }
 
@@ -27,25 +46,34 @@ export interface StoreConnection {
   readonly main: StoreClient
   /** Connection for WATCH, used by one caller at a time. */
   readonly exclusive: StoreClient
+  /** Connection for `Confirmations`, if the server has replicas that confirm. */
+  readonly confirming: StoreClient | undefined
   destroy(): void
+}
+
+export interface ConnectionListeners {
+  onInvalidate(key: string | null): void
+  /** Called at most once, when one of the connections breaks. */
+  onLost(cause: unknown): void
 }
 
 /**
  * Connects. Before any other command, requests invalidation messages for keys that begin with one of `tracked`.
- * @param onLost called at most once, when one of the connections breaks
  * @throws the error of the server or the socket
  * Source: https://redis.io/docs/latest/commands/client-tracking/ (BCAST)
  */
 export async function connectStore(
-  url: string,
+  server: StoreServer,
   tracked: readonly string[],
-  onInvalidate: (key: string | null) => void,
-  onLost: (cause: unknown) => void,
+  { onInvalidate, onLost }: ConnectionListeners,
 ): Promise<StoreConnection> {
-  const clients = [makeClient(url), makeClient(url)] as const
+  const [main, exclusive] = [makeClient(server), makeClient(server)]
+  const confirming = server.confirms ? makeClient(server) : undefined
+  const clients = [main, exclusive, ...(confirming ? [confirming] : [])]
   const connection: StoreConnection = {
-    main: clients[0],
-    exclusive: clients[1],
+    main,
+    exclusive,
+    confirming,
     destroy: () => clients.forEach((client) => client.destroy()),
   }
   let connected = false
@@ -54,9 +82,9 @@ export async function connectStore(
       if (connected) onLost(cause)
       connected = false
     })
-  connection.main.on('invalidate', (key: Buffer | string | null) => onInvalidate(key === null ? null : key.toString()))
+  main.on('invalidate', (key: Buffer | string | null) => onInvalidate(key === null ? null : key.toString()))
   try {
-    await withTimeout(connectTimeoutMs, prepare(connection, tracked))
+    await withTimeout(server.connectTimeoutMs, prepare(clients, tracked, server.mustBeMaster))
   } catch (cause) {
     connection.destroy()
     throw cause
@@ -65,14 +93,21 @@ export async function connectStore(
   return connection
 }
 
-async function prepare({ main, exclusive }: StoreConnection, tracked: readonly string[]): Promise<void> {
-  await Promise.all([main.connect(), exclusive.connect()])
+async function prepare(clients: readonly StoreClient[], tracked: readonly string[], mustBeMaster: boolean) {
+  const [main] = clients
+  await Promise.all(clients.map((client) => client.connect()))
   // emitInvalidate only tracks keys that this connection reads. All changes of keys with a prefix are needed instead.
-  await main.sendCommand(['CLIENT', 'TRACKING', 'OFF'])
-  await exclusive.sendCommand(['CLIENT', 'TRACKING', 'OFF'])
+  await Promise.all(clients.map((client) => client.sendCommand(['CLIENT', 'TRACKING', 'OFF'])))
   const prefixes = tracked.flatMap((prefix) => ['PREFIX', prefix])
-  if (tracked.length > 0) await main.sendCommand(['CLIENT', 'TRACKING', 'ON', 'BCAST', ...prefixes])
-  await main.ping() // fails while the server loads its data
+  if (tracked.length > 0) await main!.sendCommand(['CLIENT', 'TRACKING', 'ON', 'BCAST', ...prefixes])
+  await main!.ping() // fails while the server loads its data
+  if (mustBeMaster) await Promise.all(clients.map(checkMaster))
+}
+
+/** @throws {Error} if the connection leads to a replica, for example to a former master that has come back */
+async function checkMaster(client: StoreClient): Promise<void> {
+  const { role } = (await client.role()) as { role: string }
+  if (role !== 'master') throw new Error(`the server is a ${role}, not the master`)
 }
 
 /** Minimum number of turns of the event loop in which `withTimeout` waits. */
@@ -112,6 +147,12 @@ export function toStoreError(cause: unknown, step: string): BerthError {
   if (cause instanceof TypeError || cause instanceof RangeError || cause instanceof SyntaxError)
     return new BerthError('internal', 'internal_error', step, { cause })
   return storeUnavailable(step, cause)
+}
+
+/** The error of a change that may have been made, but could be lost in a failure of the master. */
+export function unconfirmed(step: string, cause: unknown): BerthError {
+  const message = `${step}: the change may have been made, but the store could not confirm it: try again later`
+  return new BerthError('unavailable', 'store_unavailable', message, { cause })
 }
 
 export function storeUnavailable(step: string, cause?: unknown): BerthError {

@@ -1,5 +1,6 @@
 import type { Logger } from 'pino'
 import { storeUnavailable } from './connection.js'
+import type { Lease } from './lease.js'
 import type { Store } from './store.js'
 
 export interface DocumentOptions<T> {
@@ -29,7 +30,7 @@ export class StoredDocument<T> {
     const { store, name } = options
     this.#key = store.key(name)
     store.onInvalidate(this.#key, () => void this.#reload())
-    store.on('up', () => void this.#reload())
+    store.on('up', () => void this.#reload(true))
   }
 
   /** The document's value. `undefined`: the store has not been reached yet. */
@@ -51,10 +52,12 @@ export class StoredDocument<T> {
   /**
    * Changes the document. The change is stored and in force in this process when the promise resolves. `change` runs
    * again if another gateway has changed the document in the meantime.
-   * @throws {BerthError} `store_unavailable`, or the error of `change`
+   * @param lease lease without which this process must not change the document
+   * @throws {BerthError} `store_unavailable`, `lease_lost`, or the error of `change`
    */
-  async update(change: (old: T) => T): Promise<T> {
+  async update(change: (old: T) => T, lease?: Lease): Promise<T> {
     const next = await this.options.store.transact(`change ${this.options.name}`, async (client) => {
+      await lease?.guard(client)
       await client.watch(this.#key)
       const old = this.#parse(await client.get(this.#key))
       const changed = { version: old.version + 1, value: change(old.value) }
@@ -70,12 +73,17 @@ export class StoredDocument<T> {
     return this.#reload()
   }
 
-  async #reload(): Promise<void> {
+  /**
+   * @param isNewServer true if the store may be another server. It may have lost changes that were never acknowledged,
+   * so that an older version, or another value with the same version, replaces the known one.
+   */
+  async #reload(isNewServer = false): Promise<void> {
     const { store, name, log } = this.options
     if (!store.ready()) return
     const before = this.#known
     try {
       const read = this.#parse(await store.run(`read ${name}`, (client) => client.get(this.#key)))
+      if (isNewServer && this.#known === before) return this.#replace(read)
       // An emptied store resets the document, unless the document was changed after this read began.
       if (read.version > 0 || this.#known === before) this.#learn(read)
     } catch (err) {
@@ -86,6 +94,12 @@ export class StoredDocument<T> {
   #parse(text: string | null): Version<T> {
     if (text === null) return { version: 0, value: this.options.initial }
     return JSON.parse(text) as Version<T>
+  }
+
+  #replace(read: Version<T>): void {
+    if (JSON.stringify(read) === JSON.stringify(this.#known)) return
+    this.#known = undefined
+    this.#learn(read)
   }
 
   /** Stores a read value. Older versions are ignored, because answers may arrive out of order. */

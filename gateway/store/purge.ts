@@ -1,5 +1,6 @@
 import { BerthError } from '../../shared/errors.js'
 import { connectStore, toStoreError, type StoreClient } from './connection.js'
+import { ServerFinder, type ServerOptions } from './server-finder.js'
 import { isAliveHere } from './instance.js'
 
 const keysAtOnce = 1000
@@ -9,7 +10,7 @@ const keysAtOnce = 1000
  * @returns the number of deleted keys
  * @throws {BerthError} `store_shared` if some keys may belong to others, `store_unavailable`
  */
-export async function purgeStore(url: string, prefix: string): Promise<number> {
+export async function purgeStore(options: ServerOptions, prefix: string): Promise<number> {
   if (!prefix.endsWith(':'))
     throw new BerthError(
       'conflict',
@@ -17,8 +18,9 @@ export async function purgeStore(url: string, prefix: string): Promise<number> {
       `redis.prefix does not end with a colon: other keys may also begin with '${prefix}'`,
     )
   const ignore = (): void => undefined
+  const finder = new ServerFinder(options)
   try {
-    const connection = await connectStore(url, [], ignore, ignore)
+    const connection = await connectStore(await finder.find(), [], { onInvalidate: ignore, onLost: ignore })
     try {
       await checkUnused(connection.main, prefix)
       return await removeKeys(connection.main, prefix)
@@ -27,6 +29,8 @@ export async function purgeStore(url: string, prefix: string): Promise<number> {
     }
   } catch (cause) {
     throw toStoreError(cause, 'remove the gateway’s keys from Redis')
+  } finally {
+    finder.close()
   }
 }
 

@@ -3,6 +3,7 @@ import type { Logger } from 'pino'
 import { WatchError } from 'redis'
 import { Mutex } from '../../shared/async/mutex.js'
 import { describeError } from '../../shared/errors.js'
+import { Confirmations } from './confirmations.js'
 import {
   connectStore,
   storeUnavailable,
@@ -11,12 +12,13 @@ import {
   type StoreClient,
   type StoreConnection,
 } from './connection.js'
+import { detectWrites } from './detect-writes.js'
+import { parseReplication, type Replication } from './replication.js'
+import { ServerFinder, type ServerOptions } from './server-finder.js'
 
 export type { StoreClient } from './connection.js'
 
-export interface StoreOptions {
-  /** URL of the server: `redis://`, `rediss://` or `unix:///path`. */
-  url: string
+export interface StoreOptions extends ServerOptions {
   prefix: string
   log: Logger
   /** Returns why the gateway's private Redis server is not running. "": not known, or the server is not private. */
@@ -27,15 +29,25 @@ type InvalidationListener = (key: string | null) => void
 
 const pingEveryMs = 400
 const pingTimeoutMs = 1200
-const retryMaxMs = 1000
+/** Maximum pause between attempts to connect. With Sentinels it adds to the time of a failover. */
+const retryMaxMs = { server: 1000, sentinels: 200 }
 const transactionAttempts = 25
+
+interface ActiveConnection extends StoreConnection {
+  /** Absent: writes need no confirmation. */
+  readonly confirmations: Confirmations | undefined
+}
 
 /**
  * The Redis server that gateways share. Commands fail immediately while it is down. If it stops answering, this is
  * noticed within 2 s. It is used again within 2 s after its return.
+ *
+ * No command is sent twice: if its answer was lost, it fails with `store_unavailable`.
  */
 export class Store {
-  #connection: StoreConnection | undefined
+  readonly #server: ServerFinder
+  #connection: ActiveConnection | undefined
+  #unconfirmed = 0
   #confirmed = 0
   #why = 'not connected yet'
   #closed = false
@@ -45,7 +57,9 @@ export class Store {
   readonly #listeners = { up: new Set<() => void>(), down: new Set<() => void>() }
   readonly #transactions = new Mutex()
 
-  constructor(private readonly options: StoreOptions) {}
+  constructor(private readonly options: StoreOptions) {
+    this.#server = new ServerFinder(options)
+  }
 
   /** Complete name of a key: the prefix, and the parts separated by colons. */
   key(...parts: readonly (string | number)[]): string {
@@ -96,16 +110,39 @@ export class Store {
     this.#tracked.set(prefix, listener)
   }
 
-  /** Connection for commands. @throws {BerthError} `store_unavailable` while the store is down */
+  /** Connection for commands whose writes need no confirmation. @throws {BerthError} `store_unavailable` */
   get client(): StoreClient {
-    if (!this.#connection) throw storeUnavailable(this.#why)
-    return this.#connection.main
+    return this.#connected().main
   }
 
-  /** Runs commands and converts their errors to BerthError. @param step description of the commands, for errors */
+  /** Number of changes of the Redis master since the start of this process. */
+  get failovers(): number {
+    return this.#server.failovers
+  }
+
+  /** Number of times that too few replicas confirmed writes in time, since the start of this process. */
+  get unconfirmed(): number {
+    return this.#unconfirmed + (this.#connection?.confirmations?.failures ?? 0)
+  }
+
+  /** Reads how far the replicas are behind the master. @throws {BerthError} `store_unavailable` */
+  async readReplication(): Promise<Replication> {
+    return parseReplication(await this.run('read the replication', (client) => client.info('replication')))
+  }
+
+  /**
+   * Runs commands and converts their errors to BerthError. If they include writes, replicas must confirm them, where
+   * replicas are configured.
+   * @param step description of the commands, for errors
+   */
   async run<T>(step: string, commands: (client: StoreClient) => Promise<T>): Promise<T> {
     try {
-      return await commands(this.client)
+      const { main, confirmations } = this.#connected()
+      if (!confirmations) return await commands(main)
+      const writes = detectWrites(main)
+      const result = await commands(writes.client)
+      if (writes.hasWritten) await this.#confirm(confirmations, step)
+      return result
     } catch (cause) {
       throw toStoreError(cause, step)
     }
@@ -114,10 +151,15 @@ export class Store {
   /**
    * Runs a transaction: `commands` calls WATCH, reads, and returns the result of MULTI … EXEC. It runs again if a
    * watched key has changed. This process runs one transaction at a time.
+   *
+   * Replicas must confirm the result, where replicas are configured. This includes a transaction that changed nothing,
+   * since it may have found the change of an earlier attempt that replicas have not confirmed.
    * @throws {BerthError} `store_unavailable`, or the error of `commands`
    */
   async transact<T>(step: string, commands: (client: StoreClient) => Promise<T>): Promise<T> {
-    return this.#transactions.run(() => this.#attempt(step, commands))
+    const { result, confirmations } = await this.#transactions.run(() => this.#attempt(step, commands))
+    if (confirmations) await this.#confirm(confirmations, step)
+    return result
   }
 
   /** Waits for a round trip. Changes that the server acknowledged earlier have then been reported to this process. */
@@ -137,14 +179,28 @@ export class Store {
       this.#drop(connection, 'closed')
     }
     await this.#loop
+    this.#server.close()
   }
 
-  async #attempt<T>(step: string, commands: (client: StoreClient) => Promise<T>): Promise<T> {
+  #connected(): ActiveConnection {
+    if (!this.#connection) throw storeUnavailable(this.#why)
+    return this.#connection
+  }
+
+  async #confirm(confirmations: Confirmations, step: string): Promise<void> {
+    await confirmations.confirm(step)
+    this.#server.witness()
+  }
+
+  async #attempt<T>(
+    step: string,
+    commands: (client: StoreClient) => Promise<T>,
+  ): Promise<{ result: T; confirmations: Confirmations | undefined }> {
     for (let attempt = 1; ; attempt++) {
       if (!this.#connection) throw storeUnavailable(step)
-      const client = this.#connection.exclusive
+      const { exclusive: client, confirmations } = this.#connection
       try {
-        return await commands(client)
+        return { result: await commands(client), confirmations }
       } catch (cause) {
         if (cause instanceof WatchError && attempt < transactionAttempts) {
           await delay(Math.random() * attempt) // random delays prevent another collision of transactions
@@ -165,42 +221,52 @@ export class Store {
       } catch (cause) {
         this.#noteFailure(cause, failures)
       }
-      await this.#pause(Math.min(retryMaxMs, 50 * 2 ** Math.max(0, failures)))
+      const maxMs = this.options.sentinels ? retryMaxMs.sentinels : retryMaxMs.server
+      await this.#pause(Math.min(maxMs, 50 * 2 ** Math.max(0, failures)))
     }
   }
 
-  async #open(): Promise<StoreConnection> {
+  async #open(): Promise<ActiveConnection> {
+    const server = await this.#server.find()
     const sent = performance.now()
-    const connection: StoreConnection = await connectStore(
-      this.options.url,
-      [...this.#tracked.keys()],
-      (key) => this.#invalidate(key),
-      (cause) => this.#drop(connection, describeError(cause)),
-    )
+    const clients: StoreConnection = await connectStore(server, [...this.#tracked.keys()], {
+      onInvalidate: (key) => this.#invalidate(key),
+      onLost: (cause) => this.#drop(connection, describeError(cause)),
+    })
+    const connection = { ...clients, confirmations: this.#confirmationsOf(clients) }
     if (this.#closed) {
       connection.destroy()
       return connection
     }
     this.#connection = connection
+    this.#server.use(server)
     this.#confirmed = sent
-    this.options.log.info('store: connected')
+    const { at } = server
+    this.options.log.info(typeof at === 'string' ? {} : { master: `${at.host}:${at.port}` }, 'store: connected')
     this.#listeners.up.forEach((listener) => listener())
     return connection
   }
 
-  /** Sends pings until this connection is no longer the current one. */
-  async #watch(connection: StoreConnection): Promise<void> {
+  #confirmationsOf({ confirming: client }: StoreConnection): Confirmations | undefined {
+    const { replicas } = this.#server
+    return client && new Confirmations({ client, replicas, channel: this.key('confirm') })
+  }
+
+  /** Sends pings, and asks the Sentinels, until this connection is no longer the current one. */
+  async #watch(connection: ActiveConnection): Promise<void> {
     while (this.#connection === connection) {
       await this.#pause(pingEveryMs)
       if (this.#connection !== connection) return
       const answered = this.ping().catch((cause: unknown) => this.#drop(connection, describeError(cause)))
-      await answered
+      const checked = this.#server.check().then((why) => why !== '' && this.#drop(connection, why))
+      await Promise.all([answered, checked])
     }
   }
 
-  #drop(connection: StoreConnection, why: string): void {
+  #drop(connection: ActiveConnection, why: string): void {
     if (this.#connection !== connection) return
     this.#connection = undefined
+    this.#unconfirmed += connection.confirmations?.failures ?? 0
     this.#why = why
     this.#listeners.down.forEach((listener) => listener())
     connection.destroy() // rejects pending commands

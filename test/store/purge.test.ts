@@ -22,15 +22,15 @@ describe('the data of a gateway in a store', () => {
     await client.hSet('btest-a:hosts', 'a', '1')
     const others = ['btest-a', 'btest-ab:x', 'btest-b:btest-a:x', 'else']
     for (const key of others) await client.set(key, '1')
-    expect(await purgeStore(redis.url, 'btest-a:')).to.equal(2501)
+    expect(await purgeStore({ url: redis.url }, 'btest-a:')).to.equal(2501)
     expect(await keys()).to.deep.equal(others)
-    expect(await purgeStore(redis.url, 'btest-a:'), 'again').to.equal(0)
+    expect(await purgeStore({ url: redis.url }, 'btest-a:'), 'again').to.equal(0)
   })
 
   for (const prefix of ['', 'btest'])
     it(`is not deleted if the key prefix is '${prefix}', because keys of other gateways may have this prefix too`, async () => {
       const before = await keys()
-      expect(await refusal(purgeStore(redis.url, prefix))).to.include('store_shared')
+      expect(await refusal(purgeStore({ url: redis.url }, prefix))).to.include('store_shared')
       expect(await keys()).to.deep.equal(before)
     })
 
@@ -38,12 +38,12 @@ describe('the data of a gateway in a store', () => {
     const store = await redis.openStore('btest-c:')
     const gateway = new GatewayInstance(store)
     await store.client.set('btest-c:instance:another machine/1/2/3', '1')
-    expect(await refusal(purgeStore(redis.url, 'btest-c:'))).to.include('store_shared')
+    expect(await refusal(purgeStore({ url: redis.url }, 'btest-c:'))).to.include('store_shared')
     await store.client.del('btest-c:instance:another machine/1/2/3')
     await store.client.set(`btest-c:instance:${gateway.id.replace(/\/\d+\//, '/1/')}`, '1')
-    expect(await purgeStore(redis.url, 'btest-c:'), 'of a killed gateway').to.equal(1)
+    expect(await purgeStore({ url: redis.url }, 'btest-c:'), 'of a killed gateway').to.equal(1)
   })
 
   it('is not deleted if the server cannot be reached', async () =>
-    expect(await refusal(purgeStore('redis://127.0.0.1:1', 'btest-a:'))).to.include('store_unavailable'))
+    expect(await refusal(purgeStore({ url: 'redis://127.0.0.1:1' }, 'btest-a:'))).to.include('store_unavailable'))
 })

@@ -28,7 +28,7 @@ export class ClockCheck {
 
   /** Reads the store's clock. Source: https://redis.io/docs/latest/commands/time/ (seconds and microseconds) */
   async #storeTime(): Promise<number> {
-    const answer = await this.store.run('read the clock of the store', (client) => client.sendCommand(['TIME']))
+    const answer = await this.store.run('read the clock of the store', (client) => client.time())
     const [seconds, microseconds] = answer as unknown as [string, string]
     return Number(seconds) * 1000 + Number(microseconds) / 1000
   }

@@ -1,0 +1,55 @@
+import { setImmediate as nextTurn } from 'node:timers/promises'
+import { Mutex } from '../../shared/async/mutex.js'
+import { unconfirmed, type StoreClient } from './connection.js'
+
+export interface ConfirmationsOptions {
+  /** Connection that is used for nothing else: commands behind a WAIT wait for it. */
+  readonly client: StoreClient
+  /** Number of replicas that must have the data. */
+  readonly replicas: number
+  /** Channel on which nobody listens. */
+  readonly channel: string
+}
+
+/** Time in ms within which replicas must confirm. It is shorter than the time after which a server counts as down. */
+const confirmTimeoutMs = 1000
+
+/**
+ * Waits until replicas have what the master has. All callers of one turn of the event loop share one WAIT, because
+ * several WAITs on a connection run one after another.
+ *
+ * WAIT refers to the last command of its own connection. A PUBLISH is sent first: it is part of the replication stream,
+ * behind all earlier writes of other connections, and no server writes it to its append-only file.
+ * Source: https://redis.io/docs/latest/commands/wait/
+ */
+export class Confirmations {
+  readonly #rounds = new Mutex()
+  #next: Promise<void> | undefined
+  /** Number of rounds in which too few replicas confirmed. */
+  failures = 0
+
+  constructor(private readonly options: ConfirmationsOptions) {}
+
+  /**
+   * Resolves when replicas have everything that the master had before this call.
+   * @throws {BerthError} `store_unavailable` if too few replicas confirm in time
+   */
+  confirm(step: string): Promise<void> {
+    this.#next ??= this.#rounds.run(async () => {
+      await nextTurn()
+      this.#next = undefined
+      await this.#round()
+    })
+    return this.#next.catch((cause: unknown) => {
+      throw unconfirmed(step, cause)
+    })
+  }
+
+  async #round(): Promise<void> {
+    const { client, replicas, channel } = this.options
+    const [, confirmed] = await Promise.all([client.publish(channel, ''), client.wait(replicas, confirmTimeoutMs)])
+    if (confirmed >= replicas) return
+    this.failures++
+    throw new Error(`${confirmed} of ${replicas} replicas have confirmed the change within ${confirmTimeoutMs} ms`)
+  }
+}

@@ -1,0 +1,38 @@
+import type { RedisAddress } from '../redis-access.js'
+
+/** The answer of a Sentinel. undefined: it does not answer, or does not know the master. */
+export type MasterAnswer = RedisAddress | undefined
+
+/**
+ * Chooses the address that a majority of all configured Sentinels names. One Sentinel may still name the former master
+ * after a failover, and two masters never have a majority.
+ * @param answers one entry for each configured Sentinel
+ */
+export function planMaster(answers: readonly MasterAnswer[]): RedisAddress | undefined {
+  const named = answers.filter((answer) => answer !== undefined)
+  return named.find((one) => 2 * named.filter((other) => isSameAddress(one, other)).length > answers.length)
+}
+
+export function isSameAddress(one: RedisAddress, other: RedisAddress): boolean {
+  return one.host === other.host && one.port === other.port
+}
+
+export interface MasterWitnesses {
+  /** The present answers of the Sentinels. */
+  readonly answer: MasterAnswer
+  readonly current: RedisAddress
+  /** Time in ms since a majority of the Sentinels named the current master, or a replica confirmed its data. */
+  readonly unwitnessedMs: number
+}
+
+/** Time in ms after which a master without witnesses is no longer used. It may have been replaced long ago. */
+export const longestUnwitnessedMs = 10_000
+
+/** Decides whether the current master must be left. @returns the reason; "": it stays in use */
+export function planLeave({ answer, current, unwitnessedMs }: MasterWitnesses): string {
+  if (answer && !isSameAddress(answer, current))
+    return `the Sentinels name another master, ${answer.host}:${answer.port}`
+  if (!answer && unwitnessedMs > longestUnwitnessedMs)
+    return `neither a majority of the Sentinels nor a replica has confirmed the master for ${longestUnwitnessedMs} ms`
+  return ''
+}

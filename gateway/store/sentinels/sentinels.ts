@@ -1,0 +1,46 @@
+import type { RedisAccess, RedisAddress } from '../redis-access.js'
+import { planMaster, type MasterAnswer } from './plan-master.js'
+import { Sentinel } from './sentinel.js'
+
+export interface SentinelsOptions {
+  readonly addresses: readonly RedisAddress[]
+  /** Name of the master in the configuration of the Sentinels. */
+  readonly masterName: string
+  readonly access: RedisAccess
+}
+
+/** The Sentinels that know which of the Redis servers is the master. */
+export class Sentinels {
+  readonly #sentinels: readonly Sentinel[]
+
+  constructor(private readonly options: SentinelsOptions) {
+    const { addresses, masterName, access } = options
+    this.#sentinels = addresses.map((address) => new Sentinel({ address, masterName, access }))
+  }
+
+  /** Returns the master that a majority names. @throws {Error} if no majority of the Sentinels agrees */
+  async find(): Promise<RedisAddress> {
+    const master = await this.ask()
+    if (master) return master
+    const { addresses, masterName } = this.options
+    throw new Error(`no majority of the ${addresses.length} Sentinels names a master ${masterName}`)
+  }
+
+  /** Asks all Sentinels. Resolves as soon as a majority agrees. @returns undefined if no majority agrees */
+  ask(): Promise<MasterAnswer> {
+    const answers: MasterAnswer[] = this.#sentinels.map(() => undefined)
+    let pending = answers.length
+    return new Promise((resolve) => {
+      for (const [index, sentinel] of this.#sentinels.entries())
+        void sentinel.ask().then((answer) => {
+          answers[index] = answer
+          const master = planMaster(answers)
+          if (--pending === 0 || master) resolve(master)
+        })
+    })
+  }
+
+  close(): void {
+    for (const sentinel of this.#sentinels) sentinel.close()
+  }
+}

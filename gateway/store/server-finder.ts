@@ -1,0 +1,71 @@
+import { singleServer, type StoreServer } from './connection.js'
+import { readAccess, type RedisAccess, type RedisAddress } from './redis-access.js'
+import { isSameAddress, planLeave } from './sentinels/plan-master.js'
+import { Sentinels, type SentinelsOptions } from './sentinels/sentinels.js'
+
+export interface ServerOptions {
+  /** URL of the server: `redis://`, `rediss://` or `unix:///path`. It is not used if there are Sentinels. */
+  readonly url: string
+  /** Default: as the URL says. */
+  readonly access?: RedisAccess | undefined
+  /** Default: the server is always the same. */
+  readonly sentinels?: SentinelsOptions | undefined
+  /** Number of replicas that must confirm each write before it counts as done. Default: 0. */
+  readonly confirmingReplicas?: number | undefined
+}
+
+/** Shorter than for a single server: meanwhile the Sentinels may have chosen another master. */
+const masterConnectTimeoutMs = 1000
+
+/** Finds the server to which the store connects, and notices when another one has taken its place. */
+export class ServerFinder {
+  readonly #sentinels: Sentinels | undefined
+  #current: RedisAddress | undefined
+  #witnessedMs = 0
+  /** Number of changes of the master since the start of the process. */
+  failovers = 0
+
+  constructor(private readonly options: ServerOptions) {
+    this.#sentinels = options.sentinels && new Sentinels(options.sentinels)
+  }
+
+  get replicas(): number {
+    return this.options.confirmingReplicas ?? 0
+  }
+
+  /** @throws {Error} if no majority of the Sentinels agrees, or a file for the access cannot be read */
+  async find(): Promise<StoreServer> {
+    const access = this.options.access ? await readAccess(this.options.access) : {}
+    const confirms = this.replicas > 0
+    if (!this.#sentinels) return { ...singleServer(this.options.url, access), confirms }
+    const at = await this.#sentinels.find()
+    return { at, access, connectTimeoutMs: masterConnectTimeoutMs, mustBeMaster: true, confirms }
+  }
+
+  /** Notes that the store is connected to this server. */
+  use({ at }: StoreServer): void {
+    if (typeof at === 'string') return
+    if (this.#current && !isSameAddress(this.#current, at)) this.failovers++
+    this.#current = at
+    this.witness()
+  }
+
+  /** Notes that a majority of the Sentinels or a replica confirms the current master. */
+  witness(): void {
+    this.#witnessedMs = performance.now()
+  }
+
+  /** Asks the Sentinels about the current master. @returns reason to leave it; "": it stays in use */
+  async check(): Promise<string> {
+    const current = this.#current
+    if (!this.#sentinels || !current) return ''
+    const answer = await this.#sentinels.ask()
+    const leave = planLeave({ answer, current, unwitnessedMs: performance.now() - this.#witnessedMs })
+    if (answer && leave === '') this.witness()
+    return leave
+  }
+
+  close(): void {
+    this.#sentinels?.close()
+  }
+}

@@ -1,0 +1,252 @@
+import { execFile, execFileSync, spawn, type ChildProcess } from 'node:child_process'
+import { randomInt } from 'node:crypto'
+import { once } from 'node:events'
+import { existsSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { promisify } from 'node:util'
+import type { RedisAccess, RedisAddress } from '../../../gateway/store/redis-access.js'
+import type { ServerOptions } from '../../../gateway/store/server-finder.js'
+import { waitFor } from '../wait.js'
+
+/** In memory if possible: a busy disk would look like a failed server. */
+const directories = existsSync('/dev/shm') ? '/dev/shm' : tmpdir()
+const run = promisify(execFile)
+export const masterName = 'lab'
+const ports = { redis: 6379, sentinel: 26_379 }
+
+export interface RedisLabOptions {
+  /** Lines for the configuration of all Redis servers and Sentinels. */
+  readonly lines?: readonly string[]
+  readonly redisLines?: readonly string[]
+  readonly sentinelLines?: readonly string[]
+  /** Options of redis-cli for the servers and Sentinels, such as a password. */
+  readonly clientOptions?: readonly string[]
+  readonly access?: RedisAccess
+  /** Default: `access`. */
+  readonly sentinelAccess?: RedisAccess
+  /** Called with the addresses of the lab before its servers start. */
+  readonly prepare?: (addresses: readonly string[]) => void
+}
+
+interface LabServer {
+  readonly address: RedisAddress
+  readonly directory: string
+  readonly isSentinel: boolean
+  child: ChildProcess | undefined
+}
+
+const noAccess: RedisAccess = { username: '', passwordFile: '', tls: undefined }
+
+/**
+ * Three real Redis servers, one of them the master, and three Sentinels, each with a loopback address of its own. A table
+ * of nftables cuts servers off from each other or from everything.
+ */
+export class RedisLab {
+  readonly #redis: LabServer[]
+  readonly #sentinels: LabServer[]
+  readonly #table: string
+
+  private constructor(
+    readonly directory: string,
+    private readonly network: string,
+    private readonly options: RedisLabOptions,
+  ) {
+    const make = (first: number, isSentinel: boolean): LabServer[] =>
+      [0, 1, 2].map((index) => {
+        const host = `${network}.${first + index}`
+        const address = { host, port: isSentinel ? ports.sentinel : ports.redis }
+        return { address, directory: join(directory, host), isSentinel, child: undefined }
+      })
+    this.#redis = make(1, false)
+    this.#sentinels = make(11, true)
+    this.#table = `btest-lab-${network.replaceAll('.', '-')}`
+  }
+
+  static async start(options: RedisLabOptions = {}): Promise<RedisLab> {
+    const directory = mkdtempSync(join(directories, `btest-redis-lab-`))
+    const lab = new RedisLab(directory, `127.${randomInt(64, 127)}.${randomInt(0, 256)}`, options)
+    options.prepare?.(lab.#all.map(({ address }) => address.host))
+    lab.#addTable()
+    lab.#redis.forEach((_, index) => lab.restart(index))
+    await waitFor(async () => (await lab.#replicasOf(0)) === 2, { what: 'two replicas' })
+    for (const sentinel of lab.#sentinels) lab.#start(sentinel)
+    for (const sentinel of lab.#sentinels)
+      await waitFor(() => lab.#hasQuorum(sentinel), { what: 'the Sentinels know each other' })
+    return lab
+  }
+
+  /** Options for a store that uses this lab. */
+  get server(): ServerOptions {
+    const { access = noAccess, sentinelAccess = access } = this.options
+    const addresses = this.#sentinels.map(({ address }) => address)
+    return { url: '', access, sentinels: { addresses, masterName, access: sentinelAccess }, confirmingReplicas: 1 }
+  }
+
+  /** Section `redis` of gateway.yaml for a gateway that uses this lab. */
+  get config(): Record<string, unknown> {
+    const sentinels = this.#sentinels.map(({ address }) => `${address.host}:${address.port}`)
+    return { sentinels, master_name: masterName, prefix: 'btest:' }
+  }
+
+  /** Section `redis` of gateway.yaml for a gateway that uses a server of the lab without Sentinels and confirmations. */
+  singleConfig(index: number): Record<string, unknown> {
+    const { host, port } = this.#redis[index]!.address
+    return { url: `redis://${host}:${port}`, prefix: 'bsingle:' }
+  }
+
+  /** Index of the master that all Sentinels name. */
+  async master(): Promise<number> {
+    return waitFor(() => this.#findMaster(), { what: 'a master that all Sentinels name' }).then(([index]) => index)
+  }
+
+  /** Waits until the master has both replicas. */
+  async whole(): Promise<void> {
+    await waitFor(
+      async () => {
+        const [master] = (await this.#findMaster()) ?? []
+        return master !== undefined && (await this.#replicasOf(master)) === 2
+      },
+      { what: 'a master with two replicas' },
+    )
+  }
+
+  async kill(index: number): Promise<void> {
+    await end(this.#redis[index]!)
+  }
+
+  signal(index: number, signal: NodeJS.Signals): void {
+    this.#redis[index]!.child?.kill(signal)
+  }
+
+  async killSentinel(index: number): Promise<void> {
+    await end(this.#sentinels[index]!)
+  }
+
+  /** Starts a server with its former data. */
+  restart(index: number): void {
+    this.#start(this.#redis[index]!)
+  }
+
+  /** Cuts a server off from the other servers and the Sentinels. Clients still reach it. */
+  isolate(index: number): void {
+    this.#nft(`add element inet ${this.#table} isolated { ${this.#redis[index]!.address.host} }`)
+  }
+
+  /** Cuts a server off from everything. */
+  cut(index: number): void {
+    this.#nft(`add element inet ${this.#table} cut { ${this.#redis[index]!.address.host} }`)
+  }
+
+  /** Restores all connections. */
+  heal(): void {
+    for (const set of ['isolated', 'cut']) this.#nft(`flush set inet ${this.#table} ${set}`)
+  }
+
+  /** Runs redis-cli. @returns its output; "" if the server does not answer */
+  ask(index: number, ...command: readonly string[]): Promise<string> {
+    return this.#ask(this.#redis[index]!, ...command)
+  }
+
+  async stop(): Promise<void> {
+    await Promise.all(this.#all.map(end))
+    this.#nft(`delete table inet ${this.#table}`)
+    rmSync(this.directory, { recursive: true, force: true })
+  }
+
+  get #all(): LabServer[] {
+    return [...this.#sentinels, ...this.#redis]
+  }
+
+  #addTable(): void {
+    this.#nft(`
+      table inet ${this.#table} {
+        set isolated { type ipv4_addr; }
+        set cut { type ipv4_addr; }
+        chain out {
+          type filter hook output priority 0;
+          ip saddr @cut drop
+          ip daddr @cut drop
+          ip saddr @isolated ip daddr ${this.network}.0/24 drop
+          ip daddr @isolated ip saddr ${this.network}.0/24 drop
+        }
+      }`)
+  }
+
+  #nft(text: string): void {
+    execFileSync('nft', ['-f', '-'], { input: text })
+  }
+
+  #start(server: LabServer): void {
+    const file = join(server.directory, 'redis.conf')
+    if (!existsSync(file)) {
+      mkdirSync(server.directory)
+      writeFileSync(file, [...this.#lines(server), ''].join('\n'))
+    }
+    const mode = server.isSentinel ? ['--sentinel'] : []
+    server.child = spawn('/usr/bin/redis-server', [file, ...mode], { stdio: 'ignore' })
+  }
+
+  #lines({ address: { host, port }, directory, isSentinel }: LabServer): string[] {
+    const { lines = [], redisLines = [], sentinelLines = [] } = this.options
+    const hasTls = lines.some((line) => line.startsWith('tls-port'))
+    const common = [`bind ${host}`, `bind-source-addr ${host}`, `dir ${directory}`, `logfile ${directory}/log`]
+    const listen = hasTls ? ['port 0', `tls-port ${port}`] : [`port ${port}`]
+    const all = [...common, 'protected-mode no', ...lines.filter((line) => !line.startsWith('tls-port')), ...listen]
+    return isSentinel
+      ? [...all, ...this.#sentinelLines(), ...sentinelLines]
+      : [...all, ...this.#redisLines(host), ...redisLines]
+  }
+
+  #redisLines(host: string): string[] {
+    const master = this.#redis[0]!.address
+    const durable = ['appendonly yes', 'appendfsync always', 'save ""', 'repl-diskless-sync-delay 0', 'repl-timeout 5']
+    return host === master.host ? durable : [...durable, `replicaof ${master.host} ${master.port}`]
+  }
+
+  #sentinelLines(): string[] {
+    const { host, port } = this.#redis[0]!.address
+    return [
+      `sentinel monitor ${masterName} ${host} ${port} 2`,
+      `sentinel down-after-milliseconds ${masterName} 1000`,
+      `sentinel failover-timeout ${masterName} 6000`,
+    ]
+  }
+
+  async #ask({ address: { host, port } }: LabServer, ...command: readonly string[]): Promise<string> {
+    const options = ['-h', host, '-p', String(port), ...(this.options.clientOptions ?? [])]
+    return run('redis-cli', [...options, ...command], { timeout: 1000 }).then(
+      ({ stdout }) => stdout,
+      () => '',
+    )
+  }
+
+  async #replicasOf(index: number): Promise<number> {
+    const info = await this.ask(index, 'INFO', 'replication')
+    return [...info.matchAll(/^slave\d+:.*state=online/gm)].length
+  }
+
+  async #hasQuorum(sentinel: LabServer): Promise<boolean> {
+    return (await this.#ask(sentinel, 'SENTINEL', 'CKQUORUM', masterName)).startsWith('OK 3 usable')
+  }
+
+  /** @returns the index in an array, so that 0 counts as found */
+  async #findMaster(): Promise<[number] | undefined> {
+    const running = this.#sentinels.filter(({ child }) => child !== undefined)
+    const answers = await Promise.all(
+      running.map((one) => this.#ask(one, 'SENTINEL', 'GET-MASTER-ADDR-BY-NAME', masterName)),
+    )
+    const named = answers.map((answer) => answer.split('\n')[0] ?? '')
+    const index = this.#redis.findIndex(({ address }) => address.host === named[0])
+    return index >= 0 && named.every((host) => host === named[0]) ? [index] : undefined
+  }
+}
+
+async function end(server: LabServer): Promise<void> {
+  const { child } = server
+  server.child = undefined
+  if (!child || child.exitCode !== null || child.signalCode !== null) return
+  const gone = once(child, 'exit')
+  child.kill('SIGKILL')
+  await gone
+}
