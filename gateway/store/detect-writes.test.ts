@@ -1,0 +1,52 @@
+import { expect } from 'chai'
+import type { StoreClient } from './connection.js'
+import { detectWrites } from './detect-writes.js'
+
+/** A transaction that, like the one of node-redis, returns itself from each command. */
+class FakeTransaction {
+  readonly commands: string[] = []
+  set(key: string): this {
+    this.commands.push(`set ${key}`)
+    return this
+  }
+  get(key: string): this {
+    this.commands.push(`get ${key}`)
+    return this
+  }
+  exec(): Promise<string[]> {
+    return Promise.resolve(this.commands)
+  }
+}
+
+class FakeClient {
+  readonly isReady = true
+  get = (key: string) => Promise.resolve(`value of ${key}`)
+  set = (key: string) => Promise.resolve(`set ${key}`)
+  brandNewCommand = () => Promise.resolve('done')
+  multi = () => new FakeTransaction()
+}
+
+type Use = (client: FakeClient) => Promise<unknown>
+
+const cases: [string, Use, boolean, unknown][] = [
+  ['a read', (client) => client.get('a'), false, 'value of a'],
+  ['a write', (client) => client.set('a'), true, 'set a'],
+  ['a command that the table of reads does not know', (client) => client.brandNewCommand(), true, 'done'],
+  ['a transaction of reads', (client) => client.multi().get('a').get('b').exec(), false, ['get a', 'get b']],
+  [
+    'a write in the middle of a transaction',
+    (client) => client.multi().get('a').set('b').get('c').exec(),
+    true,
+    ['get a', 'set b', 'get c'],
+  ],
+  ['a property', (client) => Promise.resolve(client.isReady), false, true],
+]
+
+describe('the detection of writes', () => {
+  for (const [name, use, hasWritten, result] of cases)
+    it(`counts ${name} as ${hasWritten ? 'a write' : 'a read'}`, async () => {
+      const writes = detectWrites(new FakeClient() as unknown as StoreClient)
+      expect(await use(writes.client as unknown as FakeClient)).to.deep.equal(result)
+      expect(writes.hasWritten).to.equal(hasWritten)
+    })
+})

@@ -1,0 +1,66 @@
+import { expect } from 'chai'
+import { pino } from 'pino'
+import { StoredDocument } from './document.js'
+import type { Store } from './store.js'
+
+/** A store with one document, which reports changes and new connections when a test says so. */
+class FakeStore {
+  text: string | null = null
+  reportChange = (): void => undefined
+  reportUp = (): void => undefined
+
+  key = (name: string): string => name
+  ready = (): boolean => true
+  onInvalidate = (_: string, listener: () => void): unknown => (this.reportChange = listener)
+  on = (_: string, listener: () => void): unknown => (this.reportUp = listener)
+  run = (_: string, commands: (client: object) => Promise<unknown>): Promise<unknown> =>
+    commands({ get: () => Promise.resolve(this.text) })
+}
+
+describe('a stored document', () => {
+  const begin = async () => {
+    const store = new FakeStore()
+    const log = pino({ level: 'silent' })
+    const document = new StoredDocument<string>({ store: store as unknown as Store, name: 'd', initial: 'none', log })
+    const heard: string[] = []
+    document.onChange((value) => heard.push(value))
+    const change = async (version: number, value: string, report: 'reportChange' | 'reportUp'): Promise<string> => {
+      store.text = JSON.stringify({ version, value })
+      store[report]()
+      await new Promise(setImmediate)
+      return document.current
+    }
+    expect(await change(5, 'five', 'reportUp')).to.equal('five')
+    return { change, heard }
+  }
+
+  it('takes a newer version', async () => {
+    const { change, heard } = await begin()
+    expect(await change(6, 'six', 'reportChange')).to.equal('six')
+    expect(heard).to.deep.equal(['five', 'six'])
+  })
+
+  it('ignores an older version, whose answer arrived late', async () => {
+    const { change } = await begin()
+    expect(await change(4, 'four', 'reportChange')).to.equal('five')
+  })
+
+  it('takes an older version of a new master, which lost a change that was never acknowledged', async () => {
+    const { change, heard } = await begin()
+    expect(await change(4, 'four', 'reportUp')).to.equal('four')
+    expect(await change(5, 'another five', 'reportChange')).to.equal('another five')
+    expect(heard).to.deep.equal(['five', 'four', 'another five'])
+  })
+
+  it('takes another value with the same version from a new master', async () => {
+    const { change, heard } = await begin()
+    expect(await change(5, 'another five', 'reportUp')).to.equal('another five')
+    expect(heard).to.deep.equal(['five', 'another five'])
+  })
+
+  it('notifies nobody if a new connection finds the same document', async () => {
+    const { change, heard } = await begin()
+    expect(await change(5, 'five', 'reportUp')).to.equal('five')
+    expect(heard).to.deep.equal(['five'])
+  })
+})
