@@ -14,6 +14,7 @@ import { settingKinds } from '../guests/settings/kinds.js'
 import { AgentConsoles } from '../console/consoles.js'
 import { createBackupService } from '../rpc/backup-service.js'
 import { createConsoleService } from '../rpc/console-service.js'
+import { Fences } from '../rpc/fences.js'
 import { createGuestSettingsService } from '../rpc/guest-settings-service.js'
 import { ConnectionDiagnosis } from '../guests/diagnosis/diagnose.js'
 import { createGuestService } from '../rpc/guest-service.js'
@@ -122,7 +123,8 @@ async function open(options: DaemonOptions, closers: Closers): Promise<Omit<Daem
   const upgrade = { packages, readAuthority: () => tls.identity().caPem }
   const parts = { describe: describeNow, metrics: feed, history, swap, consoles, diagnosis, upgrade }
   const services = servicesOf(domain, parts)
-  closers.add(await serve({ listen: config.listen, identityDir, tls }, services))
+  const fences = new Fences(domain.changes.db)
+  closers.add(await serve({ listen: config.listen, identityDir, tls, fences }, services))
   tls.onMoved(({ hostId }) => log.info({ host: hostId }, 'the host joined again; earlier connections are closed'))
   log.info(
     { host: tls.identity().hostId, listen: config.listen, guests: domain.context.store.list().length },

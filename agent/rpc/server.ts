@@ -19,6 +19,7 @@ import { consoleProtocol, sparingly } from '../../shared/framed-socket.js'
 import { splitHostPort } from '../../shared/join-token.js'
 import { certificateService } from './certificates.js'
 import type { ConsoleService } from './console-service.js'
+import { fenceCalls, type Fences } from './fences.js'
 import type { AgentTls } from './tls.js'
 
 export interface AgentServices {
@@ -50,14 +51,16 @@ export interface ServeOptions {
   readonly listen: string
   readonly identityDir: string
   readonly tls: AgentTls
+  readonly fences: Fences
 }
 
 /** Starts the gRPC server. @returns a function that stops it; calls in progress then have `graceMs` to finish */
 export async function serve(
-  { listen, identityDir, tls }: ServeOptions,
+  { listen, identityDir, tls, fences }: ServeOptions,
   services: AgentServices,
 ): Promise<() => Promise<void>> {
-  const server = new Server(limits)
+  // The interceptor of the credentials runs first, so that only the gateway can raise an epoch.
+  const server = new Server({ ...limits, interceptors: [fenceCalls(fences)] })
   server.addService(BackupServiceService, services.backups)
   server.addService(GuestServiceService, services.guests)
   server.addService(GuestSettingsServiceService, services.settings)

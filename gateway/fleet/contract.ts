@@ -1,6 +1,7 @@
 import type { SecurityServiceService } from '../../proto/gen/berth/agent/v1/security.js'
 import type { BackupServiceService } from '../../proto/gen/berth/agent/v1/backup.js'
 import type { ServiceError } from '@grpc/grpc-js'
+import type { Fence } from '../../shared/fence.js'
 import type { ConsoleRequest, ConsoleResponse } from '../../shared/console-frames.js'
 import type { GuestServiceService, GuestSpec } from '../../proto/gen/berth/agent/v1/guest.js'
 import type { HostServiceService } from '../../proto/gen/berth/agent/v1/host.js'
@@ -56,13 +57,16 @@ export interface FleetView {
   findHost(id: string): HostView | undefined
 }
 
-/** The calls of a gRPC service as functions that return promises. */
+/**
+ * The calls of a gRPC service as functions that return promises. A call with a fence fails with `stale_epoch` if the host
+ * knows that another gateway has taken over the work.
+ */
 export type Calls<Service> = {
   readonly [Name in keyof Service]: Service[Name] extends {
     requestSerialize: (request: infer Request) => Buffer
     responseDeserialize: (bytes: Buffer) => infer Response
   }
-    ? (request: Request) => Promise<Response>
+    ? (request: Request, fence?: Fence) => Promise<Response>
     : never
 }
 
@@ -184,6 +188,8 @@ export interface UpgradeRequest {
   readonly id: string
   /** True: installs the previous version, whose packages the host retains. */
   readonly rollback: boolean
+  /** Fence of the upgrade of the fleet to which this upgrade belongs. */
+  readonly fence?: Fence
 }
 
 /** Upgrades of agents. Their progress is in the view. */

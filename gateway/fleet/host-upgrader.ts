@@ -1,5 +1,6 @@
 import { BerthError, conflict, notFound, toBerthError } from '../../shared/errors.js'
 import type { AgentFeature } from '../../shared/agent-features.js'
+import { StaleEpochError, type Fence } from '../../shared/fence.js'
 import { UnansweredError } from '../../shared/grpc-errors.js'
 import { isSilent, upgradeStateOf, type HostUpgrade } from '../join/host-upgrade.js'
 import type { AgentClient, HostUpgrades, HostView, UpgradeRequest } from './contract.js'
@@ -31,7 +32,7 @@ export class HostUpgrader implements HostUpgrades {
     return this.options.version
   }
 
-  async start(hostId: string, { id, rollback }: UpgradeRequest): Promise<'started' | 'up_to_date'> {
+  async start(hostId: string, { id, rollback, fence }: UpgradeRequest): Promise<'started' | 'up_to_date'> {
     const { view, watched } = this.options
     const host = view.findHost(hostId)
     if (!host) throw notFound('host')
@@ -46,7 +47,10 @@ export class HostUpgrader implements HostUpgrades {
     const times = { startedAtMs: nowMs, atMs: nowMs }
     const upgrade: HostUpgrade = { id, from, to, rollback, step: 'starting', message: '', ...times }
     await watched.update(hostId, (record) => begin(record, upgrade))
-    await this.#order(agent, hostId, upgrade)
+    await this.#order(agent, hostId, upgrade, fence).catch(async (error: unknown) => {
+      if (error instanceof StaleEpochError) await this.#takeBack(hostId, upgrade, host.upgrade)
+      throw error
+    })
     return 'started'
   }
 
@@ -75,13 +79,14 @@ export class HostUpgrader implements HostUpgrades {
     return `the host did not report the start of the installation: the host must be able to connect to ${this.options.joinAddress()}`
   }
 
-  async #order(agent: AgentClient, hostId: string, upgrade: HostUpgrade): Promise<void> {
+  async #order(agent: AgentClient, hostId: string, upgrade: HostUpgrade, fence?: Fence): Promise<void> {
     const address = this.options.joinAddress()
     const lifetime = { lifetimeMs: tokenLifetimeMs, upgradeId: upgrade.id }
     const token = this.options.tokens.createForUpgrade(hostId, { address, ...lifetime })
     try {
-      await agent.hosts.upgradeAgent({ address, token, version: upgrade.to, rollback: upgrade.rollback })
+      await agent.hosts.upgradeAgent({ address, token, version: upgrade.to, rollback: upgrade.rollback }, fence)
     } catch (error) {
+      if (error instanceof StaleEpochError) throw error
       // If the call was sent but not answered, the host may have begun. It then reports its progress.
       if (!(error instanceof UnansweredError && error.left)) {
         await this.#end(hostId, upgrade, {
@@ -91,6 +96,14 @@ export class HostUpgrader implements HostUpgrades {
       }
       throw error
     }
+  }
+
+  /** Forgets an upgrade that the host refused because of its epoch. The present holder of the lease starts it again. */
+  async #takeBack(hostId: string, { id, atMs }: HostUpgrade, before: HostUpgrade | undefined): Promise<void> {
+    await this.options.watched.update(hostId, (record) => {
+      const isUnchanged = record.upgrade?.id === id && record.upgrade.atMs === atMs
+      return isUnchanged ? { ...record, upgrade: before } : record
+    })
   }
 
   /** Ends an upgrade, unless its host has reported in the meantime. */
@@ -118,8 +131,11 @@ function previousOf({ name, description }: HostView): string {
   throw conflict('no_previous_version', `${name} retains no packages of a previous version`)
 }
 
+/** Features without which a request is refused. A host without fences only ignores them. */
+type RequiredFeature = Exclude<AgentFeature, 'fence'>
+
 /** Errors for hosts that lack a feature. */
-const missing: Readonly<Record<AgentFeature, (name: string) => BerthError>> = {
+const missing: Readonly<Record<RequiredFeature, (name: string) => BerthError>> = {
   upgrade: (name) =>
     conflict(
       'upgrade_unsupported',
@@ -130,6 +146,6 @@ const missing: Readonly<Record<AgentFeature, (name: string) => BerthError>> = {
 }
 
 /** @throws {BerthError} for a host whose agent does not declare the feature */
-function requireFeature({ name, description }: HostView, feature: AgentFeature): void {
+function requireFeature({ name, description }: HostView, feature: RequiredFeature): void {
   if (!description?.features.includes(feature)) throw missing[feature](name)
 }

@@ -1,6 +1,7 @@
 import type { Logger } from 'pino'
 import { SingleFlight } from '../../shared/async/single-flight.js'
 import { BerthError, conflict, describeError, toBerthError } from '../../shared/errors.js'
+import { StaleEpochError } from '../../shared/fence.js'
 import { UnansweredError } from '../../shared/grpc-errors.js'
 import type { Fleet, HostView } from '../fleet/contract.js'
 import { StoredDocument } from '../store/document.js'
@@ -33,7 +34,8 @@ export interface RunRequest {
  */
 export class FleetUpgrades {
   readonly #run: StoredDocument<FleetRun | null>
-  readonly #lease: Lease
+  /** Protects the work on the run. */
+  readonly lease: Lease
   readonly #working = new SingleFlight()
   #timer: NodeJS.Timeout | undefined
   #closed = false
@@ -41,7 +43,7 @@ export class FleetUpgrades {
   constructor(private readonly options: FleetUpgradesOptions) {
     const { store, log, leaseMs = 10_000 } = options
     this.#run = new StoredDocument<FleetRun | null>({ store, name: 'fleet-upgrade', initial: null, log })
-    this.#lease = new Lease(store, 'fleet-upgrade-worker', leaseMs)
+    this.lease = new Lease(store, 'fleet-upgrade-worker', leaseMs)
   }
 
   /** The last run. null: there was none. @throws {BerthError} `store_unavailable` */
@@ -63,7 +65,7 @@ export class FleetUpgrades {
     this.#closed = true
     clearInterval(this.#timer)
     await this.#working.settled()
-    await this.#lease.release().catch(() => undefined) // if this fails, the lease expires
+    await this.lease.release().catch(() => undefined) // if this fails, the lease expires
   }
 
   /**
@@ -93,7 +95,7 @@ export class FleetUpgrades {
     const { log } = this.options
     try {
       // Hosts that have not been read from the store yet would count as removed.
-      if (this.#closed || !fleet.isComplete || !(await this.#lease.take())) return
+      if (this.#closed || !fleet.isComplete || !(await this.lease.take())) return
       await fleet.upgrades.endSilent(Date.now())
       const run = this.#run.value
       if (run && (isActive(run) || run.endedAtMs === 0)) await this.#advance(fleet)
@@ -108,7 +110,7 @@ export class FleetUpgrades {
     const planned = (run: FleetRun): FleetRun => planRun(run, facts)
     const before = this.#run.value
     if (!before) return
-    const run = planned(before) === before ? before : await this.#run.update((old) => old && planned(old))
+    const run = planned(before) === before ? before : await this.#change((old) => old && planned(old))
     const begun = run?.hosts.filter(({ state }) => state === 'upgrading') ?? []
     await Promise.all(begun.map((host) => this.#startHost(fleet, host)))
   }
@@ -118,21 +120,28 @@ export class FleetUpgrades {
     const { hostId, upgradeId, action } = host
     if (fleet.view.findHost(hostId)?.upgrade?.id === upgradeId) return
     try {
-      const started = await fleet.upgrades.start(hostId, { id: upgradeId, rollback: action === 'rollback' })
-      if (started === 'up_to_date') await this.#run.update((run) => run && completeHost(run, host))
+      const { fence } = this.lease
+      const started = await fleet.upgrades.start(hostId, { id: upgradeId, rollback: action === 'rollback', fence })
+      if (started === 'up_to_date') await this.#change((run) => run && completeHost(run, host))
     } catch (error) {
+      // If another gateway has the lease, it continues. If the store has lost the counter of epochs, the next one is higher.
+      if (error instanceof StaleEpochError) return this.lease.exceed(error.highest)
       // The upgrade may have begun or not. The next check finds it in the record of the host, or starts it again.
       if (error instanceof UnansweredError || isTemporary(error)) return
       this.options.log.warn({ host: hostId, reason: describeError(error) }, 'starting the upgrade of a host failed')
-      await this.#run.update(
-        (run) => run && refuseHost(run, host, toBerthError(error, 'the upgrade did not start').message),
-      )
+      const { message } = toBerthError(error, 'the upgrade did not start')
+      await this.#change((run) => run && refuseHost(run, host, message))
     }
+  }
+
+  /** Changes the run, unless another gateway has taken over the work. */
+  #change(change: (run: FleetRun | null) => FleetRun | null): Promise<FleetRun | null> {
+    return this.#run.update(change, this.lease)
   }
 }
 
 function isTemporary(error: unknown): boolean {
-  return error instanceof BerthError && error.code === 'store_unavailable'
+  return error instanceof BerthError && ['store_unavailable', 'lease_lost'].includes(error.code)
 }
 
 function factsOf(host: HostView | undefined): RunHostFacts | undefined {

@@ -74,7 +74,8 @@ export const HostRowSchema = Type.Object(
     version: Type.String({ description: 'Version of the agent.' }),
     outdated: Type.Boolean({ description: '`true`: the agent has another version than this gateway.' }),
     features: Type.Array(Type.String(), {
-      description: 'Optional functions of the agent. `upgrade`: it can be upgraded with `POST /hosts/{id}/upgrade`.',
+      description:
+        'Optional functions of the agent. `upgrade`: it can be upgraded with `POST /hosts/{id}/upgrade`. `fence`: it refuses calls of a gateway whose work another gateway has taken over.',
     }),
     previous_version: Type.String({
       description: 'Version that a rollback installs. Empty: the host retains no packages of a previous version.',

@@ -7,6 +7,7 @@ import { GuestSettingsServiceService, RoutingServiceService } from '../../../pro
 import { OperationServiceService } from '../../../proto/gen/berth/agent/v1/operation.js'
 import { SecurityServiceService } from '../../../proto/gen/berth/agent/v1/security.js'
 import { BerthError } from '../../../shared/errors.js'
+import { fenceKey, formatFence, type Fence } from '../../../shared/fence.js'
 import { fromServiceError, UnansweredError } from '../../../shared/grpc-errors.js'
 import type { AgentConnection } from './agent-connection.js'
 import type { AgentLink } from './agent-link.js'
@@ -41,7 +42,7 @@ export function callAgent<Request, Response>(
 ): Promise<Response> {
   return new Promise<Response>((resolve, reject) => {
     const deadline = Date.now() + options.timeoutMs
-    const call = method(request, new Metadata(), { deadline }, (error, response) => {
+    const call = method(request, metadataOf(options), { deadline }, (error, response) => {
       online?.()
       if (!error) return resolve(response)
       // A call with an authentication context was sent on a connection.
@@ -56,11 +57,19 @@ export function callAgent<Request, Response>(
   })
 }
 
+function metadataOf({ fence }: CallParts): Metadata {
+  const metadata = new Metadata()
+  if (fence) metadata.set(fenceKey, formatFence(fence))
+  return metadata
+}
+
 interface CallParts {
   readonly step: string
   readonly timeoutMs: number
   /** Link to the host. The call is canceled when the host goes offline. */
   readonly link?: AgentLink
+  /** Fence of the work to which the call belongs. */
+  readonly fence?: Fence | undefined
 }
 
 interface RepeatableCall extends CallParts {
@@ -104,7 +113,7 @@ export class GrpcAgentClient implements AgentClient {
   #calls<Service extends object>(service: Service, clientOf: (connection: AgentConnection) => object): Calls<Service> {
     const calls = Object.keys(service).map((name) => {
       const step = name.replace(/[A-Z]/g, (letter) => ` ${letter.toLowerCase()}`)
-      const call = (request: unknown): Promise<unknown> => {
+      const call = (request: unknown, fence?: Fence): Promise<unknown> => {
         const timeoutMs = longTimeouts[name] ?? Math.min(this.timeoutMs, shortTimeouts[name] ?? Infinity)
         const send: RepeatableCall['send'] = (connection, parts) => {
           const client = clientOf(connection) as Record<string, UnaryMethod<unknown, unknown>>
@@ -115,6 +124,7 @@ export class GrpcAgentClient implements AgentClient {
           step,
           timeoutMs,
           link: this.link,
+          fence,
           isIdempotent: isIdempotent(name, request),
         })
       }
@@ -136,12 +146,13 @@ export class GrpcAgentClient implements AgentClient {
 }
 
 /** Repeats a call on the next connection, if the call is idempotent or was not sent, and the host is online. */
-async function callWhileOnline({ send, link, timeoutMs, step, isIdempotent }: RepeatableCall): Promise<unknown> {
+async function callWhileOnline({ send, isIdempotent, ...parts }: RepeatableCall): Promise<unknown> {
+  const { link, timeoutMs } = parts
   let connection = link.ready() ?? (await link.connected())
   for (const startMs = performance.now(); ;) {
     const sentMs = performance.now()
     try {
-      return await send(connection, { step, timeoutMs, link })
+      return await send(connection, parts)
     } catch (error) {
       if (!(error instanceof UnansweredError) || (error.left && !isIdempotent)) throw error
       // If this process was paused during the call, the elapsed time does not count as a timeout.

@@ -149,7 +149,7 @@ describe('upgrades of hosts over HTTP', () => {
       const answer = await upgrade(hostId)
       expect(refusal(answer)).to.deep.equal([409, 'upgrade_unsupported'])
       expect(answer.body.message).to.include('was not installed with the command of this gateway')
-      expect((await rowOf(hostId)).features).to.deep.equal([])
+      expect((await rowOf(hostId)).features).to.deep.equal(['fence'])
     })
 
     it('cannot be rolled back if the host retains no packages of a previous version', async () => {
@@ -241,6 +241,17 @@ describe('upgrades of hosts over HTTP', () => {
       await reaches('a done, b done, c done, d done', 'done')
       expect((await read()).hosts[0]).to.include({ from: earlierVersion, version: labVersion, step: 'done' })
       expect(refusal(await fleet())).to.deep.equal([409, 'up_to_date'])
+    })
+
+    it('continues with a higher epoch if a host has seen one that the store does not know', async () => {
+      await gateway.fleet.agent('host-a').hosts.describe({}, { work: 'fleet-upgrade-worker', epoch: 500 })
+      await fleet('', { parallel: 1 })
+      await lab.complete('host-a', 1)
+      await reaches('a done, b upgrading, c waiting, d waiting', 'running')
+      expect(ordersOf('host-a')).to.equal(1)
+      await fleet('/cancel')
+      await lab.complete('host-b', 1)
+      await reaches('a done, b done, c skipped, d skipped', 'canceled')
     })
 
     it('stops at the first host whose upgrade fails, and continues with this host on request', async () => {

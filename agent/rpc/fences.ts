@@ -1,0 +1,50 @@
+import { ServerInterceptingCall, type Metadata, type ServerInterceptor } from '@grpc/grpc-js'
+import { invalidField } from '../../shared/errors.js'
+import { fenceKey, judgeEpoch, parseFence, staleEpoch, type Fence } from '../../shared/fence.js'
+import { toStatus } from '../../shared/grpc-errors.js'
+import type { Database } from '../state/database.js'
+import { findSetting, putSetting } from '../state/settings-table.js'
+
+/** The highest epoch of each fenced work, in the agent's journal. */
+export class Fences {
+  constructor(private readonly db: Database) {}
+
+  /**
+   * Stores a higher epoch durably before the call is executed.
+   * @throws {BerthError} `stale_epoch`
+   */
+  pass({ work, epoch }: Fence): void {
+    const key = `fence:${work}`
+    const highest = Number(findSetting(this.db, key) ?? 0)
+    const verdict = judgeEpoch(highest, epoch)
+    if (verdict === 'stale') throw staleEpoch({ work, epoch }, highest)
+    if (verdict === 'newer') putSetting(this.db, key, String(epoch))
+  }
+}
+
+/** Server interceptor that refuses calls with a stale fence, so that no handler can forget the check. */
+export function fenceCalls(fences: Fences): ServerInterceptor {
+  return (_method, call) =>
+    new ServerInterceptingCall(call, {
+      start: (next) =>
+        next({
+          onReceiveMetadata: (metadata, proceed) => {
+            try {
+              for (const fence of fencesOf(metadata)) fences.pass(fence)
+            } catch (error) {
+              return call.sendStatus(toStatus(error))
+            }
+            proceed(metadata)
+          },
+        }),
+    })
+}
+
+/** @throws {BerthError} `invalid_field`: a malformed fence must not count as none */
+function fencesOf(metadata: Metadata): Fence[] {
+  return metadata.get(fenceKey).map((text) => {
+    const fence = parseFence(String(text))
+    if (!fence) throw invalidField(fenceKey, 'is malformed')
+    return fence
+  })
+}

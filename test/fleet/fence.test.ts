@@ -1,0 +1,57 @@
+import { expect } from 'chai'
+import { codeOf, startTestFleet, type TestFleet } from '../support/gateway/test-fleet.js'
+import type { LabAgent } from '../support/memory/lab-agent.js'
+import type { Fence } from '../../shared/fence.js'
+import { mkdtemp, rm } from 'node:fs/promises'
+import { join } from 'node:path'
+import { memoryDirectory } from '../support/memory/lab-agent.js'
+import { waitFor } from '../support/wait.js'
+
+describe('calls with a fence', () => {
+  let lab: TestFleet
+  let agent: LabAgent
+  let hostId: string
+  let stateDir: string
+  before(async () => {
+    lab = await startTestFleet()
+    stateDir = await mkdtemp(join(memoryDirectory, 'btest-fence-'))
+    ;({ agent, hostId } = await lab.addHost('a', { stateDir }))
+  })
+  after(async () => {
+    await lab.close()
+    await rm(stateDir, { recursive: true, force: true })
+  })
+
+  const call = (fence?: Fence): Promise<string> => codeOf(lab.fleet.agent(hostId).hosts.describe({}, fence))
+
+  it('are accepted with the highest epoch and refused with a lower one, for each work separately', async () => {
+    const codes: string[] = []
+    for (const [work, epoch] of [
+      ['drain', 5],
+      ['drain', 5],
+      ['drain', 4],
+      ['upgrade', 4],
+      ['drain', 6],
+      ['drain', 5],
+    ] as const)
+      codes.push(await call({ work, epoch }))
+    expect(codes).to.deep.equal(['ok', 'ok', 'stale_epoch', 'ok', 'ok', 'stale_epoch'])
+  })
+
+  it('are not needed for other work', async () => {
+    expect(await call()).to.equal('ok')
+  })
+
+  it('are refused by an agent that restarted in the meantime', async () => {
+    expect(await call({ work: 'restart', epoch: 9 })).to.equal('ok')
+    await agent.stop()
+    await agent.resume()
+    await waitFor(async () => (await call()) === 'ok', { what: 'the agent is connected again' })
+    expect(await call({ work: 'restart', epoch: 8 })).to.equal('stale_epoch')
+    expect(await call({ work: 'restart', epoch: 9 })).to.equal('ok')
+  })
+
+  it('are declared as a feature of the host', () => {
+    expect(lab.fleet.view.findHost(hostId)?.description?.features).to.include('fence')
+  })
+})
