@@ -2,6 +2,7 @@ import { Counter, Gauge, Histogram, Registry, collectDefaultMetrics } from 'prom
 import type { HostMetrics as AgentMetrics } from '../proto/gen/berth/agent/v1/host.js'
 import type { FleetView } from './fleet/contract.js'
 import type { StoreHealth } from './access/contract.js'
+import { addStoreMetrics, type StoreMetricSources } from './store-metrics.js'
 
 export interface HttpMetrics {
   observe(route: string, method: string, status: number, seconds: number): void
@@ -21,8 +22,14 @@ interface CertificateEnd {
   readonly certificateEndsAtMs: number | undefined
 }
 
+export interface MetricsSources extends StoreMetricSources {
+  readonly view: FleetView
+  readonly health: StoreHealth
+  readonly tls: CertificateEnd
+}
+
 /** Metrics of the gateway, and the last reported metrics of all agents. */
-export function createMetrics(view: FleetView, store: StoreHealth, tls: CertificateEnd): Metrics {
+export function createMetrics({ view, health, tls, ...sources }: MetricsSources): Metrics {
   const registry = new Registry()
   collectDefaultMetrics({
     register: registry,
@@ -30,7 +37,8 @@ export function createMetrics(view: FleetView, store: StoreHealth, tls: Certific
     eventLoopMonitoringPrecision: lagLookMs,
   })
   addFleetGauges(registry, view)
-  addStoreGauge(registry, store)
+  addStoreGauge(registry, health)
+  addStoreMetrics(registry, sources)
   addCertificateGauge(registry, tls)
   return {
     observe: createObserver(registry),

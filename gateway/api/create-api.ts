@@ -126,7 +126,13 @@ export function createApi(options: ApiOptions): Api {
   const upgrades = new ConsoleUpgrades({ fleet, access, policies, openSockets, settings, tickets, consoles, log })
   const routes = [...allRoutes(options), ...ticketRoutes({ view: fleet.view, tickets })]
   const document = buildOpenApi(routes, { version: options.version, tags: tagTexts })
-  const metrics = createMetrics(fleet.view, access.health, options.tls)
+  const metrics = createMetrics({
+    view: fleet.view,
+    health: access.health,
+    tls: options.tls,
+    store: options.store,
+    leases: [options.webhooks.lease, options.fleetUpgrades.lease],
+  })
   const isClosing = () => options.isClosing()
   const pages = [
     ...healthPages({
