@@ -132,9 +132,24 @@ export class Deliverer {
     const made = new Map<string, QueuedDelivery[]>()
     for (const { webhookId, delivery } of entries)
       if (this.#outboxes.has(webhookId)) this.#addTo(made, webhookId, delivery)
-    await this.parts.queue.takeInbox(made, entries.length)
+    try {
+      await this.parts.queue.takeInbox(made, entries.length)
+    } catch (error) {
+      this.#forget()
+      throw error
+    }
     this.#hand(made)
     this.work()
+  }
+
+  /**
+   * Forgets the queue and the stored revisions after a failed write, so that the next round reads them again: the write
+   * may have been executed, and its deliveries must not be stored twice.
+   */
+  #forget(): void {
+    for (const outbox of this.#outboxes.values()) outbox.stop()
+    this.#outboxes.clear()
+    this.#loaded = false
   }
 
   /** Queues the changes. After a failure they are found again, because the stored revision of their host is older. */
@@ -160,6 +175,7 @@ export class Deliverer {
       for (const hostId of [...behind, ...news.map((one) => one.hostId)]) this.#behind.add(hostId)
       // Removals wait for the next round, because they have no revision by which the next round could find them again.
       this.#news.unshift(...news.filter(({ revision }) => revision === 0))
+      this.#forget()
       throw error
     }
     for (const [hostId, revision] of cursors) this.#cursors.set(hostId, revision)

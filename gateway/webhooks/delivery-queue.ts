@@ -1,16 +1,8 @@
 import { notFound } from '../../shared/errors.js'
+import type { Lease } from '../store/lease.js'
+import { LeasedWrites, type Transaction } from '../store/leased-writes.js'
 import type { Store } from '../store/store.js'
 import type { Delivery, LoggedDelivery } from './delivery.js'
-
-/** Commands of the store that are executed together or not at all. */
-interface Multi {
-  hSet(key: string, field: string, value: string): unknown
-  hDel(key: string, field: string): unknown
-  del(keys: string[]): unknown
-  sRem(key: string, member: string): unknown
-  lPush(key: string, value: string): unknown
-  lTrim(key: string, from: number, to: number): unknown
-}
 
 /** A delivery with its body. */
 export interface QueuedDelivery extends Delivery {
@@ -30,7 +22,8 @@ export type Cursors = ReadonlyMap<string, number>
 const loggedDeliveries = 200
 
 /**
- * Pending and ended deliveries. All methods throw BerthError `store_unavailable`.
+ * Pending and ended deliveries. All methods throw BerthError `store_unavailable`. Those that only the gateway that
+ * delivers may call also throw `lease_lost`.
  *
  * | key | holds |
  * |---|---|
@@ -41,7 +34,15 @@ const loggedDeliveries = 200
  * | `webhook-removed` | set: ids whose queue and log must be deleted |
  */
 export class DeliveryQueue {
-  constructor(private readonly store: Store) {}
+  /** Writes of the gateway that delivers. */
+  readonly #own: LeasedWrites
+
+  constructor(
+    private readonly store: Store,
+    lease: Lease,
+  ) {
+    this.#own = new LeasedWrites(store, lease)
+  }
 
   get inboxKey(): string {
     return this.store.key('webhook-inbox')
@@ -63,7 +64,7 @@ export class DeliveryQueue {
 
   /** Stores, in one transaction, deliveries and the revisions of hosts up to which deliveries are complete. */
   async add(made: ReadonlyMap<string, readonly QueuedDelivery[]>, cursors: Cursors): Promise<void> {
-    await this.#commit('queue deliveries', (multi) => {
+    await this.#own.write((multi) => {
       this.#put(multi, made)
       for (const [hostId, revision] of cursors) multi.hSet(this.#cursorsKey, hostId, String(revision))
     })
@@ -71,15 +72,13 @@ export class DeliveryQueue {
 
   /** Stores a delivery after a failed attempt. */
   async update(webhookId: string, delivery: QueuedDelivery): Promise<void> {
-    await this.#commit('store the result of a delivery', (multi) =>
-      this.#put(multi, new Map([[webhookId, [delivery]]])),
-    )
+    await this.#own.write((multi) => this.#put(multi, new Map([[webhookId, [delivery]]])))
   }
 
   /** Moves a delivery that has ended to the log. */
   async end(webhookId: string, ended: LoggedDelivery): Promise<void> {
     const log = this.#logKey(webhookId)
-    await this.#commit('end a delivery', (multi) => {
+    await this.#own.write((multi) => {
       multi.hDel(this.#queueKey(webhookId), String(ended.number))
       multi.lPush(log, JSON.stringify(ended))
       multi.lTrim(log, 0, loggedDeliveries - 1)
@@ -113,7 +112,7 @@ export class DeliveryQueue {
 
   /** Deletes all data of a webhook, and the note of its removal. */
   async remove(webhookId: string): Promise<void> {
-    await this.#commit('remove deliveries', (multi) => {
+    await this.#own.write((multi) => {
       multi.del([this.#queueKey(webhookId), this.#logKey(webhookId)])
       multi.sRem(this.#removedKey, webhookId)
     })
@@ -131,7 +130,7 @@ export class DeliveryQueue {
 
   /** Moves the first `count` manual deliveries from the inbox to the queues. */
   async takeInbox(made: ReadonlyMap<string, readonly QueuedDelivery[]>, count: number): Promise<void> {
-    await this.#commit('queue requested deliveries', (multi) => {
+    await this.#own.write((multi) => {
       this.#put(multi, made)
       multi.lTrim(this.inboxKey, count, -1)
     })
@@ -144,21 +143,13 @@ export class DeliveryQueue {
 
   /** Deletes the stored revisions, so that changes made in the meantime are not sent. */
   async forgetCursors(): Promise<void> {
-    await this.store.run('forget cursors', (client) => client.del(this.#cursorsKey))
+    await this.#own.write((multi) => multi.del(this.#cursorsKey))
   }
 
-  #put(multi: Multi, made: ReadonlyMap<string, readonly QueuedDelivery[]>): void {
+  #put(multi: Transaction, made: ReadonlyMap<string, readonly QueuedDelivery[]>): void {
     for (const [webhookId, deliveries] of made)
       for (const delivery of deliveries)
         multi.hSet(this.#queueKey(webhookId), String(delivery.number), JSON.stringify(delivery))
-  }
-
-  async #commit(step: string, write: (multi: Multi) => void): Promise<void> {
-    await this.store.run(step, async (client) => {
-      const multi = client.multi()
-      write(multi)
-      await multi.exec()
-    })
   }
 
   #queueKey(webhookId: string): string {

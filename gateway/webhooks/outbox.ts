@@ -155,7 +155,10 @@ export class Outbox {
     const nextAtMs = delivered ? undefined : nextAttemptMs(this.parts.retries, plan)
     if (nextAtMs === undefined) {
       const outcome = delivered ? 'delivered' : 'failed'
-      await this.#store(() => this.parts.queue.end(this.webhookId, { ...tried, outcome }))
+      await this.#store(async (isRepeated) => {
+        if (isRepeated && (await this.#hasEnded(tried))) return
+        await this.parts.queue.end(this.webhookId, { ...tried, outcome })
+      })
       return this.#drop(lane)
     }
     const again = { ...tried, nextAtMs }
@@ -174,11 +177,19 @@ export class Outbox {
     if (type === droppedType) this.#notices += by
   }
 
-  /** Stores a result before the next delivery. Tries again as long as the store is down. */
-  async #store(write: () => Promise<void>): Promise<void> {
-    for (;;) {
+  /** True if a write that failed was executed nevertheless. A second one would add the delivery to the log twice. */
+  async #hasEnded({ number }: QueuedDelivery): Promise<boolean> {
+    return (await this.parts.queue.readBody(this.webhookId, number)) === undefined
+  }
+
+  /**
+   * Stores a result before the next delivery. Tries again as long as the store is down.
+   * @param write gets true if an earlier call failed, which may have been executed
+   */
+  async #store(write: (isRepeated: boolean) => Promise<void>): Promise<void> {
+    for (let isRepeated = false; ; isRepeated = true) {
       try {
-        return await write()
+        return await write(isRepeated)
       } catch (err) {
         this.parts.log.warn({ err, webhook: this.webhookId }, 'storing the result of a delivery failed')
         this.#abort.signal.throwIfAborted()

@@ -46,7 +46,8 @@ export class Webhooks {
   readonly records: WebhookRecords
   readonly #queue: DeliveryQueue
   readonly #sender: WebhookSender
-  readonly #lease: Lease
+  /** Protects the delivery. */
+  readonly lease: Lease
   readonly #leaseMs: number
   #deliverer: Deliverer | undefined
   #timer: NodeJS.Timeout | undefined
@@ -57,9 +58,9 @@ export class Webhooks {
     const { store, policy, timeoutMs } = options
     this.#leaseMs = options.leaseMs ?? 10_000
     this.records = new WebhookRecords(options)
-    this.#queue = new DeliveryQueue(store)
     this.#sender = new WebhookSender({ policy, ...(timeoutMs && { timeoutMs }) })
-    this.#lease = new Lease(store, 'webhook-lease', this.#leaseMs)
+    this.lease = new Lease(store, 'webhook-lease', this.#leaseMs)
+    this.#queue = new DeliveryQueue(store, this.lease)
     this.records.onChange(() => this.#deliverer?.work())
     store.onInvalidate(this.#queue.inboxKey, () => this.#deliverer?.work())
   }
@@ -68,6 +69,7 @@ export class Webhooks {
   start(view: FleetView, describe: Describe): void {
     const hold = (): void => void this.#holding.run(() => this.#hold(view, describe))
     this.records.onChange(hold)
+    this.options.store.on('up', hold) // the lease may have expired meanwhile
     this.#timer = setInterval(hold, this.#leaseMs / 4)
     hold()
   }
@@ -77,7 +79,7 @@ export class Webhooks {
     clearInterval(this.#timer)
     await this.#holding.settled()
     await this.#stopDelivering()
-    await this.#lease.release().catch(() => undefined) // if this fails, the lease expires
+    await this.lease.release().catch(() => undefined) // if this fails, the lease expires
     this.#sender.close()
   }
 
@@ -121,12 +123,12 @@ export class Webhooks {
   }
 
   async #hold(view: FleetView, describe: Describe): Promise<void> {
-    const held = await this.#lease.take().catch((error: unknown) => {
+    const held = await this.lease.take().catch((error: unknown) => {
       this.options.log.debug(
         { reason: describeError(error) },
         'webhooks: the store did not answer which gateway delivers events',
       )
-      return this.#lease.held
+      return this.lease.held
     })
     if (!held) return this.#stopDelivering()
     if (this.#closed || this.#deliverer || !this.records.isKnown) return
@@ -142,7 +144,9 @@ export class Webhooks {
     })
   }
 
-  #send(webhook: WebhookRecord, message: { id: string; type: string; body: string }, signal: AbortSignal) {
+  /** @throws {BerthError} `lease_lost`: another gateway may deliver now, for example because this process was paused */
+  async #send(webhook: WebhookRecord, message: { id: string; type: string; body: string }, signal: AbortSignal) {
+    void this.lease.fence
     const secret = this.records.secretOf(webhook)
     return this.#sender.send({ ...message, url: webhook.url, secret }, signal)
   }

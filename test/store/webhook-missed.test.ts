@@ -7,6 +7,7 @@ import { FleetState } from '../../gateway/fleet/view.js'
 import { Deliverer } from '../../gateway/webhooks/deliverer.js'
 import { defaultRetries } from '../../gateway/webhooks/delivery.js'
 import { DeliveryQueue } from '../../gateway/webhooks/delivery-queue.js'
+import { Lease } from '../../gateway/store/lease.js'
 import { createTimeFormat } from '../../shared/time.js'
 import { silentLog, startTestRedis, type TestRedis } from '../support/gateway/redis.js'
 import { waitFor } from '../support/wait.js'
@@ -41,7 +42,10 @@ describe('an event that happened while no gateway ran', () => {
 
   beforeEach(async () => {
     redis = await startTestRedis()
-    queue = new DeliveryQueue(await redis.openStore())
+    const store = await redis.openStore()
+    const lease = new Lease(store, 'webhook-lease', 60_000)
+    expect(await lease.take()).to.equal(true)
+    queue = new DeliveryQueue(store, lease)
     view = new FleetState()
     view.setHost(host)
   })
@@ -58,8 +62,8 @@ describe('an event that happened while no gateway ran', () => {
   }
   const told = async (): Promise<string[]> => (await queue.load(hook.id)).map(({ type }) => type)
   /** Waits until the deliverer has processed all states that the fleet view has now. */
-  const lookedThrough = async (): Promise<void> => {
-    for (const type of ['first', 'second']) {
+  const lookedThrough = async (types = ['first', 'second']): Promise<void> => {
+    for (const type of types) {
       const about = { id: type, eventId: type, type, key: host.id, guestUuid: '', body: '{}' }
       await queue.send({
         webhookId: hook.id,
@@ -73,19 +77,45 @@ describe('an event that happened while no gateway ran', () => {
   const task = (revision: number): Operation =>
     Operation.fromPartial({ id: 'o1', subject: { kind: 'guest', id: uuid }, status: 'done', revision })
 
+  /** The host is online again and reports a task and the guest. */
+  const report = (revision: number): void => {
+    const state = view.findState(host.id)!
+    const snapshot = new WatchSnapshot()
+    snapshot.add({ $case: 'operation', value: task(7) })
+    snapshot.add({ $case: 'guest', value: guest(revision) })
+    view.replace(state, snapshot)
+    state.lastSeenMs = Date.now()
+    view.setOnline(state, true)
+  }
+
   it('is sent when its host is online again, although the gateway already knew newer states of guests', async () => {
     await queue.add(new Map(), new Map([[host.id, 5]]))
     const state = view.findState(host.id)!
     view.recall(state, guest(9))
     deliver()
     await lookedThrough()
-    const snapshot = new WatchSnapshot()
-    snapshot.add({ $case: 'operation', value: task(7) })
-    snapshot.add({ $case: 'guest', value: guest(9) })
-    view.replace(state, snapshot)
-    state.lastSeenMs = Date.now()
-    view.setOnline(state, true)
+    report(9)
     await waitFor(async () => (await told()).includes('host.online'), { what: 'the host is back' })
     expect(await told()).to.include.members(['task.done', 'guest.updated'])
+  })
+
+  it('is queued once if the store executed the write but its answer was lost', async () => {
+    await queue.add(new Map(), new Map([[host.id, 5]]))
+    const state = view.findState(host.id)!
+    view.recall(state, guest(9))
+    deliver()
+    await lookedThrough()
+    const add = queue.add.bind(queue)
+    let isLost = false
+    queue.add = async (...write) => {
+      queue.add = add
+      await add(...write)
+      isLost = true
+      throw new Error('the answer was lost')
+    }
+    report(9)
+    await waitFor(() => isLost, { what: 'the lost answer' })
+    await lookedThrough(['third', 'fourth'])
+    expect((await told()).filter((type) => type === 'guest.updated')).to.have.length(1)
   })
 })

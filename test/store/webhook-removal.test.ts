@@ -1,6 +1,7 @@
 import { expect } from 'chai'
 import type { FleetView } from '../../gateway/fleet/contract.js'
 import type { Store } from '../../gateway/store/store.js'
+import { Lease } from '../../gateway/store/lease.js'
 import { Deliverer } from '../../gateway/webhooks/deliverer.js'
 import { defaultRetries } from '../../gateway/webhooks/delivery.js'
 import { DeliveryQueue } from '../../gateway/webhooks/delivery-queue.js'
@@ -28,7 +29,9 @@ describe('the deliveries of a removed webhook', () => {
   beforeEach(async () => {
     redis = await startTestRedis()
     store = await redis.openStore()
-    queue = new FailingQueue(store)
+    const lease = new Lease(store, 'work', 600_000)
+    expect(await lease.take()).to.equal(true)
+    queue = new FailingQueue(store, lease)
     records = ['kept', 'gone'].map(recordOf)
     for (const { id } of records) await fill(id)
   })

@@ -1,0 +1,37 @@
+import { Coalescer } from '../../shared/async/coalescer.js'
+import type { Lease } from './lease.js'
+import type { Store, StoreClient } from './store.js'
+
+/** Commands that are executed together or not at all. */
+export type Transaction = ReturnType<StoreClient['multi']>
+
+/**
+ * Writes of the gateway that holds a lease. They fail as soon as another gateway has taken it over. All writes that wait
+ * form one transaction, so that the check of the lease costs little.
+ */
+export class LeasedWrites {
+  #waiting: ((transaction: Transaction) => void)[] = []
+  readonly #rounds = new Coalescer(() => this.#round())
+
+  constructor(
+    private readonly store: Store,
+    private readonly lease: Lease,
+  ) {}
+
+  /** @param add adds the commands of one write @throws {BerthError} `store_unavailable`, `lease_lost` */
+  write(add: (transaction: Transaction) => void): Promise<void> {
+    this.#waiting.push(add)
+    return this.#rounds.run()
+  }
+
+  async #round(): Promise<void> {
+    const writes = this.#waiting
+    this.#waiting = []
+    await this.store.transact(`write as the holder of ${this.lease.name}`, async (client) => {
+      await this.lease.guard(client)
+      const transaction = client.multi()
+      for (const add of writes) add(transaction)
+      await transaction.exec()
+    })
+  }
+}
