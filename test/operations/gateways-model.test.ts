@@ -1,0 +1,27 @@
+import { expect } from 'chai'
+import { explore } from '../support/model/explore.js'
+import { gatewaysModel, modelFaults } from '../support/model/gateways-model.js'
+
+/** Deep explorations of a part of the behaviour each, because the number of states grows quickly with all bounds. */
+const explorations = [
+  { epochs: 2, writes: 2, failovers: 1, calls: 2 },
+  { epochs: 3, writes: 4, failovers: 0, calls: 2 },
+  { epochs: 2, writes: 2, failovers: 2, calls: 1 },
+]
+const maxStates = 500_000
+
+describe('the model of lease, epoch and confirmation with two gateways', () => {
+  it('reaches no state in which a stale holder acts or an acknowledged lease is lost', () => {
+    for (const bounds of explorations) {
+      const { violation, states } = explore(gatewaysModel('none', bounds), maxStates)
+      expect(violation).to.equal(undefined)
+      expect(states).to.be.greaterThan(50_000)
+    }
+  })
+
+  for (const fault of modelFaults.filter((one) => one !== 'none'))
+    it(`finds a violation if ${fault}`, () => {
+      const found = explorations.some((bounds) => explore(gatewaysModel(fault, bounds), maxStates).violation)
+      expect(found).to.equal(true)
+    })
+})

@@ -1,0 +1,80 @@
+import { expect } from 'chai'
+import { Lease } from '../../gateway/store/lease.js'
+import { LeasedWrites } from '../../gateway/store/leased-writes.js'
+import type { Store } from '../../gateway/store/store.js'
+import { codeOf } from '../support/gateway/test-fleet.js'
+import { startTestRedis, type TestRedis } from '../support/gateway/redis.js'
+import { waitFor } from '../support/wait.js'
+
+const longMs = 600_000
+
+describe('a lease', () => {
+  let redis: TestRedis
+  let stores: Store[]
+  beforeEach(async () => {
+    redis = await startTestRedis()
+    stores = [await redis.openStore(), await redis.openStore()]
+  })
+  afterEach(() => redis.stop())
+
+  const leaseOf = (gateway: number, leaseMs = longMs, name = 'work'): Lease =>
+    new Lease(stores[gateway]!, name, leaseMs)
+
+  it('gets a higher epoch with each take-over, and keeps it when it is renewed', async () => {
+    const [one, two] = [leaseOf(0), leaseOf(1)]
+    expect([await one.take(), one.epoch]).to.deep.equal([true, 1])
+    expect([await one.take(), one.epoch]).to.deep.equal([true, 1])
+    expect([await two.take(), two.epoch]).to.deep.equal([false, undefined])
+    await one.release()
+    expect([await two.take(), two.epoch]).to.deep.equal([true, 2])
+    expect([await one.take(), one.epoch]).to.deep.equal([false, undefined])
+    expect(two.fence).to.deep.equal({ work: 'work', epoch: 2 })
+    expect(() => one.fence).to.throw('another gateway has taken over work')
+  })
+
+  it('never has the epoch of another lease', async () => {
+    const [one, two] = [leaseOf(0), leaseOf(1, longMs, 'other-work')]
+    await one.take()
+    await two.take()
+    expect([one.epoch, two.epoch]).to.deep.equal([1, 2])
+  })
+
+  it('gets a new epoch if the answer to the last attempt was lost', async () => {
+    const lease = leaseOf(0)
+    await lease.take()
+    const transact = stores[0]!.transact.bind(stores[0])
+    stores[0]!.transact = async (...work) => {
+      stores[0]!.transact = transact
+      await transact(...work)
+      throw new Error('the answer was lost')
+    }
+    expect(await codeOf(lease.take())).to.include('the answer was lost')
+    expect([await lease.take(), lease.epoch]).to.deep.equal([true, 2])
+  })
+
+  it('gets an epoch above one that an agent has seen, if the store lost its counter', async () => {
+    const lease = leaseOf(0)
+    await lease.take()
+    lease.exceed(41)
+    expect([await lease.take(), lease.epoch]).to.deep.equal([true, 42])
+  })
+
+  it('that ended keeps its former holder from writing', async () => {
+    const [one, two] = [leaseOf(0, 50), leaseOf(1)]
+    await one.take()
+    const writes = new LeasedWrites(stores[0]!, one)
+    await writes.write((transaction) => transaction.set('btest:a', 'one'))
+    await waitFor(() => two.take(), { what: 'the other gateway takes over' })
+    expect(await codeOf(writes.write((transaction) => transaction.set('btest:a', 'late')))).to.equal('lease_lost')
+    expect(await stores[1]!.client.get('btest:a')).to.equal('one')
+  })
+
+  it('lets all waiting writes of its holder run in one transaction', async () => {
+    const lease = leaseOf(0)
+    await lease.take()
+    const writes = new LeasedWrites(stores[0]!, lease)
+    const names = Array.from({ length: 50 }, (_, index) => `btest:${index}`)
+    await Promise.all(names.map((name) => writes.write((transaction) => transaction.set(name, 'x'))))
+    expect(await stores[0]!.client.exists(names)).to.equal(50)
+  })
+})
