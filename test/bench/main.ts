@@ -5,6 +5,7 @@ import { parse } from 'yaml'
 import { benchAttacks } from './attacks.js'
 import { BerthApi } from './berth-api.js'
 import { benchConsoles } from './consoles.js'
+import { benchFailover } from './failover.js'
 import { benchFleet } from './fleet.js'
 import { printFigures } from './figures.js'
 import { benchHistory } from './history.js'
@@ -45,6 +46,7 @@ const parts = [
   ...kvmSections,
   'consoles',
   'packages',
+  'failover',
 ] as const
 type Part = (typeof parts)[number]
 const configDirectory = '/etc/berth-bench'
@@ -136,4 +138,5 @@ if (runs('abuse')) printFigures('Abuse', await benchAbuse({ guests: 1000, flows:
 if (runs('events')) await benchEvents({ listeners: 500, slow: 5, changesPerSecond: 1000, seconds: 45 })
 if (runs('consoles')) printFigures('Consoles', await benchConsoles({ keys: 5000, megabytes: 50, frames: 50 }))
 if (runs('packages')) printFigures('Packages', await benchPackages())
+if (runs('failover')) printFigures('Failover of Redis', await benchFailover({ rounds: 5, seconds: 20 }))
 if (runs('rates')) printFigures('Rates', await benchRates(options.rounds))
