@@ -1,0 +1,107 @@
+/*
+ * Decides which host may run a guest while guests move between hosts (docs/design/moving-guests.md). The functions are
+ * pure: `test/operations/ownership-model.test.ts` explores all their sequences.
+ */
+
+/**
+ * - `absent`: the host has no copy of the guest that counts. It still remembers the generation.
+ * - `owner`: the host owns the guest and may start it.
+ * - `leaving`: the host owns the guest, but has begun to stop it for a move. It may still keep the guest.
+ * - `handed_over`: the complete guest is on the target. Only the gateway decides now who owns it.
+ * - `arriving`: the host receives the guest and does not own it yet.
+ * - `fenced`: the host has a copy, but the guest belongs to another host. The copy is never started.
+ */
+export type OwnershipRole = 'absent' | 'owner' | 'leaving' | 'handed_over' | 'arriving' | 'fenced'
+
+/** Knowledge of a host about the owner of a guest. */
+export interface Ownership {
+  readonly role: OwnershipRole
+  /** The newest generation that the host knows. Each change of the owner, and each canceled move, has a new one. */
+  readonly generation: number
+  /** Id of the move that the guest takes part in; empty for other roles. */
+  readonly moveId: string
+}
+
+export type OwnershipEvent =
+  /** The source is about to stop the guest for the last transfer. */
+  | { readonly kind: 'leave'; readonly moveId: string; readonly generation: number }
+  /** The source keeps the guest, because the move failed or was canceled. */
+  | { readonly kind: 'stay' }
+  /** The guest is stopped, and the target has confirmed that it has the whole disk. */
+  | { readonly kind: 'hand_over' }
+  /** The target reserves what the guest needs. */
+  | { readonly kind: 'expect'; readonly moveId: string; readonly generation: number }
+  /** The gateway announces the owner that the store contains. */
+  | { readonly kind: 'appoint'; readonly generation: number; readonly isOwner: boolean }
+
+/** Effect of an event on the host: `discard` deletes the copy, `fence` stops the guest and keeps its disk. */
+export type OwnershipEffect = 'none' | 'start' | 'discard' | 'fence'
+
+export interface OwnershipChange {
+  readonly next: Ownership
+  readonly effect: OwnershipEffect
+}
+
+/** Ownership of a guest that has never moved. */
+export const firstOwnership: Ownership = { role: 'owner', generation: 0, moveId: '' }
+/** Ownership of a guest that this host does not know. */
+export const unknownOwnership: Ownership = { role: 'absent', generation: 0, moveId: '' }
+
+/** True if the host may start the guest. */
+export function mayStart({ role }: Ownership): boolean {
+  return role === 'owner'
+}
+
+/** Returns the next state and the effect. `undefined`: the event is not valid in this state and changes nothing. */
+export function planOwnership(known: Ownership, event: OwnershipEvent): OwnershipChange | undefined {
+  switch (event.kind) {
+    case 'leave':
+      return planLeave(known, event)
+    case 'stay':
+      return known.role === 'leaving' ? become('owner', known.generation) : undefined
+    case 'hand_over':
+      return known.role === 'leaving' ? changed({ ...known, role: 'handed_over' }) : undefined
+    case 'expect':
+      return planExpect(known, event)
+    case 'appoint':
+      return planAppoint(known, event)
+  }
+}
+
+interface MoveStep {
+  readonly moveId: string
+  readonly generation: number
+}
+
+function planLeave(known: Ownership, { moveId, generation }: MoveStep): OwnershipChange | undefined {
+  if (known.role !== 'owner' || known.generation !== generation) return undefined
+  return changed({ role: 'leaving', generation, moveId })
+}
+
+/** A guest that arrives by a newer move replaces the remains of an older move. */
+function planExpect(known: Ownership, { moveId, generation }: MoveStep): OwnershipChange | undefined {
+  const isFree = known.role === 'absent' || known.role === 'arriving'
+  if (!isFree || generation < known.generation) return undefined
+  const isOther = known.role === 'arriving' && known.moveId !== moveId
+  return { next: { role: 'arriving', generation, moveId }, effect: isOther ? 'discard' : 'none' }
+}
+
+/** Messages may be repeated and arrive late, so only a newer generation counts. */
+function planAppoint(
+  known: Ownership,
+  { generation, isOwner }: { generation: number; isOwner: boolean },
+): OwnershipChange | undefined {
+  if (generation <= known.generation) return undefined
+  if (isOwner) return known.role === 'absent' ? undefined : become('owner', generation)
+  if (known.role === 'owner' || known.role === 'leaving' || known.role === 'fenced')
+    return { next: { role: 'fenced', generation, moveId: '' }, effect: 'fence' }
+  return { next: { role: 'absent', generation, moveId: '' }, effect: known.role === 'absent' ? 'none' : 'discard' }
+}
+
+function become(role: 'owner', generation: number): OwnershipChange {
+  return { next: { role, generation, moveId: '' }, effect: 'start' }
+}
+
+function changed(next: Ownership): OwnershipChange {
+  return { next, effect: 'none' }
+}

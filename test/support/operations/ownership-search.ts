@@ -1,0 +1,80 @@
+import { checkWorld, crash, isSettled, stepsOf, Violation, type Rules, type World } from './ownership-model.js'
+
+/** Guests on the same hosts. They share only crashes of hosts. */
+type Worlds = readonly World[]
+
+interface Visited {
+  readonly worlds: Worlds
+  /** Key of the state from which this one was first reached, and the step. */
+  readonly from: string
+  readonly step: string
+  /** Keys of states from which a step that is not a crash or a new move leads here. */
+  readonly before: string[]
+}
+
+export interface SearchResult {
+  readonly states: number
+  /** The first violation, with the steps that lead to it. `undefined`: there is none. */
+  readonly violation: string | undefined
+}
+
+/**
+ * Visits every state that the guests can reach. Finds guests that run twice, copies that start without the newest disk,
+ * and states from which some guest can never run again.
+ */
+export function search(first: Worlds, rules: Rules, maxMoves: number): SearchResult {
+  const visited = new Map<string, Visited>()
+  const queue: string[] = []
+  const visit = (worlds: Worlds, from: string, { name, isProgress }: { name: string; isProgress: boolean }): void => {
+    const key = keyOf(worlds)
+    let known = visited.get(key)
+    if (!known) {
+      visited.set(key, (known = { worlds, from, step: name, before: [] }))
+      queue.push(key)
+    }
+    if (isProgress && from !== key) known.before.push(from)
+  }
+  const failed = (key: string, what: string): SearchResult => ({
+    states: visited.size,
+    violation: `${what}: ${pathTo(visited, key)}`,
+  })
+  visit(first, '', { name: 'begin', isProgress: false })
+  for (let at = 0; at < queue.length; at++) {
+    const key = queue[at]!
+    const { worlds } = visited.get(key)!
+    try {
+      worlds.forEach(checkWorld)
+      for (const step of nextOf(worlds, rules, maxMoves)) visit(step.worlds, key, step)
+    } catch (error) {
+      if (error instanceof Violation) return failed(key, error.message)
+      throw error
+    }
+  }
+  const stuck = findStuck(visited)
+  return stuck === undefined ? { states: visited.size, violation: undefined } : failed(stuck, 'no guest can run again')
+}
+
+function* nextOf(worlds: Worlds, rules: Rules, maxMoves: number) {
+  for (const [index, world] of worlds.entries())
+    for (const { next, ...step } of stepsOf(world, rules, maxMoves))
+      yield { ...step, name: `${step.name} (guest ${index})`, worlds: worlds.with(index, next) }
+  for (const host of worlds[0]!.hosts.keys())
+    yield { name: `crash of ${host}`, isProgress: false, worlds: worlds.map((world) => crash(world, host)) }
+}
+
+function keyOf(worlds: Worlds): string {
+  return JSON.stringify(worlds)
+}
+
+/** Finds a state from which no steps lead to a state in which all guests run where they belong. */
+function findStuck(visited: ReadonlyMap<string, Visited>): string | undefined {
+  const good = new Set([...visited].filter(([, { worlds }]) => worlds.every(isSettled)).map(([key]) => key))
+  for (const key of good) for (const before of visited.get(key)!.before) good.add(before)
+  return [...visited.keys()].find((key) => !good.has(key))
+}
+
+function pathTo(visited: ReadonlyMap<string, Visited>, key: string): string {
+  const steps: string[] = []
+  for (let at = visited.get(key); at && at.from !== ''; at = visited.get(at.from)) steps.unshift(at.step)
+  return steps.join(', ')
+}
