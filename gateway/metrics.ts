@@ -1,6 +1,7 @@
 import { Counter, Gauge, Histogram, Registry, collectDefaultMetrics } from 'prom-client'
 import type { HostMetrics as AgentMetrics } from '../proto/gen/berth/agent/v1/host.js'
 import type { FleetView } from './fleet/contract.js'
+import { isEnded } from './fleet/lists/operation-table.js'
 import type { StoreHealth } from './access/contract.js'
 import { addStoreMetrics, type StoreMetricSources } from './store-metrics.js'
 
@@ -126,6 +127,17 @@ function addFleetGauges(registry: Registry, view: FleetView): void {
     collect() {
       this.reset()
       for (const host of view.hosts()) this.set({ host: host.id }, Number(host.outdated))
+    },
+  })
+  new Gauge({
+    name: 'berth_guest_moves',
+    help: 'Guests that are moving to another host, by their present host',
+    labelNames: ['host'],
+    registers: [registry],
+    collect() {
+      this.reset()
+      for (const { hostId, operation } of view.operations())
+        if (operation.action === 'migrate' && !isEnded(operation)) this.inc({ host: hostId })
     },
   })
   new Gauge({

@@ -1,6 +1,7 @@
 import { X509Certificate } from 'node:crypto'
 import type { PeerCertificate } from 'node:tls'
 import { BerthError } from './errors.js'
+import { uuidPattern } from './guest-rules.js'
 import { steadyClock } from './steady-clock.js'
 
 /*
@@ -9,18 +10,31 @@ import { steadyClock } from './steady-clock.js'
  * DNS name. TLS also checks the chain, and trusts only the private CA.
  */
 
-export type Role = 'agent' | 'gateway' | 'join'
+export type Role = 'agent' | 'gateway' | 'join' | 'transfer'
 
 export interface Identity {
   readonly role: Role
   /** Present only for agents. */
   readonly hostId?: string
+  /** Present only for transfers. */
+  readonly transfer?: TransferTicket
+}
+
+/** The one transfer of a guest between two hosts that a certificate allows. */
+export interface TransferTicket {
+  /** Uuid of the move. */
+  readonly moveId: string
+  readonly guestUuid: string
+  readonly fromHostId: string
+  readonly toHostId: string
 }
 
 export interface CertificateIdentity {
   readonly identity: Identity
   /** Serial number in upper-case hexadecimal, as node:crypto prints it. */
   readonly serial: string
+  /** Public key as SubjectPublicKeyInfo (DER). */
+  readonly publicKey: Buffer
   readonly notBeforeMs: number
   readonly notAfterMs: number
 }
@@ -36,14 +50,19 @@ export const extendedKeyUsage: Readonly<Record<Role, string>> = {
   agent: serverAuth,
   gateway: clientAuth,
   join: serverAuth,
+  transfer: clientAuth,
 }
 
-export function identityUri({ role, hostId }: Identity): string {
-  return role === 'agent' ? `spiffe://berth/agent/${hostId ?? ''}` : `spiffe://berth/${role}`
+export function identityUri({ role, hostId, transfer }: Identity): string {
+  if (role === 'agent') return `spiffe://berth/agent/${hostId ?? ''}`
+  if (!transfer) return `spiffe://berth/${role}`
+  const { moveId, guestUuid, fromHostId, toHostId } = transfer
+  return `spiffe://berth/transfer/${moveId}/${guestUuid}/${fromHostId}/${toHostId}`
 }
 
 /** Returns the DNS name that TLS checks in an agent's or the join listener's certificate, instead of the address. */
-export function identityDnsName({ role, hostId }: Identity): string {
+export function identityDnsName({ role, hostId, transfer }: Identity): string {
+  if (transfer) return `${transfer.moveId}.transfer.berth.internal`
   return role === 'agent' ? `${hostId ?? ''}.agent.berth.internal` : `${role}.berth.internal`
 }
 
@@ -64,6 +83,7 @@ export function readCertificateIdentity(certificate: X509Certificate): Certifica
   return {
     identity,
     serial: certificate.serialNumber,
+    publicKey: certificate.publicKey.export({ type: 'spki', format: 'der' }),
     notBeforeMs: Date.parse(certificate.validFrom),
     notAfterMs: Date.parse(certificate.validTo),
   }
@@ -101,6 +121,22 @@ export function createPeerCheck(
   }
 }
 
+/**
+ * Reads the ticket of a peer that wants to send a guest to this host.
+ * @throws {BerthError} `bad_certificate` unless it is a ticket for this host and valid now
+ */
+export function readTransferTicket(
+  peer: PeerCertificate | undefined,
+  { issuer, toHostId }: { readonly issuer: X509Certificate; readonly toHostId: string },
+): TransferTicket {
+  if (!peer?.raw) throw badCertificate('is missing')
+  const read = readPeer(peer.raw, { identity: { role: 'transfer' }, issuer })
+  const { transfer } = read.identity
+  if (transfer?.toHostId !== toHostId) throw badCertificate('does not allow a transfer to this host')
+  checkValidity(read, { identity: read.identity })
+  return transfer
+}
+
 function readPeer(raw: Buffer, { issuer }: PeerRule): CertificateIdentity {
   const certificate = new X509Certificate(raw)
   if (issuer && !certificate.verify(issuer.publicKey)) throw badCertificate('was issued by another authority')
@@ -129,8 +165,17 @@ function subjectAltNames(certificate: X509Certificate): string[] {
 function parseUri(uri: string): Identity | undefined {
   if (uri === 'spiffe://berth/gateway') return { role: 'gateway' }
   if (uri === 'spiffe://berth/join') return { role: 'join' }
+  if (uri.startsWith('spiffe://berth/transfer/')) return parseTransfer(uri)
   const hostId = /^spiffe:\/\/berth\/agent\/(.+)$/.exec(uri)?.[1]
   return hostId && new RegExp(hostIdPattern).test(hostId) ? { role: 'agent', hostId } : undefined
+}
+
+function parseTransfer(uri: string): Identity | undefined {
+  const [moveId = '', guestUuid = '', fromHostId = '', toHostId = ''] = uri.split('/').slice(4)
+  const uuids = [moveId, guestUuid].every((id) => new RegExp(uuidPattern).test(id))
+  const hosts = [fromHostId, toHostId].every((id) => new RegExp(hostIdPattern).test(id))
+  if (!uuids || !hosts) return undefined
+  return { role: 'transfer', transfer: { moveId, guestUuid, fromHostId, toHostId } }
 }
 
 function badCertificate(why: string): BerthError {

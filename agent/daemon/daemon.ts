@@ -21,10 +21,12 @@ import { createGuestService } from '../rpc/guest-service.js'
 import { createHostService, type UpgradeParts } from '../rpc/host-service.js'
 import { createImageService } from '../rpc/image-service.js'
 import { createSecurityService } from '../rpc/security-service.js'
+import { createMoveService } from '../rpc/move-service.js'
 import { createOperationService } from '../rpc/operation-service.js'
 import { createRoutingService } from '../rpc/routing-service.js'
 import { serve, type AgentServices } from '../rpc/server.js'
 import { createServerCredentials, type AgentTls } from '../rpc/tls.js'
+import { createTransferService } from '../rpc/transfer-service.js'
 import { createWatchService } from '../rpc/watch-service.js'
 import { watchKinds } from '../rpc/watch-kinds.js'
 import { imageSubject } from '../images/definition.js'
@@ -235,9 +237,11 @@ function servicesOf(
   domain: Domain,
   { describe, metrics, history, swap, consoles, diagnosis, upgrade }: ServiceParts,
 ): AgentServices {
-  const { abuse, changes, context, engine, orders, capacity, policy, routing, images, sampler } = domain
+  const { abuse, arrivals, changes, context, engine, orders, capacity, policy, routing, images, sampler } = domain
   const { log } = context
   return {
+    moves: createMoveService({ arrivals, changes, log }),
+    transfers: createTransferService({ context, arrivals, log }),
     backups: createBackupService({ backups: context.backups, log }),
     consoles: createConsoleService({ consoles, log }),
     guests: createGuestService({ context, diagnosis, sampler, history, log }),

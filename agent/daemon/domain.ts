@@ -6,6 +6,7 @@ import { AbuseWatch } from '../abuse/abuse-watch.js'
 import { TargetVault } from '../backups/vault.js'
 import type { AgentConfig } from '../config.js'
 import type { BackupContext } from '../guests/context.js'
+import { Arrivals } from '../guests/moves/arrivals.js'
 import { GuestMachines } from '../guests/machines.js'
 import { volumeLimitOf } from '../guests/snapshots/volume-bound.js'
 import { guestSubject } from '../guests/operations/guest-order.js'
@@ -38,12 +39,14 @@ import { Changes } from '../state/changes.js'
 import { checkJournalPresent, openDatabase } from '../state/database.js'
 import { swapKind, swapSubject } from '../swap/kind.js'
 import { TrafficKeeper } from '../traffic/keeper.js'
+import { TrafficStore } from '../traffic/traffic-store.js'
 import type { Closers } from './closers.js'
 import type { Host } from './host.js'
 
 /** The agent's database and all parts of the agent that work on it. */
 export interface Domain {
   readonly abuse: AbuseWatch
+  readonly arrivals: Arrivals
   readonly changes: Changes
   readonly context: BackupContext
   readonly engine: OperationEngine
@@ -107,8 +110,12 @@ export async function openDomain(host: Host, options: DomainOptions, closers: Cl
     readDisk: () => host.readCapacity(),
   }
   const { readDisk } = capacity
+  const traffic = new TrafficStore(changes)
   const kinds: OperationKinds<GuestRecord> = {
-    ...guestKinds(context, capacity),
+    ...guestKinds(context, capacity, async (uuid) => {
+      await policy.count()
+      return traffic.find(uuid) ?? null
+    }),
     imageDownload: imageDownloadKind({ images, readDisk }),
     changeSwap: swapKind({ swap: host.swap, busy: () => engine.busy(swapSubject) }),
   }
@@ -148,7 +155,7 @@ export async function openDomain(host: Host, options: DomainOptions, closers: Cl
     },
   })
   closers.add(() => reconciler.close())
-  const policy = new TrafficKeeper({
+  const policy: TrafficKeeper = new TrafficKeeper({
     context,
     clock,
     busy: (uuid) => engine.busy(guestSubject(uuid)),
@@ -161,6 +168,12 @@ export async function openDomain(host: Host, options: DomainOptions, closers: Cl
   closers.add(() => abuse.close())
   sampler.onMemoryKills((uuid, kills) => abuse.memory.note(uuid, { kills, ended: false }))
   reconciler.onMemoryKill((uuid) => abuse.memory.note(uuid, { kills: 1, ended: true }))
+  const arrivals = new Arrivals({
+    context,
+    capacity,
+    start: (uuid) => startNow(orders, uuid),
+    putTraffic: (uuid, count) => traffic.put(uuid, { ...count, counterEpoch: '', counterRx: 0, counterTx: 0 }),
+  })
   const applyAddresses = (): Promise<void> => reconciler.network.ensure(['rules', 'addresses'])
   const routing = new Routing({ changes, config, book: network, applyAddresses, log, facts: host.facts })
   const snapshots = new ScheduledRuns({ kind: scheduledSnapshots(context), context, engine })
@@ -168,6 +181,7 @@ export async function openDomain(host: Host, options: DomainOptions, closers: Cl
   for (const runs of [snapshots, backups]) closers.add(() => runs.close())
   return {
     abuse,
+    arrivals,
     changes,
     context,
     engine,
@@ -213,7 +227,7 @@ function createContext(parts: ContextParts): BackupContext {
   store.changes.onChange(({ kind, key, removed }) => {
     if (kind === 'guest' && (removed || store.find(key)?.wanted !== 'running')) processors.forget(key)
   })
-  const { gateway, prefixLength, resolvers, volumes } = host
+  const { gateway, prefixLength, resolvers, volumes, transfers } = host
   const { bridge, interface_prefix: interfacePrefix } = config.network
   const { enabled: drivers, settings } = host.drivers
   const nic = { bridge, interfacePrefix, gateway, prefixLength, resolvers }
@@ -221,6 +235,7 @@ function createContext(parts: ContextParts): BackupContext {
     config,
     store,
     volumes,
+    transfers,
     backups: host.backups,
     network,
     ports: new HostPorts({ store, config: config.network, facts: host.facts }),

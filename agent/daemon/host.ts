@@ -16,7 +16,7 @@ import { hostProbe, type GuestProbe } from '../host/guest/guest-probe.js'
 import { readOnlineCpus } from '../host/process/online-cpus.js'
 import { readInterfaces } from '../host/net/interfaces.js'
 import { NetlinkWatch } from '../host/net/netlink-watch.js'
-import type { GuestVolumes } from '../guests/context.js'
+import type { GuestTransfers, GuestVolumes } from '../guests/context.js'
 import { PoolImages, type ImagePool } from '../images/pool.js'
 import { fetchSettings, planFreeUserIds } from '../images/image-settings.js'
 import { HostAddressBook, type AddressBookOptions } from '../network/address-book.js'
@@ -33,6 +33,7 @@ import type { HostSwap } from '../swap/contract.js'
 import type { AgentPackages } from '../upgrade/contract.js'
 import { InstalledPackages } from '../upgrade/installed-packages.js'
 import { SwapFiles } from '../swap/swap-files.js'
+import { DiskTransfers } from '../storage/disk-transfers.js'
 import { Trash } from '../storage/trash.js'
 import { Volumes } from '../storage/volumes.js'
 import type { Closers } from './closers.js'
@@ -50,6 +51,7 @@ export type HostVolumes = GuestVolumes & Pick<Volumes, 'sweep' | 'ensureLimits'>
 /** A host that is prepared for guests. No part of it uses the agent's database. */
 export interface Host {
   readonly volumes: HostVolumes
+  readonly transfers: GuestTransfers
   readonly images: ImagePool
   readonly backups: BackupRepositories
   readonly drivers: Pick<Drivers, 'enabled' | 'settings' | 'describe'>
@@ -102,6 +104,7 @@ export async function openHost(config: AgentConfig, log: Logger, closers: Closer
   return {
     trash,
     volumes,
+    transfers: new DiskTransfers(pool, trash, volumes),
     drivers,
     images: openImages(config, pool, trash),
     backups: new ResticRepositories({

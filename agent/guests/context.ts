@@ -5,6 +5,7 @@ import type { AgentConfig } from '../config.js'
 import type { DriverKind } from '../drivers/drivers.js'
 import type { Network } from '../network/contract.js'
 import type { ImageType } from '../images/catalog.js'
+import type { DiskTransfers } from '../storage/disk-transfers.js'
 import type { Volumes } from '../storage/volumes.js'
 import type { LoginVault } from './login-vault.js'
 import type { GuestMachines } from './machines.js'
@@ -63,11 +64,15 @@ export type GuestVolumes = Pick<Volumes, 'pathOf' | 'clone' | 'resize' | 'remove
   Pick<Volumes, 'snapshot' | 'listSnapshots' | 'deleteSnapshot' | 'snapshotPathOf'> &
   Pick<Volumes, 'snapshotsCount' | 'expectedRetained' | 'exclusiveBytes' | 'areFreed'>
 
+/** The methods of `DiskTransfers` that moves of guests need; see agent/storage/disk-transfers.ts. */
+export type GuestTransfers = Pick<DiskTransfers, 'send' | 'receive' | 'confirm' | 'listComplete'>
+
 /** Dependencies of the code in agent/guests; created once in agent/daemon/domain.ts. */
 export interface GuestContext {
   readonly config: AgentConfig
   readonly store: GuestStore
   readonly volumes: GuestVolumes
+  readonly transfers: GuestTransfers
   readonly network: Network
   readonly ports: HostPorts
   readonly images: GuestImages

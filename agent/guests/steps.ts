@@ -2,6 +2,7 @@ import { allEnded } from '../../shared/all-ended.js'
 import type { AssignResult, GuestEvent } from '../drivers/contract.js'
 import type { Step, StepContext } from '../operations/types.js'
 import type { BootContext, DiskContext, GuestContext, GuestImages } from './context.js'
+import { refuseNotOwned } from './moves/change-ownership.js'
 import { networkOf } from './resources/network.js'
 import { checkAllowedToRun, refuseSuspended } from './policy/policy.js'
 import type { GuestRecord, PendingChange } from './record/record.js'
@@ -74,6 +75,7 @@ export function startStep(context: BootContext, isSkipped: (record: GuestRecord)
     weight: 2,
     run: inTurn(context.store, async (record, step) => {
       if (isSkipped(record)) return
+      refuseNotOwned(record)
       checkAllowedToRun(record) // the guest may have been blocked while the operation was queued
       const setRates = (): Promise<void> => context.network.attach(networkOf(record, context.config), ['rates'])
       await context.machines.driverOf(record).start(context.machines.of(record), step.signal, setRates)

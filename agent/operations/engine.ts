@@ -160,6 +160,12 @@ export class OperationEngine {
     return this.#scheduler.tasks(subject).some((task) => task.forwardOnly)
   }
 
+  /** True if an exclusive operation of the subject is pending or running. */
+  isExclusive(subject: SubjectRef): boolean {
+    const actions = this.openOperations(subject).map((id) => this.store.get(id).action)
+    return actions.some((action) => this.#definitions.get(action)?.exclusive)
+  }
+
   stats(): EngineStats {
     return { running: this.#scheduler.running, pending: this.#scheduler.waiting, ...this.#counts }
   }

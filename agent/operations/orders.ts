@@ -33,6 +33,8 @@ export interface OrderContext {
   readonly isSystem: boolean
   /** True if a forward-only operation of the subject, such as a deletion, is pending or running. */
   leaving(subject: SubjectRef): boolean
+  /** True if an exclusive operation of the subject, such as a move to another host, is pending or running. */
+  moving(subject: SubjectRef): boolean
 }
 
 /** An order that passed all checks except those in `reserve`. */
@@ -101,7 +103,9 @@ export class Orders<Guest> {
   ): AcceptedOrder<unknown> | Promise<AcceptedOrder<unknown>> {
     const kind = this.kinds[$case] as OperationKind<OrderName, unknown, Guest>
     const leaving = (subject: SubjectRef): boolean => this.engine.leaving(subject)
-    return kind.accept(value, { operationId, requestedBy, isSystem, leaving })
+    // The agent's own orders wait for the end of an exclusive operation.
+    const moving = (subject: SubjectRef): boolean => !isSystem && this.engine.isExclusive(subject)
+    return kind.accept(value, { operationId, requestedBy, isSystem, leaving, moving })
   }
 
   #place({ operationId, requestedBy, order }: Order, accepted: AcceptedOrder<unknown>): OperationRecord {

@@ -75,6 +75,8 @@ export interface OperationDefinition<Input> {
   readonly steps: readonly Step<Input>[]
   /** True if the operation is never undone. A failed step is retried with back-off, even after restarts. */
   readonly forwardOnly?: boolean
+  /** True if users' orders for the subject are refused, instead of queued, until the operation has ended. */
+  readonly exclusive?: boolean
   /**
    * Writes to the database in the transaction that records the start of the first step. It must be synchronous, without
    * other effects. It runs again if a restart repeats the first step.

@@ -4,6 +4,7 @@ import type {
   Guest,
   PortMapping as WireMapping,
 } from '../../proto/gen/berth/agent/v1/guest.js'
+import { firstOwnership } from '../guests/ownership/plan-ownership.js'
 import { planRetained, planSpaceLimit } from '../guests/snapshots/plan-snapshot-space.js'
 import { blocksOf, policyReasonOf, isThrottled } from '../guests/policy/policy.js'
 import type { GuestRecord, PortMapping } from '../guests/record/record.js'
@@ -38,6 +39,7 @@ export function encodeGuest(record: GuestRecord): Guest {
     boot: { mode: record.boot.mode, image: record.boot.image },
     backups: record.backups.filter(({ state }) => state === 'ready'),
     backupSchedule: shownSchedule(record.backupSchedule),
+    ownership: record.ownership === firstOwnership ? undefined : record.ownership,
   }
 }
 

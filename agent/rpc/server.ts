@@ -12,15 +12,18 @@ import {
   type GuestSettingsServiceServer,
   type RoutingServiceServer,
 } from '../../proto/gen/berth/agent/v1/network.js'
+import { MoveServiceService, type MoveServiceServer } from '../../proto/gen/berth/agent/v1/move.js'
 import { OperationServiceService, type OperationServiceServer } from '../../proto/gen/berth/agent/v1/operation.js'
 import { SecurityServiceService, type SecurityServiceServer } from '../../proto/gen/berth/agent/v1/security.js'
 import { WatchServiceService, type WatchServiceServer } from '../../proto/gen/berth/agent/v1/watch.js'
+import { transferProtocol } from '../guests/moves/frame-stream.js'
 import { consoleProtocol, sparingly } from '../../shared/framed-socket.js'
 import { splitHostPort } from '../../shared/join-token.js'
 import { certificateService } from './certificates.js'
 import type { ConsoleService } from './console-service.js'
 import { fenceCalls, type Fences } from './fences.js'
 import type { AgentTls } from './tls.js'
+import type { TransferService } from './transfer-service.js'
 
 export interface AgentServices {
   backups: BackupServiceServer
@@ -33,6 +36,8 @@ export interface AgentServices {
   security: SecurityServiceServer
   watch: { service: WatchServiceServer; close: () => void }
   consoles: ConsoleService
+  moves: MoveServiceServer
+  transfers: TransferService
 }
 
 const limits = {
@@ -70,11 +75,13 @@ export async function serve(
   server.addService(HostServiceService, services.hosts)
   server.addService(SecurityServiceService, services.security)
   server.addService(WatchServiceService, services.watch.service)
+  server.addService(MoveServiceService, services.moves)
   server.addService(CertificateServiceService, certificateService(identityDir, tls))
-  const bound = await bind(server, listen, tls, services.consoles)
+  const bound = await bind(server, listen, tls, services)
   return () => {
     services.watch.close()
     services.consoles.close(graceMs)
+    services.transfers.close()
     bound.close()
     return end(server)
   }
@@ -87,7 +94,7 @@ export interface BoundServer {
 }
 
 /**
- * Accepts TLS connections and passes them to gRPC or to consoles, which do not use gRPC. gRPC cannot listen itself,
+ * Accepts TLS connections and passes them to gRPC, or to consoles and transfers, which do not use gRPC. gRPC cannot listen itself,
  * because it reports a connection only after its TLS handshake. When the host joins another gateway, connections of the
  * former gateway end after `graceMs`.
  * @param listen address and port as `host:port`; port 0: any free port
@@ -96,12 +103,14 @@ export async function bind(
   server: Server,
   listen: string,
   tls: AgentTls,
-  consoles?: ConsoleService,
+  others: Partial<Pick<AgentServices, 'consoles' | 'transfers'>> = {},
 ): Promise<BoundServer> {
+  const { consoles, transfers } = others
   let injector = server.createConnectionInjector(tls.credentials)
-  const protocols = [...(consoles ? [consoleProtocol] : []), 'h2']
+  const protocols = [...(consoles ? [consoleProtocol] : []), ...(transfers ? [transferProtocol] : []), 'h2']
   const listener = createServer({ ...tls.options(), ALPNProtocols: protocols }, (socket) => {
     if (socket.alpnProtocol === consoleProtocol) serveConsole(socket, tls, consoles)
+    else if (socket.alpnProtocol === transferProtocol) transfers?.serve(socket, tls)
     else injector.injectConnection(socket)
   })
   listener.on('connection', (socket: Socket) => tls.guard.watch(socket))
@@ -115,6 +124,7 @@ export async function bind(
     retire(injector)
     injector = server.createConnectionInjector(tls.credentials)
     consoles?.close(graceMs)
+    transfers?.close()
   })
   const close = (): void => {
     listener.close()

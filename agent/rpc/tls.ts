@@ -5,7 +5,7 @@ import type { PeerCertificate, SecureContextOptions, TlsOptions } from 'node:tls
 import { BerthError } from '../../shared/errors.js'
 import { toStatus } from '../../shared/grpc-errors.js'
 import { ConnectionGuard } from '../../shared/connection-guard.js'
-import { createPeerCheck } from '../../shared/identity.js'
+import { createPeerCheck, readTransferTicket, type TransferTicket } from '../../shared/identity.js'
 import { getIdentity, identityPaths, readRevoked, type AgentIdentity } from '../enrollment/identity.js'
 
 /** Time in ms for which the content of the revocation file is cached. */
@@ -47,6 +47,8 @@ export interface AgentTls {
   onReplaced(listener: () => void): void
   /** @throws {BerthError} `bad_certificate` unless this is a certificate of the gateway and is valid now */
   checkPeer(certificate: PeerCertificate | undefined): void
+  /** Reads a ticket for a transfer to this host. @throws {BerthError} `bad_certificate` */
+  readTicket(certificate: PeerCertificate | undefined): TransferTicket
   /** Limits connections until the gateway makes its first call on them. */
   readonly guard: ConnectionGuard
   identity(): AgentIdentity
@@ -84,6 +86,10 @@ export function createServerCredentials(identityDir: string): AgentTls {
     credentials,
     guard,
     checkPeer,
+    readTicket: (peer) => {
+      const { caPem, hostId } = identity
+      return readTransferTicket(peer, { issuer: new X509Certificate(caPem), toHostId: hostId })
+    },
     identity: () => identity,
     reload,
     options: () => ({ requestCert: true, rejectUnauthorized: true, ...tlsRules, ...contextOf(identity) }),

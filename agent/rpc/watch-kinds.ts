@@ -2,6 +2,7 @@ import type { WatchResponse } from '../../proto/gen/berth/agent/v1/watch.js'
 import type { AlertStore } from '../abuse/alert-store.js'
 import { fairlyNewest } from '../../shared/fair-newest.js'
 import { listedOperations } from '../../shared/operation-limits.js'
+import type { GuestRecord } from '../guests/record/record.js'
 import type { GuestStore } from '../guests/record/guest-store.js'
 import type { ImageStore } from '../images/image-store.js'
 import type { OperationStore } from '../operations/operation-store.js'
@@ -45,8 +46,8 @@ export function watchKinds({ guests, operations, images, alerts }: WatchStores):
       encode: (value) => ({ $case: 'template', value }),
     }),
     guest: kind({
-      list: (since) => guests.list(since),
-      find: (key) => guests.find(key),
+      list: (since) => guests.list(since).filter(isShown),
+      find: (key) => [guests.find(key)].find((record) => record && isShown(record)),
       encode: (record) => ({ $case: 'guest', value: encodeGuest(record) }),
     }),
     operation: kind({
@@ -60,6 +61,11 @@ export function watchKinds({ guests, operations, images, alerts }: WatchStores):
       encode: (record) => ({ $case: 'alert', value: encodeAlert(record) }),
     }),
   }
+}
+
+/** True unless the guest is still arriving from another host, which reports it. */
+function isShown({ ownership }: GuestRecord): boolean {
+  return ownership.role !== 'arriving'
 }
 
 /**

@@ -194,6 +194,14 @@ const migrations: readonly string[] = [
    CREATE INDEX alerts_revision ON alerts (revision);
    CREATE INDEX alerts_age ON alerts (last_at_ms);
    CREATE INDEX alerts_guest ON alerts (guest_uuid, last_at_ms);`,
+  // Only guests that have ever taken part in a move have a row. It stays when the guest has left the host.
+  `CREATE TABLE guest_owners (
+     guest_uuid TEXT PRIMARY KEY,
+     role TEXT NOT NULL,              -- see guests/ownership/plan-ownership.ts
+     generation INTEGER NOT NULL,
+     move_id TEXT NOT NULL,
+     details TEXT NOT NULL            -- JSON of the move, see guests/moves
+   ) STRICT, WITHOUT ROWID;`,
 ]
 
 /**

@@ -56,7 +56,8 @@ export class VolumePlaces {
     return (await namesIn(this.snapshotsOf(guest))).filter((name) => snapshotId.test(name))
   }
 
-  protected snapshotsOf(guest: string): string {
+  /** Directory of the guest's snapshots, whether it exists or not. */
+  snapshotsOf(guest: string): string {
     return join(this.pool.snapshots, checkUuid(guest))
   }
 }
@@ -70,7 +71,8 @@ function checkUuid(guest: string): string {
   return guest
 }
 
-async function namesIn(directory: string): Promise<string[]> {
+/** Returns the names in a directory; none if it does not exist. */
+export async function namesIn(directory: string): Promise<string[]> {
   try {
     return await readdir(directory)
   } catch (error) {

@@ -4,7 +4,8 @@ import { codeOf } from '../../test/support/gateway/test-fleet.js'
 import type { AcceptedOrder, OrderContext } from '../operations/orders.js'
 import { swapKind, swapSubject } from './kind.js'
 
-const asked: OrderContext = { operationId: 'o', requestedBy: 'test', isSystem: false, leaving: () => false }
+const no = (): boolean => false
+const asked: OrderContext = { operationId: 'o', requestedBy: 'test', isSystem: false, leaving: no, moving: no }
 
 describe('a swap operation', () => {
   let swap: MemorySwap

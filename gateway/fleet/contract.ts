@@ -7,6 +7,7 @@ import type { GuestServiceService, GuestSpec } from '../../proto/gen/berth/agent
 import type { HostServiceService } from '../../proto/gen/berth/agent/v1/host.js'
 import type { ImageServiceService, Template } from '../../proto/gen/berth/agent/v1/image.js'
 import type { GuestSettingsServiceService, RoutingServiceService } from '../../proto/gen/berth/agent/v1/network.js'
+import type { MoveServiceService, ExpectGuestResponse } from '../../proto/gen/berth/agent/v1/move.js'
 import type { OperationServiceService, SubmitOperationResponse } from '../../proto/gen/berth/agent/v1/operation.js'
 import type { InstallHosts } from '../join/installer.js'
 import type { AlertView, GuestView, HostView, OperationView } from './reported.js'
@@ -111,6 +112,7 @@ export interface AgentClient {
   readonly routing: RoutingCalls
   readonly images: ImageCalls
   readonly hosts: Calls<typeof HostServiceService>
+  readonly moves: Calls<typeof MoveServiceService>
   readonly security: Calls<typeof SecurityServiceService>
   /** Waits for a connection to the agent. The returned function opens a console. */
   consoleOpener(): Promise<ConsoleOpener>
@@ -132,6 +134,23 @@ export interface GuestCreationRequest {
   readonly requestedBy: string
   /** Host for the guest. Default: the host with the most free resources. */
   readonly hostId?: string
+}
+
+export interface GuestMoveRequest {
+  /** Id of the move. A repetition with it returns the same operation. */
+  readonly operationId: string
+  readonly guest: GuestView
+  /** Target of the move. Default: the host with the most free resources. */
+  readonly toHostId?: string | undefined
+  /** Limit of the transfer in Mbit/s. 0: unlimited. */
+  readonly bandwidthMbps: number
+  readonly requestedBy: string
+}
+
+/** Target of a move, and the guest's addresses and ports there. */
+export interface GuestMovePlan {
+  readonly toHostId: string
+  readonly network: ExpectGuestResponse
 }
 
 /** Resources of hosts that are reserved for guests that will be created. */
@@ -229,6 +248,14 @@ export interface Fleet {
    * @throws {BerthError} `name_conflict`, `resource_exhausted`, `host_offline`, `not_found` (host or template)
    */
   createGuest(request: GuestCreationRequest): Promise<GuestCreation>
+  /** Plans the move of a guest to another host, and changes nothing. @throws {BerthError} as `moveGuest` */
+  planMove(request: Pick<GuestMoveRequest, 'guest' | 'toHostId'>): Promise<GuestMovePlan>
+  /**
+   * Begins to move a guest to another host. The source's operation shows the progress.
+   * @throws {BerthError} `not_found`, `unsupported`, `invalid_state`, `guest_moving`, `move_unsupported`,
+   * `resource_exhausted`, `name_conflict`, `host_offline`
+   */
+  moveGuest(request: GuestMoveRequest): Promise<GuestMovePlan & { readonly response: SubmitOperationResponse }>
   /** Reserves resources for several guests before the first one is created. */
   holdRoom(): HeldRoom
   /** True if an earlier attempt of this operation has reserved an id and a name for its guest. */

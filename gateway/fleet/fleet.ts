@@ -11,12 +11,16 @@ import type {
   Fleet,
   GuestCreation,
   GuestCreationRequest,
+  GuestMovePlan,
+  GuestMoveRequest,
   HeldRoom,
   HostUpgrades,
   OperationView,
   OrderedOperation,
 } from './contract.js'
 import { GuestCache } from './guest-cache.js'
+import { GuestMover } from './moves/guest-mover.js'
+import { MoveStore } from './moves/move-store.js'
 import { GuestCreator } from './placement/creation.js'
 import { GuestOwners } from './placement/guest-owners.js'
 import { GuestRegistry } from './placement/guest-registry.js'
@@ -66,6 +70,7 @@ export class GatewayFleet implements Fleet {
   readonly #keeper: CertificateKeeper
   readonly #pauses = new PauseWatch(() => this.#wasPaused())
   readonly #unlisted: UnlistedOperations
+  readonly #mover: GuestMover
   readonly #installer: Installer
   readonly #timers: NodeJS.Timeout[] = []
   #joinServer: JoinServer | undefined
@@ -144,6 +149,16 @@ export class GatewayFleet implements Fleet {
       packagedVersion: () => this.#installer.agentVersion(),
     })
     this.#creator = new GuestCreator({ view, registry, log, ratios: { cpu, ram, disk }, fleet: this })
+    this.#mover = new GuestMover({
+      view,
+      watched,
+      creator: this.#creator,
+      owners,
+      authority,
+      moves: new MoveStore(store),
+      log,
+      reached: (hostId, revision) => this.reached(hostId, revision),
+    })
     this.#unlisted = new UnlistedOperations({ view, log, watched })
   }
 
@@ -174,6 +189,7 @@ export class GatewayFleet implements Fleet {
     })
     this.#keeper.start()
     this.#cache.start()
+    this.#mover.start()
     this.#timers.push(
       setInterval(() => void this.#watched.poll(), pollHostsMs),
       setInterval(() => void this.#sweepReservations(), sweepEveryMs),
@@ -206,6 +222,7 @@ export class GatewayFleet implements Fleet {
     this.#pauses.stop()
     this.#timers.forEach((timer) => clearInterval(timer))
     this.#watched.stop()
+    await this.#mover.stop()
     await this.#cache.stop()
     this.view.hostChanged.releaseAll()
     this.view.operationChanged.releaseAll()
@@ -245,6 +262,14 @@ export class GatewayFleet implements Fleet {
     // The guest is stored before the creation is confirmed, in case this gateway and the host fail.
     if (creation.response.guest) await this.#cache.keep(creation.hostId, creation.response.guest)
     return creation
+  }
+
+  planMove(request: Pick<GuestMoveRequest, 'guest' | 'toHostId'>): Promise<GuestMovePlan> {
+    return this.#mover.check(request)
+  }
+
+  moveGuest(request: GuestMoveRequest): ReturnType<GuestMover['begin']> {
+    return this.#mover.begin(request)
   }
 
   holdRoom(): HeldRoom {

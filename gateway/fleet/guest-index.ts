@@ -57,8 +57,23 @@ export class GuestIndex {
     host.conflicts.delete(uuid)
     const before = host.guests.get(uuid)
     if (!before) return
-    this.#unplace(host, before)
+    const isMoved = this.#replaceMoved(host, before)
+    if (!isMoved) this.#unplace(host, before)
     this.#promote(before.guest)
+  }
+
+  /** Shows a guest that has moved on its new host, as one change. @returns false if no other host has the guest */
+  #replaceMoved(host: HostState, before: GuestEntry): boolean {
+    const { uuid } = before.guest
+    const next = [...this.#waiting].find(
+      (other) => other !== host && other.conflicts.has(uuid) && !other.disowned.has(uuid),
+    )
+    const guest = next?.conflicts.get(uuid)?.guest
+    if (!next || !guest || !sameKeys(guest, before.guest)) return false
+    this.#remove(host, before)
+    next.conflicts.delete(uuid)
+    this.#place(next, new GuestEntry(next, guest), before)
+    return true
   }
 
   /** Applies the store's decision about a guest. @param reason why another host has it; undefined: this host has it */
@@ -93,17 +108,19 @@ export class GuestIndex {
     return `guest ${guest.name} (${guest.id}, ${guest.uuid}) clashes with ${name} (${id}, ${uuid}) of host ${other.hostId} and is not shown`
   }
 
-  #place(host: HostState, entry: GuestEntry): void {
-    const slot = this.#put(host, entry)
+  /** @param formerly the same guest on another host */
+  #place(host: HostState, entry: GuestEntry, formerly?: GuestEntry): void {
+    const slot = this.#put(host, entry, formerly)
     this.#byId.set(entry.guest.id, slot)
     this.#byName.set(entry.guest.name.toLowerCase(), slot)
   }
 
   /** Adds a guest, or replaces it if its uuid, id and name have not changed. */
-  #put(host: HostState, entry: GuestEntry): TableSlot<GuestEntry> {
+  #put(host: HostState, entry: GuestEntry, formerly?: GuestEntry): TableSlot<GuestEntry> {
     const { uuid } = entry.guest
-    const before = host.guests.get(uuid)
-    if (before) host.totals.remove(before.guest)
+    const own = host.guests.get(uuid)
+    if (own) host.totals.remove(own.guest)
+    const before = own ?? formerly
     host.totals.add(entry.guest)
     host.guests.set(uuid, entry)
     this.blocks.set(entry)
@@ -114,7 +131,11 @@ export class GuestIndex {
   }
 
   #unplace(host: HostState, entry: GuestEntry): void {
-    const { guest } = entry
+    this.#remove(host, entry)
+    this.changes.tell(host, { kind: 'guest', before: entry })
+  }
+
+  #remove(host: HostState, { guest }: GuestEntry): void {
     host.guests.delete(guest.uuid)
     host.totals.remove(guest)
     this.blocks.delete(guest.id)
@@ -122,7 +143,6 @@ export class GuestIndex {
     this.#byId.delete(guest.id)
     this.#byName.delete(guest.name.toLowerCase())
     this.#version++
-    this.changes.tell(host, { kind: 'guest', before: entry })
   }
 
   /** Shows guests that were hidden because they conflicted with a removed guest. */

@@ -4,6 +4,7 @@ import { StaleEpochError, type Fence } from '../../shared/fence.js'
 import { UnansweredError } from '../../shared/grpc-errors.js'
 import { isSilent, upgradeStateOf, type HostUpgrade } from '../join/host-upgrade.js'
 import type { AgentClient, HostUpgrades, HostView, UpgradeRequest } from './contract.js'
+import { cannotMove } from './placement/plan-placement.js'
 import type { HostRecord } from './host-record.js'
 import type { JoinTokens } from './join-tokens.js'
 import type { FleetState } from './view.js'
@@ -136,6 +137,7 @@ type RequiredFeature = Exclude<AgentFeature, 'fence'>
 
 /** Errors for hosts that lack a feature. */
 const missing: Readonly<Record<RequiredFeature, (name: string) => BerthError>> = {
+  move: cannotMove,
   upgrade: (name) =>
     conflict(
       'upgrade_unsupported',

@@ -2,6 +2,7 @@ import { setTimeout as delay } from 'node:timers/promises'
 import type { Logger } from 'pino'
 import type { Guest } from '../../proto/gen/berth/agent/v1/guest.js'
 import { notFound } from '../../shared/errors.js'
+import type { CertificateIdentity } from '../../shared/identity.js'
 import type { GrpcAgentClient } from './agents/agent-client.js'
 import { offlineError } from './agents/agent-link.js'
 import type { GuestCache } from './guest-cache.js'
@@ -55,6 +56,11 @@ export class WatchedHosts {
     const client = this.#watchers.get(hostId)?.client
     if (!client?.link.isUsable) throw offlineError(host)
     return client
+  }
+
+  /** Certificate of the host's agent on the present connection. `undefined`: the host is not connected. */
+  peerOf(hostId: string): CertificateIdentity | undefined {
+    return this.#watchers.get(hostId)?.connection?.peer()
   }
 
   stop(): void {

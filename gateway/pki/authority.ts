@@ -61,6 +61,8 @@ export interface Authority {
    * key
    */
   signRequest(csrPem: string, identity: Identity, lifetimeMs: number, nowMs?: number): Promise<IssuedCertificate>
+  /** Issues a certificate for a key that is known by another certificate. @param publicKey SubjectPublicKeyInfo (DER) */
+  certify(publicKey: Buffer, identity: Identity, lifetimeMs: number): Promise<IssuedCertificate>
   /** Issues a certificate for the gateway itself. @param privateKeyPem ECDSA P-256 key; default: a new key */
   issue(identity: Identity, lifetimeMs: number, privateKeyPem?: string): Promise<KeyedCertificate>
 }
@@ -161,6 +163,10 @@ class PrivateAuthority implements Authority {
     nowMs = Date.now(),
   ): Promise<IssuedCertificate> {
     return this.#sign(await readRequestKey(csrPem), identity, { lifetimeMs, now: nowMs })
+  }
+
+  async certify(publicKey: Buffer, identity: Identity, lifetimeMs: number): Promise<IssuedCertificate> {
+    return this.#sign(new PublicKey(new Uint8Array(publicKey)), identity, { lifetimeMs, now: Date.now() })
   }
 
   async issue(identity: Identity, lifetimeMs: number, privateKeyPem = newKeyPem()): Promise<KeyedCertificate> {

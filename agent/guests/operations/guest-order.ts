@@ -1,6 +1,7 @@
 import { conflict } from '../../../shared/errors.js'
 import type { AcceptedOrder, OrderContext } from '../../operations/orders.js'
 import type { SubjectRef } from '../../operations/types.js'
+import { isMovingText, refuseNotOwned } from '../moves/change-ownership.js'
 import { parseUuid } from '../create/parse-create.js'
 import type { GuestRecord } from '../record/record.js'
 import type { GuestStore } from '../record/guest-store.js'
@@ -29,6 +30,8 @@ export function acceptForGuest<Input>(
       const record = store.get(subject.id)
       if (record.status === 'deleting' || asked.leaving(subject))
         throw conflict('invalid_state', 'the container is being deleted')
+      refuseNotOwned(record)
+      if (asked.moving(subject)) throw conflict('invalid_state', isMovingText)
       order.check?.(record)
     },
   }

@@ -8,7 +8,9 @@ import { backupRestoreKind } from './backup-restore.js'
 import { backupTargetCheckKind } from './backup-target-check.js'
 import { changeBootKind } from './change-boot.js'
 import { createKind } from './create.js'
+import type { CopyParts } from '../moves/copy-disk.js'
 import { deleteKind } from './delete.js'
+import { migrateKind } from './migrate.js'
 import { reinstallKind } from './reinstall.js'
 import { resetPasswordKind } from './reset-password.js'
 import { restartKind } from './restart.js'
@@ -21,7 +23,11 @@ import { stopKind } from './stop.js'
 export type GuestKinds = Omit<OperationKinds<GuestRecord>, 'changeSwap' | 'imageDownload'>
 
 /** Returns the kinds of operations on guests, by the name of their order in the protocol. */
-export function guestKinds(context: BackupContext, capacity: HostCapacity): GuestKinds {
+export function guestKinds(
+  context: BackupContext,
+  capacity: HostCapacity,
+  readTraffic: CopyParts['readTraffic'] = async () => null,
+): GuestKinds {
   return {
     create: createKind(context, capacity),
     start: startKind(context),
@@ -38,5 +44,6 @@ export function guestKinds(context: BackupContext, capacity: HostCapacity): Gues
     backupDelete: backupDeleteKind(context),
     backupTargetCheck: backupTargetCheckKind(context),
     changeBoot: changeBootKind(context, capacity),
+    migrate: migrateKind(context, readTraffic),
   }
 }

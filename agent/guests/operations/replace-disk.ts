@@ -98,7 +98,7 @@ export function ifItRuns(store: GuestStore, step: Step<unknown>): Step<unknown> 
 }
 
 /** Starts the guest again, as an undo of its stop. If that fails, the reconciler starts it later. */
-async function bootAgain(context: BootContext, record: GuestRecord, step: StepContext<unknown>): Promise<void> {
+export async function bootAgain(context: BootContext, record: GuestRecord, step: StepContext<unknown>): Promise<void> {
   if (!mayRun(record)) return
   try {
     for (const boot of bootSteps(context)) await boot.run(step)

@@ -7,6 +7,7 @@ import {
   columnsOf,
   documentOf,
   recordOf,
+  selectGuest,
   selectMappings,
   type AddressRow,
   type StoredGuestRow,
@@ -33,6 +34,7 @@ export type GuestInsert = Omit<
   | 'extraBytes'
   | 'nextExtraBytes'
   | 'atNextStart'
+  | 'ownership'
 > &
   Partial<Pick<GuestRecord, 'snapshotLimit' | 'os' | 'devices'>>
 
@@ -61,7 +63,7 @@ export class GuestStore {
 
   constructor(readonly changes: Changes) {
     const { db } = changes
-    this.#byUuid = db.prepare('SELECT * FROM guests WHERE uuid = ?')
+    this.#byUuid = db.prepare(selectGuest)
     this.#revision = db.prepare<[string], number>('SELECT revision FROM guests WHERE uuid = ?').pluck()
     this.#mappings = db.prepare<[string], string>(selectMappings).pluck()
     this.#addresses = db.prepare('SELECT * FROM guest_addresses WHERE guest_uuid = ? ORDER BY position')
@@ -163,14 +165,14 @@ export class GuestStore {
     this.changes.transaction(() => {
       this.#deleteMapping.run(uuid, position)
       this.#insertMapping.run({ ...mapping, uuid, position })
-      this.#touch(uuid)
+      this.touch(uuid)
     })
   }
 
   removeMapping(uuid: string, position: number): void {
     this.changes.transaction(() => {
       this.#deleteMapping.run(uuid, position)
-      this.#touch(uuid)
+      this.touch(uuid)
     })
   }
 
@@ -183,7 +185,7 @@ export class GuestStore {
     this.changes.transaction(() => {
       this.changes.db.prepare('DELETE FROM guest_addresses WHERE guest_uuid = ? AND family = ?').run(uuid, family)
       this.#insertAddresses(uuid, family, addresses)
-      this.#touch(uuid)
+      this.touch(uuid)
     })
   }
 
@@ -260,7 +262,8 @@ export class GuestStore {
       .run(values)
   }
 
-  #touch(uuid: string): void {
+  /** Gives the guest a new revision, after a change of its rows in another table. */
+  touch(uuid: string): void {
     this.changes.db
       .prepare('UPDATE guests SET revision = ? WHERE uuid = ?')
       .run(this.changes.record('guest', uuid), uuid)

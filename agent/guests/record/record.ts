@@ -3,6 +3,7 @@ import type { GuestDevice } from '../../../shared/guest-devices.js'
 import { defaultSnapshotLimit } from '../../../shared/guest-rules.js'
 import type { DriverKind } from '../../drivers/drivers.js'
 import type { Firewall } from '../../../shared/firewall-rules.js'
+import type { Ownership } from '../ownership/plan-ownership.js'
 import type { SuspensionMode } from '../../../shared/suspension-rules.js'
 import {
   noBackupSchedule,
@@ -221,5 +222,7 @@ export interface GuestRecord extends GuestDocument {
   /** IPv6 addresses in canonical form (RFC 5952). */
   ipv6Addresses: string[]
   createdAtMs: number
+  /** Ownership of the guest, as this host knows it. */
+  ownership: Ownership
   revision: number
 }

@@ -1,4 +1,5 @@
 import { conflict, toBerthError } from '../../../shared/errors.js'
+import { refuseNotOwned } from '../moves/change-ownership.js'
 import type { GuestContext } from '../context.js'
 import type { GuestRecord } from '../record/record.js'
 import { forgetDone, isDone, noteDone } from './done.js'
@@ -90,6 +91,7 @@ function journal(
 function checkChangeable(record: GuestRecord, { ifRevision }: Target): GuestRecord {
   if (record.status === 'deleting') throw conflict('invalid_state', 'the container is being deleted')
   if (record.status === 'error') throw conflict('invalid_state', 'the container is broken, it can only be deleted')
+  refuseNotOwned(record)
   if (ifRevision !== 0 && record.revision !== ifRevision)
     throw conflict('precondition_failed', 'the container was changed in the meantime')
   return record

@@ -32,6 +32,12 @@ export async function setReadOnly(path: string, readOnly: boolean): Promise<void
   await run('btrfs', ['property', 'set', '-f', '-t', 'subvol', path, 'ro', String(readOnly)])
 }
 
+/** True if the subvolume has the property `ro`. A snapshot that is being received does not have it yet. */
+export async function isReadOnly(path: string): Promise<boolean> {
+  const { stdout } = await run('btrfs', ['property', 'get', '-t', 'subvol', path, 'ro'])
+  return stdout.trim() === 'ro=true'
+}
+
 /**
  * Turns off copy-on-write for files that are later created in the directory, because disks of virtual machines would
  * become fragmented. Snapshots keep the attribute.

@@ -36,9 +36,11 @@ function guestEvents(pair: Pair<GuestView>, hostId: string, time: TimeFormat): E
   const { before, after } = pair
   const { uuid, id, name } = (after ?? before)!.guest
   const about = { hostId, guestUuid: uuid, ...guestData(after, { id, uuid, name, host_id: hostId }, time) }
-  const type = after === undefined ? 'guest.removed' : before ? 'guest.updated' : 'guest.created'
+  const type: EventType = after === undefined ? 'guest.removed' : before ? 'guest.updated' : 'guest.created'
   const suspension = suspensionType(pair)
-  return [{ type, ...about }, ...(suspension ? [{ type: suspension, ...about }] : [])]
+  const isMoved = before && after && before.hostId !== after.hostId
+  const more = [...(suspension ? [suspension] : []), ...(isMoved ? (['guest.moved'] as const) : [])]
+  return [type, ...more].map((one) => ({ type: one, ...about }))
 }
 
 function guestData(

@@ -7,6 +7,7 @@ import { checkCreation, CreatedSchema, orderCreation, type CreationParts } from 
 import { route, type Answer, type RequestContext, type Route, type Subjects } from '../../http/route.js'
 import { QueuedSchema } from '../tasks/task-row.js'
 import { ContainerPathSchema } from './containers.js'
+import { migrateRoute } from './migrate.js'
 import { queueOrder, type OrderCase } from './queue-order.js'
 import { reinstallRoute } from './reinstall.js'
 import { resetPasswordRoute } from './reset-password.js'
@@ -103,6 +104,7 @@ export function containerWriteRoutes({ fleet, time }: CreationParts): Route[] {
     reinstallRoute(fleet),
     resetPasswordRoute(fleet),
     bootRoute(fleet),
+    migrateRoute(fleet),
   ]
 }
 

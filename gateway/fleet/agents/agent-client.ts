@@ -4,6 +4,7 @@ import { GuestServiceService } from '../../../proto/gen/berth/agent/v1/guest.js'
 import { ImageServiceService } from '../../../proto/gen/berth/agent/v1/image.js'
 import { HostServiceService } from '../../../proto/gen/berth/agent/v1/host.js'
 import { GuestSettingsServiceService, RoutingServiceService } from '../../../proto/gen/berth/agent/v1/network.js'
+import { MoveServiceService } from '../../../proto/gen/berth/agent/v1/move.js'
 import { OperationServiceService } from '../../../proto/gen/berth/agent/v1/operation.js'
 import { SecurityServiceService } from '../../../proto/gen/berth/agent/v1/security.js'
 import { BerthError } from '../../../shared/errors.js'
@@ -102,6 +103,8 @@ export class GrpcAgentClient implements AgentClient {
 
   readonly security = this.#calls(SecurityServiceService, ({ security }) => security)
 
+  readonly moves = this.#calls(MoveServiceService, ({ moves }) => moves)
+
   readonly operations = this.#calls(OperationServiceService, ({ operations }) => operations)
 
   async consoleOpener(): Promise<ConsoleOpener> {
@@ -166,6 +169,6 @@ async function callWhileOnline({ send, isIdempotent, ...parts }: RepeatableCall)
 
 /** True for reads, and for writes with an operation id, by which the agent recognizes repetitions. */
 function isIdempotent(name: string, request: unknown): boolean {
-  if (/^(get|list|find|describe|diagnose)/.test(name)) return true
+  if (/^(get|list|find|describe|diagnose|expect|appoint)/.test(name)) return true
   return Boolean((request as { operationId?: string }).operationId)
 }

@@ -6,6 +6,7 @@ import { GuestServiceClient } from '../../../proto/gen/berth/agent/v1/guest.js'
 import { ImageServiceClient } from '../../../proto/gen/berth/agent/v1/image.js'
 import { HostServiceClient } from '../../../proto/gen/berth/agent/v1/host.js'
 import { GuestSettingsServiceClient, RoutingServiceClient } from '../../../proto/gen/berth/agent/v1/network.js'
+import { MoveServiceClient } from '../../../proto/gen/berth/agent/v1/move.js'
 import { SecurityServiceClient } from '../../../proto/gen/berth/agent/v1/security.js'
 import { OperationServiceClient } from '../../../proto/gen/berth/agent/v1/operation.js'
 import { WatchServiceClient } from '../../../proto/gen/berth/agent/v1/watch.js'
@@ -58,6 +59,7 @@ export interface AgentConnection {
   readonly hosts: InstanceType<typeof HostServiceClient>
   readonly security: InstanceType<typeof SecurityServiceClient>
   readonly operations: InstanceType<typeof OperationServiceClient>
+  readonly moves: InstanceType<typeof MoveServiceClient>
   readonly certificates: InstanceType<typeof CertificateServiceClient>
   readonly watch: InstanceType<typeof WatchServiceClient>
   openConsole(listener: ConsoleListener): ConsoleStream
@@ -109,6 +111,7 @@ export function connectAgent(target: AgentTarget): AgentConnection {
     hosts: new HostServiceClient('', channelCredentials, shared),
     security: new SecurityServiceClient('', channelCredentials, shared),
     operations: new OperationServiceClient('', channelCredentials, shared),
+    moves: new MoveServiceClient('', channelCredentials, shared),
     certificates: new CertificateServiceClient('', channelCredentials, shared),
     watch: new WatchServiceClient('', channelCredentials, shared),
     peer: () => peer,

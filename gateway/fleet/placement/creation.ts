@@ -1,12 +1,12 @@
 import type { Logger } from 'pino'
 import type { GuestLimits } from '../../../proto/gen/berth/agent/v1/guest.js'
 import { BerthError } from '../../../shared/errors.js'
-import type { Fleet, GuestCreation, GuestCreationRequest, HeldRoom } from '../contract.js'
+import type { Fleet, GuestCreation, GuestCreationRequest, GuestView, HeldRoom } from '../contract.js'
 import type { GuestRegistry } from './guest-registry.js'
 import type { HostState } from '../host-state.js'
 import type { Allocation } from '../host-totals.js'
 import type { Reservation } from './plan-claims.js'
-import { planPlacement, type Candidate, type Ratios } from './plan-placement.js'
+import { planMoveTarget, planPlacement, type Candidate, type Ratios } from './plan-placement.js'
 import type { FleetState } from '../view.js'
 
 export interface CreationOptions {
@@ -121,6 +121,17 @@ export class GuestCreator {
           'the reservation of a container could not be released; a later sweep releases it',
         ),
       )
+  }
+
+  /** Chooses the host to which a guest moves. @throws {BerthError} as `planMoveTarget` */
+  placeMoved({ hostId, guest }: GuestView, toHostId?: string): string {
+    const others = [...this.options.view.states()].filter(({ record }) => record.id !== hostId)
+    return planMoveTarget(
+      guest,
+      others.map((host) => this.#candidate(host)),
+      this.options.ratios,
+      toHostId,
+    )
   }
 
   #place({ spec, hostId }: GuestCreationRequest): string[] {

@@ -1,4 +1,5 @@
 import type { Logger } from 'pino'
+import type { Guest } from '../../../proto/gen/berth/agent/v1/guest.js'
 import type { WatchResponse } from '../../../proto/gen/berth/agent/v1/watch.js'
 import { steadyClock } from '../../../shared/steady-clock.js'
 import type { HostState } from '../host-state.js'
@@ -15,14 +16,16 @@ export interface GuestOwnersParts {
   readonly log: Logger
 }
 
+type ReportedGuest = Pick<Guest, 'uuid' | 'id' | 'name' | 'ownership'>
+
 /** Keeps stored ids and names consistent with the guests of all hosts. Each id and name belongs to one guest. */
 export class GuestOwners {
   constructor(private readonly parts: GuestOwnersParts) {}
 
   /** Claims ids and names for guests of a host. The view hides guests whose id or name belongs to another guest. */
-  async check(host: HostState, guests: readonly GuestClaim[]): Promise<void> {
+  async check(host: HostState, guests: readonly ReportedGuest[]): Promise<void> {
     const { registry, view, log } = this.parts
-    const claims = guests.map(({ uuid, id, name }) => ({ uuid, id, name }))
+    const claims = guests.map(claimOf)
     const refused = await registry.claim(host.record.id, claims)
     for (const { uuid } of claims) view.disown(host, uuid, refused.get(uuid))
     if (refused.size > 0)
@@ -88,4 +91,10 @@ export class GuestOwners {
     const host = this.parts.view.findState(hostId)
     return host !== undefined && (!host.online || host.guests.has(uuid) || host.conflicts.has(uuid))
   }
+}
+
+function claimOf({ uuid, id, name, ownership }: ReportedGuest): GuestClaim {
+  if (!ownership) return { uuid, id, name }
+  const isOwner = ownership.role === 'owner' || ownership.role === 'leaving'
+  return { uuid, id, name, generation: ownership.generation, isOwner }
 }

@@ -169,8 +169,8 @@ export class GuestRegistry {
   #write(client: StoreClient, reservations: readonly Reservation[]) {
     const steps = client.multi()
     for (const reservation of reservations) {
-      const { uuid, id, name, hostId, operationId, reservedAtMs } = reservation
-      steps.hSet(this.#guests, uuid, JSON.stringify({ uuid, id, name, hostId, operationId, reservedAtMs }))
+      const { uuid, id, name, hostId, operationId, reservedAtMs, generation } = reservation
+      steps.hSet(this.#guests, uuid, JSON.stringify({ uuid, id, name, hostId, operationId, reservedAtMs, generation }))
       steps.hSet(this.#ids, String(id), uuid).set(this.#name(name), uuid)
       if (operationId) steps.set(this.#operation(operationId), uuid)
     }

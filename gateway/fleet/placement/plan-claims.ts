@@ -1,3 +1,5 @@
+import type { PendingMove } from './plan-owner.js'
+
 /** A stored claim of an existing or future guest to its id, uuid and name. */
 export interface Reservation {
   readonly uuid: string
@@ -7,6 +9,10 @@ export interface Reservation {
   /** Id of the operation that creates the guest. Empty: the guest was only reported by its agent. */
   readonly operationId: string
   readonly reservedAtMs: number
+  /** Number of decisions about the owner. Absent: 0. */
+  readonly generation?: number
+  /** Undecided move of the guest to another host. */
+  readonly move?: PendingMove
 }
 
 /** Identity of a guest as its agent reports it. */
@@ -14,6 +20,10 @@ export interface GuestClaim {
   readonly uuid: string
   readonly id: number
   readonly name: string
+  /** Generation of the guest's owner, as the host knows it. Absent: 0. */
+  readonly generation?: number
+  /** False if the host has a copy of the guest, but may not start it. Absent: true. */
+  readonly isOwner?: boolean
 }
 
 /** Stored claims that may conflict with reported guests. */
@@ -57,6 +67,7 @@ function findProblem(
   held: { known: Reservation | undefined; names: Map<string, string>; ids: Map<number, string> },
 ): string | undefined {
   const what = `guest ${claim.name} (${claim.id}, ${claim.uuid}) is not shown`
+  if (!held.known && claim.isOwner === false) return `${what}: this host does not own it`
   if (held.known && held.known.hostId !== hostId) return `${what}: it belongs to host ${held.known.hostId}`
   const nameOwner = held.names.get(claim.name.toLowerCase())
   if (nameOwner !== undefined && nameOwner !== claim.uuid) return `${what}: the name belongs to ${nameOwner}`

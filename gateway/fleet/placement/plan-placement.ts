@@ -47,15 +47,47 @@ export function planPlacement(
     [({ findTemplate }) => findTemplate(spec.templateId)?.unsupported === '', () => unusable()],
     [({ findTemplate }) => !findTemplate(spec.templateId)?.disabled, () => disabled()],
     [(candidate) => load(candidate, limits, ratios) <= 1, () => exhausted()],
-  ] satisfies [(candidate: Candidate) => boolean, () => BerthError][]
-  let left = named
-  for (const [may, problem] of able) {
-    left = left.filter(may)
-    if (left.length === 0) throw problem()
-  }
+  ] satisfies Condition[]
+  const left = filterAble(named, able)
   const ranked = emptiestFirst(left, limits, ratios)
   const first = spec.virtualization === 'kvm' ? ranked.filter(isAccelerated) : ranked
   return [...first, ...ranked.filter((candidate) => !first.includes(candidate))].map(({ host }) => host.id)
+}
+
+type Condition = readonly [(candidate: Candidate) => boolean, () => BerthError]
+
+/** Returns the candidates that fulfil all conditions. @throws the problem of the first one that none fulfils */
+function filterAble(candidates: readonly Candidate[], conditions: readonly Condition[]): readonly Candidate[] {
+  let left = candidates
+  for (const [may, problem] of conditions) {
+    left = left.filter(may)
+    if (left.length === 0) throw problem()
+  }
+  return left
+}
+
+/**
+ * Chooses a host to which a guest can move. It needs no template.
+ * @param candidates all hosts except the present one
+ * @throws {BerthError} `not_found`, `host_offline`, `invalid_state` (draining), `move_unsupported`, `resource_exhausted`
+ */
+export function planMoveTarget(
+  guest: Pick<GuestSpec, 'virtualization' | 'limits'>,
+  candidates: readonly Candidate[],
+  ratios: Ratios,
+  hostId?: string,
+): string {
+  const named = hostId === undefined ? candidates : candidates.filter(({ host }) => host.id === hostId)
+  if (hostId !== undefined && named.length === 0) throw notFound('host')
+  const limits = guest.limits ?? { vcpuMilli: 0, ramMb: 0, diskGb: 0 }
+  const left = filterAble(named, [
+    [({ host }) => host.state === 'online', () => offline(hostId)],
+    [({ host }) => !host.draining, () => draining()],
+    [({ host }) => host.description?.features.includes('move') ?? false, () => cannotMove(named[0]?.host.name)],
+    [(candidate) => canRun(candidate, guest.virtualization), () => unsupported()],
+    [(candidate) => load(candidate, limits, ratios) <= 1, () => exhausted()],
+  ])
+  return emptiestFirst(left, limits, ratios)[0]!.host.id
 }
 
 function emptiestFirst(candidates: readonly Candidate[], limits: RequestedLimits, ratios: Ratios): Candidate[] {
@@ -99,6 +131,12 @@ function canRun({ host }: Candidate, virtualization: string): boolean {
 function offline(hostId: string | undefined): BerthError {
   const message = hostId === undefined ? 'no host is online' : `host ${hostId} is not online`
   return new BerthError('unavailable', 'host_offline', message)
+}
+
+/** Error for a host whose agent is too old to send or receive guests. */
+export function cannotMove(name: string | undefined): BerthError {
+  const message = `the agent of ${name ?? 'the host'} is too old to move containers: upgrade it first`
+  return new BerthError('conflict', 'move_unsupported', message)
 }
 
 function draining(): BerthError {

@@ -60,7 +60,7 @@ export class RogueAgent {
       })
     const { onConsole } = options
     const consoles = onConsole && { serve: onConsole, close: () => undefined }
-    const bound = await bind(server, options.listen ?? '127.0.0.1:0', tls, consoles)
+    const bound = await bind(server, options.listen ?? '127.0.0.1:0', tls, consoles ? { consoles } : {})
     return new RogueAgent(server, bound, tls)
   }
 

@@ -17,6 +17,7 @@ import { GuestStore, type GuestInsert } from '../../../agent/guests/record/guest
 import type { GuestUpdate } from '../../../agent/guests/record/rows.js'
 import { macOf } from '../../../agent/network/subnet.js'
 import type { Logger } from 'pino'
+import type { StepObserver } from '../../../agent/operations/types.js'
 import type { AgentTls } from '../../../agent/rpc/tls.js'
 import { Changes } from '../../../agent/state/changes.js'
 import { openDatabase } from '../../../agent/state/database.js'
@@ -58,6 +59,8 @@ export class LabAgent {
   parallel: number | undefined
   /** Version of the agent. A change takes effect at the next start. */
   version = '0.0.0-test'
+  /** Called at the start and end of every step of operations. */
+  observer: StepObserver | undefined
   /** The agent's clock in ms since 1970. */
   now: () => number = Date.now
 
@@ -151,6 +154,7 @@ export class LabAgent {
       log: this.log,
       version: this.version,
       now: () => this.now(),
+      observer: (event) => this.observer?.(event),
       openHost: async () => this.host.open(this.config),
     })
   }

@@ -128,6 +128,14 @@ export class LabFleet implements Fleet {
     return this.fleet.createGuest(request)
   }
 
+  planMove(...request: Parameters<Fleet['planMove']>): ReturnType<Fleet['planMove']> {
+    return this.fleet.planMove(...request)
+  }
+
+  moveGuest(...request: Parameters<Fleet['moveGuest']>): ReturnType<Fleet['moveGuest']> {
+    return this.fleet.moveGuest(...request)
+  }
+
   holdRoom(): HeldRoom {
     return this.fleet.holdRoom()
   }

@@ -1,5 +1,7 @@
 import { mkdirSync } from 'node:fs'
 import { join } from 'node:path'
+import { Readable, Writable } from 'node:stream'
+import { finished } from 'node:stream/promises'
 import type { AgentConfig } from '../../../agent/config.js'
 import type { Host, HostVolumes } from '../../../agent/daemon/host.js'
 import type { DriverDescription } from '../../../agent/drivers/contract.js'
@@ -95,6 +97,7 @@ export class MemoryHost {
       ...this.#size,
       readCpus: () => Array.from({ length: this.#size.cpuCores }, (_, cpu) => cpu),
       volumes: this.#openVolumes(),
+      transfers: this.#openTransfers(),
       images: this.#openImages(config),
       readCapacity: async () => this.pool,
       drivers: {
@@ -158,6 +161,36 @@ export class MemoryHost {
     }
   }
 
+  /** Opens transfers. The stream of a snapshot is its content. */
+  #openTransfers(): Host['transfers'] {
+    const { snapshots } = this
+    const received = new Map<string, Buffer[]>()
+    const key = (uuid: string, id: string): string => `${uuid} ${id}`
+    return {
+      send: (uuid, id) => {
+        const stream = Readable.from([Buffer.from(snapshots.get(uuid)?.get(id) ?? '')])
+        return { stream, ended: Promise.resolve(), kill: () => void stream.destroy() }
+      },
+      receive: async (uuid, id) => {
+        const parts: Buffer[] = []
+        received.set(key(uuid, id), parts)
+        const stream = new Writable({
+          write: (chunk: Buffer, _encoding, done) => {
+            parts.push(Buffer.from(chunk))
+            done()
+          },
+        })
+        return { stream, ended: finished(stream), kill: () => void stream.destroy() }
+      },
+      confirm: async (uuid, id) => {
+        const content = Buffer.concat(received.get(key(uuid, id)) ?? []).toString()
+        if (!snapshots.has(uuid)) snapshots.set(uuid, new Map())
+        snapshots.get(uuid)!.set(id, content)
+      },
+      listComplete: async (uuid) => [...(snapshots.get(uuid)?.keys() ?? [])],
+    }
+  }
+
   /** Opens volumes. The content of each disk and snapshot is a text. */
   #openVolumes(): HostVolumes {
     const { faults, contents, snapshots, next } = this
@@ -182,6 +215,7 @@ export class MemoryHost {
       await faults.exchange?.(uuid)
       if (!next.has(uuid)) return 'nothing'
       contents.set(uuid, next.get(uuid)!)
+      this.volumes.add(uuid)
       next.delete(uuid)
       copyLogin(nextPathOf(uuid), pathOf(uuid))
       return 'exchanged'

@@ -37,6 +37,8 @@ export const errors = {
   'error.guest_refused': 'The password could not be set in the guest.',
   'error.host_offline': 'The host is offline.',
   'error.idempotency_conflict': 'The idempotency key of this request was already used for a different request.',
+  'error.guest_moving': 'The container is moving to another host already.',
+  'error.move_unsupported': 'The agent of this host is too old to move containers. Upgrade it first.',
   'error.image_disabled': 'The image is disabled.',
   'error.image_in_use': 'The image is in use.',
   'error.insufficient_scope': 'You don’t have permission for this action.',

@@ -15,6 +15,7 @@ export const tasks = {
   'task.restart': 'Restart',
   'task.delete': 'Delete',
   'task.reinstall': 'Reinstall',
+  'task.migrate': 'Move to another host',
   'task.reset-password': 'Reset password',
   'task.boot': 'Change boot device',
   'task.image_build': 'Build image',
@@ -54,5 +55,9 @@ export const tasks = {
   'stage.commit': 'Finishing',
   'stage.keep': 'Saving',
   'stage.forget': 'Cleaning up',
+  'stage.copy': 'Copying disk',
+  'stage.leave': 'Preparing the switch',
+  'stage.last': 'Copying the last changes',
+  'stage.hand_over': 'Switching to the new host',
   'stage.done': 'Done',
 } as const

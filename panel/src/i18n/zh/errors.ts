@@ -38,6 +38,8 @@ export const errors: Readonly<Record<keyof typeof english, string>> = {
   'error.guest_refused': '无法在实例内设置密码。',
   'error.host_offline': '主机已离线。',
   'error.idempotency_conflict': '该请求的幂等键已用于另一个请求。',
+  'error.guest_moving': '容器正在迁移到其他主机。',
+  'error.move_unsupported': '该主机的代理版本过旧，无法迁移容器，请先升级。',
   'error.image_disabled': '镜像已停用。',
   'error.image_in_use': '镜像正在使用。',
   'error.insufficient_scope': '您没有此权限。',

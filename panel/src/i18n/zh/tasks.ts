@@ -16,6 +16,7 @@ export const tasks: Readonly<Record<keyof typeof english, string>> = {
   'task.restart': '重启',
   'task.delete': '删除',
   'task.reinstall': '重装',
+  'task.migrate': '迁移到其他主机',
   'task.reset-password': '重置密码',
   'task.boot': '更改启动方式',
   'task.image_build': '构建镜像',
@@ -55,5 +56,9 @@ export const tasks: Readonly<Record<keyof typeof english, string>> = {
   'stage.commit': '完成',
   'stage.keep': '保存',
   'stage.forget': '清理',
+  'stage.copy': '复制磁盘',
+  'stage.leave': '准备切换',
+  'stage.last': '复制最后的更改',
+  'stage.hand_over': '切换到新主机',
   'stage.done': '完成',
 }

@@ -1,0 +1,231 @@
+import type { AppointOwnerRequest, ExpectGuestRequest } from '../../../proto/gen/berth/agent/v1/move.js'
+import { BerthError, conflict } from '../../../shared/errors.js'
+import { checkPortMapping } from '../../../shared/port-mapping-rules.js'
+import { readListeningPorts } from '../../network/ports.js'
+import { checkRoom } from '../../storage/room.js'
+import type { BackupContext } from '../context.js'
+import { parseUuid } from '../create/parse-create.js'
+import { changeOwnership, readDetails, readOwnership, writeDetails } from './change-ownership.js'
+import type { OwnershipChange } from '../ownership/plan-ownership.js'
+import { isAllowedToRun } from '../policy/policy.js'
+import { checkCapacity, type HostCapacity } from '../resources/capacity.js'
+import type { GuestRecord } from '../record/record.js'
+import { networkOf } from '../resources/network.js'
+import { volumeLimitOf } from '../snapshots/volume-bound.js'
+import { parseManifest, sealManifest, type Manifest } from './manifest.js'
+import type { MovedTraffic } from './move-input.js'
+import type { MovedMapping } from './plan-arrival.js'
+import {
+  chooseMappings,
+  parseArriving,
+  refuseOtherAddresses,
+  reserveArrival,
+  type ArrivingGuest,
+} from './reserve-arrival.js'
+
+const gib = 1024 ** 3
+
+/** Details of a move on its target, stored as JSON without secrets in clear text. */
+interface ArrivalDetails {
+  readonly fromHostId: string
+  readonly mappings: readonly MovedMapping[]
+  /** Present once the whole guest has arrived: the changes that its record gets when this host becomes the owner. */
+  readonly arrived?: Pick<Manifest, 'limits' | 'trafficCount' | 'isWanted'> & ReturnType<typeof sealManifest>
+  /** Snapshot from which the disk was made. */
+  readonly snapshot?: string
+}
+
+export interface ArrivalsParts {
+  readonly context: BackupContext
+  readonly capacity: HostCapacity
+  /** Queues the start of a guest. */
+  readonly start: (uuid: string) => void
+  /** Stores the traffic of a guest that has arrived. Joins the caller's transaction. */
+  readonly putTraffic: (uuid: string, traffic: MovedTraffic) => void
+}
+
+/** Addresses and ports that a guest gets on this host. */
+export type ReservedNetwork = Pick<GuestRecord, 'portMappings' | 'publicIpv4s' | 'ipv6Addresses' | 'ipv4'>
+
+/** The identity of a transfer, as its ticket names it. */
+export interface TransferIdentity {
+  readonly moveId: string
+  readonly fromHostId: string
+  readonly uuid: string
+}
+
+/** Guests that other hosts send to this host. */
+export class Arrivals {
+  constructor(private readonly parts: ArrivalsParts) {}
+
+  /**
+   * Reserves what the guest needs. Without a move id it only checks whether this is possible.
+   * @throws {BerthError} `guest_moving`, `name_conflict`, `resource_exhausted`, `unsupported`, `invalid_field`
+   */
+  async expect(request: ExpectGuestRequest): Promise<ReservedNetwork> {
+    const guest = parseArriving(request.guest)
+    const { context, capacity } = this.parts
+    if (!context.machines.findDriver('lxc'))
+      throw new BerthError('invalid', 'unsupported', 'the host cannot run containers')
+    checkCapacity(guest.spec.limits, capacity)
+    checkRoom(await capacity.readDisk(), guest.spec.limits.diskGb * gib)
+    const listening = await readListeningPorts()
+    if (request.moveId === '') return this.#tryReserve(guest, listening)
+    await this.#discardOlder(guest.uuid, request.moveId)
+    return context.store.changes.transaction(() => this.#reserve(guest, request, listening))
+  }
+
+  /** Reserves, and takes it back. */
+  #tryReserve(guest: ArrivingGuest, listening: ReadonlySet<string>): ReservedNetwork {
+    const { context } = this.parts
+    const { changes } = context.store
+    let found: ReservedNetwork | undefined
+    const takeBack = new Error('only checked')
+    try {
+      changes.transaction(() => {
+        reserveArrival(context, guest, listening)
+        found = shown(context.store.get(guest.uuid))
+        throw takeBack
+      })
+    } catch (error) {
+      if (error !== takeBack) throw error
+    }
+    return found!
+  }
+
+  #reserve(
+    guest: ArrivingGuest,
+    { moveId, generation, fromHostId }: ExpectGuestRequest,
+    listening: ReadonlySet<string>,
+  ): ReservedNetwork {
+    const { context } = this.parts
+    const { store } = context
+    const before = readOwnership(store, guest.uuid)
+    if (before.role === 'arriving' && before.moveId === moveId) return shown(store.get(guest.uuid))
+    if (!changeOwnership(store, guest.uuid, { kind: 'expect', moveId, generation }))
+      throw conflict('guest_moving', 'the host knows a newer state of the container')
+    const mappings = reserveArrival(context, guest, listening)
+    writeDetails(store, guest.uuid, { fromHostId, mappings } satisfies ArrivalDetails)
+    return shown(store.get(guest.uuid))
+  }
+
+  /** Removes the remains of an earlier move. This host missed the announcement of its end. */
+  async #discardOlder(uuid: string, moveId: string): Promise<void> {
+    const { store, volumes } = this.parts.context
+    const { role, moveId: older } = readOwnership(store, uuid)
+    if (role === 'owner' || (role === 'arriving' && older === moveId)) return
+    if (role !== 'arriving' && role !== 'absent') return
+    store.remove(uuid)
+    await volumes.remove(uuid)
+  }
+
+  /** @throws {BerthError} `guest_moving` unless this host expects the guest by exactly this transfer */
+  check({ moveId, fromHostId, uuid }: TransferIdentity): void {
+    const { store } = this.parts.context
+    const known = readOwnership(store, uuid)
+    const { fromHostId: expected } = readDetails(store, uuid) as ArrivalDetails
+    if (known.role !== 'arriving' || known.moveId !== moveId || expected !== fromHostId)
+      throw conflict('guest_moving', 'the host does not expect this transfer')
+  }
+
+  /** Makes a received snapshot the guest's disk, and stores what belongs to the guest. May be repeated. */
+  async finish(transfer: TransferIdentity, snapshot: string, rawManifest: string): Promise<void> {
+    const { context } = this.parts
+    const { store, volumes, machines } = context
+    const { uuid } = transfer
+    const manifest = parseManifest(rawManifest)
+    const listening = await readListeningPorts()
+    store.changes.transaction(() => {
+      this.check(transfer)
+      this.#journalManifest(uuid, { manifest, snapshot }, listening)
+    })
+    const limitBytes = volumeLimitOf(machines, { ...store.get(uuid), ...manifest.document })
+    await volumes.prepare(uuid, { snapshot }, limitBytes)
+    await volumes.exchange(uuid)
+    const kept = new Set([snapshot, ...manifest.document.snapshots.map(({ id }) => id)])
+    for (const id of await volumes.listSnapshots(uuid)) if (!kept.has(id)) await volumes.deleteSnapshot(uuid, id)
+  }
+
+  #journalManifest(
+    uuid: string,
+    { manifest, snapshot }: { manifest: Manifest; snapshot: string },
+    listening: ReadonlySet<string>,
+  ): void {
+    const { context } = this.parts
+    const { store } = context
+    const record = store.get(uuid)
+    refuseOtherAddresses(manifest, record)
+    const details = readDetails(store, uuid) as ArrivalDetails
+    for (const _ of record.portMappings) store.removeMapping(uuid, store.getPosition(uuid, 0))
+    const portMappings = manifest.portMappings.map((mapping) => checkPortMapping(mapping))
+    const chosen = chooseMappings(
+      context,
+      { portMappings },
+      { listening, reserved: details.mappings, addresses: record },
+    )
+    for (const [position, mapping] of chosen.entries()) store.putMapping(uuid, position, mapping)
+    const { limits, trafficCount, isWanted } = manifest
+    const arrived = { limits, trafficCount, isWanted, ...sealManifest(context, uuid, manifest) }
+    writeDetails(store, uuid, { ...details, arrived, snapshot } satisfies ArrivalDetails)
+  }
+
+  /** Follows the owner that the gateway announces. May be repeated, and called late. */
+  async appoint({ uuid, generation, isOwner }: AppointOwnerRequest): Promise<void> {
+    const { store, volumes } = this.parts.context
+    parseUuid('uuid', uuid)
+    const { before, change } = store.changes.transaction(() => this.#journalOwner(uuid, { generation, isOwner }))
+    if (change?.effect === 'fence') await this.#fence(uuid)
+    // The source's operation removes the guest that it has handed over.
+    if (change?.effect === 'discard' && before === 'arriving') await volumes.remove(uuid)
+    const record = store.find(uuid)
+    if (change?.effect === 'start' && before === 'arriving' && record && mayRun(record)) this.parts.start(uuid)
+    await this.#forgetReceived(uuid)
+  }
+
+  #journalOwner(uuid: string, event: { generation: number; isOwner: boolean }) {
+    const { store } = this.parts.context
+    const { role: before } = readOwnership(store, uuid)
+    const change: OwnershipChange | undefined = changeOwnership(store, uuid, { kind: 'appoint', ...event })
+    if (before === 'arriving' && change?.effect === 'start') this.#takeOver(uuid)
+    if (before === 'arriving' && change?.effect === 'discard') store.remove(uuid)
+    return { before, change }
+  }
+
+  #takeOver(uuid: string): void {
+    const { store } = this.parts.context
+    const { arrived, snapshot } = readDetails(store, uuid) as ArrivalDetails
+    if (!arrived) throw conflict('guest_moving', 'the container has not arrived completely')
+    const { document, login, limits, trafficCount, isWanted } = arrived
+    store.update(uuid, { ...document, login, limits, status: 'stopped', wanted: isWanted ? 'running' : 'stopped' })
+    if (trafficCount) this.parts.putTraffic(uuid, trafficCount)
+    writeDetails(store, uuid, { snapshot })
+  }
+
+  /** Deletes the snapshot from which the disk of an arrived guest was made. */
+  async #forgetReceived(uuid: string): Promise<void> {
+    const { store, volumes } = this.parts.context
+    const { snapshot } = readDetails(store, uuid) as Partial<ArrivalDetails>
+    if (readOwnership(store, uuid).role !== 'owner' || snapshot === undefined) return
+    await volumes.deleteSnapshot(uuid, snapshot)
+    writeDetails(store, uuid, {})
+  }
+
+  /** Stops a guest that belongs to another host, and keeps its disk. */
+  async #fence(uuid: string): Promise<void> {
+    const { store, machines, network, config } = this.parts.context
+    const reason = 'the container belongs to another host; this host keeps an old copy of its disk'
+    store.update(uuid, { status: 'error', statusReason: reason, wanted: 'stopped' })
+    const record = store.find(uuid)
+    if (!record) return
+    await machines.driverOf(record).kill(machines.of(record))
+    await network.detach(networkOf(record, config))
+  }
+}
+
+function shown({ portMappings, publicIpv4s, ipv6Addresses, ipv4 }: GuestRecord): ReservedNetwork {
+  return { portMappings, publicIpv4s, ipv6Addresses, ipv4 }
+}
+
+function mayRun(record: GuestRecord): boolean {
+  return record.wanted === 'running' && isAllowedToRun(record)
+}

@@ -1,0 +1,69 @@
+import { once } from 'node:events'
+import { join } from 'node:path'
+import { connect, type PeerCertificate, type TLSSocket } from 'node:tls'
+import { BerthError } from '../../../shared/errors.js'
+import { createPeerCheck, identityDnsName } from '../../../shared/identity.js'
+import { splitHostPort } from '../../../shared/join-token.js'
+import { getIdentity } from '../../enrollment/identity.js'
+import { transferProtocol } from './frame-stream.js'
+
+/** The agent of the target, and the ticket for the transfer. */
+export interface TransferTarget {
+  readonly hostId: string
+  /** host:port of its agent. */
+  readonly address: string
+  /** Serial numbers of its valid certificates. */
+  readonly serials: readonly string[]
+  /** Certificate for this agent's key, in PEM. */
+  readonly ticket: string
+  /** Private key of the ticket, in PEM. */
+  readonly key: string
+}
+
+/** Time in ms without any data after which a transfer fails. */
+const silenceMs = 120_000
+
+/** Connects to the target with mutual TLS. @throws {BerthError} `target_unreachable` */
+export async function connectTarget(
+  stateDir: string,
+  { hostId, address, serials, ticket, key }: TransferTarget,
+  signal: AbortSignal,
+): Promise<TLSSocket> {
+  const own = getIdentity(join(stateDir, 'identity'))
+  const identity = { role: 'agent', hostId } as const
+  const check = createPeerCheck({ identity, isRevoked: (serial) => !serials.includes(serial) })
+  const socket = connect({
+    ...splitHostPort(address),
+    servername: identityDnsName(identity),
+    ca: own.caPem,
+    cert: ticket,
+    key,
+    minVersion: 'TLSv1.3',
+    ciphers: 'DEFAULT@SECLEVEL=2',
+    ALPNProtocols: [transferProtocol],
+    checkServerIdentity: (_name, certificate) => problemOf(() => void check(certificate)),
+  })
+  socket.setTimeout(silenceMs, () => socket.destroy(new Error(`no data for ${silenceMs / 1000} s`)))
+  const abort = (): void => void socket.destroy(new Error('aborted'))
+  signal.addEventListener('abort', abort, { once: true })
+  socket.once('close', () => signal.removeEventListener('abort', abort))
+  try {
+    await once(socket, 'secureConnect', { signal })
+  } catch (cause) {
+    socket.destroy()
+    throw new BerthError('unavailable', 'target_unreachable', `the target host cannot be reached at ${address}`, {
+      cause,
+    })
+  }
+  socket.on('error', () => undefined) // readers and writers of the stream get the error
+  return socket
+}
+
+function problemOf(check: (certificate?: PeerCertificate) => void): Error | undefined {
+  try {
+    check()
+    return undefined
+  } catch (error) {
+    return error as Error
+  }
+}

@@ -1,0 +1,128 @@
+import type { StepContext } from '../../operations/types.js'
+import type { BackupContext } from '../context.js'
+import { awaitSettled, takeHidden } from '../snapshots/snapshot-space.js'
+import { connectTarget } from './connect-target.js'
+import { DiskSender } from './disk-sender.js'
+import { readIsWanted } from './leave.js'
+import type { MovedTraffic, MoveInput } from './move-input.js'
+import { makeManifest } from './manifest.js'
+import { openTicketKey } from './ticket-key.js'
+import { findParent, needsRound } from './plan-copy-rounds.js'
+
+export interface CopyParts {
+  readonly context: BackupContext
+  /** Counts the traffic of a guest up to now. */
+  readonly readTraffic: (uuid: string) => Promise<MovedTraffic | null>
+}
+
+type Move = StepContext<MoveInput>
+
+const mib = 1024 * 1024
+
+/** Ids of the hidden snapshots of a move. They have the move's id in them, so that moves do not confuse theirs. */
+function sentId(operationId: string, round: number | 'last'): string {
+  return `${sentPrefix(operationId)}${round}`
+}
+
+function sentPrefix(operationId: string): string {
+  return `move-${operationId.slice(0, 8)}-`
+}
+
+/** Sends the guest's snapshots and its disk while it runs, then increments until they are small. */
+export async function copyRunning({ context }: CopyParts, step: Move): Promise<void> {
+  const { id: uuid } = step.subject
+  await withSender(context, step, 'copying', async (sender) => {
+    const has = await sender.list()
+    const kept = context.store.get(uuid).snapshots.flatMap(({ id, state }) => (state === 'ready' ? [id] : []))
+    for (const [index, id] of kept.entries())
+      if (!has.has(id)) await sendNext(sender, has, { id, older: kept.slice(0, index) })
+    for (const sent: number[] = []; needsRound(sent);) {
+      const older = [...kept, ...(await listRounds(context, step))]
+      const id = await takeRound(context, step)
+      sent.push(await sendNext(sender, has, { id, older }))
+      for (const old of await listRounds(context, step)) if (old !== id) await context.volumes.deleteSnapshot(uuid, old)
+    }
+  })
+}
+
+/** Sends the last increment and what belongs to the guest. When this resolves, the target has the whole guest. */
+export async function copyStopped({ context, readTraffic }: CopyParts, step: Move): Promise<void> {
+  const { store } = context
+  const { id: uuid } = step.subject
+  const trafficCount = await readTraffic(uuid)
+  await withSender(context, step, 'sending the last changes', async (sender) => {
+    const has = await sender.list()
+    const id = sentId(step.operationId, 'last')
+    await store.mutex.run(uuid, () => takeHidden(context, uuid, id))
+    const record = store.get(uuid)
+    const older = [...record.snapshots.map((snapshot) => snapshot.id), ...(await listRounds(context, step))]
+    if (!has.has(id)) await sendNext(sender, has, { id, older })
+    await sender.finish(id, makeManifest(context, record, { trafficCount, isWanted: readIsWanted(store, uuid) }))
+  })
+}
+
+/** Deletes the hidden snapshots of a move. */
+export async function forgetSent(context: BackupContext, step: Move): Promise<void> {
+  const { id: uuid } = step.subject
+  const prefix = sentPrefix(step.operationId)
+  const sent = (await context.volumes.listSnapshots(uuid)).filter((id) => id.startsWith(prefix))
+  for (const id of sent) await context.volumes.deleteSnapshot(uuid, id)
+  if (sent.length > 0 && context.store.find(uuid)) await awaitSettled(context, uuid, step.signal)
+}
+
+async function sendNext(
+  sender: DiskSender,
+  has: Set<string>,
+  { id, older }: { readonly id: string; readonly older: readonly string[] },
+): Promise<number> {
+  const bytes = await sender.sendDisk(id, findParent(older, has))
+  has.add(id)
+  return bytes
+}
+
+/** Hidden snapshots of finished or broken rounds, oldest first. */
+async function listRounds({ volumes }: BackupContext, { subject, operationId }: Move): Promise<string[]> {
+  const prefix = sentPrefix(operationId)
+  const rounds = (await volumes.listSnapshots(subject.id)).filter((id) => id.startsWith(prefix) && !id.endsWith('last'))
+  return rounds.sort((a, b) => roundOf(a) - roundOf(b))
+}
+
+async function takeRound(context: BackupContext, step: Move): Promise<string> {
+  const { id: uuid } = step.subject
+  const last = (await listRounds(context, step)).at(-1)
+  const id = sentId(step.operationId, last === undefined ? 1 : roundOf(last) + 1)
+  await context.store.mutex.run(uuid, () => takeHidden(context, uuid, id))
+  return id
+}
+
+function roundOf(id: string): number {
+  return Number(id.slice(id.lastIndexOf('-') + 1))
+}
+
+/** Connects to the target for some requests. Shows the sent bytes and the rate as the stage of the task. */
+async function withSender(
+  context: BackupContext,
+  step: Move,
+  stage: string,
+  work: (sender: DiskSender) => Promise<void>,
+): Promise<void> {
+  const { subject, input, signal } = step
+  const { toHostId: hostId, toAddress: address, toSerials: serials, ticket, bandwidthMbps } = input
+  const key = openTicketKey(context, subject.id, input.ticketKey)
+  const socket = await connectTarget(context.config.state_dir, { hostId, address, serials, ticket, key }, signal)
+  const usedBytes = (await context.volumes.usage([subject.id])).get(subject.id) ?? 0
+  const startMs = performance.now()
+  const onSent = (bytes: number): void => {
+    const rate = bytes / mib / Math.max(0.001, (performance.now() - startMs) / 1000)
+    step.report(
+      Math.min(0.99, bytes / Math.max(1, usedBytes)),
+      `${stage}: ${Math.round(bytes / mib)} MiB, ${rate.toFixed(1)} MiB/s`,
+    )
+  }
+  const sender = new DiskSender(socket, { transfers: context.transfers, uuid: subject.id, bandwidthMbps, onSent })
+  try {
+    await work(sender)
+  } finally {
+    sender.close()
+  }
+}

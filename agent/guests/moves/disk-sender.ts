@@ -1,0 +1,92 @@
+import { setTimeout as delay } from 'node:timers/promises'
+import type { Duplex } from 'node:stream'
+import type { GuestTransfers } from '../context.js'
+import { FrameStream } from './frame-stream.js'
+import { parseAnswer, type TransferAnswer, type TransferRequest } from './messages.js'
+import type { Manifest } from './manifest.js'
+
+export interface SenderOptions {
+  readonly transfers: Pick<GuestTransfers, 'send'>
+  readonly uuid: string
+  /** Limit in Mbit/s. 0: unlimited. */
+  readonly bandwidthMbps: number
+  /** Called after each part with the bytes that this connection has sent. */
+  readonly onSent: (bytes: number) => void
+}
+
+/** Sends a guest's snapshots and its manifest on one connection. */
+export class DiskSender {
+  readonly #stream: FrameStream
+  readonly #startMs = performance.now()
+  #bytes = 0
+
+  constructor(
+    private readonly socket: Duplex,
+    private readonly options: SenderOptions,
+  ) {
+    this.#stream = new FrameStream(socket)
+  }
+
+  /** Returns the snapshots that the target has. */
+  async list(): Promise<Set<string>> {
+    return new Set((await this.#request({ kind: 'list' })).snapshots)
+  }
+
+  /** Sends a snapshot, or its difference to `parent`. @returns the bytes of the stream */
+  async sendDisk(id: string, parent: string | undefined): Promise<number> {
+    const { transfers, uuid } = this.options
+    const process = transfers.send(uuid, id, parent)
+    try {
+      const request = { kind: 'disk', id, ...(parent === undefined ? {} : { parent }) } as const
+      return await this.#sendAll(request, process.stream as AsyncIterable<Buffer>, process.ended)
+    } finally {
+      process.kill()
+    }
+  }
+
+  /** Makes the snapshot the guest's disk on the target. When this resolves, the target has the whole guest. */
+  async finish(id: string, manifest: Manifest): Promise<void> {
+    await this.#sendAll({ kind: 'finish', id }, [Buffer.from(JSON.stringify(manifest))], Promise.resolve())
+  }
+
+  close(): void {
+    this.socket.end()
+    this.socket.destroy()
+  }
+
+  async #request(request: TransferRequest): Promise<TransferAnswer> {
+    await this.#stream.send(request)
+    return parseAnswer(await this.#stream.nextMessage())
+  }
+
+  /** Sends a request with its data. An answer before the end of the data is an error of the target. */
+  async #sendAll(
+    request: TransferRequest,
+    data: AsyncIterable<Buffer> | Iterable<Buffer>,
+    complete: Promise<void>,
+  ): Promise<number> {
+    await this.#stream.send(request)
+    const answer = this.#stream.nextMessage().then(parseAnswer)
+    answer.catch(() => undefined) // awaited below
+    let bytes = 0
+    for await (const chunk of data) {
+      bytes += chunk.length
+      await Promise.race([this.#sendPart(chunk), answer])
+    }
+    await complete
+    await this.#stream.send({ kind: 'end', bytes })
+    await answer
+    return bytes
+  }
+
+  async #sendPart(data: Buffer): Promise<void> {
+    const { bandwidthMbps, onSent } = this.options
+    await this.#stream.sendData(data)
+    this.#bytes += data.length
+    onSent(this.#bytes)
+    if (bandwidthMbps === 0) return
+    const dueMs = this.#startMs + (this.#bytes * 8) / (bandwidthMbps * 1000)
+    const waitMs = dueMs - performance.now()
+    if (waitMs > 5) await delay(waitMs)
+  }
+}

@@ -1,0 +1,78 @@
+import { setTimeout as delay } from 'node:timers/promises'
+import { conflict } from '../../../shared/errors.js'
+import type { StepContext } from '../../operations/types.js'
+import { changeOwnership, readDetails, readOwnership, writeDetails } from './change-ownership.js'
+import type { GuestStore } from '../record/guest-store.js'
+
+/* The source's part of the change of the owner. Each function is one transaction of the state database. */
+
+/** Details of a move on its source. */
+export interface LeavingDetails {
+  /** True if the guest should run. The move has stopped it. */
+  readonly isWanted: boolean
+}
+
+/** Time in ms between two looks for the decision, in case a notice was missed. */
+const lookMs = 100
+
+type MoveContext = Pick<StepContext<{ readonly generation: number }>, 'subject' | 'operationId' | 'input'>
+
+/**
+ * Records that the guest is being stopped. From now on this host starts it only if it keeps the guest. It is also
+ * recorded as not wanted, so that an older version of the agent does not start it.
+ */
+export function leave(store: GuestStore, { subject: { id: uuid }, operationId: moveId, input }: MoveContext): void {
+  store.changes.transaction(() => {
+    const { wanted, status } = store.get(uuid)
+    if (!changeOwnership(store, uuid, { kind: 'leave', moveId, generation: input.generation }))
+      return refuseOther(store, uuid, moveId)
+    writeDetails(store, uuid, { isWanted: wanted === 'running' } satisfies LeavingDetails)
+    store.update(uuid, { wanted: 'stopped', status: status === 'running' ? 'stopping' : status })
+  })
+}
+
+/** @throws {BerthError} `guest_moving` unless the guest already takes part in this move */
+function refuseOther(store: GuestStore, uuid: string, moveId: string): void {
+  if (readOwnership(store, uuid).moveId !== moveId)
+    throw conflict('guest_moving', 'another decision about the owner of the container was made')
+}
+
+/**
+ * Keeps the guest after a failed or canceled move.
+ * @returns true if this host owns the guest and it had begun to leave
+ * @throws {BerthError} `guest_moving` if only the gateway can decide
+ */
+export function stay(store: GuestStore, uuid: string): boolean {
+  return store.changes.transaction(() => {
+    changeOwnership(store, uuid, { kind: 'stay' })
+    const { role } = readOwnership(store, uuid)
+    if (role !== 'owner') throw conflict('guest_moving', 'the gateway has not decided about the owner yet')
+    const { isWanted } = readDetails(store, uuid) as Partial<LeavingDetails>
+    if (isWanted === undefined) return false
+    store.update(uuid, { status: 'stopped', wanted: isWanted ? 'running' : 'stopped' })
+    writeDetails(store, uuid, {})
+    return true
+  })
+}
+
+export function readIsWanted(store: GuestStore, uuid: string): boolean {
+  return (readDetails(store, uuid) as Partial<LeavingDetails>).isWanted ?? false
+}
+
+/** Records that the target has the whole guest, so that the gateway can make it the owner. */
+export function handOver(store: GuestStore, { subject: { id: uuid } }: MoveContext): void {
+  changeOwnership(store, uuid, { kind: 'hand_over' })
+}
+
+/** Waits for the gateway's decision. @throws {BerthError} `move_canceled` if this host stays the owner */
+export async function awaitOwner(
+  store: GuestStore,
+  { subject: { id: uuid }, signal }: Pick<StepContext<unknown>, 'subject' | 'signal'>,
+): Promise<void> {
+  for (;;) {
+    const { role } = readOwnership(store, uuid)
+    if (role === 'absent') return
+    if (role !== 'handed_over') throw conflict('move_canceled', 'the move was canceled before the target took over')
+    await delay(lookMs, undefined, { signal })
+  }
+}

@@ -1,0 +1,49 @@
+import { Type, type Static, type TSchema } from 'typebox'
+import { validateConfig } from '../../../shared/config.js'
+import { BerthError, conflict } from '../../../shared/errors.js'
+
+/*
+ * Messages of a transfer between two agents. Each request of the source has one answer of the target. Data follows its
+ * request, and ends with the message `end`.
+ */
+
+const snapshotId = Type.String({ pattern: '^[a-z0-9][a-z0-9-]{0,62}$' })
+
+const requestSchema = Type.Union([
+  /** Lists the complete snapshots that the target has. */
+  Type.Object({ kind: Type.Literal('list') }),
+  /** Sends a snapshot as data. */
+  Type.Object({ kind: Type.Literal('disk'), id: snapshotId, parent: Type.Optional(snapshotId) }),
+  /** Sends the manifest as data, and makes this snapshot the guest's disk. */
+  Type.Object({ kind: Type.Literal('finish'), id: snapshotId }),
+  /** Ends data. */
+  Type.Object({ kind: Type.Literal('end'), bytes: Type.Integer({ minimum: 0 }) }),
+])
+export type TransferRequest = Static<typeof requestSchema>
+
+const answerSchema = Type.Object({
+  error: Type.Optional(
+    Type.Object({ code: Type.String({ maxLength: 64 }), message: Type.String({ maxLength: 1000 }) }),
+  ),
+  snapshots: Type.Optional(Type.Array(snapshotId, { maxItems: 2000 })),
+})
+export type TransferAnswer = Static<typeof answerSchema>
+
+export function parseRequest(message: unknown): TransferRequest {
+  return parse(requestSchema, message)
+}
+
+/** Returns the answer. @throws {BerthError} the error of the target */
+export function parseAnswer(message: unknown): TransferAnswer {
+  const answer = parse(answerSchema, message)
+  if (answer.error) throw new BerthError('conflict', answer.error.code, `the target: ${answer.error.message}`)
+  return answer
+}
+
+function parse<S extends TSchema>(schema: S, message: unknown): Static<S> {
+  try {
+    return validateConfig(schema, message, 'transfer')
+  } catch (cause) {
+    throw Object.assign(conflict('bad_stream', 'the other host sent a malformed message'), { cause })
+  }
+}

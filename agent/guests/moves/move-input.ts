@@ -1,0 +1,24 @@
+/** Input of the operation that moves a guest to another host. */
+export interface MoveInput {
+  /** Generation of the guest's owner when the move was ordered. */
+  readonly generation: number
+  readonly toHostId: string
+  /** host:port of the target's agent. */
+  readonly toAddress: string
+  /** Serial numbers of the target's valid certificates. */
+  readonly toSerials: readonly string[]
+  /** Certificate for this agent's key, in PEM. It is public. */
+  readonly ticket: string
+  /** The key of the ticket, sealed. */
+  readonly ticketKey: string
+  /** Limit in Mbit/s. 0: unlimited. */
+  readonly bandwidthMbps: number
+}
+
+/** Traffic of the guest in the current period. */
+export interface MovedTraffic {
+  readonly periodStart: string
+  readonly periodLeft: string
+  readonly rxBytes: number
+  readonly txBytes: number
+}

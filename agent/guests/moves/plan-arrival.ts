@@ -1,0 +1,43 @@
+import type { CheckedMapping } from '../../../shared/port-mapping-rules.js'
+import type { PortMapping } from '../record/record.js'
+
+/** A mapping on the source, and the one that replaces it on the target. */
+export interface MovedMapping {
+  readonly from: PortMapping
+  readonly to: PortMapping
+}
+
+/** Facts about the target's addresses and ports. */
+export interface PortFacts {
+  /** True if the target has this address and may map ports of it. */
+  readonly hasAddress: (hostIp: string) => boolean
+  /** Takes the host ports of the mapping if they are free. @returns whether they were free */
+  readonly tryTake: (mapping: CheckedMapping) => boolean
+}
+
+/**
+ * Plans mappings for the target: with the same host ports where they are free, otherwise with a host port of 0, which
+ * stands for any free one.
+ * @param reserved mappings that were reserved when the move began; they win
+ */
+export function planMappings(
+  wanted: readonly CheckedMapping[],
+  reserved: readonly MovedMapping[],
+  { hasAddress, tryTake }: PortFacts,
+): CheckedMapping[] {
+  return wanted.map((mapping) => {
+    const known = reserved.find(({ from }) => isSame(from, mapping))?.to
+    const hostIp = hasAddress(mapping.hostIp) ? mapping.hostIp : ''
+    const at = known ? { ...mapping, hostIp: known.hostIp, ...portsOf(known) } : { ...mapping, hostIp }
+    return tryTake(at) ? at : { ...at, hostPort: 0, hostPortEnd: 0 }
+  })
+}
+
+function portsOf({ hostPort, hostPortEnd }: PortMapping): Pick<PortMapping, 'hostPort' | 'hostPortEnd'> {
+  return { hostPort, hostPortEnd }
+}
+
+function isSame(one: PortMapping, other: CheckedMapping): boolean {
+  const keys = ['protocol', 'hostIp', 'hostPort', 'hostPortEnd', 'containerPort', 'containerPortEnd'] as const
+  return keys.every((key) => one[key] === other[key])
+}

@@ -1,0 +1,30 @@
+import { createPrivateKey, X509Certificate } from 'node:crypto'
+import { join } from 'node:path'
+import { BerthError, invalidField } from '../../../shared/errors.js'
+import { getIdentity } from '../../enrollment/identity.js'
+import type { GuestContext } from '../context.js'
+
+type KeyContext = Pick<GuestContext, 'config' | 'logins'>
+
+/**
+ * Returns the agent's present key, sealed, for a move that may outlast the next renewal of the agent's certificate.
+ * @throws {BerthError} `key_renewed` if the ticket was issued for an earlier key
+ */
+export function sealTicketKey({ config, logins }: KeyContext, uuid: string, ticket: string): string {
+  const { privateKeyPem } = getIdentity(join(config.state_dir, 'identity'))
+  if (!isFor(ticket, privateKeyPem))
+    throw new BerthError('unavailable', 'key_renewed', 'the key of the host was just renewed: try again')
+  return logins.seal(uuid, { password: privateKeyPem })
+}
+
+export function openTicketKey({ logins }: KeyContext, uuid: string, sealed: string): string {
+  return logins.open({ uuid, login: sealed }).password ?? ''
+}
+
+function isFor(ticket: string, privateKeyPem: string): boolean {
+  try {
+    return new X509Certificate(ticket).checkPrivateKey(createPrivateKey(privateKeyPem))
+  } catch {
+    throw invalidField('ticket', 'ticket: must be a certificate')
+  }
+}

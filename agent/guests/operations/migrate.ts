@@ -1,0 +1,143 @@
+import { BerthError, conflict, invalidField } from '../../../shared/errors.js'
+import { checkInteger } from '../../../shared/field-checks.js'
+import { hostIdPattern } from '../../../shared/identity.js'
+import type { OperationKind } from '../../operations/orders.js'
+import type { Step, StepContext } from '../../operations/types.js'
+import type { BackupContext } from '../context.js'
+import { copyRunning, copyStopped, forgetSent, type CopyParts } from '../moves/copy-disk.js'
+import { sealTicketKey } from '../moves/ticket-key.js'
+import type { MoveInput } from '../moves/move-input.js'
+import { awaitOwner, handOver, leave, stay } from '../moves/leave.js'
+import { readOwnership } from '../moves/change-ownership.js'
+import type { GuestRecord } from '../record/record.js'
+import { ifPresent, removeStep, stopStep, type StopInput } from '../steps.js'
+import { acceptForGuest, refuseBroken, refuseRescued } from './guest-order.js'
+import { bootAgain } from './replace-disk.js'
+
+type MigrateInput = MoveInput & StopInput
+
+const maxBandwidthMbps = 1_000_000
+
+/** Moves a guest to another host. The operation's id is the id of the move. */
+export function migrateKind(
+  context: BackupContext,
+  readTraffic: CopyParts['readTraffic'],
+): OperationKind<'migrate', MigrateInput> {
+  const { store } = context
+  const parts = { context, readTraffic }
+  return {
+    action: 'migrate',
+    exclusive: true,
+    accept: ({ uuid, ...order }, asked) => {
+      const { toHostId, generation, bandwidthMbps } = order
+      const input = { ...parseInput(order), ticketKey: sealTicketKey(context, uuid, order.ticket) }
+      const accepted = acceptForGuest(store, asked, {
+        uuid,
+        input,
+        check: (record) => {
+          checkMovable(record)
+          const { generation } = readOwnership(store, uuid)
+          if (generation !== order.generation)
+            throw conflict('guest_moving', 'the host and the gateway know different owners of the container')
+        },
+      })
+      // A gateway that repeats the order issues another ticket.
+      return { ...accepted, hashOf: { toHostId, generation, bandwidthMbps } }
+    },
+    steps: [
+      copyStep(parts),
+      leaveStep(context),
+      stopStep(context),
+      lastStep(parts),
+      handOverStep(context),
+      removal(context),
+    ],
+    settle: ({ subject }, outcome) => {
+      const record = store.find(subject.id)
+      if (!record) return
+      if (outcome.status === 'done') return store.remove(subject.id)
+      if (record.status !== 'stopping') return
+      store.update(subject.id, { status: 'stopped', statusReason: outcome.status === 'failed' ? outcome.message : '' })
+    },
+  }
+}
+
+function parseInput(order: Omit<MoveInput, 'ticketKey'>): Omit<MigrateInput, 'ticketKey'> {
+  const { generation, toHostId, toAddress, toSerials, ticket } = order
+  if (!new RegExp(hostIdPattern).test(toHostId)) throw invalidField('to_host_id', 'to_host_id: is not a host id')
+  const bandwidthMbps = checkInteger('bandwidth_mbps', order.bandwidthMbps, { min: 0, max: maxBandwidthMbps })
+  return { generation, toHostId, toAddress, toSerials: [...toSerials], ticket, bandwidthMbps, force: false }
+}
+
+/** @throws {BerthError} `unsupported`, `invalid_state` */
+function checkMovable(record: GuestRecord): void {
+  if (record.spec.virtualization !== 'lxc')
+    throw new BerthError('invalid', 'unsupported', 'virtual machines cannot be moved between hosts')
+  refuseBroken(record)
+  refuseRescued(record)
+  if (record.backups.some(({ state }) => state === 'taking'))
+    throw conflict('invalid_state', 'a backup of the container is running: wait for its end, or cancel it')
+}
+
+type MoveStep = Step<MigrateInput>
+
+/** True until the source has begun to stop the guest. */
+function isOwned(context: BackupContext, { subject }: StepContext<unknown>): boolean {
+  return readOwnership(context.store, subject.id).role === 'owner'
+}
+
+function copyStep(parts: CopyParts): MoveStep {
+  return {
+    name: 'copy',
+    weight: 8,
+    cancelable: true,
+    run: async (step) => {
+      // An update of the agent may have started the operation again at its first step.
+      if (isOwned(parts.context, step)) await step.yieldWhile(copyRunning(parts, step))
+    },
+    undo: async (step) => forgetSent(parts.context, step),
+  }
+}
+
+function leaveStep(context: BackupContext): MoveStep {
+  return {
+    name: 'leave',
+    run: async (step) => leave(context.store, step),
+    undo: ifPresent(context.store, async (record, step) => {
+      if (stay(context.store, record.uuid)) await bootAgain(context, context.store.get(record.uuid), step)
+    }),
+  }
+}
+
+function lastStep(parts: CopyParts): MoveStep {
+  return {
+    name: 'last',
+    run: (step) => copyStopped(parts, step),
+  }
+}
+
+function handOverStep(context: BackupContext): MoveStep {
+  return {
+    name: 'hand_over',
+    run: async (step) => {
+      handOver(context.store, step)
+      await step.yieldWhile(awaitOwner(context.store, step))
+    },
+  }
+}
+
+/** Removes the guest from this host. A failure is only logged: the reconciler removes what is left. */
+function removal(context: BackupContext): MoveStep {
+  const remove = removeStep(context)
+  return {
+    name: 'remove',
+    run: async (step) => {
+      try {
+        await remove.run(step)
+      } catch (err) {
+        if (step.signal.aborted) throw err
+        step.log.warn({ err }, 'removing a container that has moved to another host failed; it is repeated later')
+      }
+    },
+  }
+}

@@ -1,0 +1,68 @@
+import { mkdir } from 'node:fs/promises'
+import { relative } from 'node:path'
+import { conflict } from '../../shared/errors.js'
+import { isReadOnly, syncFilesystem } from '../host/disk/btrfs.js'
+import { joinGroup } from '../host/disk/btrfs-ioctl.js'
+import { receiveSubvolume, sendSubvolume, type ReceiveProcess, type SendProcess } from '../host/disk/btrfs-stream.js'
+import { exists } from '../host/disk/mount.js'
+import { Bounds } from './bounds.js'
+import { storageError } from './errors.js'
+import { namesIn, type VolumePlaces } from './volume-places.js'
+import type { Pool } from './pool.js'
+import type { Trash } from './trash.js'
+
+/** Sends snapshots of guests to other hosts, and receives them, for guests that move. */
+export class DiskTransfers {
+  readonly #bounds: Bounds
+
+  constructor(
+    private readonly pool: Pool,
+    private readonly trash: Trash,
+    private readonly places: VolumePlaces,
+  ) {
+    this.#bounds = new Bounds(pool)
+  }
+
+  /** Reads a snapshot as a stream. @param parent snapshot that the receiver has; only the difference is sent */
+  send(guest: string, id: string, parent?: string): SendProcess {
+    const { places } = this
+    const from = parent === undefined ? undefined : places.snapshotPathOf(guest, parent)
+    return sendSubvolume(places.snapshotPathOf(guest, id), from)
+  }
+
+  /** Receives a snapshot. Remains of an earlier attempt are removed first. Call `confirm` after its end. */
+  async receive(guest: string, id: string): Promise<ReceiveProcess> {
+    const directory = this.places.snapshotsOf(guest)
+    await mkdir(directory, { recursive: true, mode: 0o700 })
+    if (await exists(this.places.snapshotPathOf(guest, id))) await this.trash.destroy(directory, [id])
+    return receiveSubvolume(directory)
+  }
+
+  /**
+   * Makes a received snapshot durable, and counts it for the guest.
+   * @throws {BerthError} `bad_stream` if the stream did not contain exactly this snapshot
+   */
+  async confirm(guest: string, id: string): Promise<void> {
+    const path = this.places.snapshotPathOf(guest, id)
+    if (!(await exists(path)) || !(await isReadOnly(path)))
+      throw conflict('bad_stream', 'the other host sent another snapshot than it announced')
+    const group = this.#bounds.findGroup(guest)
+    try {
+      if (group) await joinGroup(path, group)
+      await syncFilesystem(this.pool.path)
+    } catch (error) {
+      throw storageError(error, `receive ${relative(this.pool.path, path)}`)
+    }
+  }
+
+  /** Returns the ids of the guest's complete snapshots. Incomplete ones, and any other content, are removed. */
+  async listComplete(guest: string): Promise<string[]> {
+    const valid = new Set(await this.places.listSnapshots(guest))
+    const directory = this.places.snapshotsOf(guest)
+    const complete: string[] = []
+    for (const name of await namesIn(directory))
+      if (valid.has(name) && (await isReadOnly(this.places.snapshotPathOf(guest, name)))) complete.push(name)
+      else await this.trash.destroy(directory, [name])
+    return complete
+  }
+}

@@ -1,0 +1,141 @@
+import { Type, type Static } from 'typebox'
+import type { PortMapping } from '../../../proto/gen/berth/agent/v1/guest.js'
+import type { Fleet, GuestMovePlan, GuestView } from '../../fleet/contract.js'
+import { checkIfMatch } from '../../http/if-match.js'
+import { route, type Answer, type RequestContext, type Route, type Subjects } from '../../http/route.js'
+import { ContainerPathSchema } from './containers.js'
+
+const MigrateBodySchema = Type.Object(
+  {
+    host_id: Type.Optional(
+      Type.String({
+        description: 'Target host. Default: the online host with the most free resources that can take the container.',
+      }),
+    ),
+    dry_run: Type.Optional(
+      Type.Boolean({
+        description: '`true`: only returns the plan, and changes nothing. The answer has the status 200.',
+      }),
+    ),
+    bandwidth_mbps: Type.Optional(
+      Type.Integer({ minimum: 0, maximum: 1_000_000, description: 'Limit of the transfer in Mbit/s. 0: unlimited.' }),
+    ),
+  },
+  { title: 'Migrate' },
+)
+type MigrateBody = Static<typeof MigrateBodySchema>
+
+const AddressChangeSchema = Type.Object({
+  from: Type.String({ description: 'Address on the present host.' }),
+  to: Type.String({ description: 'Address on the target host.' }),
+})
+
+const MigrationSchema = Type.Object(
+  {
+    task_id: Type.String({ description: 'Task of the move. Empty in a dry run.' }),
+    container_name: Type.String(),
+    from_host_id: Type.String(),
+    to_host_id: Type.String(),
+    private_ipv4: AddressChangeSchema,
+    public_ipv4s: Type.Array(AddressChangeSchema),
+    ipv6_addresses: Type.Array(AddressChangeSchema),
+    port_mappings: Type.Array(
+      Type.Object({
+        protocol: Type.String(),
+        container_port: Type.Integer(),
+        from_host_port: Type.Integer(),
+        to_host_port: Type.Integer({ description: 'The same as `from_host_port` if that port is free on the target.' }),
+      }),
+    ),
+    changes_addresses: Type.Boolean({
+      description: '`true`: the container is reachable at other addresses or ports after the move.',
+    }),
+    stays_behind: Type.Array(Type.String(), {
+      description: 'What does not move: `usage_history`, `tasks`, `alerts`. It stays with the present host.',
+    }),
+  },
+  { title: 'Migration' },
+)
+type Migration = Static<typeof MigrationSchema>
+type MigrateContext = RequestContext<{ id: string }, unknown, MigrateBody | undefined> & Subjects['guest']
+
+/** Data about a guest that belongs to its host. */
+const staysBehind = ['usage_history', 'tasks', 'alerts']
+
+export function migrateRoute(fleet: Fleet): Route {
+  return route({
+    method: 'POST',
+    path: '/containers/{id}/migrate',
+    name: 'migrateContainer',
+    scope: 'host:manage',
+    bound: 'guest',
+    subUser: 'refused',
+    audit: 'container.migrate',
+    tag: 'Containers',
+    summary:
+      'Queues a move to another host. The disk is copied while the container runs; it is stopped only for the last changes. Until then the task can be canceled. If the move fails, the container keeps running on its present host',
+    params: ContainerPathSchema,
+    body: MigrateBodySchema,
+    bodyOptional: true,
+    example: { host_id: 'host-2', dry_run: true },
+    data: MigrationSchema,
+    conditional: true,
+    statuses: [200, 202],
+    errors: [
+      'guest_moving',
+      'move_unsupported',
+      'invalid_state',
+      'unsupported',
+      'resource_exhausted',
+      'name_conflict',
+      'precondition_failed',
+      'host_offline',
+      'agent_timeout',
+    ],
+    handle: (context) => (context.body?.dry_run ? planOnly(fleet, context) : begin(fleet, context)),
+  })
+}
+
+async function planOnly(fleet: Fleet, { guest, body }: MigrateContext): Promise<Answer<Migration>> {
+  const plan = await fleet.planMove({ guest, toHostId: body?.host_id })
+  return { status: 200, message: 'nothing was changed', data: rowOf(guest, plan, '') }
+}
+
+async function begin(fleet: Fleet, context: MigrateContext): Promise<Answer<Migration>> {
+  const { guest, body, operationId, caller } = context
+  context.audit({ detail: `id ${guest.guest.id}, task ${operationId}, to ${body?.host_id ?? 'any host'}` })
+  await checkIfMatch(fleet, guest.guest.uuid, context)
+  const bandwidthMbps = body?.bandwidth_mbps ?? 0
+  const request = { operationId, guest, toHostId: body?.host_id, bandwidthMbps, requestedBy: caller.user }
+  const plan = await fleet.moveGuest(request)
+  return { status: 202, message: 'move queued', data: rowOf(guest, plan, operationId) }
+}
+
+function rowOf({ guest, hostId }: GuestView, { toHostId, network }: GuestMovePlan, taskId: string): Migration {
+  const publicIpv4s = pairs(guest.publicIpv4s, network.publicIpv4s)
+  const ipv6Addresses = pairs(guest.ipv6Addresses, network.ipv6Addresses)
+  const portMappings = guest.portMappings.map((mapping, index) => mappingRow(mapping, network.portMappings[index]))
+  const isMoved = [...publicIpv4s, ...ipv6Addresses].some(({ from, to }) => from !== to)
+  return {
+    task_id: taskId,
+    container_name: guest.name,
+    from_host_id: hostId,
+    to_host_id: toHostId,
+    private_ipv4: { from: guest.ipv4, to: network.ipv4 },
+    public_ipv4s: publicIpv4s,
+    ipv6_addresses: ipv6Addresses,
+    port_mappings: portMappings,
+    // Mapped ports are reached at the host's own address, which is another one.
+    changes_addresses: isMoved || portMappings.length > 0,
+    stays_behind: staysBehind,
+  }
+}
+
+function pairs(from: readonly string[], to: readonly string[]): { from: string; to: string }[] {
+  return from.map((address, index) => ({ from: address, to: to[index] ?? '' }))
+}
+
+function mappingRow(from: PortMapping, to: PortMapping | undefined) {
+  const { protocol, containerPort, hostPort } = from
+  return { protocol, container_port: containerPort, from_host_port: hostPort, to_host_port: to?.hostPort ?? 0 }
+}

@@ -1,0 +1,248 @@
+import { setTimeout as delay } from 'node:timers/promises'
+import type { Logger } from 'pino'
+import type { ExpectGuestResponse } from '../../../proto/gen/berth/agent/v1/move.js'
+import type { SubmitOperationResponse } from '../../../proto/gen/berth/agent/v1/operation.js'
+import { SingleFlight } from '../../../shared/async/single-flight.js'
+import { BerthError, conflict, describeError } from '../../../shared/errors.js'
+import { UnansweredError } from '../../../shared/grpc-errors.js'
+import type { Authority } from '../../pki/authority.js'
+import type { AgentClient, GuestMovePlan, GuestMoveRequest, GuestView } from '../contract.js'
+import type { GuestCreator } from '../placement/creation.js'
+import type { GuestOwners } from '../placement/guest-owners.js'
+import { cannotMove } from '../placement/plan-placement.js'
+import type { FleetState } from '../view.js'
+import type { WatchedHosts } from '../watched-hosts.js'
+import type { MoveStore, StoredMove } from './move-store.js'
+import { planMoveStep, type MoveFacts } from './plan-move.js'
+
+/** Lifetime of a ticket in ms. It is longer than any transfer should take; the end of the move invalidates it. */
+const ticketMs = 24 * 3_600_000
+const workEveryMs = 1000
+/** Maximum time in ms until the gateway is connected to an agent that has renewed its key, and the pause between looks. */
+const renewalMs = 10_000
+const renewalLookMs = 200
+
+export interface GuestMoverOptions {
+  readonly view: FleetState
+  readonly watched: WatchedHosts
+  readonly creator: Pick<GuestCreator, 'placeMoved'>
+  readonly owners: GuestOwners
+  readonly authority: Authority
+  readonly moves: MoveStore
+  readonly log: Logger
+  readonly reached: (hostId: string, revision: number) => Promise<void>
+}
+
+/** Moves guests between hosts, and decides who owns them. Any gateway continues what another one has begun. */
+export class GuestMover {
+  readonly #working = new SingleFlight()
+  #timer: NodeJS.Timeout | undefined
+  #unlisten: (() => void) | undefined
+  #isDirty = false
+
+  constructor(private readonly options: GuestMoverOptions) {}
+
+  start(): void {
+    this.#timer = setInterval(() => this.#wake(), workEveryMs)
+    this.#unlisten = this.options.view.changes.listen((change) => {
+      const isOfMove = change.kind === 'task' && change.after?.operation.action === 'migrate'
+      if (isOfMove || (change.kind === 'guest' && change.after?.guest.ownership?.role === 'handed_over')) this.#wake()
+    })
+  }
+
+  async stop(): Promise<void> {
+    clearInterval(this.#timer)
+    this.#unlisten?.()
+    await this.#working.settled()
+  }
+
+  /** Plans a move without changing anything. @throws {BerthError} if the guest cannot move to the host */
+  async check({ guest, toHostId }: Pick<GuestMoveRequest, 'guest' | 'toHostId'>): Promise<GuestMovePlan> {
+    refuseUnmovable(guest)
+    const { watched, view, creator } = this.options
+    const source = view.findHost(guest.hostId)
+    watched.agent(guest.hostId)
+    if (!source?.description?.features.includes('move')) throw cannotMove(source?.name)
+    if (await this.options.moves.find(guest.guest.uuid))
+      throw conflict('guest_moving', 'the container is moving already')
+    if (toHostId === guest.hostId) throw conflict('invalid_state', 'the container is on this host already')
+    const target = creator.placeMoved(guest, toHostId)
+    const network = await this.#agent(target).moves.expectGuest(this.#expectation(guest, '', 0))
+    return { toHostId: target, network }
+  }
+
+  /** Begins a move. A repeated call with the same id returns the same operation. */
+  async begin(request: GuestMoveRequest): Promise<GuestMovePlan & { readonly response: SubmitOperationResponse }> {
+    const { moves } = this.options
+    const { operationId: id, guest } = request
+    const known = await moves.find(guest.guest.uuid)
+    if (known?.id === id) return this.#order(request, known, await this.#planOf(known, guest))
+    const ordered = this.options.view.findOperation(id)
+    if (ordered) return { ...movedPlan(guest), response: { ...noResponse, operation: ordered.operation } }
+    const plan = await this.check(request)
+    const { toHostId } = plan
+    const { uuid } = guest.guest
+    const move = { id, uuid, fromHostId: guest.hostId, toHostId, beganAtMs: Date.now() }
+    await moves.begin(move)
+    try {
+      return await this.#order(request, move, { ...plan, network: await this.#expect(move, guest) })
+    } catch (error) {
+      // If the order was sent without an answer, the source may have begun. Its operation then decides.
+      if (!(error instanceof UnansweredError && error.left)) await moves.decide(move, 'cancel')
+      throw error
+    }
+  }
+
+  async #planOf(move: StoredMove, guest: GuestView): Promise<GuestMovePlan> {
+    return { toHostId: move.toHostId, network: await this.#expect(move, guest) }
+  }
+
+  async #expect(move: StoredMove, guest: GuestView): Promise<ExpectGuestResponse> {
+    const generation = await this.options.moves.readGeneration(move.uuid)
+    return this.#agent(move.toHostId).moves.expectGuest(this.#expectation(guest, move.id, generation))
+  }
+
+  #expectation({ guest, hostId: fromHostId }: GuestView, moveId: string, generation: number) {
+    return { moveId, generation, fromHostId, guest }
+  }
+
+  async #order(request: GuestMoveRequest, move: StoredMove, plan: GuestMovePlan) {
+    const { view, moves } = this.options
+    const { id, uuid, fromHostId, toHostId } = move
+    const target = view.findState(toHostId)
+    if (!target) throw conflict('invalid_state', 'the target host was removed')
+    const { address: toAddress, serials } = target.record
+    const generation = await moves.readGeneration(uuid)
+    const { requestedBy, bandwidthMbps } = request
+    const value = { uuid, generation, toHostId, toAddress, toSerials: [...serials], bandwidthMbps }
+    const response = await this.#withTicket(move, (ticket) =>
+      this.#agent(fromHostId).operations.submitOperation({
+        operationId: id,
+        requestedBy,
+        order: { $case: 'migrate', value: { ...value, ticket } },
+      }),
+    )
+    await this.options.reached(fromHostId, response.revision)
+    return { ...plan, response }
+  }
+
+  /** Repeats an order whose ticket is for an earlier key, until the gateway is connected with the renewed key. */
+  async #withTicket<T>(move: StoredMove, submit: (ticket: string) => Promise<T>): Promise<T> {
+    for (const startMs = performance.now(); ; await delay(renewalLookMs)) {
+      try {
+        return await submit(await this.#issueTicket(move))
+      } catch (error) {
+        const isEarlierKey = error instanceof BerthError && error.code === 'key_renewed'
+        if (!isEarlierKey) throw error
+        if (performance.now() - startMs < renewalMs) continue
+        throw new BerthError('unavailable', 'host_offline', 'the key of the host is being renewed: try again')
+      }
+    }
+  }
+
+  /** Issues a certificate for the key of the source's agent, which allows exactly this transfer. */
+  async #issueTicket({ id: moveId, uuid: guestUuid, fromHostId, toHostId }: StoredMove): Promise<string> {
+    const { authority, watched } = this.options
+    const peer = watched.peerOf(fromHostId)
+    if (!peer) throw new BerthError('unavailable', 'host_offline', `host ${fromHostId} is not connected`)
+    const transfer = { moveId, guestUuid, fromHostId, toHostId }
+    return (await authority.certify(peer.publicKey, { role: 'transfer', transfer }, ticketMs)).certificatePem
+  }
+
+  #agent(hostId: string): AgentClient {
+    return this.options.watched.agent(hostId)
+  }
+
+  #wake(): void {
+    this.#isDirty = true
+    void this.#working.run(() => this.#workAll())
+  }
+
+  async #workAll(): Promise<void> {
+    while (this.#isDirty) {
+      this.#isDirty = false
+      try {
+        for (const move of await this.options.moves.list()) await this.#work(move)
+      } catch (error) {
+        this.options.log.debug({ reason: describeError(error) }, 'continuing the moves of containers failed')
+      }
+    }
+  }
+
+  async #work(move: StoredMove): Promise<void> {
+    const { moves, log } = this.options
+    const step = planMoveStep(move, this.#factsOf(move))
+    if (step === 'wait') return
+    if (step === 'announce') return this.#announce(move)
+    await moves.decide(move, step)
+    log.info(
+      { guest: move.uuid, move: move.id, from: move.fromHostId, to: move.toHostId },
+      `a move was decided: ${step}`,
+    )
+    this.#isDirty = true
+  }
+
+  #factsOf({ id, uuid, fromHostId, toHostId }: StoredMove): MoveFacts {
+    const { view } = this.options
+    const host = view.findState(fromHostId)
+    const guest = host?.guests.get(uuid)?.guest ?? host?.conflicts.get(uuid)?.guest
+    return {
+      source: guest?.ownership,
+      operation: view.findOperation(id)?.operation.status,
+      isSourceOnline: host?.online ?? false,
+      isTargetOnline: view.findState(toHostId)?.online ?? false,
+      nowMs: Date.now(),
+    }
+  }
+
+  /** Tells both hosts who owns the guest: first the owner, so that the other one deletes its copy last. */
+  async #announce(move: StoredMove): Promise<void> {
+    const { moves, log } = this.options
+    const { decided, fromHostId, toHostId } = move
+    if (!decided) return
+    const other = decided.ownerId === fromHostId ? toHostId : fromHostId
+    try {
+      for (const hostId of [decided.ownerId, other]) await this.#appoint(move, hostId, decided)
+      await moves.forget(move)
+    } catch (error) {
+      log.debug({ guest: move.uuid, reason: describeError(error) }, 'announcing the owner of a container failed')
+    }
+  }
+
+  async #appoint(
+    { uuid }: StoredMove,
+    hostId: string,
+    { ownerId, generation }: { ownerId: string; generation: number },
+  ): Promise<void> {
+    const { view, owners, reached } = this.options
+    const host = view.findState(hostId)
+    if (!host) return // the host was removed from the fleet
+    const isOwner = hostId === ownerId
+    const { revision } = await this.#agent(hostId).moves.appointOwner({ uuid, generation, isOwner })
+    if (!isOwner) return
+    await reached(hostId, revision)
+    // The view shows the guest on its new host, even while the former one still reports it.
+    for (const other of view.states()) {
+      const known = other === host ? undefined : other.guests.get(uuid)?.guest
+      if (known) await owners.check(other, [known])
+    }
+  }
+}
+
+const noResponse = { revision: 0, guest: undefined, sshPassword: '' }
+
+/** The plan of a move that has ended: the guest's present network. */
+function movedPlan({ hostId, guest }: GuestView): GuestMovePlan {
+  const { portMappings, publicIpv4s, ipv6Addresses, ipv4 } = guest
+  return { toHostId: hostId, network: { portMappings, publicIpv4s, ipv6Addresses, ipv4 } }
+}
+
+/** @throws {BerthError} `unsupported`, `invalid_state` */
+function refuseUnmovable({ guest }: GuestView): void {
+  if (guest.virtualization !== 'lxc')
+    throw new BerthError('invalid', 'unsupported', 'virtual machines cannot be moved between hosts yet')
+  if (guest.boot && guest.boot.mode !== 'disk')
+    throw conflict('invalid_state', 'the container is in rescue mode: boot its disk first')
+  if (!['running', 'stopped'].includes(guest.status))
+    throw conflict('invalid_state', `the container is ${guest.status}: wait until it runs or is stopped`)
+}
