@@ -99,7 +99,10 @@ export const GatewayConfigSchema = Type.Object(
         call_timeout_ms: Type.Integer({ minimum: 100, maximum: 600000, default: 10000 }),
         /** Time in ms without a sign of life after which a host is offline. */
         silence_ms: Type.Integer({ minimum: 500, maximum: 600000, default: 15000 }),
-        /** Time in ms from the loss of the connection until the host is offline. Calls wait until then. */
+        /**
+         * Time in ms from the loss of the connection until the host is offline. Calls wait until then. After the start
+         * of the gateway, they wait as long for the first connection.
+         */
         reconnect_ms: Type.Integer({ minimum: 0, maximum: 600000, default: 1000 }),
       },
       object,

@@ -250,6 +250,10 @@ export class GatewayFleet implements Fleet {
     return this.#watched.agent(hostId)
   }
 
+  firstConnections(): Promise<void> {
+    return this.#watched.firstConnections()
+  }
+
   /** Replaces all connections after a pause of this process, because they may be broken without an error. */
   #wasPaused(): void {
     this.options.log.warn('the gateway process was paused; it connects to all hosts again')

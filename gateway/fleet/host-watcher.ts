@@ -24,6 +24,8 @@ export interface WatcherOptions {
   /** Time in ms after a broken stream until the host is offline and its guests are shown as unknown. */
   readonly reconnectMs: number
   readonly callTimeoutMs: number
+  /** True while hosts that have not connected since the start of this gateway may still do so. */
+  isStarting(): boolean
   /** Called when a connection has failed or ended. */
   connectionFailed(watcher: HostWatcher, reason: unknown): void
 }
@@ -50,8 +52,8 @@ export class HostWatcher {
     readonly host: HostState,
     private readonly options: WatcherOptions,
   ) {
-    const { view, pauses, reconnectMs, callTimeoutMs } = options
-    const link = new AgentLink({ host, hostChanged: view.hostChanged, reconnectMs, watcher: this, pauses })
+    const { view, pauses, reconnectMs, callTimeoutMs, isStarting } = options
+    const link = new AgentLink({ host, hostChanged: view.hostChanged, reconnectMs, watcher: this, pauses, isStarting })
     this.client = new GrpcAgentClient(link, callTimeoutMs)
   }
 

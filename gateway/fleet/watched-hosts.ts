@@ -19,7 +19,7 @@ export interface WatchedHostsOptions {
   readonly cache: GuestCache
   readonly log: Logger
   readonly owners: GuestOwners
-  readonly watcherOptions: WatcherOptions
+  readonly watcherOptions: Omit<WatcherOptions, 'isStarting'>
 }
 
 /**
@@ -32,8 +32,14 @@ export class WatchedHosts {
   readonly #removed = new Set<string>()
   #complete = false
   #polling = false
+  /** Monotonic time in ms of the end of the start. Until then, hosts may still connect for the first time. */
+  #startEndsMs = Infinity
+  readonly #watcherOptions: WatcherOptions
 
-  constructor(private readonly options: WatchedHostsOptions) {}
+  constructor(private readonly options: WatchedHostsOptions) {
+    const isStarting = (): boolean => performance.now() < this.#startEndsMs
+    this.#watcherOptions = { ...options.watcherOptions, isStarting }
+  }
 
   /** True if the list of hosts has been read from the store. */
   get isComplete(): boolean {
@@ -67,13 +73,23 @@ export class WatchedHosts {
     for (const watcher of this.#watchers.values()) watcher.stop()
   }
 
-  /** Waits until each joined host has reported or is unreachable, at most `timeoutMs`. */
+  /**
+   * Waits until each joined host has reported or is unreachable, at most `timeoutMs`. Calls to hosts that are unreachable
+   * wait for them for `reconnectMs` more.
+   */
   async settle(timeoutMs: number): Promise<void> {
     for (const until = performance.now() + timeoutMs; performance.now() < until; await delay(20)) {
       if (!this.#complete) await this.poll()
       const joined = [...this.#watchers.values()].filter(({ host }) => host.record.serials.length > 0)
-      if (this.#complete && joined.every(({ settled }) => settled)) return
+      if (this.#complete && joined.every(({ settled }) => settled)) break
     }
+    this.#startEndsMs = performance.now() + this.#watcherOptions.reconnectMs
+  }
+
+  /** Waits for hosts that are expected to connect for the first time since the start of this gateway. */
+  async firstConnections(): Promise<void> {
+    const awaited = [...this.#watchers.values()].filter(({ client }) => client.link.isAwaited)
+    await Promise.all(awaited.map(({ client }) => client.link.connected().catch(() => undefined)))
   }
 
   async poll(): Promise<void> {
@@ -121,7 +137,7 @@ export class WatchedHosts {
     const { id, address } = host.record
     let watcher = this.#watchers.get(id)
     if (!watcher) {
-      watcher = new HostWatcher(host, this.options.watcherOptions)
+      watcher = new HostWatcher(host, this.#watcherOptions)
       this.#watchers.set(id, watcher)
       return watcher.start()
     }

@@ -3,6 +3,7 @@ import type { Logger } from 'pino'
 import { isForm, parseBody, parseOptionalBody, readBody } from './body.js'
 import { getSubject, refuseBound, toldTo, type BoundSubject } from './bound.js'
 import { credentialsOf, type ExchangeContext } from './exchange.js'
+import { ofAgents } from './failures.js'
 import { noteForgery } from './forgery.js'
 import { refuseUnconfirmed } from './confirmed.js'
 import { explainMissing } from './missing-field.js'
@@ -22,7 +23,7 @@ import { failedHandling, runWrite, type HandlerOutcome } from './write.js'
 
 export interface DispatchOptions {
   readonly access: AccessControl
-  readonly fleet: Pick<Fleet, 'view' | 'findOperation'>
+  readonly fleet: Pick<Fleet, 'view' | 'findOperation' | 'firstConnections'>
   readonly maxBodyBytes: number
   readonly policies: Pick<AccessPolicies, 'judge'>
   readonly log: Logger
@@ -184,6 +185,7 @@ async function handleWrite(
   const audit: AnyContext['audit'] = ({ target, ...entry }) =>
     void Object.assign(audited, entry, target ? { target } : {})
   try {
+    await awaitHosts(route, options)
     // The guest is looked up only now: repeated requests with an Idempotency-Key are answered even after its deletion.
     const subject = await subjectOf(route, options, ready)
     Object.assign(audited, auditedOf(subject))
@@ -199,6 +201,11 @@ async function handleWrite(
     const explained = explainMissing(error, ready.request, ready.ctx.querystring)
     return failedHandling(toldTo(ready.caller, explained), audited, ready.ctx.state.exchange.requestId)
   }
+}
+
+/** Waits for hosts that are expected to connect after the start of the gateway, if the route calls them. */
+async function awaitHosts({ errors }: Route, { fleet }: DispatchOptions): Promise<void> {
+  if (errors?.some((code) => ofAgents.includes(code))) await fleet.firstConnections()
 }
 
 /** Finds the guest or task of a request. The result is a promise only if hosts must be asked. */

@@ -16,7 +16,8 @@ const everywhere = [
   'internal_error',
   'store_unavailable',
 ]
-const ofAgents = ['host_offline', 'agent_timeout']
+/** Errors of routes that call agents. */
+export const ofAgents = ['host_offline', 'agent_timeout']
 
 /** Error codes of a route: those of its features, and those that it lists itself. */
 export function failuresOf(route: Route): Failures {

@@ -243,7 +243,8 @@ describe('connections to agents', () => {
     const host = new HostState({ ...record, createdAtMs: 0, serials: [], certificateNotAfterMs: 0 })
     host.online = true
     const parts = { host, hostChanged: new KeyedCondition(), reconnectMs: 50, pauses: { check: () => 0 } }
-    return new GrpcAgentClient(new AgentLink({ ...parts, watcher: { connection } }), timeoutMs)
+    const link = new AgentLink({ ...parts, watcher: { connection }, isStarting: () => false })
+    return new GrpcAgentClient(link, timeoutMs)
   }
 
   /** Receives a creation, and never answers. */

@@ -65,6 +65,36 @@ describe('calls that wait for a host', function () {
     await line.close()
   })
 
+  describe('that a gateway has not reached since its start', () => {
+    /** Starts a host, stops its agent, and starts another gateway. */
+    async function restartWithout(reconnectMs: number) {
+      test = await startTestFleet({ agents: { call_timeout_ms: long, reconnect_ms: reconnectMs } }, { redis })
+      const listen = `127.0.0.1:${await freePort()}`
+      const { hostId, agent } = await test.addRogue('one', { listen })
+      agent.stop()
+      return { hostId, listen, fleet: await test.startGateway() }
+    }
+
+    it('wait for its first connection', async () => {
+      const { hostId, listen, fleet } = await restartWithout(long)
+      const { guests, operations } = fleet.agent(hostId)
+      const waiting = Promise.all([
+        codeOf(guests.getGuestUsage({ uuid: '' })),
+        codeOf(operations.cancelOperation({ id: '' })),
+        codeOf(fleet.firstConnections()),
+      ])
+      const agent = await RogueAgent.start(`${test.directory}/agent-one`, { listen, onCall: refuse })
+      expect(await waiting).to.deep.equal(['not_found', 'not_found', 'ok'])
+      agent.stop()
+    })
+
+    it('are refused when it has not connected for a while', async () => {
+      const { hostId, fleet } = await restartWithout(100)
+      await fleet.firstConnections()
+      await waitFor(async () => (await codeOf(Promise.resolve().then(() => fleet.agent(hostId)))) === 'host_offline')
+    })
+  })
+
   describe('while the connection to the host is replaced', () => {
     let listen: string
     let first: { hostId: string; agent: RogueAgent }

@@ -12,10 +12,15 @@ export interface AgentLinkParts {
   readonly reconnectMs: number
   /** Provides the connection of the host's live stream, if the connection's certificates are valid. */
   readonly watcher: { readonly connection: AgentConnection | undefined }
+  /** True while hosts that have not connected since the start of this gateway may still do so. */
+  isStarting(): boolean
   readonly pauses: Pick<PauseWatch, 'check'>
 }
 
-/** Finds the connection for calls to one host. While the host is online, calls wait for the next connection. */
+/**
+ * Finds the connection for calls to one host. While the host is online, calls wait for the next connection. After the
+ * start of the gateway they also wait for the first one, because the agent may have been restarted at the same time.
+ */
 export class AgentLink {
   /** A connection that may be broken without an error. It is only used if no new one is established in time. */
   #suspect: AgentConnection | undefined
@@ -24,7 +29,12 @@ export class AgentLink {
   constructor(private readonly parts: AgentLinkParts) {}
 
   get isUsable(): boolean {
-    return this.parts.host.online || this.parts.watcher.connection !== undefined
+    return this.parts.host.online || this.parts.watcher.connection !== undefined || this.isAwaited
+  }
+
+  /** True while the first connection since the start of this gateway is awaited. */
+  get isAwaited(): boolean {
+    return this.parts.host.lastSeenMs === 0 && this.parts.isStarting()
   }
 
   /** Returns a connection that is ready. `undefined`: callers have to wait for one. */
@@ -35,7 +45,7 @@ export class AgentLink {
   }
 
   /**
-   * Waits for a connection, at most `reconnectMs` and only while the host is online.
+   * Waits for a connection, at most `reconnectMs` and only while the host is usable.
    * @param failed a connection that has just failed and must not be returned
    * @throws {BerthError} `host_offline`
    */

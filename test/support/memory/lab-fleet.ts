@@ -100,6 +100,10 @@ export class LabFleet implements Fleet {
     await Promise.all([...this.agents.values()].map((agent) => agent.destroy()))
   }
 
+  firstConnections(): Promise<void> {
+    return this.fleet.firstConnections()
+  }
+
   get hosts(): HostAdmin {
     return this.fleet.hosts
   }
