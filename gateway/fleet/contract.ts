@@ -207,6 +207,8 @@ export interface UpgradeRequest {
   readonly id: string
   /** True: installs the previous version, whose packages the host retains. */
   readonly rollback: boolean
+  /** Version to install. Default: this gateway's. A rollback ignores it. */
+  readonly version?: string
   /** Fence of the upgrade of the fleet to which this upgrade belongs. */
   readonly fence?: Fence
 }
@@ -216,7 +218,8 @@ export interface HostUpgrades {
   /** The version to which hosts are upgraded: this gateway's. */
   readonly version: string
   /**
-   * Lets a host install this gateway's version of the agent, or the previous version of the agent on this host.
+   * Lets a host install a version of the agent that this gateway has packages of, or the previous version of the agent on
+   * this host.
    * @throws {BerthError} `not_found`, `host_offline`, `upgrade_unsupported`, `upgrade_running`, `no_previous_version`,
    * `packages_missing`, `packages_outdated`
    */

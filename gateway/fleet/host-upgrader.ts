@@ -33,7 +33,10 @@ export class HostUpgrader implements HostUpgrades {
     return this.options.version
   }
 
-  async start(hostId: string, { id, rollback, fence }: UpgradeRequest): Promise<'started' | 'up_to_date'> {
+  async start(
+    hostId: string,
+    { id, rollback, version, fence }: UpgradeRequest,
+  ): Promise<'started' | 'up_to_date'> {
     const { view, watched } = this.options
     const host = view.findHost(hostId)
     if (!host) throw notFound('host')
@@ -41,9 +44,9 @@ export class HostUpgrader implements HostUpgrades {
     const agent = watched.agent(hostId)
     requireFeature(host, 'upgrade')
     const from = host.description?.version ?? ''
-    const to = rollback ? previousOf(host) : this.version
+    const to = rollback ? previousOf(host) : (version ?? this.version)
     if (from === to) return 'up_to_date'
-    if (!rollback) await this.checkPackages()
+    if (!rollback) await this.checkPackages(to)
     const nowMs = Date.now()
     const times = { startedAtMs: nowMs, atMs: nowMs }
     const upgrade: HostUpgrade = { id, from, to, rollback, step: 'starting', message: '', ...times }
@@ -55,11 +58,14 @@ export class HostUpgrader implements HostUpgrades {
     return 'started'
   }
 
-  async checkPackages(): Promise<void> {
+  async checkPackages(version = this.version): Promise<void> {
     const packaged = await this.options.packagedVersion()
-    if (packaged === this.version) return
-    const message = `the packages for hosts have version ${packaged}, but this gateway has ${this.version}: install the package berth-repository of version ${this.version} on the machine of the gateway`
-    throw conflict('packages_outdated', message)
+    if (packaged === version) return
+    const reason =
+      version === this.version
+        ? `this gateway has ${version}: install the package berth-repository of version ${version} on the machine of the gateway`
+        : `the upgrade installs version ${version}: the gateway was changed to version ${this.version} meanwhile`
+    throw conflict('packages_outdated', `the packages for hosts have version ${packaged}, but ${reason}`)
   }
 
   async endSilent(nowMs: number): Promise<void> {

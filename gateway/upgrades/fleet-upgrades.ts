@@ -112,16 +112,16 @@ export class FleetUpgrades {
     if (!before) return
     const run = planned(before) === before ? before : await this.#change((old) => old && planned(old))
     const begun = run?.hosts.filter(({ state }) => state === 'upgrading') ?? []
-    await Promise.all(begun.map((host) => this.#startHost(fleet, host)))
+    await Promise.all(begun.map((host) => this.#startHost(fleet, host, run!.version)))
   }
 
   /** Starts the upgrade of a host, unless an earlier call, maybe by another gateway, has done so. */
-  async #startHost(fleet: Fleet, host: RunHost): Promise<void> {
+  async #startHost(fleet: Fleet, host: RunHost, version: string): Promise<void> {
     const { hostId, upgradeId, action } = host
     if (fleet.view.findHost(hostId)?.upgrade?.id === upgradeId) return
     try {
-      const { fence } = this.lease
-      const started = await fleet.upgrades.start(hostId, { id: upgradeId, rollback: action === 'rollback', fence })
+      const order = { id: upgradeId, rollback: action === 'rollback', version, fence: this.lease.fence }
+      const started = await fleet.upgrades.start(hostId, order)
       if (started === 'up_to_date') await this.#change((run) => run && completeHost(run, host))
     } catch (error) {
       // If another gateway has the lease, it continues. If the store has lost the counter of epochs, the next one is higher.
@@ -140,8 +140,13 @@ export class FleetUpgrades {
   }
 }
 
+/**
+ * True for errors that need no decision of an operator. `upgrade_running`: another gateway has started this upgrade, and
+ * the view does not show it yet, or an upgrade that somebody requested for this host only is running.
+ */
 function isTemporary(error: unknown): boolean {
-  return error instanceof BerthError && ['store_unavailable', 'lease_lost'].includes(error.code)
+  const temporary = ['store_unavailable', 'lease_lost', 'upgrade_running']
+  return error instanceof BerthError && temporary.includes(error.code)
 }
 
 function factsOf(host: HostView | undefined): RunHostFacts | undefined {

@@ -2,9 +2,11 @@ import { expect } from 'chai'
 import { randomUUID } from 'node:crypto'
 import { join } from 'node:path'
 import { joinGateway } from '../../../agent/enrollment/join.js'
+import type { Fleet, HostUpgrades, UpgradeRequest } from '../../../gateway/fleet/contract.js'
 import { FleetUpgrades } from '../../../gateway/upgrades/fleet-upgrades.js'
 import { Store } from '../../../gateway/store/store.js'
 import { conflict } from '../../../shared/errors.js'
+import { UnansweredError } from '../../../shared/grpc-errors.js'
 import type { Body } from '../../support/body.js'
 import { EventStream } from '../../support/gateway/event-stream.js'
 import { silentLog } from '../../support/gateway/redis.js'
@@ -41,9 +43,9 @@ describe('upgrades of hosts over HTTP', () => {
     gateway.request('POST', `/hosts/${hostId}/upgrade`, { body, headers })
   const refusal = ({ status, body }: Reply): unknown[] => [status, body.code]
 
-  /** Starts the part of a second gateway, on the same store, that upgrades the fleet. */
-  async function startWorker(): Promise<FleetUpgrades> {
-    const store = new Store({ url: gateway.redis.url, prefix: 'btest:', log: silentLog })
+  /** Starts the part of a second gateway that upgrades the fleet. By default its store is that of the first gateway. */
+  async function startWorker(prefix = 'btest:'): Promise<FleetUpgrades> {
+    const store = new Store({ url: gateway.redis.url, prefix, log: silentLog })
     const worker = new FleetUpgrades({ store, log: silentLog, everyMs: 20, leaseMs: 400 })
     store.start()
     stores.push(store)
@@ -348,6 +350,62 @@ describe('upgrades of hosts over HTTP', () => {
       await waitFor(() => second.current?.state === 'done', { what: 'the end' })
       expect(hosts.map((hostId) => lab.packagesOf(hostId).orders.length)).to.deep.equal([1, 1, 1, 1])
       await second.close()
+    })
+
+    /** The fleet as a gateway with this version sees it. `start` replaces its calls to agents. */
+    const fleetOf = (version: string, start: HostUpgrades['start']): Fleet => {
+      const ok = (): Promise<void> => Promise.resolve()
+      const upgrades: HostUpgrades = { version, start, checkPackages: ok, endSilent: ok }
+      return { view: gateway.fleet.view, isComplete: true, upgrades } as unknown as Fleet
+    }
+
+    it('continue with their version at a gateway that has another version', async () => {
+      for (const hostId of hosts) await lab.install(hostId, earlierVersion)
+      const first = await startWorker('btest-version:')
+      const second = await startWorker('btest-version:')
+      const fleet = fleetOf(labVersion, () => Promise.reject(new UnansweredError(false, undefined)))
+      await first.begin(fleet, { id: randomUUID(), parallel: 1, startedBy: 'test' })
+      first.start(fleet)
+      await waitFor(() => first.current?.hosts[0]?.state === 'upgrading', { what: 'the first host' })
+      await first.close()
+      const requests: UpgradeRequest[] = []
+      const start = async (_hostId: string, request: UpgradeRequest): Promise<'started'> => {
+        requests.push(request)
+        return 'started'
+      }
+      second.start(fleetOf('9.9.9', start))
+      await waitFor(() => requests.length > 0, { what: 'the start at the second gateway' })
+      await second.close()
+      expect(requests[0]).to.include({ version: labVersion, rollback: false })
+    })
+
+    it('wait while another upgrade of the host is running', async () => {
+      for (const hostId of hosts) await lab.install(hostId, earlierVersion)
+      const worker = await startWorker('btest-busy:')
+      let calls = 0
+      const start = async (): Promise<'started'> => {
+        if (++calls < 3) throw conflict('upgrade_running', 'the agent is being upgraded already')
+        return 'started'
+      }
+      const fleet = fleetOf(labVersion, start)
+      await worker.begin(fleet, { id: randomUUID(), parallel: 1, startedBy: 'test' })
+      worker.start(fleet)
+      await waitFor(() => calls >= 3, { what: 'the third call' })
+      expect(worker.current?.hosts[0]).to.include({ state: 'upgrading', message: '' })
+      await worker.close()
+    })
+
+    it('install the requested version if the gateway has its packages, and are refused otherwise', async () => {
+      await lab.install('host-a', earlierVersion)
+      const start = (): Promise<unknown> =>
+        gateway.fleet.upgrades.start('host-a', { id: randomUUID(), rollback: false, version: '9.9.9' })
+      const refused = await start().catch((error: unknown) => error)
+      expect(refused).to.have.property('code', 'packages_outdated')
+      lab.writePackages('9.9.9')
+      await start()
+      expect(lab.packagesOf('host-a').orders.at(-1)).to.include({ version: '9.9.9' })
+      await lab.report('host-a', 'failed', 'why')
+      lab.writePackages()
     })
 
     it('end as failed if the host does not report the start of the installation in time', async () => {
