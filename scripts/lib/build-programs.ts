@@ -17,4 +17,4 @@ await Promise.all([
 ])
 cpSync('agent/host/perl', 'dist/agent/host/perl', { recursive: true })
 cpSync('gateway/sockets/store-descriptors.pl', 'dist/gateway/sockets/store-descriptors.pl')
-cpSync('gateway/join/install.sh', 'dist/gateway/join/install.sh')
+cpSync('gateway/join/install', 'dist/gateway/join/install', { recursive: true })

@@ -1,5 +1,6 @@
 import { chmodSync, cpSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
+import { composeInstallScript } from '../../gateway/join/install-script.js'
 import { compileAddon, type Architecture } from './addons.js'
 import { unpackPackage, type PublishedPackage } from './fetch.js'
 
@@ -68,7 +69,7 @@ function stageProgram(
 /** Adds the script with which the agent installs another version of itself. A checkout has no packages to install. */
 function stageInstallation(agent: string): void {
   mkdirSync(join(agent, 'upgrade'), { recursive: true })
-  cpSync('gateway/join/install.sh', join(agent, 'upgrade/install.sh'))
+  writeFileSync(join(agent, 'upgrade/install.sh'), composeInstallScript('gateway/join/install'))
 }
 
 function stageTerminals(modules: string, options: StageOptions): void {

@@ -1,16 +1,17 @@
 import { expect } from 'chai'
 import { execFileSync } from 'node:child_process'
-import { readFileSync, writeFileSync } from 'node:fs'
+import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { composeInstallScript } from '../../gateway/join/install-script.js'
 import { scratchDirectory } from '../support/scratch.js'
 
 /*
- * The function of gateway/join/install.sh that reads digests from a signed list. apt skips text before and after the
+ * The function of the installation script (gateway/join/install) that reads digests from a signed list. apt skips text before and after the
  * signed part, so a gateway could add digests there that nobody signed.
  */
 
 const { path, wipe } = scratchDirectory('btest-install-script')
-const script = readFileSync('gateway/join/install.sh', 'utf8')
+const script = composeInstallScript('gateway/join/install')
 const listedDigest = /^listed_digest\(\) \{\n(?:.*\n)*?\}$/m.exec(script)![0]
 
 const begin = '-----BEGIN PGP SIGNED MESSAGE-----'

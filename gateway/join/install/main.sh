@@ -1,0 +1,11 @@
+main() {
+  token=''
+  case ${1:-} in
+    --uninstall) uninstall ;;
+    --upgrade | --rollback) upgrade "$1" "${2:?the directory of the order is missing}" ;;
+    berth_jt_*) token=$1 && install_agent ;;
+    *) fail 'the join token is missing: copy the complete command from the panel or from POST /hosts' ;;
+  esac
+}
+
+main "$@"

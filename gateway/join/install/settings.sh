@@ -1,0 +1,29 @@
+#!/bin/sh
+# Installs the Berth agent on this machine and joins it to the gateway that created the token:
+#   curl … https://GATEWAY/install | sh -s -- TOKEN
+# Running it again repairs the installation, or upgrades it to the version of the gateway.
+# `sh -s -- --uninstall` removes the agent together with all its guests.
+# The agent itself runs the copy in its package to install another version: install.sh --upgrade|--rollback DIRECTORY
+set -eu
+
+gateway='@GATEWAY@'
+version='@VERSION@'
+authority='@AUTHORITY@'
+
+packages=/var/lib/berth/packages
+# Packages that are being fetched, and those of the version before the installed one.
+next=$packages/next
+previous=$packages/previous
+keyring=/usr/share/keyrings/berth.gpg
+sources=/etc/apt/sources.list.d/berth.sources
+apt_lists=/var/lib/apt/lists
+config=/etc/berth/agent.yaml
+port=7443
+least_free_mb=3000
+least_free_mb_of_upgrade=500
+# How often the gateway may answer that it does not reach the new version, and how long that may take in all.
+most_answers=60
+most_seconds=900
+supported='Debian 12 or newer, or Ubuntu 24.04 or newer'
+# needrestart would restart services of this machine that have nothing to do with Berth.
+export DEBIAN_FRONTEND=noninteractive LC_ALL=C.UTF-8 NEEDRESTART_SUSPEND=1

@@ -1,0 +1,55 @@
+# --- packages that a gateway offers for an upgrade
+
+fetch_next() {
+  say "Downloading version $version"
+  report downloading >/dev/null || true
+  may_need_more=1
+  for name in InRelease Packages; do fetch "$name" "$next/$name"; done
+  check_signature
+  list=$next/Packages
+  check_offer "$(field berth-agent Version)"
+  adopt_keyring
+  for name in berth-runtime berth-agent; do
+    fetch_package "$name" "$next"
+    is_intact "$name" "$next" || fail "the package $name of $gateway differs from the signed list"
+  done
+}
+
+# Checks that the gateway offers the requested version, which must not be older than the installed one.
+check_offer() {
+  [ "$1" = "$version" ] || fail "the gateway has version $1 of the agent, and not $version: upgrade berth-repository on the machine of the gateway"
+  dpkg --compare-versions "$1" ge "$installed" ||
+    fail "this host has version $installed, which is newer than version $1 of the gateway: an upgrade never installs an older version"
+}
+
+# Checks the signature with apt. A directory of its own keeps apt from using an earlier list.
+check_signature() {
+  mkdir -p "$work/lists/partial"
+  chmod 711 "$work"
+  printf 'Types: deb\nURIs: file:%s\nSuites: ./\nSigned-By: %s\n' "$next" "$keyring" >"$work/next.sources"
+  run 'checking the signature of the packages' apt-get update -o Dir::Etc::SourceList="$work/next.sources" \
+    -o Dir::Etc::SourceParts=- -o Dir::State::Lists="$work/lists" -o Dir::Cache::pkgcache= \
+    -o Dir::Cache::srcpkgcache= -o APT::Update::Error-Mode=any
+  # apt also accepts an InRelease without a digest of the file Packages.
+  [ "$(listed_digest Packages)" = "$(sha256sum <"$next/Packages" | cut -d ' ' -f 1)" ] ||
+    fail "the packages of $gateway are not in the signed list"
+}
+
+# Prints the digest of a file in the signed part of InRelease. apt does not read text outside of this part, because
+# anybody could have added it. listed_digest FILE
+listed_digest() {
+  awk 'NR == 1 { if ($0 != "-----BEGIN PGP SIGNED MESSAGE-----") exit; next }
+    !body { if ($0 == "") body = 1; else if ($0 !~ /^Hash: [A-Z0-9, ]+$/) exit; next }
+    /^-----/ { exit }
+    { print }' "$next/InRelease" |
+    awk -v file="$1" '/^SHA256:/ { on = 1; next } /^[^ ]/ { on = 0 } on && $3 == file { print $1; exit }'
+}
+
+# The signed list contains the digest of the keyring, so that a new key is authenticated by the former one.
+adopt_keyring() {
+  digest=$(listed_digest berth.gpg)
+  [ -n "$digest" ] || return 0
+  fetch berth.gpg
+  echo "$digest  $work/berth.gpg" | sha256sum -c --status || fail 'the downloaded file berth.gpg differs from the signed list of packages'
+  install -m 644 "$work/berth.gpg" "$keyring"
+}

@@ -1,0 +1,81 @@
+# --- upgrades and rollbacks
+
+# The packages of the installed version become the previous ones, and are installed again if the gateway does not reach
+# the agent of the other version. Guests are not affected: they outlive the agent.
+upgrade() {
+  gateway=$(cat "$2/address") token=$(cat "$2/token") version=$(cat "$2/version") authority=$(cat "$2/authority")
+  end_attempts=24
+  begin_work
+  report checking >/dev/null || fail "the join endpoint $gateway of the gateway does not answer"
+  architecture=$(dpkg --print-architecture)
+  installed=$(installed_version berth-agent)
+  check_upgrade
+  if [ "$installed" = "$version" ] && is_consistent; then
+    report_end 'done' || true
+    return
+  fi
+  rm -rf "$next"
+  mkdir -p "$next"
+  if [ "$1" = --rollback ]; then retrieve_previous; else fetch_next; fi
+  retain_installed
+  activate "$next"
+  if attempt change_to "$version"; then
+    [ "$1" = --upgrade ] || rm -rf "$previous"
+    report_end 'done' || true
+    say "Version $version is installed"
+  else
+    return_to_installed "$(cat "$work/reason")"
+  fi
+}
+
+check_upgrade() {
+  ! has_gateway || fail 'this machine also runs a gateway: upgrade its packages with apt-get'
+  free_mb=$(df -Pm /var/lib | awk 'NR == 2 { print $4 }')
+  [ "$free_mb" -ge "$least_free_mb_of_upgrade" ] ||
+    fail "/var/lib has $free_mb MB of free space: an upgrade needs $least_free_mb_of_upgrade MB"
+}
+
+# change_to VERSION: installs the activated packages and waits until the gateway reaches the agent
+change_to() {
+  say "Installing version $1"
+  report installing >/dev/null || true
+  read_packages
+  # A return to the earlier version needs only packages that this system already has.
+  [ -z "${may_need_more:-}" ] || update_system_lists
+  install_listed
+  systemctl start berth-agent || true
+  wait_for_version "$1"
+}
+
+# Counts answers, because time in which the gateway does not answer proves nothing about the agent.
+wait_for_version() {
+  say "Waiting until the gateway reaches version $1 of the agent"
+  answers=0
+  started=$(date +%s)
+  while [ "$answers" -lt "$most_answers" ] && [ $(($(date +%s) - started)) -lt "$most_seconds" ]; do
+    if answer=$(report waiting); then
+      answers=$((answers + 1))
+      [ "$(value status) $(value version)" != "online $1" ] || return 0
+    fi
+    sleep 2
+  done
+  [ "$answers" -lt "$most_answers" ] || fail "the gateway did not reach version $1 of the agent$(last_words)"
+  say "The gateway does not answer: version $1 stays"
+}
+
+# Prints the last line that the agent itself has logged.
+last_words() {
+  journalctl _SYSTEMD_UNIT=berth-agent.service -n 1 -o cat --no-pager 2>/dev/null | cut -c 1-200 | sed 's/^/: /'
+}
+
+# Runs a step whose failure does not end the script. The reason of the failure is then in $work/reason.
+attempt() {
+  (
+    # shellcheck disable=SC2317 # the steps call it
+    fail() {
+      printf '%s' "$*" >"$work/reason"
+      exit 1
+    }
+    "$@"
+  )
+}
