@@ -11,6 +11,8 @@ const script = join(import.meta.dirname, 'install.sh')
 /** Directory to which the installation script has copied the packages. */
 const packages = '/var/lib/berth/packages'
 const unit = 'berth-upgrade'
+/** Unit that ends an upgrade after a restart of the machine. The script creates it (gateway/join/install/return.sh). */
+const resumeUnit = 'berth-upgrade-resume'
 /** systemd ends an installation that takes longer. */
 const longestSeconds = 3600
 
@@ -56,8 +58,8 @@ const unitOptions = [
 
 async function refuseRunning(): Promise<void> {
   // Exit code 3: not active, 4: not known (systemctl(1)).
-  const { stdout } = await run('systemctl', ['is-active', unit], { okCodes: [0, 3, 4] })
-  if (['active', 'activating', 'deactivating'].includes(stdout.trim()))
+  const { stdout } = await run('systemctl', ['is-active', unit, resumeUnit], { okCodes: [0, 3, 4] })
+  if (stdout.split('\n').some((state) => ['active', 'activating', 'deactivating'].includes(state)))
     throw conflict('upgrade_running', 'another version of the agent is being installed on this host')
 }
 

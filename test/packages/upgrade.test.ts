@@ -67,7 +67,7 @@ describe('upgrade of a host', function () {
     const what = (): string => `the end of ${JSON.stringify(row().upgrade)}: ${journal()}`
     return waitFor(ended, { ...slow, what })
   }
-  const journal = (): string => host.try('journalctl', '-u', 'berth-upgrade', '-n', '40', '--no-pager').output
+  const journal = (): string => host.try('journalctl', '-u', 'berth-upgrade*', '-n', '40', '--no-pager').output
 
   /** The guest runs in the same process, berth-guests or berth-agent is active, and no systemd unit has failed. */
   function expectUnaffected(): void {
@@ -212,5 +212,18 @@ describe('upgrade of a host', function () {
     expect(run().hosts.find(({ name }) => name === 'second')?.state).to.equal('done')
     expect(row()).to.include({ version: first })
     expectUnaffected()
+  })
+
+  it('returns to the installed version if the host loses its power while the new agent does not start', async () => {
+    served.serve(gateway, second, { change: breakAgent })
+    api().ask(`/hosts/${hostId}/upgrade`, { method: 'POST', body: {} })
+    await waitFor(() => row().upgrade?.step === 'waiting', { ...slow, what: 'the wait for the new agent' })
+    host.cutPower()
+    await host.start()
+    await waitFor(() => row().upgrade?.state !== 'running', { ...slow, what: () => journal() })
+    expect(row().upgrade?.message, journal()).to.include(`version ${first} is installed again`)
+    await waitFor(() => row().status === 'online', { what: 'the host online' })
+    expect(row()).to.include({ version: first, previous_version: '' })
+    expect(host.try('ls', '/var/lib/berth/packages/pending').code).not.to.equal(0)
   })
 })

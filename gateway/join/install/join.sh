@@ -8,6 +8,7 @@ install_agent() {
   install_packages
   join_gateway
   wait_until_online
+  end_pending
 }
 
 install_packages() {

@@ -1,12 +1,73 @@
 # --- return to the former version
 
-# return_to_installed REASON: installs the earlier version again, and fails with REASON
+# While packages are being replaced, $pending contains the order of the gateway, the version to return to and this script.
+# If the machine restarts meanwhile, a unit continues at boot. It is not part of a package, which dpkg may have unpacked
+# only half. begin_pending ACTION DIRECTORY
+begin_pending() {
+  rm -rf "$pending.new"
+  (umask 077 && mkdir "$pending.new")
+  for name in address token version authority; do cp "$2/$name" "$pending.new/"; done
+  printf '%s\n' "$1" >"$pending.new/action"
+  printf '%s\n' "$installed" >"$pending.new/former"
+  cp "$0" "$pending.new/install.sh"
+  write_resume_unit
+  rm -rf "$pending"
+  mv "$pending.new" "$pending"
+  sync -f "$packages" "$units"
+}
+
+write_resume_unit() {
+  cat >"$units/$resume_unit" <<END
+[Unit]
+Description=Berth: ends an upgrade of the agent that a restart of this machine interrupted
+ConditionPathExists=$pending
+Wants=network-online.target
+After=network-online.target berth-agent.service
+
+[Service]
+# The boot does not wait for the end.
+Type=exec
+ExecStart=/bin/sh $pending/install.sh --resume
+RuntimeMaxSec=1h
+
+[Install]
+WantedBy=multi-user.target
+END
+  run 'preparing a return to the installed version' systemctl enable "$resume_unit"
+}
+
+end_pending() {
+  [ -e "$pending" ] || [ -e "$units/$resume_unit" ] || return 0
+  rm -rf "$pending.old"
+  [ ! -e "$pending" ] || mv "$pending" "$pending.old"
+  systemctl -q disable "$resume_unit" 2>/dev/null || true
+  rm -rf "$pending.old" "${units:?}/$resume_unit"
+  sync -f "$packages" "$units"
+}
+
+# Runs at boot. The other version stays only if the gateway reaches it.
+resume() {
+  read_order "$pending"
+  action=$(cat "$pending/action") installed=$(cat "$pending/former")
+  begin_work
+  architecture=$(dpkg --print-architecture)
+  printf 'this machine was restarted during the upgrade' >"$work/reason"
+  if [ "$(installed_version berth-agent)" = "$version" ] && is_consistent && attempt wait_for_version "$version"; then
+    complete_upgrade "$action"
+  else
+    return_to_installed "$(cat "$work/reason")"
+  fi
+}
+
+# return_to_installed REASON: installs the earlier version again, and fails with REASON. Its retained packages stay until
+# they are installed.
 return_to_installed() {
   say "Returning to version $installed: $1"
   report rolling_back "$1" >/dev/null || true
   activate "$previous"
-  rm -rf "$previous"
   may_need_more=''
   attempt change_to "$installed" || fail "$1; version $installed could not be installed again: $(cat "$work/reason")"
+  rm -rf "$previous"
+  end_pending
   fail "$1; version $installed is installed again"
 }

@@ -1,9 +1,9 @@
 #!/bin/sh
-# Installs the Berth agent on this machine and joins it to the gateway that created the token:
-#   curl … https://GATEWAY/install | sh -s -- TOKEN
+# Installs the Berth agent on this machine and joins it to the gateway that created the token in BERTH_JOIN_TOKEN.
 # Running it again repairs the installation, or upgrades it to the version of the gateway.
-# `sh -s -- --uninstall` removes the agent together with all its guests.
+# The option --uninstall removes the agent together with all its guests.
 # The agent itself runs the copy in its package to install another version: install.sh --upgrade|--rollback DIRECTORY
+# At boot, install.sh --resume ends an upgrade that a restart of the machine interrupted.
 set -eu
 
 gateway='@GATEWAY@'
@@ -14,6 +14,10 @@ packages=/var/lib/berth/packages
 # Packages that are being fetched, and those of the version before the installed one.
 next=$packages/next
 previous=$packages/previous
+# The upgrade that has begun, and the unit that ends it after a restart of the machine.
+pending=$packages/pending
+units=/etc/systemd/system
+resume_unit=berth-upgrade-resume.service
 keyring=/usr/share/keyrings/berth.gpg
 sources=/etc/apt/sources.list.d/berth.sources
 apt_lists=/var/lib/apt/lists

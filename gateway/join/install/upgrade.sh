@@ -3,14 +3,14 @@
 # The packages of the installed version become the previous ones, and are installed again if the gateway does not reach
 # the agent of the other version. Guests are not affected: they outlive the agent.
 upgrade() {
-  gateway=$(cat "$2/address") token=$(cat "$2/token") version=$(cat "$2/version") authority=$(cat "$2/authority")
-  end_attempts=24
+  read_order "$2"
   begin_work
   report checking >/dev/null || fail "the join endpoint $gateway of the gateway does not answer"
   architecture=$(dpkg --print-architecture)
   installed=$(installed_version berth-agent)
   check_upgrade
   if [ "$installed" = "$version" ] && is_consistent; then
+    end_pending
     report_end 'done' || true
     return
   fi
@@ -18,14 +18,27 @@ upgrade() {
   mkdir -p "$next"
   if [ "$1" = --rollback ]; then retrieve_previous; else fetch_next; fi
   retain_installed
+  begin_pending "$1" "$2"
   activate "$next"
   if attempt change_to "$version"; then
-    [ "$1" = --upgrade ] || rm -rf "$previous"
-    report_end 'done' || true
-    say "Version $version is installed"
+    complete_upgrade "$1"
   else
     return_to_installed "$(cat "$work/reason")"
   fi
+}
+
+# Reads an order of the gateway. read_order DIRECTORY
+read_order() {
+  gateway=$(cat "$1/address") token=$(cat "$1/token") version=$(cat "$1/version") authority=$(cat "$1/authority")
+  end_attempts=24
+}
+
+# complete_upgrade ACTION
+complete_upgrade() {
+  [ "$1" = --upgrade ] || rm -rf "$previous"
+  end_pending
+  report_end 'done' || true
+  say "Version $version is installed"
 }
 
 check_upgrade() {

@@ -33,6 +33,9 @@ is_complete() {
 # activate DIRECTORY
 activate() {
   for file in "$1"/*.deb "$1/Packages" "$1/InRelease"; do
+    # An interrupted run may have linked the file already, which mv refuses.
+    # shellcheck disable=SC3013 # dash knows -ef
+    if [ "$file" -ef "$packages/${file##*/}" ]; then continue; fi
     ln -f "$file" "$packages/new"
     mv -f "$packages/new" "$packages/${file##*/}"
   done

@@ -1,0 +1,164 @@
+import { expect } from 'chai'
+import { spawnSync } from 'node:child_process'
+import { createHash } from 'node:crypto'
+import { existsSync, mkdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { composeInstallScript } from '../../gateway/join/install-script.js'
+import { scratchDirectory } from '../support/scratch.js'
+
+/*
+ * Interrupts the script that upgrades the agent, as a power cut does, and starts it again as the unit does at boot. The
+ * packages are files of this test. Simulated are: the reports to the gateway, the downloads, apt and dpkg.
+ */
+
+describe('an upgrade of the agent during which the machine lost its power', () => {
+  const { path, wipe } = scratchDirectory('btest-interrupted-upgrade')
+  const packages = join(path, 'var/lib/berth/packages')
+  const units = join(path, 'etc/systemd/system')
+  after(wipe)
+  beforeEach(() => {
+    rmSync(join(path, 'var'), { recursive: true, force: true })
+    rmSync(units, { recursive: true, force: true })
+    for (const directory of [units, join(path, 'order')]) mkdirSync(directory, { recursive: true })
+    writePackages(packages, '1')
+    writePackages(join(path, 'served'), '2')
+    for (const [name, text] of Object.entries({ address: 'gateway:1', token: 't', version: '2', authority: 'ca' }))
+      writeFileSync(join(path, 'order', name), `${text}\n`)
+    writeFileSync(join(path, 'installed'), '1')
+    writeFileSync(join(path, 'reports'), '')
+    writeFileSync(
+      join(path, 'install.sh'),
+      composeInstallScript('gateway/join/install')
+        .replaceAll(/=\/(?=var\/lib\/berth|etc\/systemd)/g, `=${path}/`)
+        .replace('\nmain "$@"\n', (end) => `\n${simulation}${end}`),
+    )
+  })
+
+  function writePackages(directory: string, version: string): void {
+    mkdirSync(directory, { recursive: true })
+    const entries = ['berth-agent', 'berth-runtime'].map((name) => {
+      const [file, content] = [`${name}_${version}_amd64.deb`, `${name} ${version}`]
+      writeFileSync(join(directory, file), content)
+      const digest = createHash('sha256').update(content).digest('hex')
+      return `Package: ${name}\nArchitecture: amd64\nVersion: ${version}\nFilename: ./${file}\nSHA256: ${digest}\n`
+    })
+    writeFileSync(join(directory, 'InRelease'), 'signed')
+    writeFileSync(join(directory, 'Packages'), entries.join('\n'))
+  }
+
+  /** Replaces what needs a real host. A file `cut-VERSION` cuts the power while this version is being installed. */
+  const simulation = `
+begin_work() { work=${path}/work; mkdir -p "$work"; touch "$work/trusted"; }
+report() { echo "$*" >>${path}/reports; }
+check_upgrade() { :; }
+check_signature() { :; }
+adopt_keyring() { :; }
+sleep() { :; }
+seq() { echo 1; }
+systemctl() { :; }
+sync() { :; }
+dpkg() { if [ "$1" = --print-architecture ]; then echo amd64; else command dpkg "$@"; fi; }
+fetch() { cp "${path}/served/$1" "$2"; }
+installed_version() { cat ${path}/installed; }
+is_consistent() { true; }
+change_to() {
+  if [ -e "${path}/cut-$1" ]; then rm "${path}/cut-$1"; kill -KILL $$; exit; fi
+  printf '%s' "$(field berth-agent Version)" >${path}/installed
+  [ ! -e "${path}/cut-after-$1" ] || { rm "${path}/cut-after-$1"; kill -KILL $$; exit; }
+  wait_for_version "$1"
+}
+wait_for_version() { [ ! -e "${path}/broken-$1" ] || fail "the gateway did not reach version $1 of the agent"; }
+`
+
+  const run = (...args: string[]) => spawnSync('sh', [join(path, 'install.sh'), ...args], { encoding: 'utf8' })
+  const upgrade = (action = '--upgrade') => run(action, join(path, 'order'))
+  /** Does what the unit does at boot. */
+  const boot = () => {
+    if (existsSync(join(packages, 'pending')))
+      return spawnSync('sh', [join(packages, 'pending/install.sh'), '--resume'], { encoding: 'utf8' })
+    return undefined
+  }
+  const set = (name: string) => writeFileSync(join(path, name), '')
+  const installed = () => readFileSync(join(path, 'installed'), 'utf8')
+  const lastReport = () => readFileSync(join(path, 'reports'), 'utf8').trim().split('\n').at(-1)
+  const versionIn = (directory: string) =>
+    /^Version: (.*)$/m.exec(readFileSync(join(directory, 'Packages'), 'utf8'))![1]
+  const isPending = () =>
+    existsSync(join(packages, 'pending')) || existsSync(join(units, 'berth-upgrade-resume.service'))
+
+  it('leaves a note with the order, which other users cannot read, until the upgrade has ended', () => {
+    set('cut-2')
+    upgrade()
+    expect(statSync(join(packages, 'pending')).mode & 0o777).to.equal(0o700)
+    expect(readFileSync(join(units, 'berth-upgrade-resume.service'), 'utf8')).to.include(
+      `ExecStart=/bin/sh ${packages}/pending/install.sh --resume\n`,
+    )
+    boot()
+    expect(isPending()).to.equal(false)
+    const { status, stderr } = upgrade()
+    expect(status, stderr).to.equal(0)
+    expect([installed(), isPending(), lastReport()]).to.deep.equal(['2', false, 'done'])
+  })
+
+  it('returns at boot to the former version if the other one was not completely installed', () => {
+    set('cut-2')
+    expect(upgrade().signal).to.equal('SIGKILL')
+    const { status, stderr } = boot()!
+    expect(status, stderr).to.equal(1)
+    expect(lastReport()).to.equal('failed this machine was restarted during the upgrade; version 1 is installed again')
+    expect([installed(), versionIn(packages), isPending()]).to.deep.equal(['1', '1', false])
+    expect(existsSync(join(packages, 'previous'))).to.equal(false)
+  })
+
+  it('returns at boot to the former version if the gateway does not reach the other one', () => {
+    set('cut-after-2')
+    set('broken-2')
+    upgrade()
+    boot()
+    expect(lastReport()).to.include('the gateway did not reach version 2').and.include('version 1 is installed again')
+    expect([installed(), isPending()]).to.deep.equal(['1', false])
+    rmSync(join(path, 'broken-2'))
+  })
+
+  it('ends at boot if the other version is installed and the gateway reaches it', () => {
+    set('cut-after-2')
+    upgrade()
+    expect(boot()?.status).to.equal(0)
+    expect([installed(), isPending(), lastReport()]).to.deep.equal(['2', false, 'done'])
+    expect(versionIn(join(packages, 'previous'))).to.equal('1')
+  })
+
+  it('returns at the next boot if the power is lost again during the return', () => {
+    set('cut-2')
+    set('cut-1')
+    upgrade()
+    expect(boot()?.signal).to.equal('SIGKILL')
+    expect(versionIn(join(packages, 'previous'))).to.equal('1')
+    boot()
+    expect([installed(), isPending()]).to.deep.equal(['1', false])
+  })
+
+  it('keeps the packages of the former version as long as they could not be installed again', () => {
+    set('cut-2')
+    set('broken-1')
+    upgrade()
+    boot()
+    expect(lastReport()).to.include('version 1 could not be installed again')
+    expect([versionIn(join(packages, 'previous')), isPending()]).to.deep.equal(['1', true])
+    rmSync(join(path, 'broken-1'))
+    boot()
+    expect([lastReport(), isPending()]).to.deep.equal([
+      'failed this machine was restarted during the upgrade; version 1 is installed again',
+      false,
+    ])
+  })
+
+  it('returns at boot from an interrupted rollback as well', () => {
+    upgrade()
+    writeFileSync(join(path, 'order/version'), '1\n')
+    set('cut-1')
+    upgrade('--rollback')
+    boot()
+    expect([installed(), versionIn(packages), isPending()]).to.deep.equal(['2', '2', false])
+  })
+})
