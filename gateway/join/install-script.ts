@@ -22,5 +22,14 @@ const parts = [
  * @param directory directory of the parts
  */
 export function composeInstallScript(directory: string): string {
-  return parts.map((part) => readFileSync(join(directory, `${part}.sh`), 'utf8')).join('\n')
+  return parts.map((part) => readPart(directory, part)).join('\n')
+}
+
+/** Adds a short script before the installation script that hides the join token from other users of the machine. */
+export function addLauncher(directory: string, script: string): string {
+  return readPart(directory, 'launcher').replace('@SCRIPT@\n', () => script)
+}
+
+function readPart(directory: string, name: string): string {
+  return readFileSync(join(directory, `${name}.sh`), 'utf8')
 }

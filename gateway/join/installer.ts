@@ -2,7 +2,7 @@ import { open, readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { Readable } from 'node:stream'
 import { BerthError, invalidField } from '../../shared/errors.js'
-import { composeInstallScript } from './install-script.js'
+import { addLauncher, composeInstallScript } from './install-script.js'
 import { upgradeSteps, type UpgradeStep } from './host-upgrade.js'
 import { splitHostPort } from '../../shared/join-token.js'
 import { parsePackageVersion } from '../../shared/package-list.js'
@@ -87,7 +87,8 @@ export class Installer {
     const { host, port } = splitHostPort(address())
     const shown = host.includes(':') ? `[${host}]` : host
     const values = { GATEWAY: `${shown}:${port}`, VERSION: version, AUTHORITY: caPem.trim() }
-    const template = composeInstallScript(join(import.meta.dirname, 'install'))
+    const parts = join(import.meta.dirname, 'install')
+    const template = addLauncher(parts, composeInstallScript(parts))
     return template.replace(/@(GATEWAY|VERSION|AUTHORITY)@/g, (_, name: keyof typeof values) => values[name])
   }
 
