@@ -37,6 +37,10 @@ command(
     main(config, (parsed) => init(parsed, adminKeyFile)),
   )
 
+command('is-ready', 'succeed if the gateway of this machine serves requests').action(({ config }: Options) =>
+  main(config, async (parsed) => (await import('./commands/is-ready.js')).checkReady(parsed)),
+)
+
 command('join-token', 'create a join token for the agent of this machine, and print it')
   .requiredOption('--key-file <file>', 'file with an API key of an administrator')
   .option('--address <host:port>', 'address of the agent', '127.0.0.1:7443')

@@ -1,9 +1,9 @@
 import { readFile } from 'node:fs/promises'
 import { hostname } from 'node:os'
 import { BerthError, ConfigError } from '../../shared/errors.js'
-import { splitHostPort } from '../../shared/join-token.js'
 import { OutboundClient, readText } from '../../shared/outbound-request.js'
 import type { GatewayConfig } from '../config.js'
+import { localUrl } from './local-url.js'
 
 const timeoutMs = 30_000
 const maxAnswerBytes = 16 * 1024 * 1024
@@ -62,13 +62,11 @@ class LocalApi {
     private readonly key: string,
   ) {}
 
-  static async open({ listen }: GatewayConfig, keyFile: string): Promise<LocalApi> {
+  static async open(config: GatewayConfig, keyFile: string): Promise<LocalApi> {
     const key = await readFile(keyFile, 'utf8').catch((cause: unknown) => {
       throw new ConfigError(`cannot read ${keyFile}`, { cause })
     })
-    const { host, port } = splitHostPort(listen)
-    const local = host === '0.0.0.0' ? '127.0.0.1' : host === '::' ? '[::1]' : host.includes(':') ? `[${host}]` : host
-    return new LocalApi(`http://${local}:${port}/api/v1`, key.trim())
+    return new LocalApi(`${localUrl(config)}/api/v1`, key.trim())
   }
 
   /** Sends a request. @returns `data` of the answer */
