@@ -95,7 +95,10 @@ export class FleetUpgrades {
     const { log } = this.options
     try {
       // Hosts that have not been read from the store yet would count as removed.
-      if (this.#closed || !fleet.isComplete || !(await this.lease.take())) return
+      if (this.#closed || !fleet.isComplete) return
+      // Hosts that are about to connect would count as offline.
+      await fleet.firstConnections()
+      if (!(await this.lease.take())) return
       await fleet.upgrades.endSilent(Date.now())
       const run = this.#run.value
       if (run && (isActive(run) || run.endedAtMs === 0)) await this.#advance(fleet)
