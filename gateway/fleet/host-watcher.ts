@@ -24,8 +24,8 @@ export interface WatcherOptions {
   /** Time in ms after a broken stream until the host is offline and its guests are shown as unknown. */
   readonly reconnectMs: number
   readonly callTimeoutMs: number
-  /** True while hosts that have not connected since the start of this gateway may still do so. */
-  isStarting(): boolean
+  /** Time in ms for which a host that has not connected since the start of this gateway is still expected to. */
+  expectedMs(hostId: string): number
   /** Called when a connection has failed or ended. */
   connectionFailed(watcher: HostWatcher, reason: unknown): void
 }
@@ -52,8 +52,10 @@ export class HostWatcher {
     readonly host: HostState,
     private readonly options: WatcherOptions,
   ) {
-    const { view, pauses, reconnectMs, callTimeoutMs, isStarting } = options
-    const link = new AgentLink({ host, hostChanged: view.hostChanged, reconnectMs, watcher: this, pauses, isStarting })
+    const { view, pauses, reconnectMs, callTimeoutMs } = options
+    const { hostChanged } = view
+    const expectedMs = (): number => options.expectedMs(host.record.id)
+    const link = new AgentLink({ host, hostChanged, reconnectMs, watcher: this, pauses, expectedMs })
     this.client = new GrpcAgentClient(link, callTimeoutMs)
   }
 

@@ -21,6 +21,8 @@ export class FleetState implements FleetView {
   readonly #hosts = new Map<string, HostState>()
   /** Positions that the previous gateway process reported, by host id. Removed when the host reports. */
   readonly #former = new Map<string, JournalPosition>()
+  /** Ids of hosts that were online when the previous gateway process ended. */
+  readonly #formerlyOnline = new Set<string>()
   readonly changes = new FleetChanges()
   /** Condition that is notified, by host id, when a host's connection or data changes. */
   readonly hostChanged = new KeyedCondition()
@@ -191,7 +193,15 @@ export class FleetState implements FleetView {
 
   /** Sets the positions that the previous gateway process reported, so that changes since then are reported. */
   resume(positions: Iterable<HostPosition>): void {
-    for (const { id, epoch, revision } of positions) if (epoch !== '') this.#former.set(id, { epoch, revision })
+    for (const { id, epoch, revision, online } of positions) {
+      if (epoch !== '') this.#former.set(id, { epoch, revision })
+      if (online) this.#formerlyOnline.add(id)
+    }
+  }
+
+  /** True if the host was online when the previous gateway process ended, as far as `resume` knows. */
+  wasOnline(hostId: string): boolean {
+    return this.#formerlyOnline.has(hostId)
   }
 
   /** Yields the last reported position of each host. */

@@ -13,13 +13,19 @@ import { HostWatcher, type WatcherOptions } from './host-watcher.js'
 import type { GuestOwners } from './placement/guest-owners.js'
 import type { FleetState } from './view.js'
 
+/**
+ * Time in ms for which hosts are expected that were online when the previous gateway process ended. Their agents may be
+ * restarting as well, which takes seconds on a busy machine.
+ */
+const returnMs = 10_000
+
 export interface WatchedHostsOptions {
   readonly view: FleetState
   readonly store: HostStore
   readonly cache: GuestCache
   readonly log: Logger
   readonly owners: GuestOwners
-  readonly watcherOptions: Omit<WatcherOptions, 'isStarting'>
+  readonly watcherOptions: Omit<WatcherOptions, 'expectedMs'>
 }
 
 /**
@@ -32,13 +38,12 @@ export class WatchedHosts {
   readonly #removed = new Set<string>()
   #complete = false
   #polling = false
-  /** Monotonic time in ms of the end of the start. Until then, hosts may still connect for the first time. */
-  #startEndsMs = Infinity
+  /** Monotonic time in ms at which this gateway began to serve clients. */
+  #startedMs: number | undefined
   readonly #watcherOptions: WatcherOptions
 
   constructor(private readonly options: WatchedHostsOptions) {
-    const isStarting = (): boolean => performance.now() < this.#startEndsMs
-    this.#watcherOptions = { ...options.watcherOptions, isStarting }
+    this.#watcherOptions = { ...options.watcherOptions, expectedMs: (hostId) => this.#expectedMs(hostId) }
   }
 
   /** True if the list of hosts has been read from the store. */
@@ -75,7 +80,7 @@ export class WatchedHosts {
 
   /**
    * Waits until each joined host has reported or is unreachable, at most `timeoutMs`. Calls to hosts that are unreachable
-   * wait for them for `reconnectMs` more.
+   * wait some more time for them.
    */
   async settle(timeoutMs: number): Promise<void> {
     for (const until = performance.now() + timeoutMs; performance.now() < until; await delay(20)) {
@@ -83,12 +88,18 @@ export class WatchedHosts {
       const joined = [...this.#watchers.values()].filter(({ host }) => host.record.serials.length > 0)
       if (this.#complete && joined.every(({ settled }) => settled)) break
     }
-    this.#startEndsMs = performance.now() + this.#watcherOptions.reconnectMs
+    this.#startedMs = performance.now()
+  }
+
+  #expectedMs(hostId: string): number {
+    const { reconnectMs } = this.#watcherOptions
+    const limitMs = this.options.view.wasOnline(hostId) ? Math.max(reconnectMs, returnMs) : reconnectMs
+    return this.#startedMs === undefined ? limitMs : Math.max(0, this.#startedMs + limitMs - performance.now())
   }
 
   /** Waits for hosts that are expected to connect for the first time since the start of this gateway. */
   async firstConnections(): Promise<void> {
-    const awaited = [...this.#watchers.values()].filter(({ client }) => client.link.isAwaited)
+    const awaited = [...this.#watchers.values()].filter(({ client }) => client.link.awaitedMs > 0)
     await Promise.all(awaited.map(({ client }) => client.link.connected().catch(() => undefined)))
   }
 

@@ -243,7 +243,7 @@ describe('connections to agents', () => {
     const host = new HostState({ ...record, createdAtMs: 0, serials: [], certificateNotAfterMs: 0 })
     host.online = true
     const parts = { host, hostChanged: new KeyedCondition(), reconnectMs: 50, pauses: { check: () => 0 } }
-    const link = new AgentLink({ ...parts, watcher: { connection }, isStarting: () => false })
+    const link = new AgentLink({ ...parts, watcher: { connection }, expectedMs: () => 0 })
     return new GrpcAgentClient(link, timeoutMs)
   }
 

@@ -7,7 +7,7 @@ import { scratchDirectory } from '../support/scratch.js'
 import { waitFor } from '../support/wait.js'
 
 const name = 'btest-joint-restart'
-/** Time in ms for which the gateway waits for its host. A busy machine does not reach it. */
+/** Time in ms for which the gateway waits for its host. Even a busy machine takes less. */
 const reconnectMs = 120_000
 
 describe('a gateway that was restarted together with the agent of its host', function () {

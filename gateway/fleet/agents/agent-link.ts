@@ -12,8 +12,8 @@ export interface AgentLinkParts {
   readonly reconnectMs: number
   /** Provides the connection of the host's live stream, if the connection's certificates are valid. */
   readonly watcher: { readonly connection: AgentConnection | undefined }
-  /** True while hosts that have not connected since the start of this gateway may still do so. */
-  isStarting(): boolean
+  /** Time in ms for which a host that has not connected since the start of this gateway is still expected to. */
+  expectedMs(): number
   readonly pauses: Pick<PauseWatch, 'check'>
 }
 
@@ -29,12 +29,12 @@ export class AgentLink {
   constructor(private readonly parts: AgentLinkParts) {}
 
   get isUsable(): boolean {
-    return this.parts.host.online || this.parts.watcher.connection !== undefined || this.isAwaited
+    return this.parts.host.online || this.parts.watcher.connection !== undefined || this.awaitedMs > 0
   }
 
-  /** True while the first connection since the start of this gateway is awaited. */
-  get isAwaited(): boolean {
-    return this.parts.host.lastSeenMs === 0 && this.parts.isStarting()
+  /** Time in ms for which the first connection since the start of this gateway is still awaited. */
+  get awaitedMs(): number {
+    return this.parts.host.lastSeenMs === 0 ? this.parts.expectedMs() : 0
   }
 
   /** Returns a connection that is ready. `undefined`: callers have to wait for one. */
@@ -45,7 +45,7 @@ export class AgentLink {
   }
 
   /**
-   * Waits for a connection, at most `reconnectMs` and only while the host is usable.
+   * Waits for a connection, only while the host is usable, and at most `reconnectMs` or `awaitedMs`.
    * @param failed a connection that has just failed and must not be returned
    * @throws {BerthError} `host_offline`
    */
@@ -55,7 +55,8 @@ export class AgentLink {
       const found = this.ready()
       return found === failed ? undefined : found
     }
-    await hostChanged.wait(host.record.id, reconnectMs, () => findOther() !== undefined || !this.isUsable)
+    const timeoutMs = Math.max(reconnectMs, this.awaitedMs)
+    await hostChanged.wait(host.record.id, timeoutMs, () => findOther() !== undefined || !this.isUsable)
     const connection = findOther() ?? (failed ? undefined : this.parts.watcher.connection)
     if (!connection) throw offlineError(host)
     return connection
