@@ -246,10 +246,10 @@ export interface Fleet {
   /** Returns the calls to the agent of a host. @throws {BerthError} `not_found`, `host_offline` */
   agent(hostId: string): AgentClient
   /**
-   * Waits for hosts that have not connected since the start of this gateway, as long as they are expected to. Resolves at
-   * once later on.
+   * Waits for hosts without a connection, as long as they are expected to connect after the start of this gateway.
+   * Resolves at once later on.
    */
-  firstConnections(): Promise<void>
+  expectedConnections(): Promise<void>
   /**
    * Chooses a host, reserves id, uuid and name for the guest, and submits the creation to the agent. If the agent
    * rejects it, the reservation is freed. Await `reached` before answering the client.

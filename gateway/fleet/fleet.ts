@@ -250,8 +250,8 @@ export class GatewayFleet implements Fleet {
     return this.#watched.agent(hostId)
   }
 
-  firstConnections(): Promise<void> {
-    return this.#watched.firstConnections()
+  expectedConnections(): Promise<void> {
+    return this.#watched.expectedConnections()
   }
 
   /** Replaces all connections after a pause of this process, because they may be broken without an error. */

@@ -97,8 +97,8 @@ export class WatchedHosts {
     return this.#startedMs === undefined ? limitMs : Math.max(0, this.#startedMs + limitMs - performance.now())
   }
 
-  /** Waits for hosts that are expected to connect for the first time since the start of this gateway. */
-  async firstConnections(): Promise<void> {
+  /** Waits for hosts that are expected to connect after the start of this gateway. */
+  async expectedConnections(): Promise<void> {
     const awaited = [...this.#watchers.values()].filter(({ client }) => client.link.awaitedMs > 0)
     await Promise.all(awaited.map(({ client }) => client.link.connected().catch(() => undefined)))
   }

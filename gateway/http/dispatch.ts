@@ -23,7 +23,7 @@ import { failedHandling, runWrite, type HandlerOutcome } from './write.js'
 
 export interface DispatchOptions {
   readonly access: AccessControl
-  readonly fleet: Pick<Fleet, 'view' | 'findOperation' | 'firstConnections'>
+  readonly fleet: Pick<Fleet, 'view' | 'findOperation' | 'expectedConnections'>
   readonly maxBodyBytes: number
   readonly policies: Pick<AccessPolicies, 'judge'>
   readonly log: Logger
@@ -205,7 +205,7 @@ async function handleWrite(
 
 /** Waits for hosts that are expected to connect after the start of the gateway, if the route calls them. */
 async function awaitHosts({ errors }: Route, { fleet }: DispatchOptions): Promise<void> {
-  if (errors?.some((code) => ofAgents.includes(code))) await fleet.firstConnections()
+  if (errors?.some((code) => ofAgents.includes(code))) await fleet.expectedConnections()
 }
 
 /** Finds the guest or task of a request. The result is a promise only if hosts must be asked. */

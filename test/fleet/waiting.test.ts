@@ -81,7 +81,7 @@ describe('calls that wait for a host', function () {
       const waiting = Promise.all([
         codeOf(guests.getGuestUsage({ uuid: '' })),
         codeOf(operations.cancelOperation({ id: '' })),
-        codeOf(fleet.firstConnections()),
+        codeOf(fleet.expectedConnections()),
       ])
       const agent = await RogueAgent.start(`${test.directory}/agent-one`, { listen, onCall: refuse })
       expect(await waiting).to.deep.equal(['not_found', 'not_found', 'ok'])
@@ -90,7 +90,7 @@ describe('calls that wait for a host', function () {
 
     it('are refused when it has not connected for a while', async () => {
       const { hostId, fleet } = await restartWithout(100)
-      await fleet.firstConnections()
+      await fleet.expectedConnections()
       await waitFor(async () => (await codeOf(Promise.resolve().then(() => fleet.agent(hostId)))) === 'host_offline')
     })
   })

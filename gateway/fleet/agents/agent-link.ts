@@ -12,14 +12,14 @@ export interface AgentLinkParts {
   readonly reconnectMs: number
   /** Provides the connection of the host's live stream, if the connection's certificates are valid. */
   readonly watcher: { readonly connection: AgentConnection | undefined }
-  /** Time in ms for which a host that has not connected since the start of this gateway is still expected to. */
+  /** Time in ms after the start of this gateway for which the host is still expected to connect. 0: it is not. */
   expectedMs(): number
   readonly pauses: Pick<PauseWatch, 'check'>
 }
 
 /**
  * Finds the connection for calls to one host. While the host is online, calls wait for the next connection. After the
- * start of the gateway they also wait for the first one, because the agent may have been restarted at the same time.
+ * start of the gateway they also wait for a while, because the agent may have been restarted at the same time.
  */
 export class AgentLink {
   /** A connection that may be broken without an error. It is only used if no new one is established in time. */
@@ -32,9 +32,9 @@ export class AgentLink {
     return this.parts.host.online || this.parts.watcher.connection !== undefined || this.awaitedMs > 0
   }
 
-  /** Time in ms for which the first connection since the start of this gateway is still awaited. */
+  /** Time in ms for which a connection is still expected after the start of this gateway. 0: it is not, or exists. */
   get awaitedMs(): number {
-    return this.parts.host.lastSeenMs === 0 ? this.parts.expectedMs() : 0
+    return this.parts.watcher.connection ? 0 : this.parts.expectedMs()
   }
 
   /** Returns a connection that is ready. `undefined`: callers have to wait for one. */

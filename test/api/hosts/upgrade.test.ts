@@ -356,7 +356,7 @@ describe('upgrades of hosts over HTTP', () => {
     const fleetOf = (version: string, start: HostUpgrades['start']): Fleet => {
       const ok = (): Promise<void> => Promise.resolve()
       const upgrades: HostUpgrades = { version, start, checkPackages: ok, endSilent: ok }
-      return { view: gateway.fleet.view, isComplete: true, firstConnections: ok, upgrades } as unknown as Fleet
+      return { view: gateway.fleet.view, isComplete: true, expectedConnections: ok, upgrades } as unknown as Fleet
     }
 
     it('continue with their version at a gateway that has another version', async () => {

@@ -100,8 +100,8 @@ export class LabFleet implements Fleet {
     await Promise.all([...this.agents.values()].map((agent) => agent.destroy()))
   }
 
-  firstConnections(): Promise<void> {
-    return this.fleet.firstConnections()
+  expectedConnections(): Promise<void> {
+    return this.fleet.expectedConnections()
   }
 
   get hosts(): HostAdmin {

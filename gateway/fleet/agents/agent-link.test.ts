@@ -1,0 +1,40 @@
+import { expect } from 'chai'
+import { setTimeout as delay } from 'node:timers/promises'
+import { KeyedCondition } from '../../../shared/async/keyed-condition.js'
+import { HostState } from '../host-state.js'
+import type { AgentConnection } from './agent-connection.js'
+import { AgentLink } from './agent-link.js'
+
+describe('the link to a host without a connection', () => {
+  const record = { id: 'h', version: 1, name: 'one', address: '', draining: false }
+  const newest = {} as AgentConnection
+
+  function createLink(expectedMs: number) {
+    const host = new HostState({ ...record, createdAtMs: 0, serials: [], certificateNotAfterMs: 0 })
+    const hostChanged = new KeyedCondition()
+    const watcher: { connection: AgentConnection | undefined } = { connection: undefined }
+    const timing = { reconnectMs: 1, expectedMs: () => expectedMs }
+    const link = new AgentLink({ host, hostChanged, watcher, pauses: { check: () => 0 }, ...timing })
+    const connect = (): void => {
+      watcher.connection = newest
+      hostChanged.notify('h')
+    }
+    return { link, connect }
+  }
+
+  it('waits for a connection as long as it is expected after the start of the gateway', async () => {
+    const { link, connect } = createLink(600_000)
+    expect(link.isUsable).to.equal(true)
+    const connected = link.connected()
+    await delay(50)
+    connect()
+    expect(await connected).to.equal(newest)
+  })
+
+  it('cannot be used when no connection is expected', async () => {
+    const { link } = createLink(0)
+    expect(link.isUsable).to.equal(false)
+    const refused = await link.connected().catch((error: unknown) => error)
+    expect(refused).to.have.property('code', 'host_offline')
+  })
+})
