@@ -11,7 +11,8 @@ import type { GuestOwners } from './placement/guest-owners.js'
 import { WatchSession, type SyncedState } from './watch-session.js'
 import type { FleetState } from './view.js'
 
-const retryMs = { first: 100, max: 2000 }
+/** Delays between attempts to connect. `maxAwaited`: while calls wait for the host. */
+const retryMs = { first: 100, max: 2000, maxAwaited: 250 }
 /** If a timer is late by this time in ms, this process was paused. */
 const lateMs = 1000
 
@@ -199,7 +200,8 @@ export class HostWatcher {
   }
 
   #retryLater(wasLive: boolean): void {
-    const ceiling = Math.min(retryMs.max, retryMs.first * 2 ** Math.min(this.#failures, 10))
+    const max = this.client.link.isUsable ? retryMs.maxAwaited : retryMs.max
+    const ceiling = Math.min(max, retryMs.first * 2 ** Math.min(this.#failures, 10))
     this.#failures = wasLive ? 1 : this.#failures + 1
     clearTimeout(this.#retryTimer)
     this.#retryTimer = setTimeout(() => this.start(), ceiling * (0.5 + Math.random() / 2))
