@@ -2,6 +2,7 @@ import { existsSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { conflict } from '../../shared/errors.js'
 import { writeFileAtomic } from '../../shared/files.js'
+import { version } from '../../shared/version.js'
 import { parsePackageVersion } from '../../shared/package-list.js'
 import { run } from '../host/process/process.js'
 import type { AgentPackages, UpgradeOrder } from './contract.js'
@@ -28,7 +29,9 @@ export class InstalledPackages implements AgentPackages {
 
   previousVersion(): string {
     const list = join(packages, 'previous/Packages')
-    return existsSync(list) ? parsePackageVersion(readFileSync(list, 'utf8'), 'berth-agent') : ''
+    const found = existsSync(list) ? parsePackageVersion(readFileSync(list, 'utf8'), 'berth-agent') : ''
+    // During a return, the packages of the installed version are still retained.
+    return found === version ? '' : found
   }
 
   async start(order: UpgradeOrder, authorityPem: string): Promise<void> {
