@@ -1,7 +1,7 @@
 import { expect } from 'chai'
 import { spawnSync } from 'node:child_process'
 import { createHash } from 'node:crypto'
-import { existsSync, mkdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdirSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { composeInstallScript } from '../../gateway/join/install-script.js'
 import { scratchDirectory } from '../support/scratch.js'
@@ -160,5 +160,36 @@ wait_for_version() { [ ! -e "${path}/broken-$1" ] || fail "the gateway did not r
     upgrade('--rollback')
     boot()
     expect([installed(), versionIn(packages), isPending()]).to.deep.equal(['2', '2', false])
+  })
+
+  it('repeats a rollback that was killed while the packages were replaced', () => {
+    upgrade()
+    writeFileSync(join(path, 'order/version'), '1\n')
+    set('cut-1')
+    expect(upgrade('--rollback').signal).to.equal('SIGKILL')
+    expect(versionIn(join(packages, 'previous'))).to.equal('2')
+    const { status, stderr } = upgrade('--rollback')
+    expect(status, stderr).to.equal(0)
+    expect([installed(), versionIn(packages), isPending()]).to.deep.equal(['1', '1', false])
+    expect(existsSync(join(packages, 'previous'))).to.equal(false)
+  })
+
+  it('repeats a rollback that was killed after the packages of both versions were exchanged', () => {
+    upgrade()
+    writeFileSync(join(path, 'order/version'), '1\n')
+    renameSync(join(packages, 'previous'), join(packages, 'next'))
+    writePackages(join(packages, 'previous'), '2')
+    const { status, stderr } = upgrade('--rollback')
+    expect(status, stderr).to.equal(0)
+    expect([installed(), versionIn(packages)]).to.deep.equal(['1', '1'])
+  })
+
+  it('retains no previous version after a rollback that was killed before it ended', () => {
+    upgrade()
+    writeFileSync(join(path, 'order/version'), '1\n')
+    set('cut-after-1')
+    expect(upgrade('--rollback').signal).to.equal('SIGKILL')
+    expect(upgrade('--rollback').status).to.equal(0)
+    expect([installed(), isPending(), existsSync(join(packages, 'previous'))]).to.deep.equal(['1', false, false])
   })
 })

@@ -4,6 +4,8 @@ fetch_next() {
   say "Downloading version $version"
   report downloading >/dev/null || true
   may_need_more=1
+  rm -rf "$next"
+  mkdir -p "$next"
   for name in InRelease Packages; do fetch "$name" "$next/$name"; done
   check_signature
   list=$next/Packages

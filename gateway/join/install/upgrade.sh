@@ -10,12 +10,9 @@ upgrade() {
   installed=$(installed_version berth-agent)
   check_upgrade
   if [ "$installed" = "$version" ] && is_consistent; then
-    end_pending
-    report_end 'done' || true
+    complete_upgrade "$1"
     return
   fi
-  rm -rf "$next"
-  mkdir -p "$next"
   if [ "$1" = --rollback ]; then retrieve_previous; else fetch_next; fi
   retain_installed
   begin_pending "$1" "$2"

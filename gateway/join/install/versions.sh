@@ -1,25 +1,38 @@
 # --- packages of the installed and of the previous version
 
+# Prepares the packages of a rollback. If an earlier attempt was interrupted, it may have prepared them already, or made
+# them the ones that apt installs; then $previous contains those of the installed version.
 retrieve_previous() {
+  for source in "$next" "$previous" "$packages"; do
+    if is_complete "$source" "$version"; then
+      [ "$source" = "$next" ] || copy_packages "$source" "$next"
+      list=$next/Packages
+      return
+    fi
+  done
   [ -e "$previous/Packages" ] || fail 'this host retains no packages of a previous version'
-  cp -l "$previous"/* "$next/"
-  list=$next/Packages
-  [ "$(field berth-agent Version)" = "$version" ] ||
-    fail "this host retains the packages of version $(field berth-agent Version), not of $version"
+  list=$previous/Packages
+  fail "this host retains the packages of version $(field berth-agent Version), and no complete packages of $version"
 }
 
 # An interrupted upgrade may have left the packages of the installed version in $previous already.
 retain_installed() {
   if is_complete "$packages" "$installed"; then
-    rm -rf "$previous.new"
-    mkdir "$previous.new"
-    cp -l "$packages/InRelease" "$packages/Packages" "$previous.new/"
-    for name in berth-agent berth-runtime; do cp -l "$packages/$(file_of "$name")" "$previous.new/"; done
+    copy_packages "$packages" "$previous.new"
     rm -rf "$previous"
     mv "$previous.new" "$previous"
   elif ! is_complete "$previous" "$installed"; then
     fail "the packages of the installed version $installed are missing: run the command of the gateway for this host again"
   fi
+}
+
+# copy_packages FROM TO
+copy_packages() {
+  rm -rf "$2"
+  mkdir "$2"
+  cp -l "$1/InRelease" "$1/Packages" "$2/"
+  list=$1/Packages
+  for name in berth-agent berth-runtime; do cp -l "$1/$(file_of "$name")" "$2/"; done
 }
 
 # is_complete DIRECTORY VERSION: true if DIRECTORY contains the list and the intact packages of VERSION
