@@ -160,6 +160,9 @@ wait_for_version() { [ ! -e "${path}/broken-$1" ] || fail "the gateway did not r
     upgrade('--rollback')
     boot()
     expect([installed(), versionIn(packages), isPending()]).to.deep.equal(['2', '2', false])
+    expect(versionIn(join(packages, 'previous'))).to.equal('1')
+    expect(upgrade('--rollback').status).to.equal(0)
+    expect([installed(), versionIn(packages)]).to.deep.equal(['1', '1'])
   })
 
   it('repeats a rollback that was killed while the packages were replaced', () => {

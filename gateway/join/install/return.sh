@@ -60,14 +60,16 @@ resume() {
 }
 
 # return_to_installed REASON: installs the earlier version again, and fails with REASON. Its retained packages stay until
-# they are installed.
+# they are installed. A rollback that failed can be tried again.
 return_to_installed() {
   say "Returning to version $installed: $1"
   report rolling_back "$1" >/dev/null || true
+  if [ "$action" = --rollback ] && is_complete "$packages" "$version"; then copy_packages "$packages" "$undone"; fi
   activate "$previous"
   may_need_more=''
   attempt change_to "$installed" || fail "$1; version $installed could not be installed again: $(cat "$work/reason")"
   rm -rf "$previous"
+  [ ! -e "$undone" ] || mv "$undone" "$previous"
   end_pending
   fail "$1; version $installed is installed again"
 }

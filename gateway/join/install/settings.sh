@@ -14,6 +14,8 @@ packages=/var/lib/berth/packages
 # Packages that are being fetched, and those of the version before the installed one.
 next=$packages/next
 previous=$packages/previous
+# Packages of a rollback that failed, until the newer version is installed again.
+undone=$packages/undone
 # The upgrade that has begun, and the unit that ends it after a restart of the machine.
 pending=$packages/pending
 units=/etc/systemd/system

@@ -3,6 +3,7 @@
 # The packages of the installed version become the previous ones, and are installed again if the gateway does not reach
 # the agent of the other version. Guests are not affected: they outlive the agent.
 upgrade() {
+  action=$1
   read_order "$2"
   begin_work
   report checking >/dev/null || fail "the join endpoint $gateway of the gateway does not answer"
