@@ -74,9 +74,10 @@ wait_for_version() {
   say "The gateway does not answer: version $1 stays"
 }
 
-# Prints the last line that the agent itself has logged.
+# Prints the last error that the agent itself has logged, without the stack trace that follows it, or else its last line.
 last_words() {
-  journalctl _SYSTEMD_UNIT=berth-agent.service -n 1 -o cat --no-pager 2>/dev/null | cut -c 1-200 | sed 's/^/: /'
+  journalctl _SYSTEMD_UNIT=berth-agent.service -n 50 -o cat --no-pager 2>/dev/null |
+    awk '{ line = $0 } /^berth-agent: / { error = $0 } END { if (NR) print ": " substr(error != "" ? error : line, 1, 200) }'
 }
 
 # Runs a step whose failure does not end the script. The reason of the failure is then in $work/reason.
