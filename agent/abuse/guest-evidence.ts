@@ -12,7 +12,7 @@ const kept = {
   rows: 6000,
   mail: 4000,
   claims: 500,
-  /** Maximum number of flows that are remembered as already added to the rows. The newest are kept. */
+  /** Maximum number of flows for which the time of their last row is remembered. The newest flows stay. */
   noted: 20_000,
 } as const
 /** Time in ms after which another row is added for an unchanged flow that is still in the connection tracking table. */
@@ -35,7 +35,7 @@ export class GuestEvidence {
     return this.#rows.length + this.#mail.length
   }
 
-  /** Number of flows that are remembered as already added to the rows. */
+  /** Number of flows for which the time of their last row is remembered. */
   get notedFlows(): number {
     return this.#noted.size
   }

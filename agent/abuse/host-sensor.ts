@@ -45,7 +45,7 @@ export class HostSensor implements AbuseSensor {
     this.#commands = planWatchTable(this.#plan)
   }
 
-  /** Creates the nft table. Replaces one with other rules: an empty chain in the table is named after their hash. */
+  /** Creates the nft table, or replaces it if its rules differ. An empty chain is named after the hash of the rules. */
   async ensure(): Promise<void> {
     await this.#ensureCounting()
     await this.#ensureTable()

@@ -45,7 +45,7 @@ export const quietMs = 15 * 60_000
  * evaluations find it for minutes.
  */
 const goesOnMs = 15_000
-/** Time in ms after which abuse that paused counts as new behaviour. */
+/** Minimum length in ms of a pause in abuse after which more abuse counts as new behaviour. */
 const pauseMs = 120_000
 /** Maximum number of simultaneous alerts of one type for a guest. Further findings share one more alert. */
 const mostAtOnce = 5

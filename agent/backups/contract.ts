@@ -10,7 +10,7 @@ export interface FetchedBackup {
   readonly id: string
   /** Directory into which the backup is restored. */
   readonly tree: string
-  /** Tree of an image on the same file system. Restored files that equal files of the image share their data. */
+  /** Tree of an image on the file system of `tree`. Restored files that equal files of the image share their data. */
   readonly image?: string
   /** Called before the first write if the list of holes is unusable: files then need space for their whole length. */
   readonly makeWholeRoom?: () => Promise<void>

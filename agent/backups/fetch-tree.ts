@@ -71,7 +71,7 @@ async function fetchLayout({ restic, snapshot }: FetchContext): Promise<Layout |
   return { path, large }
 }
 
-/** Reads the layout. If the target has lost it, returns undefined, because a tree can be restored without a layout. */
+/** Reads the layout file of a backup; undefined if the target has lost it. A tree can be restored without it. */
 async function readBackedUp(restic: Restic, snapshotId: string): Promise<string | undefined> {
   try {
     const args = ['dump', '--no-lock', snapshotId, `/${layoutName}`]

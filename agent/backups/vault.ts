@@ -5,7 +5,7 @@ import { open, seal } from '../../shared/sealing.js'
 export class TargetVault {
   constructor(private readonly key: Buffer) {}
 
-  /** @param context subject of the operation, such as a guest's uuid */
+  /** @param context id for which the target is stored, such as a guest's uuid; `open` requires the same id */
   seal(context: string, target: BackupTarget): string {
     return seal(this.key, JSON.stringify(target), aboutOf(context))
   }

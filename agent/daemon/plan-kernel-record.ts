@@ -72,8 +72,8 @@ interface Leave {
 
 /**
  * Plans the settings that a removed agent restores: those of its network namespace if no other agent uses this
- * namespace, and all others if the machine has no other agent. The last change is undone first: while the host
- * forwards, interfaces accept router advertisements only with accept_ra = 2.
+ * namespace, and all others if the machine has no other agent. The last change is undone first, so that accept_ra is 2
+ * until the host no longer forwards (see `planIpv6Settings`).
  * @param isThere whether another agent's state directory still exists
  */
 export function planLeave(

@@ -1,8 +1,8 @@
 import type { Recipe } from './catalog.js'
 
 /*
- * This module plans steps that turn plain Debian into an image. They remove data of the building machine, leave values
- * that must be unique for the first boot of each guest to create, and mask units that cannot work in a container.
+ * This module plans steps that turn plain Debian into an image. They remove data of the building machine, mask units
+ * that cannot work in a container, and omit values that must be unique: each guest creates them at its first boot.
  */
 
 /** One idempotent change of the tree. Paths are relative to its root. */

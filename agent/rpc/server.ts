@@ -142,7 +142,7 @@ function retire(injector: ConnectionInjector): void {
   setTimeout(() => injector.destroy(), graceMs).unref()
 }
 
-/** Serves a console. While messages arrive, checks the peer like gRPC does, but at most every 100 ms. */
+/** Serves a console. Checks the peer's certificate when messages arrive, but at most every 100 ms. */
 function serveConsole(socket: TLSSocket, tls: AgentTls, consoles: ConsoleService | undefined): void {
   const certificate = socket.getPeerCertificate()
   const check = (): void => {

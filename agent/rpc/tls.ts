@@ -119,8 +119,8 @@ function onIdentityReplaced(identityDir: string, reload: () => AgentIdentity): v
 type PeerCheck = ReturnType<typeof createPeerCheck>
 
 /**
- * Server interceptor of the credentials. A peer that is not the gateway gets UNAUTHENTICATED, even during a stream if
- * its certificate is no longer valid.
+ * Returns an interceptor that checks the peer of each call. A peer that is not the gateway gets UNAUTHENTICATED, and so
+ * does a peer whose certificate is no longer valid during a stream.
  */
 function gatewayOnly(check: AgentTls['checkPeer'], guard: ConnectionGuard): ServerInterceptor {
   return (_method, call) => {

@@ -302,7 +302,7 @@ function migrate(db: Database.Database, wanted: number): void {
   if (version <= migrations.length && wanted === migrations.length) writeReadableSince(db)
 }
 
-/** Writes the note `VERSION SINCE`. It counts only for a database of VERSION: older programs do not update the note. */
+/** Notes this version and `readableSince`. A note of another version is ignored: older programs do not update it. */
 function writeReadableSince(db: Database.Database): void {
   const note = `${migrations.length} ${readableSince}`
   if (readNote(db) !== note)

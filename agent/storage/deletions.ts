@@ -25,7 +25,7 @@ export class Deletions {
 
   /**
    * Returns whether the space of the guest's deleted subvolumes is free. If not, makes the kernel start to free it.
-   * After a deletion, the first call checks all deleted subvolumes of the pool: ids do not identify the guest.
+   * After a deletion, the first call checks all deleted subvolumes of the pool: their ids do not show their guest.
    */
   async areFreed(guest: string): Promise<boolean> {
     if (this.#pending.get(guest)?.length === 0) return true

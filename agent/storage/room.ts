@@ -30,7 +30,7 @@ export function planFreeBytes({ totalBytes, usedBytes }: PoolCapacity): number {
   return Math.max(0, totalBytes - usedBytes - planReserveBytes(totalBytes))
 }
 
-/** Used fraction of the pool above which the operator is warned. Less free space than two reserves also warns. */
+/** The operator is warned above this used fraction of the pool, and if less than twice the reserve is free. */
 const warnedAt = 0.9
 
 /** Warnings for the operator about a pool that is nearly full or full. */

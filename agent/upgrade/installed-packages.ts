@@ -23,7 +23,7 @@ export class InstalledPackages implements AgentPackages {
   constructor(private readonly runDir: string) {}
 
   isSupported(): boolean {
-    // The packages of a gateway's own machine are upgraded together, by the operator.
+    // On a gateway's own machine, the operator upgrades the packages of the gateway and the agent together.
     return existsSync(script) && existsSync(join(packages, 'InRelease')) && !existsSync('/usr/lib/berth/gateway')
   }
 

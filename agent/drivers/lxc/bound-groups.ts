@@ -7,7 +7,7 @@ const groupWrites = 0o020
 
 /**
  * Limits the cgroups of a running guest that an older agent started. For other guests, a hook sets the same limits at
- * the start (support-files.ts). The guest keeps control of cgroups (v1) that it has created until it ends.
+ * the start (support-files.ts). Until the guest ends, it keeps control of the cgroups (v1) that it has created.
  * @returns whether any limit differed; false if the guest no longer exists
  */
 export function boundGroups({ hierarchies, unified }: CgroupLayout, name: string): boolean {

@@ -54,7 +54,7 @@ export class LxcPower {
     })
   }
 
-  /** Removes a guest's configuration. @returns false if the guest, or processes without a known owner, still run */
+  /** Removes a guest's configuration. @returns false if the guest, or a process that may belong to it, still runs */
   async removeTraces(uuid: string): Promise<boolean> {
     const { configs, names, namePrefix, runtime } = this.context
     const name = configs.findName(uuid)

@@ -33,7 +33,7 @@ interface ProcessInfo {
 
 /** Maximum number of reads. A reboot starts up to five processes in turn, and each may end during a read. */
 const mostLooks = 5
-/** Maximum wait until a process has executed a program, usually less than 1 ms, on a busy host a few ms. */
+/** Maximum wait for a process to execute a program. This usually takes less than 1 ms, on a busy host a few ms. */
 const executingMs = 10
 
 const youngTicks = 1000 // 10 s: start times are in 1/100 s
@@ -90,7 +90,7 @@ export class LxcRuntimeReader {
     const restarters = passing.flatMap(({ title, stat }) => (title[0] === '[lxc' ? [] : [stat]))
     if (restarters.length > 0) return { state: 'starting', ...(ending && { monitor: ending }), restarters }
     if (ending) return { state: 'stopping', monitor: ending, restarters }
-    // A rebooting guest may have returned to its group between the two reads.
+    // A rebooting guest may have got a new monitor after the first search for it, but before the pivot group was read.
     const back = this.#findMonitor(name)
     if (back) return this.#readMonitored(back)
     return { state: this.payloadPids(name).length > 0 ? 'stopping' : 'stopped', restarters }
@@ -117,9 +117,9 @@ export class LxcRuntimeReader {
   }
 
   /**
-   * Lists the processes in the pivot group. A monitor moves there to remove its own group, then runs the hook, which
-   * may leave a restarter, and ends. No other processes are in this group, so their command lines are trustworthy. If a
-   * process ends during the read, its child may be missing, so the list is read again.
+   * Lists the processes in the pivot group. A monitor moves there to remove its own group, then runs the stop hook and
+   * ends. The hook may leave a process that restarts the guest. No other processes are in this group, so their command
+   * lines are trustworthy. If a process ends during the read, its child may be missing, so the list is read again.
    */
   #listPassing(): ProcessInfo[] {
     for (let looks = 1; ; looks++) {

@@ -56,7 +56,7 @@ function askToHalt(runtime: LxcRuntimeReader, name: string): () => 'asked' | 'en
     if (!due) return 'asked'
     const signal = findHaltSignal(init.pid)
     // The signals that an init such as BusyBox's awaits with sigwait(2) cannot be read. Such an init gets SIGPWR at
-    // each call, until it has ended.
+    // each call of this function, until the init has ended.
     signalExactly(init.pid, init.startTime, signal ?? sigPwr)
     if (signal !== undefined) asked = { startTime: init.startTime, atMs: performance.now() }
     return 'asked'

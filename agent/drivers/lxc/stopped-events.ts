@@ -83,7 +83,7 @@ export class StoppedEvents {
     this.#watcher.close()
   }
 
-  /** Checks memory kills first, because a mark does not tell a shutdown from a kill of the guest's first process. */
+  /** Checks memory kills first: the hook leaves the same mark after a shutdown and after a kill of the guest's init. */
   #causeOf(name: string): StopCause {
     const init = this.#known.get(name)?.pid
     if (init !== undefined && this.options.ranOutOfMemory(init)) return 'memory'
@@ -112,7 +112,7 @@ export class StoppedEvents {
 
   /** Reports the guest's end once its monitor has ended too. If the guest was only rebooting, it is watched again. */
   async #report(name: string): Promise<void> {
-    // The watcher also calls this after a mark was removed. The guest then needs no further report.
+    // The watcher also calls this after the agent removed the guest's mark. The end of the guest was reported then.
     if (!this.#known.has(name) && !this.#listMarks().includes(name)) return
     const uuid = this.#known.get(name)?.uuid ?? this.options.uuidOf(name)
     if (uuid === undefined) return this.forget(name)

@@ -43,7 +43,7 @@ export class Power {
 
   /**
    * Removes what a guest left on the host.
-   * @returns false if the guest, or processes without a known owner, still run
+   * @returns false if the guest, or a process that may belong to it, still runs
    */
   async removeTraces(uuid: string): Promise<boolean> {
     const { configs, names, namePrefix } = this.context

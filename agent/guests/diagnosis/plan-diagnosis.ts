@@ -10,7 +10,7 @@ export interface ConnectionFacts {
   readonly running: boolean
   /** Listening sockets; undefined if the host cannot see them, for example those of a virtual machine. */
   readonly listeners: readonly ListeningSocket[] | undefined
-  /** Guest's public address, or address of the port's mapping; undefined: none. `isThere`: the address exists. */
+  /** Guest's public address, or address of the port's mapping; undefined: none. `isThere`: the host has the address. */
   readonly outside: { readonly address: string; readonly isThere: boolean } | undefined
   /**
    * True for each source whose packets the guest's firewall drops: the client (`caller`), and the host itself when it
@@ -49,7 +49,7 @@ export function triesInside(facts: ConnectionFacts): boolean {
   )
 }
 
-/** True if a connection attempt through the mapping proves something. */
+/** True if an attempt through the mapping tests the mapping itself: nothing else is known to make it fail. */
 export function triesThrough(facts: ConnectionFacts): boolean {
   const { outside, drops, inside } = facts
   return facts.running && outside?.isThere === true && !drops.hostOutside && (drops.hostInside || inside === 'open')

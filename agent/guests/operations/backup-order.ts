@@ -22,7 +22,7 @@ export function backupSubject({ store }: Pick<GuestContext, 'store'>, uuid: stri
 }
 
 /**
- * Checks and encrypts the target of an order. @param about id of the subject for which the target is encrypted
+ * Checks and encrypts the target of an order. @param about guest's uuid or target's id, which decrypting requires
  * @throws {BerthError} `invalid_field`, `missing_field`
  */
 export function parseBackupTarget(targets: TargetVault, about: string, target: BackupTarget | undefined): TargetInput {

@@ -50,7 +50,7 @@ export interface RestoredUse {
  * @returns undefined if the backup does not fit
  */
 export function planExtraBytes({ limitBytes, usedBytes, originalBytes }: RestoredUse): number | undefined {
-  const soldBytes = Math.min(originalBytes ?? limitBytes, limitBytes) // `originalBytes` includes snapshots
+  const soldBytes = Math.min(originalBytes ?? limitBytes, limitBytes) // limited: `originalBytes` includes snapshots
   const extraBytes = Math.max(0, usedBytes - soldBytes)
   const mostBytes = originalBytes === undefined ? 0 : limitBytes
   return extraBytes > mostBytes ? undefined : extraBytes

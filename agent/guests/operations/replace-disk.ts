@@ -83,7 +83,7 @@ function exchangeStep(context: DiskContext): Step<unknown> {
     run: withGuest(context.store, async ({ uuid }) => void (await volumes.exchange(uuid))),
     undo: ifPresent(context.store, async (record, { operationId }) => {
       const kept = keptId(operationId)
-      const isKept = (await volumes.listSnapshots(record.uuid)).includes(kept) // false if the new disk worked
+      const isKept = (await volumes.listSnapshots(record.uuid)).includes(kept) // deleted once the new disk works
       if (isKept) await volumes.restore(record.uuid, kept, volumeLimitOf(context.machines, record))
     }),
   }

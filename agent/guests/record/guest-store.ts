@@ -110,9 +110,7 @@ export class GuestStore {
     return records
   }
 
-  /**
-   * Inserts a guest. @throws {BerthError} `name_conflict` if uuid, id or name is taken (addresses: see the allocators)
-   */
+  /** Inserts a guest. @throws {BerthError} `name_conflict` if uuid, id or name is taken; allocators check addresses */
   insert(guest: GuestInsert): void {
     this.changes.transaction(() => {
       this.#refuseTaken(guest)

@@ -23,7 +23,7 @@ export function forgetDone(db: Database, operationId: string): void {
 }
 
 /**
- * Removes ids from before `beforeMs`. If more than `keep` are left, also removes the oldest of these.
+ * Removes the ids of changes before `beforeMs`. If more than `keep` ids are left, also removes the oldest of these.
  * @returns number of removed ids
  */
 export function pruneDone(db: Database, beforeMs: number, keep = Infinity): number {

@@ -74,7 +74,7 @@ export class PortMappings {
     const write = (record: GuestRecord, freeing: Freeing): (() => void) => {
       const position = store.getPosition(record.uuid, index)
       const old = record.portMappings[index]!
-      store.removeMapping(record.uuid, position) // removed first: the new mapping may use its ports
+      store.removeMapping(record.uuid, position) // removed first: the new mapping may use the same ports
       this.#put({ record, replaced: old, position, listening }, checkPortMapping(changePortMapping(old, wanted)))
       return freeing(position, old)
     }
@@ -137,7 +137,7 @@ export class PortMappings {
   #putBack(uuid: string, position: number, mapping: PortMapping): void {
     const { store } = this.context
     store.removeMapping(uuid, position)
-    store.putMapping(uuid, position, mapping) // no other guest has its ports, because they were reserved until now
+    store.putMapping(uuid, position, mapping) // no other guest got the mapping's ports, which were reserved until now
   }
 }
 

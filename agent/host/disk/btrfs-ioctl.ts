@@ -54,7 +54,7 @@ export async function snapshotSubvolume(
 }
 
 /**
- * Creates the group, and an empty subvolume that is a member from the beginning.
+ * Creates the quota group, and an empty subvolume that is a member of it from the beginning.
  * @throws {CommandError} also if the name already exists in `directory`
  */
 export async function createSubvolumeInGroup(

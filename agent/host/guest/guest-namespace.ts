@@ -10,9 +10,10 @@ export interface NamespaceBounds {
 }
 
 /**
- * Returns the arguments of perl/start-guest.pl after the name of the log file. The program starts a container whose
- * user namespace has these limits. If its own process already has the filter from an earlier start, it does not add the
- * filter again: filters cannot be removed, and a guest that keeps rebooting would reach the kernel's limit.
+ * Returns the arguments of perl/start-guest.pl after the name of the log file. The program starts a container with the
+ * filter `filter`, in a user namespace with these limits. After a reboot of the guest, the program's process has
+ * inherited the filter. It then does not add the filter again: filters cannot be removed, and a guest that keeps
+ * rebooting would reach the kernel's limit.
  * @param filter seccomp program for the container and its monitor, as bytes of struct sock_filter
  */
 export function namespaceArguments(bounds: NamespaceBounds, filter: Buffer): string[] {
@@ -21,8 +22,8 @@ export function namespaceArguments(bounds: NamespaceBounds, filter: Buffer): str
 }
 
 /**
- * Returns a hash that identifies bounds and filter. The environment of a guest's monitor contains the hash of the
- * guest's start; only root can change it.
+ * Returns a hash that identifies bounds and filter. The environment of a guest's monitor contains the hash with which
+ * the guest was started. Only root can change this environment.
  */
 export function confinementOf(bounds: NamespaceBounds, filter: Buffer): string {
   return createHash('sha256').update(JSON.stringify(bounds)).update(filter).digest('hex').slice(0, 16)

@@ -91,7 +91,7 @@ export function lxcAttach(
 
 /**
  * Script that starts root's login shell in a container. It runs in the guest, so that only the guest itself reads its
- * /etc/passwd. The first argument makes the shell lead a session.
+ * /etc/passwd. The first argument may be `setsid -c`, which makes the shell lead a session.
  */
 const shellScript = `cd "$HOME" 2>/dev/null || cd /
 while IFS=: read -r name _ _ _ _ _ shell; do [ "$name" = root ] && break; done </etc/passwd

@@ -93,7 +93,7 @@ const probe = {
   exitCode: 33,
 } as const
 
-/** Time in ms after the timeout to wait for a process that is stuck in the kernel, where no signal ends it. */
+/** Time in ms after the timeout in which a process may still end. No signal ends one that is stuck in the kernel. */
 const graceMs = 2000
 /** Failure of a probe that still hangs. Until it ends, no other probe is started, because that would hang too. */
 let stuck: string | undefined

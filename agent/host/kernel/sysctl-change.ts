@@ -11,7 +11,7 @@ export interface SysctlChange {
 export interface SysctlKeeper {
   /** Called before each change, to record the original value. */
   readonly note: (change: SysctlChange) => Promise<void>
-  /** Sets settings that are no longer needed back to their recorded values. @returns paths of these settings */
+  /** Restores the recorded values of settings that are no longer needed. @returns paths of these settings */
   readonly putBack: (isUnused: (path: string) => boolean) => Promise<string[]>
 }
 

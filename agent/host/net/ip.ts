@@ -10,7 +10,7 @@ const allowed = /^[A-Za-z0-9 _.:/@-]+$/
 const notThere = /does not exist|Cannot find device/
 /** Matches messages about a missing address, route, neighbour or interface. */
 const gone = /Cannot assign requested address|No such (?:process|file or directory|device)|Cannot find device/
-/** Matches the message about an outdated index. ip caches indexes by name, so a new process must be started. */
+/** Matches the error for an outdated interface index. ip caches indexes by name, so it must be started again. */
 const staleIndex = /No such device/
 
 /** True if ip failed because an interface, address or entry does not exist, or ip has cached an outdated index. */
@@ -23,7 +23,7 @@ export class Ip {
   readonly #pipe = new ToolPipe({
     program: 'ip',
     args: ['-json', '-details', '-force', '-batch', '-'],
-    // `link show` cannot be the marker: after it, ip shows no addresses for the rest of the batch.
+    // The marker is not `link show`: after `link show`, ip shows no addresses for the rest of the batch.
     marker: 'address show dev lo',
     beforeMarker: (stdout) => {
       const at = stdout.search(markerOutput)

@@ -99,7 +99,7 @@ export class Launcher {
 
   /**
    * Handles the end of the launcher. The kernel then kills the processes that the launcher started, and their outcome
-   * is unknown. Processes that survive the launcher are awaited.
+   * is unknown. It does not kill those that were started with `survives`: their end is awaited.
    */
   #lost(): void {
     this.#process = undefined

@@ -74,7 +74,7 @@ export class ToolPipe {
     return this.#mutex.run(() => this.#exchange(line))
   }
 
-  /** Ends the tool after pending lines. A later `send` starts it again. */
+  /** Ends the tool after it has run the pending lines. A later `send` starts it again. */
   async close(): Promise<void> {
     await this.#mutex.settled()
     await this.#retire()

@@ -108,7 +108,7 @@ export class Transfer {
     if (total > 0 && size !== total) throw new Error(`the connection ended after ${size} of ${total} bytes`)
   }
 
-  /** Reads the note, if it has a validator: otherwise the server could not detect another version of the file. */
+  /** Reads the note of the partial download. Without a validator in it, the server cannot detect another version. */
   async #usableNote(): Promise<Note | undefined> {
     try {
       const note = JSON.parse(await readFile(noteOf(this.order.file), 'utf8')) as Note

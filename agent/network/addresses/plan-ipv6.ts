@@ -77,7 +77,7 @@ export function planIpv6(facts: Ipv6Facts): Ipv6Plan {
   return { sources: [...sources, ...held], reason: [reason, ...describeGone(held)].join('; ') }
 }
 
-/** A held prefix counts as existing only on the interface on which it was first found. */
+/** Plans a held prefix. It exists only while the interface on which it was first found has it (held-prefixes.ts). */
 function planHeld(prefix: Ipv6Prefix, addresses: readonly InterfaceIpv6[]): Ipv6Source {
   const network = ipv6NetworkOf(prefix)
   const isThere = addresses.some(

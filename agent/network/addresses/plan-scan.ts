@@ -19,7 +19,7 @@ export interface ScanFacts {
   readonly segment: Omit<PoolAddress, 'address'>
   /** Addresses that a guest can never get (`PoolRules.ownAddresses`), with their interface. */
   readonly own: ReadonlyMap<string, string>
-  /** All other addresses on the host's interfaces, with their interface. */
+  /** Addresses on the host's interfaces that are not in `own`, with their interface. */
   readonly configured: ReadonlyMap<string, string>
   readonly pool: ReadonlySet<string>
   readonly assigned: ReadonlySet<string>

@@ -242,7 +242,7 @@ function deviceIn(id: ElementId): string {
   return keyOf(id).split(' . ')[0]!.replaceAll('"', '')
 }
 
-/** Part of an element that identifies the guest that owns it, by set. */
+/** For each set: the part of an element that identifies the guest that owns the element. */
 const ownerIn: Readonly<Record<GuestSet, 'device and address' | 'key' | 'number' | 'verdict' | 'value'>> = {
   guests: 'device and address',
   guests6: 'device and address',
