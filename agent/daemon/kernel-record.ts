@@ -46,7 +46,7 @@ export async function recordKernelSettings(stateDir: string, bridge: string, fil
   })
 }
 
-/** Gives unused settings their original values. These stay in the record until the end, so that a crash loses none. */
+/** Restores unused settings. Original values stay in the record until all are restored, so that a crash loses none. */
 async function release(file: string, user: KernelUser, isUnused: (path: string) => boolean): Promise<string[]> {
   const { record, restore } = planRelease(await readRecord(file), user, { isThere: existsSync, isUnused })
   if (restore.length === 0) return []

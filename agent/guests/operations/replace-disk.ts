@@ -10,7 +10,8 @@ import type { GuestStore } from '../record/guest-store.js'
 
 /*
  * This file contains the steps that replace a guest's volume with one from a template (reinstall) or a snapshot
- * (restore). The old disk is retained as a hidden snapshot until the new one works. A failure before that restores it.
+ * (restore). The old disk is retained as a hidden snapshot until the new one works, and restored if a step fails
+ * before.
  */
 
 /** Id of the hidden snapshot of the old disk. */

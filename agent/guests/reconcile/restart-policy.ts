@@ -29,7 +29,7 @@ export class RestartPolicy {
 
   /**
    * Returns the time in ms to wait before a start; 0 means none. If it is not known yet why the guest ended, the time
-   * includes a wait for this report. The time doubles with each start in the last ten minutes.
+   * includes a wait for the driver's report. The time doubles with each start in the last ten minutes.
    */
   holdMs(uuid: string, causeKnown: boolean): number {
     const since = this.#missingSince.get(uuid) ?? this.now()

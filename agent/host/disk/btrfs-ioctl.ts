@@ -40,7 +40,7 @@ export interface BoundedGroup {
 }
 
 /**
- * Creates the group, and takes a snapshot that is a member from the beginning. Returns once both are on the disk.
+ * Creates the quota group and takes a snapshot that is a member from the beginning. Returns once both are on disk.
  * @throws {CommandError} also if the name already exists in `directory`
  */
 export async function snapshotSubvolume(
@@ -81,7 +81,7 @@ export async function readSubvolumeId(path: string): Promise<number> {
   return Number(await request('id', path))
 }
 
-/** Removes the groups that have no members; others stay. @param path any directory of the filesystem */
+/** Removes those of the quota groups that have no members. @param path any directory of the filesystem */
 export async function removeEmptyGroups(path: string, ids: readonly bigint[]): Promise<void> {
   await request('ungroup', path, ...ids)
 }

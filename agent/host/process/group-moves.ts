@@ -16,8 +16,8 @@ export class GroupMoves {
   }
 
   /**
-   * Moves the agent into the group in which it already is. Returns at once and never fails. Only one move runs at a
-   * time, because each blocks a thread.
+   * Triggers the wait by a move of the agent into the group that it is already in. Returns at once and never fails.
+   * Only one move runs at a time, because each blocks a thread.
    */
   prepare(): void {
     if (this.#own === undefined || this.#isMoving) return

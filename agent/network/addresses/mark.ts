@@ -4,7 +4,7 @@ import { createHash } from 'node:crypto'
 export interface HostMark {
   /** Route metric that marks IPv4 addresses. It has no other effect, because a /32 creates no route. */
   readonly metric: number
-  /** Marks IPv6 routes and proxy entries: an unassigned rtm_protocol number (rtnetlink(7)). */
+  /** Number that marks IPv6 routes and proxy entries: an unassigned rtm_protocol (rtnetlink(7)). */
   readonly protocol: number
 }
 

@@ -67,8 +67,8 @@ class HostRules implements Rules {
   readonly #settling = new Throttle(() => this.#onForeignChange?.(), { intervalMs: settleMs })
   #warnings: readonly string[] = []
   /**
-   * Purges flows after a pause in changes, so that callers of changes need not wait. Only the next attach of a reused
-   * address waits.
+   * Purges flows after a pause in changes, so that callers need not wait for the purge after each change. Only the next
+   * attach of a reused address waits.
    */
   readonly #purging = new Throttle(() => void this.#purge().catch(() => undefined), { intervalMs: lullMs })
   readonly #mutex = new Mutex()
