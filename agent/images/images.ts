@@ -55,7 +55,7 @@ export class Images {
     return template
   }
 
-  /** Returns the template for a guest of this kind: `id`, or the one for a virtual machine with the same system. */
+  /** Returns `id`. For a virtual machine, a container's template is replaced by the one with the same system. */
   idFor(id: string, virtualization: ImageType): string {
     const isOther = virtualization === 'kvm' && this.find(id)?.virtualization === 'lxc'
     return isOther && this.find(diskIdOf(id)) ? diskIdOf(id) : id

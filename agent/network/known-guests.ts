@@ -29,7 +29,7 @@ export class KnownGuests {
     else this.#guests.delete(uuid)
   }
 
-  /** Replaces all guests by those of the agent's database. @returns the guests that were not detached */
+  /** Replaces all guests by those of the agent's database. @returns these guests without the detached ones */
   replace(journaled: readonly GuestNetwork[]): readonly GuestNetwork[] {
     const uuids = new Set(journaled.map(({ uuid }) => uuid))
     for (const uuid of this.#detached) if (!uuids.has(uuid)) this.#detached.delete(uuid)

@@ -283,7 +283,7 @@ export class Volumes extends VolumePlaces {
     })
   }
 
-  /** Runs `work` and keeps the guest's quota group meanwhile. Its errors distinguish a full pool from a fault. */
+  /** Runs `work`, during which `sweep` keeps the guest's quota group. Thrown errors tell a full pool from a fault. */
   async #working<T>(guest: string, what: string, work: () => Promise<T>): Promise<T> {
     this.#inWork.set(guest, (this.#inWork.get(guest) ?? 0) + 1)
     try {

@@ -54,7 +54,7 @@ export class StoppedEvents {
     this.#timer.unref()
   }
 
-  /** Adds a listener. The first one also gets the ends of guests whose marks already exist. */
+  /** Adds a listener. The first one is also called for guests that ended before. */
   onStopped(listener: (uuid: string, cause: StopCause) => void): void {
     this.#listeners.push(listener)
     for (const name of this.#listMarks()) void this.#check(name)

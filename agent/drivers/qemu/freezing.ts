@@ -54,7 +54,7 @@ export class FileSystemFreezer {
     }
   }
 
-  /** Stops the retries. The marks stay, so that the next agent thaws the guests. */
+  /** Stops the retries. The files that mark frozen guests stay, so that the next agent thaws the guests. */
   close(): void {
     this.#closed = true
     for (const timer of this.#retries.values()) clearTimeout(timer)

@@ -207,7 +207,7 @@ export class Machines {
   }
 
   /**
-   * Ends QEMU and reports the end. First writes a mark, so that the next agent knows the cause if this one is killed.
+   * Ends QEMU and reports the end. First marks a shutdown by a file: if this agent is killed, the next one needs it.
    */
   async #end(name: string, uuid: string, cause: StopCause): Promise<void> {
     if (this.#busy.has(name)) return

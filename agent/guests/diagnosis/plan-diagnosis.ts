@@ -17,7 +17,7 @@ export interface ConnectionFacts {
    * connects to the guest's internal address (`hostInside`) or to `outside.address` (`hostOutside`).
    */
   readonly drops: { readonly caller: boolean; readonly hostInside: boolean; readonly hostOutside: boolean }
-  /** Results of connection attempts; undefined if there was none, because it would prove nothing. */
+  /** Results of connection attempts; undefined: no attempt was made, because it would prove nothing. */
   readonly inside?: ConnectOutcome | undefined
   readonly through?: ConnectOutcome | undefined
 }

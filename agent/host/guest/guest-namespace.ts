@@ -30,8 +30,8 @@ export function confinementOf(bounds: NamespaceBounds, filter: Buffer): string {
 }
 
 /**
- * Reads the result of `confinementOf` with which a monitor was started. Undefined if the monitor has ended, or was
- * started by a version that did not set it.
+ * Reads the result of `confinementOf` with which a monitor was started. Undefined if the monitor has ended, or if an
+ * older version started it, which stored no result.
  */
 export function readConfinement(monitorPid: number): string | undefined {
   const variables = (readKernelFile(`/proc/${monitorPid}/environ`) ?? '').split('\0')

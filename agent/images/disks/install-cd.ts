@@ -13,7 +13,7 @@ const nameAt = 32_769
 const names = ['CD001', 'BEA01']
 
 /**
- * Creates the image of a CD from an untrusted file. Checks only its descriptor, because only guests read the content.
+ * Creates the image of a CD from an untrusted file. Checks only a volume descriptor: only guests read the content.
  * @throws {BerthError} `image_invalid`, `image_too_large`, `storage_full`; the signal's reason when aborted
  */
 export async function installCd(

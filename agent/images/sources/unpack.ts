@@ -77,7 +77,7 @@ const bounded = ['prlimit', `--data=${memoryBytes}`]
 
 /**
  * Returns the command of unzip. It preserves owners and special modes if the archive contains them. unzip needs the
- * path of the file, because it reads the directory at its end.
+ * path of the file, because it first reads the directory at the end of the file.
  */
 function planUnzip(): string[] {
   return [...bounded, 'unzip', '-q', '-o', '-X', '-K', '/archive', '-x', ...deviceFiles]

@@ -218,8 +218,8 @@ class HostRules implements Rules {
   }
 
   /**
-   * Notes in the background how nft prints the firewalls (observed.ts). It queues for the mutex immediately, so that no
-   * later call runs first. A failure is corrected when the tables are next read.
+   * Stores in the background how nft prints the firewalls (observed.ts). The call queues for the mutex immediately, so
+   * that no later call runs first. A failure is corrected when the tables are next read.
    */
   #noteSoon(): void {
     this.#mutex.run(asStep('read the firewalls of guests', () => this.#tables.noteFirewalls())).catch(() => undefined)

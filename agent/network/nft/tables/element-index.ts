@@ -93,7 +93,7 @@ export class ElementIndex {
     return change
   }
 
-  /** Plans the removal of all elements of the guest's device, and of its addresses that no other guest has. */
+  /** Plans the removal of all elements of the guest's device, and of those of its addresses that no other guest has. */
   planDetach(guest: GuestNetwork): TableChange {
     const { device } = guest
     const ofDevice = this.#heldBy([device])
@@ -199,7 +199,7 @@ function tokensOfGuest({ device, mac, ipv4, ipv6Addresses }: GuestNetwork): stri
   return [device, mac, ipv4, ...ipv6Addresses]
 }
 
-/** Lists a guest's elements, except jumps to chains: before nft adds a jump, it reads the chains of all guests. */
+/** Lists a guest's elements except jumps to chains, which are slow: nft first reads the chains of all guests. */
 function listAgain(guest: GuestNetwork): (readonly [ElementId, string])[] {
   return [...planGuest(guest).elements].filter(([id]) => ownerIn[setOf(id)] !== 'verdict')
 }

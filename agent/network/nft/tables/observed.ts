@@ -21,7 +21,7 @@ export interface ObservedTables extends HeldGuests {
   /** Counted bytes by element of the counting sets. */
   readonly counted: ReadonlyMap<ElementId, number>
   /**
-   * Returns the names of the notes that describe guests' present chains, by device. Leaves out devices without chains.
+   * Returns the names that note chains of guests' present chains must have, by device. Leaves out devices without any.
    * @param planned hashes of the planned firewalls, by device
    */
   notesOf(planned: ReadonlyMap<string, string>): Map<string, string>
@@ -64,7 +64,7 @@ export function fingerprintNote(table: string, { fingerprint }: ObservedTables):
 /** Largest number of firewalls whose chains are read separately. For more, reading the whole table is cheaper. */
 const maxSingle = 4
 
-/** Reads some guests' chains and returns the names of their notes, like `ObservedTables.notesOf`. */
+/** Reads some guests' chains and returns the names that their note chains must have, like `ObservedTables.notesOf`. */
 export async function readFirewallNotes(
   nft: Nft,
   table: string,
@@ -97,7 +97,7 @@ function noteOf({ chains }: ParsedTables, device: string, planned: string): stri
   return `note_${device}_${planned}${printed}`
 }
 
-/** Compares each firewall with its note. If they differ, `planned` is '', so that the firewall is created again. */
+/** Compares each firewall with its note chain. If they differ, `planned` is '': the firewall is created again. */
 function compareFirewalls(parsed: ParsedTables): Map<string, HeldFirewall> {
   const firewalls = new Map<string, HeldFirewall>()
   for (const name of parsed.chains.keys()) {

@@ -82,8 +82,8 @@ export class Tables {
   }
 
   /**
-   * Notes how nft prints the firewalls that `change` has set. This takes as long as setting them, so the caller decides
-   * when to do it. A firewall without a note, for example after a crash, counts as changed and is set again.
+   * Creates the note chains (observed.ts) of the firewalls that `change` has set. This takes as long as `change`, so
+   * the caller decides when. Without a note chain, a firewall counts as changed and is set again.
    * @throws {CommandError}
    */
   async noteFirewalls(): Promise<void> {
