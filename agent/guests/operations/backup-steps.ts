@@ -19,7 +19,7 @@ export function backupSteps(context: BackupContext): Step<BackupInput>[] {
   return [snapshotStep(context), sendStep(context), dropStep(context), verifyStep(context)]
 }
 
-/** Takes the snapshot to send. Stray snapshots stay, since they may belong to another operation on the guest. */
+/** Takes the snapshot to send. Stray snapshots (see `removeStrays`) stay: they may belong to another operation. */
 function snapshotStep(context: BackupContext): Step<unknown> {
   const { store, volumes, now } = context
   return {

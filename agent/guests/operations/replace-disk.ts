@@ -45,9 +45,7 @@ export function stopToBootAgain(context: BootContext): Step<StopInput> {
   }
 }
 
-/**
- * Deletes the hidden snapshot. A failure is only logged: the next operation that removes stray snapshots deletes it.
- */
+/** Deletes the hidden snapshot. A failure is only logged: the next operation that calls `removeStrays` deletes it. */
 export async function forgetKept(
   context: DiskContext,
   { subject, operationId, log, signal }: StepContext<unknown>,

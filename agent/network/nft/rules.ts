@@ -218,7 +218,7 @@ class HostRules implements Rules {
   }
 
   /**
-   * Stores in the background how nft prints the firewalls (observed.ts). The call queues for the mutex immediately, so
+   * Creates the note chains of firewalls (observed.ts) in the background. The call queues for the mutex immediately, so
    * that no later call runs first. A failure is corrected when the tables are next read.
    */
   #noteSoon(): void {
