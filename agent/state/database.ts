@@ -194,7 +194,7 @@ const migrations: readonly string[] = [
    CREATE INDEX alerts_revision ON alerts (revision);
    CREATE INDEX alerts_age ON alerts (last_at_ms);
    CREATE INDEX alerts_guest ON alerts (guest_uuid, last_at_ms);`,
-  // Only guests that have ever taken part in a move have a row. It stays when the guest has left the host.
+  // Only guests that have ever taken part in a move have a row. The row stays when the guest has left the host.
   `CREATE TABLE guest_owners (
      guest_uuid TEXT PRIMARY KEY,
      role TEXT NOT NULL,              -- see guests/ownership/plan-ownership.ts

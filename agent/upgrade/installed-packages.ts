@@ -12,7 +12,7 @@ const script = join(import.meta.dirname, 'install.sh')
 /** Directory to which the installation script has copied the packages. */
 const packages = '/var/lib/berth/packages'
 const unit = 'berth-upgrade'
-/** Unit that ends an upgrade after a restart of the machine. The script creates it (gateway/join/install/return.sh). */
+/** Unit that continues an upgrade which a restart of the machine interrupted (see gateway/join/install/return.sh). */
 const resumeUnit = 'berth-upgrade-resume'
 /** systemd ends an installation that takes longer. */
 const longestSeconds = 3600
@@ -30,7 +30,7 @@ export class InstalledPackages implements AgentPackages {
   previousVersion(): string {
     const list = join(packages, 'previous/Packages')
     const found = existsSync(list) ? parsePackageVersion(readFileSync(list, 'utf8'), 'berth-agent') : ''
-    // During a return, the packages of the installed version are still retained.
+    // While the host returns to the retained version, the packages of this version are installed and retained.
     return found === version ? '' : found
   }
 

@@ -75,7 +75,7 @@ export class Arrivals {
     return context.store.changes.transaction(() => this.#reserve(guest, request, listening))
   }
 
-  /** Reserves, and takes it back. */
+  /** Reserves what the guest needs, and rolls the reservation back. */
   #tryReserve(guest: ArrivingGuest, listening: ReadonlySet<string>): ReservedNetwork {
     const { context } = this.parts
     const { changes } = context.store
@@ -128,7 +128,7 @@ export class Arrivals {
       throw conflict('guest_moving', 'the host does not expect this transfer')
   }
 
-  /** Makes a received snapshot the guest's disk, and stores what belongs to the guest. May be repeated. */
+  /** Turns a received snapshot into the guest's disk, and stores what the manifest contains. May be repeated. */
   async finish(transfer: TransferIdentity, snapshot: string, rawManifest: string): Promise<void> {
     const { context } = this.parts
     const { store, volumes, machines } = context

@@ -11,7 +11,7 @@ import {
   type OwnershipEvent,
 } from '../ownership/plan-ownership.js'
 
-/** What this host knows about the owner of a guest, also of guests that it does not have. */
+/** Returns what this host knows about the owner of a guest, even if the host does not have the guest. */
 export function readOwnership(store: GuestStore, uuid: string): Ownership {
   const known = store.changes.db
     .prepare<[string], Ownership>('SELECT role, generation, move_id AS moveId FROM guest_owners WHERE guest_uuid = ?')

@@ -10,9 +10,9 @@ import { transferProtocol } from './frame-stream.js'
 /** The agent of the target, and the ticket for the transfer. */
 export interface TransferTarget {
   readonly hostId: string
-  /** host:port of its agent. */
+  /** host:port of the target's agent. */
   readonly address: string
-  /** Serial numbers of its valid certificates. */
+  /** Serial numbers of the target agent's valid certificates. */
   readonly serials: readonly string[]
   /** Certificate for this agent's key, in PEM. */
   readonly ticket: string

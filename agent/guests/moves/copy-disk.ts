@@ -19,7 +19,7 @@ type Move = StepContext<MoveInput>
 
 const mib = 1024 * 1024
 
-/** Ids of the hidden snapshots of a move. They have the move's id in them, so that moves do not confuse theirs. */
+/** Ids of the hidden snapshots of a move. Each id contains the move's id, so that no other move uses the snapshot. */
 function sentId(operationId: string, round: number | 'last'): string {
   return `${sentPrefix(operationId)}${round}`
 }
@@ -45,7 +45,7 @@ export async function copyRunning({ context }: CopyParts, step: Move): Promise<v
   })
 }
 
-/** Sends the last increment and what belongs to the guest. When this resolves, the target has the whole guest. */
+/** Sends the last increment and the guest's manifest. When this resolves, the target has the whole guest. */
 export async function copyStopped({ context, readTraffic }: CopyParts, step: Move): Promise<void> {
   const { store } = context
   const { id: uuid } = step.subject

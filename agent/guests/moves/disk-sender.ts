@@ -44,7 +44,7 @@ export class DiskSender {
     }
   }
 
-  /** Makes the snapshot the guest's disk on the target. When this resolves, the target has the whole guest. */
+  /** Turns the snapshot into the guest's disk on the target. When this resolves, the target has the whole guest. */
   async finish(id: string, manifest: Manifest): Promise<void> {
     await this.#sendAll({ kind: 'finish', id }, [Buffer.from(JSON.stringify(manifest))], Promise.resolve())
   }

@@ -4,22 +4,22 @@ import type { StepContext } from '../../operations/types.js'
 import { changeOwnership, readDetails, readOwnership, writeDetails } from './change-ownership.js'
 import type { GuestStore } from '../record/guest-store.js'
 
-/* The source's part of the change of the owner. Each function is one transaction of the state database. */
+/* The part of a change of the owner that the source host does. Each function is one transaction of the database. */
 
 /** Details of a move on its source. */
 export interface LeavingDetails {
-  /** True if the guest should run. The move has stopped it. */
+  /** True if the guest should run, although the move has stopped it. */
   readonly isWanted: boolean
 }
 
-/** Time in ms between two looks for the decision, in case a notice was missed. */
+/** Interval in ms of checks for the gateway's decision, in case a notification was missed. */
 const lookMs = 100
 
 type MoveContext = Pick<StepContext<{ readonly generation: number }>, 'subject' | 'operationId' | 'input'>
 
 /**
- * Records that the guest is being stopped. From now on this host starts it only if it keeps the guest. It is also
- * recorded as not wanted, so that an older version of the agent does not start it.
+ * Records that the guest is being stopped. From now on, this host starts the guest only if the guest stays on this
+ * host. The guest is also recorded as not wanted, so that an older version of the agent does not start it.
  */
 export function leave(store: GuestStore, { subject: { id: uuid }, operationId: moveId, input }: MoveContext): void {
   store.changes.transaction(() => {

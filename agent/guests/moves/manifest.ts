@@ -120,7 +120,7 @@ const manifestSchema = Type.Object({
   isWanted: Type.Boolean(),
 })
 
-/** Collects what belongs to a guest that has been stopped for its move. */
+/** Collects the manifest of a guest that has been stopped for its move. */
 export function makeManifest(
   { logins, targets }: Pick<BackupContext, 'logins' | 'targets'>,
   record: GuestRecord,

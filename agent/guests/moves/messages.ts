@@ -14,7 +14,7 @@ const requestSchema = Type.Union([
   Type.Object({ kind: Type.Literal('list') }),
   /** Sends a snapshot as data. */
   Type.Object({ kind: Type.Literal('disk'), id: snapshotId, parent: Type.Optional(snapshotId) }),
-  /** Sends the manifest as data, and makes this snapshot the guest's disk. */
+  /** Sends the manifest as data, and turns this snapshot into the guest's disk. */
   Type.Object({ kind: Type.Literal('finish'), id: snapshotId }),
   /** Ends data. */
   Type.Object({ kind: Type.Literal('end'), bytes: Type.Integer({ minimum: 0 }) }),

@@ -46,7 +46,7 @@ export function parseArriving(guest: Guest | undefined): ArrivingGuest {
 }
 
 /**
- * Inserts the guest with what it gets on this host. Joins the caller's transaction.
+ * Inserts the guest with addresses, host ports and user ids of this host. Joins the caller's transaction.
  * @param listening result of `readListeningPorts`
  * @throws {BerthError} `name_conflict`, `resource_exhausted`
  */

@@ -41,7 +41,7 @@ export function migrateKind(
             throw conflict('guest_moving', 'the host and the gateway know different owners of the container')
         },
       })
-      // A gateway that repeats the order issues another ticket.
+      // The ticket is left out: a gateway that repeats the order issues another one.
       return { ...accepted, hashOf: { toHostId, generation, bandwidthMbps } }
     },
     steps: [

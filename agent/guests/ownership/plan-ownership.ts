@@ -31,7 +31,7 @@ export type OwnershipEvent =
   | { readonly kind: 'hand_over' }
   /** The target reserves what the guest needs. */
   | { readonly kind: 'expect'; readonly moveId: string; readonly generation: number }
-  /** The gateway announces the owner that the store contains. */
+  /** The gateway announces the owner that its store contains. */
   | { readonly kind: 'appoint'; readonly generation: number; readonly isOwner: boolean }
 
 /** Effect of an event on the host: `discard` deletes the copy, `fence` stops the guest and keeps its disk. */
