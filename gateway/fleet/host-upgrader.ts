@@ -33,10 +33,7 @@ export class HostUpgrader implements HostUpgrades {
     return this.options.version
   }
 
-  async start(
-    hostId: string,
-    { id, rollback, version, fence }: UpgradeRequest,
-  ): Promise<'started' | 'up_to_date'> {
+  async start(hostId: string, { id, rollback, version, fence }: UpgradeRequest): Promise<'started' | 'up_to_date'> {
     const { view, watched } = this.options
     const host = view.findHost(hostId)
     if (!host) throw notFound('host')

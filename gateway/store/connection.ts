@@ -52,9 +52,9 @@ export interface StoreConnection {
 }
 
 export interface ConnectionListeners {
-  onInvalidate(key: string | null): void
+  readonly onInvalidate: (key: string | null) => void
   /** Called at most once, when one of the connections breaks. */
-  onLost(cause: unknown): void
+  readonly onLost: (cause: unknown) => void
 }
 
 /**

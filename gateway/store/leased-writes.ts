@@ -3,7 +3,9 @@ import type { Lease } from './lease.js'
 import type { Store, StoreClient } from './store.js'
 
 /** Commands that are executed together or not at all. */
-export type Transaction = ReturnType<StoreClient['multi']>
+export type Transaction = ReturnType<typeof beginTransaction>
+
+const beginTransaction = (client: StoreClient) => client.multi()
 
 /**
  * Writes of the gateway that holds a lease. They fail as soon as another gateway has taken it over. All writes that wait
@@ -29,7 +31,7 @@ export class LeasedWrites {
     this.#waiting = []
     await this.store.transact(`write as the holder of ${this.lease.name}`, async (client) => {
       await this.lease.guard(client)
-      const transaction = client.multi()
+      const transaction = beginTransaction(client)
       for (const add of writes) add(transaction)
       await transaction.exec()
     })

@@ -26,8 +26,8 @@ describe('a gateway on Redis with Sentinels', () => {
     const load = new FailoverLoad({ writers: 4, pauseMs: 20, repeats: true, write })
     const faults = [
       (master: number) => lab.kill(master),
-      (master: number) => lab.isolate(master),
-      (master: number) => lab.cut(master),
+      async (master: number) => lab.isolate(master),
+      async (master: number) => lab.cut(master),
     ]
     for (const fail of faults) {
       await lab.whole()

@@ -51,6 +51,25 @@ export interface MatrixOptions {
   timeoutMs?: number
 }
 
+type MatrixFaults = Pick<MatrixOptions, 'faults' | 'earlyFailure'>
+const isEveryFault = ({ faults }: MatrixFaults): boolean => faults !== 'one'
+
+/** Returns where the step fails, in one test each. */
+function failingPhases(options: MatrixFaults, step: string): readonly ('before-run' | 'after-run')[] {
+  if (isEveryFault(options)) return ['before-run', 'after-run']
+  return step === options.earlyFailure ? ['after-run'] : []
+}
+
+/** Returns the step that fails in the tests of undo. */
+const failedLast = ({ undoneFrom, steps }: MatrixOptions): string => undoneFrom ?? steps.at(-1) ?? ''
+
+function expectDefinition({ definition }: MatrixSubject, options: MatrixOptions): void {
+  expect(definition.steps.map(({ name }) => name)).to.deep.equal(options.steps)
+  const undone = definition.steps.filter((step) => step.undo !== undefined).map(({ name }) => name)
+  expect(undone).to.deep.equal(options.undone)
+  expect(definition.forwardOnly ?? false).to.equal(options.forwardOnly ?? false)
+}
+
 /**
  * Adds tests that inject each fault at each step: the step fails before or after its run; the agent is gone before or
  * after the step's run or undo; the run or undo is executed twice. "Gone" stops the engine at that point, and a new
@@ -65,10 +84,7 @@ export function describeOperationMatrix(title: string, options: MatrixOptions): 
 
     before(async () => {
       subject = await options.prepare()
-      expect(subject.definition.steps.map(({ name }) => name)).to.deep.equal(options.steps)
-      const undone = subject.definition.steps.filter((step) => step.undo !== undefined).map(({ name }) => name)
-      expect(undone).to.deep.equal(options.undone)
-      expect(subject.definition.forwardOnly ?? false).to.equal(options.forwardOnly ?? false)
+      expectDefinition(subject, options)
       earlier = await subject.inventory()
       const record = await runToEnd(subject)
       clean = await subject.inventory()
@@ -92,12 +108,8 @@ export function describeOperationMatrix(title: string, options: MatrixOptions): 
     }
 
     const tried = (step: string): boolean => options.tried?.includes(step) ?? true
-    const isEvery = options.faults !== 'one'
+    const isEvery = isEveryFault(options)
     const phasesGone = isEvery ? (['before', 'after'] as const) : (['after'] as const)
-    const failingPhases = (step: string): readonly ('before-run' | 'after-run')[] => {
-      if (isEvery) return ['before-run', 'after-run']
-      return step === options.earlyFailure ? ['after-run'] : []
-    }
     for (const step of options.steps.filter(tried)) {
       for (const phase of phasesGone)
         it(`is completed by the restarted agent if the agent is killed ${phase} the step "${step}"`, async () => {
@@ -105,7 +117,7 @@ export function describeOperationMatrix(title: string, options: MatrixOptions): 
           await expectDone(await recoverAndWait(subject, id))
         })
 
-      for (const phase of failingPhases(step))
+      for (const phase of failingPhases(options, step))
         it(`${outcomeOf(options)} the step "${step}" fails at its ${phase === 'before-run' ? 'beginning' : 'end'}`, async () => {
           const record = await runToEnd(subject, failAt(step, phase, options.forwardOnly))
           if (options.forwardOnly) await expectDone(record)
@@ -118,7 +130,7 @@ export function describeOperationMatrix(title: string, options: MatrixOptions): 
       })
     }
 
-    const last = options.undoneFrom ?? options.steps.at(-1) ?? ''
+    const last = failedLast(options)
     for (const step of options.undone.filter(tried)) {
       for (const phase of phasesGone)
         it(`is rolled back by the restarted agent if the agent is killed ${phase} the undo of the step "${step}"`, async () => {
