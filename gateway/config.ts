@@ -88,7 +88,7 @@ export const GatewayConfigSchema = Type.Object(
         /** Maximum numbers of API keys and sub-users of each limited key, and of all unlimited callers together. */
         api_keys: Type.Integer({ minimum: 1, maximum: 100000, default: 10000 }),
         sub_users: Type.Integer({ minimum: 1, maximum: 1000000, default: 50000 }),
-        /** Maximum numbers for each caller that is restricted to containers, including what its keys create. */
+        /** Maximum numbers of keys and sub-users that a caller restricted to containers and its keys may create. */
         bound_api_keys: Type.Integer({ minimum: 1, maximum: 100000, default: 100 }),
         bound_sub_users: Type.Integer({ minimum: 1, maximum: 1000000, default: 500 }),
       },
@@ -155,7 +155,7 @@ export const GatewayConfigSchema = Type.Object(
       },
       object,
     ),
-    /** Limits for successful logins, and the same limits for failed ones. */
+    /** Limits of the login log. They apply separately to successful and to failed logins. */
     login_log: Type.Object(
       {
         /** Maximum number of rows of the login log. The oldest are deleted first. */

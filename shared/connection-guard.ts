@@ -61,7 +61,7 @@ export class ConnectionGuard {
     for (const { socket } of [...this.#unproven.values()]) socket.destroy()
   }
 
-  /** Ends the first of the connections with these keys, which is the oldest. */
+  /** Ends the oldest of some unproven connections. @param keys keys of `#unproven`, the oldest first */
   #end(keys: Iterable<string>): void {
     const [oldest = ''] = keys
     const found = this.#unproven.get(oldest)

@@ -104,7 +104,7 @@ export class FramedSocket {
   }
 }
 
-/** Longest time between two checks of the peer's certificate. */
+/** Time in ms after a successful check of the peer's certificate in which no further check is made. */
 const peerCheckMs = 100
 
 /** Wraps a check, so that calls run it at most every 100 ms. After a failure of the check, every call runs it. */

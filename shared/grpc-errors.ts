@@ -53,12 +53,12 @@ export function toStatus(error: unknown, step = 'internal error'): GrpcStatus {
   return { code, details: known.message.slice(0, maxDetails), metadata }
 }
 
-/** Like `toStatus`, but as an Error for callbacks and `stream.destroy`. */
+/** Converts an error to an Error with a gRPC status, for callbacks and `stream.destroy`. */
 export function toServiceError(error: unknown, step?: string): ServiceError {
   return serviceError(toStatus(error, step))
 }
 
-/** Like `toStatus`, but as a message for console streams, which do not use gRPC. */
+/** Converts an error to a message for console streams, which do not use gRPC. */
 export function toRefusal(error: BerthError): ConsoleRefusal {
   const { code, details, metadata } = toStatus(error)
   const [word = '', field = ''] = ['berth-code', 'berth-field'].map((key) => String(metadata.get(key)[0] ?? ''))

@@ -171,7 +171,7 @@ class Exchange {
     signal?.addEventListener('abort', this.#abort)
   }
 
-  /** Fails the request, even while it waits for a connection: before it has one, its `destroy` emits nothing. */
+  /** Fails the request, even before it has a connection: until then, `request.destroy` emits nothing. */
   fail(error: Error): void {
     this.#reject(error)
     if (this.#message) this.#message.destroy(error)

@@ -14,7 +14,7 @@ export interface WantedMapping {
   readonly hostIp: string
   /** First host port. 0 lets the agent choose it. */
   readonly hostPort: number
-  /** Last port of a range. 0: as many ports as the container range, or a single port if that is missing, too. */
+  /** Last port of a range. 0: as many ports as in the container range; without a container range, a single port. */
   readonly hostPortEnd: number
   /** First container port. 0 stands for the same number as the host port. */
   readonly containerPort: number
@@ -64,7 +64,7 @@ export function changePortMapping(
   return { ...stored, hostPortEnd, containerPortEnd, ...sent }
 }
 
-/** Moves the end of each range with its first port. A first port of 0, which the agent will choose, gets no end. */
+/** Moves each range's end with its first port. If the first port is 0 (chosen by the agent), the end is 0, too. */
 function moveRanges(stored: MappingPorts, moved: WantedMapping): WantedMapping {
   const further = Math.max(0, stored.hostPortEnd - stored.hostPort)
   const endAfter = (first: number): number => (first === 0 ? 0 : first + further)

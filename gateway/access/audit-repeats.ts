@@ -27,7 +27,7 @@ export interface Counting {
 export class AuditRepeats {
   constructor(private readonly store: Store) {}
 
-  /** @returns the entry that counts this failure: an earlier entry of the same kind, or its own */
+  /** @returns the entry that counts this failure: an earlier entry of the same kind, or the failure's own entry */
   async find(id: string, failure: RepeatedFailure): Promise<Counting> {
     const exact = this.#key(exactKey(failure))
     const earlier = await this.store.run('write an audit entry', (client) => client.get(exact))
@@ -38,7 +38,7 @@ export class AuditRepeats {
     return this.#claim(mayBeOwn ? exact : this.#key(alikeKey(failure)), id)
   }
 
-  /** Lets the entry `id` count later failures, because the entry that counted them no longer exists. */
+  /** Counts further failures in the entry `id`, because the entry that counted earlier ones no longer exists. */
   async restart(key: string, id: string): Promise<void> {
     const options = { expiration: { type: 'PX', value: repeatMs } } as const
     await this.store.run('write an audit entry', (client) => client.set(key, id, options))

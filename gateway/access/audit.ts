@@ -20,7 +20,7 @@ export interface AuditFilter extends Span {
   readonly success?: boolean | undefined
   /** Only entries about these guests. If not `all`, failures of other callers show only their error code. */
   readonly guests: Guests
-  /** True: entries about other guests or no guest are included, too, as in a list of a caller's own actions. */
+  /** True: `guests` does not filter, and entries about no guest are included, as in a list of a caller's actions. */
   readonly all?: boolean
   /** True: `total` is needed. False: reading stops when the page is full. Default: true. */
   readonly counted?: boolean
@@ -179,7 +179,7 @@ function shorten(text: string, length: number): string {
   return text.length > length ? `${text.slice(0, length - 1)}…` : text
 }
 
-/** Shortens a failure's text to its error code if the reader may see only some guests: the text may name others. */
+/** If the reader may see only some guests, leaves only a failure's error code: its text may name other guests. */
 function shownTo(guests: Guests, record: AuditRecord): AuditRecord {
   if (guests === 'all' || record.success || record.detail.startsWith(outcomeUnknown)) return record
   return { ...record, detail: record.detail.split(':', 1)[0] ?? '' }

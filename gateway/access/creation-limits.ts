@@ -4,7 +4,7 @@ import { conflict } from '../../shared/errors.js'
 export interface CreationLimit {
   /** Limit of a caller that is restricted to containers; objects that its keys created count, too. */
   readonly bound: number
-  /** Limit of each other limited key, and of all unlimited callers together. */
+  /** Limit of each limited key that may access all containers, and of all unlimited callers together. */
   readonly others: number
 }
 
@@ -21,8 +21,8 @@ export const defaultCreationLimits: CreationLimits = {
 /** The quota that the objects created by a caller count towards. */
 export interface CreationShare {
   /**
-   * `ref` of the earliest key in the caller's chain of creators that is restricted to containers, otherwise of the
-   * earliest limited key. "": the caller is unlimited.
+   * `ref` of the first caller, from the earliest creator to the caller itself, that is restricted to containers,
+   * otherwise of the first limited one. "": the caller is unlimited.
    */
   readonly share: string
   readonly isBound: boolean

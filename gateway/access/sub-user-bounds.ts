@@ -6,7 +6,7 @@
 export interface SubUserBounds {
   /** Ids of the images for reinstallations. `undefined`: all enabled images. */
   readonly images: ReadonlySet<string> | undefined
-  /** Maximum number of host ports in all mappings of one of its containers. */
+  /** Maximum number of host ports in all mappings of one container. */
   readonly portMappingLimit: number
 }
 

@@ -31,7 +31,7 @@ export class KnownDevices {
     return proofs.some((proof) => timingSafeEqual(Buffer.from(proof), Buffer.from(want))) ? name : undefined
   }
 
-  /** Returns the cookie with an additional proof for the account. */
+  /** Returns the cookie with an added proof that the device has logged in to the account. */
   add(cookie: string | undefined, account: KnownAccount): string {
     const [name = randomBytes(16).toString('base64url'), ...proofs] = parse(cookie)
     const proof = this.#proof(name, account)

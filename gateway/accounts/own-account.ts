@@ -129,7 +129,7 @@ export class OwnAccount {
   }
 
   /**
-   * Checks the proof. Failures count like failed logins, so that a stolen cookie does not allow guessing the password.
+   * Checks the password or code. Failures count as failed logins: a stolen cookie must not allow guessing the password.
    */
   async #prove({ account }: Session, proof: Proof, place: LoginPlace): Promise<void> {
     const { devices, limits } = this.parts

@@ -10,7 +10,7 @@ import type { ConsoleVoice } from './voice.js'
 
 /** Maximum number of bytes of input that the guest has not accepted yet. */
 const inputWindowBytes = 256 * 1024
-/** Above `fullBytes` of output that waits for the client, the stream is paused, until less than `drainedBytes` wait. */
+/** If more than `fullBytes` of output wait for the client, the stream is paused until less than `drainedBytes` wait. */
 const fullBytes = 1024 * 1024
 const drainedBytes = 256 * 1024
 const openTimeoutMs = 15_000
@@ -220,7 +220,7 @@ export class ConsoleSocket {
     this.parts.socket.resume()
   }
 
-  /** Handles the end of the connection. With code 1000 the client ends the console. With other codes it may return. */
+  /** Handles the end of the connection. Code 1000 ends the console. After other codes the client may resume it. */
   #left(code: number): void {
     this.end(endings.closed, code !== 1000)
   }

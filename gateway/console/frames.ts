@@ -24,7 +24,7 @@ export function readOwnFrame(data: Buffer, isBinary: boolean): ClientFrame {
   return { type: message?.['type'] === 'close' ? 'close' : 'bad' }
 }
 
-/** Parses a frame of a client with another protocol for terminals. Text that is not a message is input. */
+/** Parses a frame of a terminal client without `berth.console.v1`. Text that is not a message is input. */
 export function readTerminalFrame(data: Buffer, isBinary: boolean): ClientFrame {
   if (isBinary) return { type: 'input', bytes: data }
   const message = parseObject(data.toString())
@@ -34,7 +34,7 @@ export function readTerminalFrame(data: Buffer, isBinary: boolean): ClientFrame 
   return { type: 'input', bytes: data }
 }
 
-/** Parses a frame of a client with another protocol for screens. All its frames are input in the protocol RFB. */
+/** Parses a frame of a screen client without `berth.console.v1`. All its frames are input in the protocol RFB. */
 export function readScreenFrame(data: Buffer): ClientFrame {
   return { type: 'input', bytes: data }
 }

@@ -1,4 +1,4 @@
-/** Parameters of a client's request for a console, except for its identity. */
+/** Parameters of a client's request for a console, except for the client's identity. */
 export interface ConsoleOffer {
   readonly kind: 'ssh' | 'vnc'
   /** Id, uuid or name of the container. */

@@ -42,7 +42,7 @@ export const ownVoice: ConsoleVoice = {
 
 const nothing = (): void => undefined
 
-/** Messages for terminals with another protocol: lines of text. Some clients wait for them before they send Enter. */
+/** Lines of text for terminals without `berth.console.v1`. Some clients wait for a line before they send Enter. */
 export const terminalVoice: ConsoleVoice = {
   acknowledges: false,
   connecting: (socket) => say(socket, 'Connecting...\r\n'),

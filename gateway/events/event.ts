@@ -23,7 +23,7 @@ export interface EventContent {
   readonly guestUuid: string
   /** Data of the event in JSON. */
   readonly data: string
-  /** Data for listeners that are restricted to containers. Absent: the same as `data`. */
+  /** Data for listeners whose caller may access only some guests. Absent: the same as `data`. */
   readonly customerData?: string
 }
 

@@ -54,7 +54,7 @@ export class EventHub {
   ring: EventRing
   readonly #listeners = new Set<EventSubscriber>()
   readonly #holdings = new Map<EventSubscriber, Holding>()
-  /** Frames collected since the last event, which listeners with the same rights and position share. */
+  /** Collected frames, shared by listeners that may receive the same events and need them from the same event on. */
   readonly #gathered = new Map<string, GatheredEvents>()
   #timer: NodeJS.Timeout | undefined
   #pumpedAtMs = 0

@@ -10,7 +10,7 @@ export interface JournalHeader {
   readonly first: number
 }
 
-/** Another line: an event, the new position of a host, or the id of a removed host. */
+/** A line after the header: an event, the new position of a host, or the id of a removed host. */
 export type JournalLine =
   { readonly event: EventContent } | { readonly host: HostPosition } | { readonly removed: string }
 

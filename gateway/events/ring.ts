@@ -11,7 +11,7 @@ export interface SentEvent extends EventContent {
   /** Number of the event, without gaps. */
   readonly number: number
   readonly frame: Buffer
-  /** The encoded event for listeners that are restricted to containers. */
+  /** The encoded event for listeners whose caller may access only some guests. */
   readonly customerFrame: Buffer
 }
 

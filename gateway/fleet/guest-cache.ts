@@ -31,7 +31,7 @@ export class GuestCache {
     await this.flush()
   }
 
-  /** Writes a new guest durably. If that fails, the guest is written later with the changes. */
+  /** Writes a new guest durably. If that fails, the next `flush` writes the guest. */
   async keep(hostId: string, guest: Guest): Promise<void> {
     try {
       await this.store.run('keep a new guest', (client) => client.hSet(this.#key(hostId), guest.uuid, encode(guest)))

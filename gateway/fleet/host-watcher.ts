@@ -265,7 +265,7 @@ export class HostWatcher {
   }
 }
 
-/** Finds guests that were deleted without a live stream. A snapshot older than the view may lack guests: ignored. */
+/** Finds guests that were deleted while there was no live stream. Ignores a snapshot that is older than the view. */
 function findGone(host: HostState, state: SyncedState): string[] {
   if (state.kind !== 'all' || (state.epoch === host.epoch && state.revision < host.revision)) return []
   const { snapshot } = state

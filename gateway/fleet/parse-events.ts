@@ -81,7 +81,7 @@ const guestUuidPattern = new RegExp(uuidPattern)
 const templatePattern = new RegExp(templateIdPattern)
 const operationIdPattern = /^[\x21-\x7e]{1,128}$/
 
-/** Limits the fields of a guest. `undefined`: uuid, id or name is invalid. */
+/** Cuts long texts and lists of a guest. `undefined`: uuid, id or name is invalid. */
 export function parseGuest(guest: Guest): Guest | undefined {
   const named = guestUuidPattern.test(guest.uuid) && namePattern.test(guest.name)
   if (!named || /^\d+$/.test(guest.name) || guest.id < 1) return undefined
@@ -105,7 +105,7 @@ export function parseTemplate(template: Template): Template | undefined {
   return { ...parsed, progress: Math.min(100, Math.max(0, parsed.progress)) }
 }
 
-/** Limits the fields of an alert. A word that this gateway does not know is replaced by a similar known word. */
+/** Cuts long texts of an alert. An unknown action becomes "". `undefined`: id, guest, type or severity is invalid. */
 export function parseAlert(alert: Alert): Alert | undefined {
   if (!operationIdPattern.test(alert.id) || !guestUuidPattern.test(alert.guestUuid)) return undefined
   const type = abuseTypes.find((known) => known === alert.type)
@@ -114,7 +114,7 @@ export function parseAlert(alert: Alert): Alert | undefined {
   return type && severity ? { ...bounded(alert), type, severity, action } : undefined
 }
 
-/** Limits the fields of a description. `undefined`: it describes another host than the agent's own. */
+/** Cuts long texts and lists of a description. `undefined`: it describes another host than the agent's own. */
 export function parseDescription(host: HostDescription, hostId: string): HostDescription | undefined {
   return host.hostId === hostId ? bounded(host) : undefined
 }
@@ -123,7 +123,7 @@ export function parseMetrics(metrics: HostMetrics): HostMetrics {
   return bounded(metrics)
 }
 
-/** Copies a message and limits each of its fields. */
+/** Copies a message. Long texts and lists are cut, and times are clamped to valid ones. */
 function bounded<Message extends object>(message: Message): Message {
   const copy: Record<string, unknown> = {}
   for (const [field, value] of Object.entries(message)) copy[field] = boundedValue(field, value)

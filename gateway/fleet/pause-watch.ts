@@ -8,7 +8,7 @@ export class PauseWatch {
   #pausedMs = 0
   readonly #timer = setInterval(() => this.check(), everyMs).unref()
 
-  /** @param onPause called once after each pause, by the first check */
+  /** @param onPause called once after each pause of this process, by the first check */
   constructor(private readonly onPause: () => void) {}
 
   /** Cheap check; call it before work that a pause affects. @returns monotonic time in ms of the last pause's end */

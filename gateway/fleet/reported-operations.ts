@@ -31,7 +31,7 @@ export class ReportedOperations {
     if (before) this.changes.tell(host, { kind: 'task', before })
   }
 
-  /** Limits the fields of an operation. `undefined`: it belongs to another host, and a warning was added. */
+  /** Cuts long texts and lists of an operation. `undefined`: its id is invalid or of another host; adds a warning. */
   check(host: HostState, raw: Operation): OperationView | undefined {
     const operation = parseOperation(raw)
     if (!operation) return void (host.refused = 'the agent reported an operation without valid id')

@@ -174,7 +174,7 @@ export class FleetState implements FleetView {
     applyEvent(host, event, this.#reported)
   }
 
-  /** Limits the fields of an operation. `undefined`: it belongs to another host, and a warning was added. */
+  /** Cuts long texts and lists of an operation. `undefined`: its id is invalid or of another host; adds a warning. */
   checkOperation(host: HostState, raw: Operation): OperationView | undefined {
     return this.#reported.operations.check(host, raw)
   }

@@ -24,7 +24,7 @@ interface EntityPlace<Value> {
   readonly keyOf: (value: Value) => string
   /** Keys of the host's items in the view. */
   readonly keys: (host: HostState) => Iterable<string>
-  /** Adds or replaces an item. The data is not trusted: it is limited, or rejected with a reason in `host.refused`. */
+  /** Adds or replaces an item. Long texts and lists are cut. An invalid item is rejected: see `host.refused`. */
   readonly set: (host: HostState, value: Value, fleet: ReportedState) => void
   readonly delete: (host: HostState, key: string, fleet: ReportedState) => void
 }

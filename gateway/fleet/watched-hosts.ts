@@ -118,7 +118,7 @@ export class WatchedHosts {
     }
   }
 
-  /** Applies a record of the store. @param known stored guests, which are shown until the host reports */
+  /** Applies a host's record from the store. @param known stored guests, which are shown until the host reports */
   adopt(record: HostRecord, known: readonly Guest[] = []): void {
     const { view } = this.options
     const before = view.findState(record.id)?.record
@@ -163,7 +163,7 @@ export class WatchedHosts {
     for (const record of records) this.adopt(record, view.findState(record.id) ? [] : await cache.load(record.id))
   }
 
-  /** Restores records that the list lacks, unless they were stored again after the list was read. */
+  /** Writes hosts that the store's list lacks to the store again, unless they were stored after the list was read. */
   async #restoreLost({ records }: HostList): Promise<void> {
     const { view, store, log, owners } = this.options
     const versions = new Map(records.map(({ id, version }) => [id, version]))

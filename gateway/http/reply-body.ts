@@ -1,4 +1,4 @@
-/** The body of a response. It consists of pieces if it is long and most pieces existed before. */
+/** The body of a response. A long body is a list of pieces, so that the pieces need not be joined. */
 export type ReplyBody = Buffer | string | readonly Buffer[]
 
 export function bodyText(body: ReplyBody): string {

@@ -102,8 +102,8 @@ function sendBody(response: ServerResponse, reply: Reply, drained: Promise<void>
 }
 
 /**
- * Lists alternating names and values, which Node accepts and which cost half as much as merging objects. The list must
- * be complete: of several headers with one name, such as cookies, Node would only send the last one.
+ * Returns alternating names and values, which Node accepts and which cost half as much as merging objects. The list
+ * must be complete: of several headers with one name, such as cookies, Node would only send the last one.
  */
 function headerList(
   { headers, body, cookies = [] }: Reply,

@@ -133,7 +133,7 @@ export function serveRequests(
     if (!requests.isEnding(socket)) refuseMalformed(error, socket, requests.isAnswering(socket))
   })
   server.on('upgrade', (request, connection, head) => {
-    // The connection still waits for earlier answers: an upgrade is not possible, or too many requests wait.
+    // Earlier requests wait for answers: the connection cannot switch protocols, or it has too many waiting requests.
     if (requests.isBusy(connection)) {
       connections.detach(connection)
       return requests.endAfterAnswers(connection)

@@ -11,7 +11,7 @@ export const upgradeSteps = [
 ] as const
 export type UpgradeStep = (typeof upgradeSteps)[number]
 
-/** The last installation of another version of the agent that the gateway ordered. */
+/** The last upgrade or rollback that the gateway ordered for a host's agent. */
 export interface HostUpgrade {
   readonly id: string
   readonly from: string

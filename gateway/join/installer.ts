@@ -37,7 +37,7 @@ export interface InstallHosts {
   checkJoinToken(token: string): { readonly hostId: string; readonly upgradeId?: string }
   /** Stores a step of the installation, which the API then shows. */
   reportInstall(hostId: string, report: InstallReport): Promise<ReportedHost>
-  /** Stores a step of an upgrade, unless it has ended. */
+  /** Stores a step of an upgrade, unless the upgrade has ended. */
   reportUpgrade(hostId: string, report: UpgradeReport): Promise<ReportedHost>
 }
 

@@ -225,7 +225,7 @@ class MaintainedSelection<Item, Name extends string> implements Selection<Item> 
     return this.#filling
   }
 
-  /** Adds all items in steps. Items may change between two steps, because no item is remembered across a step. */
+  /** Adds all items in steps. Items may change between two steps, because `after` also accepts a removed item. */
   *#addAll(all: SortedList<TableSlot<Item>>): Generator<void, void> {
     let passed: TableSlot<Item> | undefined
     for (;;) {

@@ -32,7 +32,7 @@ export function isSecure({ peer, headers, encrypted }: Origin, trusted: AddressS
 
 /** Address of the client, as far as it is known with certainty. */
 export interface Source {
-  /** Nearest known address, without a zone index. IPv4-mapped IPv6 is shown as IPv4. */
+  /** Address of the client, otherwise of the last proxy that is known. No zone index; IPv4-mapped IPv6 becomes IPv4. */
   readonly address: string
   /** False if a trusted proxy sent an invalid address. `address` is then that of the proxy. */
   readonly valid: boolean

@@ -108,9 +108,9 @@ export function rebuildManifest(names: readonly string[]): string | undefined {
 }
 
 /**
- * Finds the increments that follow a base. Each rewrite first opens an increment, and one more after each failure.
- * Increments with lower numbers than the base therefore never belong to it. If several have higher numbers, some of
- * them may be older than the base, except that nothing is older than the first base. Source: redis 7.0, aof.c
+ * Finds the increments that belong to a base. Redis opens an increment before it writes a base, and another one after
+ * each failure. Increments with lower numbers than the base therefore never belong to it. If several have higher
+ * numbers, some may be older than the base, unless it is the first base. Source: redis 7.0, aof.c
  */
 function incrementsOf(base: AofFile, all: readonly AofFile[]): AofFile[] | undefined {
   const later = all.filter(({ sequence }) => sequence >= base.sequence).toSorted((a, b) => a.sequence - b.sequence)

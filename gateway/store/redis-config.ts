@@ -22,8 +22,8 @@ export function redisPaths(stateDir: string, runDir: string): RedisPaths {
 const maxSocketPathBytes = 107
 
 /**
- * Creates the configuration of the private server: acknowledged writes are on disk, nothing is evicted, only this user
- * can connect, and clients cannot wipe, reconfigure or script the server.
+ * Creates the configuration of the private server: acknowledged writes are on disk, nothing is evicted, only this
+ * system user can connect, and clients cannot wipe, reconfigure or script the server.
  * @param extra additional lines, for tests
  * @throws {RangeError} if the path of the socket is too long Source: redis.conf of 7.0
  */

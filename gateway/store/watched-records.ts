@@ -18,7 +18,7 @@ export class WatchedRecords<T> {
   readonly #loads = new Map<string, Load<T>>()
   readonly #prefix: string
 
-  /** @param name common part of the records' keys, which a colon and the id follow */
+  /** @param name beginning of the records' keys in Redis; a colon and the id of the record follow */
   constructor(
     private readonly store: Store,
     private readonly name: string,

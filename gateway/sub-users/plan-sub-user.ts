@@ -6,11 +6,11 @@ import { defaultPermissions, innerPortsScope } from '../access/sub-user-bounds.j
 import { BerthError, conflict, notFound } from '../../shared/errors.js'
 
 /*
- * Decides which callers may create and change a sub-user. A caller can neither give a sub-user more rights than it has,
- * nor change a sub-user that has more.
+ * Decides which callers may create and change a sub-user. A caller can neither give a sub-user more rights than the
+ * caller has, nor change a sub-user that has more.
  */
 
-/** The rights of a sub-user, which its managers set. */
+/** The rights of a sub-user. Callers that may manage the sub-user set them. */
 export type SubUserTerms = Pick<
   SubUserAccount,
   'username' | 'scopes' | 'containerUuids' | 'imageIds' | 'portMappingLimit' | 'expiresAtMs' | 'disabled'

@@ -61,7 +61,7 @@ class Reader {
     return this.bytes.readUIntBE(this.#at - size, size)
   }
 
-  /** Reads a block. @param lengthBytes number of bytes of its length */
+  /** Reads a block. @param lengthBytes number of bytes that encode the length of the block */
   block(lengthBytes: number): Reader {
     const length = this.number(lengthBytes)
     this.skip(length)

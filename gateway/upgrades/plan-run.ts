@@ -58,7 +58,7 @@ function settle(run: FleetRun, host: RunHost, facts: RunHostFacts | undefined): 
   const state = upgradeStateOf(facts.upgrade)
   if (state === 'running') return host
   const { message } = facts.upgrade
-  // The run was changed to a rollback: an upgraded host must return, a failed one has already returned by itself.
+  // The run became a rollback. An upgraded host must return to its earlier version; a failed one has already done so.
   if (host.action !== run.action) return { ...host, state: state === 'done' ? 'waiting' : 'skipped', message }
   return { ...host, state, message: state === 'done' ? '' : message }
 }
@@ -99,7 +99,7 @@ function beginHost(run: FleetRun, host: RunHost, { factsOf, version }: RunFacts)
   return { ...host, state: 'upgrading', message: '', action: run.action, attempts, upgradeId }
 }
 
-/** Ends a run when no host is left to change. A run with a skipped canary has stopped already: it is untested. */
+/** Ends a run when no host is left to change. A run whose canary was skipped stays `stopped`: nothing was tested. */
 function end(run: FleetRun, nowMs: number): FleetRun {
   const isLeft = run.hosts.some(({ state }) => state === 'waiting') || isUpgrading(run)
   if (isLeft || run.endedAtMs !== 0 || run.state === 'paused') return run

@@ -24,8 +24,8 @@ const maxNews = 20_000
 const retryMs = 500
 
 /**
- * Creates and sends deliveries, in the one gateway that currently delivers. Deliveries are stored together with the
- * revision of their host, from which the next gateway continues.
+ * Creates and sends deliveries. Only the gateway that holds the lease does this. It stores deliveries together with the
+ * revisions of hosts up to which they are complete. The next gateway continues from there.
  */
 export class Deliverer {
   readonly #outboxes = new Map<string, Outbox>()
@@ -152,7 +152,7 @@ export class Deliverer {
     this.#loaded = false
   }
 
-  /** Queues the changes. After a failure they are found again, because the stored revision of their host is older. */
+  /** Queues deliveries for changes. After a failure, missing changes are found by the stored revisions of hosts. */
   async #queueNews(): Promise<void> {
     // Changes wait until all webhooks have an outbox.
     if (this.parts.records().some(({ id }) => !this.#outboxes.has(id))) return this.work()
@@ -173,7 +173,7 @@ export class Deliverer {
       await this.parts.queue.add(made, cursors)
     } catch (error) {
       for (const hostId of [...behind, ...news.map((one) => one.hostId)]) this.#behind.add(hostId)
-      // Removals wait for the next round, because they have no revision by which the next round could find them again.
+      // A search of the view would not find a removal, because it has no revision. The next round queues it again.
       this.#news.unshift(...news.filter(({ revision }) => revision === 0))
       this.#forget()
       throw error

@@ -9,7 +9,7 @@ export interface QueuedDelivery extends Delivery {
   readonly body: string
 }
 
-/** A manual delivery that has no number yet. */
+/** A manual delivery (a test event or a repetition), which has no number yet. */
 export interface InboxEntry {
   readonly webhookId: string
   readonly delivery: Omit<QueuedDelivery, 'number'>
@@ -105,7 +105,7 @@ export class DeliveryQueue {
     await this.store.run('note a removed webhook', (client) => client.sAdd(this.#removedKey, webhookId))
   }
 
-  /** Reads the ids of removed webhooks. They may include webhooks that still exist. */
+  /** Reads the ids that `noteRemoved` has noted. Webhooks whose removal then failed still exist. */
   async readRemoved(): Promise<string[]> {
     return this.store.run('read removed webhooks', (client) => client.sMembers(this.#removedKey))
   }
@@ -141,7 +141,7 @@ export class DeliveryQueue {
     return new Map(Object.entries(found).map(([hostId, revision]) => [hostId, Number(revision)]))
   }
 
-  /** Deletes the stored revisions, so that changes made in the meantime are not sent. */
+  /** Deletes the stored revisions. Call it when no webhook is left, so that a later webhook gets only later changes. */
   async forgetCursors(): Promise<void> {
     await this.#own.write((multi) => multi.del(this.#cursorsKey))
   }

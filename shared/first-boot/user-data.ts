@@ -8,7 +8,7 @@ import { checkMime, isMime, withoutEnvelope } from './mime.js'
 export interface UserData {
   /** `mime` for a MIME message; otherwise the content type of the text. */
   readonly type: 'mime' | 'windows' | (string & {})
-  /** The decoded text, without anything before its first line. */
+  /** The decoded text, without a byte order mark, leading blank lines, and the "From " line of a mail program. */
   readonly text: string
 }
 

@@ -122,7 +122,7 @@ export function keptBackupRoutes(parts: BackupParts): Route[] {
   ]
 }
 
-/** Deletes a backup through the host of its container, because that host lists the backup, or else through any host. */
+/** Deletes a backup through its container's host, which lists the backup. Without this host, another host does it. */
 async function deleteKept(
   { targets, fleet }: BackupParts,
   context: RequestContext<Static<typeof KeptPathSchema>, ContainerQuery, unknown>,

@@ -123,7 +123,7 @@ type JsonOf = (guest: GuestView) => string
 function listOf(
   view: FleetView,
   { jsonOf, customerJsonOf }: { readonly jsonOf: JsonOf; readonly customerJsonOf: JsonOf },
-  /** Returns the version of data that rows show in addition to the guests. */
+  /** Returns the version of other row data, such as owners of guests. If it changes, all rows are rendered again. */
   extraVersion?: () => number,
 ): GuestPages['fullList'] {
   const whole = new WholeList(view, jsonOf, extraVersion)

@@ -75,7 +75,7 @@ export function updatedAnswer(message: string, body: object, schema: TObject): S
 export const nothingToChange = 'nothing to change'
 
 /**
- * Handles an update that contains no known field: checks its conditions, but sends nothing to the agent.
+ * Handles an update that contains no known field: checks If-Match, but sends nothing to the agent.
  * @throws {BerthError} `precondition_failed`
  */
 export async function leaveSetting(fleet: Fleet, context: Context): Promise<void> {

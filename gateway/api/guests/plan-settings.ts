@@ -4,7 +4,7 @@ import { checkTrafficLimit } from '../../../shared/network-limits.js'
 import type { GuestLimits } from '../../../proto/gen/berth/agent/v1/guest.js'
 import type { TrafficLimitChange } from '../../../proto/gen/berth/agent/v1/network.js'
 
-/* Functions that convert request fields to settings. `undefined` means that the field was not sent. */
+/* This module converts request fields to settings. `undefined` means that the field was not sent. */
 
 type RateName = 'networkDownMbps' | 'networkUpMbps' | 'ioReadMbps' | 'ioWriteMbps'
 type RequestsName = 'ioReadIops' | 'ioWriteIops'
@@ -33,7 +33,7 @@ export function planRates(body: RateBody): { [Name in RateName | RequestsName]: 
   }
 }
 
-/** A rate of 0 does not mean unlimited if a legacy field is sent: clients that use it send 0 in the other fields. */
+/** Clients that send a legacy field send 0 for each single direction. This 0 does not mean unlimited. */
 function rateOf(split: number | undefined, legacy: number | undefined): number | undefined {
   return split || legacy || (split ?? legacy)
 }

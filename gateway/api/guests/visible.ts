@@ -2,7 +2,7 @@ import { guestsOf, isBound, type Principal } from '../../access/principal.js'
 import type { FleetView, GuestView } from '../../fleet/contract.js'
 import { countGuests, type GuestCounts } from '../../fleet/guest-status.js'
 
-/* The part of the fleet that a caller may see, in routes with `bound: 'own'`. */
+/* This module selects the part of the fleet that a caller may see, for routes with `bound: 'own'`. */
 
 /** Warnings that a caller may see. Callers restricted to containers see none: a warning may name any container. */
 export function visibleWarnings(caller: Principal, warnings: readonly string[]): string[] {

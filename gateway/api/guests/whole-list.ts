@@ -25,7 +25,7 @@ export class WholeList {
   constructor(
     private readonly view: FleetView,
     private readonly jsonOf: (guest: GuestView) => string,
-    /** Returns the version of data that rows show in addition to the guests. */
+    /** Returns the version of other row data, such as owners of guests. If it changes, all rows are rendered again. */
     private readonly extraVersion: () => number = () => 0,
   ) {}
 

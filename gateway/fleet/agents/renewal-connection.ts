@@ -18,7 +18,7 @@ export interface RenewalConnection extends Pick<AgentConnection, 'certificates' 
 /**
  * Connects to an agent whose certificate has expired or is not valid yet. TLS would reject this certificate. This
  * function therefore checks that it was issued by the private CA, belongs to this host and is not revoked. TLS proves
- * that the agent has its key. Only the calls of a renewal are possible.
+ * that the agent has the certificate's key. Only the calls of a renewal are possible.
  */
 export function connectForRenewal(target: AgentTarget): RenewalConnection {
   const identity = { role: 'agent', hostId: target.hostId } as const
@@ -35,7 +35,7 @@ export function connectForRenewal(target: AgentTarget): RenewalConnection {
   return { certificates, peer: () => peer, close: () => certificates.close() }
 }
 
-/** Creates credentials that replace TLS's check of the peer by `check`, before anything is sent. */
+/** Creates credentials that let `check` verify the peer instead of TLS, before anything is sent. */
 function checkedCredentials(secureContext: SecureContext, check: (peer: PeerCertificate) => void): ChannelCredentials {
   const created = credentials.createFromSecureContext(secureContext, { rejectUnauthorized: false })
   const createConnector = created._createSecureConnector.bind(created)

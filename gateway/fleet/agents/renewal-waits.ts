@@ -18,7 +18,7 @@ export class RenewalWaits {
     this.#attempts.set(hostId, { atMs: this.nowMs(), failures })
   }
 
-  /** Resets the delay. Another attempt waits for the shortest delay, until connections use the new certificate. */
+  /** Resets the delay to the shortest one, in which connections change to the new certificate. */
   succeeded(hostId: string): void {
     this.#attempts.set(hostId, { atMs: this.nowMs(), failures: 0 })
   }

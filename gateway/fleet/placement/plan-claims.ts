@@ -26,7 +26,7 @@ export interface GuestClaim {
   readonly isOwner?: boolean
 }
 
-/** Stored claims that may conflict with reported guests. */
+/** Stored claims of guests to ids, uuids and names, with which reported guests may conflict. */
 export interface StoredClaims {
   readonly byUuid: ReadonlyMap<string, Reservation>
   /** Uuids of guests by name in lower case. */
@@ -36,7 +36,7 @@ export interface StoredClaims {
 }
 
 export interface ClaimPlan {
-  /** Claims of this host that the store does not know yet. */
+  /** Identities of this host's guests that the store does not know yet. */
   readonly add: readonly GuestClaim[]
   /** Reasons why guests do not belong to this host, by uuid of the guest. */
   readonly refused: ReadonlyMap<string, string>

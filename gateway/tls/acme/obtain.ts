@@ -80,7 +80,7 @@ interface Attempt {
   readonly order: AcmeOrder
 }
 
-/** Creates an account, or finds the existing account of the key, which returns the same answer (RFC 8555, 7.3). */
+/** Creates an account, or finds the key's existing account: the authority answers both alike (RFC 8555, 7.3). */
 async function register(server: AcmeServer, { account, email }: AcmeOrder): Promise<Signer> {
   const { newAccount } = await server.directory()
   const contact = email === '' ? {} : { contact: [`mailto:${email}`] }
