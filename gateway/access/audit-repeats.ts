@@ -32,8 +32,8 @@ export class AuditRepeats {
     const exact = this.#key(exactKey(failure))
     const earlier = await this.store.run('write an audit entry', (client) => client.get(exact))
     if (earlier !== null) return { entryId: earlier, key: exact }
-    // After `ownRows` different failures, further failures share few keys, so that a flood of them does not fill the
-    // store.
+    // After `ownRows` different failures, further failures share few Redis keys, so that a flood of them does not fill
+    // the store.
     const mayBeOwn = (await this.#countRow(failure.by)) <= ownRows
     return this.#claim(mayBeOwn ? exact : this.#key(alikeKey(failure)), id)
   }

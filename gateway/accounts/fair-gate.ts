@@ -27,7 +27,7 @@ export interface GateLimits {
   readonly maxWaitMs: number
 }
 
-/** Strangers have a separate queue. In a common one, a stranger with ever new names would always be next. */
+/** Strangers have a separate queue. In a common queue, a stranger with ever new names would always be next. */
 type Queue = 'known' | 'stranger' | 'other'
 
 interface QueueEntry {

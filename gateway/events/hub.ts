@@ -183,7 +183,7 @@ export class EventHub {
     this.#pumpedAtMs = performance.now()
   }
 
-  /** Collects events. Listeners with the same rights and position, which is the usual case, share the result. */
+  /** Collects events. Listeners with the same rights and position in the ring (the usual case) share the result. */
   #gather(audience: Audience, from: number, maxBytes: number): GatheredEvents {
     const shared = sharedNameOf(audience)
     if (shared === undefined) return this.#collect(audience, from, maxBytes)

@@ -62,7 +62,7 @@ export class GuestIndex {
     this.#promote(before.guest)
   }
 
-  /** Shows a guest that has moved on its new host, as one change. @returns false if no other host has the guest */
+  /** Shows a moved guest on its new host, as one change. @returns false if no other host has the guest */
   #replaceMoved(host: HostState, before: GuestEntry): boolean {
     const { uuid } = before.guest
     const next = [...this.#waiting].find(
@@ -76,7 +76,7 @@ export class GuestIndex {
     return true
   }
 
-  /** Applies the store's decision about a guest. @param reason why another host has it; undefined: this host has it */
+  /** Applies the store's decision about a guest. @param reason undefined, or why the guest belongs to another host */
   disown(host: HostState, uuid: string, reason: string | undefined): void {
     if (host.disowned.get(uuid) === reason) return
     const guest = host.guests.get(uuid)?.guest ?? host.conflicts.get(uuid)?.guest

@@ -1,4 +1,4 @@
-/** A revision in the journal of an agent, which is its state database. */
+/** A revision in the journal of an agent. The journal is the agent's state database. */
 export interface JournalPosition {
   /** Identity of the journal. Empty: the host has not reported yet. */
   readonly epoch: string

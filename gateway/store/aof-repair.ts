@@ -22,7 +22,7 @@ export interface AofRepairParts {
 }
 
 const manifestName = 'appendonly.aof.manifest'
-/** Maximum number of stored copies of files before their repair. */
+/** Maximum number of stored copies of damaged files. A file is copied before it is repaired. */
 const keptCopies = 4
 /** Maximum number of bytes that a power cut can tear. More bytes are other damage. */
 const maxTailBytes = 64 * 1024 * 1024

@@ -55,7 +55,7 @@ const untouched: TlsSettings = {
   previous: null,
 }
 
-/** The document of settings. Reading it needs no secret. Create the document before `store.start()`. */
+/** The document with the TLS settings. It can be read without a secret. Create it before `store.start()`. */
 export function tlsSettingsDocument(store: Store, log: Logger): StoredDocument<TlsSettings> {
   return new StoredDocument<TlsSettings>({ store, log, name: 'tls:settings', initial: untouched })
 }
@@ -88,7 +88,7 @@ export class TlsDocuments {
     return { ...about, chainPem: material.chainPem, sealedKey, fingerprint }
   }
 
-  /** Decrypts the key of a certificate. @throws {BerthError} `internal_error` if encrypted with another secret */
+  /** Decrypts the key of a certificate. @throws {BerthError} `internal_error` if another secret encrypted the key */
   opened({ chainPem, sealedKey, fingerprint }: StoredCertificate): KeyedChain {
     return { chainPem, keyPem: open(this.secret, sealedKey, `tls-key:${fingerprint}`) }
   }

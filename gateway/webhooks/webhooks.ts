@@ -84,7 +84,7 @@ export class Webhooks {
   }
 
   /**
-   * Removes a webhook. The gateway that delivers deletes its pending deliveries and its log.
+   * Removes a webhook. The gateway that delivers deletes the webhook's pending deliveries and log.
    * @throws {BerthError} `store_unavailable`
    */
   async remove(id: string): Promise<void> {

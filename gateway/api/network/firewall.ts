@@ -215,7 +215,7 @@ function refuseUnknown(rule: object, index: number): void {
   throw invalidField(field, `${field}: is not a field of a rule`)
 }
 
-/** Converts a firewall to a row. A container without a firewall has one that is off. */
+/** Converts a firewall to a row. A container without a firewall is shown with a firewall that is off. */
 export function firewallRow(firewall = Firewall.create()): FirewallRow {
   return {
     enabled: firewall.enabled,
