@@ -112,7 +112,7 @@ export class AuditIndex {
     const seen = new Set<string>()
     for (let offset = 0; ; offset += atOnce) {
       const ids = await this.#range(key, span, { offset, count: atOnce })
-      // New entries shift the pages: ids of the previous page may appear in this one again.
+      // New entries shift the pages: ids of the previous page may appear on this page again.
       yield ids.filter((id) => !seen.has(id))
       if (ids.length < atOnce) return
       seen.clear()

@@ -147,7 +147,7 @@ export class AuditStore implements AuditLog {
     return `${steadyClock.now()}-${number}-${randomBytes(4).toString('hex')}`
   }
 
-  /** Removes entries beyond `keep`. Only one removal runs at a time; after a failure, the next `trim` tries again. */
+  /** Removes entries if more than `keep` exist. Only one removal runs at a time. `trim` repeats a failed removal. */
   #shrinkSoon(): void {
     this.#shrinking.again = true
     if (!this.#shrinking.now)

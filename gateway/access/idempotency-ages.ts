@@ -27,7 +27,7 @@ export class IdempotencyAges {
     ])
   }
 
-  /** Removes expired records, and the oldest records beyond `keep`. @param drop removes the records with these names */
+  /** Removes expired records, and the oldest ones if more than `keep` are left. @param drop removes records by name */
   async trim(
     client: StoreClient,
     { keep, keepMs, drop }: { keep: number; keepMs: number; drop: (ids: string[]) => Promise<void> },

@@ -27,7 +27,7 @@ export class SessionActivity {
     seen.atMs = nowMs
     if (nowMs - seen.writtenMs >= Math.min(writeEveryMs, idleMs / 4)) {
       seen.writtenMs = nowMs
-      // After a failed write, the next use tries again.
+      // After a failed write, the next use of the session writes again.
       this.#write(digest, idleMs, nowMs).catch(() => (seen.writtenMs = 0))
     }
     return true

@@ -16,7 +16,7 @@ export function refusalOf(error: ErrorObject | undefined, part: RequestPart, exa
     const message = `${field}: is required${exampleText(error, example, missing)}`
     return new BerthError('invalid', 'missing_field', message, { field })
   }
-  // An invalid value in a path cannot belong to an object.
+  // A path with an invalid value cannot lead to an object, so the status is 404.
   if (part === 'path') return new BerthError('not_found', 'not_found', 'not found')
   const field = fieldName(steps.join('.') || part)
   return invalidField(field, `${field}: ${ruleOf(error)}${exampleText(error, example, steps)}`)
