@@ -44,7 +44,7 @@ export const GatewayConfigSchema = Type.Object(
         username: Type.String({ default: '' }),
         /** Path of a file with the password. Empty: the password of `url`, or none. */
         password_file: optionalPath,
-        /** The same for the Sentinels. */
+        /** User and password file for the Sentinels. */
         sentinel_username: Type.String({ default: '' }),
         sentinel_password_file: optionalPath,
         /** Encrypts connections to Sentinels and their master. With `url`, `rediss://` does so. */

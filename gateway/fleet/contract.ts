@@ -247,7 +247,7 @@ export interface Fleet {
   agent(hostId: string): AgentClient
   /**
    * Waits for hosts without a connection, as long as they are expected to connect after the start of this gateway.
-   * Resolves at once later on.
+   * Later calls resolve at once.
    */
   expectedConnections(): Promise<void>
   /**

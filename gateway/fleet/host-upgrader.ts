@@ -102,7 +102,7 @@ export class HostUpgrader implements HostUpgrades {
     }
   }
 
-  /** Forgets an upgrade that the host refused because of its epoch. The present holder of the lease starts it again. */
+  /** Forgets an upgrade that the host refused due to a stale epoch. The present holder of the lease starts it again. */
   async #takeBack(hostId: string, { id, atMs }: HostUpgrade, before: HostUpgrade | undefined): Promise<void> {
     await this.options.watched.update(hostId, (record) => {
       const isUnchanged = record.upgrade?.id === id && record.upgrade.atMs === atMs

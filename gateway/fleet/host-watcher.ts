@@ -25,7 +25,7 @@ export interface WatcherOptions {
   /** Time in ms after a broken stream until the host is offline and its guests are shown as unknown. */
   readonly reconnectMs: number
   readonly callTimeoutMs: number
-  /** Time in ms after the start of this gateway for which a host is still expected to connect. 0: it is not. */
+  /** Time in ms after the start of this gateway in which a host is expected to connect. 0: it is not expected. */
   expectedMs(hostId: string): number
   /** Called when a connection has failed or ended. */
   connectionFailed(watcher: HostWatcher, reason: unknown): void

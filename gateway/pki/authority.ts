@@ -61,7 +61,7 @@ export interface Authority {
    * key
    */
   signRequest(csrPem: string, identity: Identity, lifetimeMs: number, nowMs?: number): Promise<IssuedCertificate>
-  /** Issues a certificate for a key that is known by another certificate. @param publicKey SubjectPublicKeyInfo (DER) */
+  /** Issues a certificate for a public key, without a request. @param publicKey SubjectPublicKeyInfo (DER) */
   certify(publicKey: Buffer, identity: Identity, lifetimeMs: number): Promise<IssuedCertificate>
   /** Issues a certificate for the gateway itself. @param privateKeyPem ECDSA P-256 key; default: a new key */
   issue(identity: Identity, lifetimeMs: number, privateKeyPem?: string): Promise<KeyedCertificate>

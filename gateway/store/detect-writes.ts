@@ -10,7 +10,7 @@ const reads: ReadonlySet<string> = new Set([
 ])
 
 export interface DetectedWrites {
-  /** Client that notes each write. */
+  /** Client that records whether it is used for a write. */
   readonly client: StoreClient
   /** True once the client was used for a write, also as a part of a transaction. */
   readonly hasWritten: boolean

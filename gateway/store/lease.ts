@@ -51,7 +51,7 @@ export class Lease {
     return grant !== undefined
   }
 
-  /** Notes that an agent has seen a higher epoch. If this process still holds the lease, its next epoch is higher. */
+  /** Notes an epoch that an agent has seen. If this process still holds the lease, the lease's next epoch is higher. */
   exceed(epoch: number): void {
     this.#above = Math.max(this.#above, epoch)
   }

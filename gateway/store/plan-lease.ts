@@ -11,7 +11,7 @@ export interface LeaseClaim {
   readonly holder: string
   /** Epoch of the present holding. undefined: the gateway does not hold the lease, or cannot be sure that it did. */
   readonly epoch: number | undefined
-  /** Epoch that a new holding must exceed, because an agent has seen it. A store that lost data may not know it. */
+  /** Epoch that an agent has seen. A new epoch must exceed it, even if a store that lost data does not know it. */
   readonly above: number
 }
 

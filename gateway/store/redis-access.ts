@@ -6,7 +6,7 @@ export interface RedisAddress {
   readonly port: number
 }
 
-/** How clients log in to Redis servers or Sentinels, and how they check their certificates. */
+/** How clients log in to Redis servers or Sentinels, and how clients check the servers' certificates. */
 export interface RedisAccess {
   /** User of the access control list. "": the default user. */
   readonly username: string

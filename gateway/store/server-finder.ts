@@ -6,15 +6,15 @@ import { Sentinels, type SentinelsOptions } from './sentinels/sentinels.js'
 export interface ServerOptions {
   /** URL of the server: `redis://`, `rediss://` or `unix:///path`. It is not used if there are Sentinels. */
   readonly url: string
-  /** Default: as the URL says. */
+  /** Login and TLS. Default: as the URL states. */
   readonly access?: RedisAccess | undefined
-  /** Default: the server is always the same. */
+  /** Sentinels that name the master. Default: the server is always the same. */
   readonly sentinels?: SentinelsOptions | undefined
   /** Number of replicas that must confirm each write before it counts as done. Default: 0. */
   readonly confirmingReplicas?: number | undefined
 }
 
-/** Shorter than for a single server: meanwhile the Sentinels may have chosen another master. */
+/** Time limit in ms for connecting to a master. It is short: the Sentinels may choose another master meanwhile. */
 const masterConnectTimeoutMs = 1000
 
 /** Finds the server to which the store connects, and notices when another one has taken its place. */

@@ -29,7 +29,7 @@ type InvalidationListener = (key: string | null) => void
 
 const pingEveryMs = 400
 const pingTimeoutMs = 1200
-/** Maximum pause between attempts to connect. With Sentinels it adds to the time of a failover. */
+/** Maximum pause between attempts to connect. With Sentinels, this pause prolongs a failover. */
 const retryMaxMs = { server: 1000, sentinels: 200 }
 const transactionAttempts = 25
 

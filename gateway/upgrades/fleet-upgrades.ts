@@ -34,7 +34,7 @@ export interface RunRequest {
  */
 export class FleetUpgrades {
   readonly #run: StoredDocument<FleetRun | null>
-  /** Protects the work on the run. */
+  /** Only the gateway that holds this lease works on the run. */
   readonly lease: Lease
   readonly #working = new SingleFlight()
   #timer: NodeJS.Timeout | undefined
@@ -127,7 +127,7 @@ export class FleetUpgrades {
       const started = await fleet.upgrades.start(hostId, order)
       if (started === 'up_to_date') await this.#change((run) => run && completeHost(run, host))
     } catch (error) {
-      // If another gateway has the lease, it continues. If the store has lost the counter of epochs, the next one is higher.
+      // Another gateway may hold the lease, and continues. If the store has lost the epochs, the next epoch is higher.
       if (error instanceof StaleEpochError) return this.lease.exceed(error.highest)
       // The upgrade may have begun or not. The next check finds it in the record of the host, or starts it again.
       if (error instanceof UnansweredError || isTemporary(error)) return

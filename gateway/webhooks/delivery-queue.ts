@@ -22,8 +22,8 @@ export type Cursors = ReadonlyMap<string, number>
 const loggedDeliveries = 200
 
 /**
- * Pending and ended deliveries. All methods throw BerthError `store_unavailable`. Those that only the gateway that
- * delivers may call also throw `lease_lost`.
+ * Pending and ended deliveries. All methods throw BerthError `store_unavailable`. Methods that only the delivering
+ * gateway may call also throw `lease_lost`.
  *
  * | key | holds |
  * |---|---|

@@ -177,7 +177,7 @@ export class Outbox {
     if (type === droppedType) this.#notices += by
   }
 
-  /** True if a write that failed was executed nevertheless. A second one would add the delivery to the log twice. */
+  /** True if a failed write was executed nevertheless. A second write would add the delivery to the log twice. */
   async #hasEnded({ number }: QueuedDelivery): Promise<boolean> {
     return (await this.parts.queue.readBody(this.webhookId, number)) === undefined
   }

@@ -46,7 +46,7 @@ export class Webhooks {
   readonly records: WebhookRecords
   readonly #queue: DeliveryQueue
   readonly #sender: WebhookSender
-  /** Protects the delivery. */
+  /** Only the gateway that holds this lease delivers. */
   readonly lease: Lease
   readonly #leaseMs: number
   #deliverer: Deliverer | undefined

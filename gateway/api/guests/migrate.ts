@@ -59,7 +59,7 @@ const MigrationSchema = Type.Object(
 type Migration = Static<typeof MigrationSchema>
 type MigrateContext = RequestContext<{ id: string }, unknown, MigrateBody | undefined> & Subjects['guest']
 
-/** Data about a guest that belongs to its host. */
+/** Data about a guest that stays on the former host when the guest moves. */
 const staysBehind = ['usage_history', 'tasks', 'alerts']
 
 export function migrateRoute(fleet: Fleet): Route {
@@ -125,7 +125,7 @@ function rowOf({ guest, hostId }: GuestView, { toHostId, network }: GuestMovePla
     public_ipv4s: publicIpv4s,
     ipv6_addresses: ipv6Addresses,
     port_mappings: portMappings,
-    // Mapped ports are reached at the host's own address, which is another one.
+    // Mapped ports are reached at the host's own address, and the other host has a different address.
     changes_addresses: isMoved || portMappings.length > 0,
     stays_behind: staysBehind,
   }

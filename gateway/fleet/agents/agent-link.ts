@@ -12,7 +12,7 @@ export interface AgentLinkParts {
   readonly reconnectMs: number
   /** Provides the connection of the host's live stream, if the connection's certificates are valid. */
   readonly watcher: { readonly connection: AgentConnection | undefined }
-  /** Time in ms after the start of this gateway for which the host is still expected to connect. 0: it is not. */
+  /** Time in ms after the start of this gateway in which the host is expected to connect. 0: it is not expected. */
   expectedMs(): number
   readonly pauses: Pick<PauseWatch, 'check'>
 }
@@ -32,7 +32,7 @@ export class AgentLink {
     return this.parts.host.online || this.parts.watcher.connection !== undefined || this.awaitedMs > 0
   }
 
-  /** Time in ms for which a connection is still expected after the start of this gateway. 0: it is not, or exists. */
+  /** Time in ms after the gateway's start in which a connection is still expected. 0: none is, or one exists. */
   get awaitedMs(): number {
     return this.parts.watcher.connection ? 0 : this.parts.expectedMs()
   }

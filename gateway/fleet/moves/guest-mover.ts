@@ -18,7 +18,7 @@ import { planMoveStep, type MoveFacts } from './plan-move.js'
 /** Lifetime of a ticket in ms. It is longer than any transfer should take; the end of the move invalidates it. */
 const ticketMs = 24 * 3_600_000
 const workEveryMs = 1000
-/** Maximum time in ms until the gateway is connected to an agent that has renewed its key, and the pause between looks. */
+/** Maximum time in ms to connect to an agent that has renewed its key, and the pause between two attempts. */
 const renewalMs = 10_000
 const renewalLookMs = 200
 
@@ -33,7 +33,7 @@ export interface GuestMoverOptions {
   readonly reached: (hostId: string, revision: number) => Promise<void>
 }
 
-/** Moves guests between hosts, and decides who owns them. Any gateway continues what another one has begun. */
+/** Moves guests between hosts, and decides which host owns them. Any gateway continues what another one has begun. */
 export class GuestMover {
   readonly #working = new SingleFlight()
   #timer: NodeJS.Timeout | undefined
@@ -126,7 +126,7 @@ export class GuestMover {
     return { ...plan, response }
   }
 
-  /** Repeats an order whose ticket is for an earlier key, until the gateway is connected with the renewed key. */
+  /** Submits an order with a ticket. Repeats it with a new ticket while the agent has renewed the key of the ticket. */
   async #withTicket<T>(move: StoredMove, submit: (ticket: string) => Promise<T>): Promise<T> {
     for (const startMs = performance.now(); ; await delay(renewalLookMs)) {
       try {
@@ -140,7 +140,7 @@ export class GuestMover {
     }
   }
 
-  /** Issues a certificate for the key of the source's agent, which allows exactly this transfer. */
+  /** Issues a certificate that allows exactly this transfer, for the key of the source host's agent. */
   async #issueTicket({ id: moveId, uuid: guestUuid, fromHostId, toHostId }: StoredMove): Promise<string> {
     const { authority, watched } = this.options
     const peer = watched.peerOf(fromHostId)
@@ -195,7 +195,7 @@ export class GuestMover {
     }
   }
 
-  /** Tells both hosts who owns the guest: first the owner, so that the other one deletes its copy last. */
+  /** Notifies both hosts of the guest's owner: the owner first, so that the other host deletes its copy last. */
   async #announce(move: StoredMove): Promise<void> {
     const { moves, log } = this.options
     const { decided, fromHostId, toHostId } = move

@@ -5,7 +5,7 @@ import { planBegin, planCancel, planSwitch, type GuestOwner } from '../placement
 
 /** A move that has begun. It is stored until both hosts know who owns the guest. */
 export interface StoredMove {
-  /** Id of the move and of the source's operation. */
+  /** Id of the move and of the operation on the source host. */
   readonly id: string
   readonly uuid: string
   readonly fromHostId: string
@@ -66,7 +66,7 @@ export class MoveStore {
     })
   }
 
-  /** Forgets a move that both hosts know the end of. */
+  /** Forgets a move that has ended, when both hosts know the result. */
   async forget({ id, uuid }: StoredMove): Promise<void> {
     await this.store.transact('forget move', async (client) => {
       await client.watch(this.#movesKey)

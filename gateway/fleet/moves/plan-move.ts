@@ -11,7 +11,7 @@ export interface MoveFacts {
   readonly nowMs: number
 }
 
-/** Time in ms after which an order that the source does not know of was lost. */
+/** Time in ms after which an order counts as lost if the source host does not know it. */
 const orderLostMs = 120_000
 
 export type MoveStep = 'wait' | 'switch' | 'cancel' | 'announce'
