@@ -13,7 +13,7 @@ export interface Holding {
 
 export interface Room {
   readonly most: number
-  /** Maximum number for each share of limited callers. */
+  /** Maximum number of consoles or streams for each share of limited callers. */
   readonly perShare: number
   /**
    * The part of `most` that is kept for unlimited callers until they use it. A limited caller without a console or

@@ -12,7 +12,7 @@ export interface OpenTimes {
   readonly lastInputMs: number
 }
 
-/** The action that is due. */
+/** The action that the time limits of a console require now. */
 export type TimeStep =
   | { readonly do: 'nothing' }
   /** Warns that the console will end in this number of seconds unless there is input before. */

@@ -2,7 +2,7 @@ import { createClient } from 'redis'
 import { BerthError } from '../../shared/errors.js'
 import type { AccessOptions, RedisAddress } from './redis-access.js'
 
-/** A server to which clients connect. */
+/** A Redis server to which the store's clients connect. */
 export interface StoreServer {
   /** URL (`redis://`, `rediss://` or `unix:///path`), or host and port. */
   readonly at: string | RedisAddress

@@ -72,7 +72,7 @@ function send(response: ServerResponse, status: number, text: string, headers: R
     'Content-Length': Buffer.byteLength(text),
     'Cache-Control': 'no-store',
     'X-Content-Type-Options': 'nosniff',
-    // The body of the request is not read.
+    // The body of the request is not read, so the connection must be closed.
     Connection: 'close',
     ...headers,
   })

@@ -39,7 +39,7 @@ function planNewLogin({ ssh_auth_mode: asked, ...body }: LoginFields, os: Os): P
   return { ...noSecrets, sshAuthMode: 'auto_password' }
 }
 
-/** Selects the mode that the given fields require. @throws {BerthError} `missing_field` if both fields are given */
+/** Selects the login mode that the fields require. @throws {BerthError} `missing_field` if both fields are given */
 function impliedMode(password: string, keyLine: string): 'auto_password' | 'password' | 'key' {
   if (password !== '' && keyLine !== '')
     throw new BerthError(
