@@ -186,8 +186,8 @@ function report(results: readonly JobResult[], interruptions: readonly string[])
 }
 
 /**
- * Describes the use of the processors. The tests' processes do not include guests, daemons and threads of the kernel,
- * so the rest of the machine's time is theirs, if the machine has no other work.
+ * Describes the use of the processors. The guests, the daemons and the kernel are not part of the tests' processes. On
+ * a machine without other work, the rest of the used time is that of guests, daemons and the kernel.
  */
 function processorText(results: readonly JobResult[], seconds: number): string {
   const own = results.reduce((total, { processorSeconds }) => total + processorSeconds, 0)

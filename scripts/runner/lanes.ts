@@ -29,7 +29,7 @@ export async function runInLanes(
   }
 }
 
-/** Removes the chain that begins next from `waiting` and returns it; undefined if its lanes are not free. */
+/** Removes the next chain to begin from `waiting` and returns it; undefined if too few lanes are free. */
 export function takeNext(waiting: Chain[], running: readonly Chain[], lanes: Lanes): Chain | undefined {
   const free = lanes.count - running.reduce((sum, chain) => sum + chain.lanes, 0)
   const computing = running.filter(({ kind }) => kind === 'compute').length

@@ -86,8 +86,8 @@ function start(
 }
 
 /**
- * Gives each process a mount namespace of its own. A network namespace that `ip netns exec` enters keeps all mounts
- * that exist at that time in use, including the mounts of other tests.
+ * Gives each process a mount namespace of its own. Otherwise a namespace that `ip netns exec` enters would keep a copy
+ * of every mount of that moment, and so keep the mounts of other tests in use.
  */
 function namespaces({ inOwnNetwork }: Job): string[] {
   if (process.getuid?.() !== 0) return []

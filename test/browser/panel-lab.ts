@@ -116,7 +116,7 @@ export class PanelLab<Server extends PanelServer = TestGateway> {
     await waitFor(async () => (await page.locator('.skeleton').count()) === 0, {
       what: `${path} has its data`,
     })
-    await settled(page) // before it is settled, the previous page may be shown
+    await settled(page) // until the page has loaded its data, the previous page may be shown
   }
 
   async picture(page: Page, name: string): Promise<void> {

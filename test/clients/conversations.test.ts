@@ -4,7 +4,7 @@ import { describeGoClient } from './go-client.js'
 import { describeShellScript } from './shell-client.js'
 import { describeTypedClient } from './typed-client.js'
 
-/** Sends all requests of existing kinds of clients, over HTTP, to a gateway with a real host. */
+/** Tests clients that providers already use. They send all their requests over HTTP to a gateway with a real host. */
 describe('an existing client works:', function () {
   const host = new ClientsHost()
   before(() => host.start())

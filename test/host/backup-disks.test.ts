@@ -150,7 +150,7 @@ describe('a backup of a disk', function () {
     await host.isClean()
   })
 
-  /** Replaces the guest's only backup by one with the same files and tags, but without a layout. */
+  /** Replaces the guest's only backup by one with the same files and tags, but without a record of holes in files. */
   function replaceWithoutLayout(): void {
     const restic = (...args: string[]): string =>
       execFileSync('restic', ['--repo', join(scratch.path, 'local', guest), '--no-cache', ...args], {

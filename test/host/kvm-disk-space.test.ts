@@ -16,7 +16,7 @@ import { waitFor } from '../support/wait.js'
 
 const mib = 1024 ** 2
 const gib = 1024 ** 3
-/** Tolerance for metadata of btrfs, which also counts for the guest. 4,000 extents need less than 1 MiB. */
+/** Tolerance for metadata of btrfs, which counts as space of the guest. 4,000 extents need less than 1 MiB. */
 const treesMib = 8
 const [imageMib, imageDataMib] = [64, 8]
 

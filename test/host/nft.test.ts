@@ -130,7 +130,7 @@ describe('the nft and ip processes of the agent', () => {
     await Promise.resolve()
     expect(killChildren(process.pid, 'nft')).to.equal(1)
     await during
-    // Only this call may notice that the process has ended.
+    // If the killed process was noticed only after `during` had failed, this call fails too.
     await failure(nft.apply([`add chain ip ${table} during`]))
     await nft.apply([`add chain ip ${table} during`])
     expect(await nft.readTable('ip', table))

@@ -28,7 +28,7 @@ const mib = 1024 ** 2
 const gib = 1024 ** 3
 const boughtMib = 32
 const boughtBytes = boughtMib * mib
-/** Tolerance for metadata of btrfs, which also counts, and for space that btrfs reserves before it writes. */
+/** Tolerance for metadata of btrfs, which counts as used space, and for space that btrfs reserves before writes. */
 const slackMib = 5
 
 const write = (path: string, megabytes: number): void =>

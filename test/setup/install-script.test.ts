@@ -6,8 +6,8 @@ import { composeInstallScript } from '../../gateway/join/install-script.js'
 import { scratchDirectory } from '../support/scratch.js'
 
 /*
- * The function of the installation script (gateway/join/install) that reads digests from a signed list. apt skips text
- * before and after the signed part, so a gateway could add digests there that nobody signed.
+ * Tests the function of the installation script (gateway/join/install) that reads digests from a signed list. apt skips
+ * text before and after the signed part, so a gateway could add digests there that nobody signed.
  */
 
 const { path, wipe } = scratchDirectory('btest-install-script')

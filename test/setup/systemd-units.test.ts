@@ -84,7 +84,7 @@ describe('systemd units', () => {
   it('give the gateway an unprivileged user and, apart from its descriptor store, an exposure level of at most 1.5 (systemd-analyze)', () => {
     const settings = parseUnit(readFileSync('systemd/berth-gateway.service', 'utf8'))
     expect(settings.get('User')).to.deep.equal(['berth'])
-    // A child process with the same user and rights stores the listening sockets. `all` adds 0.2 to the exposure.
+    // A child process with the same user and rights stores the sockets. `all` adds 0.2 to the exposure level.
     expect(settings.get('NotifyAccess')).to.deep.equal(['all'])
     const unit = join(dir, 'without-store/berth-gateway.service')
     mkdirSync(join(dir, 'without-store'))

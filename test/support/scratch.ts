@@ -38,10 +38,10 @@ export function memoryDirectory(scratch: string): string {
   return path
 }
 
-/** True for a directory in memory. Loop devices of a killed machine may keep it busy for a moment. */
+/** True for a directory in memory. It is unmounted lazily: loop devices of a killed machine may still use it. */
 const isMemory = (target: string): boolean => target.endsWith('/memory')
 
-/** Removes what `find` finds. Retries, because resources of ended guests are released a moment later or disappear. */
+/** Removes what `find` finds. Retries after failures: an ended guest may still use it, or it may have disappeared. */
 function clear<T>(find: (path: string) => T[], path: string, remove: (found: T) => unknown): void {
   for (const deadline = performance.now() + 10_000; ;) {
     try {
@@ -71,7 +71,7 @@ export function mountsBelow(directory: string): string[] {
   return targets.filter((target) => target.startsWith(`${directory}/`)).reverse()
 }
 
-/** Returns the swap files below a directory that the kernel uses. */
+/** Returns the swap files below a directory, if the kernel uses them. */
 export function swapsBelow(directory: string): string[] {
   const lines = readFileSync('/proc/swaps', 'utf8').split('\n').slice(1)
   return lines.map((line) => line.split(/\s/)[0] ?? '').filter((file) => file.startsWith(`${directory}/`))

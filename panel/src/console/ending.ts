@@ -29,7 +29,7 @@ const sameAs: Readonly<Record<string, string>> = {
   too_many_consoles: 'too_many',
 }
 
-/** Makes an ending from the code of a refused request. */
+/** Converts the error code of a refused request to the reason why the console is not open. */
 export function endingOf(code: string): Ending {
   return { code: 0, reason: sameAs[code] ?? code }
 }

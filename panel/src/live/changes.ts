@@ -28,8 +28,8 @@ export interface Change {
 }
 
 /**
- * Returns a filter for changes that concern a guest or no single guest.
- * @param id returns the id of the guest; 0 for any guest
+ * Returns a filter for changes of one guest, and changes that concern no single guest.
+ * @param id returns the id of the guest; with 0, all changes pass
  */
 export function concernsGuest(id: () => number): (change: Change) => boolean {
   return ({ guest }) => guest === 0 || id() === 0 || guest === id()
@@ -58,7 +58,7 @@ function topicsOf(kind: string, word: string, data: Change['data']): readonly To
 
 const ends: readonly string[] = ['done', 'failed', 'canceled']
 
-/** Returns topics without own events that a task affects: images at each progress, other topics at its end. */
+/** Returns the topics that a task affects but no other event reports: images at each step, the rest at its end. */
 function effectsOf(word: string, { action, image_id: image }: Change['data']): readonly Topic[] {
   if (image !== undefined && image !== '') return ['images']
   if (!ends.includes(word)) return []

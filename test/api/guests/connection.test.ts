@@ -275,7 +275,7 @@ describe('the connection check of a container', function () {
 
 const stepsOf = (found: Body) => found.steps as { readonly state: string; readonly code: string }[]
 
-/** Calls `count` for each diagnosis after the agent has received it, as the answer to a later call shows. */
+/** Calls `count` after the agent has received a diagnosis. The answer to a later call shows that it has. */
 function countCalls(count: () => void): TestGateway['fleet']['twist'] {
   return (client) => ({
     ...client,

@@ -1,4 +1,4 @@
-/* Different forms in which clients send a value, derived from the schema of its field. */
+/* This file makes the forms in which clients may send a value, from the schema of the value's field. */
 
 export interface Schema {
   readonly type?: string

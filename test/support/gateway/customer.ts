@@ -21,7 +21,7 @@ import {
   type WireChange,
 } from '../host/agent-calls.js'
 
-/** The settings of a guest that the agent has acknowledged. An outcome that is still unknown is undefined. */
+/** The settings of a guest, as acknowledged by the agent. Undefined: the outcome of a change is unknown. */
 export interface AcknowledgedSettings {
   portMappings?: Guest['portMappings'] | undefined
   limits?: Guest['limits']

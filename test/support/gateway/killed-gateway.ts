@@ -154,7 +154,7 @@ export class KilledGateway {
     }
   }
 
-  /** Makes a lane that changes a setting repeatedly and reads it before each change. */
+  /** Makes a sequence of requests that changes a setting repeatedly and reads it before each change. */
   setting({ action, path, method = 'PUT', make, read }: SettingLane): Lane {
     const ask = async function* (lab: KilledGateway): AsyncGenerator<void> {
       let possible: string[] | undefined

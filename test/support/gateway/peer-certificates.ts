@@ -41,7 +41,7 @@ export function badCertificates(good: Required<Pick<Forgery, 'uris' | 'dnsNames'
   ] as const
 }
 
-/** The CA of a fleet, another CA, and a function that issues certificates of the first. */
+/** The CA of a fleet, another CA, and a function that issues certificates of the fleet's CA. */
 export interface PeerCertificates {
   readonly pki: TestPki
   readonly ca: Pair

@@ -17,7 +17,7 @@ export interface RequestLoadOptions {
   readonly perSecond: number
 }
 
-/** Requests at a constant rate, in turn over kept connections and over new ones, with and without TLS. */
+/** Requests at a constant rate, alternately over kept-alive and new connections, with and without TLS. */
 export class RequestLoad {
   done = 0
   readonly failures: string[] = []

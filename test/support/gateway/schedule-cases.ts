@@ -4,12 +4,12 @@ import { begin, daily, dayMs, type ScheduleLab } from './schedule-lab.js'
 export interface ScheduleCases {
   /** Returns the fields of the container and of the schedule that only this kind of schedule has. */
   readonly shown: () => { readonly container: object; readonly schedule: object }
-  /** Returns the additional fields of a created copy. */
+  /** Returns the fields of a created snapshot or backup that only this kind has. */
   readonly made: () => object
   readonly mostRetention: number
   /** Scopes of an API key that may not set a schedule. */
   readonly lesser: readonly string[]
-  /** Starts a manual copy and keeps it in progress. Resolves with a function that lets it end. */
+  /** Starts a manual snapshot or backup and keeps it in progress. Resolves with a function that lets it end. */
   readonly holdOne: () => Promise<() => Promise<void>>
 }
 

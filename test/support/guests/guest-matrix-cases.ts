@@ -87,7 +87,7 @@ export const bootCases: readonly MatrixCase[] = [
   { action: 'delete', before: 'rescued', steps: ['remove'], undone: [], forwardOnly: true },
 ]
 
-/** Checks that the guest should still run. It may be stopped at this moment: the next comparison starts it again. */
+/** Checks that the guest should run. It may be stopped until the agent next compares the host with its journal. */
 function isStillWanted(after: unknown): void {
   const { guests } = after as { guests: { status: string; wanted: string }[] }
   expect(guests.map(({ status }) => status)).to.be.deep.oneOf([['running'], ['stopped']])

@@ -12,7 +12,7 @@ export interface MatrixGuest {
   readonly spec: Partial<GuestSpec>
   installImage(pool: string, templateId: string): Promise<void>
   readTemplate(volume: string): string
-  /** Changes the template that a volume shows. */
+  /** Changes the template id that is written on the disk of a volume. */
   writeTemplate(volume: string, templateId: string): void
   /** Returns the crypt(5) hash of root's password. */
   readPasswordHash(volume: string): string

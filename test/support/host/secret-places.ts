@@ -5,7 +5,7 @@ import { join } from 'node:path'
 import type { Store } from '../../../gateway/store/store.js'
 import { waitFor } from '../wait.js'
 
-/* Searches all places where a secret may have been left. */
+/* This file searches all places where a secret may have been left. */
 
 /** Returns all forms in which a secret may have been written. For PEM data, each of its lines is searched. */
 export function formsOf(secret: string): string[] {
@@ -83,8 +83,8 @@ export async function readStore({ client }: Store): Promise<string> {
 }
 
 /**
- * Returns an uncompressed dump (RDB) that Redis writes of a server's data.
- * @param directory data of the private server; it is copied, so that the server is not affected
+ * Returns an uncompressed dump (RDB) of a Redis server's data, which a second server writes.
+ * @param directory data of the first server; it is copied, so that the first server is not affected
  */
 export async function readDump(directory: string, copy: string): Promise<string> {
   cpSync(directory, copy, { recursive: true })

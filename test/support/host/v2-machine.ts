@@ -61,7 +61,7 @@ export class V2Machine {
     await this.waitUntilBooted()
   }
 
-  /** Returns the command line. It sets nothing for cgroups, because Debian's default is tested. */
+  /** Returns the arguments of QEMU. They set nothing for cgroups, because the default of Debian is tested. */
   #arguments(acceleration: 'kvm' | 'tcg'): string[] {
     const accelerator = acceleration === 'kvm' ? 'kvm' : 'tcg,thread=multi,tb-size=1024'
     return [

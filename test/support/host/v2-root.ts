@@ -95,7 +95,7 @@ function copyProduct(root: string): void {
   cpSync(npmDirectory(), join(root, 'usr/lib/node_modules/npm'), { recursive: true })
 }
 
-/** Copies archives that tests in the machine would otherwise build from a mirror. */
+/** Copies cached archives of systems. Without them, tests in the machine would build the systems from a mirror. */
 function copyArchives(root: string): void {
   const archives = readdirSync(cache).filter((name) => name.endsWith('.tar.zst'))
   mkdirSync(join(root, cache), { recursive: true, mode: 0o700 })

@@ -4,7 +4,7 @@ import { AgentNetwork, type NetworkLab } from './network-lab.js'
 import { nodeArguments } from '../programs.js'
 
 /**
- * Starts the address pools of an agent inside the lab's host. They end with the lab.
+ * Starts the part of an agent that manages address pools, inside the lab's host. It ends with the lab.
  * @param stateDir directory for the record of the host's original settings; if it is empty, nothing is recorded
  */
 export function openAddressBook(lab: NetworkLab, stateDir = ''): AgentNetwork {

@@ -139,7 +139,7 @@ export class AddressedHost {
 
   /** Starts a server that runs until the guest stops. */
   async serve(uuid: string | undefined, name: string): Promise<void> {
-    // The watch shows a guest a moment after its creation has ended.
+    // The agent reports a guest to its watchers a moment after the creation has ended.
     if (uuid !== undefined) await this.guest(uuid)
     if (uuid !== undefined && this.#isMachine(uuid)) await installTools(machineAt(this.#found(uuid).ipv4))
     const child = this.#spawn(this.#tool(uuid, 'serve', name, 'tcp:8081', 'udp:8081'))

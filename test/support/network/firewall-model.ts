@@ -1,7 +1,7 @@
 import type { Firewall, FirewallRule } from '../../../shared/firewall-rules.js'
 import { clientAddress, clientAddress6 } from './network-lab.js'
 
-/* Computes the verdict of a firewall's rules for a probe, independently of nft. */
+/* This file computes the verdict of a firewall's rules for a probe, independently of nft. */
 
 export const firstPort = 4000
 export const lastPort = 4799

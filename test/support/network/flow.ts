@@ -25,7 +25,7 @@ export interface FlowOptions {
   /** Address at which `serveFlows` listens. */
   readonly host: string
   readonly port: number
-  /** Direction of the data; `down` is to the near end. */
+  /** Direction of the data: `down` is from the far end to the near end. */
   readonly way: Way
   /** Length of a window in seconds. By default 0.5. */
   readonly seconds?: number

@@ -2,8 +2,8 @@ import { formatIpv4, parseIpv4 } from '../../../agent/network/subnet.js'
 import { arpFrame, discoveryFrame, ipv4Frame, rawFrame, tagged, udp6Frame } from './frames.js'
 
 /*
- * Frames with a forged source, and frames of kinds that a guest must not send. Each kind exists in as many variants as
- * a test requests. The marker of a frame consists of its kind and its number.
+ * This file makes frames with a forged source, and frames of kinds that a guest must not send. Each kind exists in as
+ * many variants as a test requests. The marker of a frame consists of its kind and its number.
  */
 
 /** A participant on the bridge. */

@@ -24,7 +24,7 @@ export const time = createTimeFormat('UTC')
 export const at = (text: string): number => time.parseField('at', text)
 export const config = validateConfig(AgentConfigSchema, { time_zone: 'UTC', traffic: { throttle_mbps: 7 } }, 'test')
 
-/** A host as the traffic keeper sees it. It survives the keeper. */
+/** A host as the traffic keeper sees it. A test can start several traffic keepers on it, one after another. */
 export class TrafficHost {
   readonly #directory = mkdtempSync(join(tmpdir(), 'btest-traffic-'))
   readonly counters = new Map<string, { rxBytes: number; txBytes: number }>()

@@ -4,7 +4,7 @@ import { basename, join, resolve } from 'node:path'
 import type { SystemdMachine } from '../host/systemd-machine.js'
 import { documented } from './documented.js'
 
-/* Builds Berth's packages for amd64 and publishes them as a provider does. */
+/* This file builds Berth's packages for amd64 and publishes them as a provider does. */
 
 const run = (...words: [string, ...string[]]) =>
   execFileSync(words[0], words.slice(1), { stdio: ['ignore', 'ignore', 'inherit'] })
