@@ -5,9 +5,9 @@ import { reporters, type MochaOptions, type Runnable, type Runner, type Suite, t
 import type { ReportedResult } from './processes.js'
 
 /*
- * Mocha's spec output, plus two files in the directory that --reporter-option results=DIRECTORY names. `at` contains
- * the running test or hook, `result.json` the results of all tests. If a forgotten handle keeps the process open after
- * its tests, the reporter ends it.
+ * A Mocha reporter: the spec output, plus two files in the directory that --reporter-option results=DIRECTORY names.
+ * `at` contains the running test or hook, `result.json` the results of all tests. If a forgotten handle keeps the
+ * process open after its tests, the reporter ends it.
  */
 
 const limits = { messageCharacters: 2000, diffLines: 30, diffColumns: 200, stackLines: 5 }

@@ -12,8 +12,8 @@ import { SettingsHost } from '../support/host/settings-host.js'
 import { waitFor } from '../support/wait.js'
 
 /*
- * A BusyBox guest tries 25 ports per second of one outside address. The agent reports the scan, waits, disconnects the
- * guest and stops it, even if the agent is killed in between. A start by an administrator ends the suspension.
+ * Here a BusyBox guest tries 25 ports per second of one outside address. The agent reports the scan, waits, disconnects
+ * the guest and stops it, even if the agent is killed in between. A start by an administrator ends the suspension.
  */
 
 const outside = '198.18.29.2'

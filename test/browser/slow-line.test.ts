@@ -7,7 +7,7 @@ import { fillLogin, openLab, type PanelLab } from './panel-lab.js'
 /** A slow line, as in a train: 400 kbit/s, and 400 ms until an answer begins. */
 const slow = { offline: false, latency: 400, downloadThroughput: 50_000, uploadThroughput: 50_000 }
 
-/** Number of bytes that this line transfers in five seconds. */
+/** Number of bytes that the slow line transfers in five seconds. */
 const most = { bytes: 250_000 }
 
 describe('the panel over a slow connection', function () {

@@ -120,12 +120,12 @@ describe('names and ids of guests in a fleet', function () {
       [b.hostId, 'sim-4'],
     ])
     expect(test.fleet.view.findHost(b.hostId)?.warnings.join()).to.contain('sim-3')
-    // A gateway that connects to the hosts in reverse order makes the same decision, because the store contains the
-    // owner.
+    // A gateway that connects to the hosts in reverse order makes the same decision, because the store records the host
+    // of each guest.
     await a.agent.stop()
     const other = await test.startGateway()
     await waitFor(() => other.view.findHost(b.hostId)?.state === 'online')
-    // This gateway may still show the guest as its owner last reported it.
+    // This gateway may still show the guest in the state that its real host reported last.
     expect(other.view.findGuest('sim-3')?.hostId).not.to.equal(b.hostId)
     // Nor can a host take over a guest by reporting a change of this guest.
     b.agent.addGuest({ id: 1, uuid: uuidOf(1), name: 'sim-1', userIdSlot: 9 })

@@ -76,7 +76,7 @@ describe('restic with a hostile backup target', function () {
       return true
     }
     expect(await codeOf(repositories.list(repository, watch))).to.equal('backup_memory')
-    expect(peakBytes).to.be.within(mib, 1.25 * boundBytes) // the program itself needs some memory besides the limit
+    expect(peakBytes).to.be.within(mib, 1.25 * boundBytes) // the limit does not include the program's own memory
   })
 
   it('restores sparse files whose total size exceeds the pool', async () => {

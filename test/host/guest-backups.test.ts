@@ -217,7 +217,7 @@ describe('backups of guests', function () {
       const bound = limit + first.record(uuid).extraBytes
       return (await first.host.volumes.ensureLimits(new Map([[uuid, bound]]))).length === 0
     }
-    // Data that earlier tests deleted counts until the kernel has freed the space.
+    // Data that earlier tests deleted counts as used space until the kernel has freed it.
     await waitFor(async () => ((await first.host.volumes.usage()).get(uuid) ?? 0) < 150 * 1024 ** 2, {
       what: 'old disks to vanish',
     })

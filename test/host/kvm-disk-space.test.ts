@@ -118,7 +118,7 @@ describe('disks of virtual machines', function () {
     ({ $case: 'backupRestore', value: { uuid, target, backupId, sourceUuid } }) as const
   const restored = (...order: Parameters<typeof restoreOrder>) => host.done(restoreOrder(...order))
   const parts = () => ({ context: host.domain.context, capacity: host.domain.capacity })
-  /** Copies the disk to a place outside the pool, where the copy does not count. */
+  /** Copies the disk to a place outside the pool, where the copy uses no space of the guest. */
   function keep(uuid: string): string {
     const copy = join(scratch.path, uuid)
     sh('cp', '--sparse=always', diskOf(uuid), copy)

@@ -25,7 +25,7 @@ const drive = {
   ],
 } as const
 
-/** Reads CDs with other programs. kvm-guest and kvm-debian test that kernels can read them. */
+/** Reads the CDs with programs of this host. kvm-guest and kvm-debian test that kernels can read them. */
 describe('a CD with the configuration of a guest', () => {
   const { path: directory, wipe } = scratchDirectory('btest-kvm-seed')
   const file = join(directory, 'seed.iso')

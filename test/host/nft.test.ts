@@ -130,7 +130,7 @@ describe('the nft and ip processes of the agent', () => {
     await Promise.resolve()
     expect(killChildren(process.pid, 'nft')).to.equal(1)
     await during
-    // If the killed process was noticed only after `during` had failed, this call fails too.
+    // The end of the killed process may be noticed only by this call, which then fails.
     await failure(nft.apply([`add chain ip ${table} during`]))
     await nft.apply([`add chain ip ${table} during`])
     expect(await nft.readTable('ip', table))

@@ -16,8 +16,8 @@ import { PublicSegment } from '../support/network/public-segment.js'
 import { sh } from '../support/sh.js'
 
 /*
- * Root of a real guest sends thousands of frames in the name of others. None may reach another guest, the host or a
- * machine outside. Valid frames in between show that the protection, and not a fault, drops the forged frames.
+ * Here root of a real guest sends thousands of frames in the name of others. None may reach another guest, the host or
+ * a machine outside. Valid frames in between show that the protection, and not a fault, drops the others.
  */
 
 const tag = 'spo'

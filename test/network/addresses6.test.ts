@@ -123,7 +123,7 @@ describe('IPv6 of guests', function () {
     const failing = { ...lab.guest(14), mac: 'none', ipv6Addresses: ['2001:db8:77::14'] }
     pair.show('link', 'add', 'up1', 'type', 'veth', 'peer', 'name', 'up2')
     await pair.book.call('store', failing)
-    await pair.attach(pair.a) // so that the address book handles guest A after the guest whose change fails
+    await pair.attach(pair.a) // so that the address pools handle guest A after the guest whose change fails
     const moved = { ...prefixItem('2001:db8:51::a:0', 112), interface: 'up1' }
     expect(await failure(pair.routing({ ipv6Prefixes: [prefixItem('2001:db8:77::', 64), moved] }))).to.contain('none')
     const { ipv6Prefixes } = await pair.readRouting()

@@ -6,8 +6,8 @@ import { guestPrefix6, hostAddress, NetworkLab, type AgentNetwork } from '../sup
 import { waitFor } from '../support/wait.js'
 
 /*
- * Real servers in guests answer every request. For some seconds, an attacker outside sends requests with the source
- * address of a victim. All packets stay in network namespaces of the test.
+ * In these tests, real servers in guests answer every request. For some seconds, an attacker outside sends requests
+ * with the source address of a victim. All packets stay in network namespaces of the test.
  */
 
 const victim = '198.19.200.9'

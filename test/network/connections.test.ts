@@ -9,7 +9,7 @@ import {
 } from '../support/network/network-lab.js'
 import { waitFor } from '../support/wait.js'
 
-/* A guest has too many connections, opened by itself or by others. Real packets pass through real tables. */
+/* In these tests, a guest has too many connections, opened by itself or by others. The packets and tables are real. */
 
 describe('the connections of a guest', function () {
   const lab = new NetworkLab('btestcon')

@@ -6,7 +6,7 @@ import { gateway, NetworkPair, tcp } from '../support/network/network-pair.js'
 import { waitFor } from '../support/wait.js'
 import { deadlineOf } from '../support/promised-time.js'
 
-/* Other programs change the tables and the bridge. */
+/* In these tests, other programs change the tables and the bridge. */
 
 describe('damage to the network', function () {
   const pair = new NetworkPair('btestdmg')

@@ -15,8 +15,8 @@ import { gateway, udp } from '../support/network/network-pair.js'
 import { waitFor } from '../support/wait.js'
 
 /*
- * A guest sends ICMP errors about connections of others. Conntrack assigns an error to its connection, whoever sends
- * it. A forged "packet too big" would lower the path MTU of another guest, the host or a client for ten minutes.
+ * In these tests, a guest sends ICMP errors about connections of others. Conntrack assigns an error to its connection,
+ * whoever sends it. A forged "packet too big" would lower the path MTU of the other machine for ten minutes.
  */
 
 const publicAddress = '198.51.100.73'

@@ -9,7 +9,7 @@ import {
 } from '../support/network/network-lab.js'
 import { waitFor } from '../support/wait.js'
 
-/* Packets from outside have a guest's address as source. Answers to them would pass this guest's closed firewall. */
+/* In these tests, packets from outside have a guest's source address. Answers would pass its closed firewall. */
 
 const publicAddress = '198.51.100.72'
 

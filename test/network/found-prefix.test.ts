@@ -3,7 +3,7 @@ import { AddressedPair, failure, poolItem, prefixItem } from '../support/network
 import { clientAddress, clientAddress6, hostAddress6 } from '../support/network/network-lab.js'
 import { waitFor } from '../support/wait.js'
 
-/* A prefix was detected on the uplink. Another program then adds an interface with a network and a default route. */
+/* In these tests, another program adds an interface with a network and a default route, after a prefix was detected. */
 
 describe('a detected IPv6 prefix', function () {
   const pair = new AddressedPair('btestfnd')

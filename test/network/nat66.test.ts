@@ -10,7 +10,7 @@ import {
 } from '../support/network/network-lab.js'
 import { waitFor } from '../support/wait.js'
 
-/* The host has one IPv6 address and no prefix, as with many providers. Its guests share the address. */
+/* In these tests, the host has one IPv6 address and no prefix, as with many providers. Its guests share the address. */
 
 describe('NAT66', function () {
   const lab = new NetworkLab('btestn66')

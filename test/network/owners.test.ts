@@ -6,7 +6,7 @@ import { clientAddress, hostAddress } from '../support/network/network-lab.js'
 import { NetworkPair, tcp, udp } from '../support/network/network-pair.js'
 import { waitFor } from '../support/wait.js'
 
-/* Ports and addresses are assigned to another guest. Connections of the former guest must not continue. */
+/* Tests that no connection of a guest continues after its ports and addresses were assigned to another guest. */
 
 const deleteAgain = 'for i in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16; do conntrack -D "$0" "$1"; done'
 

@@ -5,7 +5,7 @@ import { firewallOf } from '../bench/network-plan.js'
 import { checkFirewall } from '../../shared/firewall-rules.js'
 import { expectInTime } from '../support/promised-time.js'
 
-/* Rules that another program deleted are restored within seconds, even on a host with 1,000 guests. */
+/* Tests that rules which another program deleted are restored within seconds, even on a host with 1,000 guests. */
 
 const seconds = 5
 

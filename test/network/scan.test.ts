@@ -13,8 +13,8 @@ import {
 import { waitFor } from '../support/wait.js'
 
 /*
- * A guest scans all ports and protocols of each IPv4 and IPv6 address of the host. Programs of the host listen on all
- * its addresses.
+ * In these tests, a guest scans all ports and protocols of each IPv4 and IPv6 address of the host. Programs of the host
+ * listen on all its addresses.
  */
 
 const gateway = '10.77.0.1'

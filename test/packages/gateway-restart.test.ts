@@ -80,7 +80,7 @@ describe('clients of a gateway', function () {
       .join('\n')
   }
 
-  /** Changes the guest's expiry repeatedly. Each change causes one event. @returns the times */
+  /** Changes the guest's expiry repeatedly. Each change causes one event. @returns the expiry times */
   async function changeUntil(isOver: () => boolean): Promise<string[]> {
     const made: string[] = []
     while (!isOver()) {

@@ -4,8 +4,8 @@ import { expect } from 'chai'
 import { run } from '../support/host/setup-shell.js'
 
 /*
- * A purge removes only the bridge, interfaces and tables in the configuration of the instance, never those of the first
- * instance. The test has interfaces and tables with the names of both instances in a network namespace of its own.
+ * Tests that a purge removes only the bridge, interfaces and tables in the configuration of the instance, never those
+ * of the first instance. The test has interfaces and tables with the names of both in a network namespace of its own.
  */
 
 const name = 'btestn'

@@ -77,7 +77,7 @@ function makeNetwork(): void {
   for (const family of ['ip', 'inet', 'bridge']) sh('nft', 'add', 'table', family, 'btestx')
 }
 
-/** Adds addresses to the bridge and to an interface of the host, as the agent and as another program. */
+/** Adds addresses, proxy entries and routes to the host: some as the agent does, others as other programs do. */
 function makeAddresses(): void {
   const ip = (command: string): string => sh('ip', ...command.split(' '))
   ip(`link add ${uplink} type veth peer name ${uplink}p`)
@@ -233,7 +233,7 @@ describe('scripts/down --purge without a working agent', function () {
     const directory = mkdtempSync('/tmp/btest-purge-kernel-')
     const record = join(directory, 'record.json')
     const own = new Map([pids, queue, other].map((path) => [path, has(path)]))
-    /** Values after the purge, which lowers all by one except the last: another program has changed that setting. */
+    /** Values after the purge. It lowers each value by one, except the last, which another program has changed. */
     const lowered = [pids, queue, other].map((path) => has(path) - (path === other ? 0 : 1))
 
     function write(of: string, users: Record<string, number>, place = netns): void {

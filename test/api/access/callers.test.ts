@@ -7,8 +7,8 @@ import { SubUserCalls, type Caller } from '../../support/gateway/sub-user-calls.
 import { startTestGateway, type TestGateway } from '../../support/gateway/test-gateway.js'
 
 /*
- * Every kind of caller calls every route. It is accepted, or rejected with a status and a code. The expected answers
- * follow from the properties of the route, and for sub-users from a list. New routes are covered automatically.
+ * Every kind of caller calls every route. The call is accepted, or rejected with a status and a code. The expected
+ * result follows from the properties of the route, and for sub-users from a list. New routes are tested automatically.
  */
 
 const [inside, outside] = ['192.0.2.5', '203.0.113.9']

@@ -110,7 +110,7 @@ describe('guesses at a second factor', function () {
     }
   }
 
-  /** Tries a code in a new incomplete login, also from a place whose passwords are refused. */
+  /** Begins a login whose password counts as checked, and tries a code from this address and device. */
   const tryCode = async (victim: Victim, place: LoginPlace, given: { code: string } | { recoveryCode: string }) =>
     isChecked(logins.second(await parts.pending.begin(victim.account, false), given, place))
 

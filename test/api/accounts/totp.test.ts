@@ -14,7 +14,7 @@ describe('second factors', () => {
   })
   after(() => gateway.close())
 
-  /** A code of another time step. The gateway accepts the previous, current and next step, and each code only once. */
+  /** The code of the time step `steps` after now. The gateway accepts the last, current and next code, each once. */
   const codeOf = (secret: string, steps = 0) =>
     generateSync({ secret, epoch: Math.floor(Date.now() / 1000) + 30 * steps })
 

@@ -178,7 +178,7 @@ interface Firewall {
   rules: { direction: string; action: 'ACCEPT' | 'DROP'; port: string }[]
 }
 
-/** Returns the rules of a firewall as they are on the host. Each rule must have one network, and so one nft rule. */
+/** Returns the rules that a firewall should have on the host. Each rule must be only for IPv4 or only for IPv6. */
 function expectedFirewall({ spec, device, ipv4, ipv6 }: Guest): string[] {
   const { firewall = {} } = JSON.parse(spec) as { firewall?: Partial<Firewall> }
   if (!firewall.enabled) return []

@@ -75,7 +75,7 @@ export class LabFleet implements Fleet {
     hosts = ['host-a'],
     agentConfig = {},
   }: LabFleetOptions): Promise<LabFleet> {
-    // All agents share this process. A test that overloads it must not make them seem silent to the next test.
+    // All agents share this process. A test that overloads it must not make agents count as silent in the next test.
     const agentSettings = { reconnect_ms: 0, silence_ms: 120_000 }
     const packages = join(stateDir, 'packages')
     const joining = { join_listen: '127.0.0.1:0', packages_dir: packages }

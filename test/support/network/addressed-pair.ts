@@ -22,7 +22,7 @@ export function failure(call: Promise<unknown>): Promise<string> {
   )
 }
 
-/** A network lab with two guests whose addresses an address book manages. Guests, client and host run servers. */
+/** A network lab with two guests. The agent's address pools manage their addresses. All machines run servers. */
 export class AddressedPair {
   readonly lab: NetworkLab
   /** The guests as they were attached last. */

@@ -17,7 +17,7 @@ const packets = fileURLToPath(new URL('packets.py', import.meta.url))
 /** IPv4 addresses of the public segment between host and client (RFC 5737). */
 export const hostAddress = '198.51.100.1'
 export const clientAddress = '198.51.100.2'
-/** IPv6 addresses of the same segment (RFC 3849). */
+/** IPv6 addresses of the public segment between host and client (RFC 3849). */
 export const hostAddress6 = '2001:db8:51::1'
 export const clientAddress6 = '2001:db8:51::2'
 /** A prefix that the client routes to the host. */
@@ -118,7 +118,7 @@ export class NetworkLab {
       this.in(this.host, 'ip', 'address', 'replace', `${address}/32`, 'dev', 'up0')
   }
 
-  /** Adds what the address book adds: route and neighbour entry on the host, address and route inside the guest. */
+  /** Adds what the agent adds for an address: route and neighbour on the host, address and route in the guest. */
   #plugIpv6({ mac, ...guest }: GuestNetwork, address: string): void {
     const { bridge } = this.config
     const name = `${this.prefix}-${guest.device}`
