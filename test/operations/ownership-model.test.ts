@@ -68,7 +68,7 @@ describe('ownership of guests that move', () => {
     expect(states).to.be.greaterThan(1000)
   })
 
-  // The steps of a guest depend on another guest only by crashes, which the search of one guest contains, too.
+  // Guests affect each other only by crashes of hosts, which the search with one guest contains, too.
   it('never runs two guests twice and never loses them, when their hosts crash', () => {
     const { states, violation } = search([firstWorld(2), firstWorld(2)], productRules, 1)
     expect(violation).to.equal(undefined)

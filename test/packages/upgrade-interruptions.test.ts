@@ -19,7 +19,7 @@ import { waitFor } from '../support/wait.js'
 const network = testBridge('btestpk4')
 const addresses = { gateway: '10.213.23.1', host: '10.213.23.2' }
 const [first, second] = ['0.9.1', '0.9.2'] as const
-/** Programs with which the installation script changes something. A killing program stands in front of each. */
+/** Programs with which the installation script changes something. The killing program comes before each in the PATH. */
 const programs = 'apt-get chmod cp curl dpkg find install ln mkdir mktemp mv rm sync systemctl touch'
 const killing = '/root/killing'
 
@@ -131,7 +131,7 @@ describe('an interrupted upgrade', function () {
   const statusOf = (name: string): string =>
     machine.try('dpkg-query', '-W', '-f', '${db:Status-Abbrev}', name).output.trim()
 
-  /** Runs the order again, which succeeds. */
+  /** Runs the order again, and expects that it succeeds. */
   async function repeat(action: Action): Promise<void> {
     const { code, output, error } = machine.try('sh', '-c', orderCommand(action))
     expect(code, output + error).to.equal(0)
@@ -139,10 +139,10 @@ describe('an interrupted upgrade', function () {
     expect(machine.run('dpkg', '--audit').trim()).to.equal('')
   }
 
-  /** The guest is the same as before. */
+  /** Expects that the guest still runs in the same processes. */
   const expectGuest = (): void => void expect(host.guestProcesses()).to.deep.equal(processes)
 
-  /** After a power failure a unit ends the upgrade at boot. */
+  /** Waits until the unit that continues an interrupted upgrade at boot has ended. */
   async function waitForReturn(): Promise<void> {
     const state = (): string => machine.try('systemctl', 'is-active', 'berth-upgrade-resume').output.trim()
     await waitFor(() => !state().endsWith('activating') && state() !== 'active', { timeoutMs: 900_000, what: state })

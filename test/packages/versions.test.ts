@@ -79,7 +79,7 @@ describe('a gateway and an agent of different versions', function () {
     await waitFor(() => stream!.events.length > 0, { what: 'the event stream' })
   }
 
-  /** Runs a call of the documentation for the host of this test. */
+  /** Runs the call with this path from the documentation, for the host of this test. */
   function callAsDocumented(path: string): void {
     const call = documented(upgrades, path)
       .replace('https://berth.example', 'http://127.0.0.1:8080')
@@ -90,7 +90,7 @@ describe('a gateway and an agent of different versions', function () {
 
   const gatewayVersion = (): string => api().ask<{ version: string }>('/version').version
 
-  /** Creates a guest, receives the event about it, and uses consoles. Guests and consoles from before continue. */
+  /** Creates a guest, receives its event, and uses consoles. Checks that earlier guests and consoles continue. */
   async function expectToWork(guest: string, of: { gateway: string; agent: string }): Promise<void> {
     await waitFor(() => api().tryAsk('/hosts'), { what: 'the gateway' })
     await host.waitUntilOnline(of.agent)

@@ -72,7 +72,7 @@ wait_for_version() { [ ! -e "${path}/broken-$1" ] || fail "the gateway did not r
 
   const run = (...args: string[]) => spawnSync('sh', [join(path, 'install.sh'), ...args], { encoding: 'utf8' })
   const upgrade = (action = '--upgrade') => run(action, join(path, 'order'))
-  /** Does what the unit does at boot. */
+  /** Does what the unit berth-upgrade-resume does at boot. */
   const boot = () => {
     if (existsSync(join(packages, 'pending')))
       return spawnSync('sh', [join(packages, 'pending/install.sh'), '--resume'], { encoding: 'utf8' })

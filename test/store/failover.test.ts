@@ -7,7 +7,7 @@ import { silentLog } from '../support/gateway/redis.js'
 import { RedisLab } from '../support/gateway/redis-lab.js'
 import { waitFor } from '../support/wait.js'
 
-/* Real Redis servers and Sentinels. Each test leaves the lab whole. */
+/* Uses real Redis servers and Sentinels. After each test, the master has both replicas again. */
 
 describe('the store with Sentinels', () => {
   let lab: RedisLab

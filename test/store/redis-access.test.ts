@@ -59,7 +59,7 @@ describe('a store with TLS, client certificates, users and passwords', () => {
     rmSync(directory, { recursive: true })
   })
 
-  /** Creates a certificate for all addresses. It is its own authority. */
+  /** Creates a self-signed certificate for all addresses. */
   const makeCertificate = (addresses: readonly string[]): void => {
     const names = addresses.map((address) => `IP:${address}`).join()
     const key = ['-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:P-256', '-nodes', '-keyout', file('key.pem')]

@@ -18,7 +18,7 @@ export class FailoverGateway {
     readonly close: () => Promise<void>,
   ) {}
 
-  /** @param redis section of the configuration */
+  /** @param redis section `redis` of gateway.yaml */
   static async start(redis: Record<string, unknown>): Promise<FailoverGateway> {
     const directory = await mkdtemp(join(tmpdir(), 'btest-failover-'))
     const keyFile = join(directory, 'admin.key')
@@ -67,7 +67,7 @@ export class FailoverGateway {
     const body = { name, scopes: ['container:read'] }
     const { status } = await this.request('POST', '/api-keys', { body, headers: { 'idempotency-key': name } })
     if (status === 201) return true
-    // 409: the store still knows the unfinished attempt before.
+    // 409: an earlier attempt is stored and has not finished.
     if (![409, 500, 503, 504].includes(status)) throw new Error(`creating a key was answered with ${status}`)
     return false
   }

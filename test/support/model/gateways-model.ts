@@ -7,7 +7,7 @@ import type { Model } from './explore.js'
  * Two gateways that take a lease in a replicated store and then call an agent. A gateway may be paused, and a call may be
  * delayed, at any point; the store's time may differ from the gateways'. The decisions are the product's own functions.
  *
- * Assumption: only one Redis server fails at a time. When the next one fails, the former one has its master's data.
+ * Assumption: only one Redis server fails at a time. The next one fails only after it has copied its master's data.
  */
 
 /** Faults that the exploration must find. */
@@ -30,11 +30,11 @@ interface Data {
 interface Gateway {
   /** Index of the Redis server to which it is connected. */
   readonly server: number
-  /** Time has not passed since the lease was confirmed, as far as the gateway knows. */
+  /** True while, by the gateway's clock, the confirmed lease is valid. */
   readonly held: boolean
   readonly epoch: number | null
   readonly unsure: boolean
-  /** A take of the lease that waits for the confirmation of a replica. */
+  /** An attempt to take the lease that waits for the confirmation of a replica. */
   readonly pending: { readonly offset: number; readonly epoch: number } | null
 }
 
@@ -49,7 +49,7 @@ export interface GatewaysState {
   readonly follows: readonly (number | null)[]
   /** The master that each Sentinel names. */
   readonly named: readonly number[]
-  /** A master that is cut off from the other servers and the Sentinels. Gateways may still reach it. */
+  /** Index of a master that is cut off from the other servers and the Sentinels. Gateways may still reach it. */
   readonly isolated: number | null
   readonly failovers: number
   readonly gateways: readonly Gateway[]
@@ -165,7 +165,7 @@ function* serverSteps(state: GatewaysState, bounds: ModelBounds): Steps {
   for (const [index, source] of state.follows.entries()) {
     const data = state.servers[index]!
     if (source === null) {
-      // The time of the store has passed. A master deletes the key and replicates this.
+      // The lease ends by the clock of the store. The master deletes the key, which its replicas copy.
       const expired = setServer(state, index, { ...data, holder: null, offset: data.offset + 1 })
       if (data.holder !== null && isWithin(expired, bounds)) yield [`server ${index}: the lease expires`, expired]
     } else if (source !== state.isolated && data.offset !== state.servers[source]!.offset)
@@ -200,7 +200,7 @@ function failOver(state: GatewaysState, former: number): GatewaysState {
   return rename({ ...state, follows, failovers: state.failovers + 1 }, 0, master)
 }
 
-/** An acknowledged take of a lease must be known to each new master. */
+/** Checks that a new master knows each lease whose take was acknowledged. */
 function checkAcknowledged(state: GatewaysState): GatewaysState {
   const { counter } = state.servers[state.named[0]!]!
   if (counter >= state.acknowledged) return state

@@ -149,7 +149,7 @@ export function describeOperationMatrix(title: string, options: MatrixOptions): 
   })
 }
 
-/** Begins the title of a case in which a step fails. */
+/** Returns the beginning of the title of a case in which a step fails. */
 function outcomeOf({ forwardOnly, checkFailed }: MatrixOptions): string {
   if (forwardOnly) return 'is completed although'
   return checkFailed ? 'fails and leaves a consistent state when' : 'is rolled back when'

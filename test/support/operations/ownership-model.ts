@@ -37,7 +37,7 @@ interface BegunMove {
 export interface World {
   readonly store: GuestOwner
   readonly moves: readonly BegunMove[]
-  /** Owners by generation, as the store contained them. */
+  /** The owner of each generation that the store has ever contained. */
   readonly owners: readonly number[]
   readonly hosts: readonly HostCopy[]
 }
@@ -117,7 +117,7 @@ function beginSteps(world: World, rules: Rules): Step[] {
   })
 }
 
-/** Decisions of any gateway about any move, whatever it last read from the store. */
+/** Returns the decisions that any gateway may make about any move, with whatever state it last read from the store. */
 function decisionSteps(world: World, rules: Rules): Step[] {
   return world.moves.flatMap((move, id) => {
     const switched = rules.maySwitch(move) ? rules.planSwitch(world.store, String(id)) : undefined

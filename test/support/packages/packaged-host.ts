@@ -39,7 +39,7 @@ export class PackagedHost {
     return this.waitForUpgrade()
   }
 
-  /** Resolves when the upgrade has ended that was ordered before. */
+  /** Resolves when the ordered upgrade has ended. */
   waitForUpgrade(): Promise<HostRow> {
     const ended = (): HostRow | undefined => {
       const row = this.api().tryAsk<HostRow>(`/hosts/${this.id}`)

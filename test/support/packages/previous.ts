@@ -3,7 +3,7 @@ import { existsSync, mkdirSync, readFileSync, renameSync, rmSync, symlinkSync } 
 import { join, resolve } from 'node:path'
 import { runBuild } from './repository.js'
 
-/** The commit of the version before the present one. Its packages are built and tested next to the present ones. */
+/** The commit of the previous version. Tests combine its packages with those of the present version. */
 const previousCommit = 'eee0dc17701830f6e45e4e47f31af6f12502ef98'
 const cache = '/var/cache/berth-test'
 
@@ -33,7 +33,7 @@ function extractCommit(checkout: string): void {
   shareModules(checkout)
 }
 
-/** Lets a checkout use the npm packages of this one. A checkout that needs other packages installs its own. */
+/** Lets a checkout use the npm packages of the present one. If it needs other packages, it installs its own. */
 function shareModules(checkout: string): void {
   const textOf = (path: string): string =>
     ['package.json', 'package-lock.json'].map((name) => readFileSync(join(path, name), 'utf8')).join()

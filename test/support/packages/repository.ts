@@ -45,7 +45,7 @@ export class Repository {
     this.sign()
   }
 
-  /** Adds packages that were built before to the published ones. */
+  /** Adds the built packages of another directory to the published ones. */
   publishFrom(directory: string): void {
     rmSync(this.#packages, { recursive: true, force: true })
     cpSync(directory, this.#packages, { recursive: true })
