@@ -69,11 +69,12 @@ describe('upgrade of a host', function () {
   }
   const journal = (): string => host.try('journalctl', '-u', 'berth-upgrade*', '-n', '40', '--no-pager').output
 
-  /** The guest runs in the same process, berth-guests or berth-agent is active, and no systemd unit has failed. */
+  /** The guest runs in the same process, berth-guests and berth-agent are active, and no systemd unit has failed. */
   function expectUnaffected(): void {
     expect(findGuest()).to.equal(guestPid)
     expect(api().ask<{ status: string }>('/containers/guest').status).to.equal('running')
-    expect(host.run('systemctl', 'is-active', 'berth-guests', 'berth-agent').split('\n')).to.include('active')
+    const states = host.run('systemctl', 'is-active', 'berth-guests', 'berth-agent').trim().split('\n')
+    expect(states).to.deep.equal(['active', 'active'])
     expect(host.run('systemctl', 'list-units', '--failed', '--plain', '--no-legend').trim()).to.equal('')
   }
 
