@@ -11,7 +11,7 @@ export interface LargeFile {
   readonly sizeBytes: number
 }
 
-/** Number of bytes of a layout that are parsed in one turn of the event loop, so that other work need not wait. */
+/** Bytes of the output of read-layout.pl that are parsed in one turn of the event loop, so that other work can run. */
 const bytesAtOnce = 256 * 1024
 
 /** Maximum number of attributes of a file. Must equal the one in agent/host/perl/apply-layout.pl. */

@@ -7,7 +7,7 @@ export interface Lanes {
   readonly computing: number
 }
 
-/** Runs chains in lanes. No chain overtakes one that waits for a second free lane, which would otherwise run last. */
+/** Runs chains in lanes. A chain that needs two lanes is not overtaken while it waits: otherwise it would run last. */
 export async function runInLanes(
   chains: readonly Chain[],
   lanes: Lanes,

@@ -39,7 +39,7 @@ export const fioJobs = [
 /** Columns of the rates in KiB/s in fio's terse output, version 3 (fio(1)). */
 const column = { read: 6, write: 47 } as const
 
-/** A shell on the serial port of the tiny machine. */
+/** A shell on the serial port of the virtual machine that was started from `tinyDisk`. */
 export class SerialShell {
   #said = ''
 

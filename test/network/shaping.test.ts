@@ -16,7 +16,7 @@ import { nodeArguments } from '../support/programs.js'
 import { waitFor } from '../support/wait.js'
 import { deadlineOf } from '../support/promised-time.js'
 
-/* Measures TCP rates between guests and a client outside, through the agent's own tables. */
+/* Measures TCP rates between guests and a client outside. The agent's real nft tables and shaper handle the packets. */
 
 const port = 5201
 

@@ -228,7 +228,7 @@ describe('a suspended guest', function () {
           else await submitOrder(domain, domain.engine, one.make(uuid)).catch(() => undefined)
         }
         await idle()
-        // The first check may have begun before the last request. The second one begins after it.
+        // Each call waits for a check of the guest. The second check begins after the last request.
         await settled()
         await settled()
         const { suspension } = record()

@@ -39,7 +39,7 @@ function isHeld(path: string): boolean {
   try {
     return isThere(Number(readFileSync(path, 'utf8')))
   } catch {
-    return false // released in the meantime
+    return false // another process has released the port in the meantime
   }
 }
 

@@ -90,7 +90,7 @@ function planV2(limits: GroupLimits, facts: LimitFacts): GroupValue[] {
   ]
 }
 
-/** Unlimited rates, in the formats of cgroup v1 and v2. An unlimited device has no line in the cgroup's file. */
+/** Rates that mean "unlimited", in cgroup v1 and v2. A device without a line in the cgroup's file has these rates. */
 const unlimitedRates = ['0', 'rbps=max', 'wbps=max', 'riops=max', 'wiops=max']
 
 /**

@@ -14,7 +14,7 @@ export interface LaunchRecord {
   readonly nextIpv6Addresses?: readonly string[]
 }
 
-/** Returns the record after the guest has read its seed again, or undefined if nothing changed. */
+/** Returns the record of a guest that rebooted and read its seed again, or undefined if its addresses stay the same. */
 export function rebooted({ nextIpv6Addresses, ...launched }: LaunchRecord): LaunchRecord | undefined {
   return nextIpv6Addresses && { ...launched, ipv6Addresses: nextIpv6Addresses }
 }

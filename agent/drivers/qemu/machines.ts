@@ -104,7 +104,7 @@ export class Machines {
 
   forget(name: string): void {
     const machine = this.#machines.get(name)
-    this.#machines.delete(name) // deleted first, because the close triggers a check
+    this.#machines.delete(name) // deleted first: the handler of the close event checks the guest
     machine?.monitor?.close()
   }
 

@@ -169,7 +169,7 @@ export class Arrivals {
     writeDetails(store, uuid, { ...details, arrived, snapshot } satisfies ArrivalDetails)
   }
 
-  /** Follows the owner that the gateway announces. May be repeated, and called late. */
+  /** Applies the decision of the gateway whether this host owns the guest. May be repeated, and called late. */
   async appoint({ uuid, generation, isOwner }: AppointOwnerRequest): Promise<void> {
     const { store, volumes } = this.parts.context
     parseUuid('uuid', uuid)

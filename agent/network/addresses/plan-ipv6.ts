@@ -30,7 +30,7 @@ export interface Ipv6Facts {
   readonly configured: readonly Ipv6Prefix[]
   /** Held prefixes (held-prefixes.ts), the oldest first. They take precedence over newly found ones. */
   readonly held: readonly Ipv6Prefix[]
-  /** Returns true if a guest has an address of the prefix. Called only for held prefixes that no longer exist. */
+  /** Returns true if a guest has an address of the prefix. Called only for held prefixes that the host lost. */
   readonly isUsed: (prefix: Ipv6Prefix) => boolean
   /** All addresses of the host; `undefined` if its kernel has no IPv6. */
   readonly addresses: readonly InterfaceIpv6[] | undefined
