@@ -1,6 +1,6 @@
 import { execFileSync, spawn, spawnSync, type ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
-import { closeSync, existsSync, mkdirSync, openSync, readFileSync, writeFileSync } from 'node:fs'
+import { closeSync, existsSync, mkdirSync, openSync, readFileSync, statfsSync, writeFileSync } from 'node:fs'
 import { join, resolve } from 'node:path'
 import { openPool, type StorageConfig } from '../../../agent/storage/pool.js'
 import { installBusyboxImage } from '../guests/busybox-image.js'
@@ -129,8 +129,17 @@ export class FleetHost {
     await this.kill()
     endProcesses(this.#configPath)
     if (!existsSync(`/run/netns/${this.namespace}`)) return
+    this.#repairNamespace()
     if (existsSync(this.instance.stateDir)) this.#run('purge')
     ip('netns', 'delete', this.namespace)
+  }
+
+  /** Creates the namespace again if a run was killed while it removed the namespace, and left an ordinary file. */
+  #repairNamespace(): void {
+    const nsfs = 0x6e736673 // NSFS_MAGIC of linux/magic.h
+    if (statfsSync(`/run/netns/${this.namespace}`).type === nsfs) return
+    ip('netns', 'delete', this.namespace)
+    ip('netns', 'add', this.namespace)
   }
 
   get #storage(): StorageConfig {
