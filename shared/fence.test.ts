@@ -2,8 +2,8 @@ import { expect } from 'chai'
 import { fromServiceError, toServiceError } from './grpc-errors.js'
 import { formatFence, judgeEpoch, parseFence, StaleEpochError, staleEpoch } from './fence.js'
 
-describe('a fence', () => {
-  it('survives its format', () => {
+describe('a fence, which consists of the name of a lease and an epoch,', () => {
+  it('is the same after it was formatted and parsed', () => {
     const fence = { work: 'fleet-upgrade-worker', epoch: 12_345 }
     expect(parseFence(formatFence(fence))).to.deep.equal(fence)
   })
@@ -21,7 +21,7 @@ describe('a fence', () => {
     'work 9999999999999999',
   ]
   for (const text of malformed)
-    it(`is not read from ${JSON.stringify(text)}`, () => expect(parseFence(text)).to.equal(undefined))
+    it(`is not parsed from the malformed text ${JSON.stringify(text)}`, () => expect(parseFence(text)).to.equal(undefined))
 
   for (const [highest, epoch, verdict] of [
     [0, 1, 'newer'],
@@ -29,10 +29,10 @@ describe('a fence', () => {
     [5, 5, 'current'],
     [5, 4, 'stale'],
   ] as const)
-    it(`with epoch ${epoch} is ${verdict} after epoch ${highest}`, () =>
+    it(`with epoch ${epoch} is ${verdict} if the highest epoch so far is ${highest}`, () =>
       expect(judgeEpoch(highest, epoch)).to.equal(verdict))
 
-  it('that is stale is refused with the highest epoch, which the gateway can read', () => {
+  it('that is stale is refused with an error from which the gateway can read the highest epoch', () => {
     const error = fromServiceError(toServiceError(staleEpoch({ work: 'drain', epoch: 3 }, 7)), {
       step: 's',
       left: true,

@@ -4,11 +4,11 @@ import { parseTrafficLimit } from './parse-settings.js'
 
 describe('parseTrafficLimit', () => {
   for (const [name, wire, expected] of [
-    ['an empty request', {}, {}],
-    ['an empty mode as the default', { mode: '' }, { mode: 'total' }],
-    ['a mode and a limit', { mode: 'split', inGb: 5 }, { mode: 'split', inGb: 5 }],
-    ['an action', { action: 'throttle' }, { action: 'throttle' }],
-    ['an empty action as the default', { action: '' }, { action: 'stop' }],
+    ['an empty request as no change', {}, {}],
+    ['an empty mode as the default mode', { mode: '' }, { mode: 'total' }],
+    ['a traffic mode and a limit', { mode: 'split', inGb: 5 }, { mode: 'split', inGb: 5 }],
+    ['the action for a guest that has used up its traffic', { action: 'throttle' }, { action: 'throttle' }],
+    ['an empty action as the default action', { action: '' }, { action: 'stop' }],
   ] as const)
     it(`reads ${name}`, () => {
       const read = parseTrafficLimit(wire, unlimitedTraffic)
@@ -16,8 +16,8 @@ describe('parseTrafficLimit', () => {
     })
 
   for (const [name, wire, field] of [
-    ['an unknown mode', { mode: 'tomorrow' }, 'traffic_mode'],
-    ['a mode in capital letters', { mode: 'TOTAL' }, 'traffic_mode'],
+    ['an unknown traffic mode', { mode: 'tomorrow' }, 'traffic_mode'],
+    ['a traffic mode in capital letters', { mode: 'TOTAL' }, 'traffic_mode'],
     ['an unknown action', { action: 'tomorrow' }, 'traffic_action'],
   ] as const)
     it(`refuses ${name}`, () =>

@@ -158,14 +158,14 @@ describe('moves of guests in a fleet', function () {
       // After the hand-over only the gateway decides, and a failed removal is repeated later.
       const isUndone = !['hand_over', 'remove'].includes(step)
       if (isUndone)
-        it(`keeps the guest on its host when ${step} fails ${phase}`, async () => {
+        it(`leave the guest on its host if they fail immediately ${phase === 'before-run' ? 'before' : 'after'} the step "${step}"`, async () => {
           const guest = await addGuest()
           source().observer = failOnce(step, phase)
           expect(await move(guest)).to.equal('failed')
           await expectOnlyAt('host-a', guest)
         })
 
-      it(`ends with one copy when the target restarts ${phase} of ${step}`, async () => {
+      it(`leave exactly one copy of the guest if the target host restarts immediately ${phase === 'before-run' ? 'before' : 'after'} the step "${step}"`, async () => {
         const guest = await addGuest()
         let isDone = false
         source().observer = async (event) => {

@@ -218,7 +218,7 @@ describe('disks of virtual machines', function () {
         await expectCounted(uuid, dataMib - 1, dataMib + treesMib)
       })
 
-      it('can be enlarged and reinstalled, and permit a new password, while they have a snapshot', async () => {
+      it('can be enlarged and reinstalled while they have a snapshot, and the password of their system can be reset', async () => {
         const snapshotId = await snapshot(uuid)
         await host.done(resetPasswordOrder(uuid).order!)
         await setLimits(parts().context, { uuid, ifRevision: 0 }, { wanted: { diskGb: 2 }, ...parts() })

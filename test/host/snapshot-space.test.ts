@@ -36,14 +36,14 @@ const write = (path: string, megabytes: number): void =>
 
 /** Contents of a disk before its snapshots. `megabytes` is the space that the snapshots retain. */
 const disks: readonly (readonly [name: string, megabytes: number, fill: (root: string) => void])[] = [
-  ['with no data', 0, () => undefined],
+  ['contains no data', 0, () => undefined],
   [
-    'with as much data as its limit permits',
+    'contains as much data as its limit permits',
     boughtMib - slackMib,
     (root) => write(join(root, 'old-0'), boughtMib - slackMib),
   ],
   [
-    'with reflinks',
+    'contains reflinks',
     12,
     (root) => {
       write(join(root, 'old-0'), 12)
@@ -51,7 +51,7 @@ const disks: readonly (readonly [name: string, megabytes: number, fill: (root: s
     },
   ],
   [
-    'with a sparse file',
+    'contains a sparse file',
     1,
     (root) => {
       write(join(root, 'old-0'), 1)
@@ -59,7 +59,7 @@ const disks: readonly (readonly [name: string, megabytes: number, fill: (root: s
     },
   ],
   [
-    'with hard links',
+    'contains hard links',
     12,
     (root) => {
       write(join(root, 'old-0'), 12)
@@ -67,7 +67,7 @@ const disks: readonly (readonly [name: string, megabytes: number, fill: (root: s
     },
   ],
   [
-    'with many small files',
+    'contains many small files',
     12,
     (root) => {
       mkdirSync(join(root, 'old-many'))
@@ -95,7 +95,7 @@ describe('the space that snapshots retain', function () {
 
   for (const [name, megabytes, fill] of disks)
     for (const count of [0, 1, 5])
-      it(`does not reduce the usable size of a disk ${name} and ${count === 0 ? 'no' : count} ${count === 1 ? 'snapshot' : 'snapshots'}`, async () => {
+      it(`does not reduce the usable size of a disk that ${name} and has ${count === 0 ? 'no' : count} ${count === 1 ? 'snapshot' : 'snapshots'}`, async () => {
         const uuid = await lab.create()
         const root = lab.volumes.pathOf(uuid)
         fill(root)

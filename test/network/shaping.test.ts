@@ -129,7 +129,7 @@ describe('the rates of guests', function () {
     await waitFor(reached, { what: 'the client' })
   })
 
-  it('are set again soon after the kernel reports a change, even if only a full check finds the damage', async () => {
+  it('are set again soon after the kernel reports a change, even if only a full comparison with the kernel finds what was changed', async () => {
     const all = [rates(a, 20, 20)]
     shaper.child.kill('SIGKILL')
     shaper = startShaper('watch')
@@ -145,7 +145,7 @@ describe('the rates of guests', function () {
     await expectBoth(20)
   })
 
-  it('are completed by the next comparison if tc was killed while it set them', async () => {
+  it('are completed by the next check if tc was killed while it set them', async () => {
     shaper.child.kill('SIGKILL')
     shaper = startShaper('watch')
     const [before, wanted] = [[rates(a, 100, 0)], [rates(a, 20, 0)]]
@@ -163,7 +163,7 @@ describe('the rates of guests', function () {
     await expectRate(flow(a, 'down'), 20)
   })
 
-  it('are set again by the first comparison of a new agent, even if only a full check finds the damage', async () => {
+  it('are set again by the first check of a restarted agent, even if only a full comparison with the kernel finds that they were changed', async () => {
     const all = [rates(a, 20, 20)]
     await shaper.call('ensure', all)
     lab.in(lab.host, 'tc', ...`class change dev ${a.device} classid d0:1 htb rate 900mbit`.split(' '))

@@ -52,14 +52,14 @@ describe('the package berth-gateway', () => {
       expect(existsSync(join(path, 'run/berth/gateway/admin.key'))).to.equal(false)
     })
 
-    it('does not create the key again after the operator has deleted it', () => {
+    it('does not create the API key of the administrator again after the operator has deleted it', () => {
       run('initialise')
       rmSync(key)
       expect(run('initialise').status).to.equal(0)
       expect([calls(), existsSync(key)]).to.deep.equal([1, false])
     })
 
-    it('keeps a key that exists', () => {
+    it('does not replace an API key of the administrator that exists already', () => {
       writeFileSync(key, 'own key')
       expect(run('initialise').status).to.equal(0)
       rmSync(key)
@@ -67,7 +67,7 @@ describe('the package berth-gateway', () => {
       expect([calls(), existsSync(key)]).to.deep.equal([0, false])
     })
 
-    it('is repeated if it failed before the key was complete', () => {
+    it('is repeated if it failed before the API key of the administrator was completely written', () => {
       addProgram('sync', 'exit 1')
       expect(run('initialise').status).to.equal(1)
       rmSync(join(programs, 'sync'))

@@ -144,12 +144,12 @@ describe('scripts/down --purge', function () {
 
   for (const root of ['.', unbuilt])
     for (const [what, change] of [
-      ['the names of the network', { network: '\n  subnet: 10.9.0.0/16' }],
-      ['the table', { network: blocks.network.replace('table: btestn', 'subnet: 10.9.0.0/16') }],
+      ['all names of the section network', { network: '\n  subnet: 10.9.0.0/16' }],
+      ['the nftables table', { network: blocks.network.replace('table: btestn', 'subnet: 10.9.0.0/16') }],
       ['the interface prefix', { network: blocks.network.replace('interface_prefix: nbt', 'subnet: 10.9.0.0/16') }],
       ['the loop file', { storage: `\n  pool: ${state}/pool` }],
     ] as const)
-      it(`removes nothing if the configuration omits ${what} and the programs are ${root === '.' ? 'built' : 'not built'}`, () => {
+      it(`removes nothing if the configuration of a named instance omits ${what}, whose default belongs to the first instance (with the programs ${root === '.' ? 'built' : 'not built'})`, () => {
         writeConfigs(change)
         expectRefused(purge({ root }), 'belongs to the first instance')
       })

@@ -5,29 +5,29 @@ const a = { host: '192.0.2.1', port: 6379 }
 const b = { host: '192.0.2.2', port: 6379 }
 const otherPort = { host: '192.0.2.1', port: 6380 }
 
-describe('the choice of the Redis master', () => {
+describe('planMaster, which takes the Redis master that a majority of the Sentinels names,', () => {
   const cases: [string, MasterAnswer[], MasterAnswer][] = [
-    ['all Sentinels agree', [a, a, a], a],
-    ['two of three agree', [a, b, a], a],
-    ['one of three has not noticed the failover, in any order', [a, b, b], b],
-    ['two of three answer and agree', [undefined, b, b], b],
-    ['only one of three answers', [undefined, b, undefined], undefined],
-    ['two of three answer and disagree', [a, b, undefined], undefined],
-    ['the ports differ', [a, otherPort], undefined],
-    ['two of four are not a majority', [a, a, b, b], undefined],
-    ['a single Sentinel is its own majority', [a], a],
-    ['no Sentinel answers', [undefined, undefined, undefined], undefined],
+    ['finds it if all Sentinels agree', [a, a, a], a],
+    ['finds it if two of three Sentinels agree', [a, b, a], a],
+    ['finds it if one of three Sentinels has not noticed the failover, whichever one this is', [a, b, b], b],
+    ['finds it if only two of three Sentinels answer, and both agree', [undefined, b, b], b],
+    ['finds none if only one of three Sentinels answers', [undefined, b, undefined], undefined],
+    ['finds none if only two of three Sentinels answer, and both disagree', [a, b, undefined], undefined],
+    ['finds none if the Sentinels name the same address with different ports', [a, otherPort], undefined],
+    ['finds none if only two of four Sentinels agree', [a, a, b, b], undefined],
+    ['finds it if the only Sentinel names it', [a], a],
+    ['finds none if no Sentinel answers', [undefined, undefined, undefined], undefined],
   ]
   for (const [name, answers, master] of cases) it(name, () => expect(planMaster(answers)).to.deep.equal(master))
 })
 
-describe('the decision to leave the Redis master', () => {
+describe('planLeave, which decides whether the gateway leaves its Redis master,', () => {
   const cases: [string, Parameters<typeof planLeave>[0], boolean][] = [
-    ['stays with the confirmed master', { answer: a, current: a, unwitnessedMs: 0 }, false],
-    ['leaves it as soon as a majority names another one', { answer: b, current: a, unwitnessedMs: 0 }, true],
-    ['stays while replicas confirm its data', { answer: undefined, current: a, unwitnessedMs: 500 }, false],
+    ['stays with a master that a majority of the Sentinels names', { answer: a, current: a, unwitnessedMs: 0 }, false],
+    ['leaves the master as soon as a majority of the Sentinels names a different one', { answer: b, current: a, unwitnessedMs: 0 }, true],
+    ['stays with the master while no majority of the Sentinels answers, but replicas confirm its data', { answer: undefined, current: a, unwitnessedMs: 500 }, false],
     [
-      'leaves it if nobody has confirmed it for a long time',
+      'leaves the master if neither a majority of the Sentinels nor a replica has confirmed it for more than 10 s',
       { answer: undefined, current: a, unwitnessedMs: longestUnwitnessedMs + 1 },
       true,
     ],

@@ -172,13 +172,13 @@ describe('the network endpoints', () => {
   after(() => gateway.close())
 
   for (const prefix of ['/api/v1', '/api'])
-    describe(prefix, () => {
+    describe(`under ${prefix}`, () => {
       before(async () => {
         guest = await gateway.fleet.addGuest({ name: `shop.${prefix.length}_A-1` })
       })
 
       for (const { method, path, body = method === 'GET' ? undefined : [], data } of endpoints)
-        it(`answer as existing clients expect: ${method} ${path}${body === undefined ? '' : ` with the body ${JSON.stringify(body).slice(0, 40)}`}`, async () => {
+        it(`answer as existing clients expect: ${method} ${path}${body === undefined ? '' : ` with the body ${JSON.stringify(body).replace(/^(.{40}).+/, '$1…')}`}`, async () => {
           // Existing clients send the key in both headers, a JSON content type even without a body, and the name as id.
           const headers = { authorization: `Bearer ${gateway.adminKey}`, 'content-type': 'application/json' }
           const to = prefix + path.replace('{id}', guest.name)

@@ -79,7 +79,7 @@ describe('a gateway whose store dies during a request', function () {
       expect((await caller('GET', '/containers')).status).to.equal(401)
     })
 
-  it('does not return a rotated password again after a later rotation', async () => {
+  it('refuses to repeat the answer of a password rotation once a later rotation has replaced that password', async () => {
     const made = await calls.make({ container_name: 'own' })
     const path = `/sub-users/${made.id}/rotate-password`
     dieAfter('rotate', false)

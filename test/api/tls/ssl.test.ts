@@ -101,7 +101,7 @@ describe('TLS of the API', () => {
       for (const cookie of cookies) expect(cookie).to.match(/; Path=\/; HttpOnly; SameSite=Strict; Secure/)
     })
 
-    it('uses the previously uploaded certificate again if its mode is selected without a new upload', async () => {
+    it('uses the previously uploaded certificate again if the mode “uploaded” is selected without a new certificate', async () => {
       const before = (await upload()).body.data.certificate.fingerprint
       await put({ mode: 'self_signed' })
       expect(await shown()).not.to.equal(before)
