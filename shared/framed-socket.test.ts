@@ -79,7 +79,7 @@ describe('a framed connection', () => {
     await waitFor(() => ended !== undefined).finally(() => clearInterval(signs))
   })
 
-  it('does not end for lack of keep-alive frames while its own reader has paused it', async () => {
+  it('does not end because of missing keep-alive frames while its reader has paused it', async () => {
     const startedMs = performance.now()
     framed.pause()
     await waitFor(() => performance.now() - startedMs > 300)

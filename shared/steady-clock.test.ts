@@ -69,8 +69,8 @@ describe('steady clock', () => {
       0,
       true,
     ],
-    ['does not trust the wall clock yet if the earlier process ran before a reboot', 'boot-2', 0, false],
-    ['does not trust the wall clock yet if it jumped while no process watched it', 'boot-1', 40 * dayMs, false],
+    ['does not trust the wall clock at first if the earlier process ran before a reboot', 'boot-2', 0, false],
+    ['does not trust the wall clock at first if it jumped while no process watched it', 'boot-1', 40 * dayMs, false],
   ] as const)
     it(name, () => {
       const earlier = new SteadyClock({ wall: () => startMs, monotonic: () => 1000 })

@@ -35,7 +35,7 @@ describe('a finding about a guest with an open alert', () => {
       false,
     ],
     [
-      'is not reported while a stop of the guest is pending, if nothing is recent except that a flow got no answer',
+      'is not reported while a stop of the guest is pending, if the only recent event is that a flow got no answer',
       { outcome: 'unanswered' },
       pending,
       false,

@@ -348,7 +348,7 @@ describe('the limit on the number of keys that a caller may create', () => {
       full,
     ],
     [
-      'is not reached for a key that is bound to containers because its creator, which is not bound, has created many keys',
+      'is not reached for a key that is bound to containers even if its creator, which is not bound, has created many keys',
       3,
       createdBy(2, 98),
       '',
@@ -372,13 +372,13 @@ describe('the limit on the number of keys that a caller may create', () => {
       full,
     ],
     [
-      'is not reached for a key with all rights because a key with restricted rights has created too many keys',
+      'is not reached for a key with all rights even if a key with restricted rights has created too many keys',
       1,
       createdBy(2, 99),
       '',
     ],
     [
-      'is not reached for an administrator because a key with restricted rights has created too many keys',
+      'is not reached for an administrator even if a key with restricted rights has created too many keys',
       0,
       createdBy(2, 99),
       '',

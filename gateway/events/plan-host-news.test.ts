@@ -14,15 +14,15 @@ function hosts(state: HostView['state'], name = 'a'): HostView[] {
 
 const position = (online: boolean) => new Map([['a', { id: 'a', name: 'a', online, epoch: 'e', revision: 1 }]])
 
-describe('changes of hosts that are new after a restart of the gateway', () => {
+describe('planHostNews, which lists the changes of hosts while no gateway ran,', () => {
   for (const [title, former, now, expected] of [
-    ['do not exist if no host has changed', position(true), hosts('online'), []],
-    ['do not exist for a host that has not joined', position(false), hosts('pending'), []],
-    ['include a host that went offline', position(true), hosts('offline'), [['online', 'offline']]],
-    ['include a host that came online', position(false), hosts('online'), [['offline', 'online']]],
-    ['include a host that was added', new Map(), hosts('online'), [[undefined, 'online']]],
-    ['include a host that was removed', position(true), [], [['online', undefined]]],
-    ['include a new name of a host', position(true), hosts('online', 'b'), [['online', 'online']]],
+    ['lists nothing if no host has changed', position(true), hosts('online'), []],
+    ['lists nothing for a host that has not joined', position(false), hosts('pending'), []],
+    ['lists a host that went offline', position(true), hosts('offline'), [['online', 'offline']]],
+    ['lists a host that came online', position(false), hosts('online'), [['offline', 'online']]],
+    ['lists a host that was added', new Map(), hosts('online'), [[undefined, 'online']]],
+    ['lists a host that was removed', position(true), [], [['online', undefined]]],
+    ['lists a host that was renamed', position(true), hosts('online', 'b'), [['online', 'online']]],
   ] as const)
     it(title, () => {
       const states = planHostNews(former, now).map(({ before, after }) => [before?.state, after?.state])

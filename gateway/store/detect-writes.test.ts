@@ -31,7 +31,7 @@ type Use = (client: FakeClient) => Promise<unknown>
 const cases: [string, Use, boolean, unknown][] = [
   ['a read', (client) => client.get('a'), false, 'value of a'],
   ['a write', (client) => client.set('a'), true, 'set a'],
-  ['a command that the table of reads does not know', (client) => client.brandNewCommand(), true, 'done'],
+  ['a command that is missing in the table of read commands', (client) => client.brandNewCommand(), true, 'done'],
   ['a transaction of reads', (client) => client.multi().get('a').get('b').exec(), false, ['get a', 'get b']],
   [
     'a write in the middle of a transaction',
@@ -39,10 +39,10 @@ const cases: [string, Use, boolean, unknown][] = [
     true,
     ['get a', 'set b', 'get c'],
   ],
-  ['a property', (client) => Promise.resolve(client.isReady), false, true],
+  ['an access to a property of the client', (client) => Promise.resolve(client.isReady), false, true],
 ]
 
-describe('the detection of writes', () => {
+describe('detectWrites, which finds out whether store commands include a write,', () => {
   for (const [name, use, hasWritten, result] of cases)
     it(`counts ${name} as ${hasWritten ? 'a write' : 'a read'}`, async () => {
       const writes = detectWrites(new FakeClient() as unknown as StoreClient)

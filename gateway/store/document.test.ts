@@ -17,7 +17,7 @@ class FakeStore {
     commands({ get: () => Promise.resolve(this.text) })
 }
 
-describe('a stored document', () => {
+describe('the gateway’s copy of a document in the store', () => {
   const begin = async () => {
     const store = new FakeStore()
     const log = pino({ level: 'silent' })
@@ -34,31 +34,31 @@ describe('a stored document', () => {
     return { change, heard }
   }
 
-  it('takes a newer version', async () => {
+  it('is replaced by a newer version', async () => {
     const { change, heard } = await begin()
     expect(await change(6, 'six', 'reportChange')).to.equal('six')
     expect(heard).to.deep.equal(['five', 'six'])
   })
 
-  it('ignores an older version, whose answer arrived late', async () => {
+  it('is not replaced by an older version whose answer arrives late', async () => {
     const { change } = await begin()
     expect(await change(4, 'four', 'reportChange')).to.equal('five')
   })
 
-  it('takes an older version of a new master, which lost a change that was never acknowledged', async () => {
+  it('is replaced by an older version of a new Redis master, which lost a change that was never acknowledged', async () => {
     const { change, heard } = await begin()
     expect(await change(4, 'four', 'reportUp')).to.equal('four')
     expect(await change(5, 'another five', 'reportChange')).to.equal('another five')
     expect(heard).to.deep.equal(['five', 'four', 'another five'])
   })
 
-  it('takes another value with the same version from a new master', async () => {
+  it('is replaced by another value with the same version if this value comes from a new Redis master', async () => {
     const { change, heard } = await begin()
     expect(await change(5, 'another five', 'reportUp')).to.equal('another five')
     expect(heard).to.deep.equal(['five', 'another five'])
   })
 
-  it('notifies nobody if a new connection finds the same document', async () => {
+  it('notifies no listener if the document is unchanged after a reconnection to the store', async () => {
     const { change, heard } = await begin()
     expect(await change(5, 'five', 'reportUp')).to.equal('five')
     expect(heard).to.deep.equal(['five'])

@@ -6,12 +6,12 @@ import { planCuts, type Share } from './fair-cuts.js'
 const shares = (...of: readonly (readonly [name: string, count: number])[]): Share[] =>
   of.map(([name, count]) => ({ root: name.replace(/\/.*/, ''), ref: name, count }))
 
-describe('the callers that lose entries in a full store', () => {
+describe('planCuts, which selects the callers that lose entries when the store is full,', () => {
   for (const [what, before, excess, cuts] of [
-    ['are an empty list if there is space', [['a', 5]], 0, []],
-    ['are the only caller if only one caller has entries', [['a', 5]], 2, [['a', 2]]],
+    ['selects no caller if there is space', [['a', 5]], 0, []],
+    ['selects the only caller that has entries', [['a', 5]], 2, [['a', 2]]],
     [
-      'are only the caller with the most entries if this caller has far more than the others',
+      'selects only the caller with the most entries if this caller has far more than the others',
       [
         ['a', 100],
         ['b', 3],
@@ -20,7 +20,7 @@ describe('the callers that lose entries in a full store', () => {
       [['a', 50]],
     ],
     [
-      'are the callers with the most entries, which then have equally many entries',
+      'selects the callers with the most entries, which then have equally many entries',
       [
         ['a', 10],
         ['b', 8],
@@ -33,7 +33,7 @@ describe('the callers that lose entries in a full store', () => {
       ],
     ],
     [
-      'are, of the creator whose keys together have the most entries, the keys with the most entries',
+      'selects, of the creator whose keys together have the most entries, the keys with the most entries',
       [
         ['a/1', 6],
         ['a/2', 4],
@@ -43,7 +43,7 @@ describe('the callers that lose entries in a full store', () => {
       [['a/1', 3]],
     ],
     [
-      'are all callers if all entries must be removed',
+      'selects all callers if all entries must be removed',
       [
         ['a', 2],
         ['b', 1],
@@ -57,7 +57,7 @@ describe('the callers that lose entries in a full store', () => {
   ] as const)
     it(what, () => expect([...planCuts(shares(...before), excess)]).to.deep.equal(cuts))
 
-  it('never include a caller with fewer entries than another caller still has', () => {
+  it('never selects a caller with fewer entries than another caller still has', () => {
     const counts = fc.array(fc.integer({ min: 1, max: 50 }), { minLength: 1, maxLength: 8 })
     fc.assert(
       fc.property(counts, fc.integer({ min: 1, max: 100 }), (given, wanted) => {

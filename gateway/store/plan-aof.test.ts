@@ -13,7 +13,7 @@ describe('the rewritten manifest of append-only files', () => {
   for (const [what, names, expected] of [
     ['lists a base and its increment', [base(1), increment(1)], [base(1), increment(1)]],
     [
-      'lists the first base and all its increments in order of their numbers, as they exist during a rewrite',
+      'lists the first base and its ten increments (several exist during a rewrite) in numerical order',
       [increment(10), base(1), ...[1, 2, 3, 4, 5, 6, 7, 8, 9].map(increment)],
       [base(1), ...[1, 2, 3, 4, 5, 6, 7, 8, 9, 10].map(increment)],
     ],

@@ -4,25 +4,25 @@ import { parseReplication } from './replication.js'
 const slave = (index: number, state: string, offset: number): string =>
   `slave${index}:ip=127.0.0.1,port=7002,state=${state},offset=${offset},lag=0`
 
-describe('the replication of the store', () => {
+describe('parseReplication, which reads the number of connected Redis replicas and their lag,', () => {
   const cases: [string, string[], object][] = [
     [
-      'a server without replicas',
+      'returns 0 replicas and a lag of 0 for a server without replicas',
       ['role:master', 'connected_slaves:0', 'master_repl_offset:0'],
       { replicas: 0, lagBytes: 0 },
     ],
     [
-      'the replica furthest behind counts',
+      'returns the lag of the replica that is furthest behind the master',
       ['role:master', slave(0, 'online', 900), slave(1, 'online', 400), 'master_repl_offset:1000'],
       { replicas: 2, lagBytes: 600 },
     ],
     [
-      'a replica that loads the data is not connected yet',
+      'does not count a replica that is still loading the data from the master',
       ['role:master', slave(0, 'send_bulk', 0), slave(1, 'online', 1000), 'master_repl_offset:1000'],
       { replicas: 1, lagBytes: 0 },
     ],
     [
-      'an offset of the master that is read before the offset of a replica',
+      'returns a lag of 0 if a replica is already ahead of the offset that was read earlier from the master',
       [slave(0, 'online', 10), 'master_repl_offset:5'],
       { replicas: 1, lagBytes: 0 },
     ],

@@ -36,13 +36,13 @@ describe('the limit on the number of sub-users that a caller may create', () => 
       full,
     ],
     [
-      'a caller that is bound to containers because another caller bound to containers has reached its limit',
+      'a caller that is bound to containers even if another caller bound to containers has reached its limit',
       accounts(limit.bound, ofCustomer),
       boundTo('key:4'),
       '',
     ],
     [
-      'a caller that is bound to containers because its creator has created many sub-users',
+      'a caller that is bound to containers even if its creator has created many sub-users',
       accounts(5000, { root: 'key:2' }),
       boundTo('key:3'),
       '',
@@ -60,7 +60,7 @@ describe('the limit on the number of sub-users that a caller may create', () => 
       full,
     ],
     [
-      'an administrator because a caller that is bound to containers has reached its limit',
+      'an administrator even if a caller that is bound to containers has reached its limit',
       accounts(limit.others, ofCustomer),
       admin,
       '',

@@ -61,15 +61,15 @@ describe('the plan of the test processes', () => {
     expect(labels(files)).to.deep.equal([['test/api (1)'], ['test/api/10.test.ts']])
   })
 
-  it('puts up to three files of tests in the browser into one process', () => {
+  it('puts up to three browser test files into one process', () => {
     const files = ['a', 'b', 'c', 'd'].map((name) => `test/browser/${name}.test.ts`)
     expect(labels(files)).to.deep.equal([['test/browser (1)'], ['test/browser/d.test.ts']])
   })
 
-  it('puts all tests next to the code of a folder into one process', () =>
+  it('puts all test files that lie next to the code of one top-level folder, such as agent, into one process', () =>
     expect(labels(['agent/a.test.ts', 'agent/b.test.ts'])).to.deep.equal([['agent (tests next to the code)']]))
 
-  it('splits a failed process into one process for each of its files, except if they are tests next to the code', () => {
+  it('splits a failed process into one process for each of its files, except if these files lie next to the code', () => {
     const [shared, unit] = ['test/api/a.test.ts', 'agent/a.test.ts'].map(
       (file) => planChains([file, file.replace('/a.', '/b.')], new Map())[0]?.jobs[0] as Job,
     )

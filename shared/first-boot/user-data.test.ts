@@ -111,7 +111,7 @@ describe('parseUserData', () => {
         expect(parseUserData(encoded), how).to.deep.equal({ type, text })
     })
 
-    it(`returns the same text when its result for ${name} is parsed again`, () =>
+    it(`returns the same text again when the text that it returned for ${name} is parsed`, () =>
       expect(parseUserData(parseUserData(base64(sent)).text)).to.deep.equal({ type, text: sent }))
   }
 

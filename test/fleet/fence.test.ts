@@ -7,7 +7,7 @@ import { join } from 'node:path'
 import { memoryDirectory } from '../support/memory/lab-agent.js'
 import { waitFor } from '../support/wait.js'
 
-describe('calls with a fence', () => {
+describe('the check of the fence (lease name and epoch) in calls to an agent', () => {
   let lab: TestFleet
   let agent: LabAgent
   let hostId: string
@@ -24,7 +24,7 @@ describe('calls with a fence', () => {
 
   const call = (fence?: Fence): Promise<string> => codeOf(lab.fleet.agent(hostId).hosts.describe({}, fence))
 
-  it('are accepted with the highest epoch and refused with a lower one, for each work separately', async () => {
+  it('accepts the highest epoch so far and refuses lower epochs, separately for each lease name', async () => {
     const codes: string[] = []
     for (const [work, epoch] of [
       ['drain', 5],
@@ -38,11 +38,11 @@ describe('calls with a fence', () => {
     expect(codes).to.deep.equal(['ok', 'ok', 'stale_epoch', 'ok', 'ok', 'stale_epoch'])
   })
 
-  it('are not needed for other work', async () => {
+  it('accepts calls without a fence', async () => {
     expect(await call()).to.equal('ok')
   })
 
-  it('are refused by an agent that restarted in the meantime', async () => {
+  it('still refuses lower epochs after the agent was restarted', async () => {
     expect(await call({ work: 'restart', epoch: 9 })).to.equal('ok')
     await agent.stop()
     await agent.resume()
@@ -51,7 +51,7 @@ describe('calls with a fence', () => {
     expect(await call({ work: 'restart', epoch: 9 })).to.equal('ok')
   })
 
-  it('are declared as a feature of the host', () => {
+  it('is declared by the agent as a feature of its host', () => {
     expect(lab.fleet.view.findHost(hostId)?.description?.features).to.include('fence')
   })
 })

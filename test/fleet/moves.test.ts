@@ -20,7 +20,7 @@ import { waitFor } from '../support/wait.js'
 const steps = ['copy', 'leave', 'stop', 'last', 'hand_over', 'remove'] as const
 const phases = ['before-run', 'after-run'] as const
 
-describe('moves of guests in a fleet', function () {
+describe('a fleet that moves guests between hosts', function () {
   let redis: TestRedis
   let store: Store
   let fleet: LabFleet
@@ -103,7 +103,7 @@ describe('moves of guests in a fleet', function () {
     expect(events).to.deep.equal(['moved'])
   })
 
-  it('plans a move without reserving anything', async () => {
+  it('plans a move without reserving anything on the target host', async () => {
     const guest = await addGuest()
     const plan = await fleet.planMove({ guest: fleet.view.findGuest(guest.uuid)!, toHostId: 'host-b' })
     expect(plan.toHostId).to.equal('host-b')
@@ -117,7 +117,7 @@ describe('moves of guests in a fleet', function () {
     ).to.equal(false)
   })
 
-  it('refuses to move a guest to its own host', async () => {
+  it('refuses to move a guest to the host on which it already is', async () => {
     const guest = await addGuest()
     const asked = { ...requestFor(guest), toHostId: 'host-a' }
     const refused = await fleet.moveGuest(asked).catch((error: unknown) => error)
@@ -158,14 +158,14 @@ describe('moves of guests in a fleet', function () {
       // After the hand-over only the gateway decides, and a failed removal is repeated later.
       const isUndone = !['hand_over', 'remove'].includes(step)
       if (isUndone)
-        it(`leave the guest on its host if they fail immediately ${phase === 'before-run' ? 'before' : 'after'} the step "${step}"`, async () => {
+        it(`leaves the guest on its host if a move fails immediately ${phase === 'before-run' ? 'before' : 'after'} the step "${step}"`, async () => {
           const guest = await addGuest()
           source().observer = failOnce(step, phase)
           expect(await move(guest)).to.equal('failed')
           await expectOnlyAt('host-a', guest)
         })
 
-      it(`leave exactly one copy of the guest if the target host restarts immediately ${phase === 'before-run' ? 'before' : 'after'} the step "${step}"`, async () => {
+      it(`leaves exactly one copy of a guest if the target host of its move restarts immediately ${phase === 'before-run' ? 'before' : 'after'} the step "${step}"`, async () => {
         const guest = await addGuest()
         let isDone = false
         source().observer = async (event) => {

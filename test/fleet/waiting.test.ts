@@ -88,7 +88,7 @@ describe('calls that wait for a host', function () {
       agent.stop()
     })
 
-    it('are refused when it has not connected for a while', async () => {
+    it('are refused once the host has not connected for a while', async () => {
       const { hostId, fleet } = await restartWithout(100)
       await fleet.expectedConnections()
       await waitFor(async () => (await codeOf(Promise.resolve().then(() => fleet.agent(hostId)))) === 'host_offline')
@@ -128,7 +128,7 @@ describe('calls that wait for a host', function () {
       expect(await codeOf(test.fleet.agent(first.hostId).operations.cancelOperation({ id: '' }))).to.equal('not_found')
     })
 
-    it('return the answer over the next connection if they can be repeated, and agent_timeout otherwise', async () => {
+    it('return the answer over the next connection if they can be repeated, and fail with agent_timeout otherwise', async () => {
       const { guests, operations } = test.fleet.agent(first.hostId)
       const order = { ...powerOrder('stop', randomUUID()), operationId: randomUUID() }
       const calls = Promise.all([

@@ -51,7 +51,7 @@ const disks: Readonly<Record<string, Disk>> = {
     usedMib: 140,
     fill: `${randomAt(70, 4)}; dd if=/dev/zero of="$1" bs=1M seek=80 count=60 conv=notrunc status=none`,
   },
-  'composed of reflinked copies of one range': {
+  'made up of reflinked copies of one block range': {
     dataMib: 8,
     blocksMib: 41 * 8,
     usedMib: 428,

@@ -153,7 +153,7 @@ describe('the lxc driver', function () {
       await observed(machine)
     })
 
-    it('stops a guest whose cgroups are nested deeper than the longest path', async () => {
+    it('stops a guest whose cgroups are nested so deeply that their path exceeds PATH_MAX', async () => {
       const machine = await started()
       await booted(machine)
       const memory = '/sys/fs/cgroup/memory'

@@ -24,7 +24,7 @@ interface Row {
 }
 
 /** Two real agents in separate network namespaces, each with its own pool, and one real gateway. */
-describe('moves of containers between two hosts', function () {
+describe('a gateway that moves containers between two hosts', function () {
   const hosts = ['mva', 'mvb'].map((name, index) => new FleetHost({ name, index, segment, directory, poolGb: 4 })) as [
     FleetHost,
     FleetHost,
@@ -128,7 +128,7 @@ describe('moves of containers between two hosts', function () {
     await expectAt(first, guest)
   })
 
-  it('moves a running container with its disk, snapshots and settings, and interrupts it briefly', async () => {
+  it('moves a running container with its disk, snapshots and settings, with only a short interruption', async () => {
     const guest = await create('busy')
     const disk = diskOf(first, guest)
     writeFileSync(join(disk, 'root/large'), randomBytes(128 * mib))
@@ -176,14 +176,14 @@ describe('moves of containers between two hosts', function () {
     }
   }
 
-  it('moves a container back', async () => {
+  it('moves a container back to its first host', async () => {
     const guest = await rowOf('busy')
     const task = await ended(await migrate(guest, {}))
     expect(task['status'], `${JSON.stringify(task)}\n${logs()}`).to.equal('done')
     await expectAt(first, guest)
   })
 
-  it('keeps the container running when the move is canceled', async () => {
+  it('keeps a container running on its host when the move is canceled', async () => {
     const guest = await rowOf('busy')
     const inits = readInits(first.instance)
     const reply = await migrate(guest, { host_id: hostIds.get(second), bandwidth_mbps: 8 })
@@ -201,7 +201,7 @@ describe('moves of containers between two hosts', function () {
   })
 
   for (const victim of ['source', 'target', 'gateway'] as const)
-    it(`ends with one running copy when the ${victim} is killed again and again`, async () => {
+    it(`ends a move with exactly one running copy of the container even if the ${victim === 'gateway' ? 'gateway' : `agent of the ${victim} host`} is killed again and again`, async () => {
       const guest = await rowOf('busy')
       const from = (await rowOf('busy')).host_id === hostIds.get(first) ? first : second
       const to = from === first ? second : first

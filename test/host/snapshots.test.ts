@@ -169,7 +169,7 @@ describe('snapshots of volumes', function () {
     expect(word()).to.equal('new')
   })
 
-  it('and the volume stay unchanged when a prepared new volume is discarded', async () => {
+  it('stay unchanged, like their volume, when a prepared new volume is discarded', async () => {
     await volumes.prepare(guest, { templateId: 'small-1' }, gib)
     expect([await volumes.discardNext(guest), await volumes.discardNext(guest)]).to.deep.equal([true, false])
     expect(await volumes.list()).to.deep.equal([guest])

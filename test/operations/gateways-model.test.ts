@@ -10,8 +10,8 @@ const explorations = [
 ]
 const maxStates = 500_000
 
-describe('the model of lease, epoch and confirmation with two gateways', () => {
-  it('reaches no state in which a stale holder acts or an acknowledged lease is lost', () => {
+describe('the state search in a model of two gateways with leases, epochs and confirmed writes', () => {
+  it('finds no state in which a former holder of the lease acts or an acknowledged lease is lost', () => {
     for (const bounds of explorations) {
       const { violation, states } = explore(gatewaysModel('none', bounds), maxStates)
       expect(violation).to.equal(undefined)
@@ -20,7 +20,7 @@ describe('the model of lease, epoch and confirmation with two gateways', () => {
   })
 
   for (const fault of modelFaults.filter((one) => one !== 'none'))
-    it(`finds a violation if ${fault}`, () => {
+    it(`finds a violation in a faulty model in which ${fault}`, () => {
       const found = explorations.some((bounds) => explore(gatewaysModel(fault, bounds), maxStates).violation)
       expect(found).to.equal(true)
     })

@@ -78,7 +78,7 @@ describe('the packages for arm64', function () {
       expect(node(join(program(name), `dist/${name}/main.js`), '--version')).to.include(version)
     })
 
-  it('contain addons that work', () => {
+  it('contain native addons for Node.js that can be loaded and used', () => {
     const [agent, gateway] = ['agent', 'gateway'].map((name) => join(program(name), 'package.json'))
     const script = `
       const { createRequire } = require('node:module')

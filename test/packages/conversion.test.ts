@@ -130,7 +130,7 @@ describe('an installation from a checkout', function () {
     await createGuest('other', hostId)
   })
 
-  it('is replaced by the packages of that gateway while the guest of the host keeps running', async () => {
+  it('is replaced by the packages that its gateway serves while the guest of the host keeps running', async () => {
     const guest = findGuest(host)
     shell(`cd ${checkout}\n${documented(page, 'rm -r /opt/berth')}`, host)
     const { command } = api().ask<{ command: string }>(`/hosts/${hostId}/join-token`, { method: 'POST', body: {} })

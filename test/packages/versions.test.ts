@@ -141,12 +141,12 @@ describe('a gateway and an agent of different versions', function () {
     await expectToWork('three', { gateway: versions.present, agent: versions.present })
   })
 
-  it('work together: the previous gateway, on data of the present one, and the present agent', async () => {
+  it('work together: the previous gateway, on data that the present gateway wrote, and the present agent', async () => {
     apt(documented(upgrades, '--allow-downgrades berth-gateway='), versions.previous)
     await expectToWork('four', { gateway: versions.previous, agent: versions.present })
   })
 
-  it('refuse to replace the agent by the older one of the gateway', async () => {
+  it('refuse to replace the agent by an older agent that the gateway offers', async () => {
     const { upgrade, version } = await host.upgrade()
     expect(upgrade?.state, host.journal()).to.equal('failed')
     expect(upgrade?.message).to.include(
@@ -156,12 +156,12 @@ describe('a gateway and an agent of different versions', function () {
     expect(version).to.equal(versions.present)
   })
 
-  it('are rolled back to the previous agent, on data of the present one', async () => {
+  it('are rolled back to the previous agent, on data that the present agent wrote', async () => {
     expect((await host.upgrade({ rollback: true })).upgrade, host.journal()).to.include({ state: 'done' })
     await expectToWork('five', { gateway: versions.previous, agent: versions.previous })
   })
 
-  it('keep the agent that is needed for the journal if the previous one cannot read it', async () => {
+  it('keep the present agent if the previous agent cannot read the journal', async () => {
     apt(documented(upgrades, '--only-upgrade berth-gateway berth-repository'))
     await host.waitUntilOnline(versions.previous)
     served.serve(gateway, versions.present, { change: raiseJournal })

@@ -86,7 +86,7 @@ wait_for_version() { [ ! -e "${path}/broken-$1" ] || fail "the gateway did not r
   const isPending = () =>
     existsSync(join(packages, 'pending')) || existsSync(join(units, 'berth-upgrade-resume.service'))
 
-  it('leaves a note with the order, which other users cannot read, until the upgrade has ended', () => {
+  it('leaves a note with the upgrade order, which other users cannot read, until the upgrade has ended', () => {
     set('cut-2')
     upgrade()
     expect(statSync(join(packages, 'pending')).mode & 0o777).to.equal(0o700)
@@ -100,7 +100,7 @@ wait_for_version() { [ ! -e "${path}/broken-$1" ] || fail "the gateway did not r
     expect([installed(), isPending(), lastReport()]).to.deep.equal(['2', false, 'done'])
   })
 
-  it('returns at boot to the former version if the other one was not completely installed', () => {
+  it('returns at boot to the former version if the new version was not completely installed', () => {
     set('cut-2')
     expect(upgrade().signal).to.equal('SIGKILL')
     const { status, stderr } = boot()!
@@ -110,7 +110,7 @@ wait_for_version() { [ ! -e "${path}/broken-$1" ] || fail "the gateway did not r
     expect(existsSync(join(packages, 'previous'))).to.equal(false)
   })
 
-  it('returns at boot to the former version if the gateway does not reach the other one', () => {
+  it('returns at boot to the former version if the gateway does not reach the agent of the new version', () => {
     set('cut-after-2')
     set('broken-2')
     upgrade()
@@ -120,7 +120,7 @@ wait_for_version() { [ ! -e "${path}/broken-$1" ] || fail "the gateway did not r
     rmSync(join(path, 'broken-2'))
   })
 
-  it('ends at boot if the other version is installed and the gateway reaches it', () => {
+  it('ends successfully at boot if the new version is installed and the gateway reaches its agent', () => {
     set('cut-after-2')
     upgrade()
     expect(boot()?.status).to.equal(0)
@@ -128,7 +128,7 @@ wait_for_version() { [ ! -e "${path}/broken-$1" ] || fail "the gateway did not r
     expect(versionIn(join(packages, 'previous'))).to.equal('1')
   })
 
-  it('returns at the next boot if the power is lost again during the return', () => {
+  it('returns to the former version at the next boot if the power is lost again during the return to this version', () => {
     set('cut-2')
     set('cut-1')
     upgrade()
@@ -138,7 +138,7 @@ wait_for_version() { [ ! -e "${path}/broken-$1" ] || fail "the gateway did not r
     expect([installed(), isPending()]).to.deep.equal(['1', false])
   })
 
-  it('keeps the packages of the former version as long as they could not be installed again', () => {
+  it('keeps the packages of the former version until this version could be installed again', () => {
     set('cut-2')
     set('broken-1')
     upgrade()
@@ -153,7 +153,7 @@ wait_for_version() { [ ! -e "${path}/broken-$1" ] || fail "the gateway did not r
     ])
   })
 
-  it('returns at boot from an interrupted rollback as well', () => {
+  it('also returns at boot to the version before the rollback if a rollback was interrupted', () => {
     upgrade()
     writeFileSync(join(path, 'order/version'), '1\n')
     set('cut-1')

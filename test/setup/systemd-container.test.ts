@@ -102,7 +102,7 @@ describe('the systemd units', function () {
     expect(['berth-agent', 'berth-gateway', 'lxcfs'].map(mainPid)).to.deep.equal(before)
   })
 
-  it('run the gateway as user berth, whose only capability is to use low ports, with a filter of system calls', () => {
+  it('run the gateway as user berth, whose only capability is the use of ports below 1024, with a filter of system calls', () => {
     const pid = mainPid('berth-gateway')
     const uid = run('id', '-u', 'berth').trim()
     expect(statusOf(pid, 'Uid')).to.equal([uid, uid, uid, uid].join('\t'))

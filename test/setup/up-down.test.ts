@@ -172,7 +172,7 @@ describe('scripts/up and scripts/down', function () {
     expect(await api<unknown[]>('/tasks')).to.deep.equal([])
   })
 
-  it('let only root read the admin key, and run the gateway as a user whose only capability is low ports', () => {
+  it('let only root read the admin key, and run the gateway as a user whose only capability is the use of ports below 1024', () => {
     expect((statSync(`${etc}/admin.key`).mode & 0o777).toString(8)).to.equal('600')
     const status = readFileSync(`/proc/${pidOf('gateway')}/status`, 'utf8')
     expect(/^Uid:\s+(\d+)/m.exec(status)?.[1]).to.equal(sh('id', '-u', 'berth').trim())

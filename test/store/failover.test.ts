@@ -9,7 +9,7 @@ import { waitFor } from '../support/wait.js'
 
 /* Uses real Redis servers and Sentinels. After each test, the master has both replicas again. */
 
-describe('the store with Sentinels', () => {
+describe('the store on Redis with Sentinels', () => {
   let lab: RedisLab
   let stores: Store[] = []
   before(async () => (lab = await RedisLab.start()))
@@ -57,7 +57,7 @@ describe('the store with Sentinels', () => {
 
   const faults: [string, (master: number) => Promise<void> | void][] = [
     ['is killed', (master) => lab.kill(master)],
-    ['is cut off from everything', (master) => lab.cut(master)],
+    ['is cut off from replicas, Sentinels and the gateway', (master) => lab.cut(master)],
     ['is cut off from replicas and Sentinels, but not from the gateway', (master) => lab.isolate(master)],
     ['hangs', (master) => lab.signal(master, 'SIGSTOP')],
   ]
@@ -67,7 +67,7 @@ describe('the store with Sentinels', () => {
   }
 
   for (const [name, fail] of faults)
-    it(`loses no acknowledged write and repeats none if the master ${name}`, async () => {
+    it(`loses no acknowledged write and executes no write twice if the Redis master ${name}`, async () => {
       const store = await open()
       const master = await lab.master()
       const failovers = store.failovers
@@ -83,7 +83,7 @@ describe('the store with Sentinels', () => {
       await expectAll(store, writes)
     })
 
-  it('refuses writes without a confirming replica, still reads, and accepts writes again', async () => {
+  it('refuses writes but permits reads while no replica confirms writes, and accepts writes once replicas confirm them again', async () => {
     const store = await open()
     const master = await lab.master()
     const replicas = [0, 1, 2].filter((index) => index !== master)
@@ -98,7 +98,7 @@ describe('the store with Sentinels', () => {
     await waitFor(async () => (await write(store, randomUUID())) === 'ok', { what: 'writes are accepted again' })
   })
 
-  it('connects while one Sentinel does not run', async () => {
+  it('connects even if one of the Sentinels does not run', async () => {
     await lab.killSentinel(0)
     const store = await open()
     expect(await write(store, randomUUID())).to.equal('ok')

@@ -20,7 +20,7 @@ describe('a lease', () => {
   const leaseOf = (gateway: number, leaseMs = longMs, name = 'work'): Lease =>
     new Lease(stores[gateway]!, name, leaseMs)
 
-  it('gets a higher epoch with each take-over, and keeps it when it is renewed', async () => {
+  it('gets a higher epoch when another gateway takes it over, and keeps its epoch when it is renewed', async () => {
     const [one, two] = [leaseOf(0), leaseOf(1)]
     expect([await one.take(), one.epoch]).to.deep.equal([true, 1])
     expect([await one.take(), one.epoch]).to.deep.equal([true, 1])
@@ -32,14 +32,14 @@ describe('a lease', () => {
     expect(() => one.fence).to.throw('another gateway has taken over work')
   })
 
-  it('never has the epoch of another lease', async () => {
+  it('never gets an epoch that a lease with another name already has', async () => {
     const [one, two] = [leaseOf(0), leaseOf(1, longMs, 'other-work')]
     await one.take()
     await two.take()
     expect([one.epoch, two.epoch]).to.deep.equal([1, 2])
   })
 
-  it('gets a new epoch if the answer to the last attempt was lost', async () => {
+  it('gets a new epoch if the answer of the store to the last attempt to take the lease was lost', async () => {
     const lease = leaseOf(0)
     await lease.take()
     const transact = stores[0]!.transact.bind(stores[0])
@@ -52,14 +52,14 @@ describe('a lease', () => {
     expect([await lease.take(), lease.epoch]).to.deep.equal([true, 2])
   })
 
-  it('gets an epoch above one that an agent has seen, if the store lost its counter', async () => {
+  it('gets a higher epoch than any agent has seen, even if the store has lost its epoch counter', async () => {
     const lease = leaseOf(0)
     await lease.take()
     lease.exceed(41)
     expect([await lease.take(), lease.epoch]).to.deep.equal([true, 42])
   })
 
-  it('that ended keeps its former holder from writing', async () => {
+  it('that another gateway has taken over prevents late writes of its former holder', async () => {
     const [one, two] = [leaseOf(0, 50), leaseOf(1)]
     await one.take()
     const writes = new LeasedWrites(stores[0]!, one)

@@ -74,7 +74,7 @@ describe('a store with TLS, client certificates, users and passwords', () => {
     return store
   }
 
-  it('reads, writes, takes leases, reads the replication and follows a failover', async () => {
+  it('permits reads, writes and leases, reports the state of the replication, and follows a failover', async () => {
     const store = open()
     try {
       await store.connected(60_000)
@@ -89,7 +89,7 @@ describe('a store with TLS, client certificates, users and passwords', () => {
     }
   })
 
-  it('connects again with a password that was changed in its file', async () => {
+  it('connects again with the new password after the content of its password file was changed', async () => {
     writeFileSync(file('password'), 'wrong\n')
     const store = open()
     try {

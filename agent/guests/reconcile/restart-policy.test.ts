@@ -21,7 +21,7 @@ describe('RestartPolicy', () => {
     expect(policy.holdMs('u', true)).to.equal(0)
   })
 
-  it('waits again for the cause of an end if the guest has run since the last wait', () => {
+  it('waits again for the report of why the guest ended if the guest has run since the last wait', () => {
     policy.holdMs('u', false)
     now += 1500
     policy.running('u')

@@ -19,7 +19,7 @@ describe('planSchedule', () => {
     ['every six hours, even before its time of day', { ...daily, intervalHours: 6 }, '2026-05-01 15:30:00 2026-05-02'],
     ['weekly', { ...daily, intervalHours: 168 }, '2026-05-02 03:30:00 2026-05-02'],
     ['daily, without a time of day', { enabled: true, intervalHours: 24 }, '2026-05-02 00:00:00 2026-05-02'],
-    ['off', { ...daily, enabled: false }, ''],
+    ['disabled', { ...daily, enabled: false }, ''],
   ] as const)
     it(`plans the next run of a schedule (${name})`, () =>
       expect(shown(set(noSchedule, change, '2026-05-01 10:00:00'))).to.equal(expected))
@@ -192,7 +192,7 @@ describe('runs of a snapshot schedule', () => {
   })
 })
 
-describe('planLook, which decides when a schedule runs next,', () => {
+describe('planLook, which decides whether a schedule runs now, waits for its next run or moves this run,', () => {
   const nowMs = berlin.parse('2026-05-10 10:00:00')!
   const schedule = { ...set(noSchedule, daily, '2026-05-01 00:00:00') }
   const regularMs = berlin.parse('2026-05-11 03:30:00')!
@@ -203,9 +203,9 @@ describe('planLook, which decides when a schedule runs next,', () => {
     ['is not due yet', regularMs, {}, ['wait']],
     ['is late', nowMs - missedAfterMs, {}, ['run', regularMs]],
     ['was missed', nowMs - missedAfterMs - 1, {}, ['move', nowMs + 1]],
-    ['is years away, because the clock was wrong', nowMs + 3000 * dayMs, {}, ['move', regularMs]],
+    ['is years away because the clock was wrong', nowMs + 3000 * dayMs, {}, ['move', regularMs]],
     ['is a day later than expected', regularMs + dayMs, {}, ['wait']],
-    ['is too late, because the time zone changed', regularMs + 7_200_000, { isFirst: true }, ['move', regularMs]],
+    ['is planned two hours too late because the time zone changed', regularMs + 7_200_000, { isFirst: true }, ['move', regularMs]],
     ['is not due yet when the agent starts', regularMs, { isFirst: true }, ['wait']],
     ['makes up for a missed run when the agent starts', nowMs + 5, { isFirst: true }, ['wait']],
   ] as const)

@@ -40,7 +40,7 @@ describe('files of a guest', () => {
     expect(readdirSync(join(root, 'etc')).sort()).to.deep.equal(['shadow', 'shadow-', 'shadow.berth-own'])
   })
 
-  it('stay unchanged if the change fails', async () => {
+  it('stay unchanged, without temporary files, if one of them cannot be replaced', async () => {
     mkdirSync(join(root, 'etc/hosts'))
     const failed = changeRoot(root, [{ kind: 'file', path: 'etc/hosts', mode: 0o644, content: 'text' }])
     expect(

@@ -120,22 +120,22 @@ describe('parseShaping', () => {
   const none = { downKbit: undefined, upKbit: undefined, redirect: 'none' }
 
   for (const [name, lines, expected] of [
-    ['finds nothing in an empty list', ['[]'], none],
-    ['finds nothing in empty output', [''], none],
+    ['finds no rates and no redirection in an empty list', ['[]'], none],
+    ['finds no rates and no redirection in empty output', [''], none],
     [
       'finds the rates of both directions and the redirection',
       [down, up, filters('bt7u')],
       { downKbit: 104_558, upKbit: 1_046_000, redirect: 'ifb' },
     ],
-    ['recognizes a redirection to another target', [filters('bt8u')], { ...none, redirect: 'elsewhere' }],
+    ['recognizes a redirection to a device other than the IFB of the guest', [filters('bt8u')], { ...none, redirect: 'elsewhere' }],
     [
-      'recognizes a filter without an action',
+      'recognizes a filter that redirects nothing because it has no action',
       ['[{"parent":"ffff:","kind":"u32"}]'],
       { ...none, redirect: 'elsewhere' },
     ],
     ['recognizes a class without the agent’s queue', [down.replace(' leaf d2:', '')], { ...none, downKbit: -1 }],
     [
-      'recognizes a class with another ceiling',
+      'recognizes a class whose ceiling differs from its rate',
       [down.replace('ceil 104558', 'ceil 204558')],
       { ...none, downKbit: -1 },
     ],

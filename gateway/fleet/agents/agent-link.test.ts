@@ -5,7 +5,7 @@ import { HostState } from '../host-state.js'
 import type { AgentConnection } from './agent-connection.js'
 import { AgentLink } from './agent-link.js'
 
-describe('the link to a host without a connection', () => {
+describe('the gateway’s link to a host that is not connected', () => {
   const record = { id: 'h', version: 1, name: 'one', address: '', draining: false }
   const newest = {} as AgentConnection
 
@@ -22,7 +22,7 @@ describe('the link to a host without a connection', () => {
     return { link, connect }
   }
 
-  it('waits for a connection as long as it is expected after the start of the gateway', async () => {
+  it('lets calls wait for the connection that is expected after the start of the gateway', async () => {
     const { link, connect } = createLink(600_000)
     expect(link.isUsable).to.equal(true)
     const connected = link.connected()
@@ -31,7 +31,7 @@ describe('the link to a host without a connection', () => {
     expect(await connected).to.equal(newest)
   })
 
-  it('cannot be used when no connection is expected', async () => {
+  it('refuses calls with host_offline if no connection is expected', async () => {
     const { link } = createLink(0)
     expect(link.isUsable).to.equal(false)
     const refused = await link.connected().catch((error: unknown) => error)

@@ -64,7 +64,7 @@ for (const who of ['a key bound to one container', 'a sub-user of one container'
       }
     })
 
-    it('is refused if the route is closed to callers of its kind', async () => {
+    it('is refused with 403 if the route does not permit this kind of caller', async () => {
       for (const route of gateway.api.routes.filter(isClosed)) {
         if (route.scope === 'public') continue
         const { status, body } = await call(route, { id: 'host-a' })

@@ -22,7 +22,7 @@ describe('API keys that other keys create', () => {
     }
   })
 
-  describe('if the other key has restricted rights', () => {
+  describe('if the creating key has restricted rights', () => {
     const grants = {
       scopes: ['container:*', 'apikey:*'],
       container_uuids: [...uuids],

@@ -32,7 +32,7 @@ const program = resolve(import.meta.dirname, '../../../dist/gateway/main.js')
  * Real processes use a secret of every kind, in valid and in rejected requests. Then the test searches every place that
  * could contain one, except files that must contain secrets (the gateway's secret, its CA, the administrator's key).
  */
-describe('secrets of every kind', function () {
+describe('the search for secrets in logs and stored data', function () {
   let gateway: GatewayProcess
   let agent: LabAgent
   let store: Store
@@ -115,7 +115,7 @@ describe('secrets of every kind', function () {
     await waitFor(async () => (await gateway.request('GET', '/containers')).text.includes('used'))
   }
 
-  it('are first sent in requests of administrators, to be searched for at the end', async () => {
+  it('begins with requests of administrators that contain secrets', async () => {
     const [first, next] = [makeUp('password'), makeUp('new password')]
     const urlFile = join(directory, 'setup.url')
     const config = ['--config', join(gateway.directory, 'gateway.yaml')]
@@ -161,7 +161,7 @@ describe('secrets of every kind', function () {
     await wrong.login(`${makeUp('password typed as a name')} !`, 'x'.repeat(12))
   })
 
-  it('are also sent in requests about API keys and sub-users', async () => {
+  it('continues with requests about API keys and sub-users that contain secrets', async () => {
     const once = (use: string) => ({ 'idempotency-key': use })
     const headers = once('a-key')
     const key = await done(201, 'POST', '/api-keys', { body: { name: 'billing', scopes: ['*'] }, headers })
@@ -188,7 +188,7 @@ describe('secrets of every kind', function () {
     await fetch(`${gateway.url}/login?code=${code}`, { redirect: 'manual' })
   })
 
-  it('are also sent in requests about consoles and guests', async () => {
+  it('continues with requests about consoles and guests that contain secrets', async () => {
     for (const way of ['protocol', 'query', 'refused']) {
       const { ticket } = await done(200, 'POST', '/ssh-ticket', { body: { container_name: 'used' } })
       keep('console ticket', ticket)
@@ -218,7 +218,7 @@ describe('secrets of every kind', function () {
     keep('guest password', reset.body.data.password)
   })
 
-  it('are also sent in requests about TLS, backup targets and webhooks', async () => {
+  it('continues with requests about TLS, backup targets and webhooks that contain secrets', async () => {
     const authority = await TestAuthority.create()
     const { certPem, keyPem } = await authority.issue(target)
     const other = await authority.issue('other.example')
@@ -276,7 +276,7 @@ describe('secrets of every kind', function () {
     keep(name, Buffer.from(d, 'base64url').toString('latin1'))
   }
 
-  it('are also sent in requests that are refused', async () => {
+  it('continues with refused requests that contain secrets', async () => {
     const wrong = () => makeUp('a secret in a rejected request')
     await refused('GET', '/containers', { key: `berth_sk_${wrong()}` })
     await refused('GET', '/containers', { key: '', headers: { authorization: `Bearer ${wrong()}` } })
@@ -299,7 +299,7 @@ describe('secrets of every kind', function () {
     await refused('POST', '/backup-targets', { body: { name: 'x', type: 'sftp', private_key: wrong() } })
   })
 
-  it('are not found in any log or stored data after all these requests', async () => {
+  it('finds no secret of all these requests in any log or stored data', async () => {
     const redis = join(gateway.directory, 'state', 'redis')
     const bySearch = {
       'log of the gateway': readFiles(gateway.directory, ['secret', '.key', '.yaml', '.aof', '.rdb']),

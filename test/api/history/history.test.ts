@@ -131,7 +131,7 @@ describe('the history of usage', () => {
   })
 })
 
-it('the longest history of an agent is smaller than the limit for answers of agents', () => {
+it('the longest usage history that an agent can send is smaller than the size limit for answers of agents', () => {
   const figures = Array<number>(1440).fill(1e15)
   const columns = [
     'cpuUsagePct',

@@ -147,7 +147,7 @@ describe('the swap file of a host', () => {
     ['keep', 'agent_error', 502],
     ['release', 'agent_error', 502],
   ] as const)
-    it(`stays unchanged if the step “${call}” of a resize fails, and the error has no details`, async () => {
+    it(`stays unchanged if the step “${call}” of a resize fails, and the error reveals no details of the host`, async () => {
       await post({ action: 'create', size_mb: 64 })
       let failures = 1
       swap.faults[call] = (slot) => {

@@ -61,7 +61,7 @@ const firewalls = `
 `
 
 describe('parseTables', () => {
-  it('returns the elements', () => {
+  it('returns the elements of all sets and maps', () => {
     expect(Object.fromEntries(parseTables(bridge(two) + ip + inet('')).elements)).to.deep.equal({
       'guests "bt1" . 02:be:0a:40:00:02 . 10.64.0.2': '',
       'guests "bt2" . 02:be:0a:40:00:03 . 10.64.0.3': '',
@@ -73,7 +73,7 @@ describe('parseTables', () => {
     })
   })
 
-  it('returns the counters', () => {
+  it('returns the byte counters of the elements', () => {
     expect(Object.fromEntries(parseTables(inet('')).counted)).to.deep.equal({
       'sent 02:be:0a:40:00:02': 252,
       'sent 02:be:0a:40:00:03': 0,
