@@ -61,7 +61,7 @@ describe('the upgrade of a host', () => {
     ['done', 1000, false],
     ['failed', 1000, false],
   ] as const)
-    it(`counts as ${silent ? '' : 'not '}silent if its last report, of the step "${step}", is ${afterMinutes} minutes old`, () => {
+    it(`is ${silent ? '' : 'not '}considered silent if its last report, of the step "${step}", is ${afterMinutes} minutes old`, () => {
       expect(isSilent(upgrade({ step }), afterMinutes * minuteMs)).to.equal(silent)
     })
 })

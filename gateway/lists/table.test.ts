@@ -99,7 +99,7 @@ describe('a table that answers queries for sorted and filtered items', () => {
     await checkAnswer(table, model, query)
   })
 
-  it('includes items that are added, removed and moved in each turn of the event loop while an answer is built', () =>
+  it('answers correctly even if items are added, removed and moved in each turn of the event loop while an answer is built', () =>
     fc.assert(
       fc.asyncProperty(queries, fc.array(moves, { maxLength: 12 }), async (query, turns) => {
         const lab = new MovingLab(400)

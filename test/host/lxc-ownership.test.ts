@@ -41,7 +41,7 @@ describe('the lxc driver', function () {
       )
 
     for (const [what, hide] of [
-      ['if that guest has its configuration file', false],
+      ['if that guest has a configuration file', false],
       ['if that guest has no configuration file', true],
     ] as const)
       it(`does not change the foreign guest ${what}`, async () => {

@@ -100,7 +100,7 @@ describe('the additional space for a restore', () => {
     expect(room()).to.deep.equal({ fetchedBytes: 0, extraBytes: 100, boundBytes: soldBytes + 100 })
   })
 
-  it('is released later, when the agent compares the guest with the host, if the operation did not wait for the old disk', async () => {
+  it('is released at the next comparison of the guest with the host if the operation ended before the old disk was freed', async () => {
     const { host, uuid, domain } = guest
     await raiseBound(domain.context, uuid, 1000)
     host.areFreed = false

@@ -16,7 +16,7 @@ import { waitFor } from '../support/wait.js'
 describe('operations during shutdown and recovery', () => {
   const lab = useEngines()
 
-  it('are interrupted without a failure or an undo, and are continued in the same order by the next engine', async () => {
+  it('are interrupted without a failure or an undo, and are continued in the same order after a restart of the engine', async () => {
     const seen: string[] = []
     const steps: Step<unknown>[] = [
       { name: 'one', run: async () => void seen.push('one'), undo: async () => void seen.push('undo one') },

@@ -21,7 +21,7 @@ describe('a submitted operation', () => {
     expect(ended.startedAtMs).to.be.at.least(ended.createdAtMs)
   })
 
-  it('runs only once per id, even if it is submitted again after its end or to the next engine', async () => {
+  it('runs only once per id, even if it is submitted again after its end or after a restart of the engine', async () => {
     let runs = 0
     let reserved = 0
     const definition = define('a', [step('one', () => void (runs += 1))])
@@ -67,7 +67,7 @@ describe('a submitted operation', () => {
         },
       ],
     ] as const satisfies [string, (engine: OperationEngine) => Promise<void>][])
-      it(`returns the former result and never runs, even in the next engine, if that operation was removed ${how}`, async () => {
+      it(`returns the former result and never runs, even after a restart of the engine, if that operation was removed ${how}`, async () => {
         const engine = start()
         engine.submit(order('1', 'a', 'g'))
         const ended = await engine.wait('1')

@@ -115,7 +115,7 @@ describe('the access policy', () => {
     expect(policies.judge({ peer: '10.9.1.1', headers: { [xff]: in4 } }).address).to.equal(in4)
   })
 
-  it('cannot be changed so that it locks out the caller or everybody', async () => {
+  it('cannot be changed so that it locks out the caller or all clients', async () => {
     const policies = await open()
     await policies.change({ ...base, enabled: false }, self)
     const outside = { peer: out4, headers: {} }

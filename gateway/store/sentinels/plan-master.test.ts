@@ -5,18 +5,18 @@ const a = { host: '192.0.2.1', port: 6379 }
 const b = { host: '192.0.2.2', port: 6379 }
 const otherPort = { host: '192.0.2.1', port: 6380 }
 
-describe('planMaster, which takes the Redis master that a majority of the Sentinels names,', () => {
+describe('planMaster, which finds the Redis master that a majority of the Sentinels names,', () => {
   const cases: [string, MasterAnswer[], MasterAnswer][] = [
-    ['finds it if all Sentinels agree', [a, a, a], a],
-    ['finds it if two of three Sentinels agree', [a, b, a], a],
-    ['finds it if one of three Sentinels has not noticed the failover, whichever one this is', [a, b, b], b],
-    ['finds it if only two of three Sentinels answer, and both agree', [undefined, b, b], b],
-    ['finds none if only one of three Sentinels answers', [undefined, b, undefined], undefined],
-    ['finds none if only two of three Sentinels answer, and both disagree', [a, b, undefined], undefined],
-    ['finds none if the Sentinels name the same address with different ports', [a, otherPort], undefined],
-    ['finds none if only two of four Sentinels agree', [a, a, b, b], undefined],
-    ['finds it if the only Sentinel names it', [a], a],
-    ['finds none if no Sentinel answers', [undefined, undefined, undefined], undefined],
+    ['finds the master if all Sentinels agree', [a, a, a], a],
+    ['finds the master if two of three Sentinels agree', [a, b, a], a],
+    ['finds the master if one of three Sentinels has not noticed the failover, whichever one this is', [a, b, b], b],
+    ['finds the master if only two of three Sentinels answer, and both agree', [undefined, b, b], b],
+    ['finds no master if only one of three Sentinels answers', [undefined, b, undefined], undefined],
+    ['finds no master if only two of three Sentinels answer, and both disagree', [a, b, undefined], undefined],
+    ['finds no master if the Sentinels name the same address with different ports', [a, otherPort], undefined],
+    ['finds no master if only two of four Sentinels agree', [a, a, b, b], undefined],
+    ['finds the master if the only Sentinel names it', [a], a],
+    ['finds no master if no Sentinel answers', [undefined, undefined, undefined], undefined],
   ]
   for (const [name, answers, master] of cases) it(name, () => expect(planMaster(answers)).to.deep.equal(master))
 })

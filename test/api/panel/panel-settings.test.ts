@@ -43,7 +43,7 @@ describe('settings of the installation', () => {
         expect((await gateway.request('GET', path, via(outside))).status, path).to.equal(200)
     })
 
-    it('cannot be changed so that it locks out the caller or everybody', async () => {
+    it('cannot be changed so that it locks out the caller or all clients', async () => {
       const on = { enabled: true, allowed_sources: sources }
       expect(await refusalOf(put('/access-policy', on, via(outside)))).to.deep.equal([
         400,

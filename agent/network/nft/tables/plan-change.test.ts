@@ -26,7 +26,7 @@ describe('planChange', () => {
     expect(planTableChange('berth', noChange, held)).to.deep.equal([])
   })
 
-  it('deletes the note_ chain of a replaced firewall, adds elements after the chains to which they jump, and removes elements before their chains', () => {
+  it('deletes the chain that notes the hash of a replaced firewall, adds elements after the chains to which they jump, and removes elements before these chains', () => {
     const note = (device: string): string => `note_${device}_x`
     const set: TableChange = {
       ...noChange,
