@@ -19,7 +19,7 @@ describe('the log', () => {
 
   for (const [name, fields] of [
     ['a password', { password: secret }],
-    ['a password in a body', { body: { ssh_password: secret } }],
+    ['a password in a request body', { body: { ssh_password: secret } }],
     ['authentication headers', { request: { headers: { authorization: secret, 'x-api-key': secret } } }],
     ['an API key', { key: secret, created: { key: secret } }],
     ['a ticket in a query', { query: { ticket: secret } }],

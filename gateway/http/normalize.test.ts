@@ -62,7 +62,7 @@ describe('the normalization of request values', () => {
       ],
     ],
     [
-      'words of an enumeration',
+      'enumeration values',
       words,
       [
         ['accept', 'ACCEPT'],
@@ -175,7 +175,7 @@ describe('the normalization of request values', () => {
     ],
     ['numbers', Type.Number(), ['1e3', '.5', '5.', 'Infinity', '0x1', '00.5', '1_0', true, ' ']],
     ['booleans', Type.Boolean(), ['yes', 'on', 2, '2', -1, 'truee', [], {}, ' ']],
-    ['enumerations of words', words, ['ACCEPTED', 'lx', 5, true, ['lxc']]],
+    ['enumeration values', words, ['ACCEPTED', 'lx', 5, true, ['lxc']]],
     ['text', Type.String(trimmed), [5, true, ['a'], {}]],
     ['lists of objects', objects, ['x', 5, [null], [''], { a: 1 }]],
     ['lists of text', addresses, [5, true, { '0': 'x' }]],

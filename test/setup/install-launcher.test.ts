@@ -10,13 +10,13 @@ describe('the installation script of a gateway', () => {
   const { path, wipe } = scratchDirectory('btest-install-launcher')
   after(wipe)
 
-  it('hides the join token in the arguments of the command from other users', () => {
+  it('does not show the join token in its command line, which other users can read', () => {
     const show = 'tr "\\0" " " </proc/$$/cmdline; echo; echo "$BERTH_JOIN_TOKEN"\n'
     const output = execFileSync('sh', ['-s', '--', 'berth_jt_secret'], { input: addLauncher(parts, show) })
     expect(output.toString().trim().split('\n')).to.deep.equal(['sh /dev/fd/8 ', 'berth_jt_secret'])
   })
 
-  it('passes other arguments on, and leaves no file', () => {
+  it('passes all other arguments to the installation command, and leaves no temporary file', () => {
     const directory = join(path, 'tmp')
     mkdirSync(directory)
     const input = addLauncher(parts, 'echo "$@"; ls "$TMPDIR"\n')
@@ -27,7 +27,7 @@ describe('the installation script of a gateway', () => {
     expect(output.toString()).to.equal('--uninstall\n')
   })
 
-  it('takes the token from the environment', () => {
+  it('reads the join token from the environment, and removes it there before it starts other commands', () => {
     const begin = 'install_agent() { echo "$token ${BERTH_JOIN_TOKEN:-unset}"; exit; }\nmain "$@"\n'
     const script = addLauncher(parts, composeInstallScript(parts).replace('\nmain "$@"\n', `\n${begin}`))
     const env = { ...process.env, BERTH_JOIN_TOKEN: 'berth_jt_secret' }
@@ -35,7 +35,7 @@ describe('the installation script of a gateway', () => {
       expect(execFileSync('sh', args, { input: script, env }).toString()).to.equal('berth_jt_secret unset\n')
   })
 
-  it('contains no line that looks like the end of the script', () => {
+  it('does not contain the here-document delimiter that its launcher uses', () => {
     expect(composeInstallScript(parts)).not.to.include('END OF THE INSTALLATION SCRIPT')
   })
 })

@@ -43,7 +43,7 @@ describe('the policy of a guest', () => {
 
   for (const [name, judged, down, up] of [
     ['a guest with configured rates', record({}, {}, [100, 20]), 100, 20],
-    ['a guest with unlimited rates, which are 0', record({}), 0, 0],
+    ['a guest with unlimited rates (0 means unlimited)', record({}), 0, 0],
     [
       'a guest below its quota with the action "throttle"',
       record({}, { action: 'throttle', throttleMbps: 2 }, [100, 0]),
@@ -75,7 +75,7 @@ describe('the policy of a guest', () => {
       10,
     ],
   ] as const)
-    it(`limits the rates to ${down} Mbit/s down and ${up} Mbit/s up for ${name}`, () =>
+    it(`sets the rates to ${down} Mbit/s down and ${up} Mbit/s up for ${name}`, () =>
       expect(ratesOf(judged, config)).to.include({ device: 'bt7', downMbps: down, upMbps: up }))
 
   for (const [name, judged, cut] of [

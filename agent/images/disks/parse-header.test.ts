@@ -33,7 +33,7 @@ function refusal(bytes: Buffer): string {
   return 'taken'
 }
 
-describe('parseHeader', () => {
+describe('parseHeader, which recognizes the format of a disk image or archive from its first bytes,', () => {
   it('recognizes qcow2 of versions 2 and 3, and raw disks', () => {
     expect(parseHeader(qcow2(), gib)).to.deep.equal({ kind: 'qcow2', virtualBytes: gib })
     expect(

@@ -3,7 +3,7 @@ import { planTree } from './plan-tree.js'
 
 describe('planTree, which plans the directories of an ISO image,', () => {
   for (const [what, files, directories] of [
-    ['no files', [], [':0']],
+    ['an empty list of files', [], [':0']],
     ['files without directories', ['user-data', 'meta-data'], [':0 meta-data=file1 user-data=file0']],
     [
       'files in nested directories, level by level',
