@@ -21,7 +21,8 @@ describe('a fence, which consists of the name of a lease and an epoch,', () => {
     'work 9999999999999999',
   ]
   for (const text of malformed)
-    it(`is not parsed from the malformed text ${JSON.stringify(text)}`, () => expect(parseFence(text)).to.equal(undefined))
+    it(`is not parsed from the malformed text ${JSON.stringify(text)}`, () =>
+      expect(parseFence(text)).to.equal(undefined))
 
   for (const [highest, epoch, verdict] of [
     [0, 1, 'newer'],

@@ -69,7 +69,12 @@ describe('an error that crosses gRPC', () => {
       'internal',
       'agent_error',
     ],
-    ['if the agent refuses the call without a stable error code', received(status.NOT_FOUND), 'internal', 'agent_error'],
+    [
+      'if the agent refuses the call without a stable error code',
+      received(status.NOT_FOUND),
+      'internal',
+      'agent_error',
+    ],
     [
       'if its stable code is malformed',
       received(status.NOT_FOUND, { 'berth-code': 'Bad Code' }),

@@ -107,7 +107,11 @@ const cases: [name: string, parts: Partial<Evidence>, findings: string[]][] = [
     { rows: flows({ targets: 25, port: 0, protocol: 'icmp' }) },
     ['medium horizontal_scan * 0'],
   ],
-  ['25 IPv6 targets that refuse connections', { rows: flows({ targets: 25, prefix: 'fd00::' }) }, ['medium horizontal_scan * 1']],
+  [
+    '25 IPv6 targets that refuse connections',
+    { rows: flows({ targets: 25, prefix: 'fd00::' }) },
+    ['medium horizontal_scan * 1'],
+  ],
   ['100 targets that refuse connections', { rows: flows({ targets: 100, port: 80 }) }, ['high horizontal_scan * 80']],
   [
     '250 targets that refuse connections in 5 min',

@@ -6,8 +6,16 @@ describe('planNewsAfter, which returns the revision after which changes of a hos
   for (const [title, former, expected] of [
     ['returns no revision if the previous gateway process did not know the host', undefined, undefined],
     ['returns the last revision that the previous gateway process knew', { epoch: 'a', revision: 5 }, 5],
-    ['returns -1, so that all changes are new, if the host now has a different journal', { epoch: 'b', revision: 5 }, -1],
-    ['returns -1, so that all changes are new, if the journal of the host was restored from an older copy', { epoch: 'a', revision: 8 }, -1],
+    [
+      'returns -1, so that all changes are new, if the host now has a different journal',
+      { epoch: 'b', revision: 5 },
+      -1,
+    ],
+    [
+      'returns -1, so that all changes are new, if the journal of the host was restored from an older copy',
+      { epoch: 'a', revision: 8 },
+      -1,
+    ],
   ] as const)
     it(title, () => expect(planNewsAfter(former, now)).to.equal(expected))
 })

@@ -8,15 +8,30 @@ describe('planLease, which decides whether a gateway gets a lease, and with whic
     ['gives the first holder the epoch 1', { holder: null, counter: 0 }, me, { epoch: 1, counter: 1 }],
     ['gives the next holder a higher epoch', { holder: null, counter: 4 }, me, { epoch: 5, counter: 5 }],
     ['refuses a lease that another gateway holds', { holder: 'other', counter: 4 }, me, undefined],
-    ['keeps the epoch if the holder renews the lease', { holder: 'me', counter: 9 }, { ...me, epoch: 4 }, { epoch: 4, counter: 9 }],
-    ['raises an epoch counter that fell behind the epoch of the holder when the holder renews the lease', { holder: 'me', counter: 2 }, { ...me, epoch: 4 }, { epoch: 4, counter: 4 }],
+    [
+      'keeps the epoch if the holder renews the lease',
+      { holder: 'me', counter: 9 },
+      { ...me, epoch: 4 },
+      { epoch: 4, counter: 9 },
+    ],
+    [
+      'raises an epoch counter that fell behind the epoch of the holder when the holder renews the lease',
+      { holder: 'me', counter: 2 },
+      { ...me, epoch: 4 },
+      { epoch: 4, counter: 4 },
+    ],
     [
       'gives the same gateway a new epoch if its lease has expired',
       { holder: null, counter: 4 },
       { ...me, epoch: 4 },
       { epoch: 5, counter: 5 },
     ],
-    ['gives the holder a new epoch if the holder does not know its epoch because it got no answer', { holder: 'me', counter: 5 }, me, { epoch: 6, counter: 6 }],
+    [
+      'gives the holder a new epoch if the holder does not know its epoch because it got no answer',
+      { holder: 'me', counter: 5 },
+      me,
+      { epoch: 6, counter: 6 },
+    ],
     [
       'gives an epoch above the one that an agent requires after it refused a lower epoch',
       { holder: 'me', counter: 2 },

@@ -130,7 +130,11 @@ describe('parseUserData', () => {
     ['a cloud-config that is indented with a tab', '#cloud-config\na:\n\tb: 1\n', /is not valid YAML/],
     ['a cloud-config that is a list', '#cloud-config\n- a\n', /must be a YAML mapping/],
     ['a cloud-config that is plain text', '#cloud-config\nhello\n', /must be a YAML mapping/],
-    ['a cloud-config with a YAML tag for Python objects, such as !!python/object', '#cloud-config\na: !!python/object:os.x {}\n', /is not valid YAML/],
+    [
+      'a cloud-config with a YAML tag for Python objects, such as !!python/object',
+      '#cloud-config\na: !!python/object:os.x {}\n',
+      /is not valid YAML/,
+    ],
     ['a script without an interpreter', '#!\necho\n', /absolute path/],
     ['a script with a relative interpreter', '#!sh\necho\n', /absolute path/],
     ['a boothook that is not a script', '#cloud-boothook\necho hi\n', /must begin with "#!"/],

@@ -11,7 +11,9 @@ const faults: Readonly<Record<string, Partial<Rules>>> = {
     mayStart: ({ role }) => role === 'owner' || role === 'arriving',
   },
   'the source host hands over a running guest': { maySend: () => true, mayHandOver: ({ isSent }) => isSent },
-  'the source host hands over a guest before the last transfer of its data is confirmed': { mayHandOver: ({ isRunning }) => !isRunning },
+  'the source host hands over a guest before the last transfer of its data is confirmed': {
+    mayHandOver: ({ isRunning }) => !isRunning,
+  },
   'the source host keeps a guest that it has handed over': {
     planOwnership: (known, event) =>
       productRules.planOwnership(

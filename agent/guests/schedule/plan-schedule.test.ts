@@ -205,7 +205,12 @@ describe('planLook, which decides whether a schedule runs now, waits for its nex
     ['was missed', nowMs - missedAfterMs - 1, {}, ['move', nowMs + 1]],
     ['is years away because the clock was wrong', nowMs + 3000 * dayMs, {}, ['move', regularMs]],
     ['is a day later than expected', regularMs + dayMs, {}, ['wait']],
-    ['is planned two hours too late because the time zone changed', regularMs + 7_200_000, { isFirst: true }, ['move', regularMs]],
+    [
+      'is planned two hours too late because the time zone changed',
+      regularMs + 7_200_000,
+      { isFirst: true },
+      ['move', regularMs],
+    ],
     ['is not due yet when the agent starts', regularMs, { isFirst: true }, ['wait']],
     ['makes up for a missed run when the agent starts', nowMs + 5, { isFirst: true }, ['wait']],
   ] as const)

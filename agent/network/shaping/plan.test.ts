@@ -127,7 +127,11 @@ describe('parseShaping', () => {
       [down, up, filters('bt7u')],
       { downKbit: 104_558, upKbit: 1_046_000, redirect: 'ifb' },
     ],
-    ['recognizes a redirection to a device other than the IFB of the guest', [filters('bt8u')], { ...none, redirect: 'elsewhere' }],
+    [
+      'recognizes a redirection to a device other than the IFB of the guest',
+      [filters('bt8u')],
+      { ...none, redirect: 'elsewhere' },
+    ],
     [
       'recognizes a filter that redirects nothing because it has no action',
       ['[{"parent":"ffff:","kind":"u32"}]'],

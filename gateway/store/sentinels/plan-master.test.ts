@@ -24,8 +24,16 @@ describe('planMaster, which finds the Redis master that a majority of the Sentin
 describe('planLeave, which decides whether the gateway leaves its Redis master,', () => {
   const cases: [string, Parameters<typeof planLeave>[0], boolean][] = [
     ['stays with a master that a majority of the Sentinels names', { answer: a, current: a, unwitnessedMs: 0 }, false],
-    ['leaves the master as soon as a majority of the Sentinels names a different one', { answer: b, current: a, unwitnessedMs: 0 }, true],
-    ['stays with the master while no majority of the Sentinels answers, but replicas confirm its data', { answer: undefined, current: a, unwitnessedMs: 500 }, false],
+    [
+      'leaves the master as soon as a majority of the Sentinels names a different one',
+      { answer: b, current: a, unwitnessedMs: 0 },
+      true,
+    ],
+    [
+      'stays with the master while no majority of the Sentinels answers, but replicas confirm its data',
+      { answer: undefined, current: a, unwitnessedMs: 500 },
+      false,
+    ],
     [
       'leaves the master if neither a majority of the Sentinels nor a replica has confirmed it for more than 10 s',
       { answer: undefined, current: a, unwitnessedMs: longestUnwitnessedMs + 1 },
