@@ -1,7 +1,7 @@
 import { expect } from 'chai'
 import { allEnded } from './all-ended.js'
 
-describe('allEnded', () => {
+describe('allEnded, which waits until all given promises have ended,', () => {
   it('returns the results of all promises', async () => {
     const [number, text] = await allEnded([Promise.resolve(1), Promise.resolve('two')])
     expect([number + 1, text]).to.deep.equal([2, 'two'])

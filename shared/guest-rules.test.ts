@@ -2,7 +2,7 @@ import { expect } from 'chai'
 import { failedField } from '../test/support/failed-field.js'
 import { checkSshPassword, hostNamesOf } from './guest-rules.js'
 
-describe('hostNamesOf', () => {
+describe('hostNamesOf, which derives the host name and the FQDN from the name of a guest,', () => {
   for (const [name, hostname, fqdn] of [
     ['web', 'web'],
     ['Web_1', 'web-1'],

@@ -283,7 +283,7 @@ describe('detection of abuse', () => {
   })
 })
 
-describe('isSuspect', () => {
+describe('isSuspect, which decides whether the flows of a guest are read from the connection tracking table,', () => {
   const suspicions: [name: string, parts: Partial<Evidence>, is: boolean][] = [
     ['a guest without traffic', {}, false],
     [

@@ -1,7 +1,7 @@
 import { expect } from 'chai'
 import { planFreeUserIds } from './image-settings.js'
 
-describe('planFreeUserIds', () => {
+describe('planFreeUserIds, which selects 65,536 user ids that no guest uses,', () => {
   for (const [name, base, slots, expected] of [
     ['returns the ids after the ids of guests', 1_000_000, 30_000, 1_000_000 + 30_000 * 65_536],
     [

@@ -31,7 +31,7 @@ function samplerOf(
   } as unknown as GuestContext)
 }
 
-describe('GuestSampler', () => {
+describe('GuestSampler, which regularly reads the usage of guests,', () => {
   it('yields to other work between two guests', async () => {
     const order: string[] = []
     const usage = (machine: { uuid: string }): Promise<typeof sample> => {

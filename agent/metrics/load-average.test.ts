@@ -1,7 +1,7 @@
 import { expect } from 'chai'
 import { nextLoad, type Load } from './load-average.js'
 
-describe('nextLoad', () => {
+describe('nextLoad, which computes the load averages of a guest,', () => {
   it('approaches a constant number of tasks, and does so fastest in the one-minute average', () => {
     let load: Load = [0, 0, 0]
     for (let i = 0; i < 12; i++) load = nextLoad(load, 2, 5_000)

@@ -1,7 +1,7 @@
 import { expect } from 'chai'
 import { chooseResolvers } from './resolvers.js'
 
-describe('chooseResolvers', () => {
+describe('chooseResolvers, which selects the DNS resolvers of guests,', () => {
   for (const [name, text, servers] of [
     [
       'returns resolvers that guests can reach',

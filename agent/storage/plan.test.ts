@@ -16,7 +16,7 @@ const btrfs: Mount = { source: '/dev/sdb', target: '/pool', fsType: 'btrfs', opt
 const mountLoop = { op: 'mount', source: '/pool.img', target: '/pool', loop: true }
 const mountDevice = { op: 'mount', source: '/dev/sdb', target: '/pool', loop: false }
 
-describe('planPool', () => {
+describe('planPool, which plans how the storage pool is created and mounted,', () => {
   for (const [name, want, have, steps] of [
     ['a new host', loop, {}, [{ op: 'createLoopFile', file: '/pool.img' }, mountLoop]],
     ['an empty loop file', loop, { loopFileExists: true }, [{ op: 'format', path: '/pool.img' }, mountLoop]],

@@ -23,7 +23,7 @@ function codeOf(work: () => unknown): string {
   }
 }
 
-describe('planSwapChange', () => {
+describe('planSwapChange, which plans a change of the swap file,', () => {
   const cases: [string, SwapAction, number, SwapFile[], SwapChange | 'invalid_state'][] = [
     ['create a first file', 'create', 64, [], { from: null, to: setting(0, 64, true) }],
     ['create a first file if a resize finds no file', 'resize', 64, [], { from: null, to: setting(0, 64, true) }],

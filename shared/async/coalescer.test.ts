@@ -3,7 +3,7 @@ import { Coalescer } from './coalescer.js'
 
 const turn = (): Promise<void> => new Promise((resolve) => setImmediate(resolve))
 
-describe('coalescer', () => {
+describe('a coalescer, which combines the requests during a run into one more run,', () => {
   it('never overlaps runs, and runs once more for all requests made during a run', async () => {
     let [runs, atOnce] = [0, 0]
     const coalescer = new Coalescer(async () => {

@@ -1,7 +1,7 @@
 import { expect } from 'chai'
 import { eachLimited } from './each-limited.js'
 
-describe('eachLimited', () => {
+describe('eachLimited, which runs a function on all items of a list,', () => {
   const items = [0, 1, 2, 3, 4, 5, 6]
 
   for (const [limit, most] of [

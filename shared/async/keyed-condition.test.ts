@@ -3,7 +3,7 @@ import { KeyedCondition } from './keyed-condition.js'
 
 const long = 60_000
 
-describe('keyed condition', () => {
+describe('a keyed condition', () => {
   const watched = (condition: KeyedCondition, key: string, isOver: () => boolean, timeoutMs = long) => {
     const wait = { isOver: false, ended: Promise.resolve() }
     wait.ended = condition.wait(key, timeoutMs, isOver).then(() => void (wait.isOver = true))

@@ -1,7 +1,7 @@
 import { expect } from 'chai'
 import { KeyedDeferred } from './keyed-deferred.js'
 
-describe('keyed deferred', () => {
+describe('a keyed deferred', () => {
   const messageOf = (error: Error): string => error.message
 
   it('settles only the promises of the given key, and each promise only once', async () => {

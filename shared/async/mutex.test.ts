@@ -5,7 +5,7 @@ import { Mutex } from './mutex.js'
 const refuse = (): Promise<never> => Promise.reject(new Error('refused'))
 const messageOf = (error: Error): string => error.message
 
-describe('mutex', () => {
+describe('a mutex', () => {
   it('runs calls one after another and in order, even after a call has failed', async () => {
     const mutex = new Mutex()
     const log: string[] = []
@@ -38,7 +38,7 @@ describe('mutex', () => {
   })
 })
 
-describe('keyed mutex', () => {
+describe('a keyed mutex', () => {
   it('runs the work on one key in sequence, and the work on other keys in parallel', async () => {
     const mutex = new KeyedMutex()
     const log: string[] = []

@@ -4,7 +4,7 @@ import { Semaphore } from './semaphore.js'
 const messageOf = (error: Error): string => error.message
 const turn = (): Promise<void> => new Promise((resolve) => setImmediate(resolve))
 
-describe('semaphore', () => {
+describe('a semaphore', () => {
   const open = (limit: number) => {
     const semaphore = new Semaphore(limit)
     const begun: string[] = []

@@ -6,7 +6,7 @@ const longMs = 60_000
 const shortMs = 20
 const pause = (ms: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, ms))
 
-describe('throttle', () => {
+describe('a throttle', () => {
   const counted = (options: { intervalMs: number; leading?: boolean }) => {
     const count = { runs: 0, atMs: [] as number[] }
     const throttle = new Throttle(() => {

@@ -22,7 +22,7 @@ const outcomeOf = (sent: string, os?: 'windows'): string => {
   }
 }
 
-describe('parseUserData', () => {
+describe('parseUserData, which checks cloud-init user data,', () => {
   for (const [name, sent, type] of [
     ['a cloud-config', config, 'text/cloud-config'],
     ['an empty cloud-config', '#cloud-config\n', 'text/cloud-config'],

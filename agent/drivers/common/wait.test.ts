@@ -1,7 +1,7 @@
 import { expect } from 'chai'
 import { waitUntilNone } from './wait.js'
 
-describe('waitUntilNone', () => {
+describe('waitUntilNone, which waits until no items are left,', () => {
   const options = { timeoutMs: 60_000, stillMs: 60, what: 'it' }
   const said = (error: Error): string => error.message
 

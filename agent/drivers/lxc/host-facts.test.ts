@@ -1,7 +1,7 @@
 import { expect } from 'chai'
 import { findCgroupHindrance } from './host-facts.js'
 
-describe('findCgroupHindrance', () => {
+describe('findCgroupHindrance, which finds out why lxc could not limit guests,', () => {
   const [root, unified, systemd] = ['/sys/fs/cgroup', '/sys/fs/cgroup/unified', '/sys/fs/cgroup/systemd']
   for (const [what, version, hierarchies, tree, said] of [
     ['cgroup v2', 2, [root], root, undefined],

@@ -3,7 +3,7 @@ import { planSysctls } from './plan-sysctls.js'
 
 const names = (has: ReadonlyMap<string, number>): string[] => planSysctls(has).map(({ name }) => name)
 
-describe('planSysctls', () => {
+describe('planSysctls, which plans the kernel limits of the host,', () => {
   const all = planSysctls(new Map())
 
   it('raises values that are too low and leaves equal or higher values unchanged', () => {

@@ -40,7 +40,7 @@ function valuesOf(command: readonly string[], option: string): string[] {
   return command.flatMap((part, at) => (part === option ? [command[at + 1] ?? ''] : []))
 }
 
-describe('planCommand', () => {
+describe('planCommand, which plans the command line of QEMU,', () => {
   const command = planCommand(machine, facts)
 
   it('excludes default devices, the host’s configuration and child processes', () => {

@@ -35,7 +35,7 @@ function ours(told: Instance): Config {
   return JSON.parse(body.replace('#cloud-config\n', '')) as Config
 }
 
-describe('planSeed', () => {
+describe('planSeed, which plans the files of a cloud-init seed,', () => {
   it('plans the files of NoCloud, which are JSON except for the user data', () => {
     const files = planSeed({ hostname: 'web', resolvers: ['9.9.9.9'], nic }, instance)
     expect(files.map(({ name }) => name)).to.deep.equal(['meta-data', 'network-config', 'user-data'])
@@ -48,7 +48,7 @@ describe('planSeed', () => {
   })
 })
 
-describe('planNetwork', () => {
+describe('planNetwork, which plans the cloud-init network configuration of a guest,', () => {
   it('identifies the interface by its MAC address, and includes the gateways', () => {
     const with6 = { ...nic, ipv6Addresses: ['2001:db8::1', '2001:db8::2'] }
     expect(planNetwork(with6, ['9.9.9.9', '1.1.1.1'])).to.deep.equal({
@@ -74,7 +74,7 @@ describe('planNetwork', () => {
     expect(JSON.stringify(planNetwork(nic, []))).to.not.contain('gateway6'))
 })
 
-describe('planUserData', () => {
+describe('planUserData, which plans the cloud-init user data of a guest,', () => {
   it('gives root either a password, or a key and no password', () => {
     expect(ours(instance)).to.deep.include({
       ssh_pwauth: true,

@@ -63,7 +63,7 @@ function codeOf(bad: CreateOrder): string {
   return 'accepted'
 }
 
-describe('parseCreate', () => {
+describe('parseCreate, which checks a request to create a guest,', () => {
   it('accepts a minimal request', () => {
     expect(parseCreate(request)).to.deep.include({
       name: 'web-1',

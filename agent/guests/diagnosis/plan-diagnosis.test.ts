@@ -20,7 +20,7 @@ const found = (facts: Partial<ConnectionFacts>): string[] =>
     .filter(({ state, code }) => state !== 'ok' || code !== '')
     .map(({ name, state, code }) => `${name} ${state} ${code}`)
 
-describe('planDiagnosis', () => {
+describe('planDiagnosis, which returns each step of a connection check with its state and reason,', () => {
   for (const [name, facts, steps] of [
     ['the port can be reached', {}, []],
     ['the guest is throttled', { throttled: true }, ['allowed ok throttled']],

@@ -1,7 +1,7 @@
 import { expect } from 'chai'
 import { RestartPolicy } from './restart-policy.js'
 
-describe('RestartPolicy', () => {
+describe('RestartPolicy, which decides when a guest that has ended may be started again,', () => {
   let now = 1_000_000
   let policy: RestartPolicy
 

@@ -10,7 +10,7 @@ const set = (old: SnapshotSchedule, change: Partial<ScheduleChange>, now: string
   planSchedule(old, { createdBy: 'api:test', ...change }, { nowMs: berlin.parse(now)!, time: berlin })
 const daily = { enabled: true, intervalHours: 24, time: '03:30' }
 
-describe('planSchedule', () => {
+describe('planSchedule, which applies a request to a schedule,', () => {
   const shown = ({ nextRunMs, firstDay }: SnapshotSchedule): string => `${berlin.format(nextRunMs)} ${firstDay}`.trim()
 
   for (const [name, change, expected] of [

@@ -27,7 +27,7 @@ describe('parseNetDev', () => {
   })
 })
 
-describe('parseHandledSignals', () => {
+describe('parseHandledSignals, which reads from /proc/PID/status which signals a process handles,', () => {
   for (const [name, blocked, caught, expected] of [
     [
       'returns blocked signals, which systemd receives by signalfd',
@@ -50,7 +50,7 @@ describe('parseHandledSignals', () => {
     })
 })
 
-describe('findProgram', () => {
+describe('findProgram, which identifies the program of a process,', () => {
   it('returns different values for different programs, and undefined for a zombie process', async () => {
     // sleep(1) replaces the shell and does not reap the shell's child, which stays a zombie.
     const parent = spawn('sh', ['-c', 'true & exec sleep 1000'], { stdio: 'ignore' })

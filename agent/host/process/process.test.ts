@@ -31,7 +31,7 @@ const perl = (code: string): string => {
   return path
 }
 
-describe('run', () => {
+describe('run, which executes a command,', () => {
   it('passes input to the command, and returns its exit code and both outputs', async () => {
     const result = await run('sh', ['-c', 'cat; echo err >&2; exit 3'], { stdin: 'in\n', okCodes: [3] })
     expect(result).to.deep.equal({ code: 3, stdout: 'in\n', stderr: 'err\n' })
@@ -155,7 +155,7 @@ describe('the launcher', () => {
   })
 })
 
-describe('runPerl', () => {
+describe('runPerl, which runs a Perl program in a separate process,', () => {
   it('passes arguments in @ARGV', async () => {
     expect((await runPerl(perl('print join "|", @ARGV'), ['a b', "'"])).stdout).to.equal("a b|'")
   })
@@ -211,7 +211,7 @@ describe('runPerl', () => {
   })
 })
 
-describe('runBriefPerl', () => {
+describe('runBriefPerl, which runs a Perl program in the process of the launcher,', () => {
   it('returns the printed text at each of several runs', async () => {
     const program = perl('use strict; my $n = 6; sub twice { 2 * shift } print twice($n), "\\n"')
     for (let i = 0; i < 3; i++) expect((await runBriefPerl(program)).stdout).to.equal('12\n')

@@ -110,7 +110,7 @@ describe('planHostIpv6, which plans the entries for IPv6 addresses of guests,', 
     it(name, () => expect(planHostIpv6(want, have, place)).to.deep.equal(commands))
 })
 
-describe('planGateway6', () => {
+describe('planGateway6, which plans the IPv6 gateway address of the bridge,', () => {
   it('adds the link-local address of the gateway if it is missing', () => {
     expect(planGateway6('berth0', [{ local: '10.64.0.1', prefixlen: 16 }])).to.deep.equal([
       'address add fe80::1/64 dev berth0 nodad',

@@ -31,7 +31,7 @@ const set = (prefix: string, prefixLen: number, device = 'eth0'): Ipv6Prefix => 
   gateway: '',
 })
 
-describe('planIpv6', () => {
+describe('planIpv6, which selects the IPv6 prefixes for guests,', () => {
   for (const [name, of, sources, reason] of [
     [
       'finds no source of addresses if the kernel has no IPv6',

@@ -2,7 +2,7 @@ import { expect } from 'chai'
 import { planBridge, planBridgeSysctls, type ObservedBridge } from './plan-bridge.js'
 import { parseSubnet } from '../subnet.js'
 
-describe('planBridge', () => {
+describe('planBridge, which plans the commands that create or correct the bridge of guests,', () => {
   const subnet = parseSubnet('10.64.0.0/16')
   const right: ObservedBridge = {
     flags: ['BROADCAST', 'MULTICAST', 'UP'],

@@ -40,7 +40,7 @@ const unhook = 'qdisc delete dev bt7 ingress'
 const addIfb = 'link add name bt7u type ifb'
 const ifbUp = 'link set dev bt7u up'
 
-describe('planShaping', () => {
+describe('planShaping, which plans the tc and ip commands for the rates of a guest,', () => {
   const plan = (links: string[], tc: string[], unlinks: string[] = []): object => ({ links, tc, unlinks })
   for (const [name, rates, have, expected] of [
     ['plans nothing if no rates are desired and none exist', { downMbps: 0, upMbps: 0 }, nothing, plan([], [])],
@@ -109,7 +109,7 @@ describe('planShaping', () => {
     })
 })
 
-describe('parseShaping', () => {
+describe('parseShaping, which reads the rates of a guest from the output of tc,', () => {
   const filters = (device: string): string =>
     '[{"parent":"ffff:","protocol":"all","pref":1,"kind":"u32","chain":0},{"parent":"ffff:","protocol":"all",' +
     '"pref":1,"kind":"u32","chain":0,"options":{"fh":"800::800","order":2048,"key_ht":"800","bkt":"0",' +

@@ -1,7 +1,7 @@
 import { expect } from 'chai'
 import { Lines, MalformedMessage, parseQmpMessage } from './messages.js'
 
-describe('parseQmpMessage', () => {
+describe('parseQmpMessage, which parses one line of QMP (the QEMU machine protocol),', () => {
   for (const [name, line, message] of [
     ['a greeting', '{"QMP":{"version":{}}}', { kind: 'greeting' }],
     ['an answer', '{"return":{"a":1},"id":3}', { kind: 'answer', id: 3, value: { a: 1 } }],
@@ -25,7 +25,7 @@ describe('parseQmpMessage', () => {
     it(`refuses ${line || 'an empty line'}`, () => expect(() => parseQmpMessage(line)).to.throw(MalformedMessage))
 })
 
-describe('Lines', () => {
+describe('Lines, which splits a stream into lines,', () => {
   it('joins the parts of a line', () => {
     const lines = new Lines()
     expect(lines.take(Buffer.from('a'))).to.deep.equal([])

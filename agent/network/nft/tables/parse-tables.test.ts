@@ -60,7 +60,7 @@ const firewalls = `
 	}
 `
 
-describe('parseTables', () => {
+describe('parseTables, which parses the output of nft list table,', () => {
   it('returns the elements of all sets and maps', () => {
     expect(Object.fromEntries(parseTables(bridge(two) + ip + inet('')).elements)).to.deep.equal({
       'guests "bt1" . 02:be:0a:40:00:02 . 10.64.0.2': '',
