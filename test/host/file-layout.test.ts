@@ -9,7 +9,7 @@ import { scratchDirectory } from '../support/scratch.js'
 
 const mib = 1024 ** 2
 
-describe('the layout of a file tree, which lists holes and shared ranges of files,', function () {
+describe('the layout (holes and shared ranges) of a file tree', function () {
   const scratch = scratchDirectory('btest-fl')
   const { signal } = new AbortController()
   const pool = join(scratch.path, 'pool')

@@ -15,7 +15,7 @@ interface GuestAgentCommand {
 }
 
 /** The tests use an agent like qemu-ga, which executes commands one after another, whoever sent them. */
-describe('FileSystemFreezer, which freezes and thaws the file systems of a virtual machine,', () => {
+describe('FileSystemFreezer, which freezes the file systems of a guest,', () => {
   const directory = mkdtempSync(join(tmpdir(), 'btest-freezing-'))
   const run = { ...qemuPaths({ stateDir: directory, runDir: directory, namePrefix: 'bt' }).runOf('bt-1') }
   Object.assign(run, { frozen: join(directory, 'frozen'), agent: join(directory, 'agent') })

@@ -1,7 +1,7 @@
 import { expect } from 'chai'
 import { RestartPolicy } from './restart-policy.js'
 
-describe('RestartPolicy, which decides when a guest that has ended may be started again,', () => {
+describe('RestartPolicy, which delays the restart of a guest,', () => {
   let now = 1_000_000
   let policy: RestartPolicy
 

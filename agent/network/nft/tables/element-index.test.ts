@@ -28,7 +28,7 @@ function indexOf(...guests: GuestNetwork[]): ElementIndex {
   return index
 }
 
-describe('ElementIndex, which plans changes of the nft set elements of guests,', () => {
+describe('ElementIndex, which plans changes of nft set elements,', () => {
   for (const [name, have, want, remove] of [
     ['adds the elements of a new guest', [], one, []],
     ['adds all elements of an unchanged guest again, because nft accepts existing elements', [one], one, []],

@@ -5,7 +5,7 @@ import { countersOf, type ElementId } from './plan-guest.js'
 const first: ElementId = 'guests "bt1" . 02:be:00:00:00:01 . 10.64.0.2'
 const second: ElementId = 'guests "bt2" . 02:be:00:00:00:02 . 10.64.0.2'
 
-describe('planChange, which plans an nft transaction for changed elements and chains,', () => {
+describe('planChange, which plans an nft transaction,', () => {
   const held = { noteOf: () => undefined, countedBy: () => 0 }
 
   it('removes elements before it adds new ones', () => {
