@@ -1,4 +1,5 @@
 import { expect } from 'chai'
+import { firstOwnership } from './ownership/plan-ownership.js'
 import { Changes } from '../state/changes.js'
 import { openDatabase } from '../state/database.js'
 import { openFirewall, unlimitedTraffic, usualSecurity, type PortMapping } from './record/record.js'
@@ -71,6 +72,7 @@ describe('GuestStore', () => {
       statusReason: '',
       revision: 1,
       atNextStart: [],
+      ownership: firstOwnership,
     }
     const system = { os: 'linux', boot: { mode: 'disk', image: '' }, devices: [] }
     const expected = { ...guest, ...system, ...snapshots, ...backups, ...common }
