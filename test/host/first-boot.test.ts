@@ -255,7 +255,7 @@ describe('the first-boot configuration of a container', function () {
         (root: string) => fifos(root, ['etc/hostname', 'etc/hostname.berth', 'etc/hosts']),
         /^done$/,
       ],
-      ['a FIFO in place of the shadow file', (root: string) => fifos(root, ['etc/shadow']), /no plain file/],
+      ['a FIFO in place of the shadow file', (root: string) => fifos(root, ['etc/shadow']), /not a plain file/],
       [
         'a device in place of /etc/hostname',
         (root: string) => {
@@ -272,14 +272,14 @@ describe('the first-boot configuration of a container', function () {
         },
         /etc\/hosts: Is a directory/,
       ],
-      ['a shadow file of 1 TiB', (root: string) => truncateSync(`${root}/etc/shadow`, 1024 ** 4), /no plain file/],
+      ['a shadow file of 1 TiB', (root: string) => truncateSync(`${root}/etc/shadow`, 1024 ** 4), /not a plain file/],
       [
         'no user root',
         (root: string) => {
           writeFileSync(`${root}/etc/shadow`, '')
           writeFileSync(`${root}/etc/passwd`, 'rooty:x:0:0::/root:/bin/sh\n')
         },
-        /no root in etc\/shadow/,
+        /no entry for root/,
       ],
     ] as const)
       it(`changes nothing on the host if the image has ${name}`, async () => {
