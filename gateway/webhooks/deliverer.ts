@@ -126,9 +126,15 @@ export class Deliverer {
     for (const host of this.parts.view.hosts()) this.#behind.add(host.id)
   }
 
+  /** True if a webhook was created after the last call of `#followRecords`. Its deliveries wait for its outbox. */
+  get #lacksOutbox(): boolean {
+    return this.parts.records().some(({ id }) => !this.#outboxes.has(id))
+  }
+
   async #takeInbox(): Promise<void> {
     const entries = await this.parts.queue.readInbox()
     if (entries.length === 0) return
+    if (this.#lacksOutbox) return this.work()
     const made = new Map<string, QueuedDelivery[]>()
     for (const { webhookId, delivery } of entries)
       if (this.#outboxes.has(webhookId)) this.#addTo(made, webhookId, delivery)
@@ -154,16 +160,16 @@ export class Deliverer {
 
   /** Queues deliveries for changes. After a failure, missing changes are found by the stored revisions of hosts. */
   async #queueNews(): Promise<void> {
-    // Changes wait until all webhooks have an outbox.
-    if (this.parts.records().some(({ id }) => !this.#outboxes.has(id))) return this.work()
+    if (this.#lacksOutbox) return this.work()
     const news = this.#news
     this.#news = []
     const behind = [...this.#behind]
     this.#behind.clear()
     if (this.#outboxes.size === 0) return
     const cursors = new Map(behind.map((hostId) => [hostId, this.#cursorOf(hostId, news)]))
+    // A search finds only the present state. Without a stored revision it is not needed: `news` has all changes.
     const missed = [...cursors].flatMap(([hostId, since]) =>
-      this.#isSeen(hostId) ? missedNews(this.parts.view, hostId, since) : [],
+      this.#cursors.has(hostId) && this.#isSeen(hostId) ? missedNews(this.parts.view, hostId, since) : [],
     )
     const fresh = [...missed, ...news]
     const made = new Map<string, QueuedDelivery[]>()
