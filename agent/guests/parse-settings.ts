@@ -5,7 +5,7 @@ import type { TrafficLimit as WireTrafficLimit } from '../../proto/gen/berth/age
 import { unlimitedTraffic, type TrafficLimit } from './record/record.js'
 
 /** End of the year 9999, the last year that JavaScript and every client can format. */
-const lastTimeMs = 253_402_300_799_000
+export const lastTimeMs = 253_402_300_799_000
 
 /** Returns canonical addresses. @throws {BerthError} `invalid_field` unless they are of the family and unique */
 export function parseAddresses(field: string, values: readonly string[], family: AddressFamily): string[] {

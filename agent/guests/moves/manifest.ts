@@ -1,14 +1,18 @@
-import { Type, type TSchema } from 'typebox'
+import { Clean } from 'typebox/value'
 import type { BackupTarget } from '../../../proto/gen/berth/agent/v1/backup.js'
-import { validateConfig } from '../../../shared/config.js'
+import { checkBackupTarget } from '../../../shared/backup-target-rules.js'
+import { invalidField } from '../../../shared/errors.js'
 import { checkFirewall } from '../../../shared/firewall-rules.js'
 import { checkPortMapping } from '../../../shared/port-mapping-rules.js'
 import type { Login } from '../../drivers/machine.js'
 import type { BackupContext } from '../context.js'
-import { parseTime } from '../parse-settings.js'
-import type { MovedTraffic } from './move-input.js'
 import type { GuestDocument, GuestRecord, PortMapping } from '../record/record.js'
-import { noBackupSchedule } from '../record/snapshots-and-backups.js'
+import { noBackupSchedule, type SnapshotSchedule } from '../record/snapshots-and-backups.js'
+import { checkLimits } from '../resources/limits.js'
+import { planAllowance, planRetained } from '../snapshots/plan-snapshot-space.js'
+import { manifestSchema } from './manifest-schema.js'
+import { parseMessage } from './messages.js'
+import type { MovedTraffic } from './move-input.js'
 
 /** The fields of a guest's document that move with the guest. The others belong to the host or to operations. */
 const movedFields = [
@@ -46,80 +50,6 @@ export interface Manifest {
   readonly isWanted: boolean
 }
 
-const number = Type.Number({ minimum: 0, maximum: Number.MAX_SAFE_INTEGER })
-const text = Type.String({ maxLength: 2000 })
-const stored = Type.Object({
-  id: Type.String({ pattern: '^[a-z0-9][a-z0-9-]{0,62}$' }),
-  createdAtMs: number,
-  createdBy: text,
-  scheduled: Type.Boolean(),
-  sizeBytes: number,
-  description: text,
-  state: Type.Literal('ready'),
-})
-const schedule = Type.Object({
-  enabled: Type.Boolean(),
-  intervalHours: number,
-  time: text,
-  retention: number,
-  firstDay: text,
-  createdBy: text,
-  lastRunMs: number,
-  nextRunMs: number,
-})
-const words = (...values: string[]) => Type.Union(values.map((value) => Type.Literal(value)))
-const nullable = <S extends TSchema>(schema: S) => Type.Union([schema, Type.Null()])
-
-const manifestSchema = Type.Object({
-  document: Type.Object({
-    hasPassword: Type.Boolean(),
-    firewall: Type.Object({ rules: Type.Array(Type.Unknown(), { maxItems: 1000 }) }),
-    traffic: Type.Object({
-      mode: words('total', 'split'),
-      monthlyGb: number,
-      inGb: number,
-      outGb: number,
-      action: words('stop', 'throttle', 'none'),
-      throttleMbps: number,
-      resetDay: number,
-    }),
-    expiresAtMs: number,
-    policy: Type.Object({ expired: Type.Boolean(), overQuota: Type.Boolean(), abuse: Type.Optional(text) }),
-    suspension: nullable(
-      Type.Object({
-        mode: words('stop', 'network'),
-        reason: text,
-        message: text,
-        sinceMs: number,
-        untilMs: number,
-        resumes: Type.Boolean(),
-      }),
-    ),
-    security: Type.Object({ exempt: Type.Boolean(), smtp: words('default', 'open', 'closed') }),
-    devices: Type.Array(words('tun', 'fuse'), { maxItems: 16 }),
-    os: words('linux', 'windows'),
-    snapshotLimit: number,
-    snapshots: Type.Array(stored, { maxItems: 1000 }),
-    snapshotSchedule: schedule,
-    snapshotSpace: Type.Object({
-      limitBytes: number,
-      retainedBytes: number,
-      allowanceBytes: number,
-      isMeasured: Type.Boolean(),
-    }),
-    backups: Type.Array(stored, { maxItems: 1000 }),
-    backupSchedule: schedule,
-    extraBytes: number,
-  }),
-  login: nullable(Type.Object({})),
-  backupTarget: nullable(Type.Object({})),
-  portMappings: Type.Array(Type.Unknown(), { maxItems: 1000 }),
-  publicIpv4s: Type.Array(text, { maxItems: 256 }),
-  ipv6Addresses: Type.Array(text, { maxItems: 256 }),
-  trafficCount: nullable(Type.Object({ periodStart: text, periodLeft: text, rxBytes: number, txBytes: number })),
-  isWanted: Type.Boolean(),
-})
-
 /** Collects the manifest of a guest that has been stopped for its move. */
 export function makeManifest(
   { logins, targets }: Pick<BackupContext, 'logins' | 'targets'>,
@@ -145,14 +75,42 @@ export function makeManifest(
   }
 }
 
-/** Checks a manifest of another host. @throws {ConfigError | BerthError} if it is malformed */
+/** Checks a manifest of another host, and leaves out unknown fields. @throws {BerthError} `bad_stream`, `invalid_field` */
 export function parseManifest(raw: string): Manifest {
-  const manifest = validateConfig(manifestSchema, JSON.parse(raw), 'manifest') as unknown as Manifest
-  const { firewall, expiresAtMs } = manifest.document
-  parseTime('expires_at', expiresAtMs)
-  const rules = checkFirewall(firewall).rules.map((rule, index) => ({ ...rule, id: firewall.rules[index]?.id ?? '' }))
-  for (const mapping of manifest.portMappings) checkPortMapping(mapping)
-  return { ...manifest, document: { ...manifest.document, firewall: { ...checkFirewall(firewall), rules } } }
+  const manifest = Clean(manifestSchema, parseMessage(manifestSchema, JSON.parse(raw))) as Manifest
+  const { document, limits, backupTarget, portMappings } = manifest
+  checkSchedule('snapshot_schedule', document.snapshotSchedule)
+  checkSchedule('backup_schedule', document.backupSchedule)
+  if (backupTarget !== null) checkBackupTarget(backupTarget)
+  for (const mapping of portMappings) checkPortMapping(mapping)
+  return {
+    ...manifest,
+    limits: checkLimits(limits),
+    document: { ...document, firewall: checkFirewall(document.firewall) },
+  }
+}
+
+/** Checks that the next run of an enabled schedule can be computed. @throws {BerthError} `invalid_field` */
+function checkSchedule(field: string, { enabled, intervalHours, time, firstDay }: SnapshotSchedule): void {
+  if (!enabled) return
+  if (intervalHours < 1 || Number.isNaN(Date.parse(`${firstDay}T${time}:00Z`)))
+    throw invalidField(field, `${field}: is enabled without a valid interval, time and first day`)
+}
+
+/**
+ * Limits the numbers that raise the guest's disk limit, since another host may send any.
+ * @param arrivedBytes bytes of the received streams, which contain all data that these numbers count
+ */
+export function boundSpace(manifest: Manifest, arrivedBytes: number): Manifest {
+  const { document } = manifest
+  const bounded = (bytes: number): number => Math.min(bytes, arrivedBytes)
+  const snapshotSpace = {
+    limitBytes: document.snapshotSpace.limitBytes,
+    retainedBytes: bounded(planRetained(document)),
+    allowanceBytes: bounded(planAllowance(document)),
+    isMeasured: true,
+  }
+  return { ...manifest, document: { ...document, snapshotSpace, extraBytes: bounded(document.extraBytes) } }
 }
 
 /** Returns the document and the login of a guest that has arrived, sealed with this host's key. */

@@ -30,17 +30,18 @@ const answerSchema = Type.Object({
 export type TransferAnswer = Static<typeof answerSchema>
 
 export function parseRequest(message: unknown): TransferRequest {
-  return parse(requestSchema, message)
+  return parseMessage(requestSchema, message)
 }
 
 /** Returns the answer. @throws {BerthError} the error of the target */
 export function parseAnswer(message: unknown): TransferAnswer {
-  const answer = parse(answerSchema, message)
+  const answer = parseMessage(answerSchema, message)
   if (answer.error) throw new BerthError('conflict', answer.error.code, `the target: ${answer.error.message}`)
   return answer
 }
 
-function parse<S extends TSchema>(schema: S, message: unknown): Static<S> {
+/** Checks a message of another host. @throws {BerthError} `bad_stream` */
+export function parseMessage<S extends TSchema>(schema: S, message: unknown): Static<S> {
   try {
     return validateConfig(schema, message, 'transfer')
   } catch (cause) {
