@@ -3,9 +3,6 @@ import { describeError } from '../../shared/errors.js'
 import { TransferReceiver, type ReceiverParts } from '../guests/moves/receive-transfer.js'
 import type { AgentTls } from './tls.js'
 
-/** Time in ms without any data after which a transfer fails. */
-const silenceMs = 120_000
-
 /** Receives guests from other hosts, one per connection. */
 export interface TransferService {
   serve(socket: TLSSocket, tls: Pick<AgentTls, 'readTicket' | 'guard'>): void
@@ -27,7 +24,6 @@ export function createTransferService(parts: ReceiverParts): TransferService {
         open.get(moveId)?.destroy()
         open.set(moveId, socket)
         socket.once('close', () => open.get(moveId) === socket && open.delete(moveId))
-        socket.setTimeout(silenceMs, () => socket.destroy())
         void new TransferReceiver(parts, transfer, socket).run()
       } catch (error) {
         parts.log.warn({ reason: describeError(error) }, 'a transfer from another host was refused')

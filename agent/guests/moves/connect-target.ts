@@ -20,7 +20,7 @@ export interface TransferTarget {
   readonly key: string
 }
 
-/** Time in ms without any data after which a transfer fails. */
+/** Time in ms without any data after which a connection attempt fails. */
 const silenceMs = 120_000
 
 /** Connects to the target with mutual TLS. @throws {BerthError} `target_unreachable` */
@@ -55,6 +55,7 @@ export async function connectTarget(
       cause,
     })
   }
+  socket.setTimeout(0) // from now on, the reader of the stream ends a silent connection
   socket.on('error', () => undefined) // readers and writers of the stream get the error
   return socket
 }

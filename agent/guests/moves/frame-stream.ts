@@ -14,12 +14,31 @@ export interface Frame {
   readonly isData: boolean
 }
 
+/** Interval of keep-alives in ms, and the time without any frame after which a reader ends the connection. */
+export interface SilenceTimes {
+  readonly keepAliveMs: number
+  readonly silenceMs: number
+}
+const usualTimes: SilenceTimes = { keepAliveMs: 15_000, silenceMs: 120_000 }
+
+/** An empty frame. A side may compute for minutes before it has anything to send. */
+const keepAlive = frameOf(Buffer.alloc(0))
+
 /** Messages (JSON) and data on a connection. Reading waits for the consumer, and writing for the peer. */
 export class FrameStream {
   readonly #frames: AsyncGenerator<Frame, undefined>
 
-  constructor(private readonly socket: Duplex) {
-    this.#frames = readFrames(socket)
+  constructor(
+    private readonly socket: Duplex,
+    { keepAliveMs, silenceMs }: SilenceTimes = usualTimes,
+  ) {
+    this.#frames = readFrames(socket, silenceMs)
+    const timer = setInterval(() => this.#keepAlive(), keepAliveMs).unref()
+    socket.once('close', () => clearInterval(timer))
+  }
+
+  #keepAlive(): void {
+    if (this.socket.writable && this.socket.writableLength === 0) this.socket.write(keepAlive)
   }
 
   async send(message: object): Promise<void> {
@@ -50,14 +69,27 @@ export class FrameStream {
   }
 }
 
-async function* readFrames(socket: Duplex): AsyncGenerator<Frame, undefined> {
+async function* readFrames(socket: Duplex, silenceMs: number): AsyncGenerator<Frame, undefined> {
   const reader = new FrameReader()
-  for await (const chunk of socket as AsyncIterable<Buffer>) {
+  const chunks = (socket as AsyncIterable<Buffer>)[Symbol.asyncIterator]()
+  for (;;) {
+    const next = await nextWithin(chunks, socket, silenceMs)
+    if (next.done) return undefined
     const frames: Frame[] = []
-    reader.push(chunk, (content, isData) => void frames.push({ content, isData }))
+    reader.push(next.value, (content, isData) => void (content.length > 0 && frames.push({ content, isData })))
     yield* frames
   }
-  return undefined
+}
+
+/** Waits for the next chunk. The time in which the consumer does not read does not count as silence. */
+async function nextWithin(chunks: AsyncIterator<Buffer>, socket: Duplex, silenceMs: number) {
+  const silent = new Error(`no data for ${silenceMs / 1000} s`)
+  const timer = setTimeout(() => socket.destroy(silent), silenceMs).unref()
+  try {
+    return await chunks.next()
+  } finally {
+    clearTimeout(timer)
+  }
 }
 
 /** Writes data and waits until the stream has taken it. @throws the error of the stream, also if it was closed */

@@ -1,0 +1,42 @@
+import { expect } from 'chai'
+import { once } from 'node:events'
+import { duplexPair } from 'node:stream'
+import { frameOf } from '../../../shared/framing.js'
+import { FrameStream } from './frame-stream.js'
+
+const hourMs = 3_600_000
+const empty = frameOf(Buffer.alloc(0))
+
+describe('FrameStream', () => {
+  it('ignores keep-alives between frames', async () => {
+    const [near, far] = duplexPair()
+    const stream = new FrameStream(near)
+    far.write(Buffer.concat([empty, frameOf(Buffer.from('{"kind":"list"}')), empty, frameOf(Buffer.from('x'), true)]))
+    expect(await stream.nextMessage()).to.deep.equal({ kind: 'list' })
+    expect(await stream.next()).to.deep.equal({ content: Buffer.from('x'), isData: true })
+  })
+
+  it('sends keep-alives while it has nothing else to send', async () => {
+    const [near, far] = duplexPair()
+    new FrameStream(near, { keepAliveMs: 5, silenceMs: hourMs })
+    const [chunk] = (await once(far, 'data')) as [Buffer]
+    expect(chunk.subarray(0, empty.length)).to.deep.equal(empty)
+    near.destroy()
+  })
+
+  it('ends a connection on which nothing arrives', async () => {
+    const [near] = duplexPair()
+    const stream = new FrameStream(near, { keepAliveMs: hourMs, silenceMs: 5 })
+    const error: unknown = await stream.next().catch((cause: unknown) => cause)
+    expect(error).to.be.instanceOf(Error)
+    expect(near.destroyed).to.equal(true)
+  })
+
+  it('does not count the time in which nobody reads as silence', async () => {
+    const [near, far] = duplexPair()
+    const stream = new FrameStream(near, { keepAliveMs: hourMs, silenceMs: 50 })
+    await new Promise((resolve) => setTimeout(resolve, 100))
+    far.write(frameOf(Buffer.from('{}')))
+    expect(await stream.nextMessage()).to.deep.equal({})
+  })
+})
