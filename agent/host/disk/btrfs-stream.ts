@@ -29,8 +29,9 @@ export function sendSubvolume(path: string, parent?: string): SendProcess {
 }
 
 /**
- * Creates a subvolume in `directory` from a stream. Its name is part of the stream. The process can see nothing outside
- * of `directory` (chroot), since the stream may come from a hostile host.
+ * Creates a subvolume in `directory` from a stream. Its name is part of the stream, which may come from a hostile host.
+ * Paths of the stream cannot leave `directory` (chroot). However, the stream names the parent and the sources of clones
+ * by UUID, and the program finds such a subvolume anywhere on the filesystem. The host that sends must know its UUID.
  */
 export function receiveSubvolume(directory: string): ReceiveProcess {
   const { child, ended } = run(['--quiet', 'receive', '--chroot', '-e', directory])
