@@ -241,7 +241,7 @@ function servicesOf(
   const { log } = context
   return {
     moves: createMoveService({ arrivals, changes, log }),
-    transfers: createTransferService({ context, arrivals, log }),
+    transfers: createTransferService({ context, arrivals, readPool: capacity.readDisk, log }),
     backups: createBackupService({ backups: context.backups, log }),
     consoles: createConsoleService({ consoles, log }),
     guests: createGuestService({ context, diagnosis, sampler, history, log }),

@@ -55,13 +55,16 @@ export class DiskTransfers {
     }
   }
 
-  /** Returns the ids of the guest's complete snapshots. Incomplete ones, and any other content, are removed. */
-  async listComplete(guest: string): Promise<string[]> {
+  /**
+   * Returns the ids of the guest's complete snapshots. Any other content is removed.
+   * @param confirmed ids of snapshots for which `confirm` has succeeded
+   */
+  async listComplete(guest: string, confirmed: ReadonlySet<string>): Promise<string[]> {
     const valid = new Set(await this.places.listSnapshots(guest))
     const directory = this.places.snapshotsOf(guest)
     const complete: string[] = []
     for (const name of await namesIn(directory))
-      if (valid.has(name) && (await isReadOnly(this.places.snapshotPathOf(guest, name)))) complete.push(name)
+      if (valid.has(name) && confirmed.has(name)) complete.push(name)
       else await this.trash.destroy(directory, [name])
     return complete
   }

@@ -12,7 +12,8 @@ import { checkCapacity, type HostCapacity } from '../resources/capacity.js'
 import type { GuestRecord } from '../record/record.js'
 import { networkOf } from '../resources/network.js'
 import { volumeLimitOf } from '../snapshots/volume-bound.js'
-import { parseManifest, sealManifest, type Manifest } from './manifest.js'
+import { checkManifest } from './check-manifest.js'
+import { sealManifest, type Manifest } from './manifest.js'
 import type { MovedTraffic } from './move-input.js'
 import type { MovedMapping } from './plan-arrival.js'
 import {
@@ -128,18 +129,26 @@ export class Arrivals {
       throw conflict('guest_moving', 'the host does not expect this transfer')
   }
 
+  /** Checks a manifest without storing it. @throws {BerthError} the errors of `checkManifest` in check-manifest.ts */
+  async checkManifest({ uuid }: TransferIdentity, rawManifest: string): Promise<Manifest> {
+    const { context, capacity } = this.parts
+    return checkManifest({ store: context.store, capacity }, uuid, rawManifest)
+  }
+
   /** Turns a received snapshot into the guest's disk, and stores what the manifest contains. May be repeated. */
   async finish(transfer: TransferIdentity, snapshot: string, rawManifest: string): Promise<void> {
     const { context } = this.parts
     const { store, volumes, machines } = context
     const { uuid } = transfer
-    const manifest = parseManifest(rawManifest)
+    const manifest = await this.checkManifest(transfer, rawManifest)
     const listening = await readListeningPorts()
     store.changes.transaction(() => {
       this.check(transfer)
       this.#journalManifest(uuid, { manifest, snapshot }, listening)
     })
-    const limitBytes = volumeLimitOf(machines, { ...store.get(uuid), ...manifest.document })
+    const record = store.get(uuid)
+    const spec = { ...record.spec, limits: manifest.limits }
+    const limitBytes = volumeLimitOf(machines, { ...record, ...manifest.document, spec })
     await volumes.prepare(uuid, { snapshot }, limitBytes)
     await volumes.exchange(uuid)
     const kept = new Set([snapshot, ...manifest.document.snapshots.map(({ id }) => id)])

@@ -14,6 +14,8 @@ const requestSchema = Type.Union([
   Type.Object({ kind: Type.Literal('list') }),
   /** Sends a snapshot as data. */
   Type.Object({ kind: Type.Literal('disk'), id: snapshotId, parent: Type.Optional(snapshotId) }),
+  /** Sends the manifest as data, and checks whether the guest would still fit. */
+  Type.Object({ kind: Type.Literal('check') }),
   /** Sends the manifest as data, and turns this snapshot into the guest's disk. */
   Type.Object({ kind: Type.Literal('finish'), id: snapshotId }),
   /** Ends data. */

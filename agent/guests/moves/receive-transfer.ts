@@ -1,21 +1,29 @@
 import type { Duplex } from 'node:stream'
 import type { Logger } from 'pino'
 import { conflict, toBerthError } from '../../../shared/errors.js'
+import type { ReceiveProcess } from '../../host/disk/btrfs-stream.js'
+import type { PoolCapacity } from '../../storage/pool.js'
+import { refuseFull } from '../../storage/room.js'
 import type { BackupContext } from '../context.js'
 import type { Arrivals, TransferIdentity } from './arrivals.js'
 import { FrameStream, writeTo } from './frame-stream.js'
 import { parseRequest, type TransferAnswer, type TransferRequest } from './messages.js'
+import { forgetReceived, noteReceived, planStreamBytes, readReceived } from './received-disks.js'
 
-const gib = 1024 ** 3
+const mib = 1024 ** 2
 /** Time in ms within which the source can receive an error. */
 const lingerMs = 5000
-const maxManifestBytes = 16 * 1024 * 1024
-/** A stream may be longer than the guest's disk, since it describes each file. */
-const streamOverhead = { factor: 1.25, bytes: gib }
+const maxManifestBytes = 16 * mib
+/** Received bytes after which the state of the move and the free space of the pool are checked again. */
+const checkEveryBytes = 32 * mib
+/** Interval in ms of checks whether this host still expects the guest. */
+const checkEveryMs = 10_000
 
 export interface ReceiverParts {
   readonly context: Pick<BackupContext, 'transfers' | 'store'>
-  readonly arrivals: Arrivals
+  readonly arrivals: Pick<Arrivals, 'check' | 'checkManifest' | 'finish'>
+  /** Reads the capacity of the storage pool. */
+  readonly readPool: () => Promise<PoolCapacity>
   readonly log: Logger
 }
 
@@ -27,20 +35,37 @@ export class TransferReceiver {
     private readonly parts: ReceiverParts,
     private readonly transfer: TransferIdentity,
     private readonly socket: Duplex,
+    private readonly checkMs = checkEveryMs,
   ) {
     this.#stream = new FrameStream(socket)
   }
 
-  /** Answers requests until the connection ends. Never rejects. */
+  /** Answers requests until the connection or the move ends. Never rejects. */
   async run(): Promise<void> {
+    const timer = setInterval(() => this.#endUnexpected(), this.checkMs).unref()
     try {
       for (;;) {
         const request = parseRequest(await this.#stream.nextMessage())
-        this.parts.arrivals.check(this.transfer)
+        this.#check()
         await this.#stream.send(await this.#answer(request))
       }
     } catch (error) {
       await this.#fail(error)
+    } finally {
+      clearInterval(timer)
+    }
+  }
+
+  #check(): void {
+    this.parts.arrivals.check(this.transfer)
+  }
+
+  /** Ends the connection if the move has ended. Its source may be hostile and not end the connection. */
+  #endUnexpected(): void {
+    try {
+      this.#check()
+    } catch {
+      this.socket.destroy()
     }
   }
 
@@ -56,42 +81,64 @@ export class TransferReceiver {
   }
 
   async #answer(request: TransferRequest): Promise<TransferAnswer> {
-    const { transfers } = this.parts.context
-    const { uuid } = this.transfer
+    const { arrivals } = this.parts
     switch (request.kind) {
       case 'list':
-        return { snapshots: await transfers.listComplete(uuid) }
+        return { snapshots: await this.#listComplete() }
       case 'disk':
         await this.#receive(request.id)
         return {}
+      case 'check':
+        await arrivals.checkManifest(this.transfer, await this.#readManifest())
+        return {}
       case 'finish':
-        await this.parts.arrivals.finish(this.transfer, request.id, await this.#readManifest())
+        await arrivals.finish(this.transfer, this.#completeId(request.id), await this.#readManifest())
         return {}
       case 'end':
         throw conflict('bad_stream', 'the other host sent the end of data that it did not announce')
     }
   }
 
+  async #listComplete(): Promise<string[]> {
+    const { transfers, store } = this.parts.context
+    const { uuid } = this.transfer
+    return transfers.listComplete(uuid, new Set(Object.keys(readReceived(store, uuid))))
+  }
+
+  #completeId(id: string): string {
+    if (Object.hasOwn(readReceived(this.parts.context.store, this.transfer.uuid), id)) return id
+    throw conflict('bad_stream', 'the other host did not send the last snapshot completely')
+  }
+
   async #receive(id: string): Promise<void> {
     const { transfers, store } = this.parts.context
     const { uuid } = this.transfer
-    const { diskGb } = store.get(uuid).spec.limits
+    forgetReceived(store, uuid, id)
+    const maxBytes = planStreamBytes(store.get(uuid), readReceived(store, uuid))
     const process = await transfers.receive(uuid, id)
+    const bytes = await this.#readInto(process, maxBytes)
+    this.#check()
+    await transfers.confirm(uuid, id)
+    noteReceived(store, uuid, { id, bytes })
+    await this.#listComplete() // removes anything else that the stream created
+  }
+
+  /** Passes data to the process and waits for its end. @returns the number of bytes */
+  async #readInto(process: ReceiveProcess, maxBytes: number): Promise<number> {
+    const { stream, ended } = process
+    const take = (data: Buffer): Promise<void> =>
+      writeTo(stream, data).catch(async (error: unknown) => {
+        await ended // throws the program's error
+        throw error
+      })
     try {
-      const { stream } = process
-      await this.#readData(diskGb * gib * streamOverhead.factor + streamOverhead.bytes, (data) =>
-        writeTo(stream, data).catch(async (error: unknown) => {
-          await process.ended // throws the program's error
-          throw error
-        }),
-      )
+      const bytes = await this.#readData(maxBytes, take)
       stream.end()
-      await process.ended
+      await ended
+      return bytes
     } finally {
       process.kill()
     }
-    await transfers.confirm(uuid, id)
-    await transfers.listComplete(uuid) // removes anything else that the stream created
   }
 
   async #readManifest(): Promise<string> {
@@ -100,18 +147,24 @@ export class TransferReceiver {
     return Buffer.concat(parts).toString()
   }
 
-  /** Reads data up to its end. @throws {BerthError} `bad_stream` if it is too long or incomplete */
-  async #readData(maxBytes: number, take: (data: Buffer) => Promise<void>): Promise<void> {
-    for (let bytes = 0; ;) {
+  /** Reads data up to its end. @throws {BerthError} `bad_stream` if it is too long or incomplete; `storage_full` */
+  async #readData(maxBytes: number, take: (data: Buffer) => Promise<void>): Promise<number> {
+    for (let bytes = 0, nextCheck = 0; ;) {
+      if (bytes >= nextCheck) {
+        this.#check()
+        refuseFull(await this.parts.readPool())
+        nextCheck = bytes + checkEveryBytes
+      }
       const { content, isData } = await this.#stream.next()
-      if (!isData) return refuseIncomplete(parseRequest(JSON.parse(content.toString())), bytes)
+      if (!isData) return checkComplete(parseRequest(JSON.parse(content.toString())), bytes)
       bytes += content.length
-      if (bytes > maxBytes) throw conflict('bad_stream', 'the other host sent more data than the disk can contain')
+      if (bytes > maxBytes) throw conflict('bad_stream', 'the other host sent more data than the guest can have')
       await take(content)
     }
   }
 }
 
-function refuseIncomplete(end: TransferRequest, bytes: number): void {
-  if (end.kind !== 'end' || end.bytes !== bytes) throw conflict('bad_stream', 'the other host sent incomplete data')
+function checkComplete(end: TransferRequest, bytes: number): number {
+  if (end.kind === 'end' && end.bytes === bytes) return bytes
+  throw conflict('bad_stream', 'the other host sent incomplete data')
 }

@@ -2,7 +2,7 @@ import type { Guest } from '../../../proto/gen/berth/agent/v1/guest.js'
 import { BerthError, conflict } from '../../../shared/errors.js'
 import { parseGuestDevices } from '../../../shared/guest-devices.js'
 import { checkInteger } from '../../../shared/field-checks.js'
-import { checkGuestName, maxGuestId } from '../../../shared/guest-rules.js'
+import { checkGuestName, limits, maxGuestId } from '../../../shared/guest-rules.js'
 import { checkPortMapping, type CheckedMapping } from '../../../shared/port-mapping-rules.js'
 import { allocateIpv4, macOf } from '../../network/addresses/private-ipv4.js'
 import { parseIpv4, parseSubnet } from '../../network/subnet.js'
@@ -10,6 +10,7 @@ import type { GuestContext } from '../context.js'
 import { checkTemplateId, parseUuid } from '../create/parse-create.js'
 import { parseAddresses, parseTime } from '../parse-settings.js'
 import type { GuestRecord, PortMapping } from '../record/record.js'
+import { unmeasuredSpace } from '../record/snapshots-and-backups.js'
 import { checkLimits } from '../resources/limits.js'
 import { spanOf } from '../resources/host-ports.js'
 import { planMappings, type MovedMapping } from './plan-arrival.js'
@@ -17,7 +18,7 @@ import { planMappings, type MovedMapping } from './plan-arrival.js'
 /** A guest that another host wants to send, checked. */
 export interface ArrivingGuest extends Pick<
   GuestRecord,
-  'id' | 'uuid' | 'name' | 'spec' | 'publicIpv4s' | 'ipv6Addresses' | 'os' | 'createdAtMs' | 'ipv4'
+  'id' | 'uuid' | 'name' | 'spec' | 'publicIpv4s' | 'ipv6Addresses' | 'os' | 'createdAtMs' | 'ipv4' | 'snapshotSpace'
 > {
   readonly devices: GuestRecord['devices']
   readonly portMappings: readonly CheckedMapping[]
@@ -40,9 +41,14 @@ export function parseArriving(guest: Guest | undefined): ArrivingGuest {
     os: 'linux',
     devices: parseGuestDevices(guest.devices),
     createdAtMs: parseTime('created_at', guest.createdAtMs),
+    snapshotSpace: { ...unmeasuredSpace, limitBytes: parseSpace(guest.snapshotSpaceLimitBytes) },
     ipv4: guest.ipv4,
     portMappings: guest.portMappings.map((mapping) => checkPortMapping(mapping)),
   }
+}
+
+function parseSpace(bytes: number): number {
+  return checkInteger('space_limit_bytes', bytes, limits.snapshotSpaceBytes)
 }
 
 /**

@@ -36,7 +36,7 @@ export type GuestInsert = Omit<
   | 'atNextStart'
   | 'ownership'
 > &
-  Partial<Pick<GuestRecord, 'snapshotLimit' | 'os' | 'devices'>>
+  Partial<Pick<GuestRecord, 'snapshotLimit' | 'snapshotSpace' | 'os' | 'devices'>>
 
 const insertMapping = `INSERT INTO port_mappings
    (guest_uuid, position, protocol, host_ip, host_port, host_port_end, container_port, container_port_end, description)

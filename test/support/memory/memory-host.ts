@@ -187,7 +187,8 @@ export class MemoryHost {
         if (!snapshots.has(uuid)) snapshots.set(uuid, new Map())
         snapshots.get(uuid)!.set(id, content)
       },
-      listComplete: async (uuid) => [...(snapshots.get(uuid)?.keys() ?? [])],
+      listComplete: async (uuid, confirmed) =>
+        [...(snapshots.get(uuid)?.keys() ?? [])].filter((id) => confirmed.has(id)),
     }
   }
 

@@ -1,0 +1,159 @@
+import { expect } from 'chai'
+import { duplexPair, Writable } from 'node:stream'
+import { finished } from 'node:stream/promises'
+import { pino } from 'pino'
+import { conflict } from '../../../shared/errors.js'
+import { Changes } from '../../state/changes.js'
+import { openDatabase } from '../../state/database.js'
+import { openFirewall, unlimitedTraffic } from '../record/record.js'
+import { GuestStore } from '../record/guest-store.js'
+import { changeOwnership, writeDetails } from './change-ownership.js'
+import { FrameStream } from './frame-stream.js'
+import { noteReceived, readReceived } from './received-disks.js'
+import { TransferReceiver, type ReceiverParts } from './receive-transfer.js'
+
+const gib = 1024 ** 3
+const uuid = 'u1'
+const limits = {
+  vcpuMilli: 1000,
+  ramMb: 256,
+  diskGb: 1,
+  networkDownMbps: 0,
+  networkUpMbps: 0,
+  ioReadMbps: 0,
+  ioWriteMbps: 0,
+}
+
+describe('TransferReceiver', () => {
+  let changes: Changes
+  let store: GuestStore
+  let isExpected: boolean
+  let usedBytes: number
+  let kills: number
+  let confirmed: string[]
+  let listed: string[]
+  let finishedWith: string[]
+
+  const parts = (): ReceiverParts => ({
+    log: pino({ level: 'silent' }),
+    readPool: async () => ({ totalBytes: 100 * gib, usedBytes }),
+    arrivals: {
+      check: () => {
+        if (!isExpected) throw conflict('guest_moving', 'the host does not expect this transfer')
+      },
+      checkManifest: async () => Promise.reject(conflict('guest_changed', 'the addresses were changed')),
+      finish: async (_transfer, id) => void finishedWith.push(id),
+    },
+    context: {
+      store,
+      transfers: {
+        send: () => expect.fail('the target sends nothing'),
+        receive: async () => {
+          const stream = new Writable({ write: (_chunk, _encoding, done) => done() })
+          return { stream, ended: finished(stream), kill: () => void kills++ }
+        },
+        confirm: async (_uuid, id) => void confirmed.push(id),
+        listComplete: async (_uuid, ids) => (listed = [...ids]),
+      },
+    },
+  })
+
+  beforeEach(() => {
+    changes = new Changes(openDatabase(':memory:'))
+    store = new GuestStore(changes)
+    store.insert({
+      uuid,
+      id: 1,
+      name: 'one',
+      status: 'stopped',
+      wanted: 'stopped',
+      userIdSlot: 0,
+      spec: { virtualization: 'lxc', templateId: 'debian-12', limits },
+      ipv4: '10.64.0.2',
+      mac: '02:be:0a:40:00:02',
+      login: null,
+      hasPassword: false,
+      createdAtMs: 5,
+      portMappings: [],
+      publicIpv4s: [],
+      ipv6Addresses: [],
+      firewall: openFirewall,
+      traffic: unlimitedTraffic,
+      expiresAtMs: 0,
+    })
+    changeOwnership(store, uuid, { kind: 'appoint', generation: 1, isOwner: false })
+    writeDetails(store, uuid, { fromHostId: 'host-a', mappings: [] })
+    isExpected = true
+    usedBytes = kills = 0
+    confirmed = []
+    listed = []
+    finishedWith = []
+  })
+  afterEach(() => changes.db.close())
+
+  /** Opens a connection to a receiver. `running` resolves when the receiver has ended the connection. */
+  function connect(checkMs?: number): { source: FrameStream; running: Promise<void> } {
+    const [near, far] = duplexPair()
+    const transfer = { moveId: 'm1', fromHostId: 'host-a', uuid }
+    return { source: new FrameStream(near), running: new TransferReceiver(parts(), transfer, far, checkMs).run() }
+  }
+
+  async function sendData(source: FrameStream, request: object, data: string, bytes = data.length): Promise<unknown> {
+    await source.send(request)
+    await source.sendData(Buffer.from(data))
+    await source.send({ kind: 'end', bytes })
+    return source.nextMessage()
+  }
+
+  const codeOf = (answer: unknown): string => (answer as { error: { code: string } }).error.code
+
+  it('journals a snapshot once it is complete, and finishes with it', async () => {
+    const { source } = connect()
+    expect(await sendData(source, { kind: 'disk', id: 'a' }, 'disk')).to.deep.equal({})
+    expect(readReceived(store, uuid)).to.deep.equal({ a: 4 })
+    await source.send({ kind: 'list' })
+    expect(await source.nextMessage()).to.deep.equal({ snapshots: ['a'] })
+    expect(await sendData(source, { kind: 'finish', id: 'a' }, '{}')).to.deep.equal({})
+    expect([confirmed, listed, finishedWith, kills]).to.deep.equal([['a'], ['a'], ['a'], 1])
+  })
+
+  it('forgets a snapshot that is received again but not completely', async () => {
+    noteReceived(store, uuid, { id: 'a', bytes: 4 })
+    const { source, running } = connect()
+    expect(codeOf(await sendData(source, { kind: 'disk', id: 'a' }, 'disk', 5))).to.equal('bad_stream')
+    expect(readReceived(store, uuid)).to.deep.equal({})
+    expect(confirmed).to.deep.equal([])
+    await running
+  })
+
+  it('refuses to finish with a snapshot that is not complete', async () => {
+    for (const id of ['a', 'constructor'])
+      expect(codeOf(await sendData(connect().source, { kind: 'finish', id }, '{}'))).to.equal('bad_stream')
+    expect(finishedWith).to.deep.equal([])
+  })
+
+  it('refuses data beyond the limit of all snapshots of the move', async () => {
+    noteReceived(store, uuid, { id: 'a', bytes: 20 * gib })
+    expect(codeOf(await sendData(connect().source, { kind: 'disk', id: 'b' }, 'disk'))).to.equal('bad_stream')
+    expect(kills).to.equal(1)
+  })
+
+  it('refuses data when the pool has only its reserve left', async () => {
+    usedBytes = 99 * gib
+    expect(codeOf(await sendData(connect().source, { kind: 'disk', id: 'a' }, 'disk'))).to.equal('storage_full')
+    expect(confirmed).to.deep.equal([])
+  })
+
+  it('ends the connection and the program when the move ends while data arrives', async () => {
+    const { source, running } = connect(5)
+    await source.send({ kind: 'disk', id: 'a' })
+    await source.sendData(Buffer.from('disk'))
+    isExpected = false
+    await running
+    expect([kills, confirmed]).to.deep.equal([1, []])
+  })
+
+  it('answers the check of a manifest with its error', async () => {
+    expect(codeOf(await sendData(connect().source, { kind: 'check' }, '{}'))).to.equal('guest_changed')
+  })
+})

@@ -1,0 +1,42 @@
+import { expect } from 'chai'
+import { unmeasuredSpace } from '../record/snapshots-and-backups.js'
+import { planStreamBytes } from './received-disks.js'
+
+const gib = 1024 ** 3
+const limits = {
+  vcpuMilli: 1000,
+  ramMb: 256,
+  diskGb: 4,
+  networkDownMbps: 0,
+  networkUpMbps: 0,
+  ioReadMbps: 0,
+  ioWriteMbps: 0,
+}
+const record = {
+  spec: { virtualization: 'lxc', templateId: 'debian-12', limits },
+  snapshotSpace: unmeasuredSpace,
+} as const
+
+describe('planStreamBytes', () => {
+  it('allows one stream the size of the disk and some overhead', () => {
+    expect(planStreamBytes(record, {})).to.equal(6 * gib)
+  })
+
+  it('allows all snapshots together what snapshots and rounds of increments need', () => {
+    expect(planStreamBytes(record, { a: 30 * gib })).to.equal(6 * gib)
+    expect(planStreamBytes(record, { a: 30 * gib, b: 5 * gib })).to.equal(gib)
+    expect(planStreamBytes(record, { a: 36 * gib, b: 5 * gib })).to.equal(0)
+  })
+
+  it('allows more for a guest whose snapshots may retain more', () => {
+    const snapshotSpace = { ...unmeasuredSpace, limitBytes: 100 * gib }
+    expect(planStreamBytes({ ...record, snapshotSpace }, { a: 41 * gib })).to.equal(6 * gib)
+  })
+
+  it('refuses more snapshots than a guest and the rounds of its move can have', () => {
+    const many = Object.fromEntries(Array.from({ length: 1100 }, (_, index) => [`s${index}`, 1]))
+    expect(() => planStreamBytes(record, many))
+      .to.throw()
+      .with.property('code', 'bad_stream')
+  })
+})

@@ -1,0 +1,63 @@
+import { conflict } from '../../../shared/errors.js'
+import { limits } from '../../../shared/guest-rules.js'
+import type { GuestRecord } from '../record/record.js'
+import type { GuestStore } from '../record/guest-store.js'
+import { planSpaceLimit } from '../snapshots/plan-snapshot-space.js'
+import { readDetails, writeDetails } from './change-ownership.js'
+
+/*
+ * The target's journal of received snapshots. A snapshot is complete only if it is in this journal: btrfs-receive(8)
+ * also makes a subvolume read-only when its stream ends too early between two commands.
+ */
+
+const gib = 1024 ** 3
+/** A stream may be longer than its data, since it describes each file. */
+const streamOverhead = { factor: 1.25, bytes: gib }
+/** Increments shrink by a fifth from round to round, so all of them together are at most five times the first. */
+const diskFactor = 5
+/** Snapshots of all rounds of a move. Operations that were started again have taken more of them. */
+const maxRounds = 100
+
+/** Bytes of the stream of each complete snapshot, by its id. */
+export type ReceivedDisks = Readonly<Record<string, number>>
+
+export function readReceived(store: GuestStore, uuid: string): ReceivedDisks {
+  return (readDetails(store, uuid) as { received?: ReceivedDisks }).received ?? {}
+}
+
+/** Records that a snapshot is complete and durable. */
+export function noteReceived(store: GuestStore, uuid: string, { id, bytes }: { id: string; bytes: number }): void {
+  store.changes.transaction(() => {
+    const received = { ...readReceived(store, uuid), [id]: bytes }
+    writeDetails(store, uuid, { ...(readDetails(store, uuid) as object), received })
+  })
+}
+
+/** Forgets a snapshot that is about to be received again. */
+export function forgetReceived(store: GuestStore, uuid: string, id: string): void {
+  store.changes.transaction(() => {
+    const { [id]: _forgotten, ...received } = readReceived(store, uuid)
+    writeDetails(store, uuid, { ...(readDetails(store, uuid) as object), received })
+  })
+}
+
+export function sumReceived(received: ReceivedDisks): number {
+  return Object.values(received).reduce((sum, bytes) => sum + bytes, 0)
+}
+
+/**
+ * Plans how long the next stream may be, so that a hostile host cannot fill the pool.
+ * @param received snapshots that the target has
+ * @throws {BerthError} `bad_stream` if the move has too many snapshots already
+ */
+export function planStreamBytes(record: Pick<GuestRecord, 'spec' | 'snapshotSpace'>, received: ReceivedDisks): number {
+  if (Object.keys(received).length >= limits.snapshots.max + maxRounds)
+    throw conflict('bad_stream', 'the other host sent too many snapshots')
+  const diskBytes = record.spec.limits.diskGb * gib
+  const left = lengthOf(diskFactor * diskBytes + planSpaceLimit(record)) - sumReceived(received)
+  return Math.max(0, Math.min(lengthOf(diskBytes), left))
+}
+
+function lengthOf(dataBytes: number): number {
+  return dataBytes * streamOverhead.factor + streamOverhead.bytes
+}
