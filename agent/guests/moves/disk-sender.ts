@@ -1,5 +1,6 @@
 import { setTimeout as delay } from 'node:timers/promises'
 import type { Duplex } from 'node:stream'
+import { conflict } from '../../../shared/errors.js'
 import type { GuestTransfers } from '../context.js'
 import { FrameStream } from './frame-stream.js'
 import { parseAnswer, type TransferAnswer, type TransferRequest } from './messages.js'
@@ -44,9 +45,18 @@ export class DiskSender {
     }
   }
 
+  /** Lets the target check whether the guest would still fit. */
+  async check(manifest: Manifest): Promise<void> {
+    await this.#sendManifest({ kind: 'check' }, manifest)
+  }
+
   /** Turns the snapshot into the guest's disk on the target. When this resolves, the target has the whole guest. */
   async finish(id: string, manifest: Manifest): Promise<void> {
-    await this.#sendAll({ kind: 'finish', id }, [Buffer.from(JSON.stringify(manifest))], Promise.resolve())
+    await this.#sendManifest({ kind: 'finish', id }, manifest)
+  }
+
+  async #sendManifest(request: TransferRequest, manifest: Manifest): Promise<void> {
+    await this.#sendAll(request, [Buffer.from(JSON.stringify(manifest))], Promise.resolve())
   }
 
   close(): void {
@@ -67,13 +77,14 @@ export class DiskSender {
   ): Promise<number> {
     await this.#stream.send(request)
     const answer = this.#stream.nextMessage().then(parseAnswer)
-    answer.catch(() => undefined) // awaited below
+    const early = answer.then(refuseEarly)
+    early.catch(() => undefined) // awaited below
     let bytes = 0
     for await (const chunk of data) {
       bytes += chunk.length
-      await Promise.race([this.#sendPart(chunk), answer])
+      await Promise.race([this.#sendPart(chunk), early])
     }
-    await complete
+    await Promise.race([complete, early])
     await this.#stream.send({ kind: 'end', bytes })
     await answer
     return bytes
@@ -89,4 +100,8 @@ export class DiskSender {
     const waitMs = dueMs - performance.now()
     if (waitMs > 5) await delay(waitMs)
   }
+}
+
+function refuseEarly(): never {
+  throw conflict('bad_stream', 'the target answered before it got all data')
 }

@@ -1,0 +1,49 @@
+import { expect } from 'chai'
+import { duplexPair, Readable } from 'node:stream'
+import { DiskSender } from './disk-sender.js'
+import { FrameStream } from './frame-stream.js'
+
+const partBytes = 64 * 1024
+const partsCount = 1000
+
+describe('DiskSender', () => {
+  let partsRead: number
+  let target: FrameStream
+  let sender: DiskSender
+
+  function* parts() {
+    for (; partsRead < partsCount; partsRead++) yield Buffer.alloc(partBytes)
+  }
+
+  beforeEach(() => {
+    partsRead = 0
+    const [near, far] = duplexPair()
+    target = new FrameStream(far)
+    const process = () => ({ stream: Readable.from(parts()), ended: Promise.resolve(), kill: () => undefined })
+    const options = { uuid: 'u1', bandwidthMbps: 0, onSent: () => undefined }
+    sender = new DiskSender(near, { ...options, transfers: { send: process } })
+  })
+
+  it('sends all data and waits for the answer of the target', async () => {
+    const sent = sender.sendDisk('a', undefined)
+    expect(await target.nextMessage()).to.deep.equal({ kind: 'disk', id: 'a' })
+    const bytes = partBytes * partsCount
+    for (let got = 0; got < bytes;) got += (await target.next()).content.length
+    expect(await target.nextMessage()).to.deep.equal({ kind: 'end', bytes })
+    await target.send({})
+    expect(await sent).to.equal(bytes)
+  })
+
+  for (const [answer, code] of [
+    [{}, 'bad_stream'],
+    [{ error: { code: 'storage_full', message: 'the pool is full' } }, 'storage_full'],
+    [{ snapshots: 5 }, 'bad_stream'],
+  ] as const)
+    it(`stops reading the disk when the target answers ${JSON.stringify(answer)} too early`, async () => {
+      const sent = sender.sendDisk('a', undefined).catch((error: unknown) => error)
+      await target.nextMessage()
+      await target.send(answer)
+      expect(await sent).to.include({ code })
+      expect(partsRead).to.be.lessThan(partsCount / 2)
+    })
+})
