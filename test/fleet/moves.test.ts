@@ -1,10 +1,13 @@
 import { expect } from 'chai'
 import { randomUUID } from 'node:crypto'
+import { once } from 'node:events'
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { connectTarget } from '../../agent/guests/moves/connect-target.js'
+import { copyStopped } from '../../agent/guests/moves/copy-disk.js'
 import { FrameStream } from '../../agent/guests/moves/frame-stream.js'
+import { guestSubject } from '../../agent/guests/operations/guest-order.js'
 import { openTicketKey } from '../../agent/guests/moves/ticket-key.js'
 import type { MoveInput } from '../../agent/guests/moves/move-input.js'
 import type { StepEvent } from '../../agent/operations/types.js'
@@ -19,6 +22,7 @@ import { waitFor } from '../support/wait.js'
 
 const steps = ['copy', 'leave', 'stop', 'last', 'hand_over', 'remove'] as const
 const phases = ['before-run', 'after-run'] as const
+const ticketMs = 24 * 3_600_000
 
 describe('a fleet that moves guests between hosts', function () {
   let redis: TestRedis
@@ -39,7 +43,10 @@ describe('a fleet that moves guests between hosts', function () {
     await rm(directory, { recursive: true, force: true })
   })
   afterEach(() => {
-    for (const agent of fleet.agents.values()) agent.observer = undefined
+    for (const agent of fleet.agents.values()) {
+      agent.observer = undefined
+      agent.now = Date.now
+    }
   })
 
   const source = (): LabAgent => fleet.agents.get('host-a')!
@@ -151,6 +158,78 @@ describe('a fleet that moves guests between hosts', function () {
     } finally {
       socket.destroy()
     }
+  }
+
+  for (const [name, code, spoil] of [
+    [
+      'the ticket expires before the target would have the last changes',
+      'ticket_expired',
+      () => (source().now = () => Date.now() + ticketMs - 1000),
+    ],
+    [
+      'its limits were raised beyond the target meanwhile',
+      'resource_exhausted',
+      ({ uuid }: Guest) => {
+        const { limits } = source().journal((store) => store.get(uuid)).spec
+        source().update(uuid, { limits: { ...limits, vcpuMilli: 256_000 } })
+      },
+    ],
+    [
+      'it got another address meanwhile',
+      'guest_changed',
+      ({ uuid }: Guest) => source().journal((store) => store.setAddresses(uuid, 4, ['198.51.100.77'])),
+    ],
+  ] as const)
+    it(`does not stop the guest if ${name}`, async () => {
+      const guest = await addGuest()
+      const begun = new Set<string>()
+      source().observer = ({ step, phase }) => {
+        if (step === 'copy' && phase === 'before-run') spoil(guest)
+        if (phase === 'before-run') begun.add(step)
+      }
+      const request = requestFor(guest)
+      await fleet.moveGuest(request)
+      await waitFor(() => statusOf(request.operationId) === 'failed', {
+        what: () => `the failure of ${JSON.stringify(fleet.view.findOperation(request.operationId))}`,
+      })
+      expect(fleet.view.findOperation(request.operationId)?.operation.errorCode).to.equal(code)
+      expect([...begun]).to.deep.equal(['copy'])
+      await expectOnlyAt('host-a', guest)
+    })
+
+  it('ends the last step if the target does not finish in time', async () => {
+    const guest = await addGuest()
+    const request = requestFor(guest)
+    const { faults } = target().host
+    let error: unknown
+    source().observer = async ({ step, phase }) => {
+      if (step !== 'last' || phase !== 'before-run' || error !== undefined) return
+      const released = new AbortController()
+      faults.prepare = async () => void (await once(released.signal, 'abort'))
+      error = await copyLast(request.operationId, guest, 100).catch((cause: unknown) => cause)
+      delete faults.prepare
+      released.abort()
+    }
+    await fleet.moveGuest(request)
+    await waitFor(() => statusOf(request.operationId) === 'done')
+    expect(error).to.include({ code: 'move_too_slow' })
+    await expectOnlyAt('host-b', guest)
+  })
+
+  /** Carries out the last step of a move in addition to its operation. */
+  async function copyLast(operationId: string, { uuid }: Guest, withinMs: number): Promise<void> {
+    const { context, engine } = source().domain
+    const step = {
+      operationId,
+      subject: guestSubject(uuid),
+      input: engine.store.findJournaled(operationId)!.input as MoveInput,
+      repeated: false,
+      signal: new AbortController().signal,
+      log: silentLog,
+      report: () => undefined,
+      yieldWhile: <T>(work: Promise<T>) => work,
+    }
+    await copyStopped({ context, readTraffic: async () => null }, step, withinMs)
   }
 
   for (const step of steps)

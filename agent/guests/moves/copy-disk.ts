@@ -1,3 +1,4 @@
+import { BerthError } from '../../../shared/errors.js'
 import type { StepContext } from '../../operations/types.js'
 import type { BackupContext } from '../context.js'
 import { awaitSettled, takeHidden } from '../snapshots/snapshot-space.js'
@@ -6,8 +7,8 @@ import { DiskSender } from './disk-sender.js'
 import { readIsWanted } from './leave.js'
 import type { MovedTraffic, MoveInput } from './move-input.js'
 import { makeManifest } from './manifest.js'
-import { openTicketKey } from './ticket-key.js'
-import { findParent, needsRound } from './plan-copy-rounds.js'
+import { openTicketKey, refuseShortTicket } from './ticket-key.js'
+import { findParent, needsRound, refuseSlow } from './plan-copy-rounds.js'
 
 export interface CopyParts {
   readonly context: BackupContext
@@ -18,6 +19,10 @@ export interface CopyParts {
 type Move = StepContext<MoveInput>
 
 const mib = 1024 * 1024
+/** Time in ms after which the last step fails, so that the guest runs again on this host. */
+const lastMs = 30 * 60_000
+/** Time in ms that the ticket must still be valid when the guest is stopped. */
+const ticketNeededMs = 2 * lastMs
 
 /** Ids of the hidden snapshots of a move. Each id contains the move's id, so that no other move uses the snapshot. */
 function sentId(operationId: string, round: number | 'last'): string {
@@ -31,7 +36,8 @@ function sentPrefix(operationId: string): string {
 /** Sends the guest's snapshots and its disk while it runs, then increments until they are small. */
 export async function copyRunning({ context }: CopyParts, step: Move): Promise<void> {
   const { id: uuid } = step.subject
-  await withSender(context, step, 'copying', async (sender) => {
+  let newest = { bytes: 0, tookMs: 0 }
+  await withSender(context, step, { stage: 'copying' }, async (sender) => {
     const has = await sender.list()
     const kept = context.store.get(uuid).snapshots.flatMap(({ id, state }) => (state === 'ready' ? [id] : []))
     for (const [index, id] of kept.entries())
@@ -39,18 +45,47 @@ export async function copyRunning({ context }: CopyParts, step: Move): Promise<v
     for (const sent: number[] = []; needsRound(sent);) {
       const older = [...kept, ...(await listRounds(context, step))]
       const id = await takeRound(context, step)
-      sent.push(await sendNext(sender, has, { id, older }))
+      const startMs = performance.now()
+      const bytes = await sendNext(sender, has, { id, older })
+      newest = { bytes, tookMs: performance.now() - startMs }
+      sent.push(bytes)
       for (const old of await listRounds(context, step)) if (old !== id) await context.volumes.deleteSnapshot(uuid, old)
     }
   })
+  refuseSlow(newest)
+  await checkTarget(context, step)
 }
 
-/** Sends the last increment and the guest's manifest. When this resolves, the target has the whole guest. */
-export async function copyStopped({ context, readTraffic }: CopyParts, step: Move): Promise<void> {
+/**
+ * Checks on a new connection that the target accepts the ticket and the guest's present settings. Otherwise the move
+ * would fail only after the guest was stopped.
+ */
+async function checkTarget(context: BackupContext, step: Move): Promise<void> {
+  refuseShortTicket(step.input.ticket, { nowMs: context.now(), neededMs: ticketNeededMs })
+  const manifest = makeManifest(context, context.store.get(step.subject.id), { trafficCount: null, isWanted: false })
+  await withSender(context, step, { stage: 'checking the target' }, (sender) => sender.check(manifest))
+}
+
+/**
+ * Sends the last increment and the guest's manifest. When this resolves, the target has the whole guest.
+ * @throws {BerthError} `move_too_slow` if it takes too long
+ */
+export async function copyStopped(parts: CopyParts, step: Move, withinMs = lastMs): Promise<void> {
+  const deadline = AbortSignal.timeout(withinMs)
+  try {
+    await sendLast(parts, step, deadline)
+  } catch (error) {
+    if (!deadline.aborted) throw error
+    const message = 'sending the last changes took too long: allow more bandwidth, or stop the container first'
+    throw new BerthError('conflict', 'move_too_slow', message, { cause: error })
+  }
+}
+
+async function sendLast({ context, readTraffic }: CopyParts, step: Move, deadline: AbortSignal): Promise<void> {
   const { store } = context
   const { id: uuid } = step.subject
   const trafficCount = await readTraffic(uuid)
-  await withSender(context, step, 'sending the last changes', async (sender) => {
+  const send = async (sender: DiskSender): Promise<void> => {
     const has = await sender.list()
     const id = sentId(step.operationId, 'last')
     await store.mutex.run(uuid, () => takeHidden(context, uuid, id))
@@ -58,7 +93,8 @@ export async function copyStopped({ context, readTraffic }: CopyParts, step: Mov
     const older = [...record.snapshots.map((snapshot) => snapshot.id), ...(await listRounds(context, step))]
     if (!has.has(id)) await sendNext(sender, has, { id, older })
     await sender.finish(id, makeManifest(context, record, { trafficCount, isWanted: readIsWanted(store, uuid) }))
-  })
+  }
+  await withSender(context, step, { stage: 'sending the last changes', deadline }, send)
 }
 
 /** Deletes the hidden snapshots of a move. */
@@ -99,14 +135,15 @@ function roundOf(id: string): number {
   return Number(id.slice(id.lastIndexOf('-') + 1))
 }
 
-/** Connects to the target for some requests. Shows the sent bytes and the rate as the stage of the task. */
+/** Connects to the target for some requests, until `deadline` aborts. Shows the sent bytes and the rate as the stage of the task. */
 async function withSender(
   context: BackupContext,
   step: Move,
-  stage: string,
+  { stage, deadline = step.signal }: { readonly stage: string; readonly deadline?: AbortSignal },
   work: (sender: DiskSender) => Promise<void>,
 ): Promise<void> {
-  const { subject, input, signal } = step
+  const { subject, input } = step
+  const signal = AbortSignal.any([step.signal, deadline])
   const { toHostId: hostId, toAddress: address, toSerials: serials, ticket, bandwidthMbps } = input
   const key = openTicketKey(context, subject.id, input.ticketKey)
   const socket = await connectTarget(context.config.state_dir, { hostId, address, serials, ticket, key }, signal)

@@ -1,3 +1,5 @@
+import { conflict } from '../../../shared/errors.js'
+
 const mib = 1024 * 1024
 
 /** An increment of this size takes a fraction of a second, so the guest can be stopped for the next one. */
@@ -12,6 +14,23 @@ export function needsRound(sent: readonly number[]): boolean {
   const newest = last ?? before!
   if (sent.length >= maxRounds || newest <= smallBytes) return false
   return last === undefined || last < before! * 0.8
+}
+
+/** Longest time in ms that the last increment may be expected to take, since the guest is stopped meanwhile. */
+const maxInterruptionMs = 10 * 60_000
+
+/**
+ * Refuses to stop a guest that writes about as fast as the transfer: its last increment would take as long as the
+ * newest one. @throws {BerthError} `move_too_slow`
+ */
+export function refuseSlow(newest: { readonly bytes: number; readonly tookMs: number }): void {
+  if (newest.bytes <= smallBytes || newest.tookMs <= maxInterruptionMs) return
+  const minutes = Math.round(newest.tookMs / 60_000)
+  throw conflict(
+    'move_too_slow',
+    `the container writes so much that it would be stopped for about ${minutes} minutes:` +
+      ' allow more bandwidth, or stop the container first',
+  )
 }
 
 /** Finds the newest snapshot that both hosts have. @param ids snapshots of the source, oldest first */

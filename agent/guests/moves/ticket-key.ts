@@ -1,6 +1,6 @@
 import { createPrivateKey, X509Certificate } from 'node:crypto'
 import { join } from 'node:path'
-import { BerthError, invalidField } from '../../../shared/errors.js'
+import { BerthError, conflict, invalidField } from '../../../shared/errors.js'
 import { getIdentity } from '../../enrollment/identity.js'
 import type { GuestContext } from '../context.js'
 
@@ -19,6 +19,18 @@ export function sealTicketKey({ config, logins }: KeyContext, uuid: string, tick
 
 export function openTicketKey({ logins }: KeyContext, uuid: string, sealed: string): string {
   return logins.open({ uuid, login: sealed }).password ?? ''
+}
+
+/**
+ * Checks before the guest is stopped that the ticket stays valid until the target has the last changes.
+ * @throws {BerthError} `ticket_expired`
+ */
+export function refuseShortTicket(ticket: string, { nowMs, neededMs }: { nowMs: number; neededMs: number }): void {
+  if (Date.parse(new X509Certificate(ticket).validTo) >= nowMs + neededMs) return
+  throw conflict(
+    'ticket_expired',
+    'the copy took so long that its ticket expires: allow more bandwidth and move it again',
+  )
 }
 
 function isFor(ticket: string, privateKeyPem: string): boolean {
