@@ -6,8 +6,14 @@ export function failureText({ code, message, about }: ApiFailure): string {
   const said = texts.find(`error.${code}`, message)
   if (code === 'rate_limited' && about.retryAfterSeconds !== undefined)
     return t('error.wait', { seconds: about.retryAfterSeconds })
-  // For vague codes, only the server's message explains what is wrong with a value.
+  // For vague codes, only the server's message explains what is wrong.
   return vague.has(code) && texts.language === 'en' ? message : said
 }
 
-const vague: ReadonlySet<string> = new Set(['invalid_field', 'invalid_request', 'missing_field', 'unsupported'])
+const vague: ReadonlySet<string> = new Set([
+  'invalid_field',
+  'invalid_request',
+  'invalid_state',
+  'missing_field',
+  'unsupported',
+])
