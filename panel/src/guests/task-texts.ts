@@ -7,9 +7,10 @@ export function actionText(action: string): string {
   return texts.find(`task.${action}`, action)
 }
 
-/** Names the current step of a task. */
+/** Names the current step of a task, with the amount if it transfers data: `copying: 12 MiB, 3.1 MiB/s`. */
 export function stageText(stage: string): string {
-  return texts.find(`stage.${stage}`, stage)
+  const [step = '', ...amount] = stage.split(': ')
+  return [texts.find(`stage.${step}`, step), ...amount].join(' · ')
 }
 
 /** Describes the error of a task: in English with the host's message, in other languages by the code of the error. */

@@ -56,8 +56,10 @@ export const tasks = {
   'stage.keep': 'Saving',
   'stage.forget': 'Cleaning up',
   'stage.copy': 'Copying disk',
+  'stage.copying': 'Copying',
   'stage.leave': 'Preparing the switch',
   'stage.last': 'Copying the last changes',
+  'stage.sending the last changes': 'Copying the last changes',
   'stage.hand_over': 'Switching to the new host',
   'stage.done': 'Done',
 } as const

@@ -57,8 +57,10 @@ export const tasks: Readonly<Record<keyof typeof english, string>> = {
   'stage.keep': '保存',
   'stage.forget': '清理',
   'stage.copy': '复制磁盘',
+  'stage.copying': '复制',
   'stage.leave': '准备切换',
   'stage.last': '复制最后的更改',
+  'stage.sending the last changes': '复制最后的更改',
   'stage.hand_over': '切换到新主机',
   'stage.done': '完成',
 }
