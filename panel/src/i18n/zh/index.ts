@@ -4,6 +4,7 @@ import { errors } from './errors.ts'
 import { fleet } from './fleet.ts'
 import { guestSettings } from './guest-settings.ts'
 import { guests } from './guests.ts'
+import { moves } from './moves.ts'
 import { session } from './session.ts'
 import { settings } from './settings.ts'
 import { suspension } from './suspension.ts'
@@ -20,6 +21,7 @@ export const zh = {
   ...session,
   ...guests,
   ...guestSettings,
+  ...moves,
   ...tasks,
   ...console,
   ...fleet,

@@ -1,0 +1,33 @@
+/** Texts about moving a guest to another host. */
+export const moves = {
+  'move.title': 'Move {{name}} to another host',
+  'move.text':
+    'A running guest keeps running while its disk is copied. It is stopped only for the last changes. Until then, the task can be canceled.',
+  'move.target': 'New host',
+  'move.oldAgent': 'agent too old',
+  'move.bandwidth': 'Bandwidth limit (Mbit/s)',
+  'move.bandwidthHint': 'Leave empty for no limit.',
+  'move.check': 'Check the move',
+  'move.checkText': 'The check changes nothing. It shows which addresses and ports the guest gets.',
+  'move.confirm': 'Move {{name}} to {{host}}?',
+  'move.start': 'Move',
+  'move.another': 'Choose another host',
+  'move.item': 'Address or port',
+  'move.on': 'On {{host}}',
+  'move.result': 'Result',
+  'move.changes': 'Changes',
+  'move.same': 'Same',
+  'move.hostAddress': 'Public address of the host',
+  'move.port': 'Public port for {{protocol}} {{port}}',
+  'move.otherAddresses': 'After the move, customers reach the guest at other addresses or ports.',
+  'move.sameAddresses': 'The guest keeps its public addresses and ports.',
+  'move.stays': 'Stays on {{host}}, because that host has recorded it:',
+  'move.stays.usage_history': 'Usage history',
+  'move.stays.tasks': 'Earlier tasks',
+  'move.stays.alerts': 'Alerts',
+  'move.notReserved': 'The check reserves nothing. New addresses and ports can still change until the move begins.',
+  'move.started': '{{name}} is moving to {{host}}. The tasks show the progress.',
+  'move.reserved': 'Reserved addresses and ports of {{name}}',
+  'move.reservedText':
+    'The move has begun. Some addresses or ports differ from those that the check showed. These are reserved now.',
+} as const

@@ -1,0 +1,211 @@
+import { expect } from 'chai'
+import type { Locator, Page } from 'playwright-core'
+import type { Guest } from '../../proto/gen/berth/agent/v1/guest.js'
+import { waitFor } from '../support/wait.js'
+import { findingsOf, latinSentences, tooWide } from './page-checks.js'
+import { PanelLab, type OpenOptions } from './panel-lab.js'
+
+const action = 'Move to another host'
+
+describe('moving a container to another host in the panel', () => {
+  let lab: PanelLab
+  let page: Page
+  before(async () => {
+    lab = await PanelLab.start({ hosts: ['host-a', 'host-b'] })
+    for (const hostId of ['host-a', 'host-b']) await lab.gateway.fleet.work(hostId)
+    await changeTarget({ public_address: '192.0.2.11' })
+  })
+  after(() => lab.close())
+  afterEach(async () => {
+    await page.context().close()
+    await changeTarget({ draining: false })
+    lab.expectNoComplaints()
+  })
+
+  async function changeTarget(body: { public_address?: string; draining?: boolean }): Promise<void> {
+    expect((await lab.gateway.request('PATCH', '/hosts/host-b', { body })).status).to.equal(200)
+  }
+  const hostOf = async ({ id }: Guest): Promise<unknown> =>
+    (await lab.gateway.request('GET', `/containers/${id}`)).body.data.host_id
+
+  /** Adds a guest to the target, with a mapping of the same host port as the guest that is to be moved. */
+  async function takePort({ uuid }: Guest): Promise<void> {
+    const { fleet } = lab.gateway
+    const { portMappings } = fleet.agentOf('host-a').journal((store) => store.get(uuid))
+    await fleet.addGuest({ portMappings }, 'host-b')
+  }
+
+  async function openActions({ id, name }: Guest, options: OpenOptions = {}): Promise<void> {
+    page = await lab.logIn(options)
+    await lab.show(page, `/containers/${id}`)
+    await page.locator('#main-content').getByRole('button', { name }).click()
+    await page.getByRole('menuitem').first().waitFor()
+  }
+
+  /** Opens the first dialog of a move. */
+  async function openForm(guest: Guest): Promise<Locator> {
+    await openActions(guest)
+    await page.getByRole('menuitem', { name: action }).click()
+    const form = dialogNamed(`Move ${guest.name} to another host`)
+    await form.waitFor()
+    return form
+  }
+  const dialogNamed = (name: string): Locator => page.getByRole('dialog', { name, exact: true })
+
+  /** Checks the move to a host that the gateway chooses. @returns the dialog that shows the result */
+  async function check(guest: Guest): Promise<Locator> {
+    const form = await openForm(guest)
+    await form.getByRole('button', { name: 'Check the move' }).click()
+    return dialogNamed(`Move ${guest.name} to host-b?`)
+  }
+
+  /** Returns the cells of the row with this label. */
+  async function cellsOf(dialog: Locator, label: string): Promise<string[]> {
+    const row = dialog.getByRole('row').filter({ hasText: label })
+    await row.waitFor()
+    return row.getByRole('cell').allInnerTexts()
+  }
+
+  /** Adds a guest with a snapshot. Its host completes the next snapshot, which a move takes, after `release`. */
+  async function addHeld(name: string): Promise<{ guest: Guest; release: () => void }> {
+    const { host } = lab.gateway.fleet.agentOf('host-a')
+    const guest = await lab.gateway.fleet.addGuest({ name })
+    host.contents.set(guest.uuid, 'x'.repeat(700_000))
+    expect((await lab.gateway.request('POST', `/containers/${guest.id}/snapshots`, { body: {} })).status).to.equal(201)
+    let release: () => void = () => undefined
+    const released = new Promise<void>((resolve) => (release = resolve))
+    host.faults.snapshot = () => released
+    return { guest, release }
+  }
+
+  it('shows old and new addresses and ports before the confirmation, and then the task with its progress', async () => {
+    const { guest, release } = await addHeld('mover')
+    try {
+      const form = await openForm(guest)
+      expect(await form.locator('#move-target option').allInnerTexts()).to.deep.equal([
+        'Automatic (most free resources)',
+        'host-b',
+      ])
+      await form.locator('#move-target').selectOption('host-b')
+      await form.locator('#move-bandwidth').fill('100')
+      expect(await findingsOf(page)).to.deep.equal([])
+      await lab.picture(page, 'move-wide')
+      const sent = page.waitForRequest('**/migrate')
+      await form.getByRole('button', { name: 'Check the move' }).click()
+      const choice = { host_id: 'host-b', bandwidth_mbps: 100 }
+      expect((await sent).postDataJSON()).to.deep.equal({ ...choice, dry_run: true })
+
+      const plan = dialogNamed('Move mover to host-b?')
+      const port = String(guest.portMappings[0]!.hostPort)
+      expect((await cellsOf(plan, 'Public port for TCP 22')).slice(1)).to.deep.equal([port, port, 'Same'])
+      expect((await cellsOf(plan, 'Public address of the host')).slice(1)).to.deep.equal([
+        '192.0.2.10',
+        '192.0.2.11',
+        'Changes',
+      ])
+      expect(await plan.innerText())
+        .to.include('customers reach the guest at other addresses or ports')
+        .and.include('Stays on host-a')
+        .and.include('Usage history')
+      expect(await findingsOf(page)).to.deep.equal([])
+      await lab.picture(page, 'move-plan-wide')
+      expect(await hostOf(guest), 'after the check').to.equal('host-a')
+
+      const ordered = page.waitForRequest('**/migrate')
+      await plan.getByRole('button', { name: 'Move', exact: true }).click()
+      expect((await ordered).postDataJSON()).to.deep.equal(choice)
+      await page.getByText('mover is moving to host-b.').waitFor()
+      await plan.waitFor({ state: 'detached' })
+      await page.getByRole('button', { name: 'Show tasks' }).click()
+      const task = page.locator('.drawer li').filter({ hasText: `${action} · mover` })
+      await task.getByText(/^Copying · \d+ MiB, [\d.]+ MiB\/s/).waitFor()
+      expect(Number(await task.getByRole('progressbar').getAttribute('aria-valuenow'))).to.be.greaterThan(0)
+      await lab.picture(page, 'move-task-wide')
+      release()
+      await task.getByText('Done').waitFor()
+    } finally {
+      release()
+    }
+    await waitFor(async () => (await hostOf(guest)) === 'host-b', { what: 'the guest on its new host' })
+    await lab.show(page, `/containers/${guest.id}`)
+    await page.locator('#main-content').getByRole('link', { name: 'host-b' }).waitFor()
+  })
+
+  it('shows why the check was refused, and keeps the form', async () => {
+    await changeTarget({ draining: true })
+    const form = await openForm(await lab.gateway.fleet.addGuest({ name: 'refused' }))
+    const option = form.getByRole('option', { name: 'host-b · Draining' })
+    expect(await option.isDisabled()).to.equal(true)
+    await form.locator('#move-bandwidth').fill('7')
+    await form.getByRole('button', { name: 'Check the move' }).click()
+    await form.getByRole('alert').filter({ hasText: 'the host is draining and accepts no new containers' }).waitFor()
+    expect(await form.locator('#move-bandwidth').inputValue()).to.equal('7')
+  })
+
+  it('shows why the move was refused after the check, and lets the user choose another host', async () => {
+    const guest = await lab.gateway.fleet.addGuest({ name: 'delayed' })
+    const plan = await check(guest)
+    await changeTarget({ draining: true })
+    await plan.getByRole('button', { name: 'Move', exact: true }).click()
+    await plan.getByRole('alert').filter({ hasText: 'the host is draining' }).waitFor()
+    expect(await hostOf(guest)).to.equal('host-a')
+    await plan.getByRole('button', { name: 'Choose another host' }).click()
+    await dialogNamed('Move delayed to another host').waitFor()
+    await plan.waitFor({ state: 'detached' })
+  })
+
+  it('shows the reserved port if another guest took the port after the check', async () => {
+    const guest = await lab.gateway.fleet.addGuest({ name: 'raced' })
+    const plan = await check(guest)
+    const label = 'Public port for TCP 22'
+    const port = guest.portMappings[0]!.hostPort
+    expect((await cellsOf(plan, label)).slice(1)).to.deep.equal([String(port), String(port), 'Same'])
+    await takePort(guest)
+    await plan.getByRole('button', { name: 'Move', exact: true }).click()
+    const [, before, after, result] = await cellsOf(dialogNamed('Reserved addresses and ports of raced'), label)
+    expect([before, result]).to.deep.equal([String(port), 'Changes'])
+    await waitFor(async () => (await hostOf(guest)) === 'host-b', { what: 'the guest on its new host' })
+    const { body } = await lab.gateway.request('GET', `/containers/${guest.id}`)
+    expect(String(body.data.port_mappings[0].host_port)).to.equal(after)
+  })
+
+  it('is offered for neither virtual machines nor the containers of the only host', async () => {
+    const offered = (): Promise<number> => page.getByRole('menuitem', { name: action }).count()
+    await openActions(await lab.gateway.fleet.addGuest({ name: 'machine', virtualization: 'kvm' }))
+    expect(await offered(), 'virtual machine').to.equal(0)
+    await page.context().close()
+    const { id } = await lab.gateway.fleet.addGuest({ name: 'single' })
+    page = await lab.logIn()
+    await page.route('**/api/v1/hosts', async (route) => {
+      const response = await route.fetch()
+      const { data, ...rest } = (await response.json()) as { data: unknown[] }
+      await route.fulfill({ response, json: { ...rest, data: data.slice(0, 1) } })
+    })
+    await page.reload()
+    await lab.show(page, `/containers/${id}`)
+    await page.getByRole('button', { name: 'Actions for single' }).click()
+    await page.getByRole('menuitem', { name: 'Delete' }).waitFor()
+    expect(await offered(), 'only host').to.equal(0)
+  })
+
+  it('is accessible and translated in Chinese, and fits a phone', async () => {
+    const guest = await lab.gateway.fleet.addGuest({ name: 'phoned' })
+    await takePort(guest)
+    await openActions(guest, { language: 'zh', screen: 'phone', theme: 'dark' })
+    await page.getByRole('menuitem', { name: '迁移到其他主机' }).click()
+    await page.locator('#move-target').waitFor()
+    const expectFine = async (): Promise<void> => {
+      expect(await findingsOf(page)).to.deep.equal([])
+      expect(await tooWide(page)).to.equal(false)
+      expect(latinSentences(await page.getByRole('dialog').innerText())).to.deep.equal([])
+    }
+    await expectFine()
+    await page.getByRole('button', { name: '检查迁移' }).click()
+    await page.getByRole('heading', { name: '将 phoned 迁移到 host-b？' }).waitFor()
+    const [, before, after, result] = await cellsOf(page.getByRole('dialog'), 'TCP 22 的公网端口')
+    expect([before, result]).to.deep.equal([String(guest.portMappings[0]!.hostPort), '有变化'])
+    expect(after).to.match(/^\d+$/).and.not.to.equal(before)
+    await lab.picture(page, 'move-plan-phone-zh')
+    await expectFine()
+  })
+})
