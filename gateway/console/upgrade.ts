@@ -105,7 +105,7 @@ export class ConsoleUpgrades {
     if (!offer) throw new BerthError('invalid', 'invalid_request', 'the request for a console is malformed')
     try {
       const grant = await this.#redeem(offer, asked)
-      await this.parts.fleet.expectedConnections()
+      await this.parts.fleet.expectedConnections(grant.guestUuid)
       const { caller, guest } = await this.parts.consoles.check(grant)
       const { address, requestId } = asked.exchange
       const holder = { grant, caller, origin: originOf(request), address, requestId, mode: offer.mode }

@@ -248,8 +248,10 @@ export interface Fleet {
   /**
    * Waits for hosts without a connection, as long as they are expected to connect after the start of this gateway.
    * Later calls resolve at once.
+   * @param guestRef id, uuid or name of a guest. If the guest is known, only its host is awaited. Otherwise all hosts are,
+   * but only for the first 10 s after the start once one host is connected.
    */
-  expectedConnections(): Promise<void>
+  expectedConnections(guestRef?: string): Promise<void>
   /**
    * Chooses a host, reserves id, uuid and name for the guest, and submits the creation to the agent. If the agent
    * rejects it, the reservation is freed. Await `reached` before answering the client.

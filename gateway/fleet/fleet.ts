@@ -250,8 +250,8 @@ export class GatewayFleet implements Fleet {
     return this.#watched.agent(hostId)
   }
 
-  expectedConnections(): Promise<void> {
-    return this.#watched.expectedConnections()
+  expectedConnections(guestRef?: string): Promise<void> {
+    return this.#watched.expectedConnections(guestRef)
   }
 
   /** Replaces all connections after a pause of this process, because they may be broken without an error. */

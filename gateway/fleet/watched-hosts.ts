@@ -5,6 +5,7 @@ import { notFound } from '../../shared/errors.js'
 import type { CertificateIdentity } from '../../shared/identity.js'
 import type { GrpcAgentClient } from './agents/agent-client.js'
 import { offlineError } from './agents/agent-link.js'
+import type { GuestView } from './contract.js'
 import type { GuestCache } from './guest-cache.js'
 import type { HostRecord } from './host-record.js'
 import type { HostState } from './host-state.js'
@@ -94,13 +95,39 @@ export class WatchedHosts {
   #expectedMs(hostId: string): number {
     const { reconnectMs } = this.#watcherOptions
     const limitMs = this.options.view.wasOnline(hostId) ? Math.max(reconnectMs, returnMs) : reconnectMs
+    return this.#remainingMs(limitMs)
+  }
+
+  /** Time in ms until `limitMs` after the start of this gateway. 0: that moment has passed. */
+  #remainingMs(limitMs: number): number {
     return this.#startedMs === undefined ? limitMs : Math.max(0, this.#startedMs + limitMs - performance.now())
   }
 
-  /** Waits for hosts that are expected to connect after the start of this gateway. */
-  async expectedConnections(): Promise<void> {
-    const awaited = [...this.#watchers.values()].filter(({ client }) => client.link.awaitedMs > 0)
-    await Promise.all(awaited.map(({ client }) => client.link.connected().catch(() => undefined)))
+  /** Waits for hosts that are expected to connect after the start of this gateway, see `Fleet`. */
+  async expectedConnections(guestRef?: string): Promise<void> {
+    const find = (): GuestView | undefined => (guestRef ? this.options.view.findGuest(guestRef) : undefined)
+    const guest = find()
+    if (guest) await this.expectedConnection(guest.hostId)
+    // The host may have reported that the guest is on another host now.
+    if (!find()) await this.#expectedHosts()
+  }
+
+  /** Waits for a host if it is expected to connect after the start of this gateway. */
+  async expectedConnection(hostId: string): Promise<void> {
+    const link = this.#watchers.get(hostId)?.client.link
+    if (link && link.awaitedMs > 0) await link.connected().catch(() => undefined)
+  }
+
+  /** Waits for all expected hosts. Once one is connected, the others are awaited only until `returnMs` after the start. */
+  async #expectedHosts(): Promise<void> {
+    const links = [...this.#watchers.values()].map(({ client }) => client.link)
+    const awaited = links.filter(({ awaitedMs }) => awaitedMs > 0)
+    const isEnough = this.#remainingMs(returnMs) === 0 && this.connected().length > 0
+    if (awaited.length === 0 || isEnough) return
+    const all = Promise.allSettled(awaited.map((link) => link.connected()))
+    const first = Promise.any(links.map((link) => link.connected()))
+    const timeout = (): Promise<void> => delay(this.#remainingMs(returnMs), undefined, { ref: false })
+    await Promise.race([all, first.then(timeout, () => all)])
   }
 
   async poll(): Promise<void> {

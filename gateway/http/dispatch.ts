@@ -185,7 +185,7 @@ async function handleWrite(
   const audit: AnyContext['audit'] = ({ target, ...entry }) =>
     void Object.assign(audited, entry, target ? { target } : {})
   try {
-    await awaitHosts(route, options)
+    await awaitHosts(route, options, ready)
     // The guest is looked up only now: repeated requests with an Idempotency-Key are answered even after its deletion.
     const subject = await subjectOf(route, options, ready)
     Object.assign(audited, auditedOf(subject))
@@ -203,9 +203,13 @@ async function handleWrite(
   }
 }
 
-/** Waits for hosts that are expected to connect after the start of the gateway, if the route calls them. */
-async function awaitHosts({ errors }: Route, { fleet }: DispatchOptions): Promise<void> {
-  if (errors?.some((code) => ofAgents.includes(code))) await fleet.expectedConnections()
+/**
+ * Waits for hosts that are expected to connect after the start of the gateway, if the route calls them: for the host of
+ * the guest that the path names, otherwise for all hosts.
+ */
+async function awaitHosts({ errors, bound }: Route, { fleet }: DispatchOptions, { request }: Ready): Promise<void> {
+  const guestRef = bound === 'guest' ? String(request.params['id']) : undefined
+  if (errors?.some((code) => ofAgents.includes(code))) await fleet.expectedConnections(guestRef)
 }
 
 /** Finds the guest or task of a request. The result is a promise only if hosts must be asked. */

@@ -88,6 +88,21 @@ describe('calls that wait for a host', function () {
       agent.stop()
     })
 
+    it('do not wait for the host if they concern a guest of another host, unless the guest moves there', async () => {
+      test = await startTestFleet({ agents: { call_timeout_ms: long, reconnect_ms: long } }, { redis })
+      await test.addHost('one', { guests: 1 })
+      const listen = `127.0.0.1:${await freePort()}`
+      const { hostId, agent } = await test.addRogue('two', { listen })
+      agent.stop()
+      const fleet = await test.startGateway()
+      await fleet.expectedConnections('sim-1')
+      expect(fleet.view.findHost(hostId)?.state).to.equal('offline')
+      const move = codeOf(fleet.planMove({ guest: fleet.view.findGuest('sim-1')!, toHostId: hostId }))
+      const returned = await RogueAgent.start(`${test.directory}/agent-two`, { listen })
+      expect(await move).to.equal('move_unsupported')
+      returned.stop()
+    }).timeout(120_000)
+
     it('are refused once the host has not connected for a while', async () => {
       const { hostId, fleet } = await restartWithout(100)
       await fleet.expectedConnections()

@@ -9,11 +9,11 @@ describe('the gateway’s link to a host that is not connected', () => {
   const record = { id: 'h', version: 1, name: 'one', address: '', draining: false }
   const newest = {} as AgentConnection
 
-  function createLink(expectedMs: number) {
+  function createLink(expectedMs: number, reconnectMs = 1) {
     const host = new HostState({ ...record, createdAtMs: 0, serials: [], certificateNotAfterMs: 0 })
     const hostChanged = new KeyedCondition()
     const watcher: { connection: AgentConnection | undefined } = { connection: undefined }
-    const timing = { reconnectMs: 1, expectedMs: () => expectedMs }
+    const timing = { reconnectMs, expectedMs: () => expectedMs }
     const link = new AgentLink({ host, hostChanged, watcher, pauses: { check: () => 0 }, ...timing })
     const connect = (): void => {
       watcher.connection = newest
@@ -37,4 +37,10 @@ describe('the gateway’s link to a host that is not connected', () => {
     const refused = await link.connected().catch((error: unknown) => error)
     expect(refused).to.have.property('code', 'host_offline')
   })
+
+  it('stops waiting when the connection is no longer expected, although reconnect_ms is longer', async () => {
+    const { link } = createLink(50, 600_000)
+    const refused = await link.connected().catch((error: unknown) => error)
+    expect(refused).to.have.property('code', 'host_offline')
+  }).timeout(60_000)
 })

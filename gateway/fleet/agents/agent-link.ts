@@ -45,7 +45,8 @@ export class AgentLink {
   }
 
   /**
-   * Waits for a connection, only while the host is usable, and at most `reconnectMs` or `awaitedMs`.
+   * Waits for a connection, only while the host is usable: at most `reconnectMs` while the host is online, otherwise as
+   * long as the host is expected to connect.
    * @param failed a connection that has just failed and must not be returned
    * @throws {BerthError} `host_offline`
    */
@@ -55,7 +56,7 @@ export class AgentLink {
       const found = this.ready()
       return found === failed ? undefined : found
     }
-    const timeoutMs = Math.max(reconnectMs, this.awaitedMs)
+    const timeoutMs = host.online ? reconnectMs : this.awaitedMs
     await hostChanged.wait(host.record.id, timeoutMs, () => findOther() !== undefined || !this.isUsable)
     const connection = findOther() ?? (failed ? undefined : this.parts.watcher.connection)
     if (!connection) throw offlineError(host)

@@ -66,6 +66,7 @@ export class GuestMover {
     if (await this.options.moves.find(guest.guest.uuid))
       throw conflict('guest_moving', 'the container is moving already')
     if (toHostId === guest.hostId) throw conflict('invalid_state', 'the container is on this host already')
+    await (toHostId === undefined ? watched.expectedConnections() : watched.expectedConnection(toHostId))
     const target = creator.placeMoved(guest, toHostId)
     const network = await this.#agent(target).moves.expectGuest(this.#expectation(guest, '', 0))
     return { toHostId: target, network }

@@ -100,8 +100,8 @@ export class LabFleet implements Fleet {
     await Promise.all([...this.agents.values()].map((agent) => agent.destroy()))
   }
 
-  expectedConnections(): Promise<void> {
-    return this.fleet.expectedConnections()
+  expectedConnections(guestRef?: string): Promise<void> {
+    return this.fleet.expectedConnections(guestRef)
   }
 
   get hosts(): HostAdmin {
