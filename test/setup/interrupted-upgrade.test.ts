@@ -58,9 +58,19 @@ seq() { echo 1; }
 systemctl() { :; }
 sync() { :; }
 dpkg() { if [ "$1" = --print-architecture ]; then echo amd64; else command dpkg "$@"; fi; }
-fetch() { cp "${path}/served/$1" "$2"; }
+fetch() { cp "${path}/served/$1" "\${2:-$work/$1}"; }
 installed_version() { cat ${path}/installed; }
 is_consistent() { true; }
+keyring=${path}/keyring
+check_machine() { architecture=amd64; }
+read_packages() { :; }
+update_system_lists() { :; }
+install_listed() {
+  printf '%s' "$(field berth-agent Version)" >${path}/installed
+  [ ! -e "${path}/cut-command" ] || { rm "${path}/cut-command"; kill -KILL $$; exit; }
+}
+join_gateway() { :; }
+wait_until_online() { fail 'the gateway cannot reach the agent'; }
 change_to() {
   if [ -e "${path}/cut-$1" ]; then rm "${path}/cut-$1"; kill -KILL $$; exit; fi
   printf '%s' "$(field berth-agent Version)" >${path}/installed
@@ -72,6 +82,12 @@ wait_for_version() { [ ! -e "${path}/broken-$1" ] || fail "the gateway did not r
 
   const run = (...args: string[]) => spawnSync('sh', [join(path, 'install.sh'), ...args], { encoding: 'utf8' })
   const upgrade = (action = '--upgrade') => run(action, join(path, 'order'))
+  /** Runs the command of the gateway for this host. It installs VERSION, but the gateway does not reach the agent. */
+  const runCommand = (version: string) => {
+    writePackages(join(path, 'served'), version)
+    writeFileSync(join(path, 'served/berth.gpg'), 'key')
+    return run('berth_jt_token')
+  }
   /** Does what the unit berth-upgrade-resume does at boot. */
   const boot = () => {
     if (existsSync(join(packages, 'pending')))
@@ -185,6 +201,25 @@ wait_for_version() { [ ! -e "${path}/broken-$1" ] || fail "the gateway did not r
     const { status, stderr } = upgrade('--rollback')
     expect(status, stderr).to.equal(0)
     expect([installed(), versionIn(packages)]).to.deep.equal(['1', '1'])
+  })
+
+  it('is forgotten when the command of the gateway has installed another version, even if the command then fails', () => {
+    set('cut-after-2')
+    upgrade()
+    const { status, stderr } = runCommand('3')
+    expect([status, stderr]).to.deep.equal([1, 'error: the gateway cannot reach the agent\n'])
+    boot()
+    expect([installed(), versionIn(packages), isPending()]).to.deep.equal(['3', '3', false])
+  })
+
+  it('is forgotten at boot if the command was killed when it had installed another version', () => {
+    set('cut-after-2')
+    upgrade()
+    set('cut-command')
+    expect(runCommand('3').signal).to.equal('SIGKILL')
+    const { status, stderr } = boot()!
+    expect(status, stderr).to.equal(0)
+    expect([installed(), versionIn(packages), isPending()]).to.deep.equal(['3', '3', false])
   })
 
   it('retains no previous version after a rollback that was killed before it ended', () => {

@@ -8,7 +8,6 @@ install_agent() {
   install_packages
   join_gateway
   wait_until_online
-  end_pending
 }
 
 install_packages() {
@@ -26,6 +25,8 @@ install_packages() {
   read_packages
   update_system_lists
   install_listed
+  # An upgrade that was interrupted before must not change the version at the next boot.
+  end_pending
 }
 
 join_gateway() {

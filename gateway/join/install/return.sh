@@ -51,6 +51,14 @@ resume() {
   action=$(cat "$pending/action") installed=$(cat "$pending/former")
   begin_work
   architecture=$(dpkg --print-architecture)
+  case $(installed_version berth-agent) in
+    "$version" | "$installed" | '') ;;
+    # Another version was installed after the upgrade, for example by the command of the gateway for this host.
+    *)
+      end_pending
+      return
+      ;;
+  esac
   printf 'this machine was restarted during the upgrade' >"$work/reason"
   if [ "$(installed_version berth-agent)" = "$version" ] && is_consistent && attempt wait_for_version "$version"; then
     complete_upgrade "$action"
