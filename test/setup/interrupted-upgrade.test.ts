@@ -1,7 +1,7 @@
 import { expect } from 'chai'
 import { spawnSync } from 'node:child_process'
 import { createHash } from 'node:crypto'
-import { existsSync, mkdirSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import { cpSync, existsSync, mkdirSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { composeInstallScript } from '../../gateway/join/install-script.js'
 import { scratchDirectory } from '../support/scratch.js'
@@ -94,6 +94,13 @@ wait_for_version() { [ ! -e "${path}/broken-$1" ] || fail "the gateway did not r
       return spawnSync('sh', [join(packages, 'pending/install.sh'), '--resume'], { encoding: 'utf8' })
     return undefined
   }
+  /** Boots as `boot` does, but the power is lost when everything is done except removing the note. */
+  const bootAndLosePower = () => {
+    cpSync(join(packages, 'pending'), join(path, 'note'), { recursive: true })
+    boot()
+    expect(isPending()).to.equal(false)
+    renameSync(join(path, 'note'), join(packages, 'pending'))
+  }
   const set = (name: string) => writeFileSync(join(path, name), '')
   const installed = () => readFileSync(join(path, 'installed'), 'utf8')
   const lastReport = () => readFileSync(join(path, 'reports'), 'utf8').trim().split('\n').at(-1)
@@ -167,6 +174,37 @@ wait_for_version() { [ ! -e "${path}/broken-$1" ] || fail "the gateway did not r
       'failed this machine was restarted during the upgrade; version 1 is installed again',
       false,
     ])
+  })
+
+  it('ends at the next boot if the power is lost again at the end of the return', () => {
+    set('cut-2')
+    upgrade()
+    bootAndLosePower()
+    boot()
+    expect(lastReport()).to.equal('failed this machine was restarted during the upgrade; version 1 is installed again')
+    expect([installed(), versionIn(packages), isPending()]).to.deep.equal(['1', '1', false])
+  })
+
+  it('keeps the packages of a rollback if the power is lost again at the end of the return', () => {
+    upgrade()
+    writeFileSync(join(path, 'order/version'), '1\n')
+    set('cut-after-1')
+    set('broken-1')
+    upgrade('--rollback')
+    bootAndLosePower()
+    boot()
+    rmSync(join(path, 'broken-1'))
+    expect([installed(), versionIn(packages), isPending()]).to.deep.equal(['2', '2', false])
+    expect(versionIn(join(packages, 'previous'))).to.equal('1')
+  })
+
+  it('ends if the packages of the former version are missing', () => {
+    set('cut-2')
+    upgrade()
+    rmSync(join(packages, 'previous/InRelease'))
+    boot()
+    expect(lastReport()).to.include('the packages of version 1 are missing')
+    expect(isPending()).to.equal(false)
   })
 
   it('also returns at boot to the version before the rollback if a rollback was interrupted', () => {

@@ -73,11 +73,31 @@ return_to_installed() {
   say "Returning to version $installed: $1"
   report rolling_back "$1" >/dev/null || true
   if [ "$action" = --rollback ] && is_complete "$packages" "$version"; then copy_packages "$packages" "$undone"; fi
+  is_returned || install_former "$1"
+  retrieve_undone
+  end_pending
+  fail "$1; version $installed is installed again"
+}
+
+# True if an interrupted return has installed the earlier version already. It may have removed its retained packages.
+is_returned() {
+  [ "$(installed_version berth-agent)" = "$installed" ] && is_consistent && is_complete "$packages" "$installed"
+}
+
+# install_former REASON: without the packages no return can succeed, so that a later boot must not try it again
+install_former() {
+  if ! is_complete "$previous" "$installed"; then
+    end_pending
+    fail "$1; the packages of version $installed are missing: run the command of the gateway for this host again"
+  fi
   activate "$previous"
   may_need_more=''
   attempt change_to "$installed" || fail "$1; version $installed could not be installed again: $(cat "$work/reason")"
+}
+
+# The packages of a rollback that failed become the previous ones again, unless an interrupted return has done this.
+retrieve_undone() {
+  if [ ! -e "$undone" ] && is_complete "$previous" "$version"; then return; fi
   rm -rf "$previous"
   [ ! -e "$undone" ] || mv "$undone" "$previous"
-  end_pending
-  fail "$1; version $installed is installed again"
 }
