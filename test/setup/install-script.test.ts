@@ -1,18 +1,17 @@
 import { expect } from 'chai'
 import { execFileSync } from 'node:child_process'
-import { writeFileSync } from 'node:fs'
-import { join } from 'node:path'
+import { statSync, writeFileSync } from 'node:fs'
+import { dirname, join } from 'node:path'
 import { composeInstallScript } from '../../gateway/join/install-script.js'
 import { scratchDirectory } from '../support/scratch.js'
 
-/*
- * Tests the function of the installation script (gateway/join/install) that reads digests from a signed list. apt skips
- * text before and after the signed part, so a gateway could add digests there that nobody signed.
- */
+/* Tests functions of the installation script (gateway/join/install). */
 
 const { path, wipe } = scratchDirectory('btest-install-script')
 const script = composeInstallScript('gateway/join/install')
-const listedDigest = /^listed_digest\(\) \{\n(?:.*\n)*?\}$/m.exec(script)![0]
+const [listedDigest, lock] = ['listed_digest', 'lock'].map(
+  (name) => new RegExp(`^${name}\\(\\) \\{\\n(?:.*\\n)*?\\}$`, 'm').exec(script)![0],
+)
 
 const begin = '-----BEGIN PGP SIGNED MESSAGE-----'
 const signed = 'Origin: Berth\nSHA256:\n aaaa 100 Packages\n bbbb 200 berth.gpg\n'
@@ -22,6 +21,7 @@ const added = 'SHA256:\n cccc 300 berth.gpg\n cccc 300 Packages\n'
 describe('the digests that the installation script reads from InRelease', () => {
   after(wipe)
 
+  // apt skips text before and after the signed part, so a gateway could add digests there that nobody signed.
   function digestOf(file: string, list: string): string {
     writeFileSync(join(path, 'InRelease'), list)
     return execFileSync('sh', ['-c', `next=$1\n${listedDigest}\nlisted_digest "$2"`, 'sh', path, file], {
@@ -47,5 +47,18 @@ describe('the digests that the installation script reads from InRelease', () => 
     const unsigned = signed.replace(/ bbbb.*\n/, '')
     const list = `${begin}\nHash: SHA512\n\n${unsigned}${signature.replace('c2ln', `${added}c2ln`)}${added}`
     expect(digestOf('berth.gpg', list)).to.equal('')
+  })
+})
+
+describe('the lock of the installation script', () => {
+  const scratch = scratchDirectory('btest-install-lock')
+  after(scratch.wipe)
+
+  it('is a file that other users can neither create nor open', () => {
+    const file = /^lock_file=(.*)$/m.exec(script)![1]!
+    expect(statSync(dirname(file)).mode & 0o022).to.equal(0)
+    const copy = join(scratch.path, 'lock')
+    execFileSync('sh', ['-c', `lock_file=$1\n${lock}\nlock`, 'sh', copy])
+    expect(statSync(copy).mode & 0o777).to.equal(0o600)
   })
 })

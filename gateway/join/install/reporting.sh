@@ -10,9 +10,11 @@ begin_work() {
   check_authority
 }
 
-# Installations, upgrades and the removal wait for each other.
+# Installations, upgrades and the removal wait for each other. Other users can neither create nor lock the file: all users
+# may write to /run/lock, and a file that they may read can be locked by them.
 lock() {
-  exec 9>/run/lock/berth-install
+  (umask 077 && : >>"$lock_file")
+  exec 9>"$lock_file"
   flock -w 600 9 || fail 'another installation or upgrade of the agent is still in progress'
 }
 

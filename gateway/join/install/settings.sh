@@ -23,6 +23,7 @@ resume_unit=berth-upgrade-resume.service
 keyring=/usr/share/keyrings/berth.gpg
 sources=/etc/apt/sources.list.d/berth.sources
 apt_lists=/var/lib/apt/lists
+lock_file=/run/berth-install.lock
 config=/etc/berth/agent.yaml
 port=7443
 least_free_mb=3000
