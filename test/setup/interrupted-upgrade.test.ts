@@ -48,6 +48,7 @@ describe('an upgrade of the agent during which the machine lost its power', () =
 
   /** Replaces what needs a real host. A file `cut-VERSION` cuts the power while this version is being installed. */
   const simulation = `
+lock() { [ ! -e "${path}/ended-meanwhile" ] || rm -rf "${packages}/pending"; }
 begin_work() { work=${path}/work; mkdir -p "$work"; touch "$work/trusted"; }
 report() { echo "$*" >>${path}/reports; }
 check_upgrade() { :; }
@@ -196,6 +197,17 @@ wait_for_version() { [ ! -e "${path}/broken-$1" ] || fail "the gateway did not r
     rmSync(join(path, 'broken-1'))
     expect([installed(), versionIn(packages), isPending()]).to.deep.equal(['2', '2', false])
     expect(versionIn(join(packages, 'previous'))).to.equal('1')
+  })
+
+  it('does nothing at boot if another run has ended the upgrade meanwhile', () => {
+    set('cut-2')
+    upgrade()
+    const reports = readFileSync(join(path, 'reports'), 'utf8')
+    set('ended-meanwhile')
+    const { status, stderr } = boot()!
+    rmSync(join(path, 'ended-meanwhile'))
+    expect(status, stderr).to.equal(0)
+    expect(readFileSync(join(path, 'reports'), 'utf8')).to.equal(reports)
   })
 
   it('ends if the packages of the former version are missing', () => {

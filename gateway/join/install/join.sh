@@ -2,6 +2,7 @@
 
 install_agent() {
   [ "$(id -u)" -eq 0 ] || fail 'run the command as root, for example after "sudo -i"'
+  lock
   begin_work
   answer=$(report checking) || fail "$gateway refuses the token: $(value message)"
   check_machine

@@ -1,9 +1,9 @@
 # --- reports to the gateway, and the check of its authority
 
+# Callers must hold the lock.
 begin_work() {
   work=$(mktemp -d)
   trap 'rm -rf "$work"' EXIT
-  lock
   printf '%s\n' "$authority" >"$work/authority.pem"
   # The token is passed to curl in a file, because other users can read the arguments of curl.
   (umask 077 && printf 'Authorization: Bearer %s\n' "$token" >"$work/authorization")

@@ -47,6 +47,9 @@ end_pending() {
 
 # Runs at boot. The other version stays only if the gateway reaches it.
 resume() {
+  lock
+  # Another run of this script may have ended the upgrade meanwhile.
+  [ -e "$pending" ] || return 0
   read_order "$pending"
   action=$(cat "$pending/action") installed=$(cat "$pending/former")
   begin_work

@@ -5,6 +5,7 @@
 upgrade() {
   action=$1
   read_order "$2"
+  lock
   begin_work
   report checking >/dev/null || fail "the join endpoint $gateway of the gateway does not answer"
   architecture=$(dpkg --print-architecture)
