@@ -23,17 +23,26 @@ export type HostCheck = (record: HostRecord, others: readonly HostRecord[]) => v
 export class HostStore {
   constructor(private readonly store: Store) {}
 
+  /**
+   * Calls the listener when the store may be another server that has lost changes, but none that was acknowledged. The
+   * records of this server replace all known ones. Without replicas this does not happen.
+   */
+  onNewServer(listener: () => void): void {
+    if (this.store.needsConfirmation) this.store.on('up', listener)
+  }
+
   async list(): Promise<HostList> {
     const [all, removed] = await this.store.run('read hosts', (client) =>
       client.multi().hVals(this.#hosts).hKeys(this.#removed).exec(),
     )
-    const records = (all as unknown as string[]).map((text) => JSON.parse(text) as HostRecord)
+    const records = (all as unknown as string[]).map(parseHost)
     return { records, removed: new Set(removed as unknown as string[]) }
   }
 
   /**
-   * Stores a record again if the store has lost it or contains an older version of it. Another host may have the same
-   * name by now: a duplicate name is better than a lost host.
+   * Stores a record again if the store has lost it. Another host may have the same name by now: a duplicate name is
+   * better than a lost host. Without replicas, the record also replaces an older version. With replicas, the older
+   * version stays: the newer one was never acknowledged.
    * @returns false if the store has the record, or the host was removed
    */
   async restore(record: HostRecord): Promise<boolean> {
@@ -41,7 +50,8 @@ export class HostStore {
       await client.watch([this.#hosts, this.#removed])
       const text = await client.hGet(this.#hosts, record.id)
       const removed = (await client.hExists(this.#removed, record.id)) === 1
-      if (removed || (text && (JSON.parse(text) as HostRecord).version >= record.version)) {
+      const isKept = text && (this.store.needsConfirmation || parseHost(text).version >= record.version)
+      if (removed || isKept) {
         await client.unwatch()
         return false
       }
@@ -88,7 +98,7 @@ export class HostStore {
 
   async #watch(client: StoreClient): Promise<ReadonlyMap<string, HostRecord>> {
     await client.watch(this.#hosts)
-    const all = (await client.hVals(this.#hosts)).map((text) => JSON.parse(text) as HostRecord)
+    const all = (await client.hVals(this.#hosts)).map(parseHost)
     return new Map(all.map((host) => [host.id, host]))
   }
 
@@ -113,6 +123,10 @@ export class HostStore {
   get #removed(): string {
     return this.store.key('removed-hosts')
   }
+}
+
+function parseHost(text: string): HostRecord {
+  return JSON.parse(text) as HostRecord
 }
 
 function checkName({ name }: HostRecord, others: readonly HostRecord[]): void {

@@ -39,12 +39,15 @@ export class WatchedHosts {
   readonly #removed = new Set<string>()
   #complete = false
   #polling = false
+  /** True if no list was applied since the store may have become another server. */
+  #isNewServer = false
   /** Monotonic time in ms at which this gateway began to serve clients. */
   #startedMs: number | undefined
   readonly #watcherOptions: WatcherOptions
 
   constructor(private readonly options: WatchedHostsOptions) {
     this.#watcherOptions = { ...options.watcherOptions, expectedMs: (hostId) => this.#expectedMs(hostId) }
+    options.store.onNewServer(() => (this.#isNewServer = true))
   }
 
   /** True if the list of hosts has been read from the store. */
@@ -134,10 +137,7 @@ export class WatchedHosts {
     if (this.#polling) return
     this.#polling = true
     try {
-      const list = await this.options.store.list()
-      await this.#takeOver(list)
-      this.#complete = true
-      await this.#restoreLost(list)
+      await this.#applyList()
     } catch (error) {
       this.options.log.debug({ error }, 'reading the hosts from the store failed')
     } finally {
@@ -145,13 +145,50 @@ export class WatchedHosts {
     }
   }
 
+  async #applyList(): Promise<void> {
+    const before = this.#isNewServer ? this.#beginReplacement() : undefined
+    try {
+      const list = await this.options.store.list()
+      if (before) this.#replace(list, before)
+      await this.#takeOver(list)
+      this.#complete = true
+      await this.#restoreLost(list)
+    } catch (error) {
+      if (before) this.#isNewServer = true
+      throw error
+    }
+  }
+
+  /**
+   * Forgets which hosts were removed, because the new server may have lost a removal that was never acknowledged.
+   * @returns the known records, by host id
+   */
+  #beginReplacement(): ReadonlyMap<string, HostRecord> {
+    this.#isNewServer = false
+    this.#removed.clear()
+    return new Map([...this.options.view.states()].map(({ record }) => [record.id, record]))
+  }
+
+  /** Replaces records whatever their version, unless they changed after the list was requested. */
+  #replace({ records }: HostList, before: ReadonlyMap<string, HostRecord>): void {
+    for (const record of records) {
+      const known = this.options.view.findState(record.id)?.record
+      if (!known || known !== before.get(record.id) || JSON.stringify(known) === JSON.stringify(record)) continue
+      this.#apply(record, known)
+    }
+  }
+
   /** Applies a host's record from the store. @param known stored guests, which are shown until the host reports */
   adopt(record: HostRecord, known: readonly Guest[] = []): void {
-    const { view } = this.options
-    const before = view.findState(record.id)?.record
+    const before = this.options.view.findState(record.id)?.record
     if (this.#removed.has(record.id) || (before && before.version >= record.version)) return
+    this.#apply(record, before, before ? [] : known)
+  }
+
+  #apply(record: HostRecord, before: HostRecord | undefined, known: readonly Guest[] = []): void {
+    const { view } = this.options
     const host = view.setHost(record)
-    if (!before) for (const guest of known) view.recall(host, guest)
+    for (const guest of known) view.recall(host, guest)
     if (record.serials.length > 0) this.#connect(host, before)
   }
 

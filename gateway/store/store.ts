@@ -115,6 +115,11 @@ export class Store {
     return this.#connected().main
   }
 
+  /** True if a write only counts as done after replicas have confirmed it. */
+  get needsConfirmation(): boolean {
+    return this.#server.replicas > 0
+  }
+
   /** Number of changes of the Redis master since the start of this process. */
   get failovers(): number {
     return this.#server.failovers
