@@ -1,6 +1,6 @@
 import { singleServer, type StoreServer } from './connection.js'
 import { readAccess, type RedisAccess, type RedisAddress } from './redis-access.js'
-import { isSameAddress, planLeave } from './sentinels/plan-master.js'
+import { isSameAddress, planLeave, planMaster, planWitness } from './sentinels/plan-master.js'
 import { Sentinels, type SentinelsOptions } from './sentinels/sentinels.js'
 
 export interface ServerOptions {
@@ -22,6 +22,7 @@ export class ServerFinder {
   readonly #sentinels: Sentinels | undefined
   #current: RedisAddress | undefined
   #witnessedMs = 0
+  #confirmedMs = 0
   /** Number of changes of the master since the start of the process. */
   failovers = 0
 
@@ -47,22 +48,23 @@ export class ServerFinder {
     if (typeof at === 'string') return
     if (this.#current && !isSameAddress(this.#current, at)) this.failovers++
     this.#current = at
-    this.witness()
+    this.#witnessedMs = performance.now()
   }
 
-  /** Notes that a majority of the Sentinels or a replica confirms the current master. */
-  witness(): void {
-    this.#witnessedMs = performance.now()
+  /** Notes that a replica has confirmed a write to the current master. */
+  noteConfirmed(): void {
+    this.#confirmedMs = performance.now()
   }
 
   /** Asks the Sentinels about the current master. @returns reason to leave it; "": it stays in use */
   async check(): Promise<string> {
     const current = this.#current
     if (!this.#sentinels || !current) return ''
-    const answer = await this.#sentinels.ask()
-    const leave = planLeave({ answer, current, unwitnessedMs: performance.now() - this.#witnessedMs })
-    if (answer && leave === '') this.witness()
-    return leave
+    const answers = await this.#sentinels.ask()
+    const nowMs = performance.now()
+    const witnessedMs = planWitness({ answers, current, nowMs, confirmedMs: this.#confirmedMs })
+    this.#witnessedMs = Math.max(this.#witnessedMs, witnessedMs)
+    return planLeave({ answer: planMaster(answers), current, unwitnessedMs: nowMs - this.#witnessedMs })
   }
 
   close(): void {

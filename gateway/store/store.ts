@@ -194,7 +194,7 @@ export class Store {
 
   async #confirm(confirmations: Confirmations, step: string): Promise<void> {
     await confirmations.confirm(step)
-    this.#server.witness()
+    this.#server.noteConfirmed()
   }
 
   async #attempt<T>(

@@ -1,5 +1,5 @@
 import { expect } from 'chai'
-import { longestUnwitnessedMs, planLeave, planMaster, type MasterAnswer } from './plan-master.js'
+import { longestUnwitnessedMs, planLeave, planMaster, planWitness, type MasterAnswer } from './plan-master.js'
 
 const a = { host: '192.0.2.1', port: 6379 }
 const b = { host: '192.0.2.2', port: 6379 }
@@ -21,6 +21,19 @@ describe('planMaster, which finds the Redis master that a majority of the Sentin
   for (const [name, answers, master] of cases) it(name, () => expect(planMaster(answers)).to.deep.equal(master))
 })
 
+describe('planWitness, which finds the last witness of the Redis master: it', () => {
+  const [nowMs, confirmedMs] = [9000, 7000]
+  const cases: [string, MasterAnswer[], number][] = [
+    ['is the majority of the Sentinels that names it', [a, undefined, a], nowMs],
+    ['is a replica if no Sentinel answers', [undefined, undefined, undefined], confirmedMs],
+    ['is not a replica if a minority of the Sentinels answers', [a, undefined, undefined], 0],
+    ['is not a replica if the Sentinels disagree', [a, b, undefined], 0],
+    ['is not a replica if a majority names another master', [b, b, undefined], 0],
+  ]
+  for (const [name, answers, witnessedMs] of cases)
+    it(name, () => expect(planWitness({ answers, current: a, nowMs, confirmedMs })).to.equal(witnessedMs))
+})
+
 describe('planLeave, which decides whether the gateway leaves its Redis master,', () => {
   const cases: [string, Parameters<typeof planLeave>[0], boolean][] = [
     ['stays with a master that a majority of the Sentinels names', { answer: a, current: a, unwitnessedMs: 0 }, false],
@@ -30,12 +43,12 @@ describe('planLeave, which decides whether the gateway leaves its Redis master,'
       true,
     ],
     [
-      'stays with the master while no majority of the Sentinels answers, but replicas confirm its data',
+      'stays with the master while no majority of the Sentinels answers, but a witness has confirmed it lately',
       { answer: undefined, current: a, unwitnessedMs: 500 },
       false,
     ],
     [
-      'leaves the master if neither a majority of the Sentinels nor a replica has confirmed it for more than 10 s',
+      'leaves the master if no witness has confirmed it for more than 10 s',
       { answer: undefined, current: a, unwitnessedMs: longestUnwitnessedMs + 1 },
       true,
     ],

@@ -17,11 +17,33 @@ export function isSameAddress(one: RedisAddress, other: RedisAddress): boolean {
   return one.host === other.host && one.port === other.port
 }
 
+export interface WitnessFacts {
+  /** One entry for each configured Sentinel. */
+  readonly answers: readonly MasterAnswer[]
+  readonly current: RedisAddress
+  /** Time of the answers. */
+  readonly nowMs: number
+  /** Time at which a replica last confirmed a write. */
+  readonly confirmedMs: number
+}
+
+/**
+ * Time at which a witness last confirmed the current master. A majority of the Sentinels is a witness. A replica is one
+ * only if no Sentinel answers: if a minority answers, the other Sentinels may have chosen another master, which a replica
+ * of this one does not know.
+ * @returns 0 if there is no witness
+ */
+export function planWitness({ answers, current, nowMs, confirmedMs }: WitnessFacts): number {
+  const master = planMaster(answers)
+  if (master) return isSameAddress(master, current) ? nowMs : 0
+  return answers.every((answer) => answer === undefined) ? confirmedMs : 0
+}
+
 export interface MasterWitnesses {
-  /** The present answers of the Sentinels. */
+  /** The master that a majority of the Sentinels names now. */
   readonly answer: MasterAnswer
   readonly current: RedisAddress
-  /** Time in ms since a majority of the Sentinels named the current master, or a replica confirmed its data. */
+  /** Time in ms since the last witness, see `planWitness`. */
   readonly unwitnessedMs: number
 }
 
@@ -33,6 +55,6 @@ export function planLeave({ answer, current, unwitnessedMs }: MasterWitnesses): 
   if (answer && !isSameAddress(answer, current))
     return `the Sentinels name another master, ${answer.host}:${answer.port}`
   if (!answer && unwitnessedMs > longestUnwitnessedMs)
-    return `neither a majority of the Sentinels nor a replica has confirmed the master for ${longestUnwitnessedMs} ms`
+    return `no majority of the Sentinels has confirmed the master for ${longestUnwitnessedMs} ms`
   return ''
 }

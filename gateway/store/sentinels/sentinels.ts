@@ -20,22 +20,24 @@ export class Sentinels {
 
   /** Returns the master that a majority names. @throws {Error} if no majority of the Sentinels agrees */
   async find(): Promise<RedisAddress> {
-    const master = await this.ask()
+    const master = planMaster(await this.ask())
     if (master) return master
     const { addresses, masterName } = this.options
     throw new Error(`no majority of the ${addresses.length} Sentinels names a master ${masterName}`)
   }
 
-  /** Asks all Sentinels. Resolves as soon as a majority agrees. @returns undefined if no majority agrees */
-  ask(): Promise<MasterAnswer> {
+  /**
+   * Asks all Sentinels. Resolves as soon as a majority agrees, or all have answered or failed.
+   * @returns one entry for each Sentinel
+   */
+  ask(): Promise<readonly MasterAnswer[]> {
     const answers: MasterAnswer[] = this.#sentinels.map(() => undefined)
     let pending = answers.length
     return new Promise((resolve) => {
       for (const [index, sentinel] of this.#sentinels.entries())
         void sentinel.ask().then((answer) => {
           answers[index] = answer
-          const master = planMaster(answers)
-          if (--pending === 0 || master) resolve(master)
+          if (--pending === 0 || planMaster(answers)) resolve(answers)
         })
     })
   }
