@@ -41,4 +41,12 @@ describe('a fence, which consists of the name of a lease and an epoch,', () => {
     expect(error).to.be.instanceOf(StaleEpochError)
     expect(error).to.include({ code: 'stale_epoch', kind: 'conflict', highest: 7 })
   })
+
+  for (const digits of [12, 13, 15, 16])
+    it(`that exceeds an epoch of ${digits} digits in a refusal is still well-formed`, () => {
+      const refused = staleEpoch({ work: 'drain', epoch: 3 }, 10 ** digits - 1)
+      const error = fromServiceError(toServiceError(refused), { step: 's', left: true })
+      const fence = { work: 'drain', epoch: (error as StaleEpochError).highest + 1 }
+      expect(parseFence(formatFence(fence))).to.deep.equal(fence)
+    })
 })

@@ -125,7 +125,8 @@ function passedError(kind: ErrorKind, code: string, error: ServiceError): BerthE
   const field = readText(error, 'berth-field', /^[a-z0-9_.[\]]{1,100}$/)
   const message = error.details.slice(0, maxDetails) || code
   if (code === staleEpochCode) {
-    const highest = Number(readText(error, 'berth-epoch', /^\d{1,15}$/) ?? 0)
+    // The next epoch exceeds this one. It must fit into a fence (15 digits), whatever a compromised agent answers.
+    const highest = Number(readText(error, 'berth-epoch', /^\d{1,12}$/) ?? 0)
     return new StaleEpochError(highest, message, error)
   }
   return new BerthError(kind, code, message, { cause: error, ...(field === undefined ? {} : { field }) })
