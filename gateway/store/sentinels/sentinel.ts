@@ -1,6 +1,6 @@
 import { createClient } from 'redis'
 import { SingleFlight } from '../../../shared/async/single-flight.js'
-import { readAccess, type RedisAccess, type RedisAddress } from '../redis-access.js'
+import { readAccess, type AccessOptions, type RedisAccess, type RedisAddress } from '../redis-access.js'
 import { withTimeout } from '../connection.js'
 import type { MasterAnswer } from './plan-master.js'
 
@@ -12,7 +12,7 @@ export interface SentinelOptions {
 
 const answerTimeoutMs = 500
 
-type SentinelClient = Awaited<ReturnType<typeof connectSentinel>>
+type SentinelClient = ReturnType<typeof makeClient>
 
 /** The connection to one Sentinel. It is opened by the first question, and again after a failure. */
 export class Sentinel {
@@ -39,16 +39,25 @@ export class Sentinel {
   }
 
   async #ask(): Promise<MasterAnswer> {
-    this.#client ??= await connectSentinel(this.options)
-    const answer = await this.#client.sendCommand(['SENTINEL', 'GET-MASTER-ADDR-BY-NAME', this.options.masterName])
+    const client = this.#client ?? (await this.#connect())
+    const answer = await client.sendCommand(['SENTINEL', 'GET-MASTER-ADDR-BY-NAME', this.options.masterName])
     if (!Array.isArray(answer)) return undefined
     const [host, port] = answer.map(String)
     return { host: host ?? '', port: Number(port) }
   }
+
+  /** Sets `#client` before it is connected, so that `close` also ends a connection attempt that hangs. */
+  async #connect(): Promise<SentinelClient> {
+    const { address, access } = this.options
+    const client = makeClient(address, await readAccess(access))
+    this.close()
+    this.#client = client
+    await client.connect()
+    return client
+  }
 }
 
-async function connectSentinel({ address: { host, port }, access }: SentinelOptions) {
-  const { tls, ...login } = await readAccess(access)
+function makeClient({ host, port }: RedisAddress, { tls, ...login }: AccessOptions) {
   const client = createClient({
     ...login,
     RESP: 3,
@@ -65,6 +74,5 @@ async function connectSentinel({ address: { host, port }, access }: SentinelOpti
     },
   })
   client.on('error', () => undefined) // the pending question fails with the same error
-  await client.connect()
   return client
 }
