@@ -12,7 +12,7 @@ export interface ConfirmationsOptions {
 }
 
 /** Time in ms within which replicas must confirm. It is shorter than the time after which a server counts as down. */
-const confirmTimeoutMs = 1000
+export const confirmTimeoutMs = 1000
 
 /**
  * Waits until replicas have what the master has. All callers of one turn of the event loop share one WAIT, because

@@ -3,7 +3,7 @@ import type { Logger } from 'pino'
 import { WatchError } from 'redis'
 import { Mutex } from '../../shared/async/mutex.js'
 import { describeError } from '../../shared/errors.js'
-import { Confirmations } from './confirmations.js'
+import { Confirmations, confirmTimeoutMs } from './confirmations.js'
 import {
   connectStore,
   storeUnavailable,
@@ -29,6 +29,8 @@ type InvalidationListener = (key: string | null) => void
 
 const pingEveryMs = 400
 const pingTimeoutMs = 1200
+/** Time limit of a ping on the connections that only writes use. It may have to wait for the end of a WAIT. */
+const writerPingTimeoutMs = confirmTimeoutMs + pingTimeoutMs
 /** Maximum pause between attempts to connect. With Sentinels, this pause prolongs a failover. */
 const retryMaxMs = { server: 1000, sentinels: 200 }
 const transactionAttempts = 25
@@ -40,7 +42,7 @@ interface ActiveConnection extends StoreConnection {
 
 /**
  * The Redis server that gateways share. Commands fail immediately while it is down. If it stops answering, this is
- * noticed within 2 s. It is used again within 2 s after its return.
+ * noticed within 2 s, or within 3 s if only writes hang. It is used again within 2 s after its return.
  *
  * No command is sent twice: if its answer was lost, it fails with `store_unavailable`.
  */
@@ -222,7 +224,7 @@ export class Store {
       try {
         const connection = await this.#open()
         failures = -1
-        await this.#watch(connection)
+        await Promise.all([this.#watch(connection), this.#watchWriters(connection)])
       } catch (cause) {
         this.#noteFailure(cause, failures)
       }
@@ -265,6 +267,19 @@ export class Store {
       const answered = this.ping().catch((cause: unknown) => this.#drop(connection, describeError(cause)))
       const checked = this.#server.check().then((why) => why !== '' && this.#drop(connection, why))
       await Promise.all([answered, checked])
+    }
+  }
+
+  /** Sends pings on the connections that only writes use. Their commands have no time limit of their own. */
+  async #watchWriters(connection: ActiveConnection): Promise<void> {
+    const { exclusive, confirming } = connection
+    while (this.#connection === connection) {
+      await this.#pause(pingEveryMs)
+      if (this.#connection !== connection) return
+      const answered = Promise.all([exclusive.ping(), confirming?.ping()])
+      await withTimeout(writerPingTimeoutMs, answered).catch((cause: unknown) =>
+        this.#drop(connection, describeError(cause)),
+      )
     }
   }
 
