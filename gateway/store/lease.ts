@@ -57,12 +57,13 @@ export class Lease {
   }
 
   /**
-   * Makes the transaction fail if another gateway takes over the lease. Call it within `store.transact`, before MULTI.
-   * @throws {BerthError} `lease_lost` if this process does not hold the lease
+   * Makes the transaction fail if the lease is taken over. Call it within `store.transact`, before MULTI.
+   * @param epoch take-over by this process that the transaction belongs to. Default: the last one
+   * @throws {BerthError} `lease_lost` if this process does not hold the lease, or has taken it over again since then
    */
-  async guard(client: StoreClient): Promise<void> {
+  async guard(client: StoreClient, epoch = this.#epoch): Promise<void> {
     await client.watch(this.#key)
-    if ((await client.get(this.#key)) !== this.#holder) throw this.#lost()
+    if (epoch === undefined || (await client.get(this.#key)) !== this.#valueOf(epoch)) throw this.#lost()
   }
 
   /** Releases the lease if this process holds it. @throws {BerthError} `store_unavailable` */
@@ -71,26 +72,30 @@ export class Lease {
     this.#heldUntilMs = 0
     await this.store.transact(`give up ${this.name}`, async (client) => {
       await client.watch(this.#key)
-      if ((await client.get(this.#key)) === this.#holder) await client.multi().del(this.#key).exec()
+      if (holderOf(await client.get(this.#key)) === this.#holder) await client.multi().del(this.#key).exec()
       else await client.unwatch()
     })
   }
 
   async #claim(client: StoreClient, epoch: number | undefined): Promise<LeaseGrant | undefined> {
     await client.watch([this.#key, this.#counterKey])
-    const [holder, count] = await client.mGet([this.#key, this.#counterKey])
+    const [value, count] = await client.mGet([this.#key, this.#counterKey])
     const counter = Number(count ?? 0)
     const claim = { holder: this.#holder, epoch, above: this.#above }
-    const grant = planLease({ holder: holder ?? null, counter }, claim)
+    const grant = planLease({ holder: holderOf(value ?? null), counter }, claim)
     if (!grant) {
       await client.unwatch()
       return undefined
     }
     const expiration = { type: 'PX', value: this.leaseMs } as const
-    const steps = client.multi().set(this.#key, this.#holder, { expiration })
+    const steps = client.multi().set(this.#key, this.#valueOf(grant.epoch), { expiration })
     if (grant.counter !== counter) steps.set(this.#counterKey, String(grant.counter))
     await steps.exec()
     return grant
+  }
+
+  #valueOf(epoch: number): string {
+    return `${this.#holder} ${epoch}`
   }
 
   #lost(): BerthError {
@@ -105,4 +110,9 @@ export class Lease {
   get #counterKey(): string {
     return this.store.key('lease-epoch')
   }
+}
+
+/** The holder in the value of a lease's key. Its epoch follows; an older gateway stores only the holder. */
+function holderOf(value: string | null): string | null {
+  return value === null ? null : value.split(' ')[0]!
 }

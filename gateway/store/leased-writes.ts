@@ -8,17 +8,21 @@ export type Transaction = ReturnType<typeof beginTransaction>
 const beginTransaction = (client: StoreClient) => client.multi()
 
 /**
- * Writes of the gateway that holds a lease. They fail as soon as another gateway has taken it over. All writes that wait
- * form one transaction, so that the check of the lease costs little.
+ * Writes of the gateway that holds a lease when this object is created. They fail as soon as the lease is taken over,
+ * also by the same gateway: another one may have held it in between. All writes that wait form one transaction, so that
+ * the check of the lease costs little.
  */
 export class LeasedWrites {
   #waiting: ((transaction: Transaction) => void)[] = []
   readonly #rounds = new Coalescer(() => this.#round())
+  readonly #epoch: number
 
   constructor(
     private readonly store: Store,
     private readonly lease: Lease,
-  ) {}
+  ) {
+    this.#epoch = lease.epoch ?? 0 // no take-over has the epoch 0
+  }
 
   /** @param add adds the commands of one write @throws {BerthError} `store_unavailable`, `lease_lost` */
   write(add: (transaction: Transaction) => void): Promise<void> {
@@ -30,7 +34,7 @@ export class LeasedWrites {
     const writes = this.#waiting
     this.#waiting = []
     await this.store.transact(`write as the holder of ${this.lease.name}`, async (client) => {
-      await this.lease.guard(client)
+      await this.lease.guard(client, this.#epoch)
       const transaction = beginTransaction(client)
       for (const add of writes) add(transaction)
       await transaction.exec()

@@ -39,7 +39,12 @@ export class Deliverer {
   #stopped = false
   readonly #unlisten: () => void
 
-  constructor(private readonly parts: DelivererParts) {
+  /** @param news changes that the former deliverer of this process did not queue */
+  constructor(
+    private readonly parts: DelivererParts,
+    news: readonly News[] = [],
+  ) {
+    this.#news.push(...news)
     this.#unlisten = parts.view.changes.listen((change, hostId) => this.#take(change, hostId))
     for (const { id } of parts.view.hosts()) this.#behind.add(id)
     this.work()
@@ -50,11 +55,13 @@ export class Deliverer {
     if (!this.#stopped) void this.#rounds.run()
   }
 
-  async stop(): Promise<void> {
+  /** @returns changes without a revision that were not queued: a search of the fleet view would not find them */
+  async stop(): Promise<News[]> {
     this.#stopped = true
-    this.#unlisten()
     for (const outbox of this.#outboxes.values()) outbox.stop()
     await this.#rounds.settled()
+    this.#unlisten()
+    return this.#news.filter(({ revision }) => revision === 0)
   }
 
   #take(change: FleetChange, hostId: string): void {

@@ -8,9 +8,10 @@ import type { Describe } from '../events/event.js'
 import type { FleetView } from '../fleet/contract.js'
 import { Lease } from '../store/lease.js'
 import type { Store } from '../store/store.js'
-import { Deliverer } from './deliverer.js'
+import { Deliverer, type DelivererParts } from './deliverer.js'
 import { defaultRetries, type LoggedDelivery, type RetryPlan } from './delivery.js'
 import { DeliveryQueue, type QueuedDelivery } from './delivery-queue.js'
+import type { News } from './fleet-news.js'
 import { bodyOf, deliveryOf } from './plan-deliveries.js'
 import { WebhookSender } from './sender.js'
 import type { WebhookRecord } from './webhook-record.js'
@@ -50,6 +51,8 @@ export class Webhooks {
   readonly lease: Lease
   readonly #leaseMs: number
   #deliverer: Deliverer | undefined
+  /** Epoch of the lease with which the deliverer was created. */
+  #delivererEpoch: number | undefined
   #timer: NodeJS.Timeout | undefined
   readonly #holding = new SingleFlight()
   #closed = false
@@ -130,18 +133,28 @@ export class Webhooks {
       )
       return this.lease.held
     })
-    if (!held) return this.#stopDelivering()
-    if (this.#closed || this.#deliverer || !this.records.isKnown) return
-    const { log, retries = defaultRetries } = this.options
-    this.#deliverer = new Deliverer({
+    if (!held) return void (await this.#stopDelivering())
+    if (this.#closed || !this.records.isKnown) return
+    const { epoch } = this.lease
+    if (this.#deliverer && epoch === this.#delivererEpoch) return
+    // After another take-over by this process, another gateway may have changed the queue in between.
+    const news = await this.#stopDelivering()
+    this.#delivererEpoch = epoch
+    this.#deliverer = this.#createDeliverer(view, describe, news)
+  }
+
+  #createDeliverer(view: FleetView, describe: Describe, news: readonly News[]): Deliverer {
+    const { store, log, retries = defaultRetries } = this.options
+    const parts = {
       view,
       describe,
       log,
       retries,
-      queue: this.#queue,
+      queue: new DeliveryQueue(store, this.lease),
       records: () => this.records.known,
-      send: (webhook, message, signal) => this.#send(webhook, message, signal),
-    })
+      send: (...message: Parameters<DelivererParts['send']>) => this.#send(...message),
+    }
+    return new Deliverer(parts, news)
   }
 
   /** @throws {BerthError} `lease_lost`: another gateway may deliver now, for example because this process was paused */
@@ -151,9 +164,10 @@ export class Webhooks {
     return this.#sender.send({ ...message, url: webhook.url, secret }, signal)
   }
 
-  async #stopDelivering(): Promise<void> {
+  /** @returns changes that were not queued yet and that a search of the fleet view does not find */
+  async #stopDelivering(): Promise<readonly News[]> {
     const deliverer = this.#deliverer
     this.#deliverer = undefined
-    await deliverer?.stop()
+    return (await deliverer?.stop()) ?? []
   }
 }

@@ -69,6 +69,20 @@ describe('a lease', () => {
     expect(await stores[1]!.client.get('btest:a')).to.equal('one')
   })
 
+  it('keeps its holder from continuing the work of an earlier take-over', async () => {
+    const [one, two] = [leaseOf(0), leaseOf(1)]
+    await one.take()
+    const early = new LeasedWrites(stores[0]!, one)
+    await one.release()
+    await two.take()
+    await two.release()
+    await one.take()
+    expect(await codeOf(early.write((transaction) => transaction.set('btest:a', 'late')))).to.equal('lease_lost')
+    const present = new LeasedWrites(stores[0]!, one)
+    expect(await codeOf(present.write((transaction) => transaction.set('btest:a', 'one')))).to.equal('ok')
+    expect(await stores[0]!.client.get('btest:a')).to.equal('one')
+  })
+
   it('lets all waiting writes of its holder run in one transaction', async () => {
     const lease = leaseOf(0)
     await lease.take()
