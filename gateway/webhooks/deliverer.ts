@@ -122,7 +122,7 @@ export class Deliverer {
     const known = this.#outboxes.get(id)
     if (known) return known.pump()
     const { queue, retries, log, send, records } = this.parts
-    const waiting = await queue.load(id)
+    const waiting = await queue.loadConfirmed(id)
     const find = () => records().find((record) => record.id === id)
     const outbox = new Outbox(id, { queue, retries, log, send, find })
     if (this.#stopped) return

@@ -50,8 +50,18 @@ export class DeliveryQueue {
 
   /** Reads the pending deliveries of a webhook, in order. */
   async load(webhookId: string): Promise<QueuedDelivery[]> {
-    const texts = await this.store.run('read deliveries', (client) => client.hVals(this.#queueKey(webhookId)))
-    return texts.map((text) => JSON.parse(text) as QueuedDelivery).sort((a, b) => a.number - b.number)
+    return parseDeliveries(await this.store.run('read deliveries', (client) => client.hVals(this.#queueKey(webhookId))))
+  }
+
+  /**
+   * As `load`, but replicas must have the deliveries, where replicas are configured. An event that is sent and then lost
+   * with the master would be queued again with another id.
+   */
+  async loadConfirmed(webhookId: string): Promise<QueuedDelivery[]> {
+    // The store has transactions confirmed, also those that only read.
+    return parseDeliveries(
+      await this.store.transact('read deliveries', (client) => client.hVals(this.#queueKey(webhookId))),
+    )
   }
 
   /** Reads the body of a pending delivery. `undefined`: the delivery no longer exists. */
@@ -167,4 +177,8 @@ export class DeliveryQueue {
   get #cursorsKey(): string {
     return this.store.key('webhook-cursors')
   }
+}
+
+function parseDeliveries(texts: readonly string[]): QueuedDelivery[] {
+  return texts.map((text) => JSON.parse(text) as QueuedDelivery).sort((a, b) => a.number - b.number)
 }
