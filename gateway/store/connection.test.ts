@@ -1,5 +1,5 @@
 import { expect } from 'chai'
-import { withTimeout } from './connection.js'
+import { toStoreError, withTimeout } from './connection.js'
 
 /** Resolves after `turns` turns of the event loop, each of which takes very long. */
 async function answerAfter(turns: number): Promise<string> {
@@ -21,4 +21,15 @@ describe('a command with a time limit', () => {
     const failure = await withTimeout(50, new Promise(() => undefined)).catch((error: unknown) => error)
     expect(String(failure)).to.include('no answer within 50 ms')
   })
+})
+
+describe('the refusal of a transaction by Redis', () => {
+  for (const [name, reply, code] of [
+    ['a master that became a replica', "READONLY You can't write against a read only replica.", 'store_unavailable'],
+    ['a wrong command', "ERR wrong number of arguments for 'set' command", 'internal_error'],
+  ] as const)
+    it(`becomes ${code} because of ${name}`, () => {
+      const refusal = new Error(`EXECABORT Transaction discarded because of: ${reply}`)
+      expect(toStoreError(refusal, 'write').code).to.equal(code)
+    })
 })

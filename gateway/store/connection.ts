@@ -138,11 +138,14 @@ export async function withTimeout<T>(ms: number, promise: Promise<T>): Promise<T
 const unavailableReply =
   /^(OOM|MISCONF|READONLY|LOADING|BUSY|NOREPLICAS|MASTERDOWN|CLUSTERDOWN|NOAUTH|WRONGPASS|NOPERM|TRYAGAIN|UNBLOCKED)\b/
 
+/** Beginning of the reply to EXEC if a command of the transaction is refused. The reply to this command follows. */
+const abortedBecause = /^EXECABORT Transaction discarded because of: /
+
 /** Converts an error of a command to a BerthError. Only programming errors become `internal_error`. */
 export function toStoreError(cause: unknown, step: string): BerthError {
   if (cause instanceof BerthError) return cause
   const isReply = cause instanceof Error && /^[A-Z]{3,}\b/.test(cause.message)
-  if (isReply && !unavailableReply.test(cause.message))
+  if (isReply && !unavailableReply.test(cause.message.replace(abortedBecause, '')))
     return new BerthError('internal', 'internal_error', step, { cause })
   if (cause instanceof TypeError || cause instanceof RangeError || cause instanceof SyntaxError)
     return new BerthError('internal', 'internal_error', step, { cause })
