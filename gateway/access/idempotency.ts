@@ -5,24 +5,14 @@ import { open, seal } from '../../shared/sealing.js'
 import type { GatewayInstance } from '../store/instance.js'
 import type { Store } from '../store/store.js'
 import { IdempotencyAges } from './idempotency-ages.js'
+import type { IdempotencyRecord } from './idempotency-record.js'
+import { IdempotencyReopener } from './idempotency-reopener.js'
 import type { Principal } from './principal.js'
 import type { Idempotency, IdempotencyClaim, IdempotentRequest, StoredAnswer } from './contract.js'
 
 const hourMs = 3_600_000
 /** If a process takes over a request and dies, the next attempt is blocked for at most this long. */
 const takeoverMs = 30_000
-
-interface IdempotencyRecord {
-  readonly operationId: string
-  /** Digest of method, path, query and body, with a secret key, because a body may contain a guessable password. */
-  readonly fingerprint: string
-  readonly attempt: number
-  readonly state: 'running' | 'open' | 'done'
-  /** Id of the gateway process that runs the request. */
-  readonly owner: string
-  /** The StoredAnswer, encrypted because it may contain a password or a key. */
-  readonly answer?: string
-}
 
 type BeginResult = { claim: IdempotencyClaim } | { replay: StoredAnswer; operationId: string }
 
@@ -38,6 +28,7 @@ export class IdempotencyStore implements Idempotency {
   readonly #digestKey: Buffer
   readonly #keepMs: number
   readonly #ages: IdempotencyAges
+  readonly #reopener: IdempotencyReopener
 
   constructor(
     private readonly store: Store,
@@ -47,6 +38,7 @@ export class IdempotencyStore implements Idempotency {
   ) {
     this.#keepMs = keepHours * hourMs
     this.#ages = new IdempotencyAges(store)
+    this.#reopener = new IdempotencyReopener(store)
     const derive = (use: string) => Buffer.from(hkdfSync('sha256', secret, '', `idempotency ${use}`, 32))
     this.#sealingKey = derive('sealing')
     this.#digestKey = derive('fingerprint')
@@ -60,7 +52,8 @@ export class IdempotencyStore implements Idempotency {
   async #decide(id: string, request: IdempotentRequest): Promise<BeginResult> {
     const fingerprint = this.#digest(request.fingerprint)
     const fresh = this.#startedRecord({ operationId: randomUUID(), fingerprint, attempt: 1 })
-    const found = await this.#insert(id, fresh, request.caller)
+    const insert = () => this.#insert(id, fresh, request.caller)
+    const found = await (this.store.ready() ? this.#orReopen(id, fresh, insert) : insert()) // fails if not ready
     if (!found) return this.#claim(id, fresh)
     if (found.fingerprint !== fingerprint)
       throw new BerthError('conflict', 'idempotency_conflict', 'this Idempotency-Key was used for another request')
@@ -78,12 +71,22 @@ export class IdempotencyStore implements Idempotency {
     await this.#settle(claim, { state: 'open' })
   }
 
-  /** Ends an attempt. Even if the store is unreachable, the request no longer counts as running in this process. */
+  /** Ends an attempt. If the store is unreachable, it learns later that the request no longer runs. */
   async #settle(claim: IdempotencyClaim, end: Pick<IdempotencyRecord, 'state' | 'answer'>): Promise<void> {
     const record = this.#running.get(claim.id)
     if (!record) return
     this.#running.delete(claim.id)
-    await this.#write(claim.id, { ...record, ...end })
+    await this.#orReopen(claim.id, record, () => this.#write(claim.id, { ...record, ...end }))
+  }
+
+  /** Runs a write after whose failure the store may contain this record of a request that does not run. */
+  async #orReopen<T>(id: string, record: IdempotencyRecord, write: () => Promise<T>): Promise<T> {
+    try {
+      return await write()
+    } catch (error) {
+      this.#reopener.add(id, record)
+      throw error
+    }
   }
 
   #claim(id: string, record: IdempotencyRecord): BeginResult {
@@ -100,7 +103,7 @@ export class IdempotencyStore implements Idempotency {
       client.set(lock, this.instance.id, { condition: 'NX', expiration: { type: 'PX', value: takeoverMs } }),
     )
     if (won === null || (await this.#read(id))?.attempt !== found.attempt) throw stillRunning()
-    await this.#write(id, next)
+    await this.#orReopen(id, next, () => this.#write(id, next))
     return this.#claim(id, next)
   }
 

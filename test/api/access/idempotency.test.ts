@@ -225,6 +225,30 @@ describe('the store of idempotent requests', () => {
     expect(await claimOf(idempotency, 'k')).to.deep.equal(claim)
   })
 
+  it('lets another gateway repeat a request whose outcome could not be written', async () => {
+    const [one, two] = [await open(), await open()]
+    const claim = await claimOf(one.idempotency, 'k')
+    const run = one.store.run.bind(one.store)
+    one.store.run = () => {
+      one.store.run = run
+      return Promise.reject(new BerthError('unavailable', 'store_unavailable', 'the store is down'))
+    }
+    expect(await codeOf(one.idempotency.finish(claim, answer))).to.equal('store_unavailable')
+    await waitFor(async () => (await codeOf(two.idempotency.begin(request('k', 'f')))) === 'ran')
+  })
+
+  it('lets another gateway repeat a request that did not begin because its record was not confirmed', async () => {
+    const [one, two] = [await open(), await open()]
+    const run = one.store.run.bind(one.store)
+    one.store.run = async (...commands) => {
+      one.store.run = run
+      await run(...commands)
+      throw new BerthError('unavailable', 'store_unavailable', 'no replica has confirmed the change')
+    }
+    expect(await codeOf(one.idempotency.begin(request('k')))).to.equal('store_unavailable')
+    await waitFor(async () => (await codeOf(two.idempotency.begin(request('k')))) === 'ran')
+  })
+
   it('creates one API key for one operation id, even if several gateways try at once', async () => {
     await createAdminKey(redis.stateDir, join(redis.stateDir, 'admin.key'))
     const options = { secret, stateDir: redis.stateDir, auditKeep: 100, limits: noLimits, log: silentLog }

@@ -1,0 +1,54 @@
+import type { Store } from '../store/store.js'
+import type { IdempotencyRecord } from './idempotency-record.js'
+
+const retryMs = 500
+/** Maximum number of records that wait. Further ones count as running until this process ends. */
+const maxRecords = 10_000
+
+/**
+ * Marks records as open after a failed write. The write may have been made, so that the store may contain a request as
+ * running that no longer runs. Other gateways would refuse to repeat it. Tries until the store is available again.
+ */
+export class IdempotencyReopener {
+  /** Records as they may be in the store, by name. */
+  readonly #waiting = new Map<string, IdempotencyRecord>()
+  #timer: NodeJS.Timeout | undefined
+
+  constructor(private readonly store: Store) {}
+
+  add(id: string, record: IdempotencyRecord): void {
+    if (this.#waiting.size >= maxRecords) return
+    this.#waiting.set(id, record)
+    this.#schedule()
+  }
+
+  #schedule(): void {
+    if (!this.#timer) this.#timer = setTimeout(() => void this.#reopenAll(), retryMs).unref()
+  }
+
+  async #reopenAll(): Promise<void> {
+    try {
+      for (const [id, record] of this.#waiting) {
+        await this.#reopen(id, record)
+        if (this.#waiting.get(id) === record) this.#waiting.delete(id)
+      }
+    } catch {
+      // The store is still not available.
+    }
+    this.#timer = undefined
+    if (this.#waiting.size > 0) this.#schedule()
+  }
+
+  /** Leaves the record unchanged if its request was repeated in the meantime. */
+  async #reopen(id: string, { operationId, attempt }: IdempotencyRecord): Promise<void> {
+    await this.store.transact('end a request', async (client) => {
+      await client.watch(id)
+      const text = await client.get(id)
+      const found = text === null ? undefined : (JSON.parse(text) as IdempotencyRecord)
+      const isSame = found?.operationId === operationId && found.attempt === attempt
+      if (!isSame || found.state !== 'running') return void (await client.unwatch())
+      const open = JSON.stringify({ ...found, state: 'open' })
+      await client.multi().set(id, open, { expiration: 'KEEPTTL' }).exec()
+    })
+  }
+}
