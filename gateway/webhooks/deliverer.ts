@@ -129,8 +129,8 @@ export class Deliverer {
     for (const { number } of waiting) this.#number = Math.max(this.#number, number)
     this.#outboxes.set(id, outbox)
     outbox.add(waiting)
-    // The next round stores the present revisions. Webhooks receive all later changes.
-    for (const host of this.parts.view.hosts()) this.#behind.add(host.id)
+    // The next round stores the missing revisions. The webhook receives all later changes.
+    for (const { id: hostId } of this.parts.view.hosts()) if (!this.#cursors.has(hostId)) this.#behind.add(hostId)
   }
 
   /** True if a webhook was created after the last call of `#followRecords`. Its deliveries wait for its outbox. */
