@@ -171,6 +171,7 @@ export async function openDomain(host: Host, options: DomainOptions, closers: Cl
   const arrivals = new Arrivals({
     context,
     capacity,
+    busy: (uuid) => engine.busy(guestSubject(uuid)),
     start: (uuid) => startNow(orders, uuid),
     putTraffic: (uuid, count) => traffic.put(uuid, { ...count, counterEpoch: '', counterRx: 0, counterTx: 0 }),
   })

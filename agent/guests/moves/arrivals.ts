@@ -1,12 +1,12 @@
 import type { AppointOwnerRequest, ExpectGuestRequest } from '../../../proto/gen/berth/agent/v1/move.js'
-import { BerthError, conflict } from '../../../shared/errors.js'
+import { BerthError, conflict, notFound } from '../../../shared/errors.js'
 import { checkPortMapping } from '../../../shared/port-mapping-rules.js'
 import { readListeningPorts } from '../../network/ports.js'
 import { checkRoom } from '../../storage/room.js'
 import type { BackupContext } from '../context.js'
 import { parseUuid } from '../create/parse-create.js'
 import { changeOwnership, readDetails, readOwnership, writeDetails } from './change-ownership.js'
-import type { OwnershipChange } from '../ownership/plan-ownership.js'
+import { planOwnership, type OwnershipChange } from '../ownership/plan-ownership.js'
 import { isAllowedToRun } from '../policy/policy.js'
 import { checkCapacity, type HostCapacity } from '../resources/capacity.js'
 import type { GuestRecord } from '../record/record.js'
@@ -39,6 +39,8 @@ interface ArrivalDetails {
 export interface ArrivalsParts {
   readonly context: BackupContext
   readonly capacity: HostCapacity
+  /** True if an operation of the guest is pending or running on this host. */
+  readonly busy: (uuid: string) => boolean
   /** Queues the start of a guest. */
   readonly start: (uuid: string) => void
   /** Stores the traffic of a guest that has arrived. Joins the caller's transaction. */
@@ -72,8 +74,10 @@ export class Arrivals {
     checkRoom(await capacity.readDisk(), guest.spec.limits.diskGb * gib)
     const listening = await readListeningPorts()
     if (request.moveId === '') return this.#tryReserve(guest, listening)
-    await this.#discardOlder(guest.uuid, request.moveId)
-    return context.store.changes.transaction(() => this.#reserve(guest, request, listening))
+    return context.store.mutex.run(guest.uuid, async () => {
+      await this.#discardOlder(guest.uuid, request)
+      return context.store.changes.transaction(() => this.#reserve(guest, request, listening))
+    })
   }
 
   /** Reserves what the guest needs, and rolls the reservation back. */
@@ -103,19 +107,26 @@ export class Arrivals {
     const { store } = context
     const before = readOwnership(store, guest.uuid)
     if (before.role === 'arriving' && before.moveId === moveId) return shown(store.get(guest.uuid))
-    if (!changeOwnership(store, guest.uuid, { kind: 'expect', moveId, generation }))
-      throw conflict('guest_moving', 'the host knows a newer state of the container')
+    if (!changeOwnership(store, guest.uuid, { kind: 'expect', moveId, generation })) throw newerKnown()
     const mappings = reserveArrival(context, guest, listening)
     writeDetails(store, guest.uuid, { fromHostId, mappings } satisfies ArrivalDetails)
     return shown(store.get(guest.uuid))
   }
 
-  /** Removes the remains of an earlier move. This host missed the announcement of its end. */
-  async #discardOlder(uuid: string, moveId: string): Promise<void> {
+  /**
+   * Removes the remains of an earlier move. This host missed the announcement of its end.
+   * @throws {BerthError} `guest_moving` if the request is older than the remains, or an operation still uses them
+   */
+  async #discardOlder(
+    uuid: string,
+    { moveId, generation }: Pick<ExpectGuestRequest, 'moveId' | 'generation'>,
+  ): Promise<void> {
     const { store, volumes } = this.parts.context
-    const { role, moveId: older } = readOwnership(store, uuid)
-    if (role === 'owner' || (role === 'arriving' && older === moveId)) return
-    if (role !== 'arriving' && role !== 'absent') return
+    const known = readOwnership(store, uuid)
+    if (known.role === 'arriving' && known.moveId === moveId) return
+    if (!planOwnership(known, { kind: 'expect', moveId, generation })) throw newerKnown()
+    // The operation of an earlier move from this host would delete the guest that arrives now.
+    if (this.parts.busy(uuid)) throw conflict('guest_moving', 'an earlier task of the container has not ended yet')
     store.remove(uuid)
     await volumes.remove(uuid)
   }
@@ -178,10 +189,28 @@ export class Arrivals {
     writeDetails(store, uuid, { ...details, arrived, snapshot } satisfies ArrivalDetails)
   }
 
-  /** Applies the decision of the gateway whether this host owns the guest. May be repeated, and called late. */
-  async appoint({ uuid, generation, isOwner }: AppointOwnerRequest): Promise<void> {
+  /**
+   * Applies the decision of the gateway whether this host owns the guest. May be repeated, and called late.
+   * @throws {BerthError} `not_found` if this host should own the guest, but does not have it completely
+   */
+  async appoint(request: AppointOwnerRequest): Promise<void> {
+    const uuid = parseUuid('uuid', request.uuid)
+    await this.parts.context.store.mutex.run(uuid, () => this.#apply(uuid, request))
+    if (request.isOwner) this.#refuseMissing(uuid)
+  }
+
+  /** @throws {BerthError} `not_found` unless this host has the guest and owns it */
+  #refuseMissing(uuid: string): void {
+    const { store } = this.parts.context
+    const { role } = readOwnership(store, uuid)
+    if (!store.find(uuid) || (role !== 'owner' && role !== 'leaving')) throw notFound('container')
+  }
+
+  async #apply(
+    uuid: string,
+    { generation, isOwner }: Pick<AppointOwnerRequest, 'generation' | 'isOwner'>,
+  ): Promise<void> {
     const { store, volumes } = this.parts.context
-    parseUuid('uuid', uuid)
     const { before, change } = store.changes.transaction(() => this.#journalOwner(uuid, { generation, isOwner }))
     if (change?.effect === 'fence') await this.#fence(uuid)
     // The source's operation removes the guest that it has handed over.
@@ -203,7 +232,7 @@ export class Arrivals {
   #takeOver(uuid: string): void {
     const { store } = this.parts.context
     const { arrived, snapshot } = readDetails(store, uuid) as ArrivalDetails
-    if (!arrived) throw conflict('guest_moving', 'the container has not arrived completely')
+    if (!arrived) throw notFound('complete container')
     const { document, login, limits, trafficCount, isWanted } = arrived
     store.update(uuid, { ...document, login, limits, status: 'stopped', wanted: isWanted ? 'running' : 'stopped' })
     if (trafficCount) this.parts.putTraffic(uuid, trafficCount)
@@ -229,6 +258,10 @@ export class Arrivals {
     await machines.driverOf(record).kill(machines.of(record))
     await network.detach(networkOf(record, config))
   }
+}
+
+function newerKnown(): BerthError {
+  return conflict('guest_moving', 'the host knows a newer state of the container')
 }
 
 function shown({ portMappings, publicIpv4s, ipv6Addresses, ipv4 }: GuestRecord): ReservedNetwork {

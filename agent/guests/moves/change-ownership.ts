@@ -16,7 +16,10 @@ export function readOwnership(store: GuestStore, uuid: string): Ownership {
   const known = store.changes.db
     .prepare<[string], Ownership>('SELECT role, generation, move_id AS moveId FROM guest_owners WHERE guest_uuid = ?')
     .get(uuid)
-  return known ?? (store.find(uuid) ? firstOwnership : unknownOwnership)
+  const hasGuest = store.find(uuid) !== undefined
+  if (!known) return hasGuest ? firstOwnership : unknownOwnership
+  // A deleted guest is absent, whatever its role was. The host still remembers the generation.
+  return hasGuest ? known : { ...known, role: 'absent', moveId: '' }
 }
 
 /**

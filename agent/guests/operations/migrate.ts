@@ -55,7 +55,7 @@ export function migrateKind(
     settle: ({ subject }, outcome) => {
       const record = store.find(subject.id)
       if (!record) return
-      if (outcome.status === 'done') return store.remove(subject.id)
+      if (outcome.status === 'done') return isLeft(context, subject.id) ? store.remove(subject.id) : undefined
       if (record.status !== 'stopping') return
       store.update(subject.id, { status: 'stopped', statusReason: outcome.status === 'failed' ? outcome.message : '' })
     },
@@ -84,6 +84,11 @@ type MoveStep = Step<MigrateInput>
 /** True until the source has begun to stop the guest. */
 function isOwned(context: BackupContext, { subject }: StepContext<unknown>): boolean {
   return readOwnership(context.store, subject.id).role === 'owner'
+}
+
+/** True if the guest is on another host. It may also have come back by a later move. */
+function isLeft({ store }: BackupContext, uuid: string): boolean {
+  return readOwnership(store, uuid).role === 'absent'
 }
 
 function copyStep(parts: CopyParts): MoveStep {
@@ -132,6 +137,7 @@ function removal(context: BackupContext): MoveStep {
   return {
     name: 'remove',
     run: async (step) => {
+      if (!isLeft(context, step.subject.id)) return
       try {
         await remove.run(step)
       } catch (err) {
