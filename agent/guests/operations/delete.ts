@@ -7,7 +7,8 @@ import { broken, mark } from './outcomes.js'
 export function deleteKind(context: GuestContext): OperationKind<'delete', { force: boolean }> {
   return {
     action: 'delete',
-    accept: ({ uuid }, asked) => acceptForGuest(context.store, asked, { uuid, input: { force: false } }),
+    accept: ({ uuid }, asked) =>
+      acceptForGuest(context.store, asked, { uuid, input: { force: false }, allowsFenced: true }),
     forwardOnly: true,
     begin: mark(context.store, 'deleting', 'stopped'),
     steps: [removeStep(context)],

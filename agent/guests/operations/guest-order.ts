@@ -12,13 +12,14 @@ export function guestSubject(uuid: string): SubjectRef {
 
 /**
  * Accepts an order for a guest that exists and is not being deleted.
- * @param order `check` runs in the transaction; an error rejects the order
+ * @param order `check` runs in the transaction; an error rejects the order. `allowsFenced`: the order may concern an old
+ * copy of a guest that belongs to another host
  * @throws {BerthError} `invalid_field`; on reservation `not_found`, `invalid_state`
  */
 export function acceptForGuest<Input>(
   store: GuestStore,
   asked: OrderContext,
-  order: { uuid: string; input: Input; check?: (record: GuestRecord) => void },
+  order: { uuid: string; input: Input; allowsFenced?: boolean; check?: (record: GuestRecord) => void },
 ): AcceptedOrder<Input> {
   const subject = guestSubject(parseUuid('uuid', order.uuid))
   const known = store.find(subject.id)
@@ -30,7 +31,7 @@ export function acceptForGuest<Input>(
       const record = store.get(subject.id)
       if (record.status === 'deleting' || asked.leaving(subject))
         throw conflict('invalid_state', 'the container is being deleted')
-      refuseNotOwned(record)
+      if (!order.allowsFenced || record.ownership.role !== 'fenced') refuseNotOwned(record)
       if (asked.moving(subject)) throw conflict('invalid_state', isMovingText)
       order.check?.(record)
     },
