@@ -1,8 +1,9 @@
 import { Type, type Static } from 'typebox'
 import type { PortMapping } from '../../../proto/gen/berth/agent/v1/guest.js'
+import { notFound } from '../../../shared/errors.js'
 import type { Fleet, GuestMovePlan, GuestView } from '../../fleet/contract.js'
 import { checkIfMatch } from '../../http/if-match.js'
-import { route, type Answer, type RequestContext, type Route, type Subjects } from '../../http/route.js'
+import { route, type Answer, type RequestContext, type Route } from '../../http/route.js'
 import { ContainerPathSchema } from './containers.js'
 
 const MigrateBodySchema = Type.Object(
@@ -57,7 +58,7 @@ const MigrationSchema = Type.Object(
   { title: 'Migration' },
 )
 type Migration = Static<typeof MigrationSchema>
-type MigrateContext = RequestContext<{ id: string }, unknown, MigrateBody | undefined> & Subjects['guest']
+type MigrateContext = RequestContext<{ id: string }, unknown, MigrateBody | undefined> & { readonly guest: GuestView }
 
 /** Data about a guest that stays on the former host when the guest moves. */
 const staysBehind = ['usage_history', 'tasks', 'alerts']
@@ -68,7 +69,7 @@ export function migrateRoute(fleet: Fleet): Route {
     path: '/containers/{id}/migrate',
     name: 'migrateContainer',
     scope: 'host:manage',
-    bound: 'guest',
+    bound: 'refused',
     subUser: 'refused',
     audit: 'container.migrate',
     tag: 'Containers',
@@ -92,7 +93,12 @@ export function migrateRoute(fleet: Fleet): Route {
       'host_offline',
       'agent_timeout',
     ],
-    handle: (context) => (context.body?.dry_run ? planOnly(fleet, context) : begin(fleet, context)),
+    handle: (context) => {
+      const guest = fleet.view.findGuest(context.params.id)
+      if (!guest) throw notFound('container')
+      context.audit({ target: guest.guest.name, containerUuid: guest.guest.uuid })
+      return context.body?.dry_run ? planOnly(fleet, { ...context, guest }) : begin(fleet, { ...context, guest })
+    },
   })
 }
 

@@ -72,6 +72,11 @@ for (const who of ['a key bound to one container', 'a sub-user of one container'
       }
     })
 
+    it('may use no route that manages hosts', () => {
+      const open = gateway.api.routes.filter((route) => route.scope === 'host:manage' && !isClosed(route))
+      expect(open.map(({ name }) => name)).to.deep.equal([])
+    })
+
     it('sees no other container in any answer', async () => {
       for (const route of routesBound('own', 'same')) {
         const { text } = await call(route, { id: 'host-a' })
