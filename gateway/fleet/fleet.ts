@@ -91,7 +91,8 @@ export class GatewayFleet implements Fleet {
     const connector = new AgentConnector({ authority, leaf, silenceMs })
     const registry = (this.#registry = new GuestRegistry(store))
     const cache = (this.#cache = new GuestCache(store, log, view))
-    const owners = (this.#owners = new GuestOwners({ view, registry, log }))
+    const moves = new MoveStore(store)
+    const owners = (this.#owners = new GuestOwners({ view, registry, moves, log }))
     const watched = (this.#watched = new WatchedHosts({
       view,
       store: hostStore,
@@ -148,14 +149,21 @@ export class GatewayFleet implements Fleet {
       joinAddress: () => this.joinAddress,
       packagedVersion: () => this.#installer.agentVersion(),
     })
-    this.#creator = new GuestCreator({ view, registry, log, ratios: { cpu, ram, disk }, fleet: this })
+    this.#creator = new GuestCreator({
+      view,
+      registry,
+      log,
+      ratios: { cpu, ram, disk },
+      fleet: this,
+      moving: () => this.#mover.rooms(),
+    })
     this.#mover = new GuestMover({
       view,
       watched,
       creator: this.#creator,
       owners,
       authority,
-      moves: new MoveStore(store),
+      moves,
       log,
       reached: (hostId, revision) => this.reached(hostId, revision),
     })

@@ -17,6 +17,8 @@ export class HostState {
   readonly conflicts = new Map<string, { guest: Guest; reason: string }>()
   /** Reasons why guests do not belong to this host according to the store, by uuid of the guest. */
   readonly disowned = new Map<string, string>()
+  /** Old copies that this host may run although other hosts own the guests: uuid → generation of the owner. */
+  readonly outdated = new Map<string, number>()
   /** Number of port mappings of all guests of the host. */
   mappings = 0
   /** The latest reason why data of the agent was rejected. */

@@ -36,6 +36,7 @@ export class ReportedGuests {
     host.mappings -= findReported(host, uuid)?.portMappings.length ?? 0
     this.index.delete(host, uuid)
     host.disowned.delete(uuid)
+    host.outdated.delete(uuid)
     this.unsaved.add({ hostId: host.record.id, uuid })
   }
 
@@ -51,6 +52,6 @@ function refuse(host: HostState, why: string): false {
 }
 
 /** Finds the guest as the host last reported it, even if the guest is hidden. */
-function findReported(host: HostState, uuid: string): Guest | undefined {
+export function findReported(host: HostState, uuid: string): Guest | undefined {
   return host.guests.get(uuid)?.guest ?? host.conflicts.get(uuid)?.guest
 }

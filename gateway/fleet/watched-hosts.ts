@@ -35,7 +35,7 @@ export interface WatchedHostsOptions {
  */
 export class WatchedHosts {
   readonly #watchers = new Map<string, HostWatcher>()
-  /** Hosts that this gateway removed. A list that was read before the removal must not add them again. */
+  /** Hosts that were removed from the fleet. A list that was read before the removal must not add them again. */
   readonly #removed = new Set<string>()
   #complete = false
   #polling = false
@@ -53,6 +53,11 @@ export class WatchedHosts {
   /** True if the list of hosts has been read from the store. */
   get isComplete(): boolean {
     return this.#complete
+  }
+
+  /** True if an administrator has removed the host from the fleet. */
+  isRemoved(hostId: string): boolean {
+    return this.#removed.has(hostId)
   }
 
   watchers(): Iterable<HostWatcher> {
@@ -223,7 +228,10 @@ export class WatchedHosts {
   /** Applies the list of hosts. Guests of new hosts are shown in their stored state while the hosts connect. */
   async #takeOver({ records, removed }: HostList): Promise<void> {
     const { view, cache } = this.options
-    for (const id of removed) if (view.findState(id)) this.forget(id)
+    for (const id of removed) {
+      if (view.findState(id)) this.forget(id)
+      this.#removed.add(id)
+    }
     for (const record of records) this.adopt(record, view.findState(record.id) ? [] : await cache.load(record.id))
   }
 

@@ -3,6 +3,7 @@ import { GuestCache } from '../../gateway/fleet/guest-cache.js'
 import type { HostRecord } from '../../gateway/fleet/host-record.js'
 import { HostStore } from '../../gateway/fleet/host-store.js'
 import type { WatcherOptions } from '../../gateway/fleet/host-watcher.js'
+import { MoveStore } from '../../gateway/fleet/moves/move-store.js'
 import { GuestOwners } from '../../gateway/fleet/placement/guest-owners.js'
 import { GuestRegistry } from '../../gateway/fleet/placement/guest-registry.js'
 import { FleetState } from '../../gateway/fleet/view.js'
@@ -33,7 +34,12 @@ describe('the hosts of a gateway whose store has another master', () => {
     other = await redis.openStore()
     store = new Store({ url: redis.url, prefix: 'btest:', log: silentLog, confirmingReplicas: 1 })
     view = new FleetState()
-    const owners = new GuestOwners({ view, registry: new GuestRegistry(store), log: silentLog })
+    const owners = new GuestOwners({
+      view,
+      registry: new GuestRegistry(store),
+      moves: new MoveStore(store),
+      log: silentLog,
+    })
     const cache = new GuestCache(store, silentLog, view)
     const watcherOptions = {} as Omit<WatcherOptions, 'expectedMs'> // no watcher is created
     hosts = new WatchedHosts({ view, store: new HostStore(store), cache, log: silentLog, owners, watcherOptions })

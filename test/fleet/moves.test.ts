@@ -4,6 +4,7 @@ import { once } from 'node:events'
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { changeOwnership } from '../../agent/guests/moves/change-ownership.js'
 import { connectTarget } from '../../agent/guests/moves/connect-target.js'
 import { copyStopped } from '../../agent/guests/moves/copy-disk.js'
 import { FrameStream } from '../../agent/guests/moves/frame-stream.js'
@@ -15,6 +16,8 @@ import type { GuestMoveRequest } from '../../gateway/fleet/contract.js'
 import type { Store } from '../../gateway/store/store.js'
 import type { Guest } from '../../proto/gen/berth/agent/v1/guest.js'
 import { BerthError } from '../../shared/errors.js'
+import { UnansweredError } from '../../shared/grpc-errors.js'
+import { codeOf } from '../support/gateway/test-fleet.js'
 import { LabFleet } from '../support/memory/lab-fleet.js'
 import type { LabAgent } from '../support/memory/lab-agent.js'
 import { silentLog, startTestRedis, type TestRedis } from '../support/gateway/redis.js'
@@ -141,6 +144,93 @@ describe('a fleet that moves guests between hosts', function () {
     expect(await listAt(target(), guest.uuid, input as MoveInput)).to.equal('connection_lost')
     const elsewhere = { ...(input as MoveInput), toHostId: 'host-a', toSerials: [source().tls.identity().serial] }
     expect(await listAt(source(), guest.uuid, elsewhere)).to.equal('connection_lost')
+  })
+
+  /** Expects a guest by a move from the host `host-a`, as the gateway does. */
+  const expectAt = (agent: LabAgent, guest: Guest, moveId: string, generation: number) =>
+    agent.domain.arrivals.expect({ moveId, generation, fromHostId: 'host-a', guest })
+  const appointAt = (agent: LabAgent, { uuid }: Guest, generation: number, isOwner: boolean) =>
+    agent.domain.arrivals.appoint({ uuid, generation, isOwner })
+  const findAt = (agent: LabAgent, { uuid }: Guest) => agent.guests().find((guest) => guest.uuid === uuid)
+
+  it('keeps what a newer move has sent when the target gets a late request of an older move', async () => {
+    const guest = await addGuest()
+    await expectAt(target(), guest, 'newer', 1)
+    target().host.volumes.add(guest.uuid)
+    expect(await codeOf(expectAt(target(), guest, 'older', 0))).to.equal('guest_moving')
+    expect(findAt(target(), guest)?.ownership).to.deep.equal({ role: 'arriving', generation: 1, moveId: 'newer' })
+    expect(target().host.volumes.has(guest.uuid)).to.equal(true)
+    await appointAt(target(), guest, 2, false)
+    expect(target().host.volumes.has(guest.uuid)).to.equal(false)
+  })
+
+  it('confirms no owner that does not have the guest', async () => {
+    const guest = await addGuest()
+    expect(await codeOf(appointAt(target(), guest, 1, true))).to.equal('not_found')
+    await expectAt(target(), guest, 'move', 1)
+    expect(await codeOf(appointAt(target(), guest, 2, true))).to.equal('not_found')
+    await appointAt(target(), guest, 3, false)
+    await appointAt(source(), guest, 1, true)
+    expect(findAt(source(), guest)?.ownership.role).to.equal('owner')
+  })
+
+  it('does not let a guest come back before the task of its move has ended', async () => {
+    const guest = await addGuest()
+    let code = ''
+    source().observer = async ({ step, phase }) => {
+      if (step === 'remove' && phase === 'before-run') code = await codeOf(expectAt(source(), guest, 'back', 1))
+    }
+    expect(await move(guest)).to.equal('done')
+    expect(code).to.equal('guest_moving')
+    await expectOnlyAt('host-b', guest)
+  })
+
+  it('deletes nothing of a guest that has come back by a later move', async () => {
+    const guest = await addGuest()
+    const { uuid } = guest
+    source().observer = ({ step, phase }) => {
+      if (step !== 'remove' || phase !== 'before-run') return
+      source().journal((guests) => changeOwnership(guests, uuid, { kind: 'expect', moveId: 'back', generation: 1 }))
+    }
+    expect(await move(guest)).to.equal('done')
+    expect(findAt(source(), guest)).to.not.equal(undefined)
+    expect(source().host.volumes.has(uuid)).to.equal(true)
+    await appointAt(source(), guest, 2, false)
+  })
+
+  it('stops an old copy of a restored host, which can then be deleted and take the guest again', async () => {
+    const guest = await addGuest()
+    const { id, uuid, name } = guest
+    expect(await move(guest)).to.equal('done')
+    await expectOnlyAt('host-b', guest)
+    source().journal(({ changes }) => changes.db.prepare('DELETE FROM guest_owners WHERE guest_uuid = ?').run(uuid))
+    source().addGuest({ id, uuid, name })
+    await waitFor(() => findAt(source(), guest)?.ownership.role === 'fenced', { what: 'the old copy is fenced' })
+    await waitFor(() => !source().host.driver.running.has(uuid), { what: 'the old copy is stopped' })
+    expect(fleet.view.findGuest(uuid)?.hostId).to.equal('host-b')
+    const order = { $case: 'delete', value: { uuid } } as const
+    const operationId = randomUUID()
+    await fleet.agent('host-a').operations.submitOperation({ operationId, requestedBy: 'admin', order })
+    await waitFor(() => statusOf(operationId) === 'done', { what: 'the deletion of the old copy' })
+    await expectOnlyAt('host-b', guest)
+    await expectAt(source(), guest, 'back', 1)
+    await appointAt(source(), guest, 2, false)
+  })
+
+  it('cancels a move whose target does not answer the reservation', async () => {
+    const guest = await addGuest()
+    const { arrivals } = target().domain
+    const reserve = arrivals.expect.bind(arrivals)
+    arrivals.expect = async (request) => {
+      if (request.moveId !== '') throw new UnansweredError(true, new Error('a fault of the test'))
+      return reserve(request)
+    }
+    try {
+      await fleet.moveGuest(requestFor(guest)).catch(() => undefined)
+      await expectOnlyAt('host-a', guest)
+    } finally {
+      arrivals.expect = reserve
+    }
   })
 
   /** Connects with a ticket, as the source does. @returns the snapshots that the host lists, or the code of the error */

@@ -2,18 +2,21 @@ import { setTimeout as delay } from 'node:timers/promises'
 import type { Logger } from 'pino'
 import type { ExpectGuestResponse } from '../../../proto/gen/berth/agent/v1/move.js'
 import type { SubmitOperationResponse } from '../../../proto/gen/berth/agent/v1/operation.js'
-import { SingleFlight } from '../../../shared/async/single-flight.js'
+import { KeyedSingleFlight, SingleFlight } from '../../../shared/async/single-flight.js'
 import { BerthError, conflict, describeError } from '../../../shared/errors.js'
 import { UnansweredError } from '../../../shared/grpc-errors.js'
 import type { Authority } from '../../pki/authority.js'
 import type { AgentClient, GuestMovePlan, GuestMoveRequest, GuestView } from '../contract.js'
-import type { GuestCreator } from '../placement/creation.js'
+import type { GuestCreator, PromisedRoom } from '../placement/creation.js'
 import type { GuestOwners } from '../placement/guest-owners.js'
 import { cannotMove } from '../placement/plan-placement.js'
+import { findReported } from '../reported-guests.js'
 import type { FleetState } from '../view.js'
 import type { WatchedHosts } from '../watched-hosts.js'
-import type { MoveStore, StoredMove } from './move-store.js'
-import { planMoveStep, type MoveFacts } from './plan-move.js'
+import { LostMoves } from './lost-moves.js'
+import { Announcer } from './announcer.js'
+import type { MoveDecision, MoveStore, StoredMove } from './move-store.js'
+import { planAnnounced, planMoveStep, type MoveFacts } from './plan-move.js'
 
 /** Lifetime of a ticket in ms. It is longer than any transfer should take; the end of the move invalidates it. */
 const ticketMs = 24 * 3_600_000
@@ -25,7 +28,7 @@ const renewalLookMs = 200
 export interface GuestMoverOptions {
   readonly view: FleetState
   readonly watched: WatchedHosts
-  readonly creator: Pick<GuestCreator, 'placeMoved'>
+  readonly creator: Pick<GuestCreator, 'placeMoved' | 'promise'>
   readonly owners: GuestOwners
   readonly authority: Authority
   readonly moves: MoveStore
@@ -36,11 +39,19 @@ export interface GuestMoverOptions {
 /** Moves guests between hosts, and decides which host owns them. Any gateway continues what another one has begun. */
 export class GuestMover {
   readonly #working = new SingleFlight()
+  /** Announcements in progress, by uuid of the guest or id of the host. A slow host delays only its own moves. */
+  readonly #announcing = new KeyedSingleFlight<string>()
   #timer: NodeJS.Timeout | undefined
   #unlisten: (() => void) | undefined
+  readonly #announcer: Announcer
+  readonly #lost = new LostMoves()
   #isDirty = false
+  /** The stored moves, as this gateway last read or began them. */
+  #known: readonly StoredMove[] = []
 
-  constructor(private readonly options: GuestMoverOptions) {}
+  constructor(private readonly options: GuestMoverOptions) {
+    this.#announcer = new Announcer(options)
+  }
 
   start(): void {
     this.#timer = setInterval(() => this.#wake(), workEveryMs)
@@ -54,20 +65,44 @@ export class GuestMover {
     clearInterval(this.#timer)
     this.#unlisten?.()
     await this.#working.settled()
+    await Promise.all(this.#announcing.keys.map((uuid) => this.#announcing.settled(uuid)))
+  }
+
+  /** Resources of guests that move to hosts, and that the view does not show there yet. */
+  rooms(): PromisedRoom[] {
+    const { view } = this.options
+    const isComing = ({ uuid, toHostId, decided }: StoredMove): boolean =>
+      (decided?.ownerId ?? toHostId) === toHostId && !view.findState(toHostId)?.guests.has(uuid)
+    return this.#known
+      .filter(isComing)
+      .map(({ uuid, toHostId: hostId }) => ({ hostId, limits: view.findGuest(uuid)?.guest.limits }))
+  }
+
+  async #list(): Promise<readonly StoredMove[]> {
+    return (this.#known = await this.options.moves.list())
   }
 
   /** Plans a move without changing anything. @throws {BerthError} if the guest cannot move to the host */
-  async check({ guest, toHostId }: Pick<GuestMoveRequest, 'guest' | 'toHostId'>): Promise<GuestMovePlan> {
+  async check(request: Pick<GuestMoveRequest, 'guest' | 'toHostId'>): Promise<GuestMovePlan> {
+    return this.#plan(request, () => undefined)
+  }
+
+  /** @param placed called as soon as the target is chosen */
+  async #plan(
+    { guest, toHostId }: Pick<GuestMoveRequest, 'guest' | 'toHostId'>,
+    placed: (hostId: string) => void,
+  ): Promise<GuestMovePlan> {
     refuseUnmovable(guest)
     const { watched, view, creator } = this.options
     const source = view.findHost(guest.hostId)
     watched.agent(guest.hostId)
     if (!source?.description?.features.includes('move')) throw cannotMove(source?.name)
-    if (await this.options.moves.find(guest.guest.uuid))
+    if ((await this.#list()).some(({ uuid }) => uuid === guest.guest.uuid))
       throw conflict('guest_moving', 'the container is moving already')
     if (toHostId === guest.hostId) throw conflict('invalid_state', 'the container is on this host already')
     await (toHostId === undefined ? watched.expectedConnections() : watched.expectedConnection(toHostId))
     const target = creator.placeMoved(guest, toHostId)
+    placed(target)
     const network = await this.#agent(target).moves.expectGuest(this.#expectation(guest, '', 0))
     return { toHostId: target, network }
   }
@@ -77,21 +112,39 @@ export class GuestMover {
     const { moves } = this.options
     const { operationId: id, guest } = request
     const known = await moves.find(guest.guest.uuid)
-    if (known?.id === id) return this.#order(request, known, await this.#planOf(known, guest))
+    if (known?.id === id && !known.decided) return this.#order(request, known, await this.#planOf(known, guest))
     const ordered = this.options.view.findOperation(id)
     if (ordered) return { ...movedPlan(guest), response: { ...noResponse, operation: ordered.operation } }
-    const plan = await this.check(request)
-    const { toHostId } = plan
-    const { uuid } = guest.guest
-    const move = { id, uuid, fromHostId: guest.hostId, toHostId, beganAtMs: Date.now() }
-    await moves.begin(move)
-    try {
-      return await this.#order(request, move, { ...plan, network: await this.#expect(move, guest) })
-    } catch (error) {
+    const { plan, move } = await this.#store(request)
+    const network = await this.#expect(move, guest).catch((error: unknown) => this.#cancel(move, error))
+    return this.#order(request, move, { ...plan, network }).catch((error: unknown) => {
       // If the order was sent without an answer, the source may have begun. Its operation then decides.
-      if (!(error instanceof UnansweredError && error.left)) await moves.decide(move, 'cancel')
-      throw error
+      if (error instanceof UnansweredError && error.left) throw error
+      return this.#cancel(move, error)
+    })
+  }
+
+  /** Chooses the target and stores the move. Moves that begin at the same time count as using their targets. */
+  async #store(request: GuestMoveRequest): Promise<{ plan: GuestMovePlan; move: StoredMove }> {
+    const { creator, moves } = this.options
+    const { operationId: id, guest } = request
+    let release = (): void => undefined
+    try {
+      const { uuid, limits } = guest.guest
+      const plan = await this.#plan(request, (hostId) => (release = creator.promise({ hostId, limits })))
+      const move = { id, uuid, fromHostId: guest.hostId, toHostId: plan.toHostId, beganAtMs: Date.now() }
+      await moves.begin(move)
+      this.#known = [...this.#known, move]
+      return { plan, move }
+    } finally {
+      release()
     }
+  }
+
+  /** Cancels a move that the source has not begun. @throws the error, always */
+  async #cancel(move: StoredMove, error: unknown): Promise<never> {
+    await this.options.moves.decide(move, 'cancel')
+    throw error
   }
 
   async #planOf(move: StoredMove, guest: GuestView): Promise<GuestMovePlan> {
@@ -163,7 +216,14 @@ export class GuestMover {
     while (this.#isDirty) {
       this.#isDirty = false
       try {
-        for (const move of await this.options.moves.list()) await this.#work(move)
+        const hosts = [...this.options.view.states()]
+        const outdated = hosts.map(({ record, outdated }) => ({ record, copies: [...outdated] }))
+        const moves = await this.#list()
+        await Promise.all(moves.map((move) => this.#work(move)))
+        for (const lost of this.#lost.find(hosts, moves, performance.now())) await this.options.moves.recover(lost)
+        for (const { record, copies } of outdated)
+          if (copies.length > 0)
+            void this.#announcing.run(record.id, () => this.#announcer.fence(record.id, copies, moves))
       } catch (error) {
         this.options.log.debug({ reason: describeError(error) }, 'continuing the moves of containers failed')
       }
@@ -171,26 +231,31 @@ export class GuestMover {
   }
 
   async #work(move: StoredMove): Promise<void> {
-    const { moves, log } = this.options
     const step = planMoveStep(move, this.#factsOf(move))
     if (step === 'wait') return
-    if (step === 'announce') return this.#announce(move)
-    await moves.decide(move, step)
+    if (step === 'announce') return void this.#announcing.run(move.uuid, () => this.#announce(move))
+    await this.#decide(move, step)
+  }
+
+  async #decide(move: StoredMove, decision: MoveDecision): Promise<void> {
+    const { moves, log } = this.options
+    if (!(await moves.decide(move, decision))) return
     log.info(
       { guest: move.uuid, move: move.id, from: move.fromHostId, to: move.toHostId },
-      `a move was decided: ${step}`,
+      `a move was decided: ${decision}`,
     )
-    this.#isDirty = true
+    this.#wake()
   }
 
   #factsOf({ id, uuid, fromHostId, toHostId }: StoredMove): MoveFacts {
-    const { view } = this.options
+    const { view, watched } = this.options
     const host = view.findState(fromHostId)
-    const guest = host?.guests.get(uuid)?.guest ?? host?.conflicts.get(uuid)?.guest
+    const guest = host && findReported(host, uuid)
     return {
-      source: guest?.ownership,
+      source: guest && (guest.ownership ?? { role: 'owner', moveId: '' }),
       operation: view.findOperation(id)?.operation.status,
       isSourceOnline: host?.online ?? false,
+      isSourceRemoved: watched.isRemoved(fromHostId),
       isTargetOnline: view.findState(toHostId)?.online ?? false,
       nowMs: Date.now(),
     }
@@ -199,33 +264,15 @@ export class GuestMover {
   /** Notifies both hosts of the guest's owner: the owner first, so that the other host deletes its copy last. */
   async #announce(move: StoredMove): Promise<void> {
     const { moves, log } = this.options
-    const { decided, fromHostId, toHostId } = move
-    if (!decided) return
-    const other = decided.ownerId === fromHostId ? toHostId : fromHostId
     try {
-      for (const hostId of [decided.ownerId, other]) await this.#appoint(move, hostId, decided)
+      if (!(await moves.confirmDecided(move))) return
+      const step = planAnnounced(move, await this.#announcer.appointOwner(move), this.#factsOf(move))
+      if (step === 'wait') return
+      if (step === 'return') return await this.#decide(move, 'return')
+      if (step === 'tell') await this.#announcer.dismissOther(move)
       await moves.forget(move)
     } catch (error) {
       log.debug({ guest: move.uuid, reason: describeError(error) }, 'announcing the owner of a container failed')
-    }
-  }
-
-  async #appoint(
-    { uuid }: StoredMove,
-    hostId: string,
-    { ownerId, generation }: { ownerId: string; generation: number },
-  ): Promise<void> {
-    const { view, owners, reached } = this.options
-    const host = view.findState(hostId)
-    if (!host) return // the host was removed from the fleet
-    const isOwner = hostId === ownerId
-    const { revision } = await this.#agent(hostId).moves.appointOwner({ uuid, generation, isOwner })
-    if (!isOwner) return
-    await reached(hostId, revision)
-    // The view shows the guest on its new host, even while the former one still reports it.
-    for (const other of view.states()) {
-      const known = other === host ? undefined : other.guests.get(uuid)?.guest
-      if (known) await owners.check(other, [known])
     }
   }
 }

@@ -1,7 +1,7 @@
 import { conflict, notFound } from '../../../shared/errors.js'
 import type { Store, StoreClient } from '../../store/store.js'
 import type { Reservation } from '../placement/plan-claims.js'
-import { planBegin, planCancel, planSwitch, type GuestOwner } from '../placement/plan-owner.js'
+import { planBegin, planCancel, planReturn, planSwitch, type GuestOwner } from '../placement/plan-owner.js'
 
 /** A move that has begun. It is stored until both hosts know who owns the guest. */
 export interface StoredMove {
@@ -9,11 +9,21 @@ export interface StoredMove {
   readonly id: string
   readonly uuid: string
   readonly fromHostId: string
+  /** Empty: not known, because the store had lost the move. */
   readonly toHostId: string
   readonly beganAtMs: number
+  /** Generation of the owner when the move began. Absent in moves that an earlier version began. */
+  readonly generation?: number
   /** The decision. Absent: the move is not decided yet. */
   readonly decided?: { readonly ownerId: string; readonly generation: number }
 }
+
+/**
+ * - `switch`: the target becomes the owner.
+ * - `cancel`: the owner stays.
+ * - `return`: after a switch, the source becomes the owner again.
+ */
+export type MoveDecision = 'switch' | 'cancel' | 'return'
 
 /**
  * Owners of guests and their moves, which all gateways share. Each change is one transaction of the store.
@@ -44,26 +54,58 @@ export class MoveStore {
 
   /**
    * Begins a move from the guest's present owner.
-   * @throws {BerthError} `guest_moving` if the guest is moving already or belongs to another host
+   * @throws {BerthError} `guest_moving` if the guest is moving already or belongs to another host; `not_found`
    */
   async begin(move: Omit<StoredMove, 'decided'>): Promise<void> {
-    const isBegun = await this.#change('begin move', move.uuid, ({ owner }) => {
+    await this.#change('begin move', move.uuid, ({ owner, move: earlier }) => {
+      if (!owner) throw notFound('container')
       const next = planBegin(owner, move.fromHostId, { id: move.id, toHostId: move.toHostId })
-      if (!next) throw conflict('guest_moving', 'the container is moving already, or belongs to another host')
-      return { owner: next, move, result: true }
+      // Both hosts must know the end of an earlier move first.
+      if (!next || earlier)
+        throw conflict('guest_moving', 'the container is moving already, or belongs to another host')
+      return { owner: next, move: { ...move, generation: owner.generation } }
     })
-    if (!isBegun) throw notFound('container')
   }
 
-  /** Decides a move: the one durable write that changes the owner, or keeps it. Does nothing if it is decided already. */
-  async decide({ id, uuid }: StoredMove, decision: 'switch' | 'cancel'): Promise<void> {
-    const plan = decision === 'switch' ? planSwitch : planCancel
-    await this.#change('decide move', uuid, ({ owner, move }) => {
-      const next = plan(owner, id)
-      if (!next || move?.id !== id) return undefined
-      const decided = { ownerId: next.hostId, generation: next.generation }
-      return { owner: next, move: { ...move, decided }, result: undefined }
+  /**
+   * Decides a move: the one durable write that changes the owner, or keeps it.
+   * @returns false if nothing was changed: the move is decided already, or has ended
+   */
+  async decide({ id, uuid }: StoredMove, decision: MoveDecision): Promise<boolean> {
+    return this.#change('decide move', uuid, ({ owner, move }) => {
+      if (move?.id !== id) return undefined
+      const next = planDecision(ownerIn(move, owner), move, decision)
+      if (!next) return undefined
+      return { owner: next, move: { ...move, decided: { ownerId: next.hostId, generation: next.generation } } }
     })
+  }
+
+  /**
+   * Gives a guest back to the source of a move that the store has lost. The caller knows that no other host owns the
+   * guest. Does nothing if the store knows another owner or another move.
+   */
+  async recover({ uuid, hostId, moveId, generation }: LostMove): Promise<boolean> {
+    return this.#change('recover move', uuid, ({ owner, move }) => {
+      if (move || owner?.move || (owner && owner.hostId !== hostId)) return undefined
+      // The store may also have lost a decision, which had the next generation.
+      const next = { hostId, generation: Math.max(owner?.generation ?? 0, generation + 1) + 1 }
+      const decided = { ownerId: hostId, generation: next.generation }
+      return {
+        owner: next,
+        move: { id: moveId, uuid, fromHostId: hostId, toHostId: '', beganAtMs: Date.now(), decided },
+      }
+    })
+  }
+
+  /**
+   * True if the store contains this decision, and replicas have it. The list of moves may contain a decision that only
+   * the present master has, and that a failover would lose.
+   */
+  async confirmDecided({ id, uuid, decided }: StoredMove): Promise<boolean> {
+    const { move } = await this.store.transact('confirm move', (client) => this.#read(client, uuid))
+    return (
+      move?.id === id && move.decided?.ownerId === decided?.ownerId && move.decided?.generation === decided?.generation
+    )
   }
 
   /** Forgets a move that has ended, when both hosts know the result. */
@@ -76,21 +118,20 @@ export class MoveStore {
     })
   }
 
-  async #change<T>(step: string, uuid: string, plan: (now: Present) => Change<T> | undefined): Promise<T | undefined> {
+  /** @returns false if the plan changes nothing */
+  async #change(step: string, uuid: string, plan: (now: Present) => Change | undefined): Promise<boolean> {
     return this.store.transact(step, async (client) => {
       await client.watch([this.#guestsKey, this.#movesKey])
       const { reservation, move } = await this.#read(client, uuid)
-      const change = reservation && plan({ owner: ownerOf(reservation), move })
-      if (!change) return void (await client.unwatch())
-      const { owner } = change
-      const { move: _before, ...rest } = reservation
-      const changed: Reservation = { ...rest, ...owner }
-      await client
-        .multi()
-        .hSet(this.#guestsKey, uuid, JSON.stringify(changed))
-        .hSet(this.#movesKey, uuid, JSON.stringify(change.move))
-        .exec()
-      return change.result
+      const change = plan({ owner: reservation && ownerOf(reservation), move })
+      if (!change) {
+        await client.unwatch()
+        return false
+      }
+      const steps = client.multi().hSet(this.#movesKey, uuid, JSON.stringify(change.move))
+      if (reservation) steps.hSet(this.#guestsKey, uuid, JSON.stringify(withOwner(reservation, change.owner)))
+      await steps.exec()
+      return true
     })
   }
 
@@ -111,15 +152,41 @@ export class MoveStore {
   }
 }
 
+/** A guest that its host has handed over. */
+export interface LostMove {
+  readonly uuid: string
+  readonly hostId: string
+  readonly moveId: string
+  readonly generation: number
+}
+
 interface Present {
-  readonly owner: GuestOwner
+  /** `undefined`: the guest has no reservation. It was deleted, its host was removed, or the store has lost it. */
+  readonly owner: GuestOwner | undefined
   readonly move: StoredMove | undefined
 }
 
-interface Change<T> {
+interface Change {
   readonly owner: GuestOwner
   readonly move: StoredMove
-  readonly result: T
+}
+
+/** The owner of a guest that moves, from its reservation. If the store has lost that, from the move. */
+function ownerIn({ id, fromHostId, toHostId, generation = 0, decided }: StoredMove, owner?: GuestOwner): GuestOwner {
+  if (decided) return owner ?? { hostId: decided.ownerId, generation: decided.generation }
+  const known = owner ?? { hostId: fromHostId, generation }
+  return { ...known, move: known.move ?? { id, toHostId } }
+}
+
+function planDecision(owner: GuestOwner, move: StoredMove, decision: MoveDecision): GuestOwner | undefined {
+  const { id, fromHostId, toHostId, decided } = move
+  if (decision === 'cancel') return planCancel(owner, id)
+  if (decision === 'switch') return owner.hostId === fromHostId ? planSwitch(owner, id) : undefined
+  return decided && planReturn(owner, { fromHostId, toHostId, generation: decided.generation })
+}
+
+function withOwner({ move: _before, ...rest }: Reservation, owner: GuestOwner): Reservation {
+  return { ...rest, ...owner }
 }
 
 function ownerOf({ hostId, generation = 0, move }: Reservation): GuestOwner {

@@ -7,6 +7,8 @@ export interface MoveFacts {
   /** State of the source's operation. `undefined`: not known. */
   readonly operation: string | undefined
   readonly isSourceOnline: boolean
+  /** True if the source was removed from the fleet. */
+  readonly isSourceRemoved: boolean
   readonly isTargetOnline: boolean
   readonly nowMs: number
 }
@@ -16,13 +18,28 @@ const orderLostMs = 120_000
 
 export type MoveStep = 'wait' | 'switch' | 'cancel' | 'announce'
 
+/** The step after the owner has answered. `tell`: the other host deletes its copy. */
+export type AnnouncedStep = 'tell' | 'return' | 'forget' | 'wait'
+
 /** Decides what to do about a move. Every gateway may do it at any time, and repeat it. */
 export function planMoveStep(move: StoredMove, facts: MoveFacts): MoveStep {
-  const { source, operation, isSourceOnline, isTargetOnline, nowMs } = facts
+  const { source, operation, isSourceOnline, isSourceRemoved, isTargetOnline, nowMs } = facts
   if (move.decided) return 'announce'
   // A target that has gone offline could not start the guest.
   if (source?.role === 'handed_over' && source.moveId === move.id) return isTargetOnline ? 'switch' : 'cancel'
-  if (operation === 'failed' || operation === 'canceled') return 'cancel'
+  if (isSourceRemoved || operation === 'failed' || operation === 'canceled') return 'cancel'
   const isLost = operation === undefined && isSourceOnline && nowMs - move.beganAtMs > orderLostMs
   return isLost ? 'cancel' : 'wait'
+}
+
+/**
+ * Decides what follows an announcement to the owner.
+ * @param hasOwner false if the owner's host was removed from the fleet, or does not have the guest
+ */
+export function planAnnounced({ decided, fromHostId }: StoredMove, hasOwner: boolean, facts: MoveFacts): AnnouncedStep {
+  const { source, isSourceOnline, isSourceRemoved } = facts
+  if (hasOwner || decided?.ownerId === fromHostId) return 'tell'
+  // The source has the last copy. It must not delete it for a target that has none.
+  if (source && source.role !== 'absent') return 'return'
+  return isSourceOnline || isSourceRemoved ? 'forget' : 'wait'
 }

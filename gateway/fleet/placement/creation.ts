@@ -15,9 +15,11 @@ export interface CreationOptions {
   readonly ratios: Ratios
   readonly log: Logger
   readonly fleet: Pick<Fleet, 'agent' | 'reached'>
+  /** Resources of guests that move to hosts, and that the view does not show there yet. */
+  readonly moving: () => readonly PromisedRoom[]
 }
 
-interface PromisedRoom {
+export interface PromisedRoom {
   readonly hostId: string
   readonly limits: GuestLimits | undefined
 }
@@ -134,13 +136,19 @@ export class GuestCreator {
     )
   }
 
+  /** Counts resources of a host as used. @returns a function that ends this */
+  promise(room: PromisedRoom): () => void {
+    this.#promised.add(room)
+    return () => void this.#promised.delete(room)
+  }
+
   #place({ spec, hostId }: GuestCreationRequest): string[] {
     const candidates = [...this.options.view.states()].map((host) => this.#candidate(host))
     return planPlacement(spec, candidates, this.options.ratios, hostId)
   }
 
   #candidate(host: HostState): Candidate {
-    const promised = [...this.#promised].filter(({ hostId }) => hostId === host.record.id)
+    const promised = [...this.#promised, ...this.options.moving()].filter(({ hostId }) => hostId === host.record.id)
     return {
       host: host.view,
       findTemplate: (id) => host.templates.get(id)?.template,

@@ -4,6 +4,7 @@ import type { WatchResponse } from '../../../proto/gen/berth/agent/v1/watch.js'
 import { steadyClock } from '../../../shared/steady-clock.js'
 import type { HostState } from '../host-state.js'
 import type { FleetState } from '../view.js'
+import type { MoveStore } from '../moves/move-store.js'
 import type { GuestRegistry } from './guest-registry.js'
 import type { GuestClaim } from './plan-claims.js'
 
@@ -13,6 +14,7 @@ const graceMs = 120_000
 export interface GuestOwnersParts {
   readonly view: FleetState
   readonly registry: GuestRegistry
+  readonly moves: Pick<MoveStore, 'list'>
   readonly log: Logger
 }
 
@@ -27,10 +29,16 @@ export class GuestOwners {
     const { registry, view, log } = this.parts
     const claims = guests.map(claimOf)
     const refused = await registry.claim(host.record.id, claims)
-    for (const { uuid } of claims) view.disown(host, uuid, refused.get(uuid))
-    if (refused.size > 0)
+    for (const { uuid } of claims) {
+      const { reason, ownerGeneration } = refused.get(uuid) ?? {}
+      view.disown(host, uuid, reason)
+      if (ownerGeneration === undefined) host.outdated.delete(uuid)
+      else host.outdated.set(uuid, ownerGeneration)
+    }
+    const reasons = [...refused.values()].map(({ reason }) => reason)
+    if (reasons.length > 0)
       log.warn(
-        { host: host.record.id, refused: [...refused.values()].slice(0, 20) },
+        { host: host.record.id, refused: reasons.slice(0, 20) },
         'guests are hidden, because their ids or names belong to other guests',
       )
   }
@@ -73,10 +81,12 @@ export class GuestOwners {
    * @param callTimeoutMs maximum duration of a creation in addition to the grace period
    */
   async sweep(callTimeoutMs: number): Promise<void> {
-    const { registry, log } = this.parts
+    const { registry, moves, log } = this.parts
     try {
+      // The target of a move does not report the guest before it has taken the guest over.
+      const moving = new Set((await moves.list()).map(({ uuid }) => uuid))
       const freed = await registry.sweep(
-        ({ hostId, uuid }) => this.#mayExist(hostId, uuid),
+        ({ hostId, uuid }) => moving.has(uuid) || this.#mayExist(hostId, uuid),
         steadyClock.earliest() - graceMs - callTimeoutMs,
       )
       if (freed.length > 0)

@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto'
 import { conflict } from '../../../shared/errors.js'
 import { steadyClock } from '../../../shared/steady-clock.js'
 import type { Store, StoreClient } from '../../store/store.js'
-import { planClaims, type GuestClaim, type StoredClaims, type Reservation } from './plan-claims.js'
+import { planClaims, type GuestClaim, type Refusal, type StoredClaims, type Reservation } from './plan-claims.js'
 
 /** Maximum number of claims in a transaction, and of reservations in a read. */
 const claimBatch = 200
@@ -68,14 +68,14 @@ export class GuestRegistry {
 
   /**
    * Registers reported guests that the store does not know, and raises the id counter to the highest id.
-   * @returns reasons why guests do not belong to this host, by uuid of the guest
+   * @returns guests that do not belong to this host, by uuid of the guest
    */
-  async claim(hostId: string, claims: readonly GuestClaim[]): Promise<Map<string, string>> {
-    const refused = new Map<string, string>()
+  async claim(hostId: string, claims: readonly GuestClaim[]): Promise<Map<string, Refusal>> {
+    const refused = new Map<string, Refusal>()
     for (let at = 0; at < claims.length; at += claimBatch) {
       const batch = claims.slice(at, at + claimBatch)
       const plan = await this.#claimBatch(hostId, batch)
-      plan.forEach((reason, uuid) => refused.set(uuid, reason))
+      plan.forEach((refusal, uuid) => refused.set(uuid, refusal))
     }
     return refused
   }
@@ -122,7 +122,7 @@ export class GuestRegistry {
     await this.sweep((held) => held.hostId !== hostId, Infinity)
   }
 
-  async #claimBatch(hostId: string, claims: readonly GuestClaim[]): Promise<ReadonlyMap<string, string>> {
+  async #claimBatch(hostId: string, claims: readonly GuestClaim[]): Promise<ReadonlyMap<string, Refusal>> {
     return this.store.transact('register guests', async (client) => {
       const names = claims.map(({ name }) => this.#name(name))
       await client.watch([...names, this.#nextIdKey])

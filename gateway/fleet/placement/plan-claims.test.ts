@@ -62,4 +62,17 @@ describe('the registration of guests that the host "a" reports', () => {
       expect(plan.add.map(({ uuid }) => uuid)).to.deep.equal(add)
       expect([...plan.refused.keys()]).to.deep.equal(refused)
     })
+
+  const known = held([{ ...claim('u1', 1), generation: 2, hostId: 'b' }])
+  for (const [name, change, expected] of [
+    ['stops a copy that is older than the stored owner', { generation: 1 }, 2],
+    ['stops a copy from before the first move', {}, 2],
+    ['leaves a copy as it is that the host does not start', { generation: 1, isOwner: false }, undefined],
+    ['leaves a copy as it is that knows the same generation', { generation: 2 }, undefined],
+  ] as const)
+    it(name, () => {
+      const { refused } = planClaims('a', [{ ...claim('u1', 1), ...change }], known)
+      expect(refused.get('u1')).to.have.property('reason')
+      expect(refused.get('u1')?.ownerGeneration).to.equal(expected)
+    })
 })

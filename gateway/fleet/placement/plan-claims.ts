@@ -38,8 +38,15 @@ export interface StoredClaims {
 export interface ClaimPlan {
   /** Identities of this host's guests that the store does not know yet. */
   readonly add: readonly GuestClaim[]
-  /** Reasons why guests do not belong to this host, by uuid of the guest. */
-  readonly refused: ReadonlyMap<string, string>
+  /** Guests that do not belong to this host, by uuid of the guest. */
+  readonly refused: ReadonlyMap<string, Refusal>
+}
+
+export interface Refusal {
+  /** Why the guest does not belong to this host. */
+  readonly reason: string
+  /** Generation of the owner, if the host believes that it owns the guest and knows only an older generation. */
+  readonly ownerGeneration?: number
 }
 
 /** Decides to which host a reported guest belongs: the stored host, otherwise the first host that claims the guest. */
@@ -47,11 +54,11 @@ export function planClaims(hostId: string, claims: readonly GuestClaim[], held: 
   const names = new Map(held.byName)
   const ids = new Map(held.byId)
   const add: GuestClaim[] = []
-  const refused = new Map<string, string>()
+  const refused = new Map<string, Refusal>()
   for (const claim of claims) {
     const known = held.byUuid.get(claim.uuid)
     const reason = findProblem(hostId, claim, { known, names, ids })
-    if (reason !== undefined) refused.set(claim.uuid, reason)
+    if (reason !== undefined) refused.set(claim.uuid, { reason, ...newerOwner(hostId, claim, known) })
     else if (!known) {
       add.push(claim)
       names.set(claim.name.toLowerCase(), claim.uuid)
@@ -59,6 +66,17 @@ export function planClaims(hostId: string, claims: readonly GuestClaim[], held: 
     }
   }
   return { add, refused }
+}
+
+/** The host may have been restored from an old image, and may run an old copy of the guest. */
+function newerOwner(
+  hostId: string,
+  { generation = 0, isOwner }: GuestClaim,
+  known: Reservation | undefined,
+): Pick<Refusal, 'ownerGeneration'> {
+  const stored = known?.generation ?? 0
+  const isOutdated = isOwner !== false && known?.hostId !== hostId && generation < stored
+  return isOutdated ? { ownerGeneration: stored } : {}
 }
 
 function findProblem(

@@ -30,6 +30,18 @@ export function planSwitch({ generation, move }: GuestOwner, moveId: string): Gu
 }
 
 /**
+ * Makes the source of a switched move the owner again. The caller knows that the target has no copy, and that the source
+ * still has the guest that it handed over.
+ */
+export function planReturn(
+  { hostId, generation, move }: GuestOwner,
+  switched: { readonly fromHostId: string; readonly toHostId: string; readonly generation: number },
+): GuestOwner | undefined {
+  if (move || hostId !== switched.toHostId || generation !== switched.generation) return undefined
+  return { hostId: switched.fromHostId, generation: generation + 1 }
+}
+
+/**
  * Ends the move without a change of the owner. The new generation invalidates everything that was sent for the move,
  * and allows a source that has handed the guest over to start it again.
  */

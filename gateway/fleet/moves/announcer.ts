@@ -1,0 +1,65 @@
+import type { Logger } from 'pino'
+import { BerthError, describeError } from '../../../shared/errors.js'
+import type { GuestOwners } from '../placement/guest-owners.js'
+import type { FleetState } from '../view.js'
+import type { WatchedHosts } from '../watched-hosts.js'
+import type { StoredMove } from './move-store.js'
+
+export interface AnnouncerOptions {
+  readonly view: FleetState
+  readonly watched: Pick<WatchedHosts, 'agent' | 'isRemoved'>
+  readonly owners: Pick<GuestOwners, 'check'>
+  readonly log: Logger
+  readonly reached: (hostId: string, revision: number) => Promise<void>
+}
+
+/** Tells hosts who owns a guest. Hosts ignore what they know already, so everything may be repeated. */
+export class Announcer {
+  constructor(private readonly options: AnnouncerOptions) {}
+
+  /** @returns false if the owner's host was removed from the fleet, or does not have the guest */
+  async appointOwner({ uuid, decided }: StoredMove): Promise<boolean> {
+    const { ownerId, generation } = decided!
+    if (this.options.watched.isRemoved(ownerId)) return false
+    const agent = this.options.watched.agent(ownerId)
+    try {
+      const { revision } = await agent.moves.appointOwner({ uuid, generation, isOwner: true })
+      await this.options.reached(ownerId, revision)
+    } catch (error) {
+      if (error instanceof BerthError && error.code === 'not_found') return false
+      throw error
+    }
+    await this.#showOn(ownerId, uuid)
+    return true
+  }
+
+  /** Shows the guest on its new host in the view, even while the former host still reports it. */
+  async #showOn(hostId: string, uuid: string): Promise<void> {
+    const { view, owners } = this.options
+    for (const other of view.states()) {
+      const known = other.record.id === hostId ? undefined : other.guests.get(uuid)?.guest
+      if (known) await owners.check(other, [known])
+    }
+  }
+
+  async dismissOther({ uuid, decided, fromHostId, toHostId }: StoredMove): Promise<void> {
+    const { ownerId, generation } = decided!
+    const other = ownerId === fromHostId ? toHostId : fromHostId
+    if (other === '' || this.options.watched.isRemoved(other)) return
+    await this.options.watched.agent(other).moves.appointOwner({ uuid, generation, isOwner: false })
+  }
+
+  /** Stops guests of a host that had an old journal, and that belong to other hosts. */
+  async fence(hostId: string, copies: [string, number][], moves: readonly StoredMove[]): Promise<void> {
+    const { log } = this.options
+    for (const [uuid, generation] of copies) {
+      // The report may be late. The copy of a source is needed until the target has confirmed that it has the guest.
+      if (moves.some((move) => move.uuid === uuid && move.fromHostId === hostId)) continue
+      try {
+        await this.options.watched.agent(hostId).moves.appointOwner({ uuid, generation, isOwner: false })
+      } catch (error) {
+        log.debug({ guest: uuid, reason: describeError(error) }, 'stopping an old copy of a container failed')
+      }
+    }
+  }
+}

@@ -1,0 +1,227 @@
+import { expect } from 'chai'
+import { pino } from 'pino'
+import { Guest } from '../../../proto/gen/berth/agent/v1/guest.js'
+import { HostDescription } from '../../../proto/gen/berth/agent/v1/host.js'
+import { BerthError, notFound } from '../../../shared/errors.js'
+import { waitFor } from '../../../test/support/wait.js'
+import { FleetState } from '../view.js'
+import { GuestMover, type GuestMoverOptions } from './guest-mover.js'
+import type { MoveDecision, MoveStore, StoredMove } from './move-store.js'
+
+const uuid = '00000000-0000-4000-8000-000000000001'
+const move: StoredMove = { id: 'm', uuid, fromHostId: 'a', toHostId: 'b', beganAtMs: Date.now() }
+const running = { virtualization: 'lxc', status: 'running' }
+const limits = { vcpuMilli: 1000, ramMb: 512, diskGb: 10 }
+const switched: StoredMove = { ...move, decided: { ownerId: 'b', generation: 1 } }
+
+/** A mover whose store and agents are simulated. Messages to agents are recorded as `<host> <generation> <isOwner>`. */
+class Lab {
+  moves: StoredMove[] = []
+  lists = 0
+  decide = async (_move: StoredMove, _decision: MoveDecision): Promise<boolean> => false
+  confirm = async (): Promise<boolean> => true
+  answer = async (_hostId: string, _isOwner: boolean): Promise<void> => undefined
+  readonly told: string[] = []
+  readonly decisions: string[] = []
+  readonly removed = new Set<string>()
+  readonly view = new FleetState()
+  readonly #mover: GuestMover
+
+  constructor() {
+    for (const id of ['a', 'b', 'c']) this.view.setOnline(this.view.setHost(recordOf(id)), true)
+    const moves: Partial<MoveStore> = {
+      find: async (wanted) => this.moves.find((one) => one.uuid === wanted),
+      list: async () => (this.lists++, [...this.moves]),
+      confirmDecided: () => this.confirm(),
+      decide: (one, decision) => (this.decisions.push(`${one.uuid} ${decision}`), this.decide(one, decision)),
+      forget: async ({ id }) => void (this.moves = this.moves.filter((one) => one.id !== id)),
+    }
+    const appointOwner =
+      (hostId: string) => async (request: { uuid: string; generation: number; isOwner: boolean }) => {
+        await this.answer(hostId, request.isOwner)
+        this.told.push(`${hostId} ${request.generation} ${request.isOwner}`)
+        return { revision: 0 }
+      }
+    this.#mover = new GuestMover({
+      view: this.view,
+      watched: {
+        agent: (hostId: string) => ({ moves: { appointOwner: appointOwner(hostId) } }),
+        isRemoved: (hostId: string) => this.removed.has(hostId),
+      },
+      owners: { check: async () => undefined },
+      moves,
+      log: pino({ level: 'silent' }),
+      reached: async () => undefined,
+    } as unknown as GuestMoverOptions)
+    this.#mover.start()
+  }
+
+  /** Shows a guest of the host `a` in the view. */
+  show(role: string): void {
+    const guest = Guest.fromPartial({
+      uuid,
+      id: 1,
+      name: 'web',
+      ...running,
+      limits,
+      ownership: { role, generation: 0, moveId: 'm' },
+    })
+    this.view.apply(this.view.findState('a')!, { $case: 'guest', value: guest })
+  }
+
+  /** Resolves when the mover has read the moves this number of times from now on. */
+  async reads(count: number): Promise<void> {
+    const until = this.lists + count
+    await waitFor(() => this.lists >= until, { what: 'the mover reads the moves' })
+  }
+
+  /** Asks again for the move of the shown guest. */
+  begin(): Promise<unknown> {
+    this.view.findState('a')!.description = HostDescription.fromPartial({ features: ['move'] })
+    const guest = this.view.findGuest(uuid)!
+    return this.#mover.begin({ operationId: 'm', guest, toHostId: 'b', bandwidthMbps: 0, requestedBy: 'admin' })
+  }
+
+  rooms() {
+    return this.#mover.rooms()
+  }
+
+  stop(): Promise<void> {
+    return this.#mover.stop()
+  }
+}
+
+function recordOf(id: string) {
+  const times = { createdAtMs: 0, certificateNotAfterMs: 0 }
+  return { id, version: 1, name: id, address: `${id}:1`, draining: false, serials: [], ...times }
+}
+
+describe('the gateway decides about moves and announces the owners of guests', function () {
+  let lab: Lab
+  beforeEach(() => (lab = new Lab()))
+  afterEach(() => lab.stop())
+
+  const isForgotten = () => waitFor(() => lab.moves.length === 0, { what: 'the move is forgotten' })
+
+  it('tells the owner first, and then the other host', async () => {
+    lab.moves = [switched]
+    await isForgotten()
+    expect(lab.told).to.deep.equal(['b 1 true', 'a 1 false'])
+  })
+
+  it('announces no decision that replicas of the store have not confirmed', async () => {
+    lab.confirm = async () => {
+      throw new BerthError('unavailable', 'store_unavailable', 'no replica confirmed')
+    }
+    lab.moves = [switched]
+    await lab.reads(2)
+    expect(lab.told).to.deep.equal([])
+    lab.confirm = async () => true
+    await isForgotten()
+  })
+
+  it('announces no decision that the store has lost', async () => {
+    lab.confirm = async () => false
+    lab.moves = [switched]
+    await lab.reads(2)
+    expect(lab.told).to.deep.equal([])
+  })
+
+  it('lets the source keep its copy while the target does not answer', async () => {
+    lab.answer = async (hostId) => {
+      if (hostId === 'b') throw new BerthError('timeout', 'agent_timeout', 'no answer')
+    }
+    lab.moves = [switched]
+    await lab.reads(2)
+    expect(lab.told).to.deep.equal([])
+  })
+
+  for (const [what, lose] of [
+    [
+      'has lost the guest',
+      () =>
+        (lab.answer = async (_hostId, isOwner) => {
+          if (isOwner && lab.moves[0] === switched) throw notFound('container')
+        }),
+    ],
+    ['was removed from the fleet', () => lab.removed.add('b')],
+  ] as const)
+    it(`returns a guest to its source if the target ${what}`, async () => {
+      lose()
+      lab.show('handed_over')
+      lab.decide = async () => {
+        lab.moves = [{ ...move, decided: { ownerId: 'a', generation: 2 } }]
+        return true
+      }
+      lab.moves = [switched]
+      await isForgotten()
+      expect(lab.decisions).to.deep.equal([`${uuid} return`])
+      expect(lab.told.filter((one) => one.startsWith('a'))).to.deep.equal(['a 2 true'])
+    })
+
+  it('ends a move whose source was removed from the fleet', async () => {
+    lab.removed.add('a')
+    lab.decide = async () => {
+      lab.moves = [{ ...move, decided: { ownerId: 'a', generation: 1 } }]
+      return true
+    }
+    lab.moves = [{ ...move, fromHostId: 'a' }]
+    await isForgotten()
+    expect(lab.told).to.deep.equal(['b 1 false'])
+  })
+
+  it('does not repeat a decision without a pause if the store does not accept it', async () => {
+    lab.show('handed_over')
+    lab.moves = [move]
+    await waitFor(() => lab.decisions.length > 0, { what: 'a first decision' })
+    await lab.stop()
+    expect(lab.moves).to.deep.equal([move])
+  })
+
+  it('does not order a move again that is decided', async () => {
+    lab.confirm = async () => false
+    lab.show('handed_over')
+    lab.moves = [switched]
+    const refused = await lab.begin().catch((error: unknown) => error)
+    expect(refused).to.include({ code: 'guest_moving' })
+  })
+
+  it('decides about other moves while a host does not answer', async () => {
+    let answer = (): void => undefined
+    lab.answer = () => new Promise((resolve) => (answer = resolve))
+    lab.show('handed_over')
+    lab.moves = [{ ...switched, id: 'slow', uuid: 'other' }, move]
+    await waitFor(() => lab.decisions.includes(`${uuid} switch`), { what: 'the decision about the second move' })
+    lab.answer = async () => undefined
+    answer()
+  })
+
+  it('counts the resources of a guest that moves to a host as used there', async () => {
+    lab.show('leaving')
+    lab.confirm = async () => false
+    for (const [stored, hosts] of [
+      [move, ['b']],
+      [switched, ['b']],
+      [{ ...move, decided: { ownerId: 'a', generation: 1 } }, []],
+    ] as const) {
+      lab.moves = [stored]
+      await lab.reads(2)
+      expect(lab.rooms().map(({ hostId }) => hostId)).to.deep.equal(hosts)
+      for (const room of lab.rooms()) expect(room.limits).to.include(limits)
+    }
+  })
+
+  it('stops an old copy of a guest that belongs to another host', async () => {
+    lab.view.findState('c')!.outdated.set(uuid, 3)
+    await waitFor(() => lab.told.length > 0, { what: 'a message to the host' })
+    expect(lab.told[0]).to.equal('c 3 false')
+  })
+
+  it('lets a move decide about the copy of its source, even if a late report calls it old', async () => {
+    lab.confirm = async () => false
+    lab.view.findState('a')!.outdated.set(uuid, 1)
+    lab.moves = [switched]
+    await lab.reads(2)
+    expect(lab.told).to.deep.equal([])
+  })
+})

@@ -1,0 +1,39 @@
+import type { HostState } from '../host-state.js'
+import type { LostMove, StoredMove } from './move-store.js'
+
+/** Time in ms for which no host may own a guest before its move counts as lost. Reports and messages may be late. */
+const graceMs = 120_000
+
+/** Finds guests that were handed over in moves that the store has lost: nobody would decide about them. */
+export class LostMoves {
+  /** Time in ms since when each guest has been without an owner, by uuid. */
+  readonly #since = new Map<string, number>()
+
+  /** @returns guests that have had no owner and no stored move for a while */
+  find(hosts: readonly HostState[], moves: readonly StoredMove[], nowMs: number): LostMove[] {
+    const lost = findOwnerless(hosts, new Set(moves.map(({ uuid }) => uuid)))
+    const uuids = new Set(lost.map(({ uuid }) => uuid))
+    for (const uuid of this.#since.keys()) if (!uuids.has(uuid)) this.#since.delete(uuid)
+    for (const uuid of uuids) if (!this.#since.has(uuid)) this.#since.set(uuid, nowMs)
+    return lost.filter(({ uuid }) => nowMs - this.#since.get(uuid)! >= graceMs)
+  }
+}
+
+/** A host that is offline could run any guest, so the hosts must all be online. */
+function findOwnerless(hosts: readonly HostState[], moving: ReadonlySet<string>): LostMove[] {
+  if (hosts.some(({ online }) => !online)) return []
+  const handedOver = hosts.flatMap((host) => [...handedOverOn(host)])
+  return handedOver.filter(({ uuid }) => !moving.has(uuid) && !hosts.some((host) => isOwnedOn(host, uuid)))
+}
+
+function* handedOverOn(host: HostState): Iterable<LostMove> {
+  for (const known of [host.guests, host.conflicts])
+    for (const { guest } of known.values())
+      if (guest.ownership?.role === 'handed_over')
+        yield { ...guest.ownership, uuid: guest.uuid, hostId: host.record.id }
+}
+
+function isOwnedOn({ guests, conflicts }: HostState, uuid: string): boolean {
+  const guest = guests.get(uuid)?.guest ?? conflicts.get(uuid)?.guest
+  return guest !== undefined && ['owner', 'leaving'].includes(guest.ownership?.role ?? 'owner')
+}

@@ -1,0 +1,103 @@
+import { expect } from 'chai'
+import { MoveStore, type StoredMove } from '../../gateway/fleet/moves/move-store.js'
+import { GuestOwners } from '../../gateway/fleet/placement/guest-owners.js'
+import { GuestRegistry } from '../../gateway/fleet/placement/guest-registry.js'
+import { FleetState } from '../../gateway/fleet/view.js'
+import type { Store } from '../../gateway/store/store.js'
+import { codeOf } from '../support/gateway/test-fleet.js'
+import { silentLog, startTestRedis, type TestRedis } from '../support/gateway/redis.js'
+
+const uuid = 'u1'
+const move: StoredMove = { id: 'm1', uuid, fromHostId: 'a', toHostId: 'b', beganAtMs: 1 }
+
+describe('moves in the store', function () {
+  let redis: TestRedis
+  let store: Store
+  let registry: GuestRegistry
+  let moves: MoveStore
+  let run = 0
+  before(async () => {
+    redis = await startTestRedis()
+  })
+  after(() => redis.stop())
+  beforeEach(async () => {
+    store = await redis.openStore(`btest${++run}:`)
+    registry = new GuestRegistry(store)
+    moves = new MoveStore(store)
+    await registry.claim('a', [{ uuid, id: 1, name: 'web' }])
+  })
+
+  const decided = async () => (await moves.find(uuid))?.decided
+
+  it('are decided once', async () => {
+    await moves.begin(move)
+    expect(await moves.decide(move, 'switch')).to.equal(true)
+    expect(await moves.decide(move, 'cancel')).to.equal(false)
+    expect(await decided()).to.deep.equal({ ownerId: 'b', generation: 1 })
+    expect(await moves.readGeneration(uuid)).to.equal(1)
+  })
+
+  it('begin only after both hosts know the end of the earlier move', async () => {
+    await moves.begin(move)
+    await moves.decide(move, 'cancel')
+    expect(await codeOf(moves.begin({ ...move, id: 'm2' }))).to.equal('guest_moving')
+    await moves.forget(move)
+    expect(await codeOf(moves.begin({ ...move, id: 'm2' }))).to.equal('ok')
+  })
+
+  it('can be canceled after the deletion of the guest', async () => {
+    await moves.begin(move)
+    await registry.release('a', uuid)
+    expect(await moves.decide(move, 'cancel')).to.equal(true)
+    expect(await decided()).to.deep.equal({ ownerId: 'a', generation: 1 })
+    expect(await store.client.hExists(store.key('guests'), uuid)).to.equal(0)
+  })
+
+  it('return a guest to its source, also after the removal of the target', async () => {
+    for (const isRemoved of [false, true]) {
+      await moves.begin(move)
+      await moves.decide(move, 'switch')
+      const { generation } = (await decided())!
+      if (isRemoved) await registry.releaseHost('b')
+      expect(await moves.decide(move, 'return')).to.equal(true)
+      expect(await decided()).to.deep.equal({ ownerId: 'a', generation: generation + 1 })
+      expect(await moves.decide(move, 'return')).to.equal(false)
+      await moves.forget(move)
+    }
+  })
+
+  it('recover a guest whose move the store has lost, unless another host owns the guest', async () => {
+    const lost = { uuid, hostId: 'a', moveId: 'm1', generation: 0 }
+    await moves.begin(move)
+    expect(await moves.recover(lost)).to.equal(false)
+    await moves.decide(move, 'switch')
+    await moves.forget(move)
+    expect(await moves.recover(lost)).to.equal(false)
+    await registry.release('b', uuid)
+    expect(await moves.recover(lost)).to.equal(true)
+    expect(await decided()).to.deep.equal({ ownerId: 'a', generation: 2 })
+    expect(await moves.recover(lost)).to.equal(false)
+  })
+
+  it('confirm only the decision that the store contains', async () => {
+    await moves.begin(move)
+    await moves.decide(move, 'switch')
+    const stored = (await moves.find(uuid))!
+    expect(await moves.confirmDecided(stored)).to.equal(true)
+    expect(await moves.confirmDecided({ ...stored, decided: { ownerId: 'a', generation: 1 } })).to.equal(false)
+    await moves.forget(move)
+    expect(await moves.confirmDecided(stored)).to.equal(false)
+  })
+
+  it('keep the reservation of a guest that its new host does not report yet', async () => {
+    await moves.begin(move)
+    await moves.decide(move, 'switch')
+    const owners = new GuestOwners({ view: new FleetState(), registry, moves, log: silentLog })
+    const hourMs = 3_600_000
+    await owners.sweep(-hourMs)
+    expect(await store.client.hExists(store.key('guests'), uuid)).to.equal(1)
+    await moves.forget(move)
+    await owners.sweep(-hourMs)
+    expect(await store.client.hExists(store.key('guests'), uuid)).to.equal(0)
+  })
+})
