@@ -47,7 +47,10 @@ const faults: Readonly<Record<string, Partial<Rules>>> = {
         ? productRules.planOwnership({ ...known, generation: -1 }, event)
         : productRules.planOwnership(known, event),
   },
-  'a host forgets the generation number of a guest that has left it': { rememberedGeneration: () => 0 },
+  'a host forgets the generation number of a guest that has left it': {
+    rememberedGeneration: () => 0,
+    mayDismiss: () => true,
+  },
   'the target host keeps the disk of an earlier move': {
     planOwnership: (known, event) => {
       const change = productRules.planOwnership(known, event)
@@ -63,23 +66,51 @@ const faults: Readonly<Record<string, Partial<Rules>>> = {
   },
 }
 
+/** Faults that matter only if a host is restored from an older image, or removed from the fleet. */
+const incidentFaults: Readonly<Record<string, Partial<Rules>>> = {
+  'a source deletes its copy although no host has the guest': { mayDismiss: () => true },
+  'a source gets no guest back from a target that was removed': { planReturn: () => undefined },
+  'a restored host keeps running a guest that has moved': { fences: () => false },
+}
+
 describe('the state search in a model of guests that move between hosts', () => {
   it('finds no state in which a guest runs twice or is lost, in 2 moves between 3 hosts', () => {
-    const { states, violation } = search([firstWorld(3)], productRules, 2)
+    const { states, violation } = search([firstWorld(3)], productRules, { moves: 2, incidents: 0 })
     expect(violation).to.equal(undefined)
     expect(states).to.be.greaterThan(1000)
   })
 
   // Guests affect each other only by crashes of hosts, which the search with one guest contains, too.
   it('finds no state in which one of two guests runs twice or is lost when their hosts crash', () => {
-    const { states, violation } = search([firstWorld(2), firstWorld(2)], productRules, 1)
+    const { states, violation } = search([firstWorld(2), firstWorld(2)], productRules, { moves: 1, incidents: 0 })
     expect(violation).to.equal(undefined)
     expect(states).to.be.greaterThan(1000)
   })
 
+  it('never runs one guest twice, even if a gateway tells a source too early to delete its copy', () => {
+    const { violation } = search(
+      [firstWorld(3)],
+      { ...productRules, mayDismiss: () => true },
+      { moves: 2, incidents: 0 },
+    )
+    expect(violation).to.equal(undefined)
+  })
+
+  it('never runs one guest twice for long and never loses it, when a host is restored or removed', () => {
+    const { states, violation } = search([firstWorld(2)], productRules, { moves: 2, incidents: 1 })
+    expect(violation).to.equal(undefined)
+    expect(states).to.be.greaterThan(1000)
+  })
+
+  for (const [name, fault] of Object.entries(incidentFaults))
+    it(`finds the fault that ${name}`, () => {
+      const { violation } = search([firstWorld(2)], { ...productRules, ...fault }, { moves: 1, incidents: 1 })
+      expect(violation).to.be.a('string')
+    })
+
   for (const [name, fault] of Object.entries(faults))
     it(`finds a violation in a faulty model in which ${name}`, () => {
-      const { violation } = search([firstWorld(3)], { ...productRules, ...fault }, 2)
+      const { violation } = search([firstWorld(3)], { ...productRules, ...fault }, { moves: 2, incidents: 0 })
       expect(violation).to.be.a('string')
     })
 })

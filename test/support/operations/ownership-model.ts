@@ -6,24 +6,40 @@ import {
   type Ownership,
   type OwnershipEvent,
 } from '../../../agent/guests/ownership/plan-ownership.js'
-import { planBegin, planCancel, planSwitch, type GuestOwner } from '../../../gateway/fleet/placement/plan-owner.js'
+import {
+  planBegin,
+  planCancel,
+  planReturn,
+  planSwitch,
+  type GuestOwner,
+} from '../../../gateway/fleet/placement/plan-owner.js'
 
 /*
  * A model of one guest that moves between hosts. It calls the product's own functions. Messages can be lost, repeated and
  * late: each message that was ever possible can be delivered at any later time, any number of times, or never. Gateways
  * have no state besides the store, so any number of them, also paused ones, behave like these messages. Agents journal
  * each event, so a crash of an agent only delays it; a crash of a host also ends its guests.
+ *
+ * Incidents: an operator restores a host from an older image, or removes a host that shows no guest from the fleet. A
+ * restored host may run an old copy until a gateway reaches it, but not for ever.
  */
 
-/** `whole`: the guest's newest disk; `stale`: the guest has run elsewhere since; `partial`: a transfer is incomplete. */
-type Copy = 'none' | 'partial' | 'whole' | 'stale'
+/**
+ * `whole`: the guest's newest disk; `stale`: the guest has run elsewhere since; `partial`: a transfer is incomplete;
+ * `restored`: a disk from an older image, which the operator wanted.
+ */
+type Copy = 'none' | 'partial' | 'whole' | 'stale' | 'restored'
 
-interface HostCopy {
+export interface HostCopy {
   readonly ownership: Ownership
   readonly isRunning: boolean
   readonly copy: Copy
   /** True if the target has confirmed the last transfer. */
   readonly isSent: boolean
+  /** True for a host that was restored from an older image. It may run an old copy until it knows the newest owner. */
+  readonly isRestored?: boolean
+  /** True for a host that was removed from the fleet. */
+  readonly isRemoved?: boolean
 }
 
 interface BegunMove {
@@ -32,6 +48,16 @@ interface BegunMove {
   readonly generation: number
   /** True if the source has ever reported that it handed the guest over. */
   readonly isHandedOver: boolean
+  /** Generation of the decision. Absent: the move is not decided. */
+  readonly decided?: number
+  /** True if both hosts know the decision, so that no gateway repeats it. */
+  readonly isForgotten?: boolean
+}
+
+/** An image of a host's disk. */
+export interface HostImage {
+  readonly host: number
+  readonly copy: HostCopy
 }
 
 export interface World {
@@ -40,6 +66,15 @@ export interface World {
   /** The owner of each generation that the store has ever contained. */
   readonly owners: readonly number[]
   readonly hosts: readonly HostCopy[]
+  readonly image?: HostImage
+  /** Number of incidents so far. */
+  readonly incidents: number
+}
+
+/** Numbers of moves and incidents that a search explores. */
+export interface Limits {
+  readonly moves: number
+  readonly incidents: number
 }
 
 /** The product's functions and rules. Tests replace one of them to plant a fault. */
@@ -49,6 +84,11 @@ export const productRules = {
   planBegin,
   planSwitch,
   planCancel,
+  planReturn,
+  /** True if a gateway may tell a host to delete its copy, when the owner has answered or not. */
+  mayDismiss: (hasOwner: boolean): boolean => hasOwner,
+  /** True if a gateway stops an old copy that a host reports, although no move needs it. */
+  fences: (): boolean => true,
   /** True if the source may make the last transfer. */
   maySend: ({ isRunning }: Pick<HostCopy, 'isRunning'>): boolean => !isRunning,
   /** True if the source may report the guest as handed over. */
@@ -75,26 +115,29 @@ export function firstWorld(hosts: number): World {
   return {
     store: { hostId: '0', generation: 0 },
     moves: [],
+    incidents: 0,
     owners: [0],
     hosts: Array.from({ length: hosts }, (_, index) => (index === 0 ? owner : absent)),
   }
 }
 
-/** True if the guest runs on the host that the store names, and no move is undecided. */
+/** True if the guest runs only on the host that the store names, and no move is undecided. */
 export function isSettled({ store, hosts }: World): boolean {
-  return !store.move && hosts[Number(store.hostId)]?.isRunning === true
+  return !store.move && hosts.every(({ isRunning }, host) => isRunning === (host === Number(store.hostId)))
 }
 
 /** @throws {Violation} if the guest runs twice */
-export function checkWorld({ hosts }: World): void {
-  if (hosts.filter(({ isRunning }) => isRunning).length > 1) throw new Violation('the guest runs twice')
+export function checkWorld({ hosts, store }: World): void {
+  const isExcused = ({ isRestored, ownership }: HostCopy) => isRestored && ownership.generation < store.generation
+  if (hosts.filter((host) => host.isRunning && !isExcused(host)).length > 1) throw new Violation('the guest runs twice')
 }
 
 /** Returns all possible next steps. @throws {Violation} if a step starts a copy without the newest disk */
-export function stepsOf(world: World, rules: Rules, maxMoves: number): Step[] {
+export function stepsOf(world: World, rules: Rules, limits: Limits): Step[] {
   return [
-    ...(world.moves.length < maxMoves ? beginSteps(world, rules) : []),
+    ...(mayBegin(world, limits) ? beginSteps(world, rules) : []),
     ...decisionSteps(world, rules),
+    ...returnSteps(world, rules),
     ...messageSteps(world, rules),
     ...world.hosts.flatMap((_, host) => hostSteps(world, rules, host)),
   ]
@@ -105,12 +148,17 @@ export function crash(world: World, host: number): World {
   return world.hosts[host]?.isRunning ? withHost(world, host, { isRunning: false }) : world
 }
 
+/** Without incidents, moves may even begin before both hosts know the end of the earlier move. */
+function mayBegin({ moves }: World, limits: Limits): boolean {
+  return moves.length < limits.moves && (limits.incidents === 0 || moves.every(({ isForgotten }) => isForgotten))
+}
+
 function beginSteps(world: World, rules: Rules): Step[] {
   const pairs = world.hosts.flatMap((_, from) => world.hosts.map((__, to) => ({ from, to })))
   return pairs.flatMap(({ from, to }) => {
     const move = { id: String(world.moves.length), toHostId: String(to) }
     const store = rules.planBegin(world.store, String(from), move)
-    if (!store) return []
+    if (!store || world.hosts[from]!.isRemoved || world.hosts[to]!.isRemoved) return []
     const begun = { from, to, generation: store.generation, isHandedOver: false }
     const next = { ...world, store, moves: [...world.moves, begun] }
     return [{ name: `begin ${from}→${to}`, next, isProgress: false }]
@@ -122,36 +170,65 @@ function decisionSteps(world: World, rules: Rules): Step[] {
   return world.moves.flatMap((move, id) => {
     const switched = rules.maySwitch(move) ? rules.planSwitch(world.store, String(id)) : undefined
     const canceled = rules.planCancel(world.store, String(id))
-    return [...decided(world, `switch ${id}`, switched), ...decided(world, `cancel ${id}`, canceled)]
+    return [
+      ...decided(world, id, { name: 'switch', store: switched }),
+      ...decided(world, id, { name: 'cancel', store: canceled }),
+    ]
   })
 }
 
-function decided(world: World, name: string, store: GuestOwner | undefined): Step[] {
+function decided(world: World, id: number, { name, store }: { name: string; store: GuestOwner | undefined }): Step[] {
   if (!store) return []
   const owners = [...world.owners]
   owners[store.generation] = Number(store.hostId)
-  return [{ name, next: { ...world, store, owners }, isProgress: true }]
+  const moves = withMove(world, id, { decided: store.generation })
+  return [{ name: `${name} ${id}`, next: { ...world, store, owners, moves }, isProgress: true }]
+}
+
+/** A gateway makes the source the owner again if the target was removed, or has lost its copy. */
+function returnSteps(world: World, rules: Rules): Step[] {
+  return world.moves.flatMap(({ from, to, decided: generation, isForgotten }, id) => {
+    const { isRemoved, copy } = world.hosts[to]!
+    const isLost = isRemoved || copy === 'none'
+    if (isForgotten || generation === undefined || !isLost || world.hosts[from]!.ownership.role === 'absent') return []
+    const switched = { fromHostId: String(from), toHostId: String(to), generation }
+    return decided(world, id, { name: 'return', store: rules.planReturn(world.store, switched) })
+  })
 }
 
 /** Messages to hosts: orders and reservations of all moves, and all owners that the store ever contained. */
 function messageSteps(world: World, rules: Rules): Step[] {
-  const ofMoves = world.moves.flatMap(({ from, to, generation }, id) => {
+  const ofMoves = world.moves.flatMap(({ from, to, generation, isForgotten }, id) => {
     const moveId = String(id)
-    return [
+    const steps = [
       ...received(world, rules, from, { kind: 'leave', moveId, generation }),
       ...received(world, rules, to, { kind: 'expect', moveId, generation }),
     ]
+    return steps.map((step) => ({ ...step, isProgress: !isForgotten }))
   })
-  const ofOwners = world.owners.flatMap((owner, generation) =>
-    world.hosts.flatMap((_, host) =>
-      received(world, rules, host, { kind: 'appoint', generation, isOwner: owner === host }),
-    ),
-  )
+  const ofOwners = world.owners.flatMap((owner, generation) => {
+    const isRepeated = world.moves.some(({ decided: known, isForgotten }) => known === generation && !isForgotten)
+    return world.hosts.flatMap((_, host) => {
+      if (owner !== host && !rules.mayDismiss(hasAnswered(world, generation))) return []
+      const steps = received(world, rules, host, { kind: 'appoint', generation, isOwner: owner === host })
+      return steps.map((step) => ({ ...step, isProgress: isRepeated }))
+    })
+  })
   return [...ofMoves, ...ofOwners]
 }
 
-function received(world: World, rules: Rules, host: number, event: OwnershipEvent): Step[] {
+/** True if the owner of this generation was notified. Only a host that has the guest answers without an error. */
+function hasAnswered({ owners, hosts }: World, generation: number): boolean {
+  const owner = hosts[owners[generation]!]!
+  return !owner.isRemoved && owner.copy !== 'none' && owner.ownership.generation >= generation
+}
+
+export function received(world: World, rules: Rules, host: number, event: OwnershipEvent): Step[] {
   const before = world.hosts[host]!
+  if (before.isRemoved) return []
+  // A target with nothing refuses to become the owner. Without incidents, the generations must be enough to prevent this.
+  const hasNothing = world.incidents > 0 && before.ownership.role === 'arriving' && before.copy === 'none'
+  if (event.kind === 'appoint' && event.isOwner && hasNothing) return []
   const change = rules.planOwnership(before.ownership, event)
   if (!change) return []
   const { effect, next } = change
@@ -182,11 +259,16 @@ function hostSteps(world: World, rules: Rules, host: number): Step[] {
 }
 
 function reported(world: World, id: number): World {
-  return { ...world, moves: world.moves.map((move, index) => (index === id ? { ...move, isHandedOver: true } : move)) }
+  return { ...world, moves: withMove(world, id, { isHandedOver: true }) }
+}
+
+export function withMove({ moves }: World, id: number, change: Partial<BegunMove>): readonly BegunMove[] {
+  return moves.map((move, index) => (index === id ? { ...move, ...change } : move))
 }
 
 /** The guest changes its disk as soon as it runs, so all other copies become stale. */
 function started(world: World, host: number): World {
+  if (world.hosts[host]!.copy === 'restored') return withHost(world, host, { isRunning: true })
   if (world.hosts[host]!.copy !== 'whole') throw new Violation(`host ${host} starts a ${world.hosts[host]!.copy} copy`)
   const hosts = world.hosts.map((other, index) => {
     if (index === host) return { ...other, isRunning: true }
@@ -203,10 +285,12 @@ function sent(world: World, rules: Rules, host: number): World[] {
   const target = world.hosts[to]?.ownership
   if (!rules.maySend(source) || target?.role !== 'arriving' || target.moveId !== ownership.moveId) return []
   // A transfer that is repeated after a crash of the source has to be confirmed again.
-  const broken = withHost(withHost(world, to, { copy: 'partial' }), host, { isSent: false })
+  // It replaces a complete disk of the target only at its end, which matters if a restored source sends it once more.
+  const isKept = world.incidents > 0 && ['whole', 'restored'].includes(world.hosts[to]!.copy)
+  const broken = withHost(withHost(world, to, isKept ? {} : { copy: 'partial' }), host, { isSent: false })
   return [broken, withHost(withHost(world, to, { copy }), host, { isSent: true })]
 }
 
-function withHost(world: World, host: number, change: Partial<HostCopy>): World {
+export function withHost(world: World, host: number, change: Partial<HostCopy>): World {
   return { ...world, hosts: world.hosts.map((one, index) => (index === host ? { ...one, ...change } : one)) }
 }

@@ -1,4 +1,14 @@
-import { checkWorld, crash, isSettled, stepsOf, Violation, type Rules, type World } from './ownership-model.js'
+import { incidentStepsOf } from './ownership-incidents.js'
+import {
+  checkWorld,
+  crash,
+  isSettled,
+  stepsOf,
+  Violation,
+  type Limits,
+  type Rules,
+  type World,
+} from './ownership-model.js'
 
 /** Guests on the same hosts. They share only crashes of hosts. */
 type Worlds = readonly World[]
@@ -22,7 +32,7 @@ export interface SearchResult {
  * Visits every state that the guests can reach. Finds guests that run twice, copies that start without the newest disk,
  * and states from which some guest can never run again.
  */
-export function search(first: Worlds, rules: Rules, maxMoves: number): SearchResult {
+export function search(first: Worlds, rules: Rules, limits: Limits): SearchResult {
   const visited = new Map<string, Visited>()
   const queue: string[] = []
   const visit = (worlds: Worlds, from: string, { name, isProgress }: { name: string; isProgress: boolean }): void => {
@@ -44,19 +54,21 @@ export function search(first: Worlds, rules: Rules, maxMoves: number): SearchRes
     const { worlds } = visited.get(key)!
     try {
       worlds.forEach(checkWorld)
-      for (const step of nextOf(worlds, rules, maxMoves)) visit(step.worlds, key, step)
+      for (const step of nextOf(worlds, rules, limits)) visit(step.worlds, key, step)
     } catch (error) {
       if (error instanceof Violation) return failed(key, error.message)
       throw error
     }
   }
   const stuck = findStuck(visited)
-  return stuck === undefined ? { states: visited.size, violation: undefined } : failed(stuck, 'no guest can run again')
+  return stuck === undefined
+    ? { states: visited.size, violation: undefined }
+    : failed(stuck, 'a guest can never run again, or runs twice for ever')
 }
 
-function* nextOf(worlds: Worlds, rules: Rules, maxMoves: number) {
+function* nextOf(worlds: Worlds, rules: Rules, limits: Limits) {
   for (const [index, world] of worlds.entries())
-    for (const { next, ...step } of stepsOf(world, rules, maxMoves))
+    for (const { next, ...step } of [...stepsOf(world, rules, limits), ...incidentStepsOf(world, rules, limits)])
       yield { ...step, name: `${step.name} (guest ${index})`, worlds: worlds.with(index, next) }
   for (const host of worlds[0]!.hosts.keys())
     yield { name: `crash of ${host}`, isProgress: false, worlds: worlds.map((world) => crash(world, host)) }
