@@ -4,7 +4,6 @@ import type { WatchResponse } from '../../../proto/gen/berth/agent/v1/watch.js'
 import { steadyClock } from '../../../shared/steady-clock.js'
 import type { HostState } from '../host-state.js'
 import type { FleetState } from '../view.js'
-import type { MoveStore } from '../moves/move-store.js'
 import type { GuestRegistry } from './guest-registry.js'
 import type { GuestClaim } from './plan-claims.js'
 
@@ -14,7 +13,8 @@ const graceMs = 120_000
 export interface GuestOwnersParts {
   readonly view: FleetState
   readonly registry: GuestRegistry
-  readonly moves: Pick<MoveStore, 'list'>
+  /** Lists the moves that have not ended. */
+  readonly moves: { list(): Promise<readonly { readonly uuid: string }[]> }
   readonly log: Logger
 }
 
