@@ -1,8 +1,9 @@
 import { expect } from 'chai'
+import { smallLimits, stoppedGuest } from '../../test/support/guests/inserted-guest.js'
 import { firstOwnership } from './ownership/plan-ownership.js'
 import { Changes } from '../state/changes.js'
 import { openDatabase } from '../state/database.js'
-import { openFirewall, unlimitedTraffic, usualSecurity, type PortMapping } from './record/record.js'
+import { unlimitedTraffic, usualSecurity, type PortMapping } from './record/record.js'
 import { noBackupSchedule, noSchedule, unmeasuredSpace } from './record/snapshots-and-backups.js'
 import { GuestStore, type GuestInsert } from './record/guest-store.js'
 import type { GuestUpdate } from './record/rows.js'
@@ -18,35 +19,13 @@ const mapping = (hostPort: number, part: Partial<PortMapping> = {}): PortMapping
   ...part,
 })
 
-const limits = {
-  vcpuMilli: 1000,
-  ramMb: 256,
-  diskGb: 1,
-  networkDownMbps: 0,
-  networkUpMbps: 0,
-  ioReadMbps: 0,
-  ioWriteMbps: 0,
-}
-
 const guest: GuestInsert = {
-  uuid: 'u1',
-  id: 1,
-  name: 'one',
+  ...stoppedGuest,
   status: 'running',
   wanted: 'running',
-  userIdSlot: 0,
-  spec: { virtualization: 'lxc', templateId: 'debian-12', limits },
-  ipv4: '10.64.0.2',
-  mac: '02:be:0a:40:00:02',
-  login: null,
-  hasPassword: false,
-  createdAtMs: 5,
   portMappings: [mapping(20001), mapping(20100, { hostPortEnd: 20199, containerPortEnd: 121 })],
   publicIpv4s: ['198.51.100.9', '198.51.100.7'],
   ipv6Addresses: ['2001:db8::5'],
-  firewall: openFirewall,
-  traffic: unlimitedTraffic,
-  expiresAtMs: 0,
 }
 
 describe('GuestStore', () => {
@@ -130,8 +109,8 @@ describe('GuestStore', () => {
     })
 
   it('writes changed limits into the spec of the guest', () => {
-    store.update('u1', { limits: { ...limits, ramMb: 512 } })
-    expect(store.get('u1').spec).to.deep.equal({ ...guest.spec, limits: { ...limits, ramMb: 512 } })
+    store.update('u1', { limits: { ...smallLimits, ramMb: 512 } })
+    expect(store.get('u1').spec).to.deep.equal({ ...guest.spec, limits: { ...smallLimits, ramMb: 512 } })
   })
 
   it('adds, replaces and removes a single port mapping, and does not reorder the other mappings', () => {

@@ -1,4 +1,5 @@
 import { expect } from 'chai'
+import { smallLimits } from '../../../test/support/guests/inserted-guest.js'
 import { openFirewall, unlimitedTraffic, usualSecurity } from '../record/record.js'
 import { noBackupSchedule, noSchedule, unmeasuredSpace } from '../record/snapshots-and-backups.js'
 import { boundSpace, parseManifest, type Manifest } from './manifest.js'
@@ -55,16 +56,7 @@ const manifest: Manifest = {
     backupSchedule: { ...noBackupSchedule },
     extraBytes: 30,
   },
-  limits: {
-    vcpuMilli: 1000,
-    ramMb: 256,
-    diskGb: 1,
-    networkDownMbps: 0,
-    networkUpMbps: 0,
-    ioReadMbps: 0,
-    ioWriteMbps: 0,
-    ioReadIops: 100,
-  },
+  limits: { ...smallLimits, ioReadIops: 100 },
   login: { password: 'secret12', authorizedKeys: ['ssh-ed25519 AAAA'] },
   backupTarget: target,
   portMappings: [

@@ -5,24 +5,15 @@ import { pino } from 'pino'
 import { conflict } from '../../../shared/errors.js'
 import { Changes } from '../../state/changes.js'
 import { openDatabase } from '../../state/database.js'
-import { openFirewall, unlimitedTraffic } from '../record/record.js'
 import { GuestStore } from '../record/guest-store.js'
 import { changeOwnership, writeDetails } from './change-ownership.js'
 import { FrameStream } from './frame-stream.js'
 import { noteReceived, readReceived } from './received-disks.js'
 import { TransferReceiver, type ReceiverParts } from './receive-transfer.js'
+import { stoppedGuest } from '../../../test/support/guests/inserted-guest.js'
 
 const gib = 1024 ** 3
 const uuid = 'u1'
-const limits = {
-  vcpuMilli: 1000,
-  ramMb: 256,
-  diskGb: 1,
-  networkDownMbps: 0,
-  networkUpMbps: 0,
-  ioReadMbps: 0,
-  ioWriteMbps: 0,
-}
 
 describe('TransferReceiver', () => {
   let changes: Changes
@@ -61,26 +52,7 @@ describe('TransferReceiver', () => {
   beforeEach(() => {
     changes = new Changes(openDatabase(':memory:'))
     store = new GuestStore(changes)
-    store.insert({
-      uuid,
-      id: 1,
-      name: 'one',
-      status: 'stopped',
-      wanted: 'stopped',
-      userIdSlot: 0,
-      spec: { virtualization: 'lxc', templateId: 'debian-12', limits },
-      ipv4: '10.64.0.2',
-      mac: '02:be:0a:40:00:02',
-      login: null,
-      hasPassword: false,
-      createdAtMs: 5,
-      portMappings: [],
-      publicIpv4s: [],
-      ipv6Addresses: [],
-      firewall: openFirewall,
-      traffic: unlimitedTraffic,
-      expiresAtMs: 0,
-    })
+    store.insert(stoppedGuest)
     changeOwnership(store, uuid, { kind: 'appoint', generation: 1, isOwner: false })
     writeDetails(store, uuid, { fromHostId: 'host-a', mappings: [] })
     isExpected = true

@@ -3,20 +3,11 @@ import { pino } from 'pino'
 import { conflict, type BerthError } from '../../../shared/errors.js'
 import { Changes } from '../../state/changes.js'
 import { openDatabase } from '../../state/database.js'
-import { openFirewall, unlimitedTraffic, type GuestRecord } from '../record/record.js'
+import { type GuestRecord } from '../record/record.js'
 import { GuestStore } from '../record/guest-store.js'
 import { changeGuest, type SettingChange, type ChangeContext } from './change.js'
 import { pruneDone } from './done.js'
-
-const limits = {
-  vcpuMilli: 1000,
-  ramMb: 256,
-  diskGb: 1,
-  networkDownMbps: 0,
-  networkUpMbps: 0,
-  ioReadMbps: 0,
-  ioWriteMbps: 0,
-}
+import { stoppedGuest } from '../../../test/support/guests/inserted-guest.js'
 
 describe('a change of a setting of a guest', () => {
   let store: GuestStore
@@ -26,26 +17,7 @@ describe('a change of a setting of a guest', () => {
 
   beforeEach(() => {
     store = new GuestStore(new Changes(openDatabase(':memory:')))
-    store.insert({
-      uuid: 'u1',
-      id: 1,
-      name: 'one',
-      status: 'stopped',
-      wanted: 'stopped',
-      userIdSlot: 0,
-      spec: { virtualization: 'lxc', templateId: 'debian-12', limits },
-      ipv4: '10.64.0.2',
-      mac: '02:be:0a:40:00:02',
-      login: null,
-      hasPassword: false,
-      createdAtMs: 5,
-      portMappings: [],
-      publicIpv4s: [],
-      ipv6Addresses: [],
-      firewall: openFirewall,
-      traffic: unlimitedTraffic,
-      expiresAtMs: 0,
-    })
+    store.insert(stoppedGuest)
     context = {
       store,
       log: pino({ level: 'silent' }),

@@ -7,20 +7,11 @@ import { Changes } from '../../state/changes.js'
 import { openDatabase } from '../../state/database.js'
 import type { GuestContext } from '../context.js'
 import { HostPorts } from '../resources/host-ports.js'
-import { openFirewall, unlimitedTraffic } from '../record/record.js'
 import { GuestStore } from '../record/guest-store.js'
 import { kernelFacts } from '../../network/addresses/host-facts.js'
 import { PortMappings } from './port-mappings.js'
+import { stoppedGuest } from '../../../test/support/guests/inserted-guest.js'
 
-const limits = {
-  vcpuMilli: 1000,
-  ramMb: 256,
-  diskGb: 1,
-  networkDownMbps: 0,
-  networkUpMbps: 0,
-  ioReadMbps: 0,
-  ioWriteMbps: 0,
-}
 const target = { uuid: 'u1', ifRevision: 0 }
 const at = (hostPort: number, protocol = 'tcp') => ({
   protocol,
@@ -49,26 +40,7 @@ describe('port mappings of a guest', () => {
 
   beforeEach(() => {
     store = new GuestStore(new Changes(openDatabase(':memory:')))
-    store.insert({
-      uuid: 'u1',
-      id: 1,
-      name: 'one',
-      status: 'stopped',
-      wanted: 'stopped',
-      userIdSlot: 0,
-      spec: { virtualization: 'lxc', templateId: 'debian-12', limits },
-      ipv4: '10.64.0.2',
-      mac: '02:be:0a:40:00:02',
-      login: null,
-      hasPassword: false,
-      createdAtMs: 5,
-      portMappings: [],
-      publicIpv4s: [],
-      ipv6Addresses: [],
-      firewall: openFirewall,
-      traffic: unlimitedTraffic,
-      expiresAtMs: 0,
-    })
+    store.insert(stoppedGuest)
     told = 0
     const nat_ports = { start: 1024, end: 65_535, per_guest: 50 }
     mappings = new PortMappings({
