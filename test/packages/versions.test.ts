@@ -126,7 +126,7 @@ describe('a gateway and an agent of different versions', function () {
     await host.waitUntilOnline()
     expect(() => api().ask(`/hosts/${host.id}/upgrade`, { method: 'POST', body: {} })).to.throw(
       `the packages for hosts have version ${versions.previous}, but this gateway has ${versions.present}: ` +
-        `install the package berth-repository of version ${versions.present} on its machine`,
+        `install the package berth-repository of version ${versions.present} on the machine of the gateway`,
     )
   })
 
