@@ -4,7 +4,7 @@ import type { AbuseClaim, CountRow, Evidence, FlowRow } from './contract.js'
 import { isQuiet, noCounts, planGrowth, type PacketCounts } from './plan-counts.js'
 
 const mailPort = 25
-/** For each kind of row: the time in ms for which it is stored, and the maximum number. A row takes some 100 bytes. */
+/** Maximum age in ms and maximum number of stored rows, for each kind of row. A row takes some 100 bytes. */
 const kept = {
   rowsMs: 600_000,
   mailMs: 3_600_000,

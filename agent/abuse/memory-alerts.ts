@@ -20,7 +20,7 @@ export interface MemoryAlertParts {
   readonly alerts: AlertStore
 }
 
-/** Raises alerts for guests whose memory ran out. Writes at most once a minute per guest, and when the guest ended. */
+/** Raises alerts for guests whose memory ran out. Writes at most once a minute per guest, and at once when it ended. */
 export class MemoryAlerts {
   /** For each guest: number of killed processes that its alert does not contain yet, and time of the last write. */
   readonly #guests = new Map<string, { waiting: number; writtenMs: number }>()

@@ -10,12 +10,12 @@ const freshSeconds = 15
 /**
  * Returns when a guest last sent packets that belong to a finding. This may be minutes ago, because evaluations cover
  * several minutes.
- * @returns ms since 1970; 0 if only outcomes of flows are known
+ * @returns ms since 1970; 0 if the rows do not show when the guest sent packets
  */
 export function lastSeenMs({ rows, counts }: Evidence, finding: Finding): number {
   if (finding.type === 'ddos') return counts.at(-1)?.atMs ?? 0
   if (finding.type === 'reflection') return counts.findLast(({ amplified }) => amplified.has(finding.port))?.atMs ?? 0
-  // Rows with other outcomes do not show when the guest sent packets: they are added when flows are read.
+  // The time of the other rows is not that of a packet: it depends on when flows were read from the kernel.
   const seen = rows.filter(({ outcome }) => outcome === 'opened' || outcome === 'refused')
   return planSamples(seen, finding).at(-1)?.atMs ?? 0
 }

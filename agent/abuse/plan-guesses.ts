@@ -4,8 +4,8 @@ import { groupBy, levelOf, sum, recentRows } from './windows.js'
 
 /*
  * Password guessing consists of many short connections to a login port. A refused or unanswered connection is not a
- * guess, and a longer answer than to a wrong password means a successful login. So only answered flows count that were
- * read from the connection tracking table, because these also contain the bytes of the replies.
+ * guess. If the answer is longer than that to a wrong password, the login succeeded. Therefore only flows from the
+ * connection tracking table count: it contains the number of bytes in the replies.
  */
 
 /** An SSH server sends more bytes than this before it refuses a password. With fewer bytes, no login was attempted. */

@@ -32,7 +32,7 @@ export function planShutdown(alert: AlertState, view: ShutdownView): ShutdownSte
     if (nowMs < alert.stopAtMs) return undefined
     return goesOn(endedMs) ? 'stop' : 'cancel'
   }
-  // An alert's severity never falls. So after an earlier stop, only a new critical finding leads to another stop.
+  // An alert stays critical after a stop. So only a critical finding after this stop leads to another stop.
   const isNew = alert.action === '' || alert.criticalAtMs > alert.stopAtMs
   return isDue && isNew && goesOn(overMs) ? 'begin' : undefined
 }

@@ -3,9 +3,9 @@ import { mostLargeFiles, mostLargePathBytes } from '../host/disk/file-layout.js'
 
 /** A file that takes far less space than its length. A normal restore by restic would write its whole length. */
 export interface LargeFile {
-  /** Index of the file among all files of the layout. */
+  /** Index of the file among all files that read-layout.pl lists. */
   readonly index: number
-  /** Offset in bytes at which the file's description begins in the layout. */
+  /** Offset in bytes at which the file's description begins in the output of read-layout.pl. */
   readonly offset: number
   readonly path: string
   readonly sizeBytes: number
@@ -81,7 +81,7 @@ class Fields {
   }
 }
 
-/** Skips a file's mode, user, group, both parts of the time, the number of attributes, and the attributes. */
+/** Skips a file's mode, user, group, time in seconds and nanoseconds, number of attributes, and attributes. */
 function skipDescription(fields: Fields): void {
   fields.skip(5)
   const count = Number(fields.next())

@@ -52,7 +52,7 @@ export class ResticRepositories implements BackupRepositories {
     })
   }
 
-  /** Writes a tree's layout. A failure is only logged: without a layout, a restored backup only takes more space. */
+  /** Writes the layout file (holes and shared data). A failure is only logged: a restore then takes more space. */
   async #describe(tree: string, layout: string, { signal }: WorkContext): Promise<LayoutSpace | undefined> {
     try {
       return await readLayout(tree, layout, signal)

@@ -164,7 +164,7 @@ describe('a console that stays open while its user is disconnected', () => {
     user.leave()
     show('three\n')
     const again = new User(held, null)
-    // Output that closely follows other output waits a moment, and is sent together with the output after it.
+    // The first user got only "one\n": the console delays output that closely follows other output.
     expect([again.text, again.opened?.replay]).to.deep.equal(['one\ntwo\nthree\n', user.text.length])
     held.close()
   })

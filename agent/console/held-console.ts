@@ -135,7 +135,7 @@ export class HeldConsole {
     }
   }
 
-  /** Ends the console with its terminal. */
+  /** Ends the console and its terminal. */
   close(): void {
     if (this.#gone) return
     this.#gone = true
@@ -146,7 +146,7 @@ export class HeldConsole {
     this.options.onGone()
   }
 
-  /** Returns the offset from which a user gets the output. For a user without output, it is the beginning of a line. */
+  /** Returns the offset from which a user gets output; for a user who has none yet, the beginning of a line. */
   #startFor(received: number | null): number {
     const { start, end } = this.#output
     const offset = received === null ? Infinity : received + this.#lost

@@ -59,7 +59,7 @@ export interface Domain {
   readonly imageAdmin: ImageAdmin
   readonly reconciler: Reconciler
   readonly sampler: GuestSampler
-  /** Run the scheduled snapshots and the scheduled backups. */
+  /** The services that take scheduled snapshots and scheduled backups. */
   readonly snapshots: ScheduledRuns
   readonly backups: ScheduledRuns
 }

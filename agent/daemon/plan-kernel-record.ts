@@ -39,7 +39,7 @@ export function planSettingChange(
   }
 }
 
-/** Returns the record after a boot, with the agents but without values and namespaces, which the boot has changed. */
+/** After a boot, drops values and namespaces from the record, because the boot has changed them. Agents stay. */
 export function planBoot(record: KernelRecord, boot: string): KernelRecord {
   if (record.boot === boot) return record
   return {
@@ -71,9 +71,9 @@ interface Leave {
 }
 
 /**
- * Plans the settings that a removed agent restores: those of its network namespace if no other agent uses this
- * namespace, and all others if the machine has no other agent. The last change is undone first, so that accept_ra is 2
- * until the host no longer forwards (see `planIpv6Settings`).
+ * Plans the settings that a removed agent restores: network settings if no other agent uses its network namespace, and
+ * host-wide settings if the machine has no other agent. The last change is undone first, so that accept_ra is 2 until
+ * the host no longer forwards (see `planIpv6Settings`).
  * @param isThere whether another agent's state directory still exists
  */
 export function planLeave(
@@ -104,8 +104,8 @@ interface Release {
 }
 
 /**
- * Plans the settings that a running agent restores: those of its network namespace that it no longer needs. If another
- * agent may use this namespace, it plans none, since the record does not show which settings that agent needs.
+ * Plans the settings that a running agent restores: those of its network namespace that it no longer needs. None if
+ * another agent may use this namespace, since the record does not show which settings the other agent needs.
  */
 export function planRelease(
   record: KernelRecord,

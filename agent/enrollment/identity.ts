@@ -96,7 +96,7 @@ export function parseIdentity(pem: string): AgentIdentity {
   }
 }
 
-/** Writes nothing if the parts do not belong together. @throws {BerthError} `bad_identity` in that case */
+/** Writes an identity whose parts belong together. @throws {BerthError} `bad_identity` if they do not */
 export async function writeIdentity(
   identityDir: string,
   parts: { privateKeyPem: string; certificatePem: string; caPem: string },

@@ -60,7 +60,7 @@ function hasSwapAccounting({ version, controllers }: CgroupLayout): boolean {
   return some === undefined || existsSync(`${memory}/${some}/memory.swap.max`)
 }
 
-/** True if guests can be pinned to processors. With cgroup v2, lxc delegates all controllers of the root to guests. */
+/** True if guests can be pinned to processors. In cgroup v2, guests get all controllers that the root cgroup has. */
 function hasCpusets({ version, controllers, unified = '' }: CgroupLayout): boolean {
   if (version === 1) return controllers.has('cpuset')
   return (readKernelFile(`${unified}/cgroup.controllers`) ?? '').split(/\s/).includes('cpuset')

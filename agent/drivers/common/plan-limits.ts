@@ -119,7 +119,7 @@ function clamp(value: number, low: number, high: number): number {
   return Math.min(high, Math.max(low, value))
 }
 
-/** True if the guest has an I/O limit. Without one, the I/O controller may be missing. */
+/** True if the guest has an I/O limit. Only such guests need the I/O controller of the host's kernel. */
 export function limitsIo(limits: MachineLimits): boolean {
   const { ioReadBytesPerSec, ioWriteBytesPerSec, ioReadsPerSec = 0, ioWritesPerSec = 0 } = limits
   return Math.max(ioReadBytesPerSec, ioWriteBytesPerSec, ioReadsPerSec, ioWritesPerSec) > 0

@@ -36,7 +36,7 @@ export async function freezeGuest(cgroups: CgroupLayout, name: string, timeoutMs
   }
 }
 
-/** Lets a frozen guest continue. If the guest is not frozen or no longer exists, it only reads one file. */
+/** Lets a frozen guest continue. Only reads one file if the guest is not frozen or no longer exists. */
 export function thawContainer(cgroups: CgroupLayout, name: string): void {
   const freezer = findFreezer(cgroups, name)
   if (!freezer) return
@@ -59,7 +59,7 @@ function findFreezer(cgroups: CgroupLayout, name: string): Freezer | undefined {
 
 function freezerV1(group: string): Freezer {
   const file = 'freezer.state'
-  const isFrozen = (): boolean => readKernelFile(`${group}/${file}`)?.trim() === 'FROZEN' // FREEZING at first
+  const isFrozen = (): boolean => readKernelFile(`${group}/${file}`)?.trim() === 'FROZEN' // not FREEZING, as at first
   return { group, file, frozen: 'FROZEN', thawed: 'THAWED', isFrozen }
 }
 

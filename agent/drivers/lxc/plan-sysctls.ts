@@ -5,7 +5,7 @@ export interface Sysctl {
   readonly reason: string
 }
 
-/** Reason for settings that limit all guests together. Each guest also has its own limits (plan-bounds.ts). */
+/** The `reason` of settings that limit all guests together. Each guest also has its own limits (plan-bounds.ts). */
 const ofAllGuests = 'counted for all guests together'
 
 const wanted: readonly Sysctl[] = [
@@ -65,8 +65,8 @@ const wanted: readonly Sysctl[] = [
 ]
 
 /**
- * Plans which values to raise. No value is lowered, and values that `has` lacks are planned, too. The list was found by
- * starting 100 guests with systemd at once; it agrees with LXD's list for production hosts.
+ * Plans which values to raise. No value is lowered, and values that `has` lacks are planned, too. The list `wanted` was
+ * found by starting 100 guests with systemd at once; it agrees with LXD's list for production hosts.
  */
 export function planSysctls(has: ReadonlyMap<string, number>): Sysctl[] {
   return wanted.filter(({ name, value }) => (has.get(name) ?? -1) < value)

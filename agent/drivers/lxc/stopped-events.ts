@@ -112,7 +112,7 @@ export class StoppedEvents {
 
   /** Reports the guest's end once its monitor has ended too. If the guest was only rebooting, it is watched again. */
   async #report(name: string): Promise<void> {
-    // The watcher also calls this after the agent removed the guest's mark. The guest then needs no further report.
+    // The watcher of the marks also calls this when the agent itself removes a mark. Then there is nothing to report.
     if (!this.#known.has(name) && !this.#listMarks().includes(name)) return
     const uuid = this.#known.get(name)?.uuid ?? this.options.uuidOf(name)
     if (uuid === undefined) return this.forget(name)

@@ -19,8 +19,8 @@ export interface FreezingOptions {
 /**
  * Freezes guests' file systems through their guest agents, and thaws them. An agent executes one command at a time: a
  * freeze that exceeds its timeout still completes, and a thaw has to wait for it. Therefore a guest is marked from
- * before its freeze until it has confirmed a thaw. Thaws are retried in the background until the guest confirms one, no
- * program listens in it, or it ends.
+ * before its freeze until it has confirmed a thaw. Thaws are retried in the background until the guest confirms one, or
+ * the guest or its agent has ended.
  */
 export class FileSystemFreezer {
   readonly #thaws = new KeyedSingleFlight<string>()

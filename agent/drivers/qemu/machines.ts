@@ -207,7 +207,7 @@ export class Machines {
   }
 
   /**
-   * Ends QEMU and reports the end. First marks a shutdown by a file: if this agent is killed, the next one needs it.
+   * Ends QEMU and reports the end. A file marks a shutdown first: the next agent needs it if this agent is killed.
    */
   async #end(name: string, uuid: string, cause: StopCause): Promise<void> {
     if (this.#busy.has(name)) return

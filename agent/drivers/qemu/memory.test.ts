@@ -6,7 +6,6 @@ const stats = (total: unknown, available: unknown) => ({
   'stat-available-memory': available,
 })
 
-/** All guests of these tests were started with 256 units of memory. */
 describe('the bytes of memory in use, read from the balloon of a guest that started with 256 bytes,', () => {
   for (const [what, told, actualBytes, used] of [
     ['a guest that has all its memory', stats(240, 200), 256, 40],

@@ -27,7 +27,7 @@ export function parseGuestMemory(
   if (typeof total !== 'number' || typeof available !== 'number' || available < 0) return undefined
   if (total > bootedBytes || available > total) return undefined
   const held = typeof actualBytes === 'number' ? Math.max(0, bootedBytes - actualBytes) : 0
-  // Linux includes the balloon in its total if the balloon shrinks under memory pressure; other systems subtract it.
+  // If a balloon shrinks under memory pressure, Linux counts it in the total memory; other systems do not.
   const isInTotal = total + held > bootedBytes
   return Math.max(0, total - available - (isInTotal ? held : 0))
 }

@@ -152,7 +152,7 @@ function planTpm(): string[] {
 
 /**
  * Controller of the serial ports, of which the first is reserved for a console. Without these options, QEMU checks 64
- * queues whenever one of its files is ready, which made disk reads a fifth slower.
+ * queues whenever one of its file descriptors is ready, which made disk reads a fifth slower.
  */
 const serialPorts = 'virtio-serial-pci,max_ports=2,ioeventfd=off'
 
@@ -180,7 +180,7 @@ function planMonitors(): string[] {
   ]
 }
 
-/** Plans the interface. It has a port of its own, so that it can be plugged in again. */
+/** Plans the network interface. It has its own PCIe root port, so that it can be plugged in again. */
 function planNic({ nic }: Machine): string[] {
   return [
     '-device',

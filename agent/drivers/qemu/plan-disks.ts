@@ -6,7 +6,7 @@ import { throttleLimits } from './plan-throttle.js'
 /** Names of nodes and devices in commands to QEMU. */
 export const diskParts = { disk: 'disk', diskDevice: 'disk0', throttle: 'throttle0' } as const
 
-/** A file that QEMU's starter opens for QEMU. */
+/** A file that launch-machine.pl opens for QEMU. */
 export interface Medium {
   /** Name of the file. `%{NAME}` in the arguments stands for its descriptor. */
   readonly name: string

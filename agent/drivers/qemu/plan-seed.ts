@@ -73,7 +73,7 @@ const merge = [
   { name: 'dict', settings: ['no_replace', 'recurse_list'] },
 ]
 
-/** Plans Berth's settings. The account is not locked: an sshd without PAM refuses the keys of a locked account. */
+/** Plans Berth's settings. root's account is not locked: an sshd without PAM refuses the keys of a locked account. */
 function planConfig(instance: Instance): unknown {
   const { passwordHash, reset } = instance
   const keys = keysOf(instance)

@@ -53,7 +53,7 @@ async function resizeRunning(context: ResizeContext, machine: Machine): Promise<
   return { outcome: later ? 'at_next_start' : 'applied', changed }
 }
 
-/** Raises `memoryBytes` to the memory at the start: the guest can use all of it while the balloon is not inflated. */
+/** Raises `memoryBytes` to `launchedMib`: the guest can use all of this memory while its balloon is not inflated. */
 function bounded(machine: Machine, launchedMib: number | undefined): Machine {
   const memoryBytes = Math.max(machine.limits.memoryBytes, (launchedMib ?? 0) * mib)
   return { ...machine, limits: { ...machine.limits, memoryBytes } }

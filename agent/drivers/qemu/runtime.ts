@@ -4,14 +4,14 @@ import { groupPrefix } from './paths.js'
 
 export interface QemuRuntime {
   readonly state: 'running' | 'starting' | 'stopped'
-  /** QEMU's process, or the starter that is about to become it. */
+  /** QEMU's process, or the process of launch-machine.pl that is about to execute QEMU. */
   readonly process?: ProcessStat
 }
 
 /** Command name of a guest's TPM, which ends after its QEMU. */
 const tpmCommand = 'swtpm'
 
-/** Reads guests' state from their cgroups. Only the host's root can move processes into these. */
+/** Reads guests' state from their cgroups. Only the host's root can move processes into these cgroups. */
 export class QemuRuntimeReader {
   /** @param hierarchy mount point of the hierarchy that is used to find guests' processes */
   constructor(private readonly hierarchy: string) {}

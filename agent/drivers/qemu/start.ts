@@ -36,8 +36,8 @@ export interface StartOrder {
 const settleTimeoutMs = 30_000
 
 /**
- * Starts the guest and returns once its QEMU answers. Does nothing for a running guest. If the starter of a killed
- * agent is about to start the guest, the function waits for it.
+ * Starts the guest and returns once its QEMU answers. Does nothing for a running guest. If a killed agent has left a
+ * launch-machine.pl that is about to start the guest, the function waits for this program.
  * @throws {BerthError} `guest_start_failed` with QEMU's own reason; the error of `connected`, in which case the guest
  * runs
  */

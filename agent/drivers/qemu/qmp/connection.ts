@@ -99,7 +99,7 @@ export class QmpConnection {
     const greeting = this.#expect(0, 'greeting', this.#options.timeoutMs, () => {
       this.#greeted = () => this.#answer(0, undefined)
     })
-    // QEMU greets before it reads, so both can be awaited together.
+    // QEMU sends its greeting before it reads a command, so the command need not wait for the greeting.
     await Promise.all([greeting, this.execute('qmp_capabilities')])
   }
 
