@@ -50,7 +50,7 @@ function add(sums: Sums, { set, key, bytes, packets }: GuestCounter): void {
   sums.amplified.set(port, { ...had, [field]: had[field] + bytes })
 }
 
-/** Returns the device, MAC or address to which an element belongs. */
+/** Returns the device, MAC or address to which a counter belongs. */
 function ownerIn({ set, key }: GuestCounter): string {
   if (set === 'forged') return key.toString('latin1').replace(/\0.*$/s, '')
   if (set === 'sent' || set === 'limited') return macIn(key)

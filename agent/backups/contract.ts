@@ -10,7 +10,7 @@ export interface FetchedBackup {
   readonly id: string
   /** Directory into which the backup is restored. */
   readonly tree: string
-  /** Tree of an image on the file system of `tree`. Restored files that equal files of the image share their data. */
+  /** Directory of an image, on the file system of `tree`. Restored files share data with equal files of the image. */
   readonly image?: string
   /** Called before the first write if the list of holes is unusable: files then need space for their whole length. */
   readonly makeWholeRoom?: () => Promise<void>
@@ -32,7 +32,7 @@ export interface BackupNote {
   readonly scheduled: boolean
   /** Bytes that counted towards the size of the guest's disk. Undefined in backups of older versions. */
   readonly usedBytes?: number
-  /** Bytes by which the space that large files take is smaller than their length. Default: 0. */
+  /** Length of the large files minus the space that they take, in bytes. Default: 0. */
   readonly savedBytes?: number
   /** Additional bytes that a restore needs while it moves shared data. Undefined in backups of older versions. */
   readonly movedBytes?: number

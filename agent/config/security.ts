@@ -139,7 +139,7 @@ export const securitySchema = Type.Object(
     enabled: Type.Boolean({ default: true }),
     /** Seconds between two evaluations of all guests. */
     interval_seconds: Type.Integer({ minimum: 1, maximum: 60, default: 10 }),
-    /** True if the first bytes of connections are inspected for mining and proxies. They are not stored. */
+    /** True if the first bytes of connections are inspected for mining and proxies. These bytes are not stored. */
     payload: Type.Boolean({ default: true }),
     /** True if guests may not connect to port 25 of other machines, unless the guest's settings allow it. */
     close_smtp: Type.Boolean({ default: true }),

@@ -4,7 +4,7 @@ import type { Terminal, TerminalListener } from '../host/process/pty.js'
 import type { ConsoleResponse } from '../../shared/console-frames.js'
 import { HeldConsole } from './held-console.js'
 
-/** Returns a console whose terminal is controlled by the test. Like a serial port, it ignores pauses. */
+/** Returns a console whose terminal is controlled by the test. Like a serial port, the terminal ignores pauses. */
 function makeConsole(keepMs = 60_000) {
   let listener: TerminalListener | undefined
   let typed = 0

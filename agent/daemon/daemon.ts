@@ -61,7 +61,7 @@ export interface DaemonOptions {
   version: string
   /** Opens the host. Default: the host on which the agent runs. */
   openHost?: (config: AgentConfig, log: Logger, closers: Closers) => Promise<Host>
-  /** Called at the start and end of every step; tests interrupt the agent at these points. */
+  /** Called at the start and end of each step of an operation; tests interrupt the agent at these points. */
   observer?: StepObserver
   /** Returns ms since 1970. For tests; default: the host's clock. */
   now?: () => number

@@ -157,7 +157,8 @@ function openImages(config: AgentConfig, pool: Pool, trash: Trash): PoolImages {
 }
 
 /**
- * Checks the interface prefix: on interfaces whose names begin with it, packets that bypass the bridge are dropped.
+ * Checks the interface prefix. Interfaces with this prefix count as guests', so packets that bypass the bridge are
+ * dropped there.
  * @throws {BerthError} `invalid_field` if the bridge or a hardware interface has such a name
  */
 export function checkInterfacePrefix({ interface_prefix: prefix, bridge }: AgentConfig['network']): void {

@@ -23,9 +23,8 @@ import {
 const kernelRecordFile = '/var/lib/.berth-kernel-settings.json'
 
 /**
- * Records original values of kernel settings: first those of limits that `ensureHostLimits` is about to raise, later
- * those of settings that the network changes. Settings of the bridge are not recorded, because they are deleted with
- * it.
+ * Records original values of kernel settings: at once for limits that `ensureHostLimits` is about to raise, and later
+ * for each setting that the network changes. Settings of the bridge are not recorded, because they are deleted with it.
  */
 export async function recordKernelSettings(stateDir: string, bridge: string, file = kernelRecordFile): Promise<void> {
   const netns = readNetworkNamespace()

@@ -215,8 +215,8 @@ export interface Driver {
    */
   readLogin(machine: Machine): Promise<CurrentLogin | undefined>
   /**
-   * Suspends all the guest's processes and writes until `thaw`. Does nothing for a stopped guest.
-   * @returns false if the guest could not be frozen within `timeoutMs`; it continues once `thaw` is called
+   * Suspends all processes of the guest, or all its writes, until `thaw` is called. Does nothing for a stopped guest.
+   * @returns false if the guest could not be frozen within `timeoutMs`; the caller must call `thaw` in this case, too
    */
   freeze(machine: Machine, timeoutMs: number): Promise<boolean>
   /**

@@ -59,7 +59,8 @@ function findFreezer(cgroups: CgroupLayout, name: string): Freezer | undefined {
 
 function freezerV1(group: string): Freezer {
   const file = 'freezer.state'
-  const isFrozen = (): boolean => readKernelFile(`${group}/${file}`)?.trim() === 'FROZEN' // not FREEZING, as at first
+  // The file contains FREEZING until all processes are frozen.
+  const isFrozen = (): boolean => readKernelFile(`${group}/${file}`)?.trim() === 'FROZEN'
   return { group, file, frozen: 'FROZEN', thawed: 'THAWED', isFrozen }
 }
 

@@ -153,7 +153,7 @@ function readPassing(pid: number): ProcessInfo[] {
 
 /**
  * True if the child has executed the guest's init and is no longer lxc-start. The program's file decides, since the
- * guest can choose the process's name. A process without a file is ending and counts as not executed.
+ * guest can choose the process's name. If there is no such file, the child is ending, and the function returns false.
  */
 function isExecuted(init: ProcessStat, monitor: ProcessStat): boolean {
   if (init.command !== 'lxc-start') return true

@@ -55,8 +55,8 @@ function askToHalt(runtime: LxcRuntimeReader, name: string): () => 'asked' | 'en
     const due = asked.startTime !== init.startTime || performance.now() - asked.atMs > repeatMs
     if (!due) return 'asked'
     const signal = findHaltSignal(init.pid)
-    // The signals that an init such as BusyBox's awaits with sigwait(2) cannot be read. Such an init gets SIGPWR at
-    // each call of this function, until the init has ended.
+    // /proc does not show the signals for which an init waits with sigwait(2), as BusyBox's does. Such an init gets
+    // SIGPWR at each call of this function, until the init has ended.
     signalExactly(init.pid, init.startTime, signal ?? sigPwr)
     if (signal !== undefined) asked = { startTime: init.startTime, atMs: performance.now() }
     return 'asked'

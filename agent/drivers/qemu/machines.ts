@@ -207,7 +207,7 @@ export class Machines {
   }
 
   /**
-   * Ends QEMU and reports the end. A file marks a shutdown first: the next agent needs it if this agent is killed.
+   * Ends QEMU and reports the end. Before, a file records a shutdown for the next agent, in case this one is killed.
    */
   async #end(name: string, uuid: string, cause: StopCause): Promise<void> {
     if (this.#busy.has(name)) return
