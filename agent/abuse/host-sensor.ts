@@ -45,7 +45,7 @@ export class HostSensor implements AbuseSensor {
     this.#commands = planWatchTable(this.#plan)
   }
 
-  /** Creates the nft table, or replaces it if its rules differ: the name of an empty chain contains their hash. */
+  /** Creates the nft table, or replaces it if its rules differ. The rules' hash is in the name of an empty chain. */
   async ensure(): Promise<void> {
     await this.#ensureCounting()
     await this.#ensureTable()

@@ -15,7 +15,7 @@ const freshSeconds = 15
 export function lastSeenMs({ rows, counts }: Evidence, finding: Finding): number {
   if (finding.type === 'ddos') return counts.at(-1)?.atMs ?? 0
   if (finding.type === 'reflection') return counts.findLast(({ amplified }) => amplified.has(finding.port))?.atMs ?? 0
-  // Other rows show when flows were read from the kernel, and not when the guest sent packets.
+  // Only these outcomes are seen in packets. All others were read later, from the connection tracking table.
   const seen = rows.filter(({ outcome }) => outcome === 'opened' || outcome === 'refused')
   return planSamples(seen, finding).at(-1)?.atMs ?? 0
 }

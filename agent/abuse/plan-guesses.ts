@@ -4,8 +4,8 @@ import { groupBy, levelOf, sum, recentRows } from './windows.js'
 
 /*
  * Password guessing consists of many short connections to a login port. A refused or unanswered connection is not a
- * guess. If the answer is longer than that to a wrong password, the login succeeded. Therefore only flows from the
- * connection tracking table count: it contains the number of bytes in the replies.
+ * guess. If the answer is longer than that to a wrong password, the login succeeded. Therefore only answered flows from
+ * the connection tracking table count: this table contains the number of bytes in the replies.
  */
 
 /** An SSH server sends more bytes than this before it refuses a password. With fewer bytes, no login was attempted. */

@@ -157,8 +157,8 @@ function openImages(config: AgentConfig, pool: Pool, trash: Trash): PoolImages {
 }
 
 /**
- * Checks the interface prefix. Interfaces with this prefix count as guests', so packets that bypass the bridge are
- * dropped there.
+ * Checks that only interfaces of guests have the interface prefix: on interfaces with this prefix, packets that bypass
+ * the bridge are dropped.
  * @throws {BerthError} `invalid_field` if the bridge or a hardware interface has such a name
  */
 export function checkInterfacePrefix({ interface_prefix: prefix, bridge }: AgentConfig['network']): void {
