@@ -22,7 +22,7 @@ export interface GuestImages {
   checkUsable(templateId: string, virtualization: DriverKind): void
   /** Checks whether an image may be booted instead of a guest's disk. @throws the errors of `checkUsable` */
   checkBootable(templateId: string, types: readonly ImageType[]): void
-  /** Returns `templateId`. For a virtual machine, a container's template is replaced by that with the same system. */
+  /** Returns `templateId`. For a virtual machine, replaces a container's template by the one with the same system. */
   idFor(templateId: string, virtualization: DriverKind): string
   osOf(templateId: string): 'linux' | 'windows'
   /** True if the image is on this host. */
@@ -47,7 +47,7 @@ export interface PolicyKeeper {
   readUse(record: GuestRecord): TrafficUse
   /** Counts traffic up to now. If the host's counters cannot be read, it logs that and counts nothing. */
   count(): Promise<void>
-  /** Sets the traffic used in the present period to 0, as of the last count. Joins the caller's transaction. */
+  /** Sets the counted traffic of the present period to 0, without counting first. Joins the caller's transaction. */
   resetUse(uuid: string): void
   /**
    * Compares the guest's traffic and the clock with its quota and expiry. Records the result in the guest's `policy`,

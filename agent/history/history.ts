@@ -185,7 +185,7 @@ export class UsageHistory {
     this.#rolled.set(key, indexAt(tiers.month, nowMs))
   }
 
-  /** Aggregates hours and days that have ended. After a start, it checks all of them. */
+  /** Aggregates ended hours and days of a series. The first call after the agent's start checks all hours and days. */
   #rollUp(key: string, nowMs: number): SeriesWrite[] {
     const rolledMs = (this.#rolled.get(key) ?? 0) * tiers.month.stepSeconds * 1000
     const series = this.parts.files.read(key)

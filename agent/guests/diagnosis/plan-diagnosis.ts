@@ -49,7 +49,7 @@ export function triesInside(facts: ConnectionFacts): boolean {
   )
 }
 
-/** True if an attempt through the mapping tests the mapping itself: nothing else is known to make it fail. */
+/** True if a connection attempt through the mapping tests the mapping itself: no other cause of a failure is known. */
 export function triesThrough(facts: ConnectionFacts): boolean {
   const { outside, drops, inside } = facts
   return facts.running && outside?.isThere === true && !drops.hostOutside && (drops.hostInside || inside === 'open')

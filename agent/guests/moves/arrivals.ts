@@ -80,7 +80,7 @@ export class Arrivals {
     })
   }
 
-  /** Reserves what the guest needs, and rolls the reservation back. */
+  /** Checks that a reservation would succeed, by a reservation in a transaction that is rolled back. */
   #tryReserve(guest: ArrivingGuest, listening: ReadonlySet<string>): ReservedNetwork {
     const { context } = this.parts
     const { changes } = context.store
@@ -213,7 +213,7 @@ export class Arrivals {
     const { store, volumes } = this.parts.context
     const { before, change } = store.changes.transaction(() => this.#journalOwner(uuid, { generation, isOwner }))
     if (change?.effect === 'fence') await this.#fence(uuid)
-    // The source's operation removes the guest that it has handed over.
+    // A guest that this host has handed over is removed by the operation of its move instead.
     if (change?.effect === 'discard' && before === 'arriving') await volumes.remove(uuid)
     const record = store.find(uuid)
     if (change?.effect === 'start' && before === 'arriving' && record && mayRun(record)) this.parts.start(uuid)

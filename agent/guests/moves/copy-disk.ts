@@ -116,7 +116,7 @@ async function sendNext(
   return bytes
 }
 
-/** Hidden snapshots of finished or broken rounds, oldest first. */
+/** Returns the ids of hidden snapshots from this move's rounds, even interrupted ones, oldest first. */
 async function listRounds({ volumes }: BackupContext, { subject, operationId }: Move): Promise<string[]> {
   const prefix = sentPrefix(operationId)
   const rounds = (await volumes.listSnapshots(subject.id)).filter((id) => id.startsWith(prefix) && !id.endsWith('last'))
@@ -135,7 +135,7 @@ function roundOf(id: string): number {
   return Number(id.slice(id.lastIndexOf('-') + 1))
 }
 
-/** Connects to the target for some requests, until `deadline` aborts. Shows the sent bytes and the rate as the stage of the task. */
+/** Connects to the target for some requests, until `deadline` aborts. The task shows the sent bytes and the rate. */
 async function withSender(
   context: BackupContext,
   step: Move,

@@ -78,7 +78,7 @@ export class DiskSender {
     await this.#stream.send(request)
     const answer = this.#stream.nextMessage().then(parseAnswer)
     const early = answer.then(refuseEarly)
-    early.catch(() => undefined) // awaited below
+    early.catch(() => undefined) // `early` is awaited below
     let bytes = 0
     for await (const chunk of data) {
       bytes += chunk.length

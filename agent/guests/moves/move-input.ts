@@ -7,7 +7,7 @@ export interface MoveInput {
   readonly toAddress: string
   /** Serial numbers of the target's valid certificates. */
   readonly toSerials: readonly string[]
-  /** Certificate for this agent's key, in PEM. It is public. */
+  /** Certificate for the key of the source agent, in PEM. It contains no secret. */
   readonly ticket: string
   /** The key of the ticket, sealed. */
   readonly ticketKey: string

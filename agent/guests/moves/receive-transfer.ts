@@ -120,7 +120,7 @@ export class TransferReceiver {
     this.#check()
     await transfers.confirm(uuid, id)
     noteReceived(store, uuid, { id, bytes })
-    await this.#listComplete() // removes anything else that the stream created
+    await this.#listComplete() // also deletes any other subvolume that the stream created
   }
 
   /** Passes data to the process and waits for its end. @returns the number of bytes */

@@ -15,7 +15,7 @@ const gib = 1024 ** 3
 const streamOverhead = { factor: 1.25, bytes: gib }
 /** Increments shrink by a fifth from round to round, so all of them together are at most five times the first. */
 const diskFactor = 5
-/** Snapshots of all rounds of a move. Operations that were started again have taken more of them. */
+/** Maximum number of snapshots from the rounds of a move. An operation that was started again has taken more rounds. */
 const maxRounds = 100
 
 /** Bytes of the stream of each complete snapshot, by its id. */

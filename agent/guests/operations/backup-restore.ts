@@ -35,7 +35,7 @@ interface Parts {
 
 /**
  * Restores a backup. It is fetched into a new volume while the guest runs. The volume then replaces the disk, as in the
- * restore of a snapshot. The backup of another guest gets this guest's name and login.
+ * restore of a snapshot. If the backup is of another guest, the volume gets this guest's name and login.
  */
 export function backupRestoreKind(
   context: BackupContext,

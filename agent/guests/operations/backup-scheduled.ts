@@ -22,8 +22,8 @@ interface ScheduledInput extends BackupInput {
 }
 
 /**
- * Defines scheduled backups, which only the agent submits. Backups that will be deleted for the new one are hidden as
- * soon as it is submitted. If it fails, they reappear.
+ * Defines scheduled backups, which only the agent submits. Once a new backup is submitted, the backups that will be
+ * deleted for it are hidden. If the new backup fails, they reappear.
  */
 export function scheduledBackupDefinition(context: BackupContext): OperationDefinition<ScheduledInput> {
   const { store } = context

@@ -81,7 +81,7 @@ function sendStep(context: BackupContext): Step<BackupInput> {
   }
 }
 
-/** Removes a failed backup from its target. If this fails, lists omit the backup, and a later deletion frees it. */
+/** Removes a failed backup from its target. If that fails, the deletion of another backup later frees the space. */
 async function takeBack(
   { backups, targets }: Pick<BackupContext, 'backups' | 'targets'>,
   step: StepContext<BackupInput>,

@@ -35,8 +35,8 @@ export class DisksFirst {
     boot: () => Promise<void>,
   ): Promise<void> {
     for (let look = 0; look < mostLooks; look++) {
-      await yieldWhile(Promise.allSettled(this.#inWork)) // then waits for a slot, at the end of the queue
-      await nextTurn() // creations that just got a slot, or are between two steps, register during this turn
+      await yieldWhile(Promise.allSettled(this.#inWork)) // `yieldWhile` then waits for a slot, at the end of the queue
+      await nextTurn() // creations that just got a slot, or are between two steps, call `prepare` in this turn
       if (this.#inWork.size === 0) break
     }
     await yieldWhile(this.#starts.run(boot, signal))

@@ -41,7 +41,7 @@ export function migrateKind(
             throw conflict('guest_moving', 'the host and the gateway know different owners of the container')
         },
       })
-      // The ticket is left out: a gateway that repeats the order issues another one.
+      // The hash excludes the ticket: a gateway that repeats the order issues another ticket.
       return { ...accepted, hashOf: { toHostId, generation, bandwidthMbps } }
     },
     steps: [
@@ -86,7 +86,7 @@ function isOwned(context: BackupContext, { subject }: StepContext<unknown>): boo
   return readOwnership(context.store, subject.id).role === 'owner'
 }
 
-/** True if the guest is on another host. It may also have come back by a later move. */
+/** True if the guest is not on this host any more. A later move may also have brought it back. */
 function isLeft({ store }: BackupContext, uuid: string): boolean {
   return readOwnership(store, uuid).role === 'absent'
 }
@@ -97,7 +97,7 @@ function copyStep(parts: CopyParts): MoveStep {
     weight: 8,
     cancelable: true,
     run: async (step) => {
-      // An update of the agent may have started the operation again at its first step.
+      // Skipped if this host has begun to stop the guest: an update of the agent may have restarted the operation here.
       if (isOwned(parts.context, step)) await step.yieldWhile(copyRunning(parts, step))
     },
     undo: async (step) => forgetSent(parts.context, step),

@@ -15,7 +15,7 @@ export function planUsedBytes(countedBytes: number, record: { limitBytes: number
   return record.limitBytes > 0 ? Math.min(usedBytes, record.limitBytes) : usedBytes
 }
 
-/** Returns an upper bound of the bytes that the original disk used. For old backups, it may include disk snapshots. */
+/** Returns an upper bound of the bytes that the backed-up disk used. In older backups, snapshots may count, too. */
 export function planOriginalBytes({ sizeBytes, usedBytes = 0, savedBytes = 0 }: BackupSize): number {
   return Math.min(usedBytes, Math.max(0, sizeBytes - savedBytes))
 }
@@ -30,7 +30,7 @@ export function planFetchedBytes(size: BackupSize): number {
 
 /** Returns the bytes of data that a restore moves so that files share it; in backups of older versions an estimate. */
 function planMovedBytes({ sizeBytes, usedBytes = 0, savedBytes = 0, movedBytes }: BackupSize): number {
-  const originalBytes = Math.min(sizeBytes, usedBytes) // `usedBytes` includes snapshots of the original
+  const originalBytes = Math.min(sizeBytes, usedBytes) // `usedBytes` includes snapshots of the backed-up guest
   return movedBytes ?? (savedBytes === 0 ? 0 : originalBytes)
 }
 
@@ -39,14 +39,14 @@ export interface RestoredUse {
   readonly limitBytes: number
   /** Bytes of the restored volume that count towards the guest's disk limit. */
   readonly usedBytes: number
-  /** Bytes of the original that counted towards the original's disk limit; undefined if they are not known. */
+  /** Bytes that counted towards the backed-up guest's disk limit; undefined if they are not known. */
   readonly originalBytes: number | undefined
 }
 
 /**
  * Returns the bytes by which the guest's disk limit stays raised, so that the guest has as much free space as the
- * original. For example, on a host without the original's image, the data of the image counts for the guest. The limit
- * is at most twice the disk, since the guest may overwrite shared data.
+ * backed-up guest had. For example, if this host lacks the image with which the backed-up guest shared data, this data
+ * counts for the restored guest. The limit is at most twice the disk, since the guest may overwrite shared data.
  * @returns undefined if the backup does not fit
  */
 export function planExtraBytes({ limitBytes, usedBytes, originalBytes }: RestoredUse): number | undefined {

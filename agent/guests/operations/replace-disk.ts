@@ -45,7 +45,7 @@ export function stopToBootAgain(context: BootContext): Step<StopInput> {
   }
 }
 
-/** Deletes the hidden snapshot. A failure is only logged: the next operation that calls `removeStrays` deletes it. */
+/** Deletes the hidden snapshot of the old disk. If that fails, it is only logged: `removeStrays` deletes it later. */
 export async function forgetKept(
   context: DiskContext,
   { subject, operationId, log, signal }: StepContext<unknown>,
@@ -82,7 +82,7 @@ function exchangeStep(context: DiskContext): Step<unknown> {
     run: withGuest(context.store, async ({ uuid }) => void (await volumes.exchange(uuid))),
     undo: ifPresent(context.store, async (record, { operationId }) => {
       const kept = keptId(operationId)
-      const isKept = (await volumes.listSnapshots(record.uuid)).includes(kept) // deleted once the new disk works
+      const isKept = (await volumes.listSnapshots(record.uuid)).includes(kept) // false once the new disk works
       if (isKept) await volumes.restore(record.uuid, kept, volumeLimitOf(context.machines, record))
     }),
   }

@@ -86,8 +86,8 @@ export async function withRoom<T>(context: DiskContext, uuid: string, work: () =
 }
 
 /**
- * Records by how much the guest's disk limit rises when the restored volume replaces the disk. Data that the original
- * shared with its image may then count for the guest. Call it when the restored volume is complete.
+ * Records by how much the guest's disk limit rises when the restored volume replaces the disk. Data that the backed-up
+ * guest shared with its image may then count towards the limit. Call it when the restored volume is complete.
  * @throws {BerthError} `backup_too_large`
  */
 export async function noteRestored(context: DiskContext, uuid: string, size: BackupSize): Promise<void> {
@@ -102,8 +102,8 @@ export async function noteRestored(context: DiskContext, uuid: string, size: Bac
 /**
  * Lowers the disk limit once the kernel has freed the discarded volume. If the limit were lowered before, a running
  * guest would find its disk full. If the kernel takes long, the reconciler lowers the limit later.
- * @param change change of the guest's record. Until the volume is freed, `fetchedBytes` grows by the amount that the
- * change subtracts from the limit.
+ * @param change new `extraBytes` of the guest. If they are lower, `fetchedBytes` grows by the difference, so that the
+ * limit stays the same until the volume is freed.
  */
 export async function endRoom(
   context: DiskContext,

@@ -27,7 +27,7 @@ function offerKept({ store, now }: Pick<GuestContext, 'store' | 'now'>, record: 
   const { uuid, snapshots } = record
   const description = 'before a restore that failed'
   const kept = { id, description, createdAtMs: now(), createdBy: 'system', scheduled: false, sizeBytes: 0 }
-  // `planAllowance` has included the space of this snapshot since it was taken.
+  // `planAllowance` already includes the space of the snapshot `kept`.
   const retainedBytes = Math.max(planRetained(record), planAllowance(record))
   const snapshotSpace = { ...record.snapshotSpace, retainedBytes }
   store.update(uuid, { snapshots: [...snapshots, { ...kept, state: 'ready' }], snapshotSpace })

@@ -43,7 +43,7 @@ export function snapshotCreateKind(
     steps: [takeStep(context)],
     settle: ({ id, subject }, { status }) => {
       if (status === 'done') updateSnapshot(store, subject.id, { id, state: 'ready' })
-      else forgetSnapshot(store, subject.id, id) // the next new snapshot removes a partial one from the pool
+      else forgetSnapshot(store, subject.id, id) // the next operation deletes a partial snapshot from the pool
     },
   }
 }

@@ -25,8 +25,8 @@ interface ScheduledInput {
 }
 
 /**
- * Defines scheduled snapshots, which only the agent submits. Snapshots that will be deleted for the new one are hidden
- * as soon as it is submitted. If it fails, they reappear.
+ * Defines scheduled snapshots, which only the agent submits. Once a new snapshot is submitted, the snapshots that will
+ * be deleted for it are hidden. If the new snapshot fails, they reappear.
  */
 export function scheduledSnapshotDefinition(
   context: GuestContext,
@@ -171,5 +171,5 @@ function settleTaken(
   { uuid, id, outcome }: { uuid: string; id: string; outcome: OperationOutcome },
 ): void {
   if (outcome.status === 'done') updateSnapshot(store, uuid, { id, state: 'ready' })
-  else forgetSnapshot(store, uuid, id) // the next new snapshot removes a partial one from the pool
+  else forgetSnapshot(store, uuid, id) // the next operation deletes a partial snapshot from the pool
 }

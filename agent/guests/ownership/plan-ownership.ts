@@ -4,7 +4,7 @@
  */
 
 /**
- * - `absent`: the host has no copy of the guest that counts. It still remembers the generation.
+ * - `absent`: the host has no valid copy of the guest, but remembers the generation.
  * - `owner`: the host owns the guest and may start it.
  * - `leaving`: the host owns the guest, but has begun to stop it for a move. It may still keep the guest.
  * - `handed_over`: the complete guest is on the target. Only the gateway decides now who owns it.
@@ -18,7 +18,7 @@ export interface Ownership {
   readonly role: OwnershipRole
   /** The newest generation that the host knows. Each change of the owner, and each canceled move, has a new one. */
   readonly generation: number
-  /** Id of the move that the guest takes part in; empty for other roles. */
+  /** Id of the move while the role is `leaving`, `handed_over` or `arriving`; otherwise empty. */
   readonly moveId: string
 }
 

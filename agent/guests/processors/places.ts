@@ -69,7 +69,7 @@ export class ProcessorPlaces {
     return [...moved]
   }
 
-  /** Moves guests if one of their processors went offline, or if they may use more processors. @returns these guests */
+  /** Chooses new processors for guests if one of theirs went offline, or if they may use more. @returns these guests */
   #followHost(): string[] {
     const online = this.readOnline()
     if (online.join() === this.#online.join()) return []

@@ -33,8 +33,9 @@ export function planPlace(vcpuMilli: number, online: readonly number[], loads: L
 }
 
 /**
- * Plans the move of one guest from the most loaded processor to the least loaded one: of the guest whose move brings
- * these two loads closest together. @returns undefined if no move helps
+ * Plans the move of one guest from the most loaded processor to the least loaded one. Chooses the guest whose move
+ * brings these two loads closest together.
+ * @returns undefined if no move helps
  */
 export function planMove(
   places: ReadonlyMap<string, Place>,

@@ -5,7 +5,7 @@ const maxBackoffMs = 300_000
 /** Time in ms for which a start counts: the more starts count, the longer is the wait before the next one. */
 const windowMs = 600_000
 
-/** Decides when a guest that should run but does not may be started again. */
+/** Decides how soon a stopped guest that should be running may be started again. */
 export class RestartPolicy {
   readonly #missingSince = new Map<string, number>()
   readonly #starts = new Map<string, number[]>()

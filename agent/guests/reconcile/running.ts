@@ -97,7 +97,7 @@ async function resize(driver: Driver, machine: Machine): Promise<boolean> {
   return resized.changed
 }
 
-/** Describes the guest's state. It includes the revision, since a rolled-back setting leaves the limits the same. */
+/** Describes the guest's state. After a setting was rolled back, only the revision differs from the state before. */
 function lookOf({ pid, startTime }: ObservedGuest, { revision, ipv6Addresses }: GuestRecord): Look {
   const run = `${pid} ${startTime}`
   return { limits: `${run} ${revision}`, addresses: `${run} ${ipv6Addresses.join(' ')}` }

@@ -89,8 +89,8 @@ export class GuestStore {
   }
 
   /**
-   * Returns the current record of the guest. It is cached until a change, since reading a guest with a thousand
-   * mappings takes milliseconds. Do not call it while an open transaction has changed the guest.
+   * Returns the current record of the guest. The record is cached until the guest changes, since reading a guest with a
+   * thousand mappings takes milliseconds. Must not be called in a transaction that has changed the guest.
    * @throws {BerthError} `not_found`
    */
   renew(record: GuestRecord): GuestRecord {

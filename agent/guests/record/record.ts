@@ -78,10 +78,10 @@ export interface GuestPolicy {
   /** Kind of abuse that the guest was stopped for; undefined if it was not. */
   abuse?: string
   /**
-   * Expiry time for which the running guest was stopped. If a wrong clock caused the stop, the guest is started again.
+   * Expiry time that stopped the guest while it ran. If the clock was wrong at the stop, the guest is started again.
    */
   stoppedForExpiryMs?: number
-  /** Expiry time that has passed; undefined if the guest has not expired, or an older agent stopped it. */
+  /** Expiry time that has passed. Undefined if the guest has not expired, or an older version recorded the expiry. */
   expiredForMs?: number
 }
 

@@ -35,7 +35,7 @@ export class HostPorts {
   constructor(private readonly parts: HostPortsParts) {}
 
   /**
-   * Keeps freed ports from other guests (see `#held`).
+   * Adds freed ports to `#held`, so that no other guest gets them.
    * @returns a function that releases the ports and may be called repeatedly
    */
   hold(span: PortSpan): () => void {

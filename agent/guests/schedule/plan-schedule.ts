@@ -50,7 +50,7 @@ export type Look = { readonly kind: 'wait' } | { readonly kind: 'move' | 'run'; 
 
 export interface LookAt {
   readonly nowMs: number
-  /** Returns the guest's own offset in ms, below `catchUpWithinMs`. */
+  /** Returns the time in ms after which the guest makes up for a missed run; below `catchUpWithinMs`. */
   readonly offsetMs: () => number
   /** True if the schedule is suspended for the guest now. Runs that are due meanwhile are skipped. */
   readonly isHeld: boolean

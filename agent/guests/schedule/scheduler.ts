@@ -138,7 +138,7 @@ function isHeld(record: GuestRecord): boolean {
   return ['error', 'deleting', 'creating'].includes(record.status) || policyReasonOf(record) !== ''
 }
 
-/** Returns the guest's offset. It is always the same for a guest, and evenly distributed over all guests. */
+/** Returns `offsetMs` of a guest. It is always the same for a guest, and evenly distributed over all guests. */
 function offsetOf(uuid: string): number {
   return createHash('sha256').update(uuid).digest().readUInt32BE(0) % catchUpWithinMs
 }

@@ -14,8 +14,8 @@ import { checkRuns } from './snapshot-schedule.js'
 type Context = ChangeContext & Pick<BackupContext, 'config' | 'targets'>
 
 /**
- * Sets the guest's backup schedule and its target. Existing backups stay until the next run. A change inside a target,
- * such as a new password, does nothing if the schedule now uses another target.
+ * Sets the guest's backup schedule and its target. Existing backups stay until the next run. A request with only a
+ * target updates the stored target, for example its password, but only if the schedule still uses this target.
  * @throws {BerthError} `invalid_field`, `missing_field`, and those of `changeGuest`
  */
 export function setBackupSchedule(

@@ -46,8 +46,8 @@ export function refuseBeyondSpace(record: SpaceSettings, expectedBytes: number):
 }
 
 /**
- * Plans the raise of the disk limit right after a snapshot. The raise is at most the space for snapshots plus the size
- * of the disk, so that a guest cannot raise its limit by using more than its disk.
+ * Returns the bytes by which the disk limit is raised right after a snapshot: the measured bytes, but at most the space
+ * limit of snapshots plus the size of the disk. A guest that uses more than its disk does not get a higher limit.
  */
 export function planRaised(record: GuestRecord, { measured, diskBytes }: { measured: number; diskBytes: number }) {
   const highest = Math.max(planSpaceLimit(record), planRetained(record)) + diskBytes

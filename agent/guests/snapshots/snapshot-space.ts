@@ -26,7 +26,7 @@ export function readExpected(volumes: GuestVolumes, record: GuestRecord): Promis
 }
 
 /**
- * Takes a snapshot that counts towards the guest's space limit. It may be repeated. The caller holds the guest's mutex.
+ * Takes a snapshot that counts towards the guest's space limit. May be repeated. The caller holds the guest's mutex.
  * @throws {BerthError} `snapshot_space_exceeded`; the snapshot is then removed again
  */
 export async function takeCounted(context: DiskContext, uuid: string, id: string): Promise<SnapshotTaken> {
@@ -134,7 +134,7 @@ function hasNothing(record: GuestRecord): boolean {
   return record.snapshots.length === 0 && planRetained(record) === 0 && planAllowance(record) === 0
 }
 
-/** True if the record already has these numbers. A guest without snapshots that was never measured stays unchanged. */
+/** True if the record already contains these numbers, or if both are 0 and the record contains no measured space. */
 function isSettled(record: GuestRecord, { retainedBytes, allowanceBytes }: SnapshotSpace): boolean {
   const isKnown = record.snapshotSpace.isMeasured || retainedBytes === 0
   return isKnown && planRetained(record) === retainedBytes && planAllowance(record) === allowanceBytes

@@ -86,7 +86,7 @@ export async function removeEmptyGroups(path: string, ids: readonly bigint[]): P
   await request('ungroup', path, ...ids)
 }
 
-/** `done`: the names were exchanged earlier, as `next` is the older subvolume; `nothing`: `next` does not exist. */
+/** `done`: `next` is the older subvolume, so the names were exchanged before; `nothing`: `next` does not exist. */
 export type ExchangeResult = 'exchanged' | 'done' | 'nothing'
 
 /**

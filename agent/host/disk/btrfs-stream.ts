@@ -31,7 +31,7 @@ export function sendSubvolume(path: string, parent?: string): SendProcess {
 /**
  * Creates a subvolume in `directory` from a stream. Its name is part of the stream, which may come from a hostile host.
  * Paths of the stream cannot leave `directory` (chroot). However, the stream names the parent and the sources of clones
- * by UUID, and the program finds such a subvolume anywhere on the filesystem. The host that sends must know its UUID.
+ * by UUID, and btrfs-receive(8) finds them anywhere on the filesystem. The sender must know these UUIDs.
  */
 export function receiveSubvolume(directory: string): ReceiveProcess {
   const { child, ended } = run(['--quiet', 'receive', '--chroot', '-e', directory])

@@ -15,7 +15,7 @@ export const mostLargePathBytes = 512 * 1024
 export interface LayoutBounds {
   /** Maximum memory for the description of the tree, which is sufficient for about 2 million extents. */
   readonly memoryBytes: number
-  /** Maximum length in bytes of a layout that is written. */
+  /** Maximum length in bytes of the layout that `readLayout` writes. */
   readonly writtenBytes: number
 }
 
@@ -25,14 +25,14 @@ const usualBounds: LayoutBounds = { memoryBytes: 256 * 1024 ** 2, writtenBytes: 
 export interface LayoutSpace {
   /** Bytes by which the space of all large files is smaller than their length. */
   readonly savedBytes: number
-  /** Bytes that the restore needs in addition while it moves and shares data. */
+  /** Additional bytes that a restore needs while it moves data that files share. */
   readonly movedBytes: number
 }
 
 /**
  * Records which data the files of a tree share, where they have holes, and which data is compressed. A file that
- * exceeds a limit (`LayoutBounds` and the constants above) is left out. If it has large holes, it is recorded without
- * its list of holes and shared parts.
+ * exceeds a limit (`LayoutBounds` and the constants above) is left out. Only if it has large holes, it is recorded, but
+ * without its list of holes and shared parts.
  * @param tree tree on btrfs, which must not change meanwhile
  * @param file path of the new layout, whose format perl/read-layout.pl describes
  * @throws {CommandError}
@@ -54,7 +54,7 @@ export interface LayoutSource {
   readonly layout: string | undefined
   /** Root of an image's tree, on the restored tree's file system. Files that equal the image's share their data. */
   readonly image: string | undefined
-  /** Indexes of files in the layout that `applyToFetched` has already handled. */
+  /** Indexes, in the layout, of the files that `applyToFetched` has already handled. */
   readonly apart: readonly number[]
 }
 

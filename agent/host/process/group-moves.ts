@@ -16,14 +16,14 @@ export class GroupMoves {
   }
 
   /**
-   * Triggers the wait by a move of the agent into the group that it is already in. Returns at once and never fails.
+   * Triggers the kernel's wait: moves the agent into the group that it is already in. Returns at once and never fails.
    * Only one move runs at a time, because each blocks a thread.
    */
   prepare(): void {
     if (this.#own === undefined || this.#isMoving) return
     this.#isMoving = true
     void writeFile(`${this.#own}/cgroup.procs`, `${process.pid}`)
-      .catch(() => undefined) // if this move fails, the next move just waits
+      .catch(() => undefined) // after a failure, the next move just takes longer
       .then(() => (this.#isMoving = false))
   }
 }

@@ -114,7 +114,7 @@ const sigSegvBit = 1n << 10n
 
 /**
  * Parses the signals that a process handles: those that it catches, and those that it blocks to receive them by
- * signalfd or sigwait. Bit 0 is signal 1. Blocked signals are ignored while SIGSEGV is blocked, because libc blocks all
+ * signalfd or sigwait. Bit 0 is signal 1. If SIGSEGV is blocked, no blocked signal counts as handled: libc blocks all
  * signals around a fork.
  */
 export function parseHandledSignals(status: string): bigint {

@@ -1,7 +1,7 @@
 import { runPerl, type RunOptions, type RunResult } from './process.js'
 
 export interface SandboxOrder {
-  /** An unused user id with which the program runs, and to which the directory is given. */
+  /** An unused user id. The program runs as this user, which also becomes the owner of the directory. */
   readonly userId: number
   /** File that is the standard input, and also available as /dev/stdin. */
   readonly input: string
