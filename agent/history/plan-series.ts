@@ -107,7 +107,7 @@ export const coarse = ['month', 'year'] as const satisfies readonly Coarse[]
 /** The finer ring from which each ring is aggregated. */
 const finer = { month: 'day', year: 'month' } as const
 
-/** Returns the number of steps of the finer ring in one step of this ring. */
+/** Returns the number of steps of the finer ring in one step of the ring `range`. */
 function partsOf(range: Coarse): number {
   return tiers[range].stepSeconds / tiers[finer[range]].stepSeconds
 }

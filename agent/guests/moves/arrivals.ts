@@ -62,7 +62,7 @@ export class Arrivals {
   constructor(private readonly parts: ArrivalsParts) {}
 
   /**
-   * Reserves what the guest needs. Without a move id it only checks whether this is possible.
+   * Reserves what the guest needs. Without a move id, only checks whether a reservation is possible.
    * @throws {BerthError} `guest_moving`, `name_conflict`, `resource_exhausted`, `unsupported`, `invalid_field`
    */
   async expect(request: ExpectGuestRequest): Promise<ReservedNetwork> {

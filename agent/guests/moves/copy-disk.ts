@@ -24,7 +24,7 @@ const lastMs = 30 * 60_000
 /** Time in ms that the ticket must still be valid when the guest is stopped. */
 const ticketNeededMs = 2 * lastMs
 
-/** Ids of the hidden snapshots of a move. Each id contains the move's id, so that no other move uses the snapshot. */
+/** Returns the id of a hidden snapshot of a move. It contains the move's id, so no other move uses the snapshot. */
 function sentId(operationId: string, round: number | 'last'): string {
   return `${sentPrefix(operationId)}${round}`
 }
@@ -33,7 +33,7 @@ function sentPrefix(operationId: string): string {
   return `move-${operationId.slice(0, 8)}-`
 }
 
-/** Sends the guest's snapshots and its disk while it runs, then increments until they are small. */
+/** While the guest runs, sends its snapshots and its disk, and then increments until they are small. */
 export async function copyRunning({ context }: CopyParts, step: Move): Promise<void> {
   const { id: uuid } = step.subject
   let newest = { bytes: 0, tookMs: 0 }
@@ -57,7 +57,7 @@ export async function copyRunning({ context }: CopyParts, step: Move): Promise<v
 }
 
 /**
- * Checks on a new connection that the target accepts the ticket and the guest's present settings. Otherwise the move
+ * Checks, on a new connection, that the target accepts the ticket and the guest's present settings. Otherwise the move
  * would fail only after the guest was stopped.
  */
 async function checkTarget(context: BackupContext, step: Move): Promise<void> {

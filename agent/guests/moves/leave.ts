@@ -19,7 +19,7 @@ type MoveContext = Pick<StepContext<{ readonly generation: number }>, 'subject' 
 
 /**
  * Records that the guest is being stopped. From now on, this host starts the guest only if the guest stays on this
- * host. The guest is also recorded as not wanted, so that an older version of the agent does not start it.
+ * host. `wanted` becomes `stopped`, so that an older version of the agent does not start the guest.
  */
 export function leave(store: GuestStore, { subject: { id: uuid }, operationId: moveId, input }: MoveContext): void {
   store.changes.transaction(() => {
@@ -39,7 +39,7 @@ function refuseOther(store: GuestStore, uuid: string, moveId: string): void {
 
 /**
  * Keeps the guest after a failed or canceled move.
- * @returns true if this host owns the guest and it had begun to leave
+ * @returns true if this host had begun to stop the guest for the move
  * @throws {BerthError} `guest_moving` if only the gateway can decide
  */
 export function stay(store: GuestStore, uuid: string): boolean {
@@ -64,7 +64,7 @@ export function handOver(store: GuestStore, { subject: { id: uuid } }: MoveConte
   changeOwnership(store, uuid, { kind: 'hand_over' })
 }
 
-/** Waits for the gateway's decision. @throws {BerthError} `move_canceled` if this host stays the owner */
+/** Waits until the gateway chooses the owner. @throws {BerthError} `move_canceled` if this host stays the owner */
 export async function awaitOwner(
   store: GuestStore,
   { subject: { id: uuid }, signal }: Pick<StepContext<unknown>, 'subject' | 'signal'>,

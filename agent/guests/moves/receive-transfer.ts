@@ -22,7 +22,6 @@ const checkEveryMs = 10_000
 export interface ReceiverParts {
   readonly context: Pick<BackupContext, 'transfers' | 'store'>
   readonly arrivals: Pick<Arrivals, 'check' | 'checkManifest' | 'finish'>
-  /** Reads the capacity of the storage pool. */
   readonly readPool: () => Promise<PoolCapacity>
   readonly log: Logger
 }
@@ -123,7 +122,7 @@ export class TransferReceiver {
     await this.#listComplete() // also deletes any other subvolume that the stream created
   }
 
-  /** Passes data to the process and waits for its end. @returns the number of bytes */
+  /** Passes received data to the process, and waits until the process has ended. @returns the number of bytes */
   async #readInto(process: ReceiveProcess, maxBytes: number): Promise<number> {
     const { stream, ended } = process
     const take = (data: Buffer): Promise<void> =>

@@ -141,7 +141,7 @@ function findImage(
   return found === undefined ? undefined : volumes.imagePathOf(found)
 }
 
-/** Gives the restored copy of another guest this guest's name and login, so that both guests can run. */
+/** Writes this guest's name and login to the restored volume of another guest, so that both guests can run. */
 async function makeOwn(
   context: Pick<GuestContext, 'machines' | 'volumes' | 'logins'>,
   record: GuestRecord,

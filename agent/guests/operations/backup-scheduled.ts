@@ -50,7 +50,7 @@ export function scheduledBackups(context: Pick<GuestContext, 'store' | 'now'>): 
   }
 }
 
-/** Returns the next scheduled backup. It is submitted even if there is no room for it: its task then reports this. */
+/** Returns the next scheduled backup. It is submitted even if there is no room for it: its task reports the reason. */
 function scheduledBackupOrder(
   context: Pick<GuestContext, 'store' | 'now'>,
   record: GuestRecord,

@@ -14,7 +14,7 @@ export interface BackupInput extends TargetInput {
 /** Timeout in ms of the removal of a failed backup's data. It is short, because the target may be failing. */
 const takeBackMs = 60_000
 
-/** Returns the steps that create the backup which the order reserved. It is valid once it has been verified. */
+/** Returns the steps that create the reserved backup. The backup is valid once it has been verified. */
 export function backupSteps(context: BackupContext): Step<BackupInput>[] {
   return [snapshotStep(context), sendStep(context), dropStep(context), verifyStep(context)]
 }

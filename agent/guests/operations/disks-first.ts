@@ -29,7 +29,7 @@ export class DisksFirst {
     }
   }
 
-  /** Starts a guest once no creation is running. Its operation occupies no slot for running operations meanwhile. */
+  /** Starts a guest once no creation is running. Until then, its operation occupies no slot for running operations. */
   async start(
     { signal, yieldWhile }: Pick<StepContext<unknown>, 'signal' | 'yieldWhile'>,
     boot: () => Promise<void>,

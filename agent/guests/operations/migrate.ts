@@ -86,7 +86,7 @@ function isOwned(context: BackupContext, { subject }: StepContext<unknown>): boo
   return readOwnership(context.store, subject.id).role === 'owner'
 }
 
-/** True if the guest is not on this host any more. A later move may also have brought it back. */
+/** True if the guest is not on this host any more. False if a later move has brought it back. */
 function isLeft({ store }: BackupContext, uuid: string): boolean {
   return readOwnership(store, uuid).role === 'absent'
 }
@@ -97,7 +97,8 @@ function copyStep(parts: CopyParts): MoveStep {
     weight: 8,
     cancelable: true,
     run: async (step) => {
-      // Skipped if this host has begun to stop the guest: an update of the agent may have restarted the operation here.
+      // Skipped if this host has begun to stop the guest: an update of the agent may have repeated the operation from
+      // here.
       if (isOwned(parts.context, step)) await step.yieldWhile(copyRunning(parts, step))
     },
     undo: async (step) => forgetSent(parts.context, step),

@@ -28,7 +28,7 @@ export function planFetchedBytes(size: BackupSize): number {
   return Math.ceil(writtenBytes * overhead) + metadataBytes + smallestBytes
 }
 
-/** Returns the bytes of data that a restore moves so that files share it; in backups of older versions an estimate. */
+/** Returns the bytes that a restore moves so that files share data; an estimate for backups of older versions. */
 function planMovedBytes({ sizeBytes, usedBytes = 0, savedBytes = 0, movedBytes }: BackupSize): number {
   const originalBytes = Math.min(sizeBytes, usedBytes) // `usedBytes` includes snapshots of the backed-up guest
   return movedBytes ?? (savedBytes === 0 ? 0 : originalBytes)

@@ -45,7 +45,7 @@ export function stopToBootAgain(context: BootContext): Step<StopInput> {
   }
 }
 
-/** Deletes the hidden snapshot of the old disk. If that fails, it is only logged: `removeStrays` deletes it later. */
+/** Deletes the hidden snapshot of the old disk. A failure is only logged: `removeStrays` deletes the snapshot later. */
 export async function forgetKept(
   context: DiskContext,
   { subject, operationId, log, signal }: StepContext<unknown>,

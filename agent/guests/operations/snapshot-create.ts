@@ -43,12 +43,12 @@ export function snapshotCreateKind(
     steps: [takeStep(context)],
     settle: ({ id, subject }, { status }) => {
       if (status === 'done') updateSnapshot(store, subject.id, { id, state: 'ready' })
-      else forgetSnapshot(store, subject.id, id) // the next operation deletes a partial snapshot from the pool
+      else forgetSnapshot(store, subject.id, id) // a partial snapshot stays in the pool until the next one is taken
     },
   }
 }
 
-/** Takes the snapshot that was reserved with the order. It has the operation's id. */
+/** Takes the snapshot that was reserved with the order. The snapshot has the id of the operation. */
 export function takeStep(context: GuestContext): Step<unknown> {
   const { store, volumes, now } = context
   return {

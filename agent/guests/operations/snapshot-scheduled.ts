@@ -56,8 +56,8 @@ export function scheduledSnapshots(context: Pick<GuestContext, 'store' | 'now'>)
 }
 
 /**
- * Returns a guest's next scheduled snapshot. It is submitted even if there is no room for it: its task then reports
- * this.
+ * Returns a guest's next scheduled snapshot. It is submitted even if there is no room for it: its task reports the
+ * reason.
  * @param run `nextRunMs`: time of the run after this one, stored with the order, so that no run is lost or repeated
  */
 function scheduledSnapshotOrder(
@@ -171,5 +171,5 @@ function settleTaken(
   { uuid, id, outcome }: { uuid: string; id: string; outcome: OperationOutcome },
 ): void {
   if (outcome.status === 'done') updateSnapshot(store, uuid, { id, state: 'ready' })
-  else forgetSnapshot(store, uuid, id) // the next operation deletes a partial snapshot from the pool
+  else forgetSnapshot(store, uuid, id) // a partial snapshot stays in the pool until the next one is taken
 }

@@ -279,7 +279,6 @@ export class GuestStore {
   }
 }
 
-/** Freezes a value and all its parts. */
 function freeze<T extends object>(value: T): T {
   for (const part of Object.values(value))
     if (typeof part === 'object' && part !== null && !Object.isFrozen(part)) freeze(part as object)

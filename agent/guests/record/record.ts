@@ -77,9 +77,7 @@ export interface GuestPolicy {
   overQuota: boolean
   /** Kind of abuse that the guest was stopped for; undefined if it was not. */
   abuse?: string
-  /**
-   * Expiry time that stopped the guest while it ran. If the clock was wrong at the stop, the guest is started again.
-   */
+  /** Expiry time whose passing stopped the running guest. If the clock was wrong then, the guest is started again. */
   stoppedForExpiryMs?: number
   /** Expiry time that has passed. Undefined if the guest has not expired, or an older version recorded the expiry. */
   expiredForMs?: number

@@ -46,7 +46,7 @@ function chooseMore(
 ): readonly string[] {
   const had = record.ipv6Addresses.length
   const nothingAsked = count === 0 && addresses.length === 0
-  if (nothingAsked && had > 0) return [] // an empty request needs no address if the guest has one
+  if (nothingAsked && had > 0) return [] // an empty request adds nothing to existing addresses
   const ipv6Count = nothingAsked ? 1 : count
   if (had + ipv6Count + addresses.length > networkLimits.addresses.max)
     throw conflict('resource_exhausted', `a container can have at most ${networkLimits.addresses.max} IPv6 addresses`)

@@ -30,7 +30,7 @@ interface Place {
   readonly listening: ReadonlySet<string>
 }
 
-/** Reserves a removed mapping's ports until the host has removed its rules. @returns a function that rolls this back */
+/** Reserves the ports of a removed mapping until its rules are gone. @returns a function that restores the mapping */
 type Freeing = (position: number, old: PortMapping) => () => void
 
 export class PortMappings {

@@ -23,7 +23,7 @@ export async function useDirectIo(device: string): Promise<boolean> {
     await run('losetup', ['--direct-io=on', device])
     return true
   } catch (error) {
-    if (error instanceof CommandError) return false // the backing filesystem does not support it (tmpfs)
+    if (error instanceof CommandError) return false // the backing filesystem does not support direct I/O (tmpfs)
     throw error
   }
 }

@@ -22,7 +22,7 @@ export function keepSysctls(by: SysctlKeeper): void {
   keeper = by
 }
 
-/** Records the value of a kernel setting `before` the change, if it is known, and then writes the new one. */
+/** Records `before`, the old value of a kernel setting, if it is known. Then writes the new value. */
 export async function changeSysctl(path: string, before: number | undefined, value: number): Promise<void> {
   if (before !== undefined) await keeper.note({ path, before, value })
   await writeSysctl(path, value)

@@ -29,7 +29,7 @@ export interface FlowFilter {
   readonly ports?: readonly [first: number, last: number]
 }
 
-/** Roles of addresses in a flow: its opener, the target of the opener, the real answerer, the target of answers. */
+/** Roles of addresses in a flow: its opener, the opener's destination, the real answerer, the answers' destination. */
 export type FlowPlace = 'opener' | 'asked' | 'answerer' | 'answered'
 
 /* Numbers of linux/netfilter/nfnetlink_conntrack.h. */
