@@ -3,7 +3,7 @@ import { figuresOf, type Figures } from './plan-series.js'
 /** A reading of counters. They only grow during one `life`, and another life starts at 0. */
 export interface Reading {
   readonly atMs: number
-  /** Identifies the present run of the guest or the host. */
+  /** A value that differs after each start of the guest or the host. */
   readonly life: string
   readonly memoryBytes: number
   /** Processor time in microseconds. This and all other counters are undefined if they could not be read. */

@@ -95,7 +95,7 @@ function figuresAt(valueAt: (at: number) => number): Figures {
 export function meanOf(all: readonly Figures[]): Figures {
   return figuresAt((at) => {
     const known = all.map((figures) => figures[figureNames[at]!]).filter((value) => !Number.isNaN(value))
-    return known.reduce((sum, value) => sum + value, 0) / known.length // NaN if it is unknown in all steps
+    return known.reduce((sum, value) => sum + value, 0) / known.length // NaN if the figure is unknown in all steps
   })
 }
 

@@ -81,7 +81,7 @@ async function* readFrames(socket: Duplex, silenceMs: number): AsyncGenerator<Fr
   }
 }
 
-/** Waits for the next chunk. The time in which the consumer does not read does not count as silence. */
+/** Waits for the next chunk. Only the time in which the consumer waits for data counts as silence. */
 async function nextWithin(chunks: AsyncIterator<Buffer>, socket: Duplex, silenceMs: number) {
   const silent = new Error(`no data for ${silenceMs / 1000} s`)
   const timer = setTimeout(() => socket.destroy(silent), silenceMs).unref()

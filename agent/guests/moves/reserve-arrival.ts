@@ -15,7 +15,7 @@ import { checkLimits } from '../resources/limits.js'
 import { spanOf } from '../resources/host-ports.js'
 import { planMappings, type MovedMapping } from './plan-arrival.js'
 
-/** A guest that another host wants to send, checked. */
+/** A checked description of a guest that another host wants to send. */
 export interface ArrivingGuest extends Pick<
   GuestRecord,
   'id' | 'uuid' | 'name' | 'spec' | 'publicIpv4s' | 'ipv6Addresses' | 'os' | 'createdAtMs' | 'ipv4' | 'snapshotSpace'

@@ -13,7 +13,7 @@ const zones = {
 
 type Zone = keyof typeof zones
 
-/** Returns the runs after a time, in UTC. */
+/** Returns the runs of a schedule after a time, in UTC. */
 function runs(
   zone: Zone,
   [intervalHours, time, firstDay]: readonly [number, string, string],

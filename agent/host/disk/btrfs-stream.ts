@@ -51,6 +51,6 @@ function run(args: readonly string[]) {
       else reject(new CommandError('btrfs', code, stderr, signal ? `killed by signal ${signal}` : `exit code ${code}`))
     })
   })
-  ended.catch(() => undefined) // the caller may wait for it later
+  ended.catch(() => undefined) // the caller may await `ended` later
   return { child, ended }
 }

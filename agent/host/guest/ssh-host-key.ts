@@ -8,7 +8,7 @@ export type HostKeyType = (typeof hostKeyTypes)[number]
 
 /** Creates a host key for an SSH server, in the format of ssh-keygen(1). @throws {CommandError} */
 export async function makeHostKey(type: HostKeyType): Promise<{ privateKey: string; publicKey: string }> {
-  const directory = await mkdtemp(join(tmpdir(), 'berth-key-')) // mkdtemp creates it with mode 0700
+  const directory = await mkdtemp(join(tmpdir(), 'berth-key-')) // mkdtemp creates directories with mode 0700
   try {
     const path = join(directory, 'key')
     await run('ssh-keygen', ['-q', '-t', type, '-N', '', '-C', '', '-f', path])
