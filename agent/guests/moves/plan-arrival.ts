@@ -18,7 +18,7 @@ export interface PortFacts {
 /**
  * Plans mappings for the target: with the same host ports where they are free, otherwise with a host port of 0, which
  * stands for any free one.
- * @param reserved mappings that were reserved when the move began; they win
+ * @param reserved mappings that were reserved when the move began; their host ports take precedence
  */
 export function planMappings(
   wanted: readonly CheckedMapping[],

@@ -22,7 +22,8 @@ export function backupSubject({ store }: Pick<GuestContext, 'store'>, uuid: stri
 }
 
 /**
- * Checks and encrypts the target of an order. @param about guest's uuid or target's id, which decrypting requires
+ * Checks and encrypts the target of an order.
+ * @param about guest's uuid or target's id, which is needed again to decrypt the target
  * @throws {BerthError} `invalid_field`, `missing_field`
  */
 export function parseBackupTarget(targets: TargetVault, about: string, target: BackupTarget | undefined): TargetInput {

@@ -57,8 +57,7 @@ const sameUser = -1
 /**
  * Runs a program on a new pty. The program must close descriptors above 2, because node-pty passes the descriptors of
  * all terminals to programs. Only the native part of node-pty is used. Its JavaScript part discards output that is
- * unread 200 ms after the program's end. It also writes in threads, which may be so late that the descriptor belongs to
- * another terminal.
+ * unread 200 ms after the program's end. It also writes in threads: a late write may reach another terminal.
  * @throws {Error} if no ptys or processes are available
  */
 export function openPty(
