@@ -13,7 +13,7 @@ interface Message {
 
 /**
  * Moves audit entries of earlier versions from streams into the indexes. Each part is moved in one transaction, so that
- * no entry is lost or duplicated if a gateway dies. Outcomes without an entry wait for it, at most an hour.
+ * no entry is lost or duplicated if a gateway dies. An outcome whose entry is missing waits at most an hour.
  */
 export async function moveStreams(store: Store, index: AuditIndex): Promise<void> {
   await moveStream(store, 'audit', async (entries) => ({

@@ -179,7 +179,7 @@ function shorten(text: string, length: number): string {
   return text.length > length ? `${text.slice(0, length - 1)}…` : text
 }
 
-/** If the reader may see only some guests, leaves only a failure's error code: its text may name other guests. */
+/** Callers restricted to some guests see only the error code of a failure: its text may name other guests. */
 function shownTo(guests: Guests, record: AuditRecord): AuditRecord {
   if (guests === 'all' || record.success || record.detail.startsWith(outcomeUnknown)) return record
   return { ...record, detail: record.detail.split(':', 1)[0] ?? '' }

@@ -24,7 +24,7 @@ export interface AuthenticatorParts {
   readonly usage: KeyUsage
   readonly failures: FailureLog
   readonly sessions: Pick<SessionCallers, 'has' | 'find' | 'peek'>
-  /** Counts failed authentications of each client, identified by `sourceOf` its address. */
+  /** Counts failed authentications of each client. The result of `sourceOf` identifies a client. */
   readonly limit: RateLimit
 }
 

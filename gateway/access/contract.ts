@@ -24,7 +24,7 @@ export interface SessionCallers {
    */
   find(request: Credentials): Promise<SessionPrincipal | undefined>
   /**
-   * Finds a session by its digest, for an open console or stream. This counts as a use of the session.
+   * Finds a session by its digest, for an open console or stream. The search counts as a use of the session.
    * @throws {BerthError} `store_unavailable`
    */
   findByDigest(digest: string): Promise<SessionPrincipal | undefined>

@@ -6,11 +6,11 @@ const retryMs = 500
 const maxRecords = 10_000
 
 /**
- * Marks records as open after a failed write. The write may have been made, so that the store may contain a request as
- * running that no longer runs. Other gateways would refuse to repeat it. Tries until the store is available again.
+ * Marks records as open after a failed write. The store may have executed the write. It then shows a request as running
+ * that has ended, and other gateways would refuse to repeat the request. Tries until the store is available again.
  */
 export class IdempotencyReopener {
-  /** Records as they may be in the store, by name. */
+  /** Records as they may be in the store, by id. */
   readonly #waiting = new Map<string, IdempotencyRecord>()
   #timer: NodeJS.Timeout | undefined
 

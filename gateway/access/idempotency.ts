@@ -71,7 +71,7 @@ export class IdempotencyStore implements Idempotency {
     await this.#settle(claim, { state: 'open' })
   }
 
-  /** Ends an attempt. If the store is unreachable, it learns later that the request no longer runs. */
+  /** Ends an attempt. If the store is unreachable, the reopener marks the request as open later. */
   async #settle(claim: IdempotencyClaim, end: Pick<IdempotencyRecord, 'state' | 'answer'>): Promise<void> {
     const record = this.#running.get(claim.id)
     if (!record) return

@@ -73,7 +73,7 @@ export function rootKeyOf({ records }: KeyChain): string {
   return `key:${(root ?? records[0])?.id}`
 }
 
-/** `ref` of the earliest key of a chain that is restricted to containers. `undefined`: none is restricted. */
+/** `ref` of the chain's earliest key that is restricted to containers. `undefined`: no key is restricted. */
 export function boundRootOf({ records }: KeyChain): string | undefined {
   const root = records.findLast(({ containerUuids }) => containerUuids.length > 0)
   return root && `key:${root.id}`

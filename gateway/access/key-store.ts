@@ -1,7 +1,7 @@
 import type { Store, StoreClient } from '../store/store.js'
 import { chainOf, decodeRecord, encodeRecord, maxChain, type KeyChain, type KeyRecord } from './key-record.js'
 
-/** Names of Redis keys with the data of API keys. Gateways watch only the records, because digests never change. */
+/** Names of Redis keys with the data of API keys. Gateways watch only `record`, because `digest` never changes. */
 export function keyNames(store: Store) {
   return {
     recordPrefix: store.key('apikey', ''),

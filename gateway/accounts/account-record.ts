@@ -69,7 +69,7 @@ export function isUsable(account: Account, nowMs: number): boolean {
   return !account.disabled && (expiresAtMs === 0 || expiresAtMs > nowMs)
 }
 
-/** `ref` of the account's caller: `admin:3`, `subuser:4`. Audit entries and Idempotency-Keys are stored under it. */
+/** `ref` of an account as a caller: `admin:3`, `subuser:4`. Audit entries and Idempotency-Keys are stored under it. */
 export function refOf({ kind, id }: Pick<Account, 'kind' | 'id'>): string {
   return `${kind === 'admin' ? 'admin' : 'subuser'}:${id}`
 }

@@ -82,8 +82,8 @@ export class Admins {
   }
 
   /**
-   * Recovers an account after a takeover, or after the loss of its password or second factor. Both are deleted, all
-   * sessions end, and the returned link sets a new password.
+   * Recovers an account after a takeover, or after the loss of its password or second factor. Deletes password and
+   * second factor, ends all sessions and returns a link to set a new password.
    * @throws {BerthError} `not_found`
    */
   async recover(username: string): Promise<LinkedAdmin> {

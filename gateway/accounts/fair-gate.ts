@@ -27,7 +27,7 @@ export interface GateLimits {
   readonly maxWaitMs: number
 }
 
-/** Strangers have a separate queue. In a common queue, a stranger with ever new names would always be next. */
+/** Strangers have a separate queue. In a common queue, a stranger who makes up new user names would always be next. */
 type Queue = 'known' | 'stranger' | 'other'
 
 interface QueueEntry {
@@ -151,7 +151,7 @@ export class FairGate {
     return best
   }
 
-  /** Selects the work to reject: the last in turn from the busiest address of the account with the most work. */
+  /** Selects the work to reject: the account with the most work and its busiest address lose what would run last. */
   #last(queue: readonly QueueEntry[]): QueueEntry {
     const ofFlow = countBy(queue, ({ flow }) => flow)
     const placeOf = ({ flow, claim }: QueueEntry): string => `${flow} ${claim.source}`

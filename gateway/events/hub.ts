@@ -54,7 +54,9 @@ export class EventHub {
   ring: EventRing
   readonly #listeners = new Set<EventSubscriber>()
   readonly #holdings = new Map<EventSubscriber, Holding>()
-  /** Collected frames, shared by listeners that may receive the same events and need them from the same event on. */
+  /**
+   * Collected frames. Listeners share an entry if they may receive the same events and their next event is the same.
+   */
   readonly #gathered = new Map<string, GatheredEvents>()
   #timer: NodeJS.Timeout | undefined
   #pumpedAtMs = 0
@@ -129,7 +131,7 @@ export class EventHub {
     if (this.#closed) listener.end('closing')
   }
 
-  /** Ends all streams, and those that are opened from now on. The clients then connect again. */
+  /** Ends all present and future streams. Their clients then connect again. */
   endStreams(): void {
     this.#closed = true
     for (const listener of this.#listeners) listener.end('closing')

@@ -127,7 +127,7 @@ export interface GuestCreation {
 }
 
 export interface GuestCreationRequest {
-  /** Id of the operation. A repetition with it returns the same host, id and uuid, and the first answer. */
+  /** Id of the operation. A repeated request with this id gets the first answer, with the same host, id and uuid. */
   readonly operationId: string
   readonly name: string
   readonly spec: GuestSpec
@@ -137,7 +137,7 @@ export interface GuestCreationRequest {
 }
 
 export interface GuestMoveRequest {
-  /** Id of the move. A repetition with it returns the same operation. */
+  /** Id of the move. A repeated request with this id gets the same operation. */
   readonly operationId: string
   readonly guest: GuestView
   /** Target of the move. Default: the host with the most free resources. */
@@ -218,8 +218,7 @@ export interface HostUpgrades {
   /** The version to which hosts are upgraded: this gateway's. */
   readonly version: string
   /**
-   * Lets a host install a version of the agent that this gateway has packages of, or the previous version of the agent on
-   * this host.
+   * Lets a host install an agent for whose version this gateway has packages, or the host's previous agent.
    * @throws {BerthError} `not_found`, `host_offline`, `upgrade_unsupported`, `upgrade_running`, `no_previous_version`,
    * `packages_missing`, `packages_outdated`
    */
@@ -248,8 +247,8 @@ export interface Fleet {
   /**
    * Waits for hosts without a connection, as long as they are expected to connect after the start of this gateway.
    * Later calls resolve at once.
-   * @param guestRef id, uuid or name of a guest. If the guest is known, only its host is awaited. Otherwise all hosts are,
-   * but only for the first 10 s after the start once one host is connected.
+   * @param guestRef id, uuid or name of a guest. If the guest is known, only its host is awaited. Otherwise all hosts
+   * are awaited; 10 s after the start, one connected host is enough.
    */
   expectedConnections(guestRef?: string): Promise<void>
   /**

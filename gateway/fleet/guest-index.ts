@@ -108,7 +108,7 @@ export class GuestIndex {
     return `guest ${guest.name} (${guest.id}, ${guest.uuid}) clashes with ${name} (${id}, ${uuid}) of host ${other.hostId} and is not shown`
   }
 
-  /** @param formerly the same guest on another host */
+  /** @param formerly entry of the same guest on its previous host */
   #place(host: HostState, entry: GuestEntry, formerly?: GuestEntry): void {
     const slot = this.#put(host, entry, formerly)
     this.#byId.set(entry.guest.id, slot)

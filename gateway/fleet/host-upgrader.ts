@@ -135,7 +135,7 @@ function previousOf({ name, description }: HostView): string {
   throw conflict('no_previous_version', `${name} retains no packages of a previous version`)
 }
 
-/** Features without which a request is refused. A host without fences only ignores them. */
+/** Features that a request can require. `fence` is never required, because agents without it just ignore fences. */
 type RequiredFeature = Exclude<AgentFeature, 'fence'>
 
 /** Errors for hosts that lack a feature. */

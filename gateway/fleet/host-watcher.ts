@@ -25,7 +25,7 @@ export interface WatcherOptions {
   /** Time in ms after a broken stream until the host is offline and its guests are shown as unknown. */
   readonly reconnectMs: number
   readonly callTimeoutMs: number
-  /** Time in ms after the start of this gateway in which a host is expected to connect. 0: it is not expected. */
+  /** Remaining time in ms in which a host is expected to connect after the gateway's start. 0: it is not expected. */
   expectedMs(hostId: string): number
   /** Called when a connection has failed or ended. */
   connectionFailed(watcher: HostWatcher, reason: unknown): void
@@ -91,7 +91,7 @@ export class HostWatcher {
     this.refresh()
   }
 
-  /** Closes all connections and connects again. Used after a change of the address, or a revoked certificate. */
+  /** Closes all connections and connects again. Used after the host's address changed or a certificate was revoked. */
   restart(): void {
     this.#closeSessions()
     this.#goOffline()

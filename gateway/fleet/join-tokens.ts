@@ -37,9 +37,7 @@ export class JoinTokens {
     return { token, expiresAtMs }
   }
 
-  /**
-   * Creates a token that authorizes the downloads and reports of one upgrade, and never a certificate.
-   */
+  /** Creates a token that authorizes the downloads and reports of one upgrade. It cannot authorize a certificate. */
   createForUpgrade(hostId: string, options: { address: string; lifetimeMs: number; upgradeId: string }): string {
     const expiresAtMs = Date.now() + options.lifetimeMs
     return this.#sign(hostId, { ...options, id: randomUUID(), expiresAtMs })

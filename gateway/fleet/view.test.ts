@@ -93,8 +93,8 @@ function run(view: FleetState, model: Model, step: StepOf): void {
 }
 
 /**
- * Checks that all indexes agree with the list, that all shown entries were reported, and that hidden entries conflict
- * with shown ones.
+ * Checks that all indexes contain the shown guests, that all shown guests were reported, and that hidden guests
+ * conflict with shown ones.
  */
 function check(view: FleetState, model: Model): void {
   const shown = [...view.guests()]

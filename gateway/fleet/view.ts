@@ -174,7 +174,7 @@ export class FleetState implements FleetView {
     applyEvent(host, event, this.#reported)
   }
 
-  /** Cuts long texts and lists of an operation. `undefined`: its id is invalid or of another host; adds a warning. */
+  /** Cuts long texts and lists of an operation. `undefined`, with a warning: its id is invalid or of another host. */
   checkOperation(host: HostState, raw: Operation): OperationView | undefined {
     return this.#reported.operations.check(host, raw)
   }
@@ -199,7 +199,7 @@ export class FleetState implements FleetView {
     }
   }
 
-  /** True if the host was online when the previous gateway process ended, as far as `resume` knows. */
+  /** True if the positions of `resume` show that the host was online when the previous gateway process ended. */
   wasOnline(hostId: string): boolean {
     return this.#formerlyOnline.has(hostId)
   }

@@ -88,8 +88,8 @@ export class WatchedHosts {
   }
 
   /**
-   * Waits until each joined host has reported or is unreachable, at most `timeoutMs`. Calls to hosts that are unreachable
-   * wait some more time for them.
+   * Waits until each joined host has reported or is unreachable, at most `timeoutMs`. Calls to unreachable hosts wait
+   * some more time for a connection.
    */
   async settle(timeoutMs: number): Promise<void> {
     for (const until = performance.now() + timeoutMs; performance.now() < until; await delay(20)) {
@@ -165,7 +165,7 @@ export class WatchedHosts {
   }
 
   /**
-   * Forgets which hosts were removed, because the new server may have lost a removal that was never acknowledged.
+   * Forgets which hosts were removed, because the new Redis server may have lost a removal that was never acknowledged.
    * @returns the known records, by host id
    */
   #beginReplacement(): ReadonlyMap<string, HostRecord> {
@@ -174,7 +174,7 @@ export class WatchedHosts {
     return new Map([...this.options.view.states()].map(({ record }) => [record.id, record]))
   }
 
-  /** Replaces records whatever their version, unless they changed after the list was requested. */
+  /** Applies the list, even older versions of records. Records that changed after the list was requested stay. */
   #replace({ records }: HostList, before: ReadonlyMap<string, HostRecord>): void {
     for (const record of records) {
       const known = this.options.view.findState(record.id)?.record
@@ -235,7 +235,7 @@ export class WatchedHosts {
     for (const record of records) this.adopt(record, view.findState(record.id) ? [] : await cache.load(record.id))
   }
 
-  /** Writes hosts that the store's list lacks to the store again, unless they were stored after the list was read. */
+  /** Writes hosts again that are missing in the store's list, unless they were stored after the list was read. */
   async #restoreLost({ records }: HostList): Promise<void> {
     const { view, store, log, owners } = this.options
     const versions = new Map(records.map(({ id, version }) => [id, version]))

@@ -64,7 +64,7 @@ function passwordRoute({ logins }: Accounts): Route {
   })
 }
 
-/** Answers the first step of a login: a session, or a token to send with the code. */
+/** Returns the answer to the first step of a login: a session, or a token to send with the code. */
 export function stepAnswer(
   step: LoggedIn | CodeWanted,
   request: Pick<RequestContext<unknown, unknown, unknown>, 'secure'>,

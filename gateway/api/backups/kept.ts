@@ -122,7 +122,9 @@ export function keptBackupRoutes(parts: BackupParts): Route[] {
   ]
 }
 
-/** Deletes a backup through its container's host, which lists the backup. Without this host, another host does it. */
+/**
+ * Deletes a backup through the host of its container. If the container was deleted, another host deletes the backup.
+ */
 async function deleteKept(
   { targets, fleet }: BackupParts,
   context: RequestContext<Static<typeof KeptPathSchema>, ContainerQuery, unknown>,

@@ -115,7 +115,7 @@ function hostType(before: HostView | undefined, after: HostView | undefined): Ev
   return JSON.stringify(settledParts(before)) === JSON.stringify(settledParts(after)) ? undefined : 'host.updated'
 }
 
-/** Facts of a host whose changes cause an event. The time of the last report changes too often to be included. */
+/** Properties of a host that cause an event when they change. The last report's time would change too often. */
 function settledParts(host: HostView) {
   const { install, upgrade } = host
   const upgrading = { upgradeId: upgrade?.id, upgradeStep: upgrade?.step, upgradeMessage: upgrade?.message }

@@ -46,7 +46,7 @@ type CheckBody = Static<typeof CheckBodySchema>
 const common = { tag: 'Security', query: HostQuerySchema } as const
 const errors = ['host_offline', 'agent_timeout']
 
-/** Routes that set how hosts react to alerts, and that start a check. */
+/** Routes that set how hosts react to alerts, and a route that checks containers for abuse. */
 export function securityWriteRoutes({ fleet }: SecurityDeps): Route[] {
   return [
     route({

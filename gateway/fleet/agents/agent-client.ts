@@ -69,7 +69,7 @@ interface CallParts {
   readonly timeoutMs: number
   /** Link to the host. The call is canceled when the host goes offline. */
   readonly link?: AgentLink
-  /** Fence of the work to which the call belongs. */
+  /** Fence of the work to which the call belongs (shared/fence.ts). */
   readonly fence?: Fence | undefined
 }
 

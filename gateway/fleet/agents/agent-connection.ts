@@ -22,7 +22,7 @@ import type { HostState } from '../host-state.js'
 const maxMessageBytes = 1024 * 1024
 /** Maximum size of an answer about routing, which contains all pools and assignments of a host. */
 const maxRoutingBytes = 16 * maxMessageBytes
-/** Time in ms after which the idle connection for routing is closed. */
+/** Time in ms after which the idle connection for calls about routing is closed. */
 const separateIdleMs = 60_000
 
 export interface AgentTarget {
@@ -146,7 +146,7 @@ export function channelOptions(serverName: string, silenceMs: number): ChannelOp
     'grpc.max_receive_message_length': maxMessageBytes,
     'grpc.max_send_message_length': maxMessageBytes,
     'grpc.use_local_subchannel_pool': 1,
-    // Uses only the configured address, and ignores proxies of the environment and service settings in DNS.
+    // Uses only the configured address, no proxy from the environment, and no service configuration from DNS.
     'grpc.enable_http_proxy': 0,
     'grpc.service_config_disable_resolution': 1,
     'grpc.enable_retries': 0,

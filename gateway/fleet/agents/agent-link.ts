@@ -12,7 +12,7 @@ export interface AgentLinkParts {
   readonly reconnectMs: number
   /** Provides the connection of the host's live stream, if the connection's certificates are valid. */
   readonly watcher: { readonly connection: AgentConnection | undefined }
-  /** Time in ms after the start of this gateway in which the host is expected to connect. 0: it is not expected. */
+  /** Remaining time in ms in which the host is expected to connect after the gateway's start. 0: it is not expected. */
   expectedMs(): number
   readonly pauses: Pick<PauseWatch, 'check'>
 }

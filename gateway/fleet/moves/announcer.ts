@@ -13,7 +13,7 @@ export interface AnnouncerOptions {
   readonly reached: (hostId: string, revision: number) => Promise<void>
 }
 
-/** Tells hosts who owns a guest. Hosts ignore what they know already, so everything may be repeated. */
+/** Tells hosts who owns a guest. Hosts ignore what they know already, so each call may be repeated. */
 export class Announcer {
   constructor(private readonly options: AnnouncerOptions) {}
 
@@ -49,11 +49,11 @@ export class Announcer {
     await this.options.watched.agent(other).moves.appointOwner({ uuid, generation, isOwner: false })
   }
 
-  /** Stops guests of a host that had an old journal, and that belong to other hosts. */
+  /** Stops copies of guests on a host that had an old journal. Other hosts own these guests. */
   async fence(hostId: string, copies: [string, number][], moves: readonly StoredMove[]): Promise<void> {
     const { log } = this.options
     for (const [uuid, generation] of copies) {
-      // The report may be late. The copy of a source is needed until the target has confirmed that it has the guest.
+      // The source keeps its copy until the target has confirmed that it has the guest, even after the owner changed.
       if (moves.some((move) => move.uuid === uuid && move.fromHostId === hostId)) continue
       try {
         await this.options.watched.agent(hostId).moves.appointOwner({ uuid, generation, isOwner: false })

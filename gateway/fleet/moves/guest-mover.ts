@@ -68,7 +68,7 @@ export class GuestMover {
     await Promise.all(this.#announcing.keys.map((uuid) => this.#announcing.settled(uuid)))
   }
 
-  /** Resources of guests that move to hosts, and that the view does not show there yet. */
+  /** Resources of moving guests that the view does not show on their new hosts yet. */
   rooms(): PromisedRoom[] {
     const { view } = this.options
     const isComing = ({ uuid, toHostId, decided }: StoredMove): boolean =>
@@ -124,7 +124,7 @@ export class GuestMover {
     })
   }
 
-  /** Chooses the target and stores the move. Moves that begin at the same time count as using their targets. */
+  /** Chooses the target and stores the move. Until it is stored, its resources on the target count as promised. */
   async #store(request: GuestMoveRequest): Promise<{ plan: GuestMovePlan; move: StoredMove }> {
     const { creator, moves } = this.options
     const { operationId: id, guest } = request

@@ -60,7 +60,7 @@ export class MoveStore {
     await this.#change('begin move', move.uuid, ({ owner, move: earlier }) => {
       if (!owner) throw notFound('container')
       const next = planBegin(owner, move.fromHostId, { id: move.id, toHostId: move.toHostId })
-      // Both hosts must know the end of an earlier move first.
+      // `earlier` stays in the store until both hosts know that the earlier move has ended.
       if (!next || earlier)
         throw conflict('guest_moving', 'the container is moving already, or belongs to another host')
       return { owner: next, move: { ...move, generation: owner.generation } }
@@ -87,7 +87,7 @@ export class MoveStore {
   async recover({ uuid, hostId, moveId, generation }: LostMove): Promise<boolean> {
     return this.#change('recover move', uuid, ({ owner, move }) => {
       if (move || owner?.move || (owner && owner.hostId !== hostId)) return undefined
-      // The store may also have lost a decision, which had the next generation.
+      // The store may also have lost a decision about this move. Its generation was `generation + 1`.
       const next = { hostId, generation: Math.max(owner?.generation ?? 0, generation + 1) + 1 }
       const decided = { ownerId: hostId, generation: next.generation }
       return {
@@ -171,7 +171,7 @@ interface Change {
   readonly move: StoredMove
 }
 
-/** The owner of a guest that moves, from its reservation. If the store has lost that, from the move. */
+/** Returns the owner of a moving guest: from its reservation, or from the move if the store lost the reservation. */
 function ownerIn({ id, fromHostId, toHostId, generation = 0, decided }: StoredMove, owner?: GuestOwner): GuestOwner {
   if (decided) return owner ?? { hostId: decided.ownerId, generation: decided.generation }
   const known = owner ?? { hostId: fromHostId, generation }

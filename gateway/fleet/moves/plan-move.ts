@@ -18,7 +18,7 @@ const orderLostMs = 120_000
 
 export type MoveStep = 'wait' | 'switch' | 'cancel' | 'announce'
 
-/** The step after the owner has answered. `tell`: the other host deletes its copy. */
+/** The step after the announcement to the owner. `tell`: order the other host of the move to delete its copy. */
 export type AnnouncedStep = 'tell' | 'return' | 'forget' | 'wait'
 
 /** Decides what to do about a move. Every gateway may do it at any time, and repeat it. */
@@ -39,7 +39,7 @@ export function planMoveStep(move: StoredMove, facts: MoveFacts): MoveStep {
 export function planAnnounced({ decided, fromHostId }: StoredMove, hasOwner: boolean, facts: MoveFacts): AnnouncedStep {
   const { source, isSourceOnline, isSourceRemoved } = facts
   if (hasOwner || decided?.ownerId === fromHostId) return 'tell'
-  // The source has the last copy. It must not delete it for a target that has none.
+  // The source has the last copy. It must not delete this copy for a target that has no copy.
   if (source && source.role !== 'absent') return 'return'
   return isSourceOnline || isSourceRemoved ? 'forget' : 'wait'
 }

@@ -15,7 +15,7 @@ export interface CreationOptions {
   readonly ratios: Ratios
   readonly log: Logger
   readonly fleet: Pick<Fleet, 'agent' | 'reached'>
-  /** Resources of guests that move to hosts, and that the view does not show there yet. */
+  /** Resources of moving guests that the view does not show on their new hosts yet. */
   readonly moving: () => readonly PromisedRoom[]
 }
 

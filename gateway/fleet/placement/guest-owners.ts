@@ -50,7 +50,7 @@ export class GuestOwners {
     await this.check(host, known)
   }
 
-  /** Updates the store after a report about a guest. If it fails, a later report or sweep does this. Never rejects. */
+  /** Updates the store after a report about a guest. A later report or sweep repeats a failed update. Never rejects. */
   async guestChanged(host: HostState, { event }: WatchResponse): Promise<void> {
     try {
       if (event?.$case === 'guest') await this.check(host, [event.value])

@@ -28,7 +28,7 @@ export class GuestRegistry {
 
   /**
    * Reserves a name and assigns an id and a uuid. A repeated operation gets the same reservation.
-   * @param isShown true if the view has a guest with this name or id, which the store may have lost
+   * @param isShown true if the view has a guest with this name or id: the store may have lost its reservation
    * @throws {BerthError} `name_conflict`, `store_unavailable`
    */
   async reserve(

@@ -1,6 +1,6 @@
 /*
  * The store's record of a guest's owner. Each function plans one durable write; `undefined` means that the record has
- * changed meanwhile and nothing is written. Agents follow with agent/guests/ownership/plan-ownership.ts.
+ * changed meanwhile and nothing is written. How agents apply a decision: agent/guests/ownership/plan-ownership.ts.
  */
 
 /** A move that has begun and is not decided yet. */

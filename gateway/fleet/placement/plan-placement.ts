@@ -103,7 +103,7 @@ function load(candidate: Candidate, wanted: RequestedLimits, ratios: Ratios): nu
   return Math.max(...shares(candidate, wanted).map(({ share, kind }) => (ratios[kind] ? share / ratios[kind] : 0)))
 }
 
-/** Load of the most used resource, including the new guest and resources without a limit. Hosts are ordered by it. */
+/** Load of the host's most used resource if the guest is added. Resources without a limit count, too. */
 function spread(candidate: Candidate, wanted: RequestedLimits, ratios: Ratios): number {
   return Math.max(...shares(candidate, wanted).map(({ share, kind }) => share / (ratios[kind] || 16)))
 }

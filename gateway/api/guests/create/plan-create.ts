@@ -96,7 +96,7 @@ function planList(field: string, flag: string, { assign, list = [] }: AskedAddre
 
 /**
  * Number of addresses to choose. Clients send 0 for omitted counts, so `assign` with a count of 0 requests one address.
- * Clients also send counts although `assign` is off; these request no address.
+ * Clients also send counts although `assign` is off. They request no address then.
  */
 function planCount({ assign, count = 0, list = [] }: AskedAddresses): number {
   if (assign === false) return 0

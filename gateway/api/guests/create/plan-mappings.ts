@@ -83,7 +83,7 @@ function leadsTo(port: number, mapping: PortMapping): boolean {
   return mapping.containerPort === port && mapping.containerPortEnd === port && mapping.protocol === 'tcp'
 }
 
-/** @param first container port of the first mapping; 0: the number of its host port, as in the other mappings */
+/** @param first the first mapping's container port; 0: the number of its host port, as in all other mappings */
 function pickedMappings(count: number, first: number): PortMapping[] {
   // Container port 0 stands for the number of the host port, which the agent chooses.
   return Array.from({ length: count }, (_, index) => pickedTo(index === 0 ? first : 0))
