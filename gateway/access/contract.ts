@@ -135,7 +135,7 @@ export interface AccessControl {
   readonly authorize: Authorize
   /** Limits the requests of each caller, identified by `Principal.root`. */
   readonly callers: RequestLimits
-  /** Limits the requests from each source, identified by `sourceOf` the client's address. */
+  /** Limits the requests from each source. The result of `sourceOf` identifies a source. */
   readonly addresses: RequestLimits
   readonly audit: AuditLog
   readonly idempotency: Idempotency

@@ -14,7 +14,7 @@ export function credentialOf(caller: Principal): string {
 export interface Grants {
   /**
    * Finds the caller with this credential. `undefined`: the credential is no longer valid, or its user must set up a
-   * second factor first. For a session, this counts as a use.
+   * second factor first. For a session, the search counts as a use.
    * @throws {BerthError} `store_unavailable`
    */
   find(credential: string): Promise<Principal | undefined>

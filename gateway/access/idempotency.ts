@@ -53,7 +53,8 @@ export class IdempotencyStore implements Idempotency {
     const fingerprint = this.#digest(request.fingerprint)
     const fresh = this.#startedRecord({ operationId: randomUUID(), fingerprint, attempt: 1 })
     const insert = () => this.#insert(id, fresh, request.caller)
-    const found = await (this.store.ready() ? this.#orReopen(id, fresh, insert) : insert()) // fails if not ready
+    // If the store is not ready, it rejects the record without sending it: the record need not be reopened.
+    const found = await (this.store.ready() ? this.#orReopen(id, fresh, insert) : insert())
     if (!found) return this.#claim(id, fresh)
     if (found.fingerprint !== fingerprint)
       throw new BerthError('conflict', 'idempotency_conflict', 'this Idempotency-Key was used for another request')
@@ -79,7 +80,7 @@ export class IdempotencyStore implements Idempotency {
     await this.#orReopen(claim.id, record, () => this.#write(claim.id, { ...record, ...end }))
   }
 
-  /** Runs a write after whose failure the store may contain this record of a request that does not run. */
+  /** Runs a write. If it fails, the reopener marks the record as open: the store may show the request as running. */
   async #orReopen<T>(id: string, record: IdempotencyRecord, write: () => Promise<T>): Promise<T> {
     try {
       return await write()

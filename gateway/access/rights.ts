@@ -46,7 +46,7 @@ function earlier(a: number, b: number): number {
 export type Dimension = 'scopes' | 'container_uuids' | 'ip_whitelist' | 'expires_at'
 
 /**
- * The API's name of the first field in which `want` exceeds `limit`; `undefined`: it does not exceed it. Ignores
+ * The API's name of the first field in which `want` exceeds `limit`; `undefined`: `want` is within the limit. Ignores
  * `disabled`, because a disabled key may be enabled later.
  */
 export function findExcess(want: Rights, limit: Rights): Dimension | undefined {

@@ -15,7 +15,7 @@ export interface GateClaim {
 
 export interface GateLimits {
   readonly atOnce: number
-  /** Maximum number of pieces of other work, not logins, that run at once. */
+  /** Maximum number of concurrent work items that are not logins. */
   readonly othersAtOnce: number
   /** Maximum number of strangers' logins that run at once, so that a flood of them does not block known users. */
   readonly strangersAtOnce: number

@@ -54,9 +54,7 @@ export class EventHub {
   ring: EventRing
   readonly #listeners = new Set<EventSubscriber>()
   readonly #holdings = new Map<EventSubscriber, Holding>()
-  /**
-   * Collected frames. Listeners share an entry if they may receive the same events and their next event is the same.
-   */
+  /** Collected frames. Listeners with the same rights and the same next event share an entry. */
   readonly #gathered = new Map<string, GatheredEvents>()
   #timer: NodeJS.Timeout | undefined
   #pumpedAtMs = 0

@@ -14,7 +14,7 @@ export interface GuestView {
   readonly online: boolean
   /** Public address of the host: a name or an address. "": not known. */
   readonly hostAddress: string
-  /** Data that a reader derived from the guest. The reader must check that it is current. */
+  /** Cache of readers: data derived from this guest. A reader must check that the data is current. */
   shown?: unknown
 }
 

@@ -15,7 +15,7 @@ import type { GuestOwners } from './placement/guest-owners.js'
 import type { FleetState } from './view.js'
 
 /**
- * Time in ms for which hosts are expected that were online when the previous gateway process ended. Their agents may be
+ * Hosts that were online when the previous gateway process ended are expected for this time in ms. Their agents may be
  * restarting as well, which takes seconds on a busy machine.
  */
 const returnMs = 10_000
@@ -39,7 +39,7 @@ export class WatchedHosts {
   readonly #removed = new Set<string>()
   #complete = false
   #polling = false
-  /** True if no list was applied since the store may have become another server. */
+  /** True if the store may have become another server, and no list was applied since then. */
   #isNewServer = false
   /** Monotonic time in ms at which this gateway began to serve clients. */
   #startedMs: number | undefined

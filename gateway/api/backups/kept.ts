@@ -122,9 +122,7 @@ export function keptBackupRoutes(parts: BackupParts): Route[] {
   ]
 }
 
-/**
- * Deletes a backup through the host of its container. If the container was deleted, another host deletes the backup.
- */
+/** Deletes a backup through the host of its container, or through another host if the container was deleted. */
 async function deleteKept(
   { targets, fleet }: BackupParts,
   context: RequestContext<Static<typeof KeptPathSchema>, ContainerQuery, unknown>,

@@ -75,7 +75,7 @@ class Lab {
     await waitFor(() => this.lists >= until, { what: 'the mover reads the moves' })
   }
 
-  /** Asks again for the move of the shown guest. */
+  /** Requests the move of the shown guest again. */
   begin(): Promise<unknown> {
     this.view.findState('a')!.description = HostDescription.fromPartial({ features: ['move'] })
     const guest = this.view.findGuest(uuid)!

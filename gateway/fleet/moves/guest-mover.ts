@@ -180,7 +180,7 @@ export class GuestMover {
     return { ...plan, response }
   }
 
-  /** Submits an order with a ticket. Repeats it with a new ticket while the agent has renewed the key of the ticket. */
+  /** Submits an order with a ticket. Repeats the order with a new ticket if the agent has renewed the ticket's key. */
   async #withTicket<T>(move: StoredMove, submit: (ticket: string) => Promise<T>): Promise<T> {
     for (const startMs = performance.now(); ; await delay(renewalLookMs)) {
       try {
@@ -261,7 +261,7 @@ export class GuestMover {
     }
   }
 
-  /** Notifies both hosts of the guest's owner: the owner first, so that the other host deletes its copy last. */
+  /** Announces the owner to both hosts: first to the owner itself, so that the other host deletes its copy last. */
   async #announce(move: StoredMove): Promise<void> {
     const { moves, log } = this.options
     try {

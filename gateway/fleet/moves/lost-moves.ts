@@ -1,10 +1,10 @@
 import type { HostState } from '../host-state.js'
 import type { LostMove, StoredMove } from './move-store.js'
 
-/** Time in ms for which no host may own a guest before its move counts as lost. Reports and messages may be late. */
+/** If no host owned a guest for this time in ms, its move counts as lost. Reports and messages may be late. */
 const graceMs = 120_000
 
-/** Finds guests that were handed over in moves that the store has lost: nobody would decide about them. */
+/** Finds guests that were handed over in moves that the store has lost. Nobody would decide such moves. */
 export class LostMoves {
   /** Time in ms since when each guest has been without an owner, by uuid. */
   readonly #since = new Map<string, number>()

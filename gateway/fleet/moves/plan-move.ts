@@ -21,7 +21,7 @@ export type MoveStep = 'wait' | 'switch' | 'cancel' | 'announce'
 /** The step after the announcement to the owner. `tell`: order the other host of the move to delete its copy. */
 export type AnnouncedStep = 'tell' | 'return' | 'forget' | 'wait'
 
-/** Decides what to do about a move. Every gateway may do it at any time, and repeat it. */
+/** Decides the next step of a move. Every gateway may take this step at any time, and repeat it. */
 export function planMoveStep(move: StoredMove, facts: MoveFacts): MoveStep {
   const { source, operation, isSourceOnline, isSourceRemoved, isTargetOnline, nowMs } = facts
   if (move.decided) return 'announce'

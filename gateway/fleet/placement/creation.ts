@@ -136,7 +136,7 @@ export class GuestCreator {
     )
   }
 
-  /** Counts resources of a host as used. @returns a function that ends this */
+  /** Counts resources of a host as used. @returns a function that stops counting them */
   promise(room: PromisedRoom): () => void {
     this.#promised.add(room)
     return () => void this.#promised.delete(room)

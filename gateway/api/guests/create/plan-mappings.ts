@@ -133,7 +133,7 @@ function sharesAddress(a: PortMapping, b: PortMapping): boolean {
   return a.hostIp === '' || b.hostIp === '' || a.hostIp === b.hostIp
 }
 
-/** Rejects lists of mappings for a container without mappings. Counts are ignored. */
+/** Rejects lists of mappings, because `assign_nat` is false. Counts of mappings are ignored. */
 function refuseMappings(body: CreateBody): PortMapping[] {
   const asks: [string, boolean][] = [
     ['nat_port_mappings', (body.nat_port_mappings ?? []).length > 0],
