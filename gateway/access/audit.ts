@@ -20,7 +20,7 @@ export interface AuditFilter extends Span {
   readonly success?: boolean | undefined
   /** Only entries about these guests. If not `all`, failures of other callers show only their error code. */
   readonly guests: Guests
-  /** True: `guests` does not filter, and entries about no guest are included, as in a list of a caller's actions. */
+  /** True, for a list of a caller's actions: `guests` does not filter, and entries about no guest are included. */
   readonly all?: boolean
   /** True: `total` is needed. False: reading stops when the page is full. Default: true. */
   readonly counted?: boolean

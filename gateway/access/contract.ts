@@ -64,7 +64,7 @@ export interface AuditStart {
 
 export interface AuditOutcome {
   readonly success: boolean
-  /** Name of the target, for example of a container, or the id of a key. */
+  /** Target of the action, for example the name of a container or the id of a key. */
   readonly target: string
   /** Details of the outcome for administrators, without secrets. */
   readonly detail: string

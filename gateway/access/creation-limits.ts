@@ -21,8 +21,8 @@ export const defaultCreationLimits: CreationLimits = {
 /** The quota that the objects created by a caller count towards. */
 export interface CreationShare {
   /**
-   * `ref` of the caller or the earliest of its creators that is restricted to containers; if none is, of the earliest
-   * limited one. "": the caller is unlimited.
+   * `ref` of one member of the chain from the earliest creator to the caller: the first that is restricted to
+   * containers, otherwise the first that is limited. "": the caller is unlimited.
    */
   readonly share: string
   readonly isBound: boolean

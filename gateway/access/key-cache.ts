@@ -26,8 +26,8 @@ interface Load {
 }
 
 /**
- * Caches recently used keys by their digests. The store reports every change of a key. While it is unreachable, nothing
- * is cached. Unknown digests are not cached, so that invalid keys do not fill the memory.
+ * Caches recently used keys by their digests. The store reports every change of a key. While the store is unreachable,
+ * nothing is cached. Unknown digests are not cached, so that invalid keys do not fill the memory.
  */
 export class KeyCache {
   readonly #byDigest = new Map<string, ResolvedKey>()
@@ -77,7 +77,7 @@ export class KeyCache {
     )
   }
 
-  /** Drops everything that depends on a key, and marks running reads of it as stale. */
+  /** Drops everything that depends on a key, and marks running reads of the key as stale. */
   forget(id: number): void {
     for (const load of this.#loads) if (load.ids.has(id)) load.stale = true
     for (const digest of this.#digestsById.get(id) ?? []) this.#byDigest.delete(digest)

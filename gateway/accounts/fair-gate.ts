@@ -151,7 +151,7 @@ export class FairGate {
     return best
   }
 
-  /** Selects the work to reject: the account with the most work and its busiest address lose what would run last. */
+  /** Selects the work to reject: the last in turn of the busiest address of the account with the most work. */
   #last(queue: readonly QueueEntry[]): QueueEntry {
     const ofFlow = countBy(queue, ({ flow }) => flow)
     const placeOf = ({ flow, claim }: QueueEntry): string => `${flow} ${claim.source}`

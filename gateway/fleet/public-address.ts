@@ -2,7 +2,7 @@ import { invalidField } from '../../shared/errors.js'
 import { isPrivateAddress, isReachableName, parseHostName } from '../../shared/host-name.js'
 import { isHostPort, splitHostPort } from '../../shared/join-token.js'
 
-/** Public address of a host, and its origin. */
+/** Public address of a host, and whether it was configured or derived. */
 export interface PublicAddress {
   /** Public name or address of the host. "": not known. */
   readonly host: string

@@ -163,7 +163,7 @@ interface DownloadOrder {
   readonly user: string
 }
 
-/** Submits a download. That a host already has the image, or is downloading it, is a result and not an error. */
+/** Submits a download. It is not an error if a host already has the image or is downloading it. */
 async function orderDownload(fleet: Fleet, { hostId, task, templateId, user }: DownloadOrder): Promise<HostOutcome> {
   const order = { $case: 'imageDownload', value: { templateId } } as const
   try {

@@ -18,7 +18,7 @@ export class RenewalWaits {
     this.#attempts.set(hostId, { atMs: this.nowMs(), failures })
   }
 
-  /** Resets the delay to the shortest one, in which connections change to the new certificate. */
+  /** Resets the delay to the shortest one. Connections change to the new certificate during this delay. */
   succeeded(hostId: string): void {
     this.#attempts.set(hostId, { atMs: this.nowMs(), failures: 0 })
   }

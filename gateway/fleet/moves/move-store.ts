@@ -161,7 +161,7 @@ export interface LostMove {
 }
 
 interface Present {
-  /** `undefined`: the guest has no reservation. It was deleted, its host was removed, or the store has lost it. */
+  /** `undefined`: no reservation. The guest was deleted, its host was removed, or the store lost the reservation. */
   readonly owner: GuestOwner | undefined
   readonly move: StoredMove | undefined
 }

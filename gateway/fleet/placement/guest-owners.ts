@@ -83,7 +83,7 @@ export class GuestOwners {
   async sweep(callTimeoutMs: number): Promise<void> {
     const { registry, moves, log } = this.parts
     try {
-      // The target of a move does not report the guest before it has taken the guest over.
+      // Reservations of moving guests stay: the target reports a guest only after it has taken the guest over.
       const moving = new Set((await moves.list()).map(({ uuid }) => uuid))
       const freed = await registry.sweep(
         ({ hostId, uuid }) => moving.has(uuid) || this.#mayExist(hostId, uuid),
