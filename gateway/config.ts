@@ -11,7 +11,7 @@ const hostPort = (value: string) => Type.String({ default: value, pattern: '^.+:
 /** Schema of gateway.yaml. Every key has a default; `systemd/gateway.example.yaml` documents each. */
 export const GatewayConfigSchema = Type.Object(
   {
-    /** Directory for the CA, certificates, the secret, and the data of the private Redis. */
+    /** Directory for the CA, certificates, the gateway's secret, and the data of the private Redis. */
     state_dir: absolutePath('/var/lib/berth/gateway'),
     run_dir: absolutePath('/run/berth/gateway'),
     /** host:port for the HTTP API. */
@@ -85,10 +85,10 @@ export const GatewayConfigSchema = Type.Object(
         address_requests_at_once: requests(512),
         /** Failed authentications per minute of a source address. Further requests get 429. */
         auth_failures_per_minute: Type.Integer({ minimum: 1, maximum: 1000000, default: 30 }),
-        /** Maximum numbers of API keys and sub-users of each limited key, and of all unlimited callers together. */
+        /** Maximum numbers for each API key with limited rights, and for all unlimited callers together. */
         api_keys: Type.Integer({ minimum: 1, maximum: 100000, default: 10000 }),
         sub_users: Type.Integer({ minimum: 1, maximum: 1000000, default: 50000 }),
-        /** Maximum numbers of keys and sub-users that a caller restricted to containers and its keys may create. */
+        /** Limits of a caller that is restricted to containers. Objects that its keys created count, too. */
         bound_api_keys: Type.Integer({ minimum: 1, maximum: 100000, default: 100 }),
         bound_sub_users: Type.Integer({ minimum: 1, maximum: 1000000, default: 500 }),
       },
@@ -100,8 +100,8 @@ export const GatewayConfigSchema = Type.Object(
         /** Time in ms without a sign of life after which a host is offline. */
         silence_ms: Type.Integer({ minimum: 500, maximum: 600000, default: 15000 }),
         /**
-         * Time in ms from the loss of the connection until the host is offline. Calls wait until then. After the start
-         * of the gateway, they wait as long for the first connection.
+         * Time in ms from the loss of the connection until the host is offline. Calls to the host wait during this
+         * time. After the start of the gateway, they wait equally long for the first connection.
          */
         reconnect_ms: Type.Integer({ minimum: 0, maximum: 600000, default: 1000 }),
       },

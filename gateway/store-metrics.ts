@@ -32,7 +32,7 @@ function addCounter(registry: Registry, name: string, help: string, read: () => 
   })
 }
 
-/** Both gauges are absent while the store is down. */
+/** Adds gauges of the master's replicas. Both are absent while the store is down. */
 function addReplication(registry: Registry, store: StoreMetricSources['store']): void {
   const lag = new Gauge({
     name: 'berth_store_replication_lag_bytes',

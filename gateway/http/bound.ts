@@ -52,7 +52,7 @@ async function getTask(fleet: Pick<Fleet, 'findOperation'>, caller: Principal, i
   return { task }
 }
 
-/** Messages for bound callers. They must not learn who uses a port or address, or what is left for others. */
+/** Messages for bound callers: they must not learn who uses a port or address, or how much of a resource is free. */
 const untold: Readonly<Record<string, string>> = {
   port_conflict: 'these host ports are not available',
   address_in_use: 'these addresses are not available',

@@ -78,7 +78,7 @@ describe('an HTTP server that drains or closes its connections', () => {
     await waitFor(() => waiting === 1)
     const drained = server.connections.drain(60_000)
     socket.write('GET /2 HTTP/1.1\r\nHost: x\r\n\r\n')
-    await new Promise((resolve) => setTimeout(resolve, 50)) // until the third request has arrived
+    await new Promise((resolve) => setTimeout(resolve, 50)) // gives the third request time to arrive
     release()
     await waitFor(() => isEnded)
     await drained

@@ -49,8 +49,8 @@ export class Connections {
   }
 
   /**
-   * Makes clients change to new connections, which are still accepted: each connection is closed after its next answer.
-   * Requests therefore fail only on connections that are idle for longer than `lingerMs`.
+   * Makes clients change to new connections: each open connection is closed after its next answer, and new ones are
+   * still accepted. Requests therefore fail only on connections that are idle for longer than `lingerMs`.
    * @param lingerMs maximum time to wait for the next request of idle connections
    */
   async drain(lingerMs: number): Promise<void> {

@@ -39,8 +39,8 @@ interface ValidRequest {
 }
 
 /**
- * Processes requests of a route: authenticate, count, authorize, validate, find the guest or task, run the handler.
- * Changes are audited.
+ * Processes requests of a route: authenticate, apply the request limit, authorize, validate, find the guest or task,
+ * run the handler. Changes are audited.
  * @returns middleware that stores the reply in the exchange, or throws BerthError
  */
 export function createDispatcher(route: Route, options: DispatchOptions): (ctx: ExchangeContext) => Promise<void> {
@@ -230,7 +230,7 @@ interface Handling {
   readonly recheck: AnyContext['recheck']
 }
 
-/** Repeats the checks of a request except for counting it. */
+/** Repeats the checks of a request, without counting it again for the request limit. */
 async function recheck(route: Route, { access, policies }: DispatchOptions, { ctx }: Ready): Promise<Principal> {
   if (!policies.judge(originOf(ctx.req)).allowed) throw deniedByPolicy()
   const { exchange } = ctx.state

@@ -315,7 +315,7 @@ describe('the normalization of request values', () => {
       name: optional(Type.String(trimmed)),
     })
     const plain = fc.stringMatching(/^\S(.*\S)?$/)
-    const entry = plain.filter((text) => /[^\s,]/.test(text)) // a text of commas contains no entry
+    const entry = plain.filter((text) => /[^\s,]/.test(text)) // a text that consists of commas contains no entry
     const right = fc.record(
       {
         integer: fc.integer(),

@@ -83,7 +83,7 @@ export class PipelinedRequests {
     this.handle(request, response)
   }
 
-  /** Continues with the next request after an answer was sent, or ends after the connection was closed. */
+  /** Continues with the next waiting request of a connection after an answer. Without one, forgets the connection. */
   #proceed(socket: Duplex): void {
     const line = this.#lines.get(socket)!
     if (line.waiting.length > 0 && !socket.destroyed) {

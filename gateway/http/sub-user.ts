@@ -13,7 +13,7 @@ export function refuseSubUser(route: Pick<Route, 'subUser'>, caller: Principal):
     throw new BerthError('forbidden', 'insufficient_scope', 'not available for sub-users')
 }
 
-/** Scope that a caller needs. For a sub-user without the scope of the route, its restricted form suffices. */
+/** Returns the scope of the route, or `innerPortsScope` for a sub-user that lacks it, if the route allows this. */
 export function scopeFor({ scope, subUser }: Pick<Route, 'scope' | 'subUser'>, caller: Principal): string {
   const narrow = caller.subUser !== undefined && subUser === 'inner' && !coversScope(caller.scopes, scope)
   return narrow ? innerPortsScope : scope

@@ -16,8 +16,8 @@ interface OfferingRequest extends IncomingMessage {
 
 /**
  * Creates a class for a server's requests. A server may ignore an offered protocol such as `h2c` of Java's client (RFC
- * 9110, 7.8), but Node 20 treats each offer as accepted if there is a listener for upgrades. An excess request also
- * counts as an upgrade, because Node's parser then ignores the rest of the packet.
+ * 9110, 7.8), but Node 20 treats each offer as accepted if there is a listener for upgrades. An excess request is also
+ * reported as an upgrade, so that Node's parser ignores the rest of the packet.
  */
 export function requestClass(rules: RequestRules): typeof IncomingMessage {
   return class extends IncomingMessage implements OfferingRequest {
@@ -49,9 +49,9 @@ interface Parser {
 }
 
 /**
- * Calls `lost` if a packet contains further requests after an ignored offer: Node's parser stops at an offer, and its
- * server drops the rest of the packet. Node does not document its parser. If a later version differs, such requests
- * stay unanswered.
+ * Calls `lost` if the server ignores an offered protocol and the packet contains further requests: Node's parser stops
+ * at an offer, and the rest of the packet is dropped. Node does not document its parser. If the parser of a later
+ * version differs, such requests stay unanswered.
  */
 export function watchOffers(socket: Socket, lost: () => void): void {
   const parser = (socket as { parser?: Parser | null }).parser

@@ -68,7 +68,7 @@ async function runClaimed(
 ): Promise<HandlerOutcome> {
   try {
     const handled = await runAudited(access, write, () => handle(claim.operationId), report)
-    // If the answer could not be stored, a repeated request creates it again. Its operation still runs only once.
+    // If the answer could not be stored, a repeated request runs the handler again, with the same operation id.
     await settle(access.idempotency, claim, handled).catch(report)
     return handled
   } catch (error) {
@@ -87,8 +87,8 @@ async function runAudited(
   if (action === undefined) return handle()
   const entry = await access.audit.begin({ action, caller, address, requestId, target })
   const handled = await handle()
-  // The answer is sent in any case, because it may contain the only copy of a password. The start of the entry is
-  // durable, and the audit log writes the outcome later.
+  // The answer is sent even if `finish` fails, because it may contain the only copy of a password. The entry is stored
+  // since `begin`, and the audit log adds the outcome later.
   await access.audit.finish(entry, outcomeOf(handled)).catch(report)
   return handled
 }

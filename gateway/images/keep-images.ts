@@ -30,8 +30,8 @@ export function keepImages({ fleet, images, log }: KeepImagesParts): () => Promi
         await add({ hostId, id: request.id }).then(
           () => refused.delete(key),
           (err: unknown) => {
-            // A host may reject the server of an image. This is logged only once, because each check tries again to add
-            // the image.
+            // Logged only once: a host may reject the server of an image for good, but each call of `keepImages` tries
+            // again.
             if (!refused.has(key))
               log.warn({ err, host: hostId, image: request.id }, 'adding a custom image to a host failed')
             refused.add(key)

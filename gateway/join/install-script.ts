@@ -25,7 +25,7 @@ export function composeInstallScript(directory: string): string {
   return parts.map((part) => readPart(directory, part)).join('\n')
 }
 
-/** Puts a script in front of the installation script that hides the join token from other users of the machine. */
+/** Wraps the installation script in a launcher, which hides the join token from other users of the machine. */
 export function addLauncher(directory: string, script: string): string {
   return readPart(directory, 'launcher').replace('@SCRIPT@\n', () => script)
 }

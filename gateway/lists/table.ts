@@ -25,16 +25,16 @@ export interface Selectable<Item, Name extends string> {
 
 export interface TableOptions<Item, Name extends string> {
   readonly fields: Fields<Item, Name>
-  /** Order of the table. It must not be 0 for different items, and the compared values of an item must not change. */
+  /** Order of the table. Returns 0 only for the same item. The compared values of an item must not change. */
   readonly compare: (a: Item, b: Item) => number
-  /** Fields whose values are counted, so that filters for a missing value need no search. */
+  /** Fields whose values are counted. A filter for a value that no item has then needs no search. */
   readonly counted: readonly Name[]
 }
 
 /** Maximum number of selections that follow changes. Beyond it, the least recently used one is dropped. */
 export const maxSelections = 32
 
-/** Maximum number of selections that are filled at once; further ones wait. It is lower than `maxSelections`. */
+/** Maximum number of selections that are filled at once. Further ones wait. It must be lower than `maxSelections`. */
 const maxFillings = 4
 
 /** Items by key, with the sort orders and filters of recent queries. */
@@ -225,7 +225,7 @@ class MaintainedSelection<Item, Name extends string> implements Selection<Item> 
     return this.#filling
   }
 
-  /** Adds all items in steps. Items may change between two steps, because `after` also accepts a removed item. */
+  /** Adds all items in steps. The list may change between two steps, because `after` also accepts a removed item. */
   *#addAll(all: SortedList<TableSlot<Item>>): Generator<void, void> {
     let passed: TableSlot<Item> | undefined
     for (;;) {

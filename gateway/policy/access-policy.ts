@@ -46,7 +46,7 @@ export class AccessPolicies {
     this.#document.onChange((policy) => (this.#rules = compile(policy, this.#configured)))
   }
 
-  /** Calls the listener after each change, by any gateway, when it is in force in this process. */
+  /** Calls the listener after each change of the policy, by any gateway, as soon as this process applies the change. */
   onChange(listener: () => void): void {
     this.#document.onChange(listener)
   }

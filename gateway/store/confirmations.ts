@@ -7,7 +7,7 @@ export interface ConfirmationsOptions {
   readonly client: StoreClient
   /** Number of replicas that must have the data. */
   readonly replicas: number
-  /** Channel on which nobody listens. */
+  /** Redis channel without subscribers, for the PUBLISH before a WAIT. */
   readonly channel: string
 }
 

@@ -10,7 +10,7 @@ export interface StoreServer {
   readonly connectTimeoutMs: number
   /** True if the server must be a master: another server may have replaced it. */
   readonly mustBeMaster: boolean
-  /** True: opens a connection for `Confirmations`. */
+  /** True if the store also needs a connection for `Confirmations`. */
   readonly confirms: boolean
 }
 
@@ -96,7 +96,7 @@ export async function connectStore(
 async function prepare(clients: readonly StoreClient[], tracked: readonly string[], mustBeMaster: boolean) {
   const [main] = clients
   await Promise.all(clients.map((client) => client.connect()))
-  // emitInvalidate only tracks keys that this connection reads. All changes of keys with a prefix are needed instead.
+  // `emitInvalidate` only reports keys that this connection has read, but all changes below the prefixes are needed.
   await Promise.all(clients.map((client) => client.sendCommand(['CLIENT', 'TRACKING', 'OFF'])))
   const prefixes = tracked.flatMap((prefix) => ['PREFIX', prefix])
   if (tracked.length > 0) await main!.sendCommand(['CLIENT', 'TRACKING', 'ON', 'BCAST', ...prefixes])
@@ -110,7 +110,7 @@ async function checkMaster(client: StoreClient): Promise<void> {
   if (role !== 'master') throw new Error(`the server is a ${role}, not the master`)
 }
 
-/** Minimum number of turns of the event loop in which `withTimeout` waits. */
+/** Minimum number of turns of the event loop that `withTimeout` waits. */
 const turns = 24
 
 /**

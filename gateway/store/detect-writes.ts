@@ -5,7 +5,7 @@ const reads: ReadonlySet<string> = new Set([
   ...['get', 'mGet', 'exists', 'pTTL', 'scanIterator', 'time', 'ping', 'info', 'role'],
   ...['hGet', 'hmGet', 'hGetAll', 'hVals', 'hKeys', 'hExists', 'hScan'],
   ...['lRange', 'sMembers', 'zRange', 'zCard', 'zScore', 'zCount', 'xRange', 'xRevRange'],
-  // The commands of a transaction are collected separately.
+  // A transaction object is created without a write: the commands that are added to it are checked separately.
   ...['multi', 'exec', 'watch', 'unwatch'],
 ])
 
@@ -33,7 +33,7 @@ function wrap<T extends object>(target: T, onCall: (method: string) => void): T 
       return (...parameters: unknown[]): unknown => {
         onCall(name)
         const result: unknown = Reflect.apply(value, target, parameters)
-        if (result === target) return proxy // transactions are built by a chain of calls
+        if (result === target) return proxy // commands of a transaction return the transaction itself
         return name === 'multi' ? wrap(result as object, onCall) : result
       }
     },

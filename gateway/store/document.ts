@@ -44,7 +44,7 @@ export class StoredDocument<T> {
     return this.#known.value
   }
 
-  /** Calls the listener after each change, by any gateway, when it is in force in this process. */
+  /** Calls the listener after each change of the document, by any gateway, as soon as `value` returns the new value. */
   onChange(listener: (value: T) => void): void {
     this.#listeners.add(listener)
   }

@@ -2,7 +2,7 @@ import { expect } from 'chai'
 import fc from 'fast-check'
 import { planCuts, type Share } from './fair-cuts.js'
 
-/** Creates shares of callers from names `root/ref` and counts. */
+/** Creates shares from pairs of a name and a count. The part of a name before `/` is the root. */
 const shares = (...of: readonly (readonly [name: string, count: number])[]): Share[] =>
   of.map(([name, count]) => ({ root: name.replace(/\/.*/, ''), ref: name, count }))
 

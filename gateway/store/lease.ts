@@ -58,7 +58,7 @@ export class Lease {
 
   /**
    * Makes the transaction fail if the lease is taken over. Call it within `store.transact`, before MULTI.
-   * @param epoch take-over by this process that the transaction belongs to. Default: the last one
+   * @param epoch epoch of the take-over to which the transaction belongs. Default: the last take-over by this process
    * @throws {BerthError} `lease_lost` if this process does not hold the lease, or has taken it over again since then
    */
   async guard(client: StoreClient, epoch = this.#epoch): Promise<void> {
@@ -106,13 +106,13 @@ export class Lease {
     return this.store.key(this.name)
   }
 
-  /** All leases share a counter, so that an epoch names one holding of one lease. */
+  /** All leases share this counter, so that no epoch is used twice, not even by different leases. */
   get #counterKey(): string {
     return this.store.key('lease-epoch')
   }
 }
 
-/** The holder in the value of a lease's key. Its epoch follows; an older gateway stores only the holder. */
+/** Returns the holder in the value of a lease's key. The epoch follows, unless an older gateway wrote the value. */
 function holderOf(value: string | null): string | null {
   return value === null ? null : value.split(' ')[0]!
 }

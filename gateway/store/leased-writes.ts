@@ -8,9 +8,9 @@ export type Transaction = ReturnType<typeof beginTransaction>
 const beginTransaction = (client: StoreClient) => client.multi()
 
 /**
- * Writes of the gateway that holds a lease when this object is created. They fail as soon as the lease is taken over,
- * also by the same gateway: another one may have held it in between. All writes that wait form one transaction, so that
- * the check of the lease costs little.
+ * Writes of the gateway that holds a lease when this object is created. They fail after any later take-over, even by
+ * the same gateway: another gateway may have held the lease in between. All waiting writes form one transaction, so
+ * that the check of the lease costs little.
  */
 export class LeasedWrites {
   #waiting: ((transaction: Transaction) => void)[] = []
@@ -21,7 +21,7 @@ export class LeasedWrites {
     private readonly store: Store,
     private readonly lease: Lease,
   ) {
-    this.#epoch = lease.epoch ?? 0 // no take-over has the epoch 0
+    this.#epoch = lease.epoch ?? 0 // not held: no take-over has the epoch 0, so writes fail
   }
 
   /** @param add adds the commands of one write @throws {BerthError} `store_unavailable`, `lease_lost` */

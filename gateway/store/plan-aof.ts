@@ -109,8 +109,8 @@ export function rebuildManifest(names: readonly string[]): string | undefined {
 
 /**
  * Finds the increments that belong to a base. Redis opens an increment before it writes a base, and another one after
- * each failure. Increments with lower numbers than the base therefore never belong to it. If several have higher
- * numbers, some may be older than the base, unless it is the first base. Source: redis 7.0, aof.c
+ * each failure, so increments with lower numbers than the base do not belong to it. Several increments with higher
+ * numbers are ambiguous if the base is not the first one: some may be older than the base. Source: redis 7.0, aof.c
  */
 function incrementsOf(base: AofFile, all: readonly AofFile[]): AofFile[] | undefined {
   const later = all.filter(({ sequence }) => sequence >= base.sequence).toSorted((a, b) => a.sequence - b.sequence)

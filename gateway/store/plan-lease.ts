@@ -9,9 +9,9 @@ export interface StoredLease {
 /** A gateway that wants the lease. */
 export interface LeaseClaim {
   readonly holder: string
-  /** Epoch of the present holding. undefined: the gateway does not hold the lease, or cannot be sure that it did. */
+  /** Epoch of the lease that the gateway already holds. undefined: it does not hold the lease, or is not sure of it. */
   readonly epoch: number | undefined
-  /** Epoch that an agent has seen. A new epoch must exceed it, even if a store that lost data does not know it. */
+  /** Highest epoch that an agent has seen. A new epoch must be higher, even if the store has lost the latest epochs. */
   readonly above: number
 }
 

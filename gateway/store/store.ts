@@ -29,7 +29,7 @@ type InvalidationListener = (key: string | null) => void
 
 const pingEveryMs = 400
 const pingTimeoutMs = 1200
-/** Time limit of a ping on the connections that only writes use. It may have to wait for the end of a WAIT. */
+/** Time limit of a ping on a connection that is only used for writes. The ping may have to wait for a WAIT. */
 const writerPingTimeoutMs = confirmTimeoutMs + pingTimeoutMs
 /** Maximum pause between attempts to connect. With Sentinels, this pause prolongs a failover. */
 const retryMaxMs = { server: 1000, sentinels: 200 }
@@ -104,9 +104,9 @@ export class Store {
   }
 
   /**
-   * Reports each change, by any client, of keys that start with `prefix` (including the store's own prefix, see `key`).
-   * `null`: all keys may have changed. Call it before `start`. Changes while the store is down are not reported: drop
-   * cached data at `down`.
+   * Reports each change, by any client, of keys that start with `prefix`. The store's own prefix is part of it, see
+   * `key`. `null`: all keys may have changed. Call it before `start`. Changes while the store is down are not reported:
+   * drop cached data at `down`.
    */
   onInvalidate(prefix: string, listener: InvalidationListener): void {
     this.#tracked.set(prefix, listener)
@@ -138,8 +138,8 @@ export class Store {
   }
 
   /**
-   * Runs commands and converts their errors to BerthError. If they include writes, replicas must confirm them, where
-   * replicas are configured.
+   * Runs commands and converts their errors to BerthError. Waits until replicas have confirmed writes among the
+   * commands, where replicas are configured.
    * @param step description of the commands, for errors
    */
   async run<T>(step: string, commands: (client: StoreClient) => Promise<T>): Promise<T> {
@@ -270,7 +270,7 @@ export class Store {
     }
   }
 
-  /** Sends pings on the connections that only writes use. Their commands have no time limit of their own. */
+  /** Sends pings on the connections that are only used for writes, because their other commands have no time limit. */
   async #watchWriters(connection: ActiveConnection): Promise<void> {
     const { exclusive, confirming } = connection
     while (this.#connection === connection) {

@@ -109,7 +109,7 @@ function isNamed(username: string, asked: string, maker: Principal): boolean {
 }
 
 /**
- * Finds an existing account for a creation: one with the same name, otherwise one with the same containers.
+ * Finds the account that a request would create a second time: it has the same containers, and the requested name.
  * @throws {BerthError} `invalid_state` if it has other rights than requested
  */
 export function findSame(

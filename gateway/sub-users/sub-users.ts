@@ -268,7 +268,7 @@ export class SubUsers {
   }
 }
 
-/** The callers whose quotas of sub-users include a new account of this caller. */
+/** Returns the callers for whose limits a new account of this caller counts. */
 function rootsOf(caller: Principal): Pick<SubUserAccount, 'root' | 'boundRoot'> {
   const { share, isBound } = creationShareOf(caller)
   return { ...(!isUnbounded(caller) && { root: caller.root }), ...(isBound && { boundRoot: share }) }

@@ -71,7 +71,7 @@ function connectionOptions({ target, roots }: HandshakeOptions): ConnectionOptio
   return {
     ca: [...roots],
     rejectUnauthorized: false,
-    // Addresses are not sent as server name (RFC 6066, 3). Node would then check the address that it connects to.
+    // Addresses are not sent as server name (RFC 6066, 3). `_host` is then the address of the connection.
     servername: isIP(target) === 0 ? target : '',
     checkServerIdentity: (_host: string, certificate: PeerCertificate) => checkServerIdentity(target, certificate),
   }

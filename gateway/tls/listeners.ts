@@ -91,7 +91,7 @@ export class Listeners {
     throw new BerthError('conflict', 'port_conflict', this.#problems.get(part) ?? `the gateway has no ${part} listener`)
   }
 
-  /** Makes clients change to new connections, which are still accepted, see `Connections.drain`. */
+  /** Asks clients to change to new connections, see `Connections.drain`. The listeners still accept connections. */
   async drain(lingerMs: number): Promise<void> {
     await this.#mutex.run(() => Promise.all(this.#open.map(({ connections }) => connections.drain(lingerMs))))
   }

@@ -84,8 +84,8 @@ export class TlsListener {
 }
 
 /**
- * True if an authority validates the name on this connection. The bytes stay in the socket for the TLS library. The
- * idle time is limited as for all other sockets.
+ * True if an authority validates the name on this connection. The read bytes are put back for the TLS library. The idle
+ * time is limited as for all other sockets.
  */
 function peek(socket: Socket): Promise<boolean> {
   return new Promise((resolve, reject) => {

@@ -6,7 +6,7 @@ import type { Challenge } from './acme/obtain.js'
 import { factsOf, type KeyedChain } from './certificate.js'
 import { noAttempts, type RenewalState } from './plan-renewal.js'
 
-/** Origins of the certificate. */
+/** Modes of TLS: disabled, or the origin of the certificate. */
 export const tlsModes = ['disabled', 'self_signed', 'uploaded', 'letsencrypt'] as const
 export type TlsMode = (typeof tlsModes)[number]
 

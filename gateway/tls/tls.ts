@@ -101,7 +101,7 @@ export class Tls {
     this.#renewal.start()
   }
 
-  /** Makes clients change to new connections, which are still accepted, see `Connections.drain`. */
+  /** Asks clients to change to new connections, see `Connections.drain`. The listeners still accept connections. */
   drain(lingerMs: number): Promise<void> {
     return this.#listeners.drain(lingerMs)
   }
@@ -256,7 +256,7 @@ export class Tls {
   }
 }
 
-/** Returns settings with another current certificate. The previous one is only replaced if the certificate differs. */
+/** Returns settings with a new current certificate. The old one becomes `previous`, unless both are the same. */
 function replaced(
   old: TlsSettings,
   certificate: StoredCertificate | undefined,

@@ -127,9 +127,9 @@ export class FleetUpgrades {
       const started = await fleet.upgrades.start(hostId, order)
       if (started === 'up_to_date') await this.#change((run) => run && completeHost(run, host))
     } catch (error) {
-      // Another gateway may hold the lease, and continues. If the store has lost the epochs, the next epoch is higher.
+      // Another gateway may have taken over the run. If the store has lost the epochs, `exceed` raises the next one.
       if (error instanceof StaleEpochError) return this.lease.exceed(error.highest)
-      // The upgrade may have begun or not. The next check finds it in the record of the host, or starts it again.
+      // It is not known whether the upgrade has begun. If it has not, the next check of the run starts it again.
       if (error instanceof UnansweredError || isTemporary(error)) return
       this.options.log.warn({ host: hostId, reason: describeError(error) }, 'starting the upgrade of a host failed')
       const { message } = toBerthError(error, 'the upgrade did not start')
@@ -144,8 +144,8 @@ export class FleetUpgrades {
 }
 
 /**
- * True for errors that need no decision of an operator. `upgrade_running`: another gateway has started this upgrade, and
- * the view does not show it yet, or an upgrade that somebody requested for this host only is running.
+ * True for errors that need no decision of an operator. `upgrade_running`: another gateway has started this upgrade of
+ * the host, which the view does not show yet, or somebody has requested an upgrade of only this host.
  */
 function isTemporary(error: unknown): boolean {
   const temporary = ['store_unavailable', 'lease_lost', 'upgrade_running']

@@ -24,8 +24,9 @@ const maxNews = 20_000
 const retryMs = 500
 
 /**
- * Creates and sends deliveries. Only the gateway that holds the lease does this. It stores deliveries together with the
- * revisions of hosts up to which they are complete. The next gateway continues from there.
+ * Creates and sends deliveries. Only the gateway that holds the lease does this. With the deliveries, it stores
+ * cursors: the revisions of hosts up to which all changes have become deliveries. The next gateway continues from
+ * there.
  */
 export class Deliverer {
   readonly #outboxes = new Map<string, Outbox>()
@@ -174,7 +175,7 @@ export class Deliverer {
     this.#behind.clear()
     if (this.#outboxes.size === 0) return
     const cursors = new Map(behind.map((hostId) => [hostId, this.#cursorOf(hostId, news)]))
-    // A search finds only the present state. Without a stored revision it is not needed: `news` has all changes.
+    // A search finds only the present state. A host without a stored revision needs none: `news` has all its changes.
     const missed = [...cursors].flatMap(([hostId, since]) =>
       this.#cursors.has(hostId) && this.#isSeen(hostId) ? missedNews(this.parts.view, hostId, since) : [],
     )
@@ -186,7 +187,7 @@ export class Deliverer {
       await this.parts.queue.add(made, cursors)
     } catch (error) {
       for (const hostId of [...behind, ...news.map((one) => one.hostId)]) this.#behind.add(hostId)
-      // A search of the view would not find a removal, because it has no revision. The next round queues it again.
+      // A search of the view does not find removals, which have no revision. The next round queues them again.
       this.#news.unshift(...news.filter(({ revision }) => revision === 0))
       this.#forget()
       throw error

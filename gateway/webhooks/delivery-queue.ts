@@ -54,11 +54,11 @@ export class DeliveryQueue {
   }
 
   /**
-   * As `load`, but replicas must have the deliveries, where replicas are configured. An event that is sent and then lost
-   * with the master would be queued again with another id.
+   * Like `load`, but replicas must have the deliveries too, where replicas are configured. Otherwise, a delivery could
+   * be sent and then be lost with the master. Its event would be queued again, with another id.
    */
   async loadConfirmed(webhookId: string): Promise<QueuedDelivery[]> {
-    // The store has transactions confirmed, also those that only read.
+    // `transact` waits until replicas have confirmed, even if the transaction only reads.
     return parseDeliveries(
       await this.store.transact('read deliveries', (client) => client.hVals(this.#queueKey(webhookId))),
     )
@@ -72,7 +72,7 @@ export class DeliveryQueue {
     return text === null ? undefined : (JSON.parse(text) as QueuedDelivery).body
   }
 
-  /** Stores, in one transaction, deliveries and the revisions of hosts up to which deliveries are complete. */
+  /** Stores, in one transaction, deliveries and the revisions of hosts up to which changes have become deliveries. */
   async add(made: ReadonlyMap<string, readonly QueuedDelivery[]>, cursors: Cursors): Promise<void> {
     await this.#own.write((multi) => {
       this.#put(multi, made)
@@ -115,7 +115,7 @@ export class DeliveryQueue {
     await this.store.run('note a removed webhook', (client) => client.sAdd(this.#removedKey, webhookId))
   }
 
-  /** Reads the ids that `noteRemoved` has noted. Webhooks whose removal then failed still exist. */
+  /** Reads the ids that `noteRemoved` has noted. A webhook still exists if its removal failed after the note. */
   async readRemoved(): Promise<string[]> {
     return this.store.run('read removed webhooks', (client) => client.sMembers(this.#removedKey))
   }

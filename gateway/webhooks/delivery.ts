@@ -1,4 +1,4 @@
-/** A message for a webhook that waits to be delivered. */
+/** A message for a webhook, with the state of its delivery. */
 export interface Delivery {
   readonly id: string
   /** Increasing number. Deliveries about one container are sent in the order of their numbers. */

@@ -41,7 +41,7 @@ export function typesOf(events: readonly string[]): EventType[] {
   )
 }
 
-/** Kinds of events that the creator of a webhook, and every caller that changes it, must have permission to read. */
+/** Kinds of these events. Callers that create or change a webhook need permission to read all of them. */
 export function kindsOf(events: readonly string[]): EventKind[] {
   return [...new Set(typesOf(events).map(kindOf))]
 }

@@ -72,7 +72,7 @@ export class Webhooks {
   start(view: FleetView, describe: Describe): void {
     const hold = (): void => void this.#holding.run(() => this.#hold(view, describe))
     this.records.onChange(hold)
-    this.options.store.on('up', hold) // the lease may have expired meanwhile
+    this.options.store.on('up', hold) // while the store was down, the lease may have expired
     this.#timer = setInterval(hold, this.#leaseMs / 4)
     hold()
   }
@@ -137,7 +137,7 @@ export class Webhooks {
     if (this.#closed || !this.records.isKnown) return
     const { epoch } = this.lease
     if (this.#deliverer && epoch === this.#delivererEpoch) return
-    // After another take-over by this process, another gateway may have changed the queue in between.
+    // If this process has taken over the lease again, another gateway may have changed the queue in between.
     const news = await this.#stopDelivering()
     this.#delivererEpoch = epoch
     this.#deliverer = this.#createDeliverer(view, describe, news)

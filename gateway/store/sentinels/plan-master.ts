@@ -28,10 +28,9 @@ export interface WitnessFacts {
 }
 
 /**
- * Time at which a witness last confirmed the current master. A majority of the Sentinels is a witness. A replica is one
- * only if no Sentinel answers: if a minority answers, the other Sentinels may have chosen another master, which a replica
- * of this one does not know.
- * @returns 0 if there is no witness
+ * Time at which a witness last confirmed the current master. The witness is a majority of the Sentinels, or a replica
+ * if no Sentinel answers. If a minority answers, there is no witness: the others may have chosen another master, which
+ * a replica of the current master does not know.
  */
 export function planWitness({ answers, current, nowMs, confirmedMs }: WitnessFacts): number {
   const master = planMaster(answers)
@@ -43,7 +42,7 @@ export interface MasterWitnesses {
   /** The master that a majority of the Sentinels names now. */
   readonly answer: MasterAnswer
   readonly current: RedisAddress
-  /** Time in ms since the last witness, see `planWitness`. */
+  /** Time in ms since a witness last confirmed the current master, see `planWitness`. */
   readonly unwitnessedMs: number
 }
 

@@ -27,7 +27,7 @@ export class Sentinel {
       try {
         return await withTimeout(answerTimeoutMs, this.#ask())
       } catch {
-        this.close() // a Sentinel that is away counts as one without an opinion
+        this.close() // a Sentinel without an answer counts as one that does not know the master
         return undefined
       }
     })

@@ -110,7 +110,7 @@ function readChain(body: unknown): string {
   return pem
 }
 
-/** Body of an order. Addresses have a separate profile, whose certificates are valid for only a few days. */
+/** Body of an order. IP addresses have a separate profile, whose certificates are valid for only a few days. */
 function orderFor(target: string, profiles: Readonly<Record<string, unknown>> = {}): object {
   const isAddress = isIP(target) !== 0
   const profile = isAddress && Object.hasOwn(profiles, 'shortlived') ? { profile: 'shortlived' } : {}

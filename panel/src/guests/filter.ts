@@ -61,8 +61,8 @@ function hasPort(mappings: Guest['port_mappings'], port: number): boolean {
 }
 
 /**
- * On a guest's own address, all ports belong to the guest. A mapping without an address applies to every address of the
- * host, and the list does not know these addresses.
+ * Every port of a guest's own address belongs to the guest. A mapping without an address applies to every address of
+ * the host: any address matches it, because the guest list does not contain the host's addresses.
  */
 function hasEndpoint({ port_mappings: mappings, ...guest }: Guest, address: string, port: number): boolean {
   if ([guest.ip, ...guest.public_ipv4s, ...guest.ipv6_addresses].includes(address)) return true
@@ -120,7 +120,7 @@ export function timeBounds(nowMs: number): { nowText: string; soonText: string }
   return { nowText: text(nowMs), soonText: text(nowMs + weekMs) }
 }
 
-/** Compares by code points: times of the API sort chronologically, and `~` sorts after them. */
+/** Compares texts by code points. Times of the API then sort chronologically, and `~` sorts after all times. */
 const compareTexts = (a: string, b: string): number => (a < b ? -1 : Number(a > b))
 const names = new WeakMap<Guest, string>()
 

@@ -1,4 +1,4 @@
-/** Shortest time between the beginnings of two runs. */
+/** Shortest time in ms from the start of one call of `run` to the start of the next. */
 const gapMs = 500
 
 /** Runs a function on request: at once if possible, never twice at the same time, and at most twice a second. */

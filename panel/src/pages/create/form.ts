@@ -74,7 +74,7 @@ export function planRequest(form: CreateForm): CreateGuest {
   }
 }
 
-/** Returns the request as a shell command. @param origin of the gateway, such as `https://panel.example` */
+/** Returns the request as a shell command. @param origin origin of the gateway, such as `https://panel.example` */
 export function curlLine(origin: string, body: CreateGuest): string {
   const quoted = JSON.stringify(body, null, 2).replaceAll("'", String.raw`'\''`)
   return [

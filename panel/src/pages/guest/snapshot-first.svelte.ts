@@ -20,7 +20,7 @@ export class SnapshotFirst {
       this.state = snapshots.length < quota ? 'possible' : 'full'
       this.wanted = this.state === 'possible'
     } catch {
-      this.state = 'possible' // if a snapshot is impossible, the attempt shows the reason
+      this.state = 'possible' // not known: if a snapshot is impossible, `take` fails and shows the reason
     }
   }
 
