@@ -26,7 +26,7 @@ export async function jsonListAnswer<Item>(
   return { prepared: { body, etag: etagOf(body) }, headers: countHeader(total) }
 }
 
-/** Part of a list in JSON: a comma before each row, and a digest of these bytes. */
+/** Rows of a list in JSON, each preceded by a comma, and the digest of these bytes. */
 export interface Piece {
   readonly bytes: Buffer
   readonly digest: string

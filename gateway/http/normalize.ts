@@ -158,7 +158,7 @@ function hasNoEntry(schema: Schema, value: unknown): boolean {
   return splitEntries(value).length === 0 && (value !== '' || schema.type === 'array')
 }
 
-/** True if an entry is empty. It may itself contain several entries separated by commas, as in `[","]`. */
+/** True if an entry is empty. An entry may consist of several entries separated by commas, as in `[","]`. */
 function namesNothing(entry: unknown): boolean {
   return entry === null || (typeof entry === 'string' && splitEntries(entry).length === 0)
 }

@@ -61,7 +61,7 @@ export class PipelinedRequests {
   /** True if an answer is in progress, so that nothing else can be sent on the connection. */
   isAnswering(socket: Duplex): boolean {
     const last = this.#lines.get(socket)?.last
-    // As long as the request is still being received, malformed data belongs to it.
+    // While the request is still being received, malformed data is part of it, and can be answered.
     return last !== undefined && !last.writableFinished && (last.headersSent || last.req.complete)
   }
 

@@ -58,8 +58,8 @@ export interface RequestContext<Params, Query, Body> {
   readonly log: Logger
   /**
    * Sets target and detail of the audit entry, which must not contain secrets. `containerUuid` is needed for entries
-   * about a container: bound callers see only those of their containers. In `guest` and `task` routes it is already
-   * set.
+   * about a container: bound callers see only entries about their containers. In `guest` and `task` routes it is
+   * already set.
    */
   audit(entry: { target?: string; detail?: string; containerUuid?: string }): void
 }

@@ -133,7 +133,7 @@ export function serveRequests(
     if (!requests.isEnding(socket)) refuseMalformed(error, socket, requests.isAnswering(socket))
   })
   server.on('upgrade', (request, connection, head) => {
-    // Earlier requests wait for answers: this one cannot switch protocols, or it is excess (see `requestClass`).
+    // Earlier requests wait for answers: this request cannot switch protocols, or is excess (see `requestClass`).
     if (requests.isBusy(connection)) {
       connections.detach(connection)
       return requests.endAfterAnswers(connection)

@@ -176,7 +176,7 @@ const moves = fc.array(
 )
 type Move = typeof moves extends fc.Arbitrary<(infer One)[]> ? One : never
 
-/** A table, and a model of it. It is ordered by a time that may be corrected, like the table of operations. */
+/** A table and a model of it. The table is ordered by a time that may be corrected, like the table of operations. */
 class MovingLab {
   readonly table = new Table<Item & { at: number }, Name>({
     fields,

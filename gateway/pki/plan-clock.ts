@@ -25,7 +25,7 @@ export function doubtClock(witnesses: ClockWitnesses): string {
   // earlier certificate was issued by a clock that was ahead.
   if (peerMs !== undefined) return ''
   if (jumpMs !== 0) return `the clock of this gateway has just jumped by ${inWords(jumpMs)}`
-  // If the store's clock agrees, other differences are harmless, too. One wrong clock must not block renewals for long.
+  // If the store's clock agrees, `lastIssuedMs` is ignored: one wrong clock must not block renewals for long.
   if (storeMs === undefined && lastIssuedMs !== undefined && lastIssuedMs - nowMs > maxSkewMs)
     return `the last certificate was issued ${inWords(lastIssuedMs - nowMs)} in the future`
   return ''

@@ -10,7 +10,7 @@ export interface Share {
   readonly count: number
 }
 
-/** Plans which entries to remove. @returns their number by `ref`, in total `excess` */
+/** Plans how many entries of each caller are removed. @returns numbers by `ref`, whose sum is `excess` */
 export function planCuts(shares: readonly Share[], excess: number): Map<string, number> {
   const roots = new Map<string, Map<string, number>>()
   for (const { root, ref, count } of shares)

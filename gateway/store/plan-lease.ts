@@ -9,7 +9,7 @@ export interface StoredLease {
 /** A gateway that wants the lease. */
 export interface LeaseClaim {
   readonly holder: string
-  /** Epoch of the lease that the gateway already holds. undefined: it does not hold the lease, or is not sure of it. */
+  /** Epoch of the lease that the gateway already holds. undefined: it does not hold the lease, or is not sure. */
   readonly epoch: number | undefined
   /** Highest epoch that an agent has seen. A new epoch must be higher, even if the store has lost the latest epochs. */
   readonly above: number

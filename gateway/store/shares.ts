@@ -8,7 +8,7 @@ export interface ShareNames {
   readonly by: (ref: string) => string
 }
 
-/** Counts the entries of each caller, and removes callers without entries from the set. */
+/** Counts the entries of each caller, and removes callers without entries from the set `callers`. */
 export async function readShares(store: Store, step: string, { callers, by }: ShareNames): Promise<Share[]> {
   const members = await store.run(step, (client) => client.sMembers(callers))
   const owners = members.map((member) => JSON.parse(member) as [root: string, ref: string])
@@ -18,7 +18,7 @@ export async function readShares(store: Store, step: string, { callers, by }: Sh
   return owners.map(([root, ref], at) => ({ root, ref, count: counts[at] ?? 0 }))
 }
 
-/** Removes callers without entries from the set, unless they add an entry at the same time. */
+/** Removes callers without entries from the set `callers`, unless they add an entry at the same time. */
 async function removeEmpty(
   store: Store,
   step: string,

@@ -116,7 +116,7 @@ function checkDates(certificate: X509Certificate, nowMs: number): void {
     throw bad('certificate_not_yet_valid', 'cert_pem', `a certificate is not valid before ${validFrom}`)
 }
 
-/** Sorts the chain from the certificate to one that is self-signed, or signed by a known root. */
+/** Sorts the chain from the leaf to a certificate that is self-signed or signed by a known root. */
 function orderChain(
   leaf: X509Certificate,
   given: readonly X509Certificate[],

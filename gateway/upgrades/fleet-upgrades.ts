@@ -129,7 +129,7 @@ export class FleetUpgrades {
     } catch (error) {
       // Another gateway may have taken over the run. If the store has lost the epochs, `exceed` raises the next one.
       if (error instanceof StaleEpochError) return this.lease.exceed(error.highest)
-      // It is not known whether the upgrade has begun. If it has not, the next check of the run starts it again.
+      // It is not known whether the upgrade has begun. If it did not begin, the next check of the run starts it.
       if (error instanceof UnansweredError || isTemporary(error)) return
       this.options.log.warn({ host: hostId, reason: describeError(error) }, 'starting the upgrade of a host failed')
       const { message } = toBerthError(error, 'the upgrade did not start')

@@ -29,8 +29,8 @@ export interface WitnessFacts {
 
 /**
  * Time at which a witness last confirmed the current master. The witness is a majority of the Sentinels, or a replica
- * if no Sentinel answers. If a minority answers, there is no witness: the others may have chosen another master, which
- * a replica of the current master does not know.
+ * if no Sentinel answers. If a minority answers, there is no witness: the other Sentinels may have chosen another
+ * master, which a replica of the current master does not know.
  */
 export function planWitness({ answers, current, nowMs, confirmedMs }: WitnessFacts): number {
   const master = planMaster(answers)

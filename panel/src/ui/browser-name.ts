@@ -14,7 +14,7 @@ const systems: readonly (readonly [name: string, pattern: RegExp])[] = [
   ['Linux', /Linux/],
 ]
 
-/** Returns the common name of a browser, such as `Firefox 128 · Linux`. Other programs keep the text that they send. */
+/** Returns the common name of a browser, such as `Firefox 128 · Linux`. The text of other programs is not changed. */
 export function browserName(userAgent: string): string {
   for (const [name, pattern] of browsers) {
     const found = pattern.exec(userAgent)

@@ -1,7 +1,7 @@
 import { asFailure } from '../api/failure.ts'
 import { failureText } from '../i18n/failure-text.ts'
 
-/** Sends a form. It knows whether the request is in progress and why the last one was refused. */
+/** Sends a form, and knows whether the request is in progress and why the last request was refused. */
 export class Submission {
   busy = $state(false)
   /** Message for the user; empty without a problem. */
