@@ -87,8 +87,8 @@ async function runAudited(
   if (action === undefined) return handle()
   const entry = await access.audit.begin({ action, caller, address, requestId, target })
   const handled = await handle()
-  // The answer is sent even if `finish` fails, because it may contain the only copy of a password. The entry is stored
-  // since `begin`, and the audit log adds the outcome later.
+  // The answer is sent even if `finish` fails, because it may contain the only copy of a password. `begin` has already
+  // stored the entry, and the audit log adds the outcome later.
   await access.audit.finish(entry, outcomeOf(handled)).catch(report)
   return handled
 }

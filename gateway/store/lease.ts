@@ -112,7 +112,7 @@ export class Lease {
   }
 }
 
-/** Returns the holder in the value of a lease's key. The epoch follows, unless an older gateway wrote the value. */
+/** Returns the holder from the value of a lease's key. An older gateway stores only the holder, without the epoch. */
 function holderOf(value: string | null): string | null {
   return value === null ? null : value.split(' ')[0]!
 }

@@ -127,7 +127,7 @@ export class FleetUpgrades {
       const started = await fleet.upgrades.start(hostId, order)
       if (started === 'up_to_date') await this.#change((run) => run && completeHost(run, host))
     } catch (error) {
-      // Another gateway may have taken over the run. If the store has lost the epochs, `exceed` raises the next one.
+      // Another gateway may have taken over the run. If the store has lost the epochs, `exceed` raises the next epoch.
       if (error instanceof StaleEpochError) return this.lease.exceed(error.highest)
       // It is not known whether the upgrade has begun. If it did not begin, the next check of the run starts it.
       if (error instanceof UnansweredError || isTemporary(error)) return

@@ -24,9 +24,8 @@ const maxNews = 20_000
 const retryMs = 500
 
 /**
- * Creates and sends deliveries. Only the gateway that holds the lease does this. With the deliveries, it stores
- * cursors: the revisions of hosts up to which all changes have become deliveries. The next gateway continues from
- * there.
+ * Creates and sends deliveries. Only the gateway that holds the lease does this. It stores deliveries and `Cursors`
+ * together, so that the next holder of the lease can continue.
  */
 export class Deliverer {
   readonly #outboxes = new Map<string, Outbox>()

@@ -41,7 +41,7 @@ export function typesOf(events: readonly string[]): EventType[] {
   )
 }
 
-/** Kinds of these events. Callers that create or change a webhook need permission to read all of them. */
+/** Kinds of the given events. Callers that create or change a webhook need permission to read all these kinds. */
 export function kindsOf(events: readonly string[]): EventKind[] {
   return [...new Set(typesOf(events).map(kindOf))]
 }
