@@ -42,7 +42,7 @@ type Access = Pick<AccessControl, 'audit' | 'idempotency'>
 
 /**
  * Runs a write once for each Idempotency-Key. The audit entry is begun before the write, and completed after it.
- * @param report called with errors after the write, which do not change the answer
+ * @param report called with errors that occur after the write; they do not change the answer
  * @throws {BerthError} if the write was not run
  */
 export async function runWrite(

@@ -13,7 +13,7 @@ interface MissingImage {
   readonly id: string
 }
 
-/** Adds custom images that all hosts should have to hosts that have joined or were offline. */
+/** Adds the custom images for all hosts to hosts that have joined or were offline. */
 export function keepImages({ fleet, images, log }: KeepImagesParts): () => Promise<void> {
   const refused = new Set<string>()
   const add = async ({ hostId, id }: MissingImage): Promise<void> => {

@@ -3,7 +3,7 @@ import { Mutex } from '../../shared/async/mutex.js'
 import { unconfirmed, type StoreClient } from './connection.js'
 
 export interface ConfirmationsOptions {
-  /** Connection that is used for nothing else, because commands that follow a WAIT on a connection wait for its end. */
+  /** Connection that is used for nothing else, because a WAIT delays all later commands on its connection. */
   readonly client: StoreClient
   /** Number of replicas that must have the data. */
   readonly replicas: number
