@@ -66,7 +66,7 @@ function stageProgram(
   writeFileSync(join(target, 'package.json'), `${JSON.stringify({ name: `berth-${name}`, version, type: 'module' })}\n`)
 }
 
-/** Adds the script with which the agent installs another version of itself. A checkout has no packages to install. */
+/** Adds the script with which the agent installs another version of itself. An agent in a checkout does not need it. */
 function stageInstallation(agent: string): void {
   mkdirSync(join(agent, 'upgrade'), { recursive: true })
   writeFileSync(join(agent, 'upgrade/install.sh'), composeInstallScript('gateway/join/install'))

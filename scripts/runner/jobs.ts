@@ -183,7 +183,7 @@ export function readTimes(): Times {
   return new Map(lines.map((line) => [line.replace(/^\s*\d+ /, ''), Number.parseInt(line)]))
 }
 
-/** Formats durations for the file, sorted by name so that a new record changes few lines. */
+/** Formats durations for the file `timesFile`, sorted by name so that a new record changes few lines. */
 export function formatTimes(times: Times): string {
   const lines = [...times].map(([name, seconds]) => `${String(seconds).padStart(4)} ${name}\n`)
   return lines.sort((a, b) => (a.slice(5) < b.slice(5) ? -1 : 1)).join('')

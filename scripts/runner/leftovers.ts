@@ -106,7 +106,7 @@ function removeControlGroups(directory: string, prefix: string): void {
     try {
       rmdirSync(path)
     } catch {
-      // A process still uses the cgroup, or it no longer exists.
+      // A process still uses the cgroup, or the cgroup no longer exists.
     }
   }
 }

@@ -26,7 +26,7 @@ const rightEach = 5
 const enoughMs = 12_000
 /** Minimum number of updates, however long they take. */
 const fewest = 600
-/** After this many updates the firewall stays unchanged for `holdMs`, so that it handles all packets in this time. */
+/** After this many updates the firewall stays unchanged for `holdMs`: each sent packet then meets the same rules. */
 const holdEach = 200
 const holdMs = 300
 const [always, never, sometimes] = [4000, 4001, [4002, 4003, 4004]] as const

@@ -89,7 +89,7 @@ describe('an agent that enforces the limits of a guest', function () {
     await resetTraffic()
     expect(await use()).to.deep.equal([0, 0])
     await exchangePackets(300)
-    await resetTraffic() // the last packets are not counted yet
+    await resetTraffic() // before the agent has counted the last packets
     await exchangePackets(10)
     await expectUse(10)
   })

@@ -9,9 +9,9 @@ import { processorPercent } from './idle.js'
 
 const workloads = fileURLToPath(new URL('../support/attacks/workloads.py', import.meta.url))
 const measureMs = 60_000
-/** Number of guests that request web pages, all of which the watch can sample. */
+/** Number of guests that request web pages. The abuse watch can sample all of them. */
 const busy = 10
-/** Number of guests with more traffic of every kind than the watch samples (see plan-watch-table.ts). */
+/** Number of guests with more traffic of every kind than the abuse watch samples (see plan-watch-table.ts). */
 const wild = 65
 const mostSampled = 3000
 
@@ -27,7 +27,7 @@ export async function benchAbuse({ guests, flows }: { guests: number; flows: num
     const all = Array.from({ length: guests }, (_, index) => guestOf(lab, index))
     const network = lab.agent()
     await network.ensure(all)
-    // Port 25 is open, so that the watch samples its packets.
+    // Port 25 is open, so that the abuse watch samples its packets.
     const watch = lab.abuseWatch({ close_smtp: false })
     await watch.call('start', { guests: all, mailServers: [] })
     const addresses = all.map(({ ipv4 }) => ipv4)

@@ -70,7 +70,7 @@ async function measureStore(lab: RedisLab, confirmingReplicas: number, seconds: 
 
 const requests = 300
 
-/** Measures a request that changes something, which makes several writes one after another. */
+/** Measures requests that change something. Each of these requests makes several writes one after another. */
 async function measureRequests(lab: RedisLab): Promise<Figure> {
   const single = lab.singleConfig(await lab.master())
   const values = { Berth: await timeRequests(lab.config), 'raw tools': await timeRequests(single) }

@@ -3,7 +3,7 @@ import { load, type Load } from './wrk.js'
 
 const seconds = 5
 const guestsPerHost = 1000
-/** Number of changes per second on each host. Each change concerns one of its guests. */
+/** Number of changes per second on each host. Each change concerns one guest. */
 const changesPerSecond = 2
 
 /**

@@ -11,7 +11,7 @@ const toolsMib = 160
 const area = ['--offset=1g', '--size=256m']
 const seconds = 3
 
-/** Makes a copy of the tiny machine's disk with fio and its libraries on a third partition. */
+/** Copies the disk `tinyDisk`, and adds a third partition with fio and its libraries. */
 export function makeFioDisk(directory: string): string {
   const [disk, tree] = [join(directory, 'fio.raw'), join(directory, 'fio-tree')]
   mkdirSync(tree)

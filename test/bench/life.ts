@@ -24,7 +24,7 @@ interface System {
 
 type Times = Record<'snapshot' | 'restore' | 'reinstall', number[]>
 
-/** Measures snapshot, restore and reinstall of a running Debian guest, then a batch. The systems take turns. */
+/** Measures snapshot, restore and reinstall of a Debian guest, then a batch of creations. The systems take turns. */
 export async function benchLife(
   api: BerthApi,
   raw: RawTools,

@@ -66,7 +66,7 @@ describe('moving a container to another host in the panel', () => {
     return row.getByRole('cell').allInnerTexts()
   }
 
-  /** Adds a guest with a snapshot. Its host completes the next snapshot, which a move takes, after `release`. */
+  /** Adds a guest with a snapshot. Its host completes the next snapshot, which a move creates, only after `release`. */
   async function addHeld(name: string): Promise<{ guest: Guest; release: () => void }> {
     const { host } = lab.gateway.fleet.agentOf('host-a')
     const guest = await lab.gateway.fleet.addGuest({ name })

@@ -64,7 +64,7 @@ describe('the pages of the panel', () => {
     return [...(await findingsOf(page, checks)), ...(isMixed ? ['Chinese text'] : []), ...english]
   }
 
-  /** Returns problems that do not depend on the language: those on other screens and in the other theme. */
+  /** Returns problems that do not depend on the language: those on a phone, on a wide screen and in the dark theme. */
   async function readProblemsOfLayout(page: Page, name: string): Promise<string[]> {
     const problems: string[] = []
     for (const screen of ['phone', 'wide'] as const) {

@@ -158,7 +158,7 @@ export async function fillLogin(page: Page, username: string, given = password):
   await page.locator('form button[type=submit]').click()
 }
 
-/** True for logs of rejected requests. They are not errors: the panel sends some to learn the user's permissions. */
+/** True for logs of rejected requests, which are normal: the panel sends such requests to learn the user's rights. */
 function isRefusal(text: string): boolean {
   return /status of 4\d\d .*\/api\/v1\//.test(text)
 }

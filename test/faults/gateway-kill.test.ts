@@ -138,7 +138,7 @@ describe(`a gateway that is killed ${kills} times, like its Redis, while contain
     }
   }
 
-  /** Expects each ordered container once in the API, in the agent's journal, and on the host. */
+  /** Expects each requested container once in the API, in the agent's journal, and on the host. */
   async function expectOnce(orders: readonly Order[]): Promise<void> {
     const uuids = orders.map(({ created }) => created.uuid).sort()
     const ids = orders.map(({ created }) => created.id)

@@ -128,7 +128,7 @@ describe(`a gateway that is killed ${kills} times, like its Redis, while sub-use
     })
     const over = Promise.all(runs)
     over.catch(() => (stopped = true))
-    // On a busy host few requests are answered between two kills, so kills continue until each kind was sent.
+    // On a busy host few requests are answered between two kills. Kills continue until each kind of request was sent.
     const isComplete = (): boolean => findUnasked('sub-users-kill', { asked }).every((route) => route === login)
     for (let round = 0; (round < kills || !isComplete()) && !stopped; round++) {
       await delay(randomInt(100, 800))

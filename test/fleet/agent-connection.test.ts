@@ -247,7 +247,7 @@ describe('connections to agents', () => {
     return new GrpcAgentClient(link, timeoutMs)
   }
 
-  /** Receives a creation, and never answers. */
+  /** Receives the request to create a guest, and never answers it. */
   function onCreate(): Promise<void> {
     asked++
     return new Promise(() => undefined)

@@ -146,7 +146,7 @@ describe('a fleet that moves guests between hosts', function () {
     expect(await listAt(source(), guest.uuid, elsewhere)).to.equal('connection_lost')
   })
 
-  /** Expects a guest by a move from the host `host-a`, as the gateway does. */
+  /** Tells an agent that a move will bring this guest from the host `host-a`, as the gateway does. */
   const expectAt = (agent: LabAgent, guest: Guest, moveId: string, generation: number) =>
     agent.domain.arrivals.expect({ moveId, generation, fromHostId: 'host-a', guest })
   const appointAt = (agent: LabAgent, { uuid }: Guest, generation: number, isOwner: boolean) =>
@@ -306,7 +306,7 @@ describe('a fleet that moves guests between hosts', function () {
     await expectOnlyAt('host-b', guest)
   })
 
-  /** Carries out the last step of a move in addition to its operation. */
+  /** Runs the code of the step `last` outside of the move's operation, with a separate time limit. */
   async function copyLast(operationId: string, { uuid }: Guest, withinMs: number): Promise<void> {
     const { context, engine } = source().domain
     const step = {

@@ -124,7 +124,7 @@ describe('operations that are too old for the list of operations', function () {
     const bad = await test.addRogue('bad', { onGetOperation: (id) => made(id) })
     expect(await test.fleet.findOperation(ids[0]!)).to.equal(undefined)
     for (const { hostId } of [good, bad]) expect(test.fleet.view.findHost(hostId)?.warnings.join()).to.include(ids[0])
-    // For an operation in its list, the gateway does not ask the agents.
+    // The gateway does not ask the agents about an operation that is in its own list.
     expect(await test.fleet.findOperation(ids.at(-1)!)).to.include({ hostId: good.hostId })
   })
 })

@@ -38,7 +38,7 @@ describe('the I/O limits of a guest', function () {
     expect(rate, what).to.be.at.least(least)
   }
 
-  /** Measures up to five times until the rate is limited: cgroup v1 does not limit write-back under memory pressure. */
+  /** Measures at most five times, until the rate is low: cgroup v1 does not limit write-back if memory is short. */
   function firstBounded(measure: () => number, most: number): number {
     let rate = measure()
     for (let tries = 1; rate > most && tries < 5; tries++) rate = measure()
@@ -61,7 +61,7 @@ describe('the I/O limits of a guest', function () {
         outcome: 'applied',
         changed: true,
       })
-      write(machine, 'oflag=direct') // uses up what the former limit still allows at once
+      write(machine, 'oflag=direct') // uses up the burst that the former limit still permits
       expectRate(() => write(machine, 'oflag=direct'), range)
     }
   })

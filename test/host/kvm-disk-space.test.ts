@@ -29,9 +29,9 @@ const randomAt = (seekMib: number, megabytes: number): string =>
 interface Disk {
   /** Amount of data that is not zero, in MiB. */
   readonly dataMib: number
-  /** Size of allocated blocks in MiB, if it differs from `dataMib` because ranges share their data. */
+  /** Size of allocated blocks in MiB, if it differs from `dataMib` because parts of the disk share their blocks. */
   readonly blocksMib?: number
-  /** Size of the beginning of the disk that contains all data, in MiB. */
+  /** All data is in the first `usedMib` MiB of the disk. */
   readonly usedMib: number
   /** Script that fills the disk, whose path is its argument. */
   readonly fill: string

@@ -76,7 +76,7 @@ describe('disk images from a URL', function () {
     return operationId
   }
 
-  /** Converts the disk of the tiny virtual machine. @param args options of `qemu-img convert` */
+  /** Converts the disk `tinyDisk`. @param args options of `qemu-img convert` */
   function converted(...args: string[]): Buffer {
     const file = join(scratch.path, randomUUID())
     execFileSync('qemu-img', ['convert', '-f', 'raw', ...args, tinyDisk(), file])

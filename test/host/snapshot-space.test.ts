@@ -137,7 +137,7 @@ describe('the space that snapshots retain', function () {
       const grow = (): void => write(join(root, `more-${round}`), 200)
       expect(grow).to.throw(/quota exceeded/i)
       lab.sync()
-      await lab.takeOwn(uuid, 'before-1') // as the agent does for a backup
+      await lab.takeOwn(uuid, 'before-1') // takes a snapshot as the agent does for a backup
       expect(lab.allowanceMib(uuid)).to.be.at.most(2 * boughtMib)
       await lab.volumes.deleteSnapshot(uuid, 'before-1')
       await lab.settled(uuid)

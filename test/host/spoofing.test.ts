@@ -17,7 +17,7 @@ import { sh } from '../support/sh.js'
 
 /*
  * Here root of a real guest sends thousands of frames in the name of others. None may reach another guest, the host or
- * a machine outside. Valid frames in between show that the protection, and not a fault, drops the others.
+ * a machine outside. Valid frames in between must arrive: they show that nothing else drops the forged frames.
  */
 
 const tag = 'spo'

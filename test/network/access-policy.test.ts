@@ -25,7 +25,7 @@ const withinMs = 10_000
 
 type Headers = OutgoingHttpHeaders
 
-/** The path of a request to a gateway. */
+/** How a request reaches a gateway: from where, to which address, and with which headers. */
 interface Way {
   readonly place: Place
   readonly from?: string

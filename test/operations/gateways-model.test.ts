@@ -2,7 +2,7 @@ import { expect } from 'chai'
 import { explore } from '../support/model/explore.js'
 import { gatewaysModel, modelFaults } from '../support/model/gateways-model.js'
 
-/** Bounds of the explorations. Each explores only a part in depth, since the number of states grows quickly. */
+/** Bounds of the explorations. Each covers only a part of the model in depth: the number of states grows quickly. */
 const explorations = [
   { epochs: 2, writes: 2, failovers: 1, calls: 2 },
   { epochs: 3, writes: 4, failovers: 0, calls: 2 },

@@ -14,8 +14,8 @@ import {
 import { waitFor } from '../support/wait.js'
 
 /*
- * Tests on a simulated host which orders a suspended guest rejects, and which state the guest has during and after the
- * suspension.
+ * Tests on a simulated host which orders are rejected for a suspended guest, and which state the guest has during and
+ * after the suspension.
  */
 
 const snapshotId = '00000000-0000-4000-8000-00000000000a'
@@ -28,7 +28,7 @@ const target: BackupTarget = {
   place: { $case: 'local', value: { path: '/nowhere' } },
 }
 
-/** Orders that every suspension rejects. Those with `liftBlock` are orders of an administrator. */
+/** Orders that are rejected during every kind of suspension. Those with `liftBlock` come from an administrator. */
 const refused: readonly ((uuid: string) => WireOrder)[] = [
   (uuid) => ({ $case: 'start', value: { uuid, liftBlock: false } }),
   (uuid) => ({ $case: 'start', value: { uuid, liftBlock: true } }),

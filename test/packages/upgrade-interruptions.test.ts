@@ -110,7 +110,7 @@ describe('an interrupted upgrade', function () {
     })
 
   /**
-   * Runs the order until it is killed at a command.
+   * Runs the upgrade or rollback, and kills it at a command.
    * @param at number of the command, or its beginning
    * @returns that command; "" if the order ended before
    */

@@ -38,7 +38,7 @@ function config(): string {
     'lxc.apparmor.profile = unconfined',
     'lxc.cgroup.devices.allow = a',
     'lxc.cgroup2.devices.allow = a',
-    // The kernel lets user namespaces mount proc and sysfs only if they see a mount of each that nothing covers.
+    // A user namespace may mount proc and sysfs only if it contains a mount of each with nothing mounted over it.
     'lxc.mount.entry = proc dev/.lxc/proc proc create=dir 0 0',
     'lxc.mount.entry = sys dev/.lxc/sys sysfs create=dir 0 0',
     'lxc.mount.entry = /dev/fuse dev/fuse none bind,create=file 0 0',

@@ -83,7 +83,7 @@ wait_for_version() { [ ! -e "${path}/broken-$1" ] || fail "the gateway did not r
 
   const run = (...args: string[]) => spawnSync('sh', [join(path, 'install.sh'), ...args], { encoding: 'utf8' })
   const upgrade = (action = '--upgrade') => run(action, join(path, 'order'))
-  /** Runs the command of the gateway for this host. It installs VERSION, but the gateway does not reach the agent. */
+  /** Installs VERSION with the gateway's command for joining, but the gateway does not reach the agent. */
   const runCommand = (version: string) => {
     writePackages(join(path, 'served'), version)
     writeFileSync(join(path, 'served/berth.gpg'), 'key')
@@ -95,7 +95,7 @@ wait_for_version() { [ ! -e "${path}/broken-$1" ] || fail "the gateway did not r
       return spawnSync('sh', [join(packages, 'pending/install.sh'), '--resume'], { encoding: 'utf8' })
     return undefined
   }
-  /** Boots as `boot` does, but the power is lost when everything is done except removing the note. */
+  /** Boots as `boot` does, but loses the power when only the removal of the directory `pending` is left. */
   const bootAndLosePower = () => {
     cpSync(join(packages, 'pending'), join(path, 'note'), { recursive: true })
     boot()

@@ -5,7 +5,7 @@ import { run } from '../support/host/setup-shell.js'
 
 /*
  * Tests that a purge removes only the bridge, interfaces and tables in the configuration of the instance, never those
- * of the first instance. The test has interfaces and tables with the names of both in a network namespace of its own.
+ * of the first instance. In a network namespace of its own, the test creates interfaces and tables of both instances.
  */
 
 const name = 'btestn'

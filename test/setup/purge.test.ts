@@ -99,7 +99,7 @@ function removeUplink(): void {
   spawnSync('ip', ['link', 'delete', uplink])
 }
 
-/** Runs the part of the script for kernel settings, with a record of its own: the real one is shared by all agents. */
+/** Restores kernel settings as scripts/down does, from a separate record: all agents share the real record. */
 function restoreKernelSettings(record: string, then = '', inside: string[] = []): string {
   const libraries = ['common', 'instance', 'purge'].map((library) => `. scripts/lib/${library}.sh`).join('; ')
   const lines = `${libraries}; kernel_record=$1; restore_kernel_settings; ${then}`

@@ -183,7 +183,7 @@ describe('the systemd units', function () {
   it('confine the agent without restricting the rights of a guest', () => {
     const pid = guestPid()
     expect(statusOf(pid, 'NoNewPrivs')).to.equal('0')
-    expect(statusOf(pid, 'Seccomp_filters')).to.equal('2') // of LXC and of the agent; the unit has none
+    expect(statusOf(pid, 'Seccomp_filters')).to.equal('2') // one filter of LXC, one of the agent; the unit has none
     expect(statusOf(pid, 'Umask')).to.equal('0022')
     expect(run('cat', `/proc/${pid}/oom_score_adj`).trim()).to.equal('0')
     // A guest has cap_sys_nice (bit 23), but not cap_sys_time (bit 25), which the unit lacks, too.
@@ -295,7 +295,7 @@ describe('the systemd units', function () {
     run('sh', '-c', 'rm -f /var/lib/berth/pool/guests/*/root/ended')
     const before = guestInits()
     await host().reboot()
-    await waitForHost('online') // the agent mounts the pool
+    await waitForHost('online') // before the host is online, the agent mounts the pool
     expect(run('sh', '-c', 'cat /var/lib/berth/pool/guests/*/root/ended')).to.equal('clean\n')
     await waitFor(() => guestStatus() === 'running', { what: journal })
     expect(guestInits()).to.have.length(1).and.not.deep.equal(before)

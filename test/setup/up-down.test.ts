@@ -146,7 +146,7 @@ describe('scripts/up and scripts/down', function () {
   let names = { bridge: '', table: '', prefix: '' }
   const purge = (): string => script('scripts/down', '--purge')
 
-  // An earlier run may have been killed. Otherwise there is nothing to remove, and the purge fails, which is ignored.
+  // If no earlier run was killed, there is nothing to remove: the purge fails, and its error is ignored.
   function clear(): void {
     for (const each of [name, other]) spawnSync('scripts/down', ['--instance', each, '--purge'])
   }

@@ -39,7 +39,7 @@ describe('a gateway that delivers webhooks again after another gateway did', () 
   /** Queues an event as another gateway that has taken over the lease and then ended. */
   const queueElsewhere = async (eventId: string): Promise<void> => {
     const other = await redis.openStore()
-    await other.client.del('btest:webhook-lease') // as if its time had passed
+    await other.client.del('btest:webhook-lease') // as if the lease had expired
     const lease = new Lease(other, 'webhook-lease', 600_000)
     expect(await lease.take()).to.equal(true)
     const about = { id: 'delivery', number: 2, eventId, type: 'webhook.test', key: 'k', guestUuid: '' }

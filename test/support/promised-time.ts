@@ -2,7 +2,7 @@ import { expect } from 'chai'
 
 /** A machine with other work may need this many times the promised time. */
 const slowness = 10
-/** Shortest deadline. It is below the product's timeouts, so that tests do not take a timeout for an answer. */
+/** Shortest deadline. The product's timeouts are longer, so no test counts the result of a timeout as success. */
 const leastMs = 45_000
 
 /**

@@ -4,7 +4,7 @@ import type { Route } from '../../../gateway/http/route.js'
 import { startTestGateway, type TestGateway } from '../../support/gateway/test-gateway.js'
 
 /*
- * Calls every route with every scope: it answers 401 without a key, 403 to a key that has every scope except the
+ * Calls every route with every scope. The route answers 401 without a key, 403 to a key that has every scope except the
  * required one, and neither 401 nor 403 to a key that has only the required scope.
  */
 describe('the scope of every route', function () {

@@ -16,7 +16,7 @@ import { BerthError } from '../../../shared/errors.js'
 import { startTestRedis, type TestRedis } from '../../support/gateway/redis.js'
 
 const password = 'correct horse battery'
-/** Parameters with which a hash takes a millisecond. The counts do not depend on them. */
+/** Parameters with which a hash takes a millisecond. The tested limits do not depend on these parameters. */
 const cheap = { memoryCost: 64, timeCost: 1, parallelism: 1 } as const
 const mostOfPlace = 5
 const mostOfStrangers = 30

@@ -275,7 +275,7 @@ describe('the connection check of a container', function () {
 
 const stepsOf = (found: Body) => found.steps as { readonly state: string; readonly code: string }[]
 
-/** Calls `count` after the agent has received a diagnosis. The answer to a later call shows that it has. */
+/** Calls `count` after the agent has received a diagnosis. It has received it when it answers a later call. */
 function countCalls(count: () => void): TestGateway['fleet']['twist'] {
   return (client) => ({
     ...client,

@@ -20,7 +20,7 @@ const together = 16
 /** Number of requests that the client sends at once. It must wait for the answer to each ignored upgrade offer. */
 const togetherOf = (request: string): number => (request.includes('Upgrade: ') ? 1 : together)
 
-/** Number of requests: fewer for a POST that waits for each answer, because each one also writes an audit entry. */
+/** Number of requests: fewer for a POST that waits for each answer, because each POST also writes an audit entry. */
 const countOf = (request: string): number => (togetherOf(request) === 1 && request.startsWith('POST') ? 100 : many)
 
 /** Records the sockets of all servers in this process, both raw ones and those within TLS, and counts listeners. */
@@ -152,7 +152,7 @@ describe('a connection', function () {
     return [first, last]
   }
 
-  /** Waits until the listeners stay the same, because the server may finish after the client has its answer. */
+  /** Waits until the number of listeners stays the same: the server may finish after the client has its answer. */
   async function settled(isOf: (port: number, remotePort: number) => boolean): Promise<Record<string, number>> {
     let before = '{}'
     await waitFor(

@@ -72,7 +72,7 @@ describe('the automatic security stop', () => {
   })
 
   it('is canceled if the guest ended the abuse at the beginning of the grace period, although many checks follow', async () => {
-    // With checks every 10 s instead of 60 s, the agent knows 20 s instead of 120 s after the abuse that it has ended.
+    // With checks every 10 s instead of 60 s, the agent notices the end of the abuse after 20 s instead of 120 s.
     const { security } = (agent as unknown as { config: { security: { interval_seconds: number } } }).config
     security.interval_seconds = 10
     await shutdown(true)

@@ -136,8 +136,8 @@ sleep 600 if $hold;
 kill 9, @held;`
 
 /**
- * A static 32-bit x86 program that opens a socket of a family with each of two system calls. Its exit code is 1 if
- * socket succeeded, plus 2 if socketcall succeeded.
+ * A static 32-bit x86 program that opens a socket of a family with the system call socket, and another with socketcall.
+ * Its exit code is 1 if socket succeeded, plus 2 if socketcall succeeded.
  */
 export function socketProgram(family: number): Buffer {
   const code = [

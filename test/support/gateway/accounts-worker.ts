@@ -9,7 +9,7 @@ import { silentLog } from './redis.js'
  * four at a time, and reports each change after it is acknowledged. Argument: its state directory.
  */
 
-/** A report about an account. The account has this state, or that of the next change, which may be unreported. */
+/** A reported state of an account. If the process was killed, the next change may be stored without a report. */
 export interface AcknowledgedAccount {
   readonly id: number
   readonly username: string

@@ -25,7 +25,7 @@ export class BackupLab {
     return this.gateway.close()
   }
 
-  /** Adds a backup target, and a guest whose disk contains `first`. */
+  /** Adds a backup target, and a guest whose disk contains the text `first`. */
   async begin(): Promise<void> {
     this.targetId = await this.addTarget('disk')
     this.guest = await this.gateway.fleet.addGuest({ status: 'stopped', wanted: 'stopped' })

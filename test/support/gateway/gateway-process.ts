@@ -110,7 +110,7 @@ export class GatewayProcess {
   }
 }
 
-/** Kills what a crashed test run left in this directory: gateways, found by their command lines, and then the Redis. */
+/** Kills gateways that a crashed test run left (their command lines contain the directory), and then their Redis. */
 export async function endLeftGateway(directory: string): Promise<void> {
   endProcesses(join(directory, 'gateway.yaml'))
   await stopRedis(directory)

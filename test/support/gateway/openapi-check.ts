@@ -40,7 +40,7 @@ const undocumented = [
   'transfer-encoding',
 ]
 
-/** Compiled checks by the text of the document, which is the same for all gateways of a process. */
+/** Compiled checks, one for each text of a document. All gateways of a process have the same document. */
 const checks = new Map<string, ResponseCheck>()
 
 /**

@@ -12,14 +12,14 @@ export const begin = Date.UTC(2027, 4, 3, 10, 0, 0)
 export const dayMs = 86_400_000
 export const daily = { enabled: true, interval_hours: 24, time: '03:30' }
 
-/** A gateway whose agent's clock is set by the test, for tests of one kind of scheduled copies of a guest. */
+/** A gateway whose agent's clock is set by the test, for tests of either scheduled snapshots or scheduled backups. */
 export class ScheduleLab {
   gateway!: TestGateway
   agent!: LabAgent
   guest!: Guest
   nowMs = begin
 
-  /** @param kind kind of the copies, as in paths and requests */
+  /** @param kind what the schedules create, as named in paths and requests */
   constructor(readonly kind: 'snapshot' | 'backup') {}
 
   async start(): Promise<void> {
@@ -77,7 +77,7 @@ export class ScheduleLab {
     return this.agent.domain.engine.busy({ kind, id: this.guest.uuid })
   }
 
-  /** Lets the agent check whether copies are due. */
+  /** Lets the agent check whether a snapshot or backup is due. */
   look(): void {
     this.agent.domain[`${this.kind}s`].look()
   }

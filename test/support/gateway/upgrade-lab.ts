@@ -12,7 +12,7 @@ import type { TestGateway } from './test-gateway.js'
 /** Version of the agents of a lab before an upgrade. */
 export const earlierVersion = '0.0.0-test'
 
-/** Does what the installation script does on hosts of a lab. */
+/** Acts on the hosts of a lab as the installation script acts on real hosts. */
 export class UpgradeLab {
   constructor(private readonly gateway: Pick<TestGateway, 'fleet'>) {}
 

@@ -57,7 +57,7 @@ export const diskCases: readonly MatrixCase[] = [
     undoneFrom: 'start',
     earlyFailure: 'stop',
     checkFailed: isOldOrCommitted,
-    // All steps except these do the same as for a running guest, so they are tested only with a running guest.
+    // The other steps work as for a running guest, so they are tested only with a running guest.
     ...(before === 'stopped' && { tried: ['stop', 'exchange', 'start', 'commit'] }),
   })),
   {
@@ -81,7 +81,7 @@ export const bootCases: readonly MatrixCase[] = [
     undoneFrom: 'start',
     earlyFailure: 'stop',
     checkFailed: isOldBootOrCommitted,
-    // Only these steps differ between the way back to the disk and the way to the rescue system.
+    // The other steps are the same as on the way to the rescue system, so they are tested only there.
     ...(before === 'rescued' && { tried: ['rescue', 'mode', 'start', 'commit'] }),
   })),
   { action: 'delete', before: 'rescued', steps: ['remove'], undone: [], forwardOnly: true },

@@ -30,7 +30,7 @@ function kept(name: string, program: string, args: readonly string[]): string {
   return disk
 }
 
-/** Installs `tinyDisk` in place of a template's image. The image table finds the disk when the agent starts again. */
+/** Installs `tinyDisk` in place of a template's image. An agent finds it only at its next start. */
 export function installTinyImage(pool: string, templateId: string): void {
   const path = join(pool, 'images', templateId)
   if (existsSync(path)) return

@@ -40,7 +40,7 @@ export function removeSegment({ bridge }: Segment): void {
 
 export interface FleetHostOptions {
   readonly name: string
-  /** Number of the host in the segment, from 1. Its address depends on it. */
+  /** Number of the host in the segment, from 1. It determines the host's address. */
   readonly index: number
   readonly segment: Segment
   /** Directory that contains the directories of all hosts. */
@@ -79,7 +79,7 @@ export class FleetHost {
     }
   }
 
-  /** Creates the host; call `remove` first. It also mounts the pool: tests would not see a mount by the agent. */
+  /** Creates the host and mounts its pool: tests would not see a mount by the agent. Call `remove` first. */
   async make(): Promise<void> {
     mkdirSync(this.directory, { recursive: true })
     await openPool(this.#storage)

@@ -35,7 +35,7 @@ export interface LxcHostOptions {
   readonly prefix: string
   readonly subnet: string
   readonly poolGb?: number
-  /** True to use an lxcfs of its own. */
+  /** If true, the host uses a separate lxcfs. */
   readonly lxcfs?: boolean
 }
 

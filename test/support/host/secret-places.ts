@@ -83,7 +83,7 @@ export async function readStore({ client }: Store): Promise<string> {
 }
 
 /**
- * Returns an uncompressed dump (RDB) of a Redis server's data, which a second server writes.
+ * Returns an uncompressed dump (RDB) of a Redis server's data. A second server writes the dump.
  * @param directory data of the first server; it is copied, so that the first server is not affected
  */
 export async function readDump(directory: string, copy: string): Promise<string> {

@@ -161,7 +161,7 @@ export class MemoryHost {
     }
   }
 
-  /** Opens transfers. The stream of a snapshot is its content. */
+  /** Opens transfers. The stream of a snapshot consists of the text that `snapshots` has for it. */
   #openTransfers(): Host['transfers'] {
     const { snapshots } = this
     const received = new Map<string, Buffer[]>()

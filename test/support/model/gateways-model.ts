@@ -28,13 +28,13 @@ interface Data {
 }
 
 interface Gateway {
-  /** Index of the Redis server to which it is connected. */
+  /** Index of the Redis server to which the gateway is connected. */
   readonly server: number
   /** True while, by the gateway's clock, the confirmed lease is valid. */
   readonly held: boolean
   readonly epoch: number | null
   readonly unsure: boolean
-  /** An attempt to take the lease that waits for the confirmation of a replica. */
+  /** An attempt to take the lease. It waits for the confirmation of a replica. */
   readonly pending: { readonly offset: number; readonly epoch: number } | null
 }
 
@@ -56,7 +56,7 @@ export interface GatewaysState {
   readonly calls: readonly Call[]
   /** The highest epoch in the agent's journal. */
   readonly highest: number
-  /** The highest epoch of a lease whose take was acknowledged. */
+  /** The highest epoch that a gateway got with an acknowledged lease. */
   readonly acknowledged: number
   /** The gateway that acted with each epoch. */
   readonly actors: Readonly<Record<number, number>>
@@ -165,7 +165,7 @@ function* serverSteps(state: GatewaysState, bounds: ModelBounds): Steps {
   for (const [index, source] of state.follows.entries()) {
     const data = state.servers[index]!
     if (source === null) {
-      // The lease ends by the clock of the store. The master deletes the key, which its replicas copy.
+      // The lease ends by the clock of the store. The master deletes the key, and its replicas copy the deletion.
       const expired = setServer(state, index, { ...data, holder: null, offset: data.offset + 1 })
       if (data.holder !== null && isWithin(expired, bounds)) yield [`server ${index}: the lease expires`, expired]
     } else if (source !== state.isolated && data.offset !== state.servers[source]!.offset)
@@ -200,7 +200,7 @@ function failOver(state: GatewaysState, former: number): GatewaysState {
   return rename({ ...state, follows, failovers: state.failovers + 1 }, 0, master)
 }
 
-/** Checks that a new master knows each lease whose take was acknowledged. */
+/** Checks that a new master has the newest acknowledged epoch. */
 function checkAcknowledged(state: GatewaysState): GatewaysState {
   const { counter } = state.servers[state.named[0]!]!
   if (counter >= state.acknowledged) return state

@@ -79,7 +79,7 @@ export class AddressedPair {
     return this.book.call('status') as Promise<Ipv6Status>
   }
 
-  /** Runs the periodic comparison. @returns its repairs */
+  /** Compares the host with its settings, as the agent does periodically. @returns the repairs */
   repairs(): Promise<string[]> {
     return this.book.call('ensure') as Promise<string[]>
   }

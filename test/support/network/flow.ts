@@ -8,13 +8,13 @@ const packets = fileURLToPath(new URL('packets.py', import.meta.url))
 const tolerance = 0.05
 const timeoutMs = 60_000
 
-/** `right` of the last `of` windows must have the expected rate. */
+/** `right` of the last `of` time windows must have the expected rate. */
 interface Windows {
   readonly right: number
   readonly of: number
 }
 const one: Windows = { right: 1, of: 1 }
-/** One window may be wrong because the machine has other work. With a wrong limit, all windows are wrong. */
+/** One time window may have a wrong rate because the machine has other work. A wrong limit affects all windows. */
 const steady: Windows = { right: 3, of: 4 }
 
 export type Way = 'down' | 'up'
@@ -27,7 +27,7 @@ export interface FlowOptions {
   readonly port: number
   /** Direction of the data: `down` is from the far end to the near end. */
   readonly way: Way
-  /** Length of a window in seconds. By default 0.5. */
+  /** Length of a time window in seconds. By default 0.5. */
   readonly seconds?: number
 }
 
@@ -45,7 +45,7 @@ export async function serveFlows(at: readonly string[], port: number): Promise<C
 export class Flow {
   readonly #child: ChildProcess
   readonly #lines: AsyncIterator<string>
-  /** Mbit/s of each window so far. */
+  /** Mbit/s of each time window so far. */
   readonly seen: number[] = []
 
   constructor({ at, host, port, way, seconds = 0.5 }: FlowOptions) {
@@ -54,7 +54,7 @@ export class Flow {
   }
 
   /**
-   * Waits until enough windows from now on have the expected rate; by default, one window is enough.
+   * Waits until enough of the coming time windows have the expected rate; by default, one window is enough.
    * @throws after the deadline, with the measured values
    */
   async waitForRate(isRight: (mbps: number) => boolean, what: string, { right, of }: Windows = one): Promise<void> {
@@ -79,12 +79,12 @@ export class Flow {
 
 export const isAbout = (mbps: number) => (seen: number) => Math.abs(seen - mbps) <= mbps * tolerance
 
-/** @throws unless three of four windows carry this rate, within 5 % */
+/** @throws unless the rate of three of four time windows is `mbps`, within 5 % */
 export function expectRate(options: FlowOptions, mbps: number, when = ''): Promise<void> {
   return expectFlow(options, isAbout(mbps), `${mbps} Mbit/s ${options.way} ${when}`.trim(), steady)
 }
 
-/** @throws unless a window carries more than this rate */
+/** @throws unless the rate is higher than `mbps` in a time window */
 export function expectMore(options: FlowOptions, mbps: number): Promise<void> {
   return expectFlow(options, (seen) => seen > mbps, `more than ${mbps} Mbit/s ${options.way}`)
 }

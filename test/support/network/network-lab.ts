@@ -42,7 +42,7 @@ export class NetworkLab {
 
   readonly #subnet: Subnet
 
-  /** @param other network settings of a second agent on the same host; `build` must not be called for this lab */
+  /** @param other network settings for a second agent on another lab's host; that agent's lab is never built */
   constructor(
     private readonly prefix: string,
     other: Partial<AgentConfig['network']> = {},

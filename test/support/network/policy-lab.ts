@@ -186,7 +186,7 @@ export class PolicyLab {
       )
   }
 
-  /** Starts proxies on machine p (to the gateways), on machine q (to p) and on the gateways' own machine. */
+  /** Starts proxies: on p and on the gateways' machine they pass requests to the gateways, on q to a proxy on p. */
   #startProxies(): void {
     const direct = Object.values(styles).flatMap(([port, says]) =>
       gatewayPorts.map((to, index) => proxyServer(port + 100 * index, `10.0.0.10:${to}`, says)),

@@ -31,7 +31,7 @@ export interface MatrixOptions {
   /** Names of all steps in order. They are compared with the definition. */
   readonly steps: readonly string[]
   readonly undone: readonly string[]
-  /** True if the operation is never rolled back. It is compared with the definition. */
+  /** True if the operation is never rolled back. A test compares the value with the operation's definition. */
   readonly forwardOnly?: boolean
   /** Steps at which faults are injected. By default all steps. */
   readonly tried?: readonly string[]
@@ -54,7 +54,7 @@ export interface MatrixOptions {
 type MatrixFaults = Pick<MatrixOptions, 'faults' | 'earlyFailure'>
 const isEveryFault = ({ faults }: MatrixFaults): boolean => faults !== 'one'
 
-/** Returns where the step fails, in one test each. */
+/** Returns the phases of the step in which a failure is tested, each in a separate test. */
 function failingPhases(options: MatrixFaults, step: string): readonly ('before-run' | 'after-run')[] {
   if (isEveryFault(options)) return ['before-run', 'after-run']
   return step === options.earlyFailure ? ['after-run'] : []

@@ -13,7 +13,7 @@ import {
 
 /* Steps of the model in ownership-model.ts that matter only when a host is restored or removed. */
 
-/** Returns all incidents that are possible next, and what only matters after incidents. */
+/** Returns all incidents that are possible next, and the steps that matter only after incidents. */
 export function incidentStepsOf(world: World, rules: Rules, limits: Limits): Step[] {
   if (limits.incidents === 0) return []
   const incidents =
@@ -21,7 +21,7 @@ export function incidentStepsOf(world: World, rules: Rules, limits: Limits): Ste
   return [...incidents, ...forgetSteps(world), ...fenceSteps(world, rules)]
 }
 
-/** Both hosts know the decision. From now on, gateways repeat it only by messages that were late. */
+/** Both hosts know the decision. From now on, gateways send no new messages about it; only late ones arrive. */
 function forgetSteps(world: World): Step[] {
   return world.moves.flatMap(({ from, to, decided: generation, isForgotten }, id) => {
     const knows = ({ ownership, isRemoved }: HostCopy): boolean => isRemoved || ownership.generation >= generation!
@@ -50,7 +50,7 @@ function incidentSteps(world: World, host: number): Step[] {
   return steps
 }
 
-/** True if the guest is not lost with the present disk of the host. */
+/** True if the guest is not lost when the host loses its present disk. */
 function survives({ hosts }: World, { host, copy }: HostImage): boolean {
   const has = ({ ownership: { role }, copy: disk }: HostCopy): boolean =>
     ['owner', 'leaving', 'handed_over'].includes(role) && disk !== 'none' && disk !== 'stale'
@@ -63,7 +63,7 @@ function restored({ copy }: HostImage): HostCopy {
   return { ...copy, copy: isPresent ? 'restored' : copy.copy, isRunning: false, isSent: false, isRestored: true }
 }
 
-/** Late reports let gateways send this in any role. Only a host that believes that it owns the guest needs it. */
+/** Gateways tell a host that it does not own the guest. Only a host that takes itself for the owner needs this. */
 function fenceSteps(world: World, rules: Rules): Step[] {
   const { store, moves, hosts } = world
   if (!rules.fences()) return []

@@ -26,7 +26,7 @@ import {
 
 /**
  * `whole`: the guest's newest disk; `stale`: the guest has run elsewhere since; `partial`: a transfer is incomplete;
- * `restored`: a disk from an older image, which the operator wanted.
+ * `restored`: an older disk that an operator restored on purpose.
  */
 type Copy = 'none' | 'partial' | 'whole' | 'stale' | 'restored'
 
@@ -85,9 +85,9 @@ export const productRules = {
   planSwitch,
   planCancel,
   planReturn,
-  /** True if a gateway may tell a host to delete its copy, when the owner has answered or not. */
+  /** True if a gateway may tell a host to delete its copy. `hasOwner`: the owner of the guest has answered. */
   mayDismiss: (hasOwner: boolean): boolean => hasOwner,
-  /** True if a gateway stops an old copy that a host reports, although no move needs it. */
+  /** True if a gateway stops an outdated copy that a host reports even when the guest is not being moved. */
   fences: (): boolean => true,
   /** True if the source may make the last transfer. */
   maySend: ({ isRunning }: Pick<HostCopy, 'isRunning'>): boolean => !isRunning,
@@ -226,7 +226,7 @@ function hasAnswered({ owners, hosts }: World, generation: number): boolean {
 export function received(world: World, rules: Rules, host: number, event: OwnershipEvent): Step[] {
   const before = world.hosts[host]!
   if (before.isRemoved) return []
-  // A target with nothing refuses to become the owner. Without incidents, the generations must be enough to prevent this.
+  // After an incident, a target without a copy refuses to be the owner. Before, the generations must prevent this.
   const hasNothing = world.incidents > 0 && before.ownership.role === 'arriving' && before.copy === 'none'
   if (event.kind === 'appoint' && event.isOwner && hasNothing) return []
   const change = rules.planOwnership(before.ownership, event)

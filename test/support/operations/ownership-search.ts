@@ -10,7 +10,7 @@ import {
   type World,
 } from './ownership-model.js'
 
-/** Guests on the same hosts. They share only crashes of hosts. */
+/** One model for each guest. All guests are on the same hosts, and affect each other only by crashes of hosts. */
 type Worlds = readonly World[]
 
 interface Visited {
@@ -18,7 +18,7 @@ interface Visited {
   /** Key of the state from which this one was first reached, and the step. */
   readonly from: string
   readonly step: string
-  /** Keys of states from which a step that is not a crash or a new move leads here. */
+  /** Keys of the states that are one step before this one. Crashes and new moves do not count as steps. */
   readonly before: string[]
 }
 
