@@ -100,8 +100,8 @@ async function readImports(): Promise<Record<string, { imports: { path: string; 
 type FileFinder = (name: string) => readonly string[]
 
 /**
- * Makes a function that finds the files for a name in a text. The name may be a path from the root of the repository, a
- * program or folder in dist, or the base name of a file that is not TypeScript.
+ * Makes a function that returns the files to which a name in a text may refer. The name may be a path from the root of
+ * the repository, a program or folder in dist, or the base name of a file that is not TypeScript.
  */
 export function fileFinder(all: readonly string[]): FileFinder {
   const paths = new Set(all)

@@ -86,8 +86,8 @@ function start(
 }
 
 /**
- * Gives each process a mount namespace of its own. Otherwise a namespace that `ip netns exec` enters would keep a copy
- * of every mount of that moment, and so keep the mounts of other tests in use.
+ * Gives each process a mount namespace of its own. Otherwise a mount namespace that `ip netns exec` creates would copy
+ * all present mounts, and so keep the mounts of other tests in use.
  */
 function namespaces({ inOwnNetwork }: Job): string[] {
   if (process.getuid?.() !== 0) return []

@@ -51,7 +51,7 @@ async function benchCreate(lab: KvmLab, rounds: number): Promise<Figure[]> {
   return [row('create until the process runs', 'ms', median(times.berth), median(times.raw))]
 }
 
-/** Measures snapshots of a running machine with fragmented data, whose guest agent freezes its file systems. */
+/** Measures snapshots of a running machine with fragmented data. Its guest agent freezes the file systems. */
 async function benchBigDisk(lab: KvmLab, rounds: number): Promise<Figure[]> {
   const { diskGb, dataGb } = big
   say(`a disk of ${diskGb} GB`)

@@ -8,7 +8,7 @@ import { BerthError } from '../../shared/errors.js'
 import { waitFor } from '../support/wait.js'
 import { openLab, type PanelLab } from './panel-lab.js'
 
-/** Script that counts the pixels of the first chart that have the given colour of the theme. */
+/** Script that counts the pixels of the given theme colour in the first chart. */
 const countPixels = (colour: string): string => `(() => {
   const style = getComputedStyle(document.documentElement)
   const [r, g, b] = style.getPropertyValue('${colour}').trim().match(/[0-9a-f]{2}/gi).map((part) => parseInt(part, 16))

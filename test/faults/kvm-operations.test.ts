@@ -3,7 +3,7 @@ import { powerCases } from '../support/guests/guest-matrix-cases.js'
 import { describeGuestMatrix } from '../support/guests/guest-matrix-files.js'
 import { matrixMachine } from '../support/guests/matrix-guests.js'
 
-/* Tests only actions whose steps differ between the drivers; the others are tested with containers. */
+/* Tests only actions whose steps differ between the drivers. Other actions are tested with containers. */
 const own: readonly GuestAction[] = ['create', 'start', 'stop', 'delete']
 
 describeGuestMatrix('operations on virtual machines', {

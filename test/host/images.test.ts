@@ -303,7 +303,7 @@ const debianSetuid = [
   'usr/sbin/unix_chkpwd 0 2755',
 ]
 
-/** Logs in over SSH in the network of the guest, which has only a loopback interface. */
+/** Logs in over SSH inside the network of the guest. The guest has only a loopback interface. */
 function loginBySsh(guest: HandmadeGuest, directory: string): void {
   const askpass = `${directory}/askpass`
   writeFileSync(askpass, '#!/bin/sh\necho s3cret-word\n', { mode: 0o700 })

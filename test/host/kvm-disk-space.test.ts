@@ -33,7 +33,7 @@ interface Disk {
   readonly blocksMib?: number
   /** All data is in the first `usedMib` MiB of the disk. */
   readonly usedMib: number
-  /** Script that fills the disk, whose path is its argument. */
+  /** Script that fills the disk. Its argument is the path of the disk. */
   readonly fill: string
 }
 

@@ -6,7 +6,7 @@ import { Tables } from '../../agent/network/nft/tables/tables.js'
 /* Uses the network namespace of the host, and a bridge that does not exist. */
 const table = 'btest_tables'
 
-/** Deletes a table after all tables were created and before they are read, as another program could do. */
+/** Deletes a table, as another program could, after all tables were created and before they are read. */
 class MeddledNft extends Nft {
   meddles = true
 

@@ -41,7 +41,7 @@ const world = (from: string, headers: Headers = {}): Way => {
   const at = from.includes(':') ? direct6 : direct
   return { place: 'world', from, ...at, headers }
 }
-/** A request from the machine of proxy P that does not pass through the proxy. */
+/** A request that comes from the machine of proxy P, but not through the proxy. */
 const fromP = (headers: Headers): Way => ({ place: 'p', from: '10.0.0.1', ...direct, headers })
 const proxies = { p: '10.0.0.1', q: '10.0.0.2', gw: '10.0.0.10' } as const
 const through = (

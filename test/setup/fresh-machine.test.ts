@@ -38,7 +38,7 @@ function config(): string {
     'lxc.apparmor.profile = unconfined',
     'lxc.cgroup.devices.allow = a',
     'lxc.cgroup2.devices.allow = a',
-    // A user namespace may mount proc and sysfs only if it contains a mount of each with nothing mounted over it.
+    // A user namespace may mount proc and sysfs only if it has a mount of each that no other mount covers.
     'lxc.mount.entry = proc dev/.lxc/proc proc create=dir 0 0',
     'lxc.mount.entry = sys dev/.lxc/sys sysfs create=dir 0 0',
     'lxc.mount.entry = /dev/fuse dev/fuse none bind,create=file 0 0',
@@ -83,7 +83,7 @@ function startMachine(): void {
   )
 }
 
-/** Keeps the root file system for other tests, without the files of this one. */
+/** Keeps the root file system for other tests, without the files of this test. */
 function keepMachine(): void {
   sh('lxc-stop', '-k', '-P', join(scratch, 'lxc'), '-n', 'fresh')
   const ours = ['root/berth', 'root/tutorial.sh', 'usr/local/bin', 'usr/local/lib/node_modules']

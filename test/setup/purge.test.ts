@@ -131,7 +131,7 @@ async function makeSwap(): Promise<void> {
   writeFileSync(`${swapFile}.2.new`, '')
 }
 
-/** Starts a Redis server in a directory of the instance, which the purge must end. @returns its pid */
+/** Starts a Redis server in a directory of the instance. The purge must end the server. @returns its pid */
 function startStray(): number {
   const directory = join(state, 'gateway', 'redis')
   mkdirSync(directory, { recursive: true })
@@ -233,7 +233,7 @@ describe('scripts/down --purge without a working agent', function () {
     const directory = mkdtempSync('/tmp/btest-purge-kernel-')
     const record = join(directory, 'record.json')
     const own = new Map([pids, queue, other].map((path) => [path, has(path)]))
-    /** Values after the purge. It lowers each value by one, except the last, which another program has changed. */
+    /** Expected values. The purge lowers each value by one, except the last, which another program has changed. */
     const lowered = [pids, queue, other].map((path) => has(path) - (path === other ? 0 : 1))
 
     function write(of: string, users: Record<string, number>, place = netns): void {

@@ -186,7 +186,7 @@ describe('the systemd units', function () {
     expect(statusOf(pid, 'Seccomp_filters')).to.equal('2') // one filter of LXC, one of the agent; the unit has none
     expect(statusOf(pid, 'Umask')).to.equal('0022')
     expect(run('cat', `/proc/${pid}/oom_score_adj`).trim()).to.equal('0')
-    // A guest has cap_sys_nice (bit 23), but not cap_sys_time (bit 25), which the unit lacks, too.
+    // A guest has cap_sys_nice (bit 23). It lacks cap_sys_time (bit 25), as the unit does.
     const has = (bit: bigint): boolean => ((BigInt(`0x${statusOf(pid, 'CapBnd')}`) >> bit) & 1n) === 1n
     expect([has(23n), has(25n)]).to.deep.equal([true, false])
   })

@@ -19,7 +19,7 @@ type ExpectedAnswer = 'in' | readonly [status: number, code: string]
 
 interface Kind {
   readonly name: string
-  /** Creates a caller of this kind, with all rights for the route that this kind of caller can have. */
+  /** Creates a caller of this kind with all rights for the route, as far as this kind can have them. */
   readonly of: (route: Route) => Promise<Caller>
   readonly expected: (route: Route) => ExpectedAnswer
 }

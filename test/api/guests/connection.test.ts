@@ -275,7 +275,7 @@ describe('the connection check of a container', function () {
 
 const stepsOf = (found: Body) => found.steps as { readonly state: string; readonly code: string }[]
 
-/** Calls `count` after the agent has received a diagnosis. It has received it when it answers a later call. */
+/** Calls `count` once the agent has received the request for a diagnosis, because it has answered a later one. */
 function countCalls(count: () => void): TestGateway['fleet']['twist'] {
   return (client) => ({
     ...client,

@@ -158,7 +158,7 @@ function changeOfPorts(kind: number, containerPort: number): WireChange {
 /** Refusals that may happen. `not_found` may concern a mapping or the guest; the next request shows which it was. */
 const harmless = ['not_found', 'resource_exhausted', 'port_conflict', 'task_running', 'memory_in_use']
 
-/** Makes a random range of UDP ports without host ports, which the agent chooses. */
+/** Makes a random range of UDP ports. The agent chooses the host ports. */
 function randomRange(): PortMapping {
   const containerPort = pick(1000, 31_000) + randomInt(800) * 10
   return wireMapping({ containerPort, containerPortEnd: containerPort + randomInt(1, 9), protocol: 'udp' })

@@ -62,7 +62,7 @@ export class FailoverGateway {
     })
   }
 
-  /** Creates an API key. A repeated call with the same name has the same Idempotency-Key. @returns true if it exists now */
+  /** Creates an API key, always with the same Idempotency-Key for one name. @returns true if the key exists now */
   async createKey(name: string): Promise<boolean> {
     const body = { name, scopes: ['container:read'] }
     const { status } = await this.request('POST', '/api-keys', { body, headers: { 'idempotency-key': name } })

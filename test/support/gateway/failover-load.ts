@@ -11,7 +11,7 @@ export interface LoadOptions {
   readonly repeats?: boolean
 }
 
-/** Writes with different names, from several writers at once, until it is ended. */
+/** Makes writes with different names, from several writers at once, until `end` is called. */
 export class FailoverLoad {
   readonly acknowledged = new Set<string>()
   refused = 0

@@ -17,7 +17,7 @@ import { waitFor } from '../wait.js'
 export const kills = Number(process.env['BERTH_TEST_KILLS'] ?? 6)
 export const makePassword = (): string => `pass word ${randomBytes(6).toString('hex')}`
 
-/** A sequence of requests that continues during the kills. Each iteration is one round of it. */
+/** A sequence of requests that continues during the kills. Each iteration of the generator is one round. */
 export type Lane = () => AsyncGenerator<void>
 
 /** The answer to a request; undefined if the outcome is unknown. */

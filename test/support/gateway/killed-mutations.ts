@@ -2,8 +2,8 @@ import { expect } from 'chai'
 import type { KilledGateway } from './killed-gateway.js'
 
 /**
- * The routes that change users, access, TLS and the response to abuse, which a test in test/faults calls during kills.
- * test/api/guests/killed-mutations.test.ts compares the list with the table of routes.
+ * The routes that change users, access, TLS and the response to abuse. A test in test/faults calls each of them during
+ * kills. test/api/guests/killed-mutations.test.ts compares the list with the table of routes.
  */
 export const killedMutations = {
   'accounts-kill': [

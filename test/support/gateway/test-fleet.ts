@@ -70,7 +70,7 @@ export async function startTestFleet(
     return fleet
   }
   const fleet = await startGateway()
-  /** Creates a host and joins it. At the address of the host, no agent listens yet. */
+  /** Creates a host and lets it join. No agent listens at its address yet. */
   const joinHost = async (name: string): Promise<{ hostId: string; identityDir: string }> => {
     const { id } = await fleet.hosts.createHost({ name, address: `127.0.0.1:${++nobodyPort}` })
     const { token } = await fleet.hosts.createJoinToken(id)

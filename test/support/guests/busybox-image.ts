@@ -29,7 +29,7 @@ const applets = [
 
 /**
  * Installs a root filesystem of a few MB that boots quickly, in place of the image of a template. It is meant for tests
- * of the agent, not of Debian. An agent finds it only at its next start.
+ * of the agent, not of Debian. A running agent uses it only after a restart.
  */
 export async function installBusyboxImage(pool: string, templateId: string): Promise<void> {
   const path = join(pool, 'images', templateId)

@@ -30,7 +30,7 @@ function kept(name: string, program: string, args: readonly string[]): string {
   return disk
 }
 
-/** Installs `tinyDisk` in place of a template's image. An agent finds it only at its next start. */
+/** Installs `tinyDisk` in place of a template's image. A running agent uses it only after a restart. */
 export function installTinyImage(pool: string, templateId: string): void {
   const path = join(pool, 'images', templateId)
   if (existsSync(path)) return

@@ -159,7 +159,7 @@ export function createGuest(client: OperationServiceClient, request: CreateReque
   return submit(client, createOrder(request))
 }
 
-/** Waits for an operation. @throws if it does not end within the time, or does not end as done */
+/** Waits for an operation. @throws if it does not end in time, or ends with another status than `done` */
 export async function operationDone(
   client: OperationServiceClient,
   id: string,

@@ -55,7 +55,7 @@ export class HandmadeGuest {
     try {
       return this.attach('sh', '-c', 'test -S /run/systemd/private && echo yes').trim() === 'yes'
     } catch {
-      return false // it does not run yet, or cannot be entered yet
+      return false // the container does not run yet, or cannot be entered yet
     }
   }
 

@@ -31,7 +31,7 @@ function expectedOf(db: Database.Database, { interfacePrefix }: Instance): Inven
   const machines = guests.filter((g) => isMachine(g))
   const isRunning = (g: GuestRow): boolean => g.status === 'running'
   const containers = guests.filter((g) => !isMachine(g))
-  // Ranges with equal host and container ports are in another map, which settings-inventory.ts reads.
+  // Ranges with equal host and container ports are in another nft map, which settings-inventory.ts reads.
   const ports = db
     .prepare<[], { line: string }>(
       `WITH RECURSIVE singles (guest_uuid, protocol, host_port, host_port_end, container_port) AS (

@@ -9,10 +9,10 @@ const weekMs = 7 * 24 * 3600 * 1000
 export type Release = 'bookworm' | 'trixie' | 'noble'
 
 /**
- * Mounts a root file system with systemd. The one of Debian 12 has all packages that scripts/up installs; if
- * test/setup/fresh-machine.test.ts has stored one, it is used. The root of another release has the dependencies of
- * berth-agent. A missing root is built from the distribution's mirror in one to three minutes. Changes are written to a
- * directory next to the target.
+ * Mounts a root file system with systemd. The root of Debian 12 has all packages that scripts/up installs; it may come
+ * from test/setup/fresh-machine.test.ts. The root of another release has the dependencies of berth-agent. A missing
+ * root is built from the distribution's mirror in one to three minutes. Changes are written to a directory next to the
+ * target.
  */
 export function mountSystemdRoot(target: string, release: Release = 'bookworm'): void {
   const kept = keptRoot(release)

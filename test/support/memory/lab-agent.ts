@@ -79,7 +79,7 @@ export class LabAgent {
       {
         time_zone: 'UTC',
         metrics: { host_interval_seconds: 1 },
-        // Tests set states of guests that differ from the host. A comparison would repair these differences.
+        // Tests set guests to states that differ from the host. A comparison with the host would undo these changes.
         reconcile_interval_seconds: 3600,
         ...options.config,
         state_dir: directory,

@@ -14,7 +14,7 @@ export const udp = (hostPort: number, containerPort = 53): NatMapping => ({
   protocol: 'udp',
 })
 
-/** The host's address in the network of the guests, which is their gateway. */
+/** The host's address in the network of the guests. The guests use it as their gateway. */
 export const gateway = '10.77.0.1'
 
 /** A network lab with two guests that have port mappings. Both guests, the client and the host run servers. */

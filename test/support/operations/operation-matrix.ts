@@ -28,7 +28,7 @@ export interface MatrixSubject {
 }
 
 export interface MatrixOptions {
-  /** Names of all steps in order. They are compared with the definition. */
+  /** Names of all steps in order. A test compares them with the operation's definition. */
   readonly steps: readonly string[]
   readonly undone: readonly string[]
   /** True if the operation is never rolled back. A test compares the value with the operation's definition. */

@@ -217,7 +217,7 @@ function messageSteps(world: World, rules: Rules): Step[] {
   return [...ofMoves, ...ofOwners]
 }
 
-/** True if the owner of this generation was notified. Only a host that has the guest answers without an error. */
+/** True if the owner of this generation has confirmed its notification. A host without a copy cannot do so. */
 function hasAnswered({ owners, hosts }: World, generation: number): boolean {
   const owner = hosts[owners[generation]!]!
   return !owner.isRemoved && owner.copy !== 'none' && owner.ownership.generation >= generation
@@ -284,8 +284,8 @@ function sent(world: World, rules: Rules, host: number): World[] {
   const to = world.moves[Number(ownership.moveId)]?.to ?? -1
   const target = world.hosts[to]?.ownership
   if (!rules.maySend(source) || target?.role !== 'arriving' || target.moveId !== ownership.moveId) return []
-  // A transfer that is repeated after a crash of the source has to be confirmed again.
-  // It replaces a complete disk of the target only at its end, which matters if a restored source sends it once more.
+  // A transfer that is repeated after a crash of the source has to be confirmed again. Only the end of the transfer
+  // replaces a complete disk of the target. This matters if a restored source repeats the transfer.
   const isKept = world.incidents > 0 && ['whole', 'restored'].includes(world.hosts[to]!.copy)
   const broken = withHost(withHost(world, to, isKept ? {} : { copy: 'partial' }), host, { isSent: false })
   return [broken, withHost(withHost(world, to, { copy }), host, { isSent: true })]

@@ -33,7 +33,7 @@ function extractCommit(checkout: string): void {
   shareModules(checkout)
 }
 
-/** Lets a checkout use the npm packages of the present one. If it needs other packages, it installs its own. */
+/** Lets an older checkout use the npm packages of this one, or installs other packages if the older one needs them. */
 function shareModules(checkout: string): void {
   const textOf = (path: string): string =>
     ['package.json', 'package-lock.json'].map((name) => readFileSync(join(path, name), 'utf8')).join()
