@@ -75,7 +75,7 @@ export interface Chain {
 }
 
 export interface Selection {
-  /** Parts of paths of the selected files; empty for all files. */
+  /** A file is selected if its path contains one of these texts. Empty: all files are selected. */
   readonly parts: readonly string[]
   readonly unitOnly: boolean
   readonly quickOnly: boolean

@@ -16,7 +16,7 @@ const endWithinMs = 30_000
 /** Root directory of the compiled sources. */
 const root = resolve(import.meta.dirname, '../..')
 
-/** The shown part of an error from mocha. */
+/** The parts of a Mocha error that the reporter shows. */
 interface ShownError {
   readonly name?: string
   readonly message?: string

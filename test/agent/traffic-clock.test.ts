@@ -23,7 +23,7 @@ describe('an agent whose clock was wrong', () => {
     await host.keeper.look()
   })
 
-  /** Advances both clocks, and runs the agent's check after every 10 seconds of this time. */
+  /** Advances the wall clock and the monotonic clock, and runs the agent's check after every 10 seconds. */
   async function pass(ms: number): Promise<void> {
     for (let left = ms; left > 0; left -= 10_000) {
       host.nowMs += 10_000

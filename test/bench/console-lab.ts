@@ -48,7 +48,7 @@ export class ConsoleBench {
     return answer.data as T
   }
 
-  /** Creates a guest and waits until it runs. @returns its row */
+  /** Creates a guest and waits until it runs. @returns the guest as the API shows it */
   async create(name: string, fields: object): Promise<{ uuid: string; id: number; ssh_port: number }> {
     const sizes = { template_id: 'debian-12', vcpu: 1, ram_mb: 128, disk_gb: 1 }
     await this.send('POST', '/containers', { name, ...sizes, ...fields })

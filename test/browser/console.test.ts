@@ -256,7 +256,7 @@ describe('a terminal in the panel', function () {
         `${esc}[0m${esc}c`,
       ])
         terminal.show(sequence)
-      terminal.show('x'.repeat(1_048_576)) // a line without an end
+      terminal.show('x'.repeat(1_048_576)) // text without any line break
       terminal.show(`${esc}]0;never ends ${'y'.repeat(300_000)}`)
       terminal.show(`${esc}\\${esc}c# alive\r\n`)
       await view.shows(/^# alive$/, 30_000)

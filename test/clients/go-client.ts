@@ -159,7 +159,7 @@ class GoClient {
       'Accept-Encoding': 'gzip',
       Authorization: `Bearer ${this.host.key}`,
     }
-    const body = fields && `${marshal(fields)}\n` // Go's json.Encoder ends with a line break
+    const body = fields && `${marshal(fields)}\n` // Go's json.Encoder adds a line break
     return this.host.send(method, `/api/v1${path}`, {
       headers: body === undefined ? headers : { ...headers, 'Content-Type': 'application/json' },
       ...(body === undefined ? {} : { body }),

@@ -16,7 +16,7 @@ import { waitFor } from '../support/wait.js'
 const kills = Number(process.env['BERTH_TEST_KILLS'] ?? 6)
 const directory = '/var/tmp/btest-sub-users-kill'
 const customers = 4
-/** The route that only the check at the end of the test calls. */
+/** This route is called only by the check at the end of the test. */
 const login = 'POST /sub-user/access'
 
 /** The last acknowledged state of a customer's account. */

@@ -57,7 +57,7 @@ describe('the hosts of a gateway whose store has another master', () => {
     return text === null ? undefined : (JSON.parse(text) as HostRecord).name
   }
   const shown = (): string | undefined => view.findHost(id)?.name
-  /** Lets an empty server take the place of the present one. */
+  /** Replaces the present server by an empty one. */
   const replaceServer = async (): Promise<void> => {
     const back = new Promise<void>((resolve) => store.on('up', resolve))
     await redis.wipe()

@@ -38,7 +38,7 @@ describe('the store on Redis with Sentinels', () => {
   const readList = (store: Store): Promise<string[]> =>
     store.run('read', (client) => client.lRange('btest:list', 0, -1))
 
-  /** Writes different values to the list. No write is repeated. */
+  /** Writes different values to a list in the store. No write is repeated. */
   const writeContinuously = (store: Store): FailoverLoad => {
     const run = randomUUID()
     const writeOne = async (name: string): Promise<boolean> => (await write(store, `${run} ${name}`)) === 'ok'

@@ -91,7 +91,7 @@ describe('the timeline of a container', function () {
     expect(before[1]).to.be.greaterThan(0)
     const calls = new SubUserCalls(gateway)
     const attacker = await calls.loggedIn(await calls.make({ container_name: 'other' }))
-    // Writes more entries than the log retains.
+    // Writes more entries than the audit log retains.
     for (let n = 0; n < 1200; n += 20)
       await Promise.all(
         Array.from({ length: 20 }, (_, at) => attacker('POST', `/containers/none-${n + at}/start`, { body: {} })),

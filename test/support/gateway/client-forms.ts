@@ -88,7 +88,7 @@ export function lenientForms(schema: Schema, right: unknown): unknown[] {
   }
 }
 
-/** Returns the forms of an empty value. They do not include "" if the schema accepts any text. */
+/** Returns the ways to write an empty value. They do not include "" if the schema accepts any text. */
 export function emptyForms(schema: Schema): unknown[] {
   return schema.type === 'string' && !schema.enum && !schema.format ? [null] : [null, '']
 }

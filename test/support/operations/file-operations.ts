@@ -23,7 +23,7 @@ export function reserveGuest({ changes }: FileWorld, uuid: string): void {
   changes.db.prepare("INSERT INTO btest_guests (uuid, status) VALUES (?, 'reserved')").run(uuid)
 }
 
-/** Returns the rows and the files of guests, including temporary files. */
+/** Returns the guests in the journal and their files, including temporary files. */
 export function fileInventory({ directory, changes }: FileWorld): Record<string, unknown> {
   const rows = changes.db.prepare('SELECT uuid, status FROM btest_guests ORDER BY uuid').all()
   return { rows, files: guestFiles(directory) }

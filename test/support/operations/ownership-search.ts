@@ -15,7 +15,7 @@ type Worlds = readonly World[]
 
 interface Visited {
   readonly worlds: Worlds
-  /** Key of the state from which this one was first reached, and the step. */
+  /** Key of the state from which this state was first reached, and the step. */
   readonly from: string
   readonly step: string
   /** Keys of the states that are one step before this one. Crashes and new moves do not count as steps. */

@@ -33,7 +33,7 @@ function extractCommit(checkout: string): void {
   shareModules(checkout)
 }
 
-/** Lets an older checkout use the npm packages of this one, or installs other packages if the older one needs them. */
+/** Shares npm packages of this checkout with an older one that needs the same. Otherwise its build installs them. */
 function shareModules(checkout: string): void {
   const textOf = (path: string): string =>
     ['package.json', 'package-lock.json'].map((name) => readFileSync(join(path, name), 'utf8')).join()

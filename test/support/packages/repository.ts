@@ -78,7 +78,7 @@ export class Repository {
 
   /**
    * Returns the documented commands that add the repository to a machine and install the package berth. They use the
-   * copy in the machine.
+   * machine's copy of the repository.
    */
   installation(): string {
     return documented('docs/packages.md', 'apt-get install berth').replaceAll(
