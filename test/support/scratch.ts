@@ -71,7 +71,7 @@ export function mountsBelow(directory: string): string[] {
   return targets.filter((target) => target.startsWith(`${directory}/`)).reverse()
 }
 
-/** Returns the swap files below a directory, if the kernel uses them. */
+/** Returns the swap files below a directory that the kernel uses now. */
 export function swapsBelow(directory: string): string[] {
   const lines = readFileSync('/proc/swaps', 'utf8').split('\n').slice(1)
   return lines.map((line) => line.split(/\s/)[0] ?? '').filter((file) => file.startsWith(`${directory}/`))

@@ -192,7 +192,7 @@ function* recoverySteps(state: GatewaysState, former: number, masters: readonly 
   if (!state.named.includes(former)) yield [`server ${former}: is back as a replica`, rejoin(state, former, master)]
 }
 
-/** The Sentinels choose the replica with the most data. The other one follows it. */
+/** The Sentinels choose the replica with the most data. The other replica then follows it. */
 function failOver(state: GatewaysState, former: number): GatewaysState {
   const replicas = [0, 1, 2].filter((index) => index !== former)
   const [master = 0, other = 0] = replicas.sort((a, b) => state.servers[b]!.offset - state.servers[a]!.offset)

@@ -79,7 +79,7 @@ export class AddressedPair {
     return this.book.call('status') as Promise<Ipv6Status>
   }
 
-  /** Compares the host with its settings, as the agent does periodically. @returns the repairs */
+  /** Compares the host with the settings of the agent, as the agent does periodically. @returns the repairs */
   repairs(): Promise<string[]> {
     return this.book.call('ensure') as Promise<string[]>
   }

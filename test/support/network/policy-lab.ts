@@ -186,7 +186,7 @@ export class PolicyLab {
       )
   }
 
-  /** Starts proxies: on p and on the gateways' machine they pass requests to the gateways, on q to a proxy on p. */
+  /** Starts proxies on the machines: those on q pass requests to a proxy on p, all others to the gateways. */
   #startProxies(): void {
     const direct = Object.values(styles).flatMap(([port, says]) =>
       gatewayPorts.map((to, index) => proxyServer(port + 100 * index, `10.0.0.10:${to}`, says)),
