@@ -102,8 +102,8 @@ export const AgentConfigSchema = Type.Object(
         /** Maximum number of stored operations. The oldest ones are removed first. */
         keep: Type.Integer({ minimum: 100, maximum: 1_000_000, default: 20_000 }),
         /**
-         * Maximum number of remembered ids of removed operations, and maximum number of remembered ids of changes of
-         * settings. Ids are remembered for two days, so that a repeated request does nothing.
+         * Maximum number of remembered ids, separately for removed operations and for changes of settings. Ids are
+         * remembered for two days, so that a repeated request does nothing.
          */
         remember: Type.Integer({ minimum: 1000, maximum: 10_000_000, default: 100_000 }),
       },

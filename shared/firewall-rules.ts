@@ -8,7 +8,7 @@ import { networkLimits } from './network-limits.js'
  * inserted into nft scripts unchanged.
  */
 
-/** A firewall as the caller sent it, before the check. */
+/** A firewall as the caller sent it, before `checkFirewall`. */
 export interface WantedFirewall {
   readonly enabled: boolean
   readonly defaultAction: string
@@ -47,7 +47,7 @@ export interface FirewallRule extends WantedRule {
   readonly network: (typeof networks)[number]
 }
 
-/** A guest's firewall after the check. While it is disabled, it blocks nothing. */
+/** A guest's firewall after `checkFirewall`. While it is disabled, it blocks nothing. */
 export interface Firewall extends WantedFirewall {
   /** Action when no rule matches. */
   readonly defaultAction: (typeof ruleActions)[number]

@@ -12,7 +12,7 @@ export const sha256Pattern = '^[0-9A-Fa-f]{64}$'
 /** Permitted sources of an image file. The agent's configuration decides which network targets are allowed. */
 export const imageUrlPattern =
   '^([Hh][Tt][Tt][Pp][Ss]?://[\\x21-\\x7e]{1,1990}|upload:[A-Za-z0-9][A-Za-z0-9._-]{0,127})$'
-/** A file that an administrator has copied to the host, by its name without a path. */
+/** Source `upload:NAME`: a file that an administrator has copied to the host. NAME contains no path. */
 export const uploadPattern = '^upload:([A-Za-z0-9][A-Za-z0-9._-]{0,127})$'
 
 /** Maps common names of architectures to Debian's names. */

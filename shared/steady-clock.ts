@@ -35,7 +35,7 @@ export class SteadyClock {
     this.#offsetMs = sources.wall() - this.#watchedFromMs
   }
 
-  /** Returns the steady time, ms since 1970: the wall clock, of which a jump counts only after 5 stable minutes. */
+  /** Returns the steady time in ms since 1970. It follows a jump of the wall clock only after 5 stable minutes. */
   readonly now = (): number => {
     const monotonicMs = this.sources.monotonic()
     const wallMs = this.sources.wall()

@@ -70,7 +70,7 @@ const debianOffered: readonly CatalogLine[] = [
 /** Ids of the templates that guests of each kind boot in rescue mode by default. */
 export const usualRescue: Readonly<Record<'lxc' | 'kvm', string>> = { lxc: 'debian-12', kvm: 'rescue-kvm' }
 
-/** All templates of this version, for every driver. */
+/** All templates that this version of the agent offers, for containers and virtual machines. */
 export const catalog: readonly CatalogEntry[] = [
   ...debianOffered.map(built),
   ...offered.map(container),
@@ -157,7 +157,7 @@ function rescueDisk(): CatalogEntry {
   }
 }
 
-/** Returns the template of a disk that cloud-init configures. */
+/** Returns the template of a virtual machine with cloud-init, whose image comes from the image server. */
 function cloudImage(from: CatalogLine): CatalogEntry {
   const [id, name, distro, release] = from
   return {

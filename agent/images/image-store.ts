@@ -75,7 +75,7 @@ export class ImageStore {
   readonly #custom: Statement<[], Row>
   readonly #write: Statement<[Record<string, unknown>]>
   readonly #progress = new Map<string, Progress>()
-  /** For each image: its last reported progress. `#writes` limits how often this is shown to watchers. */
+  /** For each image: its last reported progress. `#writes` limits how often watchers get it. */
   readonly #newest = new Map<string, Progress>()
   readonly #writes = new Map<string, Throttle>()
 
@@ -141,7 +141,7 @@ export class ImageStore {
     try {
       this.#put(id, this.state(id), this.#byId.get(id)?.definition ?? null)
     } catch {
-      // The disk may be full, or the agent may be shutting down.
+      // The write fails while the disk is full or the agent shuts down.
     }
   }
 

@@ -164,7 +164,7 @@ export class GuestSampler {
       // Without an earlier sample, the processes may have been killed before this agent started.
       if (last?.pid === pid && kills > 0) this.#onMemoryKills(record.uuid, kills)
     } catch (error) {
-      // The guest may just have ended. The next comparison of the host with the database shows this.
+      // The guest may just have ended. The agent notices that when it next compares the host with its database.
       this.context.log.debug({ guest: record.uuid, reason: describeError(error) }, 'no measurement yet')
     }
   }

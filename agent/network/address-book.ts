@@ -45,7 +45,7 @@ export class HostAddressBook implements AddressBook {
   readonly #contested: ContestedAddresses
   readonly #pools: AddressPools
   readonly #known = new KnownGuests()
-  /** Decides when to search the host for addresses of an earlier agent. Only used while no guest has an address. */
+  /** Decides when to search the host for addresses that an earlier agent left. Only used while no guest has any. */
   readonly #drift = new Drift(emptyMs)
   readonly #mutex = new Mutex()
 

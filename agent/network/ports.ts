@@ -99,7 +99,7 @@ export class PortChoice {
     return missing === 0 ? picked : [...picked, ...this.#pickExactly({ ...request, count: missing })]
   }
 
-  /** Picks as many ports as a few random tries find: all of them, unless the range is nearly full. */
+  /** Picks ports by a few random tries. Finds all requested ports, unless the range is nearly full. */
   #pickSome({ protocol, hostIp, count, length = 1 }: PortRequest): number[] {
     const picked: number[] = []
     const { start, end } = this.range
@@ -114,8 +114,8 @@ export class PortChoice {
   }
 
   /**
-   * Picks from a list of all free ports. It always finds a single run if one fits. If it picks several runs, one of
-   * them may block another.
+   * Picks ports from a list of all free ones. A single run is always found if it fits. If several runs are requested,
+   * one of them may take the only place of another.
    */
   #pickExactly({ protocol, hostIp, count, length = 1 }: PortRequest): number[] {
     const taken = this.#takenPorts({ protocol, hostIp })

@@ -43,8 +43,8 @@ export function formatIpv4(value: number): string {
 }
 
 /**
- * Derives the MAC address of a guest or the gateway from its IPv4 address: 02:be and the four octets. It is locally
- * administered, unicast, and as unique as the address.
+ * Derives the MAC address of a guest or of the bridge from its IPv4 address: 02:be and the four octets. The MAC is
+ * locally administered, unicast, and as unique as the IPv4 address.
  */
 export function macOf(ipv4: string): string {
   const value = parseIpv4(ipv4)

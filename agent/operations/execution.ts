@@ -60,7 +60,7 @@ export class Execution {
   }
 
   /**
-   * Stops the present step and undoes the operation. The database contains the cancellation when this returns.
+   * Stops the present step and undoes the operation. The cancellation is in the database before this method returns.
    * @returns false if the present step must not be stopped
    */
   cancel(): boolean {
@@ -86,7 +86,7 @@ export class Execution {
       return this.#undo(this.#known ? step : this.#steps.length - 1, error, true)
     }
     const resumed = record.status === 'running'
-    // If the agent's update changed the steps, the operation starts again at the first: every step is idempotent.
+    // If an update of the agent changed the steps, the operation starts again at its first step: steps are idempotent.
     const first = resumed && this.#known ? step : 0
     for (let index = first; index < this.#steps.length; index++) {
       const error = await this.#runStep(index, resumed && index <= Math.max(first, step))

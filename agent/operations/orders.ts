@@ -103,7 +103,7 @@ export class Orders<Guest> {
   ): AcceptedOrder<unknown> | Promise<AcceptedOrder<unknown>> {
     const kind = this.kinds[$case] as OperationKind<OrderName, unknown, Guest>
     const leaving = (subject: SubjectRef): boolean => this.engine.leaving(subject)
-    // The agent's own orders wait for the end of an exclusive operation.
+    // During an exclusive operation, users' orders are refused, but the agent's own orders wait in the queue.
     const moving = (subject: SubjectRef): boolean => !isSystem && this.engine.isExclusive(subject)
     return kind.accept(value, { operationId, requestedBy, isSystem, leaving, moving })
   }

@@ -205,8 +205,8 @@ const migrations: readonly string[] = [
 ]
 
 /**
- * The oldest version of the database whose agents can also use a database of the present version, so that an upgrade
- * can be rolled back. Raise it with a migration that does more than add: docs/design/delivery.md.
+ * Agents of this database version and later ones can use a database of the present version, so that an upgrade can be
+ * rolled back to them. A migration that does more than add must raise this number: docs/design/delivery.md.
  */
 const readableSince = 11
 
@@ -232,7 +232,8 @@ export function openDatabase(path: string, { version = migrations.length } = {})
 }
 
 /**
- * Refuses a missing or empty journal if the secret of an earlier journal exists: all guests would be forgotten.
+ * Refuses a missing or empty journal if the secret of an earlier journal exists: with an empty journal, the agent would
+ * have forgotten all its guests.
  * @throws {BerthError} `journal_missing`
  */
 export function checkJournalPresent(path: string, secretPath: string): void {
@@ -302,7 +303,7 @@ function migrate(db: Database.Database, wanted: number): void {
   if (version <= migrations.length && wanted === migrations.length) writeReadableSince(db)
 }
 
-/** Notes this version and `readableSince`. A note of another version is ignored: older programs do not update it. */
+/** Stores `readableSince` and the database's version. Readers ignore both if the database has another version. */
 function writeReadableSince(db: Database.Database): void {
   const note = `${migrations.length} ${readableSince}`
   if (readNote(db) !== note)

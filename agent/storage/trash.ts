@@ -28,7 +28,7 @@ export class Trash {
   readonly #waiting: string[] = []
   readonly #emptying = new Coalescer(() => this.#emptyAll())
   #deletions = 1
-  /** Value of `#deletions` at the last complete clearing of qgroups. Until the next deletion, none is needed. */
+  /** Value of `#deletions` when qgroups were last cleared completely. A later deletion requires another clearing. */
   #cleared = 0
   readonly #clearing = new SingleFlight()
   /** Error output of the last attempt to clear qgroups; empty if a subvolume was deleted since then. */

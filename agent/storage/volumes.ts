@@ -208,7 +208,7 @@ export class Volumes extends VolumePlaces {
     if (await exists(path)) await this.#trash.discard(path)
   }
 
-  /** Returns the bytes of the prepared volume that count towards the guest's limit. */
+  /** Returns how many bytes of the volume that `prepare` created would count towards the guest's limit. */
   async measureNext(guest: string): Promise<number> {
     return this.#bounds.measure(this.nextPathOf(guest))
   }

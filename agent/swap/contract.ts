@@ -11,7 +11,7 @@ export interface SwapFile {
   readonly sizeBytes: number
   /** True if the kernel uses the file. */
   readonly active: boolean
-  /** True if a boot activates the file. */
+  /** True if the host activates the file at boot. */
   readonly kept: boolean
   readonly usedBytes: number
 }
@@ -42,7 +42,7 @@ export interface HostSwap {
    */
   use(slot: SwapSlot): Promise<void>
   release(slot: SwapSlot, signal: AbortSignal): Promise<void>
-  /** Sets whether a boot activates a file. */
+  /** Sets whether the host activates the file at boot. */
   keep(slot: SwapSlot, kept: boolean): Promise<void>
   /** Removes a file, even an incomplete one. It must not be in use. */
   remove(slot: SwapSlot): Promise<void>

@@ -2,7 +2,7 @@ import type { Step } from '../operations/types.js'
 import type { HostSwap, SwapSlot } from './contract.js'
 import { checkRelease, otherOf, type SwapChange, type SwapSetting } from './plan.js'
 
-/** Step of a change. Its input is null only if the change was refused. */
+/** Step of a change of the swap file. `input` is null only if the change was refused. */
 type SwapStep = Step<SwapChange | null>
 
 interface Change extends SwapChange {
@@ -58,7 +58,7 @@ function useStep(swap: HostSwap): SwapStep {
   }
 }
 
-/** Makes a boot activate the new file. If the host boots before the old file's unit is removed, both are activated. */
+/** Makes the host activate the new file at boot. Until the old file's unit is removed, a boot activates both files. */
 function keepStep(swap: HostSwap): SwapStep {
   return {
     name: 'keep',

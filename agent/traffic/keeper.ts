@@ -67,9 +67,8 @@ export class TrafficKeeper implements PolicyKeeper {
   }
 
   /**
-   * Counts traffic, and enforces quota and expiry of guests whose state changes because of their traffic or the clock.
-   * Failures are only logged, because the next run follows soon. A guest that is busy for a long time does not delay
-   * the counting of others.
+   * Counts traffic, and enforces quotas and expiries. Failures are only logged, because the next call follows soon. A
+   * guest that is busy for a long time does not delay the counting of others.
    */
   look(): Promise<void> {
     return this.#look(() => this.#countAll())
@@ -87,8 +86,8 @@ export class TrafficKeeper implements PolicyKeeper {
   }
 
   /**
-   * Counts traffic now. A count in progress is not sufficient, because it may have read older counters. Quotas are
-   * enforced after the next reading.
+   * Counts traffic now. A count in progress is not sufficient, because it may have read older counters. The next
+   * `look` enforces the quotas.
    */
   async count(): Promise<void> {
     await this.#counting.settled()
@@ -128,8 +127,8 @@ export class TrafficKeeper implements PolicyKeeper {
         if (isLiftDue(before, this.parts.clock)) this.#lift(store.get(uuid))
       })
       const record = store.get(uuid)
-      // Disconnects the guest before it is stopped, because the stop takes time. If the host refuses, the next
-      // comparison with the host tries again.
+      // Disconnects the guest before it is stopped, because the stop takes time. If this fails, the agent tries again
+      // when it next compares the host with its database.
       const wanted = networkOf(record, context.config)
       await this.#guard(`update of the network of guest ${uuid}`, () =>
         context.network.attach(wanted, ['rules', 'rates']),
@@ -181,7 +180,7 @@ export class TrafficKeeper implements PolicyKeeper {
     }
   }
 
-  /** @returns uuids of guests whose policy changes, that must be stopped, or whose suspension has ended */
+  /** @returns uuids of the guests that must be stopped, whose policy changes, or whose suspension has ended */
   #count(look: Look): string[] {
     const counts = this.#counts.list()
     const records = this.parts.context.store.list()

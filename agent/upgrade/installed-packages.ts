@@ -30,7 +30,7 @@ export class InstalledPackages implements AgentPackages {
   previousVersion(): string {
     const list = join(packages, 'previous/Packages')
     const found = existsSync(list) ? parsePackageVersion(readFileSync(list, 'utf8'), 'berth-agent') : ''
-    // While the host returns to the retained version, the packages of this version are installed and retained.
+    // During a rollback, the retained packages can be of the version that already runs.
     return found === version ? '' : found
   }
 

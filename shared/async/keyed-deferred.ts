@@ -3,7 +3,7 @@ interface Waiter<Value> {
   reject: (error: Error) => void
 }
 
-/** Promises by key. Callers wait for a result, such as the end of an operation, which other code provides. */
+/** Promises by key. Callers wait for a result that other code provides, such as the outcome of an operation. */
 export class KeyedDeferred<Value> {
   readonly #waiters = new Map<string, Waiter<Value>[]>()
 

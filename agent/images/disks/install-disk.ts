@@ -110,7 +110,7 @@ async function readFormat(file: string, mostBytes: number): Promise<DiskFormat> 
   }
 }
 
-/** Converts a disk of the checked format. If qemu-img guessed the format, an image could lead it to other files. */
+/** Converts a disk whose format `parseHeader` has found. A format that qemu-img guesses could refer to other files. */
 async function convert(
   file: string,
   format: Extract<DiskFormat, { kind: 'qcow2' | 'raw' }>,

@@ -3,8 +3,8 @@ import { chmod, chown, lstat, readdir, rename, rm, rmdir } from 'node:fs/promise
 import { join } from 'node:path'
 
 /*
- * This module finds the root filesystem in an unpacked archive that has a container format around it. This is safe,
- * because no program uses the tree meanwhile, and lstat(2) and rename(2) follow no links.
+ * This module finds the root filesystem in an unpacked archive that contains further files of a container format. Links
+ * in the tree are harmless: no program uses the tree meanwhile, and lstat(2) and rename(2) follow no links.
  */
 
 /** Returns a random name that no archive contains. */

@@ -8,7 +8,7 @@ import { isMapped } from './address-tables.js'
 
 /*
  * Chooses addresses synchronously, inside a transaction: only the agent's database decides which addresses are free.
- * The caller stores the chosen addresses with the guest in the same transaction. Deleting their rows frees them.
+ * The caller stores the chosen addresses with the guest in the same transaction. Deleting its row frees an address.
  */
 
 export interface AddressRequest {

@@ -120,7 +120,7 @@ export class HostIpv4 {
   }
 }
 
-/** Lists addresses that the agent may have added. It adds none to the loopback, which ip.ts cannot read. */
+/** Lists addresses that the agent may have added: never one of the loopback, which ip.ts cannot read. */
 function listCandidates(): PlacedIpv4[] {
   return listIpv4Addresses().filter((have) => have.prefixLength === 32 && have.interface !== 'lo')
 }

@@ -33,7 +33,7 @@ interface ShownNeighbour {
 /** Maintains the routes, neighbours and proxy entries for guests' IPv6 addresses. */
 export class HostIpv6 {
   /**
-   * Situation in which unused kernel settings were last restored: whether guests have IPv6, and the proxied interfaces.
+   * State of guests' IPv6 when unused kernel settings were last restored: `none`, or `some` and the proxied interfaces.
    * Undefined: unused settings must be searched again.
    */
   #released: string | undefined

@@ -146,7 +146,7 @@ export interface Ipv6Setting {
   /** Path below /proc/sys. */
   readonly path: string
   readonly value: number
-  /** True if the interface may be deleted before the change. In that case nothing has to be set. */
+  /** True if the interface can disappear before the setting is written. Its absence is then no error. */
   readonly optional?: true
 }
 

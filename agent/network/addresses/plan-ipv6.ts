@@ -51,8 +51,8 @@ export interface Ipv6Plan {
 }
 
 /**
- * A found prefix of /112 or longer is ignored: it may be a segment of a few hosts, with whose addresses random choices
- * would collide. An operator who owns such a prefix can set it through the API.
+ * A found prefix of /112 or longer is ignored: it may be a segment of a few hosts, and randomly chosen addresses would
+ * collide with theirs. An operator who owns such a prefix can set it through the API.
  */
 const longestFound = 112
 
@@ -77,7 +77,7 @@ export function planIpv6(facts: Ipv6Facts): Ipv6Plan {
   return { sources: [...sources, ...held], reason: [reason, ...describeGone(held)].join('; ') }
 }
 
-/** Plans a held prefix. It exists only while the interface on which it was first found has it (held-prefixes.ts). */
+/** Plans a held prefix (held-prefixes.ts). It is missing if its interface no longer has it. */
 function planHeld(prefix: Ipv6Prefix, addresses: readonly InterfaceIpv6[]): Ipv6Source {
   const network = ipv6NetworkOf(prefix)
   const isThere = addresses.some(
@@ -159,7 +159,7 @@ export function availableSources(sources: readonly Ipv6Source[]): Ipv6Source[] {
   return sources.filter(({ isMissing }) => !isMissing)
 }
 
-/** Returns the prefix as a source: proxied if it belongs to its interface's own segment, otherwise routed. */
+/** Returns the prefix as a source: proxied if the prefix is on-link at its interface, otherwise routed. */
 function sourceOf(prefix: Ipv6Prefix, addresses: readonly InterfaceIpv6[]): Ipv6Source {
   const network = ipv6NetworkOf(prefix)
   const onLink = addresses.some(

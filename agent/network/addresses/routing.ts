@@ -162,7 +162,7 @@ export class Routing {
       await applyAddresses()
     } catch (error) {
       this.#takeBack(before)
-      await applyAddresses().catch(() => undefined) // the next comparison repairs the host
+      await applyAddresses().catch(() => undefined) // the next comparison of the host with the database repairs it
       throw error
     }
     return this.getRouting()

@@ -2,8 +2,8 @@ import { readFlags } from '../../host/net/interfaces.js'
 import { isGoneForIp, type Ip } from '../../host/net/ip.js'
 
 /**
- * Runs all commands, even if one of them fails. Ignores the failure of a command whose interface was deleted meanwhile,
- * or whose object to remove no longer exists.
+ * Runs all commands, even if one of them fails. Ignores the failure of a command if its interface was deleted
+ * meanwhile, or if it removes something that no longer exists.
  * @throws {CommandError} the first failure, after all commands have run
  */
 export async function runEach(ip: Ip, commands: readonly string[]): Promise<void> {

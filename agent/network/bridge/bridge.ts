@@ -21,7 +21,7 @@ export interface BridgeOptions {
   readonly onBroken: () => void
 }
 
-/** Maintains the bridge, its kernel settings and guests' ports. Callers must not call it concurrently. */
+/** Maintains the bridge, its kernel settings and its ports for guests. Callers must not call it concurrently. */
 export class Bridge {
   readonly #ip = new Ip()
   /** True if an interface may have changed since the last read. */
@@ -68,7 +68,7 @@ export class Bridge {
     return this.#ip.close()
   }
 
-  /** Announces the gateway's MAC, because a guest that was off the bridge may have learned a wrong one. */
+  /** Announces the MAC of guests' gateway, because a guest that was off the bridge may have learned a wrong one. */
   #announceGateway(): void {
     const { name, subnet } = this.options
     announceIpv4(name, subnet.gateway, this.#ended.signal, 2).catch(() => undefined)

@@ -26,7 +26,7 @@ export async function ensureBridge(ip: Ip, bridge: string, subnet: Subnet): Prom
 export async function ensurePorts(ip: Ip, bridge: string, devices: readonly string[]): Promise<string[]> {
   const strays = findStrays(bridge, devices)
   if (strays.length === 0) return []
-  await ip.close() // the ip process may have cached other interfaces by these names
+  await ip.close() // a new ip process is needed: the old one may have cached other interfaces of these names
   const repairs: string[] = []
   for (const device of strays)
     try {

@@ -59,21 +59,21 @@ export function planBridgeSysctls(bridge: string): SysctlPlan[] {
     { path: `${ipv4}/forwarding`, value: 1 },
     { path: `${ipv4}/rp_filter`, value: 1 },
     { path: `${ipv4}/route_localnet`, value: 0 },
-    // On the bridge, the host answers ARP only for the gateway's address, and sends ARP requests only from it.
+    // On the bridge, the host answers ARP only for the bridge's own address, and sends ARP requests only from it.
     { path: `${ipv4}/arp_ignore`, value: 1 },
     { path: `${ipv4}/arp_announce`, value: 2 },
     { path: `${ipv4}/proxy_arp`, value: 0 },
-    // Guests reach one another only through the gateway, so the host answers ARP for all of them, without delay.
+    // Guests reach one another only through the host, so the host answers ARP for all of them, without delay.
     { path: `${ipv4}/proxy_arp_pvlan`, value: 1 },
     { path: `net/ipv4/neigh/${bridge}/proxy_delay`, value: 0 },
     { path: `${ipv4}/accept_redirects`, value: 0 },
     { path: `${ipv4}/accept_source_route`, value: 0 },
     { path: `${ipv4}/send_redirects`, value: 0 },
-    // The host's only IPv6 address on the bridge is the gateway's, and the host ignores guests' router advertisements.
+    // On the bridge, the host's only IPv6 address is fe80::1 (`gateway6`). Guests' router advertisements are ignored.
     { path: `${ipv6}/addr_gen_mode`, value: 1, optional: true },
     { path: `${ipv6}/accept_ra`, value: 0, optional: true },
     { path: `${ipv6}/accept_redirects`, value: 0, optional: true },
-    // Each guest needs an entry in the neighbour table. With the default size, guests above 1,024 would be unreachable.
+    // Each guest needs an entry in the neighbour table, whose default size of 1,024 is too small for some hosts.
     ...[4096, 16384, 32768].map((value, index) => ({
       path: `net/ipv4/neigh/default/gc_thresh${index + 1}`,
       value,

@@ -134,7 +134,7 @@ class HostRules implements Rules {
           const stale = await this.#change((index) => index.planAttach(guest))
           return isUrgent(stale) || this.#stale.leadsAstray(stale.newDatagrams) || !hasSameAddresses(guest, before)
         } catch (cause) {
-          // The caller knows that the guest was refused, so a later repair must not add it.
+          // The caller gets the error and treats the guest as not attached, so a later repair must not attach it.
           this.#known.putBack(guest.uuid, before)
           throw cause
         }
@@ -257,7 +257,7 @@ class HostRules implements Rules {
     this.#purging.close()
     this.#settling.close()
     this.#onForeignChange = undefined
-    await this.#tables.noteFirewalls().catch(() => undefined) // otherwise the next agent would set firewalls again
+    await this.#tables.noteFirewalls().catch(() => undefined) // so that the next agent recognizes the firewalls
     await this.#purge().catch(() => undefined)
     await Promise.all([this.#nft.close(), this.#bridge.close(), this.#guard.close()])
   }

@@ -76,10 +76,10 @@ function planIpv4(): Item[] {
 }
 
 /*
- * In neighbour discovery (RFC 4861), guests may only send solicitations: the host is the router, and has permanent
- * entries for guests' addresses. Guests may be neither DHCPv6 servers nor clients. The source of a solicitation must be
- * the guest's own address or `::`, which is in `guests6` only for this. The solicitation's only option may be the
- * guest's MAC: bytes 24 to 32 are type 1, length 1, MAC.
+ * In neighbour discovery (RFC 4861), guests may only send solicitations: the host is the router, and its neighbour
+ * table has permanent entries for guests. Guests may be neither DHCPv6 servers nor clients. The source of a
+ * solicitation must be the guest's own address or `::`. `guests6` contains `::` only for solicitations. The
+ * solicitation's only option may be the guest's MAC: bytes 24 to 32 are type 1, length 1, MAC.
  */
 function planIpv6(): Item[] {
   const chains = ['ipv6_from_guest', 'solicitation'] as const

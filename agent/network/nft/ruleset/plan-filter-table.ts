@@ -30,10 +30,10 @@ const addressFamilies = [
 ] as const
 
 /*
- * Plans the filter for packets from and to guests. From guests, the host itself accepts only replies, pings to the
- * gateway and frames to its MAC. Guests may open connections to others. They receive replies, and traffic for their
- * mapped ports, public addresses and IPv6 addresses. A guest's firewall comes before all of this, and anti-spoofing
- * before the firewall.
+ * Plans the filter for packets from and to guests. From guests, the host itself accepts only replies, pings to
+ * guests' gateway and frames to its MAC. Guests may open connections to others. They receive replies, and traffic for
+ * their mapped ports, public addresses and IPv6 addresses. A guest's firewall comes before all of this, and
+ * anti-spoofing before the firewall.
  */
 export function planFilterTable(plan: FilterTablePlan): string[] {
   return inTable('inet', plan.table, [

@@ -16,8 +16,8 @@ export function guardTable(table: string): string {
 /*
  * Plans tables that drop packets which the agent's rules have not marked as passed. After `nft flush ruleset`, guests
  * are therefore disconnected, and not unprotected, until the rules are repaired. A process owns the tables (`flags
- * owner`, nft(8)): no other process can flush or delete them, and they disappear when the process ends. The agent's
- * rules stay, so the agent may end.
+ * owner`, nft(8)): no other process can flush or delete them, and they disappear when the process ends. Then the
+ * agent's rules still protect guests.
  */
 export function planGuardTables({ table, bridge, interfacePrefix }: GuardPlan): string[] {
   return [

@@ -80,8 +80,8 @@ export function inTable(family: string, table: string, items: readonly Item[]): 
 }
 
 /**
- * Returns commands that create a set which packets fill. The kernel allocates memory for a set's full size (2 MB) and
- * scans it each second (0.13 ms), until an element has been removed. So an element is added and removed immediately.
+ * Returns commands that create a set which packets fill. Until an element of a set is removed for the first time, the
+ * kernel uses memory for its full size (2 MB) and scans it each second (0.13 ms). So one is added and removed at once.
  */
 function packetSetCommands(at: string, { packetSet: name, body, key }: PacketSet): string[] {
   const element = `element ${at} ${name} { ${key} }`

@@ -149,7 +149,7 @@ const sampled = [
   { chain: 'payload', bucket: 'payload', guest: 'saddr', prefix: samples.payload, all: 150, bytes: 640 },
 ] as const
 
-/** Samples per second of one guest. Some chains have a larger burst, because refusals of a scan all come at once. */
+/** Samples per second of one guest. The chain `refusal` has a larger burst: a port scan gets many refusals at once. */
 const perSecond = 10
 const usualBurst = 60
 

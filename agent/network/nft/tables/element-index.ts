@@ -57,7 +57,7 @@ export class ElementIndex {
     for (const token of guest ? tokensOfGuest(guest) : []) this.#attached.set(token, guest!)
   }
 
-  /** Records the name of the note chain that was created for a firewall. */
+  /** Records the name of a firewall's new note chain (see observed.ts). */
   noted(device: string, note: string): void {
     const held = this.#firewalls.get(device)
     if (held) this.#firewalls.set(device, { ...held, note })
@@ -93,7 +93,7 @@ export class ElementIndex {
     return change
   }
 
-  /** Plans the removal of all elements of the guest's device, and of those of its addresses that no other guest has. */
+  /** Plans the removal of all elements of the guest's device and of the addresses that only this guest has. */
   planDetach(guest: GuestNetwork): TableChange {
     const { device } = guest
     const ofDevice = this.#heldBy([device])
@@ -199,7 +199,7 @@ function tokensOfGuest({ device, mac, ipv4, ipv6Addresses }: GuestNetwork): stri
   return [device, mac, ipv4, ...ipv6Addresses]
 }
 
-/** Lists a guest's elements except jumps to chains, which are slow: nft first reads the chains of all guests. */
+/** Lists a guest's elements except jumps to chains: nft reads the chains of all guests to add a jump. */
 function listAgain(guest: GuestNetwork): (readonly [ElementId, string])[] {
   return [...planGuest(guest).elements].filter(([id]) => ownerIn[setOf(id)] !== 'verdict')
 }

@@ -8,7 +8,7 @@ import { countingSets, families } from '../ruleset/guest-sets.js'
 
 /*
  * nft prints rules in its own form, which changes between versions. So the agent detects changes by a hash of nft's
- * output right after it created the rules. It stores the hash in the kernel, as the name of an empty chain: a note.
+ * output right after it created the rules. The hash is stored as the name of an empty chain in nft: the note chain.
  */
 
 /** The tables as read from the host. */
@@ -21,7 +21,7 @@ export interface ObservedTables extends HeldGuests {
   /** Counted bytes by element of the counting sets. */
   readonly counted: ReadonlyMap<ElementId, number>
   /**
-   * Returns the names that note chains of guests' present chains must have, by device. Leaves out devices without any.
+   * Returns the name that the note chain of each firewall must have, by device. Leaves out devices without a firewall.
    * @param planned hashes of the planned firewalls, by device
    */
   notesOf(planned: ReadonlyMap<string, string>): Map<string, string>
@@ -64,7 +64,7 @@ export function fingerprintNote(table: string, { fingerprint }: ObservedTables):
 /** Largest number of firewalls whose chains are read separately. For more, reading the whole table is cheaper. */
 const maxSingle = 4
 
-/** Reads some guests' chains and returns the names that their note chains must have, like `ObservedTables.notesOf`. */
+/** Like `ObservedTables.notesOf`, but first reads the chains of the firewalls in `planned` from the host. */
 export async function readFirewallNotes(
   nft: Nft,
   table: string,
@@ -97,7 +97,7 @@ function noteOf({ chains }: ParsedTables, device: string, planned: string): stri
   return `note_${device}_${planned}${printed}`
 }
 
-/** Compares each firewall with its note chain. If they differ, `planned` is '': the firewall is created again. */
+/** Compares the chains of each firewall with the hash in the name of its note chain. `planned` is '' if they differ. */
 function compareFirewalls(parsed: ParsedTables): Map<string, HeldFirewall> {
   const firewalls = new Map<string, HeldFirewall>()
   for (const name of parsed.chains.keys()) {

@@ -113,7 +113,7 @@ function planDispatch({ device, ipv4, ipv6Addresses }: GuestNetwork): Entry[] {
 
 const protocolNumbers = { tcp: 6, udp: 17 } as const
 
-/** Adds the elements of a mapping, for IPv4 and, if the guest has an address, IPv6. Guests may have 1,000 mappings. */
+/** Adds the IPv4 and IPv6 elements of a mapping to `elements`: in place, because a guest may have 1,000 mappings. */
 function planMapping(guest: GuestNetwork, mapping: NatMapping, elements: Map<ElementId, string>): void {
   const { hostIp } = mapping
   const [ipv6] = guest.ipv6Addresses

@@ -3,16 +3,14 @@ import { forgetFlows, type FlowFilter } from '../../../host/net/conntrack.js'
 import type { MappedFlows } from './mapped-flows.js'
 import { leadAstray, mergeStaleFlows, type StaleFlows } from './plan-purge.js'
 
-/**
- * Matches flows that the host itself answers, since they are older than their port's mapping. Flows to a guest stay.
- */
+/** Matches flows that the host itself answers at this address. They began before their port was mapped to a guest. */
 function toHost(address: string): Pick<FlowFilter, 'address' | 'is' | 'asked'> {
   return { address, is: 'answerer', asked: address }
 }
 
 /**
- * Largest number of ranges of new ports that are purged separately. For more, all UDP flows to the host are purged. The
- * next packets of a flow recreate it.
+ * Maximum number of new port ranges whose flows are purged range by range. For more ranges, all UDP flows to the host
+ * are purged. The next packet of a flow recreates it.
  */
 const maxSingle = 16
 
