@@ -1,5 +1,5 @@
 /**
- * Returns the source under which limits count an address. For IPv6 this is the /64, which one client usually owns.
+ * Returns the source of an address, for limits per source. For IPv6 this is the /64, which one client usually owns.
  * @param address a peer's address as Node reports it; IPv4-mapped IPv6 counts as IPv4
  */
 export function sourceOf(address: string): string {

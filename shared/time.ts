@@ -78,7 +78,7 @@ function failParse(field: string): never {
 }
 
 const quarterMs = 900_000
-/** Maximum number of quarter hours whose offset is cached. A list contains times of several years. */
+/** Maximum number of quarter hours whose offset is cached. A list in the API may contain times of several years. */
 const maxQuarters = 100_000
 
 /**

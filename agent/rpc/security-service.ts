@@ -70,7 +70,7 @@ function encodeFlow({ atMs, flow }: TimedFlow, guestUuid: string): SecurityLog {
 
 const states = { opened: 'OPENED', refused: 'REFUSED', unanswered: 'UNREPLIED', answered: 'REPLIED' } as const
 
-/** Encodes a recorded row. Its source port is 0, because source ports are not recorded. */
+/** Encodes recorded flows of a guest. The source port is 0, because source ports are not recorded. */
 function encodeRow({ target, port, protocol, outcome, atMs }: FlowRow, guestUuid: string, source: string): SecurityLog {
   const state = states[outcome]
   return { srcIp: source, dstIp: target, srcPort: 0, dstPort: port, protocol, state, atMs, guestUuid }

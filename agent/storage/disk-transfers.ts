@@ -30,7 +30,7 @@ export class DiskTransfers {
     return sendSubvolume(places.snapshotPathOf(guest, id), from)
   }
 
-  /** Receives a snapshot. Remains of an earlier attempt are removed first. Call `confirm` after its end. */
+  /** Receives a snapshot. First removes what an earlier attempt left. Call `confirm` once the stream has ended. */
   async receive(guest: string, id: string): Promise<ReceiveProcess> {
     const directory = this.places.snapshotsOf(guest)
     await mkdir(directory, { recursive: true, mode: 0o700 })

@@ -75,10 +75,10 @@ export class Trash {
 
   /** Deletes what a crash left in the trash, and qgroups of deleted subvolumes. Called at starts and at intervals. */
   async sweep(): Promise<void> {
-    const before = new Set(this.#inWork) // copied first: entries may disappear during the read
+    const before = new Set(this.#inWork) // copied before the directory is read: entries may disappear meanwhile
     const names = await readdir(this.#pool.trash)
     const left = names.filter((name) => !before.has(name) && !this.#inWork.has(name))
-    // Claims these subvolumes before the first await, so that another sweep skips them.
+    // Claims all these subvolumes before it deletes the first one, so that another sweep skips them.
     for (const name of left) this.#inWork.add(name)
     for (const name of left) await this.#empty(name)
     if (this.#cleared === this.#deletions) return

@@ -17,7 +17,7 @@ function escapeByte(byte: number, isFirst: boolean): string {
   return isPlain ? character : `\\x${byte.toString(16).padStart(2, '0')}`
 }
 
-/** Returns the text of a unit, with `%` escaped. systemd starts it after the file's mount (systemd.swap(5)). */
+/** Returns the text of a unit, with `%` escaped. systemd mounts the file's file system first (systemd.swap(5)). */
 export function unitTextOf(path: string): string {
   return [
     '# Made by berth-agent, which removes it again.',
@@ -33,7 +33,7 @@ export function unitTextOf(path: string): string {
   ].join('\n')
 }
 
-/** Returns the path of the unit, and the path and target of the link that makes a boot start it. */
+/** Returns the path of the unit, and the path and target of the link that makes systemd start it at boot. */
 export function unitFilesOf(directory: string, path: string): { unit: string; link: string; target: string } {
   const name = unitNameOf(path)
   return {

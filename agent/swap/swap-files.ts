@@ -141,7 +141,7 @@ export class SwapFiles implements HostSwap {
     if ((await isOwn(path)) && (await this.#findArea(slot, await readSwaps()))) await swapOff(path, signal)
   }
 
-  /** Finds the file among the swap areas that the kernel uses. The kernel lists each area by its path without links. */
+  /** Finds the file among the swap areas that the kernel uses. The kernel lists the path with its links resolved. */
   async #findArea(slot: SwapSlot, areas: readonly SwapArea[]): Promise<SwapArea | undefined> {
     const real = await realpath(this.pathOf(slot)).catch(absent)
     return areas.find(({ path }) => path === real)

@@ -4,7 +4,7 @@ import type { GuestPolicy, GuestRecord } from '../guests/record/record.js'
 /** A clock that knows how wrong it may be. While it may be wrong, no policy changes because of the time. */
 export type UncertainClock = Pick<SteadyClock, 'earliest' | 'latest' | 'isSettled'>
 
-/** True if the guest's suspension has certainly ended. */
+/** True if the guest's suspension has ended, whatever the possible error of the clock. */
 export function isLiftDue({ suspension }: GuestRecord, clock: UncertainClock): boolean {
   const untilMs = suspension?.untilMs ?? 0
   return untilMs > 0 && clock.isSettled() && clock.earliest() >= untilMs

@@ -32,7 +32,7 @@ export class TrafficStore {
     return new Map(this.#list.all().map(({ uuid, ...count }) => [uuid, count]))
   }
 
-  /** Stores count and counters together, so that a crash loses both or none. The guest must exist in the database. */
+  /** Stores the counted bytes and the counters' values together: a crash loses both or none. The guest must exist. */
   put(uuid: string, count: TrafficCount): void {
     this.#put.run({ ...count, uuid })
   }

@@ -14,7 +14,7 @@ export const diskName = 'disk.raw'
 const unpackedName = 'unpacked'
 const timeoutMs = 60 * 60_000
 
-/** Name of the file next to the disk that describes the virtual hardware which its system needs. */
+/** Name of a file next to the disk. It describes the virtual hardware that the operating system on the disk needs. */
 const systemName = 'system.json'
 
 interface DiskOrder extends Pick<CatalogEntry, 'id' | 'os' | 'machine'> {

@@ -46,7 +46,7 @@ async function unpackInner(order: UnpackOrder, signal: AbortSignal): Promise<voi
   await rm(order.archive, { force: true })
 }
 
-/** Unpacks an archive once. @returns whether it was a zip archive */
+/** Unpacks an archive, but no archive inside it. @returns whether it is a zip archive */
 async function unpackOnce(order: UnpackOrder, signal: AbortSignal): Promise<boolean> {
   const magic = await readMagic(order.archive)
   const isZip = magic.startsWith(zipMagic)

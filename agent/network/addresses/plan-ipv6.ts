@@ -77,7 +77,7 @@ export function planIpv6(facts: Ipv6Facts): Ipv6Plan {
   return { sources: [...sources, ...held], reason: [reason, ...describeGone(held)].join('; ') }
 }
 
-/** Plans a held prefix (held-prefixes.ts). It is missing if its interface no longer has it. */
+/** Plans a held prefix (held-prefixes.ts). The prefix is missing if its interface has no address of it any more. */
 function planHeld(prefix: Ipv6Prefix, addresses: readonly InterfaceIpv6[]): Ipv6Source {
   const network = ipv6NetworkOf(prefix)
   const isThere = addresses.some(
@@ -147,7 +147,7 @@ function planConfigured(
   return { sources, reason: describeMissing(configured, interfaces).join('; ') }
 }
 
-/** Returns one warning for each missing interface that prefixes name. */
+/** Returns one warning for each interface that a prefix names but the host does not have. */
 export function describeMissing(prefixes: readonly Ipv6Prefix[], interfaces: readonly string[]): string[] {
   const named = new Set(prefixes.map((prefix) => prefix.interface))
   const missing = [...named].filter((device) => !interfaces.includes(device))

@@ -7,7 +7,7 @@ import type { PoolAddress, PoolRules } from './pool.js'
 
 type Config = Pick<AgentConfig, 'network' | 'listen'>
 
-/** Reads the facts for the check of pools from the host. @param pool the current IPv4 pool */
+/** Reads from the host the facts that the check of pools needs. @param pool the current IPv4 pool */
 export function readPoolRules(facts: HostFacts, config: Config, pool: readonly PoolAddress[]): PoolRules {
   const { network } = config
   const { ipv4, ipv6 } = readUplinks(facts, network.uplinks)

@@ -80,8 +80,9 @@ export function inTable(family: string, table: string, items: readonly Item[]): 
 }
 
 /**
- * Returns commands that create a set which packets fill. Until an element of a set is removed for the first time, the
- * kernel uses memory for its full size (2 MB) and scans it each second (0.13 ms). So one is added and removed at once.
+ * Returns commands that create a set which packets fill. Until the first element of such a set is removed, the set
+ * takes memory for its full size (2 MB), which the kernel scans each second (0.13 ms). So an element is added and
+ * removed at once.
  */
 function packetSetCommands(at: string, { packetSet: name, body, key }: PacketSet): string[] {
   const element = `element ${at} ${name} { ${key} }`

@@ -105,9 +105,9 @@ function planFromGuest({ payload }: WatchTablePlan): Item[] {
 }
 
 /*
- * Samples the first packets of a connection if their payload has one of two forms. From a guest that opened it: a brace
- * (JSON, as in requests to mining pools) or a TLS handshake. From a guest that answers an outside client: the consent
- * of a proxy, by SOCKS 5 without a password, by SOCKS 4, or by `HTTP/1.x 200 C(onnection established)`.
+ * Samples packets at the beginning of a connection by their payload. If the guest opened the connection: a brace (JSON,
+ * as in requests to mining pools) or a TLS handshake. If the guest answers an outside client: the consent of a proxy,
+ * by SOCKS 5 without a password, by SOCKS 4, or by `HTTP/1.x 200 C(onnection established)`.
  */
 function planPayload(): Item[] {
   const asks = 'meta l4proto tcp ct direction original ct original packets <= 6'

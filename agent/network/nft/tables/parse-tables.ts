@@ -3,7 +3,7 @@ import { guestSets } from '../ruleset/guest-sets.js'
 
 /** The tables as nft prints them, split into the constant part and the parts that belong to guests. */
 export interface ParsedTables {
-  /** Text without the contents of guests' and packets' sets and without guests' firewalls. */
+  /** The text without the elements of sets that guests or packets change, and without guests' firewalls. */
   readonly structure: string
   readonly elements: ReadonlyMap<ElementId, string>
   /** Counted bytes by element of the counting sets. */
