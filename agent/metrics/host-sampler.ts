@@ -32,7 +32,7 @@ export interface HostSamplerOptions {
 
 /**
  * Samples the host, without starting processes: memory by systeminformation's `mem`, the times of processors, and the
- * pool by statfs.
+ * storage pool by statfs.
  */
 export class HostSampler {
   #timer: NodeJS.Timeout | undefined

@@ -205,15 +205,15 @@ const migrations: readonly string[] = [
 ]
 
 /**
- * Agents of this database version and later ones can use a database of the present version, so that an upgrade can be
- * rolled back to them. A migration that does more than add must raise this number: docs/design/delivery.md.
+ * An agent for this version of the database, or for a later one, can use a database of the present version. So an
+ * upgrade can be rolled back to it. A migration that does more than add must raise the number: docs/design/delivery.md.
  */
 const readableSince = 11
 
 export type { Database } from 'better-sqlite3'
 
 /**
- * Opens the journal, and creates or migrates it.
+ * Opens the journal, which is the agent's database, and creates or migrates it.
  * @param options.version version to which an older database is migrated; for tests of migrations
  * @throws {BerthError} `journal_damaged`, also for a database of a newer version of this program
  */

@@ -5,7 +5,7 @@ import type { NetlinkWatch } from '../../host/net/netlink-watch.js'
 import { ensureBridge, ensurePorts, ensureSysctls, isBroken } from './ensure.js'
 import type { Subnet } from '../subnet.js'
 
-/** Interval in ms at which `ensure` reads the bridge although a watch reports changes. */
+/** Interval in ms at which `ensure` reads the bridge, even if the netlink watch has reported no change. */
 const fullReadMs = 60_000
 /** Time in ms within which changes of interfaces are handled together, because several guests may start at once. */
 const settleMs = 500

@@ -25,7 +25,7 @@ import { Tables } from './tables/tables.js'
 /** Delay in ms of `onForeignChange` after a first change: programs often make several changes in a row. */
 const settleMs = 500
 const lullMs = 100
-/** Interval in ms at which `ensure` reads the tables although a watch reports changes. */
+/** Interval in ms at which `ensure` reads the tables, even if the netlink watch has reported no change. */
 const fullReadMs = 60_000
 
 const nothingDone = {

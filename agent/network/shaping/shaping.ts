@@ -22,7 +22,7 @@ import {
 
 /** Matches errors about an interface that is gone, or whose cached index is outdated. The command is retried once. */
 const gone = /No such device|Cannot find device|does not exist/
-/** Interval in ms at which `ensure` compares all rates in full although a watch reports changes. */
+/** Interval in ms at which `ensure` compares all rates in full, even if the netlink watch has reported no change. */
 const thoroughMs = 60_000
 
 /** Time in ms within which notifications about interfaces are handled together. */

@@ -1,7 +1,7 @@
 import { keyOf, setOf } from './plan-change.js'
 import type { ElementId } from './plan-guest.js'
 
-/** The host ports of a mapping's element. */
+/** The host ports of an nft element that belongs to a mapping. */
 export interface MappedPorts {
   readonly set: string
   /** Host address or network in the element's key; '' in a set whose keys contain none. */

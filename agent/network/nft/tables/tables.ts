@@ -14,7 +14,7 @@ interface EnsureResult {
   readonly stale: StaleFlows
 }
 
-/** Longest time in ms that the watch takes to report another program's change. */
+/** Longest time in ms that the netlink watch takes to report another program's change. */
 const doubtMs = 1000
 
 /** Maintains the tables on the host and guests' elements in them. Callers must not call it concurrently. */
