@@ -5,8 +5,8 @@ import { StaleEpochError, staleEpochCode } from './fence.js'
 
 /*
  * This module converts a BerthError to a gRPC status and back. The metadata contains the stable code as `berth-code`,
- * the invalid field as `berth-field`, as `berth-undone` whether the change was rolled back, and as `berth-epoch` the
- * highest known epoch. Causes are not sent.
+ * the invalid field as `berth-field`, the highest known epoch as `berth-epoch`, and in `berth-undone` whether the
+ * change was rolled back. Causes are not sent.
  */
 
 const statusOfKind: Readonly<Record<ErrorKind, status>> = {

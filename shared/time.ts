@@ -86,7 +86,7 @@ const maxQuarters = 100_000
  * rules takes microseconds, so the offset of each quarter hour without a clock change is cached.
  */
 function createWallClock(clock: Intl.DateTimeFormat): (ms: number) => number {
-  /** Offset per quarter hour since 1970 in whole seconds; NaN if the clocks change within the quarter hour. */
+  /** UTC offset in seconds, by the number of the quarter hour since 1970; NaN if the clocks change in that quarter hour. */
   const offsets = new Map<number, number>()
   const readOffset = (quarter: number): number => {
     const [begin, end] = [quarter * quarterMs, (quarter + 1) * quarterMs]

@@ -32,7 +32,7 @@ export interface Submission {
 export interface EngineStats {
   running: number
   pending: number
-  /** `done`, `failed` and `canceled` are numbers of operations that ended so since the engine was created. */
+  /** `done`, `failed` and `canceled` are numbers of operations with this outcome since the engine was created. */
   done: number
   failed: number
   canceled: number

@@ -88,7 +88,7 @@ export class Bounds {
     this.#subvolumeIds.delete(guest)
   }
 
-  /** Removes the quota groups of guests that are not listed, except groups with subvolumes that are being deleted. */
+  /** Removes the quota groups of all guests except `guests`. Keeps groups with subvolumes that are being deleted. */
   async sweep(guests: readonly string[]): Promise<void> {
     if (this.#pool.quota === 'classic') return
     const kept = new Set(guests.map((guest) => groupIdOf(guest)))

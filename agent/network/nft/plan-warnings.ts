@@ -131,7 +131,7 @@ export function describeLegacy(program: 'iptables' | 'ip6tables', tables: string
 
 /**
  * Describes the effect of bridge-nf-call-iptables: bridged packets pass the IP hooks, so a guest's packet to its own
- * mapped port would have to leave by the bridge port on which it arrived, which the bridge does not do.
+ * mapped port would have to leave by the bridge port on which it arrived. A bridge never does this.
  */
 export function describeBridgeFilter(setting: string): string {
   return `${setting} is 1: a guest cannot reach its own mapped ports at the address of the host, but others can`

@@ -127,8 +127,8 @@ function planFirewallDispatch(): Item[] {
 /*
  * The kernel treats an ICMP error as related to the flow that it quotes, whoever has sent it. A guest could use this to
  * shrink the path MTU of others' flows, past every firewall. So a guest's error passes only if its sender is an end of
- * the flow. nft cannot compare two fields of a packet, but it can search a set for them. So the rules add the pair of
- * sender and sender to a set, and then search the set for the pair of the flow's end and the sender.
+ * the flow. nft cannot compare two fields of a packet, but it can search a set for them. So the rules add the pair
+ * (sender, sender) to a set, and then search the set for the pair (end of the flow, sender).
  *
  * Connections that a conntrack helper (FTP, SIP) expects also count as related. They are treated like new ones.
  */
