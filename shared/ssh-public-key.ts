@@ -26,7 +26,7 @@ const bodyChecks: Readonly<Record<string, (fields: Fields, rule: KeyRule) => voi
   },
 }
 
-/** Minimum number of bits for logins. Distributions with the crypto policy of RHEL 9 refuse shorter keys. */
+/** Minimum bits of an RSA key for logins. Distributions with the crypto policy of RHEL 9 refuse shorter keys. */
 const minLoginRsaBits = 2048
 /** OpenSSL cannot use longer keys. */
 const maxRsaBits = 16_384

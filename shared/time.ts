@@ -86,7 +86,7 @@ const maxQuarters = 100_000
  * rules takes microseconds, so the offset of each quarter hour without a clock change is cached.
  */
 function createWallClock(clock: Intl.DateTimeFormat): (ms: number) => number {
-  /** UTC offset in seconds, by the number of the quarter hour since 1970; NaN if the clocks change in that quarter hour. */
+  /** UTC offset in seconds, by quarter hour (counted since 1970); NaN if the clocks change in that quarter hour. */
   const offsets = new Map<number, number>()
   const readOffset = (quarter: number): number => {
     const [begin, end] = [quarter * quarterMs, (quarter + 1) * quarterMs]
@@ -120,7 +120,7 @@ function parseLocal(text: string, wall: (ms: number) => number): number | undefi
   return midnight === undefined ? undefined : instantOf(midnight + dayMs, wall) - 1000
 }
 
-/** Returns the first instant at which the zone's clocks show `local`. A skipped time gets the earlier offset. */
+/** Returns the first instant at which the zone's clocks show `local`. A skipped time gets the offset before it. */
 function instantOf(local: number, wall: (ms: number) => number): number {
   const offsetAt = (ms: number): number => wall(ms) - ms
   const before = local - offsetAt(local - dayMs)

@@ -6,7 +6,7 @@ export class Drift {
   #noted = true
   #lookedAtMs = -Infinity
 
-  /** @param everyMs longest time between full reads; 0: every time, for hosts where no watch reports changes */
+  /** @param everyMs longest time between full reads; 0: each read is full, for hosts without a netlink watch */
   constructor(private readonly everyMs: number) {}
 
   note(): void {

@@ -75,7 +75,7 @@ function parseProducts(text: string): Static<typeof ProductsSchema> {
   return value
 }
 
-/** Returns the URL of a relative path. Refuses a path that leads to another server or above the base. */
+/** Returns the URL of a relative path. Refuses a path that leads to another server or above `base`. */
 function resolveOn(base: string, path: string): string {
   const root = `${base.replace(/\/+$/, '')}/`
   const url = new URL(path, root).href

@@ -8,7 +8,8 @@ import { isMapped } from './address-tables.js'
 
 /*
  * Chooses addresses synchronously, inside a transaction: only the agent's database decides which addresses are free.
- * The caller stores the chosen addresses with the guest in the same transaction. Deleting its row frees an address.
+ * The caller stores the chosen addresses with the guest in the same transaction. An address is free again
+ * once its row is deleted.
  */
 
 export interface AddressRequest {

@@ -4,7 +4,7 @@ export interface WatchTablePlan {
   /** Name of the tables with guests' rules, from which the name of the watch table is derived. */
   readonly table: string
   readonly bridge: string
-  /** Ports of logins, at which passwords may be guessed. Connections to them are sampled separately. */
+  /** Ports of login services, at which passwords may be guessed. Connections to them are sampled separately. */
   readonly loginPorts: readonly number[]
   /** Ports of UDP services whose answers are larger than the requests. */
   readonly amplifiers: readonly number[]

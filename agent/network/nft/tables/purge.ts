@@ -71,7 +71,7 @@ export class StaleFlowQueue {
   }
 
   /**
-   * Purges all queued flows. Call it after the elements were deleted: before, new flows would replace the purged ones.
+   * Purges all queued flows. Call it after the elements were deleted: otherwise new flows could replace purged ones.
    * @throws {CommandError} if a flow could not be purged; the next call tries again
    */
   purge(): Promise<void> {
