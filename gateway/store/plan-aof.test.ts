@@ -1,7 +1,7 @@
 import { expect } from 'chai'
 import { rebuildManifest } from './plan-aof.js'
 
-describe('the rewritten manifest of append-only files', () => {
+describe('the rebuilt manifest of Redis’ append-only files', () => {
   const base = (sequence: number): string => `appendonly.aof.${sequence}.base.rdb`
   const increment = (sequence: number): string => `appendonly.aof.${sequence}.incr.aof`
   const listed = (names: readonly string[]): string[] | undefined =>

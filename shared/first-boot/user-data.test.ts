@@ -111,7 +111,7 @@ describe('parseUserData, which checks cloud-init user data,', () => {
         expect(parseUserData(encoded), how).to.deep.equal({ type, text })
     })
 
-    it(`returns the same text again when the text that it returned for ${name} is parsed`, () =>
+    it(`does not change its own result when it parses it once more, for ${name}`, () =>
       expect(parseUserData(parseUserData(base64(sent)).text)).to.deep.equal({ type, text: sent }))
   }
 

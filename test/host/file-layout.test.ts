@@ -72,7 +72,7 @@ describe('the layout (holes and shared ranges) of a file tree', function () {
     expect(await restore('whole')).to.be.below(4 * mib)
   })
 
-  it('counts the space saved by holes only for files that restic restores one by one: at most 500 files, with names in UTF-8', async () => {
+  it('counts the space saved by holes only for files that restic restores one by one; these are at most 500 files, all with names in UTF-8', async () => {
     run('volume', `truncate -s 140M $'no\\xffutf8'; printf end >>$'no\\xffutf8'`)
     const { savedBytes } = await readLayout(join(pool, 'volume'), layout, signal)
     expect(savedBytes).to.be.within(139 * mib, 141 * mib)
@@ -87,7 +87,7 @@ describe('the layout (holes and shared ranges) of a file tree', function () {
     run('volume', 'rm -r many')
   })
 
-  it('counts additional space for only a part of a compressed file with holes, because a restore moves the file in parts', async () => {
+  it('says for a large compressed file with holes that its restore needs additional space for only a part of the file', async () => {
     run('volume', 'yes words | head -c 500M >packed/large; truncate -s 700M packed/large')
     const { movedBytes } = await readLayout(join(pool, 'volume'), layout, signal)
     expect((await listLargeFiles(readFileSync(layout, 'latin1')))?.map(({ path }) => path)).to.include('packed/large')

@@ -248,7 +248,7 @@ describe('the systemd units', function () {
     expect(guestLimits()).to.equal(before)
   })
 
-  it('restart a killed gateway with all acknowledged changes and one Redis server', async () => {
+  it('restart a killed gateway, which keeps all acknowledged changes, and replace its Redis server, so that exactly one runs', async () => {
     const { id } = api<{ id: string }>('/api-keys', { method: 'POST', body: newKey })
     const redis = (): string => run('pgrep', '-x', 'redis-server').trim()
     const before = redis()

@@ -35,7 +35,7 @@ describe('planReconcile, which plans repairs of guests whose state on the host d
       update({ status: 'stopped', statusReason: 'killed because memory ran out, restarting it' }),
     ],
     [
-      'ended while it was blocked, which leaves the guest stopped even after the block has ended',
+      'ended while it was blocked: the guest then stays stopped, even after the block has ended',
       guest('running', 'running', 'stopped', { blocked: true }),
       update({ status: 'stopped', wanted: 'stopped', statusReason: 'blocked' }),
     ],

@@ -128,14 +128,14 @@ describe('reserved port mappings', () => {
         'resource_exhausted',
       ],
       [
-        'a range that replaces a shorter range, so that the guest reaches the limit',
+        'a range that replaces a shorter range and brings the guest exactly to the limit',
         [range(10)],
         [held(10)],
         held(3),
         'no error',
       ],
       [
-        'a range that replaces a shorter range, so that the guest exceeds the limit',
+        'a range that replaces a shorter range and brings the guest above the limit',
         [range(11)],
         [held(10)],
         held(3),

@@ -58,7 +58,7 @@ describe('planIpv6, which selects the IPv6 prefixes for guests,', () => {
       'guests get IPv6 addresses from the prefix that was found on the interface eth0',
     ],
     [
-      'uses NAT66 if the host has an address without a prefix',
+      'uses NAT66 if the host has an IPv6 address but no prefix for guests',
       facts([own128]),
       ['nat66 fd62:6572:7468::/64'],
       'the host has an IPv6 address but no prefix for guests: the guests share the address through NAT66',

@@ -103,7 +103,7 @@ const requests = (host: string, key: string): Record<string, string> => {
     'a HEAD': `${keyed('HEAD /api/v1/dashboard')}\r\n`,
     'a HEAD of the event stream': `${keyed('HEAD /api/v1/events')}\r\n`,
     'a GET of an unknown path': `${head('GET /nothing')}\r\n`,
-    'a method that the path does not have': `${head('PUT /api/v1/containers')}\r\n`,
+    'a request with a method that the path does not have': `${head('PUT /api/v1/containers')}\r\n`,
     'a GET with a wrong key': `${head('GET /api/v1/dashboard')}X-API-Key: wrong\r\n\r\n`,
     'a refused upgrade to h2c': `${head('GET /healthz')}${h2c}\r\n`,
     'a refused upgrade with a body': `${keyed('POST /api/v1/containers/none/start')}${h2c}${body(5)}`,
@@ -168,14 +168,14 @@ describe('a connection', function () {
   }
 
   for (const name of Object.keys(requests('', '')))
-    it(`has as many event listeners after the last of many identical requests as after the first: ${name}`, async () => {
+    it(`on which a client repeats ${name} many times has as many event listeners after the last request as after the first`, async () => {
       const socket = connect({ host: '127.0.0.1', port: ports.plain })
       const [first, last] = await grow(socket, requests('127.0.0.1', gateway.adminKey)[name]!, ports.plain)
       expect(last).to.deep.equal(first)
     })
 
   for (const name of ['a GET', 'a refused upgrade to h2c', 'an upgrade at an unknown path'])
-    it(`over TLS has as many event listeners after the last of many identical requests as after the first: ${name}`, async () => {
+    it(`over TLS on which a client repeats ${name} many times has as many event listeners after the last request as after the first`, async () => {
       const socket = connectTls({ host: '127.0.0.1', port: ports.tls, rejectUnauthorized: false })
       const [first, last] = await grow(socket, requests('127.0.0.1', gateway.adminKey)[name]!, ports.tls)
       expect(last).to.deep.equal(first)
