@@ -19,7 +19,7 @@ describe('the shared capacity for consoles', () => {
     ['keeps the other half of the reserve for unlimited callers', 'a5 b3 c1', 'd', 'room'],
     ['lets an unlimited caller use the whole reserve', 'a5 b3 c1', 'admin', undefined],
     [
-      'keeps no additional capacity free once unlimited callers use as much as the reserve',
+      'reserves no additional capacity for unlimited callers once they use as much as the reserve',
       'admin5 a4',
       'a',
       undefined,

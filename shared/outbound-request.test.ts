@@ -243,7 +243,7 @@ describe('outbound requests', function () {
       expect([asked, connections]).to.deep.equal([['own.test'], 0])
     })
 
-    it('need no name lookup if the URL contains an address, so that only the check of the URL can reject the address', async () => {
+    it('need no name lookup if the URL contains an address; only the check of the URL can then reject the address', async () => {
       expect(await ask(await serve((socket) => socket.end(`${head()}ok`)))).to.equal('ok')
       expect(asked).to.deep.equal([])
     })

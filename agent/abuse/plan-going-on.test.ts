@@ -29,7 +29,7 @@ describe('a finding about a guest with an open alert', () => {
       false,
     ],
     [
-      'is not reported while a stop of the guest is pending, if the recent traffic goes to a different target than the finding',
+      'is not reported while a stop of the guest is pending, if the target of the recent traffic differs from the target of the finding',
       { target: '198.18.0.2' },
       pending,
       false,

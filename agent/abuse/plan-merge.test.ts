@@ -100,7 +100,7 @@ describe('alerts', () => {
     expect([isOpen(alert!, 1000 + quietMs - 1), isOpen(alert!, 1000 + quietMs)]).to.deep.equal([true, false])
   })
 
-  it('are one alert per target for five targets, and a common alert for all further targets', () => {
+  it('are raised separately for each of the first five targets, and as one common alert for all further targets', () => {
     const open = Array.from({ length: 5 }, (_, index) => ({
       ...looks(['medium'])[0]!,
       targetIp: `198.18.0.${index}`,

@@ -29,7 +29,7 @@ describe('the retries at a backup target that fails', () => {
     patience.reset()
     expect(isOverAt(70_000)).to.equal(false)
   })
-  it('may last another minute after a minute without failures', () => {
+  it('may last a whole minute again if the last failure was over a minute ago', () => {
     isOverAt(0)
     expect(isOverAt(60_001)).to.equal(false)
   })

@@ -169,7 +169,7 @@ describe('a console that stays open while its user is disconnected', () => {
     held.close()
   })
 
-  it('ends when its user disconnects if the time for which it stays open is 0', () => {
+  it('with a configured time of 0 ends as soon as its user disconnects', () => {
     const { held } = makeConsole(0)
     new User(held).leave()
     expect(held.belongsTo({ guestUuid: 'g', principal: 'key:1' })).to.equal(false)

@@ -28,7 +28,7 @@ const guest: GuestInsert = {
   ipv6Addresses: ['2001:db8::5'],
 }
 
-describe('GuestStore', () => {
+describe('GuestStore, which stores the guests of an agent,', () => {
   let changes: Changes
   let store: GuestStore
 

@@ -2,17 +2,17 @@ import { expect } from 'chai'
 import { Drift } from './drift.js'
 import { KnownGuests } from './known-guests.js'
 
-describe('the full read of a part of the host network', () => {
+describe('the complete comparison of a part of the host network with the kernel', () => {
   const look = (drift: Drift): Promise<void> => drift.look(() => Promise.resolve())
 
-  it('is due at first, but not after a successful read', async () => {
+  it('is due at first, but not after it succeeded once', async () => {
     const drift = new Drift(60_000)
     expect(drift.isDue).to.equal(true)
     await look(drift)
     expect(drift.isDue).to.equal(false)
   })
 
-  it('is due again after a failed read, and after a change by another program, even if the change happened during a read', async () => {
+  it('is due again after it failed, and after a change by another program, even if the change happened during the comparison', async () => {
     const drift = new Drift(60_000)
     await drift.look(() => Promise.resolve(drift.note()))
     expect(drift.isDue).to.equal(true)

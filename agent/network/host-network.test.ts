@@ -80,7 +80,7 @@ describe('HostNetwork, which combines rules, addresses and rates,', () => {
     expect(calls).to.deep.equal(['rules attach', 'rules ensure'])
   })
 
-  it('repairs rates even if the addresses fail, and reports these repairs at the next call', async () => {
+  it('repairs rates even if setting the addresses fails, and reports these repairs at the next call', async () => {
     failing = 'addresses'
     expect(await messageOf(network.ensure([guest]))).to.equal('setting the addresses and rates of guests')
     expect(calls).to.include('rates ensure')

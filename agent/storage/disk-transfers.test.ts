@@ -7,12 +7,12 @@ import type { Pool } from './pool.js'
 import type { Trash } from './trash.js'
 import type { VolumePlaces } from './volume-places.js'
 
-describe('DiskTransfers', () => {
+describe('DiskTransfers, which sends and receives snapshots of guests that move,', () => {
   let directory: string
   beforeEach(async () => (directory = await mkdtemp(join(tmpdir(), 'btest-transfers-'))))
   afterEach(() => rm(directory, { recursive: true }))
 
-  it('removes snapshots that were not confirmed, and everything that is not a snapshot', async () => {
+  it('removes received snapshots that were not confirmed, and everything that is not a snapshot', async () => {
     for (const name of ['complete', 'cut-off', 'stray']) await mkdir(join(directory, name))
     const removed: string[] = []
     const trash = { destroy: async (_directory: string, names: readonly string[]) => void removed.push(...names) }

@@ -100,7 +100,7 @@ describe('changing a key', () => {
     }
   })
 
-  it('can only add rights that the caller has, and only to keys that the caller created if the rights of the caller are restricted', () => {
+  it('can add only rights that the caller has; a caller with restricted rights can add rights only to keys that it created', () => {
     const keys = keysOf(
       record(1),
       record(2, { scopes: ['container:*', 'apikey:update'] }),

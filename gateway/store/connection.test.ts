@@ -25,10 +25,10 @@ describe('a command with a time limit', () => {
 
 describe('the refusal of a transaction by Redis', () => {
   for (const [name, reply, code] of [
-    ['a master that became a replica', "READONLY You can't write against a read only replica.", 'store_unavailable'],
-    ['a wrong command', "ERR wrong number of arguments for 'set' command", 'internal_error'],
+    ['the Redis master has become a replica', "READONLY You can't write against a read only replica.", 'store_unavailable'],
+    ['the transaction contains a wrong command', "ERR wrong number of arguments for 'set' command", 'internal_error'],
   ] as const)
-    it(`becomes ${code} because of ${name}`, () => {
+    it(`becomes the error ${code} if ${name}`, () => {
       const refusal = new Error(`EXECABORT Transaction discarded because of: ${reply}`)
       expect(toStoreError(refusal, 'write').code).to.equal(code)
     })

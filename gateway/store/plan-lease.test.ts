@@ -33,7 +33,7 @@ describe('planLease, which decides whether a gateway gets a lease, and with whic
       { epoch: 6, counter: 6 },
     ],
     [
-      'gives an epoch above the one that an agent requires after it refused a lower epoch',
+      'gives an epoch higher than the epoch that an agent named in its refusal of a lower one',
       { holder: 'me', counter: 2 },
       { holder: 'me', epoch: 2, above: 7 },
       { epoch: 8, counter: 8 },

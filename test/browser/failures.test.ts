@@ -58,7 +58,7 @@ describe('the panel with missing scripts or data', function () {
     },
     { script: 'LoginAgain', code: 'unauthorized', error: 'You are not logged in.', input: '#password' },
   ])
-    it(`shows the error of a request if the dialog “${script}” does not load, and loads it for the next request`, async () => {
+    it(`shows the error of a request if the dialog “${script}” does not load, and loads the dialog again for the next request`, async () => {
       const scriptUrl = `**/assets/${script}-*.js`
       const status = code === 'unauthorized' ? 401 : 403
       await page.route(scriptUrl, (route) => route.abort())

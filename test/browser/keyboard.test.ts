@@ -97,7 +97,7 @@ describe('the panel, used only with the keyboard,', function () {
     expect(await page.evaluate('document.activeElement.matches(".console .bar *")')).to.equal(true)
   })
 
-  it('returns the focus to the element that opened a dialog, and permits deleting a guest', async () => {
+  it('moves the focus back to the menu button when a dialog closes, and permits deleting a guest', async () => {
     const more = page.getByRole('button', { name: 'Actions for by-keys' })
     await more.focus()
     const openDialog = async (): Promise<void> => {

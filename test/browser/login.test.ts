@@ -101,7 +101,7 @@ describe('logging in to the panel', () => {
       await page.context().close()
     })
 
-    it('returns to the dialog when the confirmation is canceled', async function () {
+    it('returns to the dialog when the user cancels the request for the password', async function () {
       const page = await openKeyForm()
       await forgetConfirmation(page)
       await submit(page)

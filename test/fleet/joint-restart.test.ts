@@ -76,7 +76,7 @@ describe('a gateway that was restarted together with the agent of its host', fun
     ])
   })
 
-  it('answers requests for guests of connected hosts and creations while another host is missing', async () => {
+  it('answers creations, and requests for guests of connected hosts, while another host is missing', async () => {
     const other = await addHost('other', 50)
     await gateway.kill('SIGTERM')
     await other.stop()

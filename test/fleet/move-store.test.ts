@@ -66,7 +66,7 @@ describe('moves in the store', function () {
     }
   })
 
-  it('recover a guest whose move the store has lost, unless another host owns the guest', async () => {
+  it('that were lost are recovered, and the source gets its guest back, unless another host owns the guest', async () => {
     const lost = { uuid, hostId: 'a', moveId: 'm1', generation: 0 }
     await moves.begin(move)
     expect(await moves.recover(lost)).to.equal(false)
@@ -79,7 +79,7 @@ describe('moves in the store', function () {
     expect(await moves.recover(lost)).to.equal(false)
   })
 
-  it('confirm only the decision that the store contains', async () => {
+  it('confirm a decision only if this decision is still stored', async () => {
     await moves.begin(move)
     await moves.decide(move, 'switch')
     const stored = (await moves.find(uuid))!

@@ -153,7 +153,7 @@ describe('a fleet that moves guests between hosts', function () {
     agent.domain.arrivals.appoint({ uuid, generation, isOwner })
   const findAt = (agent: LabAgent, { uuid }: Guest) => agent.guests().find((guest) => guest.uuid === uuid)
 
-  it('keeps what a newer move has sent when the target gets a late request of an older move', async () => {
+  it('keeps the data that a newer move has sent when the target gets a late request of an older move', async () => {
     const guest = await addGuest()
     await expectAt(target(), guest, 'newer', 1)
     target().host.volumes.add(guest.uuid)
@@ -257,7 +257,7 @@ describe('a fleet that moves guests between hosts', function () {
       () => (source().now = () => Date.now() + ticketMs - 1000),
     ],
     [
-      'its limits were raised beyond the target meanwhile',
+      'its limits were raised above the free resources of the target during the move',
       'resource_exhausted',
       ({ uuid }: Guest) => {
         const { limits } = source().journal((store) => store.get(uuid)).spec
@@ -265,7 +265,7 @@ describe('a fleet that moves guests between hosts', function () {
       },
     ],
     [
-      'it got another address meanwhile',
+      'it got another address during the move',
       'guest_changed',
       ({ uuid }: Guest) => source().journal((store) => store.setAddresses(uuid, 4, ['198.51.100.77'])),
     ],
@@ -287,7 +287,7 @@ describe('a fleet that moves guests between hosts', function () {
       await expectOnlyAt('host-a', guest)
     })
 
-  it('ends the last step if the target does not finish in time', async () => {
+  it('aborts the last step of a move if the target does not finish in time', async () => {
     const guest = await addGuest()
     const request = requestFor(guest)
     const { faults } = target().host

@@ -168,7 +168,7 @@ describe('the renewal of certificates at the agent', () => {
       (error: unknown) => (error instanceof BerthError ? error.code : String(error)),
     )
 
-  it('can repeat each of its steps', async () => {
+  it('succeeds even if the request or the installation of the certificate is repeated', async () => {
     const { identityDir } = await pki.enrol('h-repeat')
     const [first, second] = [await createSigningRequest(identityDir), await createSigningRequest(identityDir)]
     const identity = { role: 'agent', hostId: 'h-repeat' } as const

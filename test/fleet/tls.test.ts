@@ -131,7 +131,7 @@ describe('certificates of clients that call the agent', function () {
       expect(await consoleAs(pair)).to.be.oneOf(['UNAVAILABLE', 'UNAUTHENTICATED'])
     })
 
-  it('are refused if a different authority issued them, even if they come with its certificate', async () => {
+  it('are refused if a different authority issued them, even if the client also sends the certificate of this authority', async () => {
     const pair = await forge({ ...gatewayNames, usages: [clientAuth], issuer: otherCa })
     expect(await describeAs(pair)).to.equal(status.UNAVAILABLE)
     const chain = pair.certificatePem + otherCa.certificatePem

@@ -88,7 +88,7 @@ describe('calls that wait for a host', function () {
       agent.stop()
     })
 
-    it('do not wait for the host if they concern a guest of another host, unless the guest moves there', async () => {
+    it('do not wait if they concern a guest of a connected host, unless the guest is to move to the unreached host', async () => {
       test = await startTestFleet({ agents: { call_timeout_ms: long, reconnect_ms: long } }, { redis })
       await test.addHost('one', { guests: 1 })
       const listen = `127.0.0.1:${await freePort()}`

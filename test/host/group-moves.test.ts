@@ -6,7 +6,7 @@ import { findOwnGroup, GroupMoves } from '../../agent/host/process/group-moves.j
 import { findProcess, readKernelFile } from '../../agent/host/process/proc.js'
 import { waitFor } from '../support/wait.js'
 
-describe('the preparation of moves between cgroups', () => {
+describe('the preparation of moves of processes between cgroups', () => {
   const cgroups = readCgroupLayout()
   const readOwn = (pid: number): string | undefined => readKernelFile(`/proc/${pid}/cgroup`)
 

@@ -109,7 +109,7 @@ describe('images', function () {
       await expectNothingLeft()
     })
 
-    it('cause an error about a template that is not in the catalogue', async () => {
+    it('cause an error if their template is not in the catalogue', async () => {
       for (const id of ['debian-1', '../guests', ''])
         expect(await refusal(images.ensure(id, () => undefined, never))).to.equal('template_unknown')
     })

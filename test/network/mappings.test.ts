@@ -91,7 +91,7 @@ describe('mappings and addresses', function () {
       expect(elements.match(/3000-3999/g)).to.have.lengthOf(2)
     })
 
-    it('serve the host and other guests too, and forward no port outside of the range', () => {
+    it('can also be used by the host and by other guests, and forward no port outside of the range', () => {
       expect(lab.ask(lab.client, `tcp:${hostAddress}:3999`)).to.equal(`bt11 ${clientAddress}`)
       expect(lab.ask(lab.host, `tcp:${hostAddress}:3500`)).to.equal(`bt11 ${hostAddress}`)
       expect(lab.ask(inPlain, `udp:${hostAddress}:3500`)).to.equal(`bt11 ${plain.ipv4}`)

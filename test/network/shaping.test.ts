@@ -186,7 +186,7 @@ describe('the rates of guests', function () {
     expect(await shaper.call('ensure', all)).to.deep.equal([])
   })
 
-  it('are set at once on an interface that appears without the agent, as after a reboot from inside', async () => {
+  it('are set at once on an interface that the agent did not create, as after a reboot from inside the guest', async () => {
     shaper.child.kill('SIGKILL')
     shaper = startShaper('follow')
     try {

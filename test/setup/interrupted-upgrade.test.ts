@@ -186,7 +186,7 @@ wait_for_version() { [ ! -e "${path}/broken-$1" ] || fail "the gateway did not r
     expect([installed(), versionIn(packages), isPending()]).to.deep.equal(['1', '1', false])
   })
 
-  it('keeps the packages of a rollback if the power is lost again at the end of the return', () => {
+  it('keeps the packages for a rollback if the power is lost again at the end of the return to the former version', () => {
     upgrade()
     writeFileSync(join(path, 'order/version'), '1\n')
     set('cut-after-1')
@@ -210,7 +210,7 @@ wait_for_version() { [ ! -e "${path}/broken-$1" ] || fail "the gateway did not r
     expect(readFileSync(join(path, 'reports'), 'utf8')).to.equal(reports)
   })
 
-  it('ends if the packages of the former version are missing', () => {
+  it('is not retried at further boots if the packages of the former version are missing, and the error is reported', () => {
     set('cut-2')
     upgrade()
     rmSync(join(packages, 'previous/InRelease'))
@@ -262,7 +262,7 @@ wait_for_version() { [ ! -e "${path}/broken-$1" ] || fail "the gateway did not r
     expect([installed(), versionIn(packages), isPending()]).to.deep.equal(['3', '3', false])
   })
 
-  it('is forgotten at boot if the command was killed when it had installed another version', () => {
+  it('is forgotten at boot if the installation command has meanwhile installed a different version and was killed afterwards', () => {
     set('cut-after-2')
     upgrade()
     set('cut-command')

@@ -153,7 +153,7 @@ describe('scripts/up and scripts/down', function () {
   before(clear)
   after(clear)
 
-  it('set up an instance whose host is online and which uses an existing image, while they set up a second instance with a different number', async () => {
+  it('set up two instances at the same time, which get different numbers; the first one has an online host and uses an existing image', async () => {
     await seedPool(name, installDebian)
     await seedPool(other)
     const up = (...args: string[]) => promisify(execFile)('scripts/up', ['--instance', ...args])

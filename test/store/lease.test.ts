@@ -69,7 +69,7 @@ describe('a lease', () => {
     expect(await stores[1]!.client.get('btest:a')).to.equal('one')
   })
 
-  it('keeps its holder from continuing the work of an earlier take-over', async () => {
+  it('refuses a write of its holder that belongs to the time before another gateway held the lease', async () => {
     const [one, two] = [leaseOf(0), leaseOf(1)]
     await one.take()
     const early = new LeasedWrites(stores[0]!, one)

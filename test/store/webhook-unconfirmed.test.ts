@@ -14,7 +14,7 @@ const hook = {
 }
 const view = { hosts: () => [], changes: { listen: () => () => undefined } } as unknown as FleetView
 
-describe('queued deliveries that no replica has confirmed', () => {
+describe('queued webhook deliveries that no replica of the store has confirmed', () => {
   let redis: TestRedis
   let unconfirming: Store
   let confirming: Store

@@ -38,7 +38,7 @@ describe('limits on requests per second of the disk', () => {
   it('count as I/O limits even without other limits', () => expect(limitsIo(limits)).to.equal(true))
 })
 
-describe('isWritten, which checks whether a cgroup file contains the wanted limit,', () => {
+describe('isWritten, which checks whether a cgroup file already contains the limit that the agent wants to set,', () => {
   for (const [name, wanted, text, expected] of [
     ['a file with the wanted number', memory, '268435456\n', true],
     ['a file with a number other than the wanted one', memory, '268435457\n', false],

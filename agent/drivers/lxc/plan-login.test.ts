@@ -53,7 +53,7 @@ describe('planFirstBoot, which plans the host name, resolvers and login of a con
   })
 })
 
-describe('checkLogin', () => {
+describe('checkLogin, which checks the login and host name of a new container,', () => {
   it('accepts any printable password', () => checkLogin(machine, { password: 'a:b$`"\'\\ cä' }))
 
   for (const [name, of, login] of [

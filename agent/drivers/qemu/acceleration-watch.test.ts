@@ -27,7 +27,7 @@ describe('the acceleration of a host', () => {
     ['becomes tcg after two failed checks of kvm', [kvm, hangs, hangs], hangs],
     ['stays kvm after a single failed check', [kvm, hangs, kvm], kvm],
     ['is reported with the latest reason why kvm does not work', [missing, hangs], hangs],
-    ['stays the same if a check cannot be made', [kvm, new Error('no memory')], kvm],
+    ['stays the same if KVM cannot be checked', [kvm, new Error('no memory')], kvm],
   ] as const)
     it(what, async () => {
       const { watch } = await watchOf(...finds)

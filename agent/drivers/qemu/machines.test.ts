@@ -11,7 +11,7 @@ import { Machines } from './machines.js'
 import { qemuPaths } from './paths.js'
 import { QemuRuntimeReader } from './runtime.js'
 
-describe('Machines', () => {
+describe('Machines, which watches the QEMU processes of guests,', () => {
   const directory = mkdtempSync(join(tmpdir(), 'btest-machines-'))
   const paths = qemuPaths({ stateDir: directory, runDir: directory, namePrefix: 'bt' })
   const run = paths.runOf('bt-1')
@@ -31,7 +31,7 @@ describe('Machines', () => {
     rmSync(directory, { recursive: true, force: true })
   })
 
-  it('truncate a log that became too long, while QEMU continues to write to it', async () => {
+  it('truncates a QEMU log that became too long, while QEMU continues to write to the log', async () => {
     mkdirSync(run.directory, { recursive: true })
     const said = openSync(run.log, 'a') // appends to the log, like launch-machine.pl
     machines.track('bt-2', 'has no log', findLiveProcess(process.pid)!)
@@ -43,7 +43,7 @@ describe('Machines', () => {
     expect(readFileSync(run.log, 'utf8')).to.equal('virtio: bogus\n')
   })
 
-  it('report whether QEMU was killed because memory ran out', async () => {
+  it('reports whether QEMU was killed because memory ran out', async () => {
     const ended = new Map<string, StopCause>()
     machines.onStopped((uuid, cause) => ended.set(uuid, cause))
     const children = ['killed', 'starved'].map((uuid, index) => {

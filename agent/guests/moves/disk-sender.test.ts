@@ -6,7 +6,7 @@ import { FrameStream } from './frame-stream.js'
 const partBytes = 64 * 1024
 const partsCount = 1000
 
-describe('DiskSender', () => {
+describe('DiskSender, which sends the disk of a guest to another host,', () => {
   let partsRead: number
   let target: FrameStream
   let sender: DiskSender

@@ -7,7 +7,7 @@ import { FrameStream } from './frame-stream.js'
 const hourMs = 3_600_000
 const empty = frameOf(Buffer.alloc(0))
 
-describe('FrameStream', () => {
+describe('FrameStream, which sends messages and data between two hosts,', () => {
   it('ignores keep-alives between frames', async () => {
     const [near, far] = duplexPair()
     const stream = new FrameStream(near)
@@ -32,7 +32,7 @@ describe('FrameStream', () => {
     expect(near.destroyed).to.equal(true)
   })
 
-  it('does not count the time in which nobody reads as silence', async () => {
+  it('does not fail because of silence while nobody reads from it', async () => {
     const [near, far] = duplexPair()
     const stream = new FrameStream(near, { keepAliveMs: hourMs, silenceMs: 50 })
     await new Promise((resolve) => setTimeout(resolve, 100))

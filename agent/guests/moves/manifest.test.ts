@@ -87,7 +87,7 @@ function withValue(path: string, value: unknown): string {
   return JSON.stringify(changed)
 }
 
-describe('parseManifest', () => {
+describe('parseManifest, which checks the description of a moved guest,', () => {
   it('returns a valid manifest unchanged', () => {
     expect(parseManifest(JSON.stringify(manifest))).to.deep.equal(manifest)
   })
@@ -158,12 +158,12 @@ describe('parseManifest', () => {
 
 const codes = ['bad_stream', 'invalid_field']
 
-describe('boundSpace', () => {
-  it('keeps numbers that the received data explains', () => {
+describe('boundSpace, which limits the sizes in a manifest to the size of the received data,', () => {
+  it('does not change sizes that are at most the size of the received data', () => {
     expect(boundSpace(manifest, 30)).to.deep.equal(manifest)
   })
 
-  it('limits every number that raises the disk limit to the received data', () => {
+  it('limits every size that raises the disk limit', () => {
     const { document } = boundSpace(manifest, 8)
     expect(document.snapshotSpace).to.include({ retainedBytes: 8, allowanceBytes: 8 })
     expect(document.extraBytes).to.equal(8)

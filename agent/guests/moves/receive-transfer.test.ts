@@ -15,7 +15,7 @@ import { stoppedGuest } from '../../../test/support/guests/inserted-guest.js'
 const gib = 1024 ** 3
 const uuid = 'u1'
 
-describe('TransferReceiver', () => {
+describe('TransferReceiver, which receives a guest from another host,', () => {
   let changes: Changes
   let store: GuestStore
   let isExpected: boolean
@@ -110,7 +110,7 @@ describe('TransferReceiver', () => {
     expect(kills).to.equal(1)
   })
 
-  it('refuses data when the pool has only its reserve left', async () => {
+  it('refuses data if only the reserve of the pool is still free', async () => {
     usedBytes = 99 * gib
     expect(codeOf(await sendData(connect().source, { kind: 'disk', id: 'a' }, 'disk'))).to.equal('storage_full')
     expect(confirmed).to.deep.equal([])
@@ -125,7 +125,7 @@ describe('TransferReceiver', () => {
     expect([kills, confirmed]).to.deep.equal([1, []])
   })
 
-  it('answers the check of a manifest with its error', async () => {
+  it('answers the request to check a manifest with the error of the check', async () => {
     expect(codeOf(await sendData(connect().source, { kind: 'check' }, '{}'))).to.equal('guest_changed')
   })
 })

@@ -17,23 +17,23 @@ const record = {
   snapshotSpace: unmeasuredSpace,
 } as const
 
-describe('planStreamBytes', () => {
-  it('allows one stream the size of the disk and some overhead', () => {
+describe('planStreamBytes, which limits the next stream of a move,', () => {
+  it('allows one stream as many bytes as the disk has, and some overhead', () => {
     expect(planStreamBytes(record, {})).to.equal(6 * gib)
   })
 
-  it('allows all snapshots together what snapshots and rounds of increments need', () => {
+  it('limits all streams together to the space for the disk, its snapshots and the transfer rounds', () => {
     expect(planStreamBytes(record, { a: 30 * gib })).to.equal(6 * gib)
     expect(planStreamBytes(record, { a: 30 * gib, b: 5 * gib })).to.equal(gib)
     expect(planStreamBytes(record, { a: 36 * gib, b: 5 * gib })).to.equal(0)
   })
 
-  it('allows more for a guest whose snapshots may retain more', () => {
+  it('allows more bytes for a guest whose snapshots may retain more space', () => {
     const snapshotSpace = { ...unmeasuredSpace, limitBytes: 100 * gib }
     expect(planStreamBytes({ ...record, snapshotSpace }, { a: 41 * gib })).to.equal(6 * gib)
   })
 
-  it('refuses more snapshots than a guest and the rounds of its move can have', () => {
+  it('refuses a move with more snapshots than the guest and the transfer rounds can create', () => {
     const many = Object.fromEntries(Array.from({ length: 1100 }, (_, index) => [`s${index}`, 1]))
     expect(() => planStreamBytes(record, many))
       .to.throw()

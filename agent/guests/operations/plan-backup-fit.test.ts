@@ -4,7 +4,7 @@ import { checkBackupFits } from './plan-backup-fit.js'
 const gib = 1024 ** 3
 const mib = 1024 ** 2
 
-describe('checkBackupFits', () => {
+describe('checkBackupFits, which checks whether a backup can be restored onto a guest,', () => {
   for (const [what, virtualization, kind, sizeBytes, refused] of [
     ['accepts a backup of a container, whatever its size', 'lxc', 'lxc', 50 * gib, ''],
     [

@@ -16,7 +16,7 @@ const record = (
   expired = false,
 ): PolicyRecord => ({ wanted, suspension, policy: { expired, overQuota: false }, traffic: unlimitedTraffic })
 
-describe('planSuspend', () => {
+describe('planSuspend, which plans the start or change of a suspension,', () => {
   for (const [name, before, mode, resumes, wanted] of [
     ['lets a running guest start again when the suspension ends', record('running'), 'stop', true, undefined],
     ['leaves a stopped guest stopped when the suspension ends', record('stopped'), 'stop', false, undefined],
@@ -64,7 +64,7 @@ describe('planSuspend', () => {
     })
 })
 
-describe('planUnsuspend', () => {
+describe('planUnsuspend, which plans the end of a suspension,', () => {
   for (const [name, before, wanted] of [
     ['starts a guest that was running before the suspension', record('stopped', suspended('stop', true)), 'running'],
     [

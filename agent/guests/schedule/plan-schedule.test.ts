@@ -192,7 +192,7 @@ describe('runs of a snapshot schedule', () => {
   })
 })
 
-describe('planLook, which decides whether a schedule runs now, waits for its next run or moves this run,', () => {
+describe('planLook, which decides whether a run of a schedule begins now, waits for its time, or is moved,', () => {
   const nowMs = berlin.parse('2026-05-10 10:00:00')!
   const schedule = { ...set(noSchedule, daily, '2026-05-01 00:00:00') }
   const regularMs = berlin.parse('2026-05-11 03:30:00')!

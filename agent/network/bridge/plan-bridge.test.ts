@@ -25,7 +25,7 @@ describe('planBridge, which plans the commands that create or correct the bridge
         'link set dev berth0 up',
       ],
     ],
-    ['sets a bridge up that is down', { ...right, flags: [] }, ['link set dev berth0 up']],
+    ['brings a bridge up if it is down', { ...right, flags: [] }, ['link set dev berth0 up']],
     [
       'corrects a MAC that differs',
       { ...right, address: '02:00:00:00:00:01' },
@@ -50,7 +50,7 @@ describe('planBridge, which plans the commands that create or correct the bridge
   ] as [string, ObservedBridge | undefined, string[]][])
     it(name, () => expect(planBridge('berth0', subnet, have)).to.deep.equal(commands))
 
-  it('sets forwarding first, because that resets other settings', () => {
+  it('sets forwarding first, because a change of forwarding resets other settings', () => {
     const [first, ...rest] = planBridgeSysctls('berth0')
     expect(first).to.deep.equal({ path: 'net/ipv4/ip_forward', value: 1 })
     expect(rest.map(({ path }) => path)).to.include('net/ipv4/conf/berth0/route_localnet')

@@ -74,7 +74,7 @@ describe('planShaping, which plans the tc and ip commands for the rates of a gue
       { ...shaped, upKbit: undefined, redirect: 'elsewhere', ifb: 'absent' },
       plan([addIfb, ifbUp], [...buildUp, hook, 'filter delete dev bt7 parent ffff:', redirect]),
     ],
-    ['sets an IFB up that is down', {}, { ...shaped, ifb: 'down' }, plan([ifbUp], [])],
+    ['brings an IFB up if it is down', {}, { ...shaped, ifb: 'down' }, plan([ifbUp], [])],
     [
       'removes the download rate if the download is unlimited',
       { downMbps: 0 },

@@ -96,20 +96,20 @@ function recordOf(id: string) {
   return { id, version: 1, name: id, address: `${id}:1`, draining: false, serials: [], ...times }
 }
 
-describe('the gateway decides about moves and announces the owners of guests', function () {
+describe('the gateway, which decides about moves and notifies the owners of guests,', function () {
   let lab: Lab
   beforeEach(() => (lab = new Lab()))
   afterEach(() => lab.stop())
 
   const isForgotten = () => waitFor(() => lab.moves.length === 0, { what: 'the move is forgotten' })
 
-  it('tells the owner first, and then the other host', async () => {
+  it('notifies the host that owns the guest first, and then the other host', async () => {
     lab.moves = [switched]
     await isForgotten()
     expect(lab.told).to.deep.equal(['b 1 true', 'a 1 false'])
   })
 
-  it('announces no decision that replicas of the store have not confirmed', async () => {
+  it('sends hosts no decision that replicas of the store have not confirmed', async () => {
     lab.confirm = async () => {
       throw new BerthError('unavailable', 'store_unavailable', 'no replica confirmed')
     }
@@ -120,7 +120,7 @@ describe('the gateway decides about moves and announces the owners of guests', f
     await isForgotten()
   })
 
-  it('announces no decision that the store has lost', async () => {
+  it('sends hosts no decision that the store has lost', async () => {
     lab.confirm = async () => false
     lab.moves = [switched]
     await lab.reads(2)
@@ -170,7 +170,7 @@ describe('the gateway decides about moves and announces the owners of guests', f
     expect(lab.told).to.deep.equal(['b 1 false'])
   })
 
-  it('does not repeat a decision without a pause if the store does not accept it', async () => {
+  it('makes a pause before each new attempt if the store does not accept a decision', async () => {
     lab.show('handed_over')
     lab.moves = [move]
     await waitFor(() => lab.decisions.length > 0, { what: 'a first decision' })
@@ -178,7 +178,7 @@ describe('the gateway decides about moves and announces the owners of guests', f
     expect(lab.moves).to.deep.equal([move])
   })
 
-  it('does not order a move again that is decided', async () => {
+  it('does not order a move again after its decision', async () => {
     lab.confirm = async () => false
     lab.show('handed_over')
     lab.moves = [switched]
@@ -217,7 +217,7 @@ describe('the gateway decides about moves and announces the owners of guests', f
     expect(lab.told[0]).to.equal('c 3 false')
   })
 
-  it('lets a move decide about the copy of its source, even if a late report calls it old', async () => {
+  it('does not stop the copy of the source host outside of the move, even if a late report says that this copy is outdated', async () => {
     lab.confirm = async () => false
     lab.view.findState('a')!.outdated.set(uuid, 1)
     lab.moves = [switched]

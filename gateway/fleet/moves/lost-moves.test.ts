@@ -43,14 +43,14 @@ describe('moves that the store has lost', () => {
     expect(find(500_001)).to.deep.equal([])
   })
 
-  it('are not found if another host owns the guest, even if its copy is hidden', () => {
+  it('are not found if another host owns the guest, even if the view does not show the copy of this host', () => {
     show('b', 'owner')
     expect(view.findState('b')!.conflicts.size).to.equal(1)
     find(0)
     expect(find(500_000)).to.deep.equal([])
   })
 
-  it('are not found while a host is offline, which may own the guest', () => {
+  it('are not found while a host that may own the guest is offline', () => {
     view.setOnline(view.findState('b')!, false)
     find(0)
     expect(find(500_000)).to.deep.equal([])

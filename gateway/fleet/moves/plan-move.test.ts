@@ -18,45 +18,45 @@ const offline = { source: undefined, isSourceOnline: false }
 
 describe('the next step of a move', () => {
   for (const [name, stored, change, step] of [
-    ['waits while the source copies', move, {}, 'wait'],
-    ['switches when the source has handed the guest over', move, { source: handedOver }, 'switch'],
-    ['cancels when the target went offline', move, { source: handedOver, isTargetOnline: false }, 'cancel'],
-    ['ignores the hand-over of another move', move, { source: { ...handedOver, moveId: 'x' } }, 'wait'],
-    ['cancels when the operation failed', move, { operation: 'failed' }, 'cancel'],
-    ['cancels when the order was lost', move, { operation: undefined, nowMs: 120_001 }, 'cancel'],
-    ['waits for a source that is offline', move, { ...offline, operation: undefined, nowMs: 120_001 }, 'wait'],
+    ['is to wait while the source copies the guest', move, {}, 'wait'],
+    ['is to change the owner once the source has handed the guest over', move, { source: handedOver }, 'switch'],
+    ['is to cancel the move if the target went offline', move, { source: handedOver, isTargetOnline: false }, 'cancel'],
+    ['is to wait if the source has handed the guest over in a different move', move, { source: { ...handedOver, moveId: 'x' } }, 'wait'],
+    ['is to cancel the move if its operation has failed', move, { operation: 'failed' }, 'cancel'],
+    ['is to cancel the move if the order to the source was lost', move, { operation: undefined, nowMs: 120_001 }, 'cancel'],
+    ['is to wait while the source is offline', move, { ...offline, operation: undefined, nowMs: 120_001 }, 'wait'],
     [
-      'cancels when the source was removed',
+      'is to cancel the move if the source was removed',
       move,
       { ...offline, operation: undefined, isSourceRemoved: true },
       'cancel',
     ],
-    ['announces a decision', switched, {}, 'announce'],
+    ['is to announce the owner after the change of the owner', switched, {}, 'announce'],
   ] as const)
     it(name, () => expect(planMoveStep(stored, { ...facts, ...change })).to.equal(step))
 })
 
-describe('the step after the owner was notified', () => {
+describe('the next step of a move whose new owner was notified', () => {
   for (const [name, stored, hasOwner, change, step] of [
-    ['tells the source to delete its copy when the target has the guest', switched, true, {}, 'tell'],
-    ['returns the guest to the source when the target has none', switched, false, { source: handedOver }, 'return'],
-    ['waits for an offline source when the target has no guest', switched, false, offline, 'wait'],
-    ['forgets the move when neither host has the guest', switched, false, { source: undefined }, 'forget'],
+    ['is to tell the source to delete its copy if the target has the guest', switched, true, {}, 'tell'],
+    ['is to return the guest to the source if the target does not have the guest', switched, false, { source: handedOver }, 'return'],
+    ['is to wait for an offline source if the target does not have the guest', switched, false, offline, 'wait'],
+    ['is to forget the move if neither host has the guest', switched, false, { source: undefined }, 'forget'],
     [
-      'forgets the move when the source was removed, too',
+      'is to forget the move if the source was removed and the target does not have the guest',
       switched,
       false,
       { ...offline, isSourceRemoved: true },
       'forget',
     ],
     [
-      'forgets the move when the source is deleting its copy',
+      'is to forget the move if the source is deleting its copy and the target does not have the guest',
       switched,
       false,
       { source: { role: 'absent', moveId: '' } },
       'forget',
     ],
-    ['tells the target to delete its copy when the source was deleted', canceled, false, { source: undefined }, 'tell'],
+    ['is to tell the target to delete its copy if the move was canceled and the copy of the source was deleted', canceled, false, { source: undefined }, 'tell'],
   ] as const)
     it(name, () => expect(planAnnounced(stored, hasOwner, { ...facts, ...change })).to.equal(step))
 })

@@ -47,7 +47,7 @@ describe('the target of a move', () => {
     expect(place).to.throw(BerthError, /free resources/)
   })
 
-  it('has no room while moves that begin now need it', () => {
+  it('is not found while other moves that are about to begin need the free resources of the host', () => {
     const releases = [creator.promise({ ...room }), creator.promise({ ...room })]
     expect(place).to.throw(BerthError, /free resources/)
     releases.forEach((release) => release())

@@ -67,8 +67,8 @@ describe('the registration of guests that the host "a" reports', () => {
   for (const [name, change, expected] of [
     ['stops a copy that is older than the stored owner', { generation: 1 }, 2],
     ['stops a copy from before the first move', {}, 2],
-    ['leaves a copy as it is that the host does not start', { generation: 1, isOwner: false }, undefined],
-    ['leaves a copy as it is that knows the same generation', { generation: 2 }, undefined],
+    ['does not stop a copy if the host itself does not start it', { generation: 1, isOwner: false }, undefined],
+    ['does not stop a copy with the same generation as the stored owner', { generation: 2 }, undefined],
   ] as const)
     it(name, () => {
       const { refused } = planClaims('a', [{ ...claim('u1', 1), ...change }], known)

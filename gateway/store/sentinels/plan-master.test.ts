@@ -9,7 +9,7 @@ describe('planMaster, which finds the Redis master that a majority of the Sentin
   const cases: [string, MasterAnswer[], MasterAnswer][] = [
     ['finds the master if all Sentinels agree', [a, a, a], a],
     ['finds the master if two of three Sentinels agree', [a, b, a], a],
-    ['finds the master if one of three Sentinels has not noticed the failover, whichever one this is', [a, b, b], b],
+    ['finds the new master if one of three Sentinels has not noticed the failover', [a, b, b], b],
     ['finds the master if only two of three Sentinels answer, and both agree', [undefined, b, b], b],
     ['finds no master if only one of three Sentinels answers', [undefined, b, undefined], undefined],
     ['finds no master if only two of three Sentinels answer, and both disagree', [a, b, undefined], undefined],
@@ -21,10 +21,10 @@ describe('planMaster, which finds the Redis master that a majority of the Sentin
   for (const [name, answers, master] of cases) it(name, () => expect(planMaster(answers)).to.deep.equal(master))
 })
 
-describe('planWitness, which finds the last witness of the Redis master: it', () => {
+describe('the last witness of the Redis master, which confirms that it is still the master,', () => {
   const [nowMs, confirmedMs] = [9000, 7000]
   const cases: [string, MasterAnswer[], number][] = [
-    ['is the majority of the Sentinels that names it', [a, undefined, a], nowMs],
+    ['is a majority of the Sentinels if they name this master', [a, undefined, a], nowMs],
     ['is a replica if no Sentinel answers', [undefined, undefined, undefined], confirmedMs],
     ['is not a replica if a minority of the Sentinels answers', [a, undefined, undefined], 0],
     ['is not a replica if the Sentinels disagree', [a, b, undefined], 0],

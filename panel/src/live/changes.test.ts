@@ -1,7 +1,7 @@
 import { expect } from 'chai'
 import { parseChange } from './changes.ts'
 
-describe('parseChange', () => {
+describe('parseChange, which finds the data that an event changes,', () => {
   for (const [type, data, topics, guest] of [
     ['guest.updated', { id: 7 }, ['guests'], 7],
     ['guest.created', { id: 7 }, ['guests', 'hosts'], 7],

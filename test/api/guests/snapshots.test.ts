@@ -172,7 +172,7 @@ describe('snapshots over HTTP', function () {
         expect((await detail()).status).to.equal('running')
       })
 
-    it('leaves no additional snapshot if the guest has its old disk again but does not start', async () => {
+    it('leaves no additional snapshot if the start fails and the guest gets its former disk back', async () => {
       await run()
       const id = await taken()
       write('second')
@@ -257,7 +257,7 @@ describe('snapshots over HTTP', function () {
         expect((await call()).status !== 403, name).to.equal((allowed as readonly string[]).includes(name))
     })
 
-  it('are refused while the host is offline, and continue as a task if they take too long', async () => {
+  it('cannot be created while the host is offline, and are created by a task if the creation takes too long', async () => {
     await gateway.fleet.setHostState('host-a', 'offline')
     expect((await take()).body.code).to.equal('host_offline')
     await gateway.fleet.setHostState('host-a', 'online')

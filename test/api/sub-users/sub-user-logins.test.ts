@@ -35,7 +35,7 @@ describe('the login of a sub-user', function () {
 
   for (const [name, path, body] of [
     ['the user name', '/sub-user/login', () => ({ username: made.username, password: made.password })],
-    ['the code of the link', '/sub-user/access', () => ({ code: made.access_code, password: made.password })],
+    ['the code of the login link', '/sub-user/access', () => ({ code: made.access_code, password: made.password })],
     ['the user name on the general login page', '/login', () => ({ username: made.username, password: made.password })],
   ] as const)
     it(`with ${name} begins a session that shows the containers of the sub-user`, async () => {

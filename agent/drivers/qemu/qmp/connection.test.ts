@@ -11,7 +11,7 @@ import { mostLineBytes } from './messages.js'
 const greeting = '{"QMP":{"version":{},"capabilities":[]}}\n'
 
 /** The tests connect to a real socket, which sends arbitrary data. */
-describe('QmpConnection', () => {
+describe('QmpConnection, which talks to QEMU or a guest agent,', () => {
   const directory = mkdtempSync(join(tmpdir(), 'btest-qmp-'))
   const path = join(directory, 'socket')
   let server: Server | undefined

@@ -26,7 +26,7 @@ describe('planChange, which plans an nft transaction,', () => {
     expect(planTableChange('berth', noChange, held)).to.deep.equal([])
   })
 
-  it('deletes the chain that notes the hash of a replaced firewall, adds elements after the chains to which they jump, and removes elements before these chains', () => {
+  it('deletes the chain that notes the hash of a replaced firewall; adds a chain before the element that jumps to it, and removes the element before the chain', () => {
     const note = (device: string): string => `note_${device}_x`
     const set: TableChange = {
       ...noChange,
@@ -56,7 +56,7 @@ describe('planChange, which plans an nft transaction,', () => {
     ])
   })
 
-  it('adds lost counters with the bytes that they had counted', () => {
+  it('creates lost counters again with the bytes that they had counted', () => {
     const ids = countersOf({ mac: '02:be:00:00:00:01', ipv4: '10.64.0.2' })
     const add = new Map(ids.map((id) => [id, '']))
     const countedBy = (id: ElementId): number => (id === ids[0] ? 1500 : 0)

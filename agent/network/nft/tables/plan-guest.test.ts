@@ -68,7 +68,7 @@ describe('the nft set elements of a guest', () => {
       { 'ports 6 . 20001': '10.64.0.2 . 22', 'ports 6 . 20002': '10.64.0.2 . 23' },
     ],
     [
-      'map all public addresses inbound and the first public address outbound',
+      'forward incoming packets from all public addresses, and send outgoing packets from the first public address',
       { publicIpv4s: ['203.0.113.5', '203.0.113.6'] },
       {
         'public_in 203.0.113.5': '10.64.0.2',
