@@ -17,7 +17,7 @@ describe('the list of packages', () => {
       expect(parsePackageVersion(list, name)).to.equal(version)
     })
 
-  it('contains no version of a package if it is empty', () => {
+  it('contains no version of any package if the list is empty', () => {
     expect(parsePackageVersion('', 'berth-agent')).to.equal('')
   })
 })

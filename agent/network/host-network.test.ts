@@ -60,7 +60,7 @@ describe('HostNetwork, which combines rules, addresses and rates,', () => {
     ])
   })
 
-  it('disconnects a guest before it applies rules, so that the guest is disconnected even if the rules fail', async () => {
+  it('disconnects a guest before it applies rules, so that the guest is disconnected even if the rules cannot be applied', async () => {
     failing = 'rules'
     expect(await messageOf(network.attach({ ...guest, cut: true }))).to.equal('no rules')
     expect(calls).to.deep.equal(['rates apply', 'rules attach'])
@@ -73,7 +73,7 @@ describe('HostNetwork, which combines rules, addresses and rates,', () => {
     expect(calls).to.deep.equal(['rates apply', 'rules attach', 'addresses attach', 'rates ensure'])
   })
 
-  it('applies neither addresses nor rates if the rules fail', async () => {
+  it('applies neither addresses nor rates if the rules cannot be applied', async () => {
     failing = 'rules'
     expect(await messageOf(network.attach(guest))).to.equal('no rules')
     expect(await messageOf(network.ensure([guest]))).to.equal('no rules')

@@ -20,7 +20,7 @@ describe('planCuts, which selects the callers that lose entries when the store i
       [['a', 50]],
     ],
     [
-      'selects the callers with the most entries, which then have equally many entries',
+      'selects the callers with the most entries, so that these callers keep equally many entries each',
       [
         ['a', 10],
         ['b', 8],

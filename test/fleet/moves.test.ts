@@ -164,7 +164,7 @@ describe('a fleet that moves guests between hosts', function () {
     expect(target().host.volumes.has(guest.uuid)).to.equal(false)
   })
 
-  it('confirms no owner that does not have the guest', async () => {
+  it('confirms a host as the owner of a guest only if the host has the guest', async () => {
     const guest = await addGuest()
     expect(await codeOf(appointAt(target(), guest, 1, true))).to.equal('not_found')
     await expectAt(target(), guest, 'move', 1)
@@ -198,7 +198,7 @@ describe('a fleet that moves guests between hosts', function () {
     await appointAt(source(), guest, 2, false)
   })
 
-  it('stops an old copy of a restored host, which can then be deleted and take the guest again', async () => {
+  it('stops the old copy of a guest on a restored host; after the deletion of this copy the guest can move there again', async () => {
     const guest = await addGuest()
     const { id, uuid, name } = guest
     expect(await move(guest)).to.equal('done')

@@ -76,7 +76,7 @@ describe('the connection check of a real guest', function () {
       encoding: 'utf8',
     }).stdout.startsWith('web')
 
-  it('finds no fault if the guest is reachable, and reports its port', async () => {
+  it('finds no fault if the guest is reachable, and reports the host port that leads to it', async () => {
     await serve('tcp:22')
     const found = await diagnose()
     expect(found, JSON.stringify(found.steps)).to.include({ reachable: true, code: '', repair: null })

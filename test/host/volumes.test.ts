@@ -193,7 +193,7 @@ describe('volumes of guests', function () {
     expect([readdirSync(pool.trash), warnings]).to.deep.equal([[], []])
   })
 
-  it('can be created at the same time, 100 of them', async () => {
+  it('can be created and removed at the same time, even 100 of them', async () => {
     const guests = Array.from({ length: 100 }, () => randomUUID())
     await Promise.all(guests.map((guest) => volumes.clone(guest, 'small-1', gib)))
     expect(await volumes.ensureLimits(new Map(guests.map((guest) => [guest, gib])))).to.deep.equal([])

@@ -177,7 +177,7 @@ wait_for_version() { [ ! -e "${path}/broken-$1" ] || fail "the gateway did not r
     ])
   })
 
-  it('ends at the next boot if the power is lost again at the end of the return', () => {
+  it('ends at the next boot if the power is lost again at the end of the return to the former version', () => {
     set('cut-2')
     upgrade()
     bootAndLosePower()
@@ -199,7 +199,7 @@ wait_for_version() { [ ! -e "${path}/broken-$1" ] || fail "the gateway did not r
     expect(versionIn(join(packages, 'previous'))).to.equal('1')
   })
 
-  it('does nothing at boot if another run has ended the upgrade meanwhile', () => {
+  it('does nothing at boot if another run of the upgrade command has already ended the upgrade', () => {
     set('cut-2')
     upgrade()
     const reports = readFileSync(join(path, 'reports'), 'utf8')

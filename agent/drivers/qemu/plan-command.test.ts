@@ -75,7 +75,7 @@ describe('planCommand, which plans the command line of QEMU,', () => {
     expect(balloon.split(',')).to.include('guest-stats-polling-interval=10')
   })
 
-  it('keeps QEMU running after a shutdown of the guest, and selects the processor by the acceleration', () => {
+  it('keeps QEMU running after a shutdown of the guest, and selects the accelerator and the processor model that fit the host', () => {
     expect(valuesOf(command, '-action')).to.deep.equal(['shutdown=pause,panic=none'])
     expect(valuesOf(command, '-accel')).to.deep.equal(['tcg,thread=multi,tb-size=128'])
     const accelerated = planCommand(machine, { ...facts, acceleration: 'kvm' })

@@ -79,7 +79,7 @@ describe('TransferReceiver, which receives a guest from another host,', () => {
 
   const codeOf = (answer: unknown): string => (answer as { error: { code: string } }).error.code
 
-  it('journals a snapshot once it is complete, and finishes with it', async () => {
+  it('records a snapshot in the journal once it is complete, and accepts it as the last snapshot of the move', async () => {
     const { source } = connect()
     expect(await sendData(source, { kind: 'disk', id: 'a' }, 'disk')).to.deep.equal({})
     expect(readReceived(store, uuid)).to.deep.equal({ a: 4 })

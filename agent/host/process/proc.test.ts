@@ -37,7 +37,7 @@ describe('parseHandledSignals, which reads from /proc/PID/status which signals a
     ],
     ['returns the signals that a shell catches', '0000000000000000', '0000000020010002', 0x20010002n],
     [
-      'ignores blocked signals of a shell that forks, which blocks all of them',
+      'ignores the blocked signals of a shell that blocks all signals while it forks',
       'fffffffe7ffbfeff',
       '0000000020010002',
       0x20010002n,

@@ -217,7 +217,7 @@ describe('runBriefPerl, which runs a Perl program in the process of the launcher
     for (let i = 0; i < 3; i++) expect((await runBriefPerl(program)).stdout).to.equal('12\n')
   })
 
-  it('fails with the text of a program that dies, without affecting later commands', async () => {
+  it('fails with the message with which a program dies, without affecting later commands', async () => {
     const error = await failureOf(runBriefPerl(perl('print "half"; die "why\\n"')))
     expect([error.code, error.stderr]).to.deep.equal([1, 'why\n'])
     expect((await failureOf(runBriefPerl(perl('}')))).stderr).to.match(/^Unmatched right curly/)

@@ -26,9 +26,9 @@ describe('planHostIpv4, which plans the public addresses on the host,', () => {
     ['changes nothing if there are no addresses', [], [], [], []],
     ['adds a missing address', [at('203.0.113.1')], [], [add('203.0.113.1')], ['203.0.113.1']],
     ['does not change an existing address', [at('203.0.113.1')], [ours('203.0.113.1')], [], []],
-    ['leaves an address that another program added', [at('203.0.113.1')], [foreign('203.0.113.1')], [], []],
+    ['does not change an address that another program added', [at('203.0.113.1')], [foreign('203.0.113.1')], [], []],
     [
-      'leaves an address that another program added to another interface',
+      'does not change an address that another program added to another interface',
       [at('203.0.113.1')],
       [foreign('203.0.113.1', 'lo')],
       [],

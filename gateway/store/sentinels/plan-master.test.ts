@@ -43,12 +43,12 @@ describe('planLeave, which decides whether the gateway leaves its Redis master,'
       true,
     ],
     [
-      'stays with the master while no majority of the Sentinels answers, but a witness has confirmed it lately',
+      'stays with the master if no majority of the Sentinels answers, but the last confirmation of the master is less than 10 s old',
       { answer: undefined, current: a, unwitnessedMs: 500 },
       false,
     ],
     [
-      'leaves the master if no witness has confirmed it for more than 10 s',
+      'leaves the master if neither a majority of the Sentinels nor a replica has confirmed it for more than 10 s',
       { answer: undefined, current: a, unwitnessedMs: longestUnwitnessedMs + 1 },
       true,
     ],

@@ -163,7 +163,7 @@ describe('TLS of several gateways', () => {
     expect(await of(await open({ plainIsPublic: true }), name), 'listen is public').to.equal(undefined)
   })
 
-  it('redirects from port 80 only while its HTTPS port works', async () => {
+  it('redirects from port 80 of a gateway only while the HTTPS port of this gateway works', async () => {
     const [port, httpPort] = [await freePort(), await freePort()]
     const ask = (): Promise<number> =>
       fetch(`http://127.0.0.1:${httpPort}/`, { redirect: 'manual' }).then(

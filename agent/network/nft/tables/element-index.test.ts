@@ -63,7 +63,7 @@ describe('ElementIndex, which plans changes of nft set elements,', () => {
       ['ports 6 . 20001'],
     ],
     [
-      'removes the range element of another guest whose mapped range overlaps the new range and that was not detached',
+      'removes the range element of another guest that was not detached, if its mapped range overlaps the new range',
       [guest(1, '10.64.0.2', [[3000, 3000, 3999]])],
       guest(2, '10.64.0.3', [[3999, 3999, 4010]]),
       ['port_ranges 0.0.0.0/0 . 6 . 3000-3999'],
@@ -187,7 +187,7 @@ describe('ElementIndex, which plans changes of nft set elements,', () => {
     expect(index.planDetach(one)).to.deep.equal(noChange)
   })
 
-  it('planAll plans exactly the difference to the desired elements, and nothing if there is no difference', () => {
+  it('planAll plans exactly the difference to the elements of the listed guests, and nothing if there is no difference', () => {
     const two = guest(2, '10.64.0.3', [[20002, 22]])
     const index = indexOf(one, two)
     expect(index.planAll([two, one])).to.deep.equal(noChange)

@@ -329,7 +329,7 @@ describe('the plan of a new container', () => {
   for (const [name, body, rates] of [
     ['unlimited rates by default', {}, [0, 0, 0, 0]],
     [
-      'the rates that are sent for single directions, and no limit for other directions',
+      'the rate that is sent for one direction, and no limit for the other direction',
       { network_down_mbps: 100, io_write_mbps: 5 },
       [100, 0, 0, 5],
     ],
@@ -345,7 +345,7 @@ describe('the plan of a new container', () => {
       [50, 50, 0, 0],
     ],
     [
-      'the rates for single directions if the legacy field is 0',
+      'the rates of the two directions if the legacy field is 0',
       { io_speed_mbps: 0, io_read_mbps: 3, io_write_mbps: 0 },
       [0, 0, 3, 0],
     ],
