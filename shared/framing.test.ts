@@ -12,7 +12,7 @@ function textOf(content: Uint8Array, isBytes: boolean): string {
   return `${isBytes ? 'bytes' : 'message'} ${Buffer.from(content).toString('hex')}`
 }
 
-describe('frames', () => {
+describe('frames of a byte stream', () => {
   it('are read correctly regardless of how the stream is split into chunks', () => {
     const frames = fc.array(fc.tuple(fc.uint8Array({ maxLength: 300 }), fc.boolean()), { maxLength: 8 })
     fc.assert(

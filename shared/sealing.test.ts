@@ -6,7 +6,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { open, readOrCreateKey, seal } from './sealing.js'
 
-describe('sealing', () => {
+describe('sealing (the encryption of stored secrets)', () => {
   const key = randomBytes(32)
 
   it('decrypts a text that it has encrypted', () => {
@@ -37,7 +37,7 @@ describe('sealing', () => {
   })
 })
 
-describe('key file', () => {
+describe('a key file', () => {
   let directory: string
   beforeEach(async () => {
     directory = await mkdtemp(join(tmpdir(), 'btest-key-'))

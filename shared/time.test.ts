@@ -95,7 +95,7 @@ describe('the time format of the API', () => {
     expect(clampTime(Number.MAX_SAFE_INTEGER)).to.be.lessThan(8.64e15)
   })
 
-  it('shows a time as the same text again after it has read that text, in all kinds of time zones', () => {
+  it('shows each time as a text that it reads and shows again without a change, in all kinds of time zones', () => {
     const zones = ['Asia/Kathmandu', 'America/St_Johns', 'Pacific/Apia', 'Australia/Lord_Howe', 'UTC'].map(
       createTimeFormat,
     )

@@ -33,7 +33,7 @@ describe('planCuts, which selects the callers that lose entries when the store i
       ],
     ],
     [
-      'selects, of the creator whose keys together have the most entries, the keys with the most entries',
+      'finds the creator whose keys together have the most entries, and selects the keys of this creator that have the most entries',
       [
         ['a/1', 6],
         ['a/2', 4],

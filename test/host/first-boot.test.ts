@@ -192,7 +192,7 @@ describe('the first-boot configuration of a container', function () {
         }
       })
 
-    it('keeps lines of /etc/hosts and name servers that the owner of the copied guest added, and generates machine-id and host keys', async () => {
+    it('keeps the name servers and the lines of /etc/hosts that the owner of the copied guest added, and generates a new machine-id and new host keys', async () => {
       const machine = await cloned()
       const root = machine.volume
       writeFileSync(`${root}/etc/hosts`, '127.0.0.1 localhost\n127.0.1.1 old.example.com old\n192.0.2.7 database')

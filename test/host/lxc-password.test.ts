@@ -199,7 +199,7 @@ describe('the lxc driver', function () {
       return waitFor(() => counter(machine) !== before, { what: 'the guest to continue' })
     }
 
-    it('stops all processes of a guest until the guest is thawed, even if both calls are repeated', async () => {
+    it('stops all processes of a guest until the guest is thawed, even if it freezes or thaws the guest twice', async () => {
       const machine = await counting()
       await goesOn(machine)
       for (let i = 0; i < 2; i++) expect(await lab.host.driver.freeze(machine, 5000)).to.equal(true)

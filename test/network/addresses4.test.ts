@@ -124,7 +124,7 @@ describe('a public IPv4 address of a guest', function () {
     })
   })
 
-  it('is removed by a purge without the journal, and other addresses remain', async () => {
+  it('is removed by a purge even if the journal is missing, and other addresses remain', async () => {
     await pair.attach({ ...pair.a, ipv6Addresses: ['2001:db8:51::a:1'] })
     expect(pair.show('-6', 'neigh', 'show', 'proxy')).to.contain('2001:db8:51::a:1')
     await pair.book.call('purge')

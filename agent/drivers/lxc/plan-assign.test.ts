@@ -26,7 +26,7 @@ describe('planAssign, which plans the commands that assign IPv6 addresses to the
       { ipv6Addresses: ['2001:db8::5', '2001:db8::7'] },
       ['address add 2001:db8::5/128 dev if2 nodad', 'address add 2001:db8::7/128 dev if2 nodad preferred_lft 0', route],
     ],
-    ['an address that the guest itself added, which stays', [lo, eth0('2001:db8::5', '2001:db8::6')], {}, []],
+    ['an address that the guest itself added, so the address stays', [lo, eth0('2001:db8::5', '2001:db8::6')], {}, []],
     ['an interface that the guest moved to another namespace', [lo], {}, []],
     ['an interface that belongs to another guest', [lo, { ...eth0(), link_index: 41 }], {}, []],
   ] as [string, GuestInterface[], Partial<Ipv6Assignment>, string[]][])

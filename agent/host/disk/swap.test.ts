@@ -2,7 +2,7 @@ import { expect } from 'chai'
 import { parseMemory } from '../process/memory.js'
 import { parseSwaps } from './swap.js'
 
-describe('parseSwaps', () => {
+describe('parseSwaps, which parses /proc/swaps,', () => {
   const head = 'Filename\t\t\t\tType\t\tSize\t\tUsed\t\tPriority\n'
   for (const [name, text, areas] of [
     ['returns nothing if there are no swap areas', head, []],
@@ -24,7 +24,7 @@ describe('parseSwaps', () => {
     it(name, () => expect(parseSwaps(text)).to.deep.equal(areas))
 })
 
-describe('parseMemory', () => {
+describe('parseMemory, which parses /proc/meminfo,', () => {
   it('reads the total and the available memory, in bytes', () => {
     const text = 'MemTotal:        4 kB\nMemFree:  1 kB\nMemAvailable:    3 kB\n'
     expect(parseMemory(text)).to.deep.equal({ totalBytes: 4096, availableBytes: 3072 })

@@ -3,7 +3,7 @@ import { spawn } from 'node:child_process'
 import { waitFor } from '../../../test/support/wait.js'
 import { findProcess, findProgram, parseHandledSignals, parseNetDev, parseProcessStat, readChildren } from './proc.js'
 
-describe('parseProcessStat', () => {
+describe('parseProcessStat, which parses /proc/PID/stat,', () => {
   const rest = '7 9 9 0 -1 4194560 1 0 0 0 0 0 0 0 20 0 1 0 4242 1 1'
   for (const [name, text, expected] of [
     [
@@ -20,7 +20,7 @@ describe('parseProcessStat', () => {
     it(name, () => expect(parseProcessStat(text)).to.deep.equal(expected))
 })
 
-describe('parseNetDev', () => {
+describe('parseNetDev, which parses /proc/net/dev,', () => {
   it('reads an interface name that is followed by a number without a space', () => {
     const text = ['Inter-|', ' face |', '  bt17:100 1 0 0 0 0 0 0 200 2 0 0 0 0 0 0', ''].join('\n')
     expect([...parseNetDev(text)]).to.deep.equal([['bt17', { rxBytes: 100, txBytes: 200 }]])

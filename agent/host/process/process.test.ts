@@ -161,9 +161,9 @@ describe('runPerl, which runs a Perl program in a separate process,', () => {
   })
 
   for (const [name, code, stderr] of [
-    ['with only the text of a program that dies', 'die "why\\n"', /^why\n$/],
+    ['with exactly the message with which the program dies', 'die "why\\n"', /^why\n$/],
     [
-      'with the text of a program that dies in a loaded function',
+      'with the message with which the program dies in a function that it loaded',
       load('ask("it", "capset", 0, 0)'),
       /^it: Bad address\n$/,
     ],

@@ -72,7 +72,7 @@ describe('planIpv6, which selects the IPv6 prefixes for guests,', () => {
         'prefix (PUT /routing), or name the interface in network.uplinks',
     ],
     [
-      'keeps a prefix that was detected earlier if the default route no longer uses its interface',
+      'keeps a previously detected prefix if the default route no longer uses the interface of the prefix',
       facts([own64, row('20010db8000200000000000000000001', '40', 'eth1')], {
         held: [set('2001:db8:2::', 64, 'eth1')],
       }),
@@ -80,19 +80,19 @@ describe('planIpv6, which selects the IPv6 prefixes for guests,', () => {
       'guests get IPv6 addresses from the prefix that was found on the interface eth1',
     ],
     [
-      'reports a prefix that was detected earlier as missing if it disappeared and guests have addresses of it',
+      'reports that a previously detected prefix is missing if it disappeared and guests have addresses of it',
       facts([own64], { held: [set('2001:db8:2::', 64)] }),
       ['proxied 2001:db8:1::/64', 'missing 2001:db8:2::/64'],
       'guests get IPv6 addresses from the prefix that was found on the interface eth0; the IPv6 prefix 2001:db8:2::/64 of eth0, from which guests have addresses, no longer exists',
     ],
     [
-      'forgets a prefix that was detected earlier if it disappeared and no guest has an address of it',
+      'forgets a previously detected prefix if it disappeared and no guest has an address of it',
       facts([own64], { held: [set('2001:db8:2::', 64)], isUsed: () => false }),
       ['proxied 2001:db8:1::/64'],
       'guests get IPv6 addresses from the prefix that was found on the interface eth0',
     ],
     [
-      'ignores a prefix that was detected earlier if other prefixes are configured',
+      'ignores a previously detected prefix if other prefixes are configured',
       facts([own64], { held: [set('2001:db8:1::', 64)], configured: [set('2001:db8:8000::', 48)] }),
       ['routed 2001:db8:8000::/48'],
       '',

@@ -140,7 +140,7 @@ describe('the routing settings of a host', () => {
     expect(await codeOf({ ipv6Prefixes: [prefix('2001:db8:2::')] })).to.equal('accepted')
   })
 
-  it('accept, as a new setting, the prefixes that they return, including the private network of guests', async () => {
+  it('contain prefixes, including the private network of guests, that can be sent back unchanged as a new setting', async () => {
     for (const prefixLength of [64, 128]) {
       own = { ...found, prefixLength }
       const { ipv6Prefixes } = routing.getRouting()
@@ -226,7 +226,7 @@ describe('the routing settings of a host', () => {
       expect(applied).to.equal(2)
     })
 
-    it('keep a new pool from which a guest got an address meanwhile, and are otherwise rolled back', async () => {
+    it('keep a new pool from which a guest has already got an address, but all other changes are rolled back', async () => {
       apply = async () => {
         if (applied > 1) return
         give('203.0.113.1')

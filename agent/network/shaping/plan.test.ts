@@ -174,7 +174,7 @@ describe('isShaped, which checks whether a guest has exactly the qdiscs that its
     it(name, () => expect(isShaped(guest, placesOf([...others, ...qdiscs]))).to.equal(expected))
 })
 
-describe('ifbPattern', () => {
+describe('ifbPattern, which matches names of IFB devices,', () => {
   it('matches only the IFBs of this agent', () => {
     expect(ifbOf('bt7')).to.match(ifbPattern('bt'))
     for (const name of ['bt7', 'abt7u', 'bt7ux', 'btu', 'bt7v', 'b7u']) expect(name).to.not.match(ifbPattern('bt'))

@@ -37,12 +37,12 @@ describe('the target of a move', () => {
   const place = (): string => creator.placeMoved({ guest, hostId: 'a' } as never, 'b')
   const room = { hostId: 'b', limits: guest.limits }
 
-  it('has room besides one other guest that moves to it', () => {
+  it('has room for a guest while one other guest moves to the same host', () => {
     moving = [room]
     expect(place()).to.equal('b')
   })
 
-  it('has no room besides two other guests that move to it', () => {
+  it('has no room for a guest while two other guests move to the same host', () => {
     moving = [room, room]
     expect(place).to.throw(BerthError, /free resources/)
   })

@@ -264,7 +264,7 @@ describe('the store of idempotent requests', () => {
     expect(await gateways[0]!.keys.list(1)).to.have.length(1 + 10)
   })
 
-  it('lets a request run again with its operation id after its process was killed', async () => {
+  it('lets a request run again with the same operation id after the process that ran it was killed', async () => {
     const program = join(redis.stateDir, 'victim.mjs')
     const from = (path: string) => JSON.stringify(moduleUrl(`gateway/${path}`))
     await writeFile(

@@ -171,7 +171,7 @@ describe('batches', () => {
     expect(body.failed[0].message).to.match(/^internal error/)
   })
 
-  it('create only the guests that are missing when they are repeated after their tasks were removed', async () => {
+  it('create only the missing guests if the batch is repeated after its tasks were removed', async () => {
     const headers = { 'idempotency-key': 'forgotten-1' }
     const body = { ...template, name: 'forgotten', count: 2 }
     const plain = gateway.fleet.reached

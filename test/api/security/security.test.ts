@@ -79,7 +79,7 @@ describe('the security API', () => {
     expect(await alerts('?page=2&page_size=1')).to.deep.equal([all[1]])
   })
 
-  it('shows the recorded connections of a container that caused alerts, and its present connections', async () => {
+  it('shows those recorded connections of a container that caused alerts, and the present connections of the container', async () => {
     const flow = {
       source: address,
       target,

@@ -166,7 +166,7 @@ describe('stale connections', () => {
     expect(listFilters(found, ['192.0.2.9'])).to.have.lengthOf(2)
   })
 
-  it('at adjacent ports are joined to one range, even if they belong to several changes', () => {
+  it('at adjacent ports are combined into one range of ports, even if they belong to several changes', () => {
     const [one, two] = [20001, 20002].map((port) => ({ ...none, mappings: [single('udp', port)] }))
     expect(mergeStaleFlows([one!, two!]).mappings).to.deep.equal([{ ...single('udp', 20001), hostPortEnd: 20002 }])
   })
