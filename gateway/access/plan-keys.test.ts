@@ -256,7 +256,7 @@ describe('any sequence of changes of keys', () => {
     )
   })
 
-  it('never extends the combined rights of the keys with restricted rights that request the changes', () => {
+  it('never gives keys with restricted rights more rights together than they had before their changes', () => {
     fc.assert(
       fc.property(
         fc.array(fieldsArbitrary, { minLength: 2, maxLength: 4 }),

@@ -29,12 +29,12 @@ class FakeClient {
 type Use = (client: FakeClient) => Promise<unknown>
 
 const cases: [string, Use, boolean, unknown][] = [
-  ['a read', (client) => client.get('a'), false, 'value of a'],
-  ['a write', (client) => client.set('a'), true, 'set a'],
-  ['a command that is missing in the table of read commands', (client) => client.brandNewCommand(), true, 'done'],
-  ['a transaction of reads', (client) => client.multi().get('a').get('b').exec(), false, ['get a', 'get b']],
+  ['a call that reads', (client) => client.get('a'), false, 'value of a'],
+  ['a call that writes', (client) => client.set('a'), true, 'set a'],
+  ['a command that the table of read commands does not contain', (client) => client.brandNewCommand(), true, 'done'],
+  ['a transaction that only reads', (client) => client.multi().get('a').get('b').exec(), false, ['get a', 'get b']],
   [
-    'a write in the middle of a transaction',
+    'a transaction that writes between two reads',
     (client) => client.multi().get('a').set('b').get('c').exec(),
     true,
     ['get a', 'set b', 'get c'],
@@ -44,7 +44,7 @@ const cases: [string, Use, boolean, unknown][] = [
 
 describe('detectWrites, which finds out whether store commands include a write,', () => {
   for (const [name, use, hasWritten, result] of cases)
-    it(`counts ${name} as ${hasWritten ? 'a write' : 'a read'}`, async () => {
+    it(`finds ${hasWritten ? 'a write' : 'no write'} in ${name}`, async () => {
       const writes = detectWrites(new FakeClient() as unknown as StoreClient)
       expect(await use(writes.client as unknown as FakeClient)).to.deep.equal(result)
       expect(writes.hasWritten).to.equal(hasWritten)

@@ -16,7 +16,7 @@ import { killIfThere } from '../support/kill.js'
 import { waitFor } from '../support/wait.js'
 import { WatchedHost } from '../support/host/watched-host.js'
 
-describe('guests with a failure, or that stop without a request,', function () {
+describe('guests that fail or stop without a request', function () {
   let agent: AgentProcess
   let instance: Instance
   let watched: WatchedHost

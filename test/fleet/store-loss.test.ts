@@ -19,7 +19,7 @@ describe('a gateway whose store is down or has lost its content', function () {
     expect([...test.fleet.view.guests()]).to.have.length(1)
   })
 
-  for (const loss of ['the whole store', 'the key that contains the hosts'] as const)
+  for (const loss of ['the whole store', 'the Redis key that contains the hosts'] as const)
     it(`recovers hosts, guests, ids and names while it runs, after the loss of ${loss}`, async () => {
       const one = await test.addHost('one', { guests: 3, firstId: 500 })
       const two = await test.addHost('two', { guests: 1, firstId: 900 })

@@ -292,7 +292,7 @@ describe('the first-boot configuration of a container', function () {
         expect(hostFiles()).to.equal(before)
       })
 
-    it('does not follow a link out of the guest that repeatedly replaces /etc for a moment', async () => {
+    it('does not follow a link that leads out of the guest and repeatedly replaces /etc for a moment', async () => {
       const machine = await cloned()
       const root = machine.volume
       const outside = `${host.path}/outside`

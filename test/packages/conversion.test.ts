@@ -107,7 +107,7 @@ describe('an installation from a checkout', function () {
     expectPackagedUnits(machine, ['berth-agent', 'berth-gateway', 'berth-guests'])
   })
 
-  it('can still be controlled: the guest is stopped and started', async () => {
+  it('can still stop and start its guest', async () => {
     await follow('/containers/guest/stop', {})
     await follow('/containers/guest/start', {})
     processes = findGuest()

@@ -196,7 +196,7 @@ describe('the gateway, which decides about moves and notifies the owners of gues
     answer()
   })
 
-  it('counts the resources of a guest that moves to a host as used there', async () => {
+  it('counts the resources of a moving guest as used on the target host', async () => {
     lab.show('leaving')
     lab.confirm = async () => false
     for (const [stored, hosts] of [

@@ -37,7 +37,7 @@ describe('moves that the store has lost', () => {
     expect(find(120_000)).to.deep.equal(['a 1 m'])
   })
 
-  it('are not found while the store has the move', () => {
+  it('do not include a move that the store still contains', () => {
     expect(find(0, [stored])).to.deep.equal([])
     expect(find(500_000, [stored])).to.deep.equal([])
     expect(find(500_001)).to.deep.equal([])

@@ -103,7 +103,7 @@ const requests = (host: string, key: string): Record<string, string> => {
     'a HEAD': `${keyed('HEAD /api/v1/dashboard')}\r\n`,
     'a HEAD of the event stream': `${keyed('HEAD /api/v1/events')}\r\n`,
     'a GET of an unknown path': `${head('GET /nothing')}\r\n`,
-    'a request with a method that the path does not have': `${head('PUT /api/v1/containers')}\r\n`,
+    'a request with an unsupported method': `${head('PUT /api/v1/containers')}\r\n`,
     'a GET with a wrong key': `${head('GET /api/v1/dashboard')}X-API-Key: wrong\r\n\r\n`,
     'a refused upgrade to h2c': `${head('GET /healthz')}${h2c}\r\n`,
     'a refused upgrade with a body': `${keyed('POST /api/v1/containers/none/start')}${h2c}${body(5)}`,

@@ -171,7 +171,7 @@ describe('stale connections', () => {
     expect(mergeStaleFlows([one!, two!]).mappings).to.deep.equal([{ ...single('udp', 20001), hostPortEnd: 20002 }])
   })
 
-  it('of several changes are combined without duplicates', () => {
+  it('that several changes concern are listed without duplicates', () => {
     const mapping = single('udp', 20001)
     const one = { ...none, addresses: ['10.64.0.3'], mappings: [mapping], publicAddresses: ['203.0.113.5'] }
     const two = { ...none, addresses: ['10.64.0.4', '10.64.0.3'], mappings: [{ ...mapping }] }
