@@ -12,8 +12,18 @@ describe('the handling of the session cookie', () => {
     ['ignores a session cookie without the prefix __Host- under TLS', 'berth=abc', true, undefined],
     ['reads a session cookie with the prefix __Host- under TLS', '__Host-berth=abc', true, 'abc'],
     ['ignores a session cookie with the prefix __Host- without TLS', '__Host-berth=abc', false, undefined],
-    ['prefers the session cookie with the prefix __Host- to one without it under TLS', 'berth=x; __Host-berth=abc', true, 'abc'],
-    ['finds no session cookie if only the cookie that identifies the device was sent', 'berth-device=abc', false, undefined],
+    [
+      'prefers the session cookie with the prefix __Host- to one without it under TLS',
+      'berth=x; __Host-berth=abc',
+      true,
+      'abc',
+    ],
+    [
+      'finds no session cookie if only the cookie that identifies the device was sent',
+      'berth-device=abc',
+      false,
+      undefined,
+    ],
   ] as const)
     it(what, () => {
       expect(readCookie(cookie === undefined ? {} : { cookie }, 'berth', secure)).to.equal(value)

@@ -25,7 +25,11 @@ describe('a command with a time limit', () => {
 
 describe('the refusal of a transaction by Redis', () => {
   for (const [name, reply, code] of [
-    ['the Redis master has become a replica', "READONLY You can't write against a read only replica.", 'store_unavailable'],
+    [
+      'the Redis master has become a replica',
+      "READONLY You can't write against a read only replica.",
+      'store_unavailable',
+    ],
     ['the transaction contains a wrong command', "ERR wrong number of arguments for 'set' command", 'internal_error'],
   ] as const)
     it(`becomes the error ${code} if ${name}`, () => {

@@ -21,9 +21,19 @@ describe('the next step of a move', () => {
     ['is to wait while the source copies the guest', move, {}, 'wait'],
     ['is to change the owner once the source has handed the guest over', move, { source: handedOver }, 'switch'],
     ['is to cancel the move if the target went offline', move, { source: handedOver, isTargetOnline: false }, 'cancel'],
-    ['is to wait if the source has handed the guest over in a different move', move, { source: { ...handedOver, moveId: 'x' } }, 'wait'],
+    [
+      'is to wait if the source has handed the guest over in a different move',
+      move,
+      { source: { ...handedOver, moveId: 'x' } },
+      'wait',
+    ],
     ['is to cancel the move if its operation has failed', move, { operation: 'failed' }, 'cancel'],
-    ['is to cancel the move if the order to the source was lost', move, { operation: undefined, nowMs: 120_001 }, 'cancel'],
+    [
+      'is to cancel the move if the order to the source was lost',
+      move,
+      { operation: undefined, nowMs: 120_001 },
+      'cancel',
+    ],
     ['is to wait while the source is offline', move, { ...offline, operation: undefined, nowMs: 120_001 }, 'wait'],
     [
       'is to cancel the move if the source was removed',
@@ -39,7 +49,13 @@ describe('the next step of a move', () => {
 describe('the next step of a move whose new owner was notified', () => {
   for (const [name, stored, hasOwner, change, step] of [
     ['is to tell the source to delete its copy if the target has the guest', switched, true, {}, 'tell'],
-    ['is to return the guest to the source if the target does not have the guest', switched, false, { source: handedOver }, 'return'],
+    [
+      'is to return the guest to the source if the target does not have the guest',
+      switched,
+      false,
+      { source: handedOver },
+      'return',
+    ],
     ['is to wait for an offline source if the target does not have the guest', switched, false, offline, 'wait'],
     ['is to forget the move if neither host has the guest', switched, false, { source: undefined }, 'forget'],
     [
@@ -56,7 +72,13 @@ describe('the next step of a move whose new owner was notified', () => {
       { source: { role: 'absent', moveId: '' } },
       'forget',
     ],
-    ['is to tell the target to delete its copy if the move was canceled and the copy of the source was deleted', canceled, false, { source: undefined }, 'tell'],
+    [
+      'is to tell the target to delete its copy if the move was canceled and the copy of the source was deleted',
+      canceled,
+      false,
+      { source: undefined },
+      'tell',
+    ],
   ] as const)
     it(name, () => expect(planAnnounced(stored, hasOwner, { ...facts, ...change })).to.equal(step))
 })

@@ -28,7 +28,10 @@ describe('the route table', () => {
       'access for sub-users but not for other callers that are bound to containers',
       { bound: 'refused', subUser: 'allowed' },
     ],
-    ['a container in its path but does not check the owner of the container', { path: '/containers/{id}/thing', bound: 'own' }],
+    [
+      'a container in its path but does not check the owner of the container',
+      { path: '/containers/{id}/thing', bound: 'own' },
+    ],
     ['a task in its path but does not check the owner of the task', { path: '/tasks/{task_id}', bound: 'same' }],
     ['an owner check but no container in its path', { bound: 'guest' }],
     ['no audit action', { audit: undefined }],
