@@ -95,7 +95,7 @@ describe('the time format of the API', () => {
     expect(clampTime(Number.MAX_SAFE_INTEGER)).to.be.lessThan(8.64e15)
   })
 
-  it('shows each time as a text that it reads and shows again without a change, in all kinds of time zones', () => {
+  it('can read each text that it shows, and then shows the same text again, in all kinds of time zones', () => {
     const zones = ['Asia/Kathmandu', 'America/St_Johns', 'Pacific/Apia', 'Australia/Lord_Howe', 'UTC'].map(
       createTimeFormat,
     )

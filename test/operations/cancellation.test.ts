@@ -7,7 +7,7 @@ import { waitFor } from '../support/wait.js'
 describe('the operation engine', () => {
   const lab = useEngines()
 
-  it('cancels a pending operation, calls the function for its end, and runs the next operation', async () => {
+  it('cancels a pending operation, calls the function that handles its end, and runs the next operation', async () => {
     const gate = new Gate()
     const settled: string[] = []
     const definition = define('a', [gate.step], {

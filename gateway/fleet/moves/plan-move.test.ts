@@ -41,7 +41,7 @@ describe('the next step of a move', () => {
       { ...offline, operation: undefined, isSourceRemoved: true },
       'cancel',
     ],
-    ['is to announce the owner after the change of the owner', switched, {}, 'announce'],
+    ['is to notify the hosts of the owner once the owner was changed', switched, {}, 'announce'],
   ] as const)
     it(name, () => expect(planMoveStep(stored, { ...facts, ...change })).to.equal(step))
 })

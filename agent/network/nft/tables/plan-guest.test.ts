@@ -68,7 +68,7 @@ describe('the nft set elements of a guest', () => {
       { 'ports 6 . 20001': '10.64.0.2 . 22', 'ports 6 . 20002': '10.64.0.2 . 23' },
     ],
     [
-      'forward incoming packets from all public addresses, and send outgoing packets from the first public address',
+      'lead packets for all public addresses to the guest, and make the first public address the source of its packets',
       { publicIpv4s: ['203.0.113.5', '203.0.113.6'] },
       {
         'public_in 203.0.113.5': '10.64.0.2',
