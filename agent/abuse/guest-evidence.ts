@@ -62,9 +62,9 @@ export class GuestEvidence {
   }
 
   /**
-   * Adds the outcome of flows from the connection tracking table. Flows that may still be answered are left out. The
-   * time of an unanswered flow is when it began to count as unanswered, even if it is read later. Otherwise flows that
-   * failed one after another would appear as a burst.
+   * Adds the outcomes of flows from the connection tracking table, except flows that may still be answered. The
+   * recorded time of an unanswered flow is when it began to count as unanswered. With the time of this call, flows that
+   * failed one after another would look like a burst.
    */
   addFlows(flows: readonly OpenedFlow[], atMs: number, ageMs: (flow: OpenedFlow) => number): void {
     for (const flow of flows) {

@@ -53,7 +53,7 @@ describe('the abuse monitor', () => {
     return watch.alerts.list(-1)
   }
 
-  /** Simulates a guest that connects to `hosts` at one port. Those that are also in `refused` refuse the connection. */
+  /** A guest tries to connect to port 443 of all `hosts`. The hosts in `refused` refuse the connection. */
   function ask(hosts: readonly string[], refused: readonly string[]): void {
     const sample =
       (kind: 'opened' | 'refused') =>

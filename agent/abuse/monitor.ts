@@ -19,11 +19,11 @@ import type { AlertRecord, AlertStore } from './alert-store.js'
 const suspectsAtOnce = 8
 /** Interval in ms between two reads of all unanswered flows. */
 const unrepliedEveryMs = 60_000
-/** The kernel's default timeout in seconds of a flow without an answer, from which the flow's age is computed. */
+/** The kernel's default timeouts in seconds of flows without an answer. The age of a flow is computed from them. */
 const unansweredSeconds: Readonly<Record<string, number>> = { tcp: 120, udp: 30, icmp: 30 }
 /**
- * Maximum time in ms between a packet and the report with its sample. A sample is ignored if the packet's address has
- * changed its owner within this time.
+ * Maximum time in ms from a packet to the report with its sample. If the packet's address has had another owner within
+ * this time, the sample is ignored.
  */
 const sampledMs = 6000
 
@@ -129,7 +129,7 @@ export class AbuseMonitor {
     }
   }
 
-  /** Removes the sensor's nft rules: an earlier run of the agent, with the watch enabled, may have left them. */
+  /** Removes nft rules of the sensor that an earlier run of the agent may have left, when the watch was enabled. */
   async #removeSensor(): Promise<void> {
     try {
       await this.parts.sensor.remove()
@@ -228,7 +228,7 @@ export class AbuseMonitor {
     return findings.length
   }
 
-  /** Extends the alert that a finding belongs to, or creates one. */
+  /** Adds a finding to the open alert about the same abuse and target, or creates an alert. */
   #note(own: AlertRecord[], finding: Finding, { record, view }: { record: GuestRecord; view: Evidence }): void {
     const { alerts, context } = this.parts
     const { nowMs } = view

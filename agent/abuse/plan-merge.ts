@@ -41,13 +41,13 @@ export interface AlertGuest {
 /** Time in ms after an alert's last finding within which another finding extends it. */
 export const quietMs = 15 * 60_000
 /**
- * Time in ms for which behaviour must continue before it counts as critical. A single burst does not count, although
+ * Time in ms for which behaviour must continue before it counts as critical. A single burst is shorter, although
  * evaluations find it for minutes.
  */
 const goesOnMs = 15_000
 /** Minimum length in ms of a pause in abuse after which more abuse counts as new behaviour. */
 const pauseMs = 120_000
-/** Maximum number of simultaneous alerts of one type for a guest. Further findings share one more alert. */
+/** Maximum number of open alerts of one type for a guest. All further findings share one more alert. */
 const mostAtOnce = 5
 
 /** True if the alert is open: further findings extend it. */
@@ -126,7 +126,7 @@ function judgeCritical(
   }
 }
 
-/** True if a suspicion still applies: the behaviour has not paused, and the guest was not stopped since it began. */
+/** True if a suspicion still applies: since the behaviour began, it had no pause, and the guest was not stopped. */
 function isSame(
   { sinceMs, lastMs }: Suspicion,
   { action, stopAtMs }: Pick<AlertState, 'action' | 'stopAtMs'>,

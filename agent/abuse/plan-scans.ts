@@ -34,7 +34,7 @@ export function planPortScans(evidence: Evidence, { port_scan: levels }: Thresho
 const failedTargets = 0.7
 const fewPorts = 3
 const mostOfAll = 0.6
-/** Factor by which the threshold is higher at ports of peer-to-peer programs, which contact many offline peers. */
+/** Factor for the threshold at ports of peer-to-peer programs, because such programs contact many offline peers. */
 const peerFactor = 10
 
 export function planHorizontalScans(evidence: Evidence, { horizontal_scan: levels }: Thresholds): Finding[] {

@@ -3,9 +3,9 @@ import type { AlertState } from './plan-merge.js'
 /** Types of alerts that never stop a guest, because the behaviour harms nobody else. */
 const neverStopped: ReadonlySet<string> = new Set(['mining', 'proxy', 'out_of_memory'])
 
-/** Time in ms after an alert's last finding from which the abuse counts as ended. */
+/** Time in ms without a finding after which the abuse of an alert counts as ended. */
 const overMs = 30_000
-/** A guest is stopped only if its abuse was seen within this time in ms before the end of the grace period. */
+/** Abuse must have been seen this recently, in ms, when the grace period ends. Otherwise the guest is not stopped. */
 const endedMs = 20_000
 
 export interface ShutdownView {
@@ -32,7 +32,7 @@ export function planShutdown(alert: AlertState, view: ShutdownView): ShutdownSte
     if (nowMs < alert.stopAtMs) return undefined
     return goesOn(endedMs) ? 'stop' : 'cancel'
   }
-  // An alert stays critical after a stop. So only a critical finding after this stop leads to another stop.
+  // An alert stays critical after a stop, so another stop needs a critical finding that is newer than the stop.
   const isNew = alert.action === '' || alert.criticalAtMs > alert.stopAtMs
   return isDue && isNew && goesOn(overMs) ? 'begin' : undefined
 }

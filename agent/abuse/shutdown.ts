@@ -61,7 +61,7 @@ export class AbuseShutdown {
   }
 
   /**
-   * Suspends the guest: stores this in the state database together with the alert, so that the guest is disconnected
+   * Stops the guest because of abuse. The decision is stored together with the alert, so that the guest is disconnected
    * and stopped even after a crash of the agent.
    */
   async #stop(alert: AlertRecord): Promise<void> {

@@ -13,7 +13,7 @@ export type CountedName = WatchedCounter | `${WatchedCounter}6` | 'sent' | 'rece
 
 type GuestCounter = CountedElement<CountedName>
 
-/** Returns the sums of each guest's counters for its device, MAC and addresses. Guests without counters are missing. */
+/** Returns each guest's counts: the sums over its device, MAC and addresses. Guests without counters are missing. */
 export function sumCounts(
   guests: readonly WatchedGuest[],
   elements: readonly GuestCounter[],

@@ -24,7 +24,7 @@ export interface WorkContext {
   report(fraction: number, stage?: string): void
 }
 
-/** Information about a backup for users, stored with it at its target. */
+/** Information about a backup that users see. The target stores it with the backup. */
 export interface BackupNote {
   readonly createdBy: string
   readonly description: string
@@ -44,7 +44,7 @@ export interface BackupNote {
   readonly resolvers?: readonly string[]
 }
 
-/** Space that a backup takes when it is restored, and facts about the original guest that a restore needs. */
+/** Size of a backup, and the facts about the original guest that a restore needs. */
 export interface BackupSize extends Omit<BackupNote, 'createdBy' | 'description' | 'scheduled'> {
   /** Total length of all files, including holes. */
   readonly sizeBytes: number

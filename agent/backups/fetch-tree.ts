@@ -26,8 +26,8 @@ interface Layout {
 }
 
 /**
- * Restores a backup into a tree. Large files are fetched one by one: each is reduced to the space of its original
- * before the next one is written.
+ * Restores a backup into a tree. Large files are fetched one by one. The holes and shared data of each are restored
+ * before the next one is written, to save space.
  */
 export async function fetchTree(fetching: FetchContext): Promise<void> {
   const { restic, watch, snapshot, tree, image } = fetching

@@ -89,7 +89,7 @@ function skipDescription(fields: Fields): void {
   else fields.isWhole = false
 }
 
-/** For each letter, which stands for a kind of range: the number of fields that follow it. */
+/** Number of fields that follow each letter. The letters of a layout stand for kinds of ranges. */
 const rangeLengths: Readonly<Record<string, number>> = { H: 2, C: 2, S: 4 }
 
 /** Decodes a name. Returns undefined if it is not valid UTF-8, because it then cannot be passed to a program. */
@@ -108,7 +108,7 @@ export function planExcludes(tree: string, files: readonly Pick<LargeFile, 'path
   return patterns.flatMap((pattern) => ['--exclude', pattern])
 }
 
-/** Returns patterns that match every name except the tree's: all that are shorter or longer, or differ in a letter. */
+/** Returns patterns that match all names but the tree's: shorter ones, longer ones, and those with another letter. */
 function besideTree(tree: string): string[] {
   const letters = [...tree]
   const shorter = letters.slice(1).map((_letter, index) => `/${'?'.repeat(index + 1)}`)

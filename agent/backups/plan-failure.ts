@@ -2,8 +2,8 @@ import { BerthError, conflict } from '../../shared/errors.js'
 
 interface Rule {
   /**
-   * The rule matches if one of these texts occurs in the output of restic or ssh, in upper or lower case. For S3
-   * servers, the texts are error messages and not codes.
+   * The rule matches if the output of restic or ssh contains one of these texts, in upper or lower case. Texts of S3
+   * servers are their error messages, not their error codes.
    */
   readonly says: readonly string[]
   readonly code: string

@@ -11,8 +11,8 @@ import type { EndRequest } from './contract.js'
 import { frameOf } from '../../shared/framing.js'
 
 /**
- * Version of the protocol between the agent and the console process, which is part of the socket's name. Each version
- * has its own process, so that consoles of an older version can continue.
+ * Version of the protocol between the agent and the console process. The name of the socket contains this version. Each
+ * version has its own process, so that consoles of an older version can continue.
  */
 const protocolVersion = 4
 const startTimeoutMs = 10_000

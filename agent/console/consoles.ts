@@ -63,7 +63,7 @@ export class AgentConsoles {
     return hold(await this.parts.connections.connect(), request, told)
   }
 
-  /** If a console ended because its guest has ended, reports this as the reason. */
+  /** If the console's guest no longer runs, replaces the reason `ended` with `guest_stopped` or `guest_deleted`. */
   #explain({ uuid }: GuestRecord, response: ConsoleResponse): ConsoleResponse {
     if (response.$case !== 'exit' || response.value.reason !== 'ended') return response
     const now = this.parts.context.store.find(uuid)
@@ -124,7 +124,7 @@ function hold(socket: Socket, request: HoldRequest, user: ConsoleUser): Promise<
       try {
         reader.push(chunk, take)
       } catch {
-        socket.destroy() // the process speaks another protocol version; the event `close` follows
+        socket.destroy() // unreadable: it has another protocol version; the event `close` follows
       }
     })
     socket.on('error', () => undefined) // the event `close` follows

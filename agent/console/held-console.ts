@@ -37,7 +37,7 @@ export interface HeldConsoleOptions extends Holding {
 
 /**
  * One console with its terminal. At most `windowBytes` of output may be unacknowledged. At this limit, the console
- * sends nothing and pauses its terminal. A user that has left may return for some time.
+ * sends nothing and pauses its terminal. It stays for some time after its user has left, so that the user can return.
  */
 export class HeldConsole {
   readonly #terminal: Terminal
@@ -49,7 +49,7 @@ export class HeldConsole {
   /** Number of bytes of output that were overwritten before they were sent. Offsets of users do not include them. */
   #lost = 0
   #paused = false
-  /** Bytes of input that wait for the terminal, and the part of them that earlier users have typed. */
+  /** `#owed`: bytes of input that wait for the terminal. `#owedBefore`: those of them that earlier users have typed. */
   #owed = 0
   #owedBefore = 0
   /** Bytes of the present user's input that the terminal has accepted, and that were acknowledged to the user. */
@@ -162,7 +162,7 @@ export class HeldConsole {
     if (request.$case === 'close') this.close()
   }
 
-  /** Writes input. `mostOwedBytes` applies to all users together, so that reconnecting users do not fill the memory. */
+  /** Writes input. All users of the console share `mostOwedBytes`, so reconnecting users cannot fill the memory. */
   #type(value: Buffer): void {
     if (this.#owed + value.length > mostOwedBytes) return this.#note(value.length)
     this.#owed += value.length
@@ -226,7 +226,7 @@ export class HeldConsole {
       this.#dismiss('ended', this.#exitCode)
   }
 
-  /** Skips output that was overwritten before it was sent, because a terminal without flow control cannot be paused. */
+  /** Skips output that was overwritten before it was sent. This happens if the terminal cannot be paused. */
   #skipLost(): void {
     const lost = this.#output.start - this.#sent
     if (lost <= 0) return

@@ -62,7 +62,7 @@ export class Holder {
     }
   }
 
-  /** Ends unused consoles if a limit is reached, but only those of the guest or user of the request. */
+  /** If a limit is reached, ends unused consoles of the guest or the user that the request is for. */
   #makeRoom(of: HoldRequest): void {
     for (let full = this.#findFull(of); full; full = this.#findFull(of)) {
       const unused = full.consoles.find(({ isUsed }) => !isUsed)
@@ -71,7 +71,7 @@ export class Holder {
     }
   }
 
-  /** Finds a limit that is reached. Returns the consoles that count towards it; an unused one of them may be ended. */
+  /** Finds a reached limit. Returns the consoles that count towards it, so that an unused one can be ended. */
   #findFull(request: HoldRequest): Full | undefined {
     const { guestUuid, principal, share, limits } = request
     const all = [...this.#consoles.values()]

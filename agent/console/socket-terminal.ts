@@ -14,7 +14,7 @@ export function openSocket(path: string, listener: TerminalListener): Terminal {
   const socket = connect(path)
   const input = new SocketInput(socket, listener)
   socket.on('data', (chunk: Buffer) => listener.onData(chunk))
-  socket.on('error', () => undefined) // the guest has ended, and `close` follows
+  socket.on('error', () => undefined) // the guest has ended: the event `close` reports it
   socket.on('close', () => listener.onExit(-1))
   return {
     write: (bytes) => input.write(bytes),
@@ -65,7 +65,7 @@ export class SocketTerminals {
   }
 
   #leave(path: string, shared: SharedSocket): void {
-    this.#forget(path, shared) // so that the next user opens a new connection
+    this.#forget(path, shared) // the next user then opens a new connection
     hangUp(shared.socket)
   }
 
@@ -102,8 +102,8 @@ class SocketInput {
 }
 
 /**
- * Ends a connection, and closes it after a timeout. QEMU reads all data of a connection that was ended, but drops
- * unread data when it is closed.
+ * Ends the sending side of a connection, and closes the connection after a timeout. QEMU reads all data that was sent
+ * before an end, but drops unread data at a close.
  */
 export function hangUp(socket: Socket): void {
   socket.removeAllListeners('data').resume().end()

@@ -23,8 +23,8 @@ import {
 const kernelRecordFile = '/var/lib/.berth-kernel-settings.json'
 
 /**
- * Records original values of kernel settings: at once for limits that `ensureHostLimits` is about to raise, and later
- * for each setting that the network changes. Settings of the bridge are not recorded, because they are deleted with it.
+ * Records the original values of kernel settings. Limits that `ensureHostLimits` is about to raise are recorded now,
+ * and settings of the network when they change. Settings of the bridge are deleted with the bridge, and not recorded.
  */
 export async function recordKernelSettings(stateDir: string, bridge: string, file = kernelRecordFile): Promise<void> {
   const netns = readNetworkNamespace()
@@ -67,7 +67,7 @@ async function putBack({ path, before, value }: SysctlChange): Promise<boolean> 
   return true
 }
 
-/** Restores the original values of settings that only agents have changed, unless another agent needs the settings. */
+/** Restores original values of kernel settings. Leaves out those that other programs changed or other agents need. */
 export async function restoreKernelSettings(stateDir: string, log: Logger, file = kernelRecordFile): Promise<void> {
   const user = { stateDir, netns: readNetworkNamespace() }
   const { record, restore } = planLeave(await readRecord(file), user, existsSync)

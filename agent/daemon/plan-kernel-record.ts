@@ -3,13 +3,13 @@ import type { SysctlChange } from '../host/kernel/sysctl-change.js'
 
 /** Kernel settings that the agents of this machine have changed, so that the last removed agent can restore them. */
 export interface KernelRecord {
-  /** The kernel's boot id, because a boot resets the values. */
+  /** The kernel's boot id: after a reboot, the record's values are outdated, since the kernel reset the settings. */
   readonly boot: string
   /** Network namespaces of the agents that need the settings, by state directory. 0: not known since the last boot. */
   readonly users: Readonly<Record<string, number>>
   /** Original values by key (see `keyOf`), in the order of their first change. */
   readonly before: Readonly<Record<string, number>>
-  /** Values that agents have written, by the keys of `before`. */
+  /** The last values that agents have written, with the same keys as `before`. */
   readonly set: Readonly<Record<string, number>>
 }
 
@@ -19,12 +19,12 @@ export interface KernelUser {
   readonly netns: number
 }
 
-/** Returns the key of a setting: its path below /proc/sys, for network settings with the namespace as prefix. */
+/** Returns the key of a setting: its path below /proc/sys. Keys of network settings begin with their namespace. */
 function keyOf(path: string, netns: number): string {
   return path.startsWith('net/') ? `${netns}:${path}` : path
 }
 
-/** Adds a change to the record. A value that an agent has written is not recorded as an original value. */
+/** Adds a change to the record. The value before the change becomes the original value, unless an agent wrote it. */
 export function planSettingChange(
   record: KernelRecord,
   netns: number,
@@ -39,7 +39,7 @@ export function planSettingChange(
   }
 }
 
-/** After a boot, drops values and namespaces from the record, because the boot has changed them. Agents stay. */
+/** After a boot, empties the record except its agents: the boot has reset the values and changed the namespaces. */
 export function planBoot(record: KernelRecord, boot: string): KernelRecord {
   if (record.boot === boot) return record
   return {
@@ -72,8 +72,8 @@ interface Leave {
 
 /**
  * Plans the settings that a removed agent restores: network settings if no other agent uses its network namespace, and
- * host-wide settings if the machine has no other agent. The last change is undone first, so that accept_ra is 2 until
- * the host no longer forwards (see `planIpv6Settings`).
+ * host-wide settings if the machine has no other agent. Changes are undone in reverse order. accept_ra therefore stays
+ * 2 until the host no longer forwards (see `planIpv6Settings`).
  * @param isThere whether another agent's state directory still exists
  */
 export function planLeave(
@@ -104,8 +104,8 @@ interface Release {
 }
 
 /**
- * Plans the settings that a running agent restores: those of its network namespace that it no longer needs. None if
- * another agent may use this namespace, since the record does not show which settings the other agent needs.
+ * Plans which settings a running agent restores: those of its network namespace that it no longer needs. It restores
+ * nothing if another agent may use the namespace, since the record does not show which settings that agent needs.
  */
 export function planRelease(
   record: KernelRecord,

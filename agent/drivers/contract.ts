@@ -40,7 +40,7 @@ export type LiveResize = 'vcpu' | 'memory_up' | 'memory_down' | 'disk' | 'io'
 
 /** Abilities of a driver on this host, which are part of the host's description. */
 export interface DriverCapabilities {
-  /** Supported modes of `findConsole`: `text` stands for the modes `shell` and `serial`, `vnc` for the mode `vnc`. */
+  /** Consoles that `findConsole` supports: `text` for the modes `shell` and `serial`, `vnc` for the mode `vnc`. */
   readonly consoles: readonly ('text' | 'vnc')[]
   /** Limits that can change at run time; other limits change at the next start. */
   readonly liveResize: readonly LiveResize[]
@@ -78,8 +78,8 @@ export type ResizeResult =
 /** The time at which the new password takes effect. */
 export type PasswordResult = 'applied' | 'at_next_start'
 /**
- * `unchanged` means that the guest already has the addresses, or is stopped. `at_next_start` means that the guest could
- * not be reached, and gets them at its next boot, even if it reboots by itself.
+ * `unchanged`: the guest already has the addresses, or is stopped. `at_next_start`: the guest could not be reached. It
+ * gets the addresses when it boots the next time, even if it reboots by itself.
  */
 export type AssignResult = 'unchanged' | 'applied' | 'at_next_start'
 /**
@@ -126,7 +126,7 @@ export interface Driver {
 
   describe(): Promise<DriverDescription>
 
-  /** Quota of the guest's volume in bytes; 0 means no quota, because the disk file has a fixed size. */
+  /** Quota of the guest's volume in bytes. 0: no quota is needed, because the disk file has a fixed size. */
   volumeLimitBytes(machine: Machine): number
   /** Does a slow part of `initialize` in advance. It needs no volume, so it can run while a volume is created. */
   prepareLogin(login: Login): Promise<Login>
@@ -185,12 +185,12 @@ export interface Driver {
    * even if the guest does not answer. The method is missing if the driver's samples have no such figure.
    */
   readDiskUse?(machine: Machine): Promise<number | undefined>
-  /** Sets all limits except the volume's, now and for the next start. Cheap if they are already in force. */
+  /** Sets all limits except the volume's, in the running guest and for its next start. Cheap if nothing changes. */
   resize(machine: Machine): Promise<ResizeResult>
   /**
-   * Adds the guest's IPv6 addresses inside the running guest, and removes the addresses in `gone`. The change survives
-   * a reboot by the guest itself. Addresses that the guest set itself stay. Does nothing for a stopped guest:
-   * `configure` sets them for its next start.
+   * Adds the guest's IPv6 addresses inside the running guest, and removes the addresses in `gone`. Addresses that the
+   * guest set itself stay. The change survives a reboot by the guest itself. Does nothing for a stopped guest, which
+   * gets the addresses by `configure` for its next start.
    */
   assignAddresses(machine: Machine, gone: readonly string[]): Promise<AssignResult>
   /**
@@ -205,7 +205,7 @@ export interface Driver {
    */
   setPassword(machine: Machine, password: string): Promise<PasswordResult>
   /**
-   * Sets root's password in the guest's files if the guest's own program failed. Missing if the driver cannot do this.
+   * Sets root's password in the guest's files. Used if the guest's own program fails. Missing if unsupported.
    * @throws {BerthError} `guest_refused` with the guest's reason, also while the guest is changing its own accounts
    */
   overridePassword?(machine: Machine, password: string): Promise<PasswordResult>

@@ -60,7 +60,7 @@ export interface MachineLimits {
   readonly cpus?: readonly number[]
 }
 
-/** Limits that separate guests on the host. LXC uses all of them; QEMU uses one user id and few threads. */
+/** Limits that separate guests on the host. Only LXC needs all of them: QEMU runs as one user with few threads. */
 export interface Isolation {
   /** First of 65,536 host uids and gids that belong only to this guest. */
   readonly userIdBase: number
@@ -76,7 +76,7 @@ export interface MachineNic {
   readonly ipv4: string
   readonly prefixLength: number
   readonly gateway: string
-  /** IPv6 addresses, each a /128 that reaches all other addresses through `gateway6`. */
+  /** IPv6 addresses. Each is a /128, so the guest reaches all other addresses through `gateway6`. */
   readonly ipv6Addresses: readonly string[]
   readonly gateway6: string
 }
@@ -86,8 +86,8 @@ export interface VolumeCopy {
   /** Path of the new volume, which is about to replace the guest's. */
   readonly volume: string
   /**
-   * Name servers that the host assigned to the original; undefined if they are not known. The copy keeps the
-   * name servers that the owner of the original has set.
+   * Name servers that the host assigned to the copied guest; undefined if they are not known. The copy keeps name
+   * servers that the owner of the copied guest has set.
    */
   readonly resolvers?: readonly string[]
 }

@@ -23,8 +23,8 @@ export async function createSigningRequest(identityDir: string): Promise<string>
 }
 
 /**
- * Replaces the certificate with the one for the last request.
- * @throws {BerthError} `bad_certificate` unless the new one is for the pending key and this host, and from the same CA
+ * Installs the certificate that the gateway sent for the last renewal request.
+ * @throws {BerthError} `bad_certificate` if it is for another key or host, or from another CA
  */
 export async function installCertificate(identityDir: string, certificatePem: string): Promise<AgentIdentity> {
   const current = getIdentity(identityDir)

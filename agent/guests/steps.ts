@@ -18,7 +18,7 @@ export type GuestStep<Input = unknown> = Step<Input>
 
 /**
  * Builds the image unless the host has it, clones a disk from it, and prepares the disk for the first boot.
- * @param around runs the creation of the disk, after the image exists
+ * @param around called once the image exists; runs the function that creates the disk
  */
 export function diskStep(context: GuestContext, around: (makeDisk: () => Promise<void>) => Promise<void>): GuestStep {
   return {
@@ -67,7 +67,7 @@ export function configureStep(context: BootContext, options: { undo: boolean }):
 
 /**
  * Starts the guest and sets its rates as soon as its interface exists.
- * @param isSkipped selects guests that are not started, which is not an error
+ * @param isSkipped returns true for guests that must not be started; the step then does nothing
  */
 export function startStep(context: BootContext, isSkipped: (record: GuestRecord) => boolean = () => false): GuestStep {
   return {
@@ -109,8 +109,8 @@ function noteStarted(store: GuestStore, { uuid, atNextStart }: GuestRecord): voi
 const panicked = 'the system of the guest panicked'
 
 /**
- * Records an event of a running guest. A guest that rebooted by itself has read its addresses and its password again,
- * but its limits change only when the agent starts it.
+ * Records an event of a running guest. If the guest rebooted by itself, it has read its new addresses and password.
+ * Only a change of limits still waits for the next start by the agent.
  */
 export function noteEvent(store: GuestStore, uuid: string, event: GuestEvent): void {
   const record = store.find(uuid)
@@ -170,8 +170,8 @@ export function removeStep(context: GuestContext): GuestStep {
 }
 
 /**
- * Removes a guest's rules and volume in one step. After a restart of the agent between two steps, the rules of all
- * recorded guests, including this one, would be restored.
+ * Removes a guest's rules and volume in one step. With two steps, a restart of the agent between them would restore the
+ * guest's rules, because the guest is still recorded.
  */
 async function removeFromHost(context: GuestContext, record: GuestRecord): Promise<void> {
   await allEnded([detachGuest(context, record), removeMachine(context, record)])
@@ -195,7 +195,7 @@ function detachGuest(context: BootContext, { uuid }: GuestRecord): Promise<void>
   })
 }
 
-/** Like `withGuest`, but holds the guest's mutex, so that no setting changes the guest meanwhile. */
+/** Wraps a step's function like `withGuest`. The guest's mutex is held, so that no setting changes meanwhile. */
 function inTurn(
   store: GuestStore,
   act: (record: GuestRecord, step: StepContext<unknown>) => Promise<void>,

@@ -22,7 +22,8 @@ export function readGroupFacts(): GroupFacts {
 }
 
 /**
- * Finds the disk that holds the file system of `path`: the whole disk, since partitions cannot be throttled.
+ * Finds the disk that holds the file system of `path`. For a partition, this is the whole disk: partitions cannot be
+ * throttled.
  * @returns `major:minor`, or undefined if the file system is not on exactly one block device
  */
 export function findDiskNumbers(path: string): string | undefined {
@@ -60,7 +61,7 @@ function hasSwapAccounting({ version, controllers }: CgroupLayout): boolean {
   return some === undefined || existsSync(`${memory}/${some}/memory.swap.max`)
 }
 
-/** True if guests can be pinned to processors. In cgroup v2, guests get all controllers that the root cgroup has. */
+/** True if guests can be pinned to processors. With cgroup v2, they can use every controller of the root cgroup. */
 function hasCpusets({ version, controllers, unified = '' }: CgroupLayout): boolean {
   if (version === 1) return controllers.has('cpuset')
   return (readKernelFile(`${unified}/cgroup.controllers`) ?? '').split(/\s/).includes('cpuset')

@@ -8,8 +8,8 @@ export interface GuestNamesParts {
 }
 
 /**
- * Maps guest ids to names on the host. An id may have belonged to another guest that still runs, so each method checks
- * which guest uses the name.
+ * Maps guest ids to names on the host. A name contains only the id, which may have belonged to another guest that still
+ * runs. Each method therefore checks which guest uses the name.
  */
 export class GuestNames {
   constructor(private readonly parts: GuestNamesParts) {}
@@ -42,7 +42,7 @@ export class GuestNames {
     return owner === undefined ? this.parts.runtime.read(name).state !== 'stopped' : owner !== uuid
   }
 
-  /** Lists names of guests that have, or had, processes on the host but have no configuration. */
+  /** Lists names of guests without a configuration that have, or had, processes on the host. */
   listUnknown(prefix: string): string[] {
     const { configs, runtime } = this.parts
     return runtime.listNames(prefix).filter((name) => configs.findUuid(name) === undefined)

@@ -2,9 +2,8 @@ import { constants } from 'node:fs'
 import { open, type FileHandle } from 'node:fs/promises'
 
 /**
- * Opens a regular file in a volume. The volume may come from anybody's backup, in which a link or a device could lead
- * to files of the host.
- * @throws {Error} also if the path is not a regular file with exactly one link
+ * Opens a regular file in a volume. A volume from somebody's backup could contain a link or a device that leads to
+ * files of the host.
  */
 export async function openPlain(path: string, flags: number): Promise<FileHandle> {
   const file = await open(path, flags | constants.O_NOFOLLOW | constants.O_NONBLOCK)

@@ -99,7 +99,7 @@ const unlimitedRates = ['0', 'rbps=max', 'wbps=max', 'riops=max', 'wiops=max']
  * @param text content of the file; undefined if the file does not exist
  */
 export function isWritten({ controller, value }: GroupValue, text: string | undefined): boolean {
-  if (controller === 'cpuset' && text === undefined) return true // an older agent started the guest, without a cpuset
+  if (controller === 'cpuset' && text === undefined) return true // an older agent started the guest without a cpuset
   if (controller !== 'blkio' && controller !== 'io') return text?.trim() === value
   const [device, ...rates] = value.split(' ')
   const line = text?.split('\n').find((one) => one.startsWith(`${device} `))

@@ -16,10 +16,10 @@ const interfacesKeptMs = 500
 const bounds = { groups: 256, pids: 256 }
 
 /**
- * Reads a guest's counters from five to seven small kernel files, and from one stat file per task unless the guest is
- * idle. A guest that used less than 2 ms of processor time per second since the last sample counts as idle, with 0
- * runnable tasks: runnable tasks get more than that, since the smallest quota is 1 %. This misses tasks that only wait
- * for a disk.
+ * Reads a guest's counters from five to seven small kernel files. Unless the guest is idle, it also reads one stat file
+ * per task. A guest that used less than 2 ms of processor time per second since the last sample counts as idle, with 0
+ * runnable tasks. A runnable task would have used more, since the smallest quota is 1 %. Tasks that only wait for a
+ * disk are missed.
  */
 export class UsageReader {
   readonly #last = new Map<string, LastCpu>()
@@ -96,7 +96,7 @@ export class UsageReader {
     const last = this.#last.get(name)
     const atMs = performance.now()
     this.#last.set(name, { pid, cpuUsec, atMs })
-    if (last?.pid !== pid) return false // the first sample has nothing to compare with
+    if (last?.pid !== pid) return false // no earlier sample of this process to compare with
     return (cpuUsec - last.cpuUsec) / Math.max(1, atMs - last.atMs) >= 2
   }
 
@@ -107,8 +107,8 @@ export class UsageReader {
   }
 
   /**
-   * Lists the guest's tasks. With cgroup v1, one file lists all threads, since systemd creates no cgroups in the
-   * freezer hierarchy. With v2, the processes of the guest's cgroup and all child cgroups are listed.
+   * Lists the guest's tasks. With cgroup v1, one file of the freezer hierarchy contains all threads, since systemd
+   * creates no cgroups there. With v2, the processes of the guest's cgroup and of all child cgroups are listed.
    */
   #listTasks(name: string): number[] {
     const freezer = this.cgroups.controllers.get('freezer')

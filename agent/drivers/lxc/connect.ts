@@ -6,7 +6,7 @@ import type { MachineNic } from '../machine.js'
 import { planConnect, unfinishedDevice } from './plan-connect.js'
 
 /**
- * Creates the interface of a running guest again after it was deleted. Both ends of a veth pair disappear together.
+ * Creates the interface of a running guest again. The kernel deletes both ends of a veth pair if one is deleted.
  * @returns whether it was missing
  * @throws {CommandError} for example if the guest's root has given the name to another interface
  */

@@ -40,7 +40,7 @@ const accountPrograms = /^(passwd|chpasswd|vipw|vigr|chage|chfn|chsh|pwck|(user|
 
 /**
  * Sets root's password in the guest's files, unless a program that changes accounts is running in the guest. Lock files
- * do not matter, since a killed program leaves them behind.
+ * are ignored, since a killed program leaves them behind.
  * @param pids pids of the guest's processes
  * @throws {BerthError} `guest_refused`
  */

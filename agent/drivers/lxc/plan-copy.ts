@@ -8,7 +8,7 @@ export interface NewIdentity {
   /** New machine id, in the format of machine-id(5). */
   readonly machineId: string
   readonly hostKeys: HostKeys
-  /** Name servers that the host assigned to the original; undefined if they are not known. */
+  /** Name servers that the host assigned to the copied guest; undefined if they are not known. */
   readonly resolvers?: readonly string[]
 }
 

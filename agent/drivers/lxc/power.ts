@@ -23,7 +23,7 @@ export interface LxcPowerContext extends LxcStopContext {
   readonly log: Logger
 }
 
-/** Starts and stops guests, and removes their remains on the host. Guests that it stops are not reported as ended. */
+/** Starts and stops guests, and removes what they leave on the host. Stops by this class are not reported as ends. */
 export class LxcPower {
   constructor(private readonly context: LxcPowerContext) {}
 
@@ -90,8 +90,8 @@ export class LxcPower {
   }
 
   /**
-   * Removes the configuration in the background, since this takes tens of milliseconds. If a crash of the agent leaves
-   * the configuration behind, it is removed later as the trace of a deleted guest.
+   * Removes the configuration in the background, since this takes tens of milliseconds. If the agent crashes before the
+   * removal, it later finds the configuration as the trace of a deleted guest, and removes it.
    */
   #discardConfig(name: string): void {
     const { configs, log } = this.context

@@ -36,7 +36,7 @@ const mostLooks = 5
 /** Maximum wait for a process to execute a program. This usually takes less than 1 ms, on a busy host a few ms. */
 const executingMs = 10
 
-const youngTicks = 1000 // 10 s: start times are in 1/100 s
+const youngTicks = 1000 // 10 s, in the unit of start times (1/100 s)
 
 /**
  * Reads guests' state from their cgroups, which only the host's root can enter. Command lines are not used, because a
@@ -90,7 +90,7 @@ export class LxcRuntimeReader {
     const restarters = passing.flatMap(({ title, stat }) => (title[0] === '[lxc' ? [] : [stat]))
     if (restarters.length > 0) return { state: 'starting', ...(ending && { monitor: ending }), restarters }
     if (ending) return { state: 'stopping', monitor: ending, restarters }
-    // A rebooting guest may have got a new monitor after the first search for it, but before the pivot group was read.
+    // A rebooting guest may have got a new monitor between the first search and the read of the pivot group.
     const back = this.#findMonitor(name)
     if (back) return this.#readMonitored(back)
     return { state: this.payloadPids(name).length > 0 ? 'stopping' : 'stopped', restarters }
@@ -108,7 +108,7 @@ export class LxcRuntimeReader {
     return readTreePids(`${this.#hierarchy}/lxc.payload.${name}`).filter((pid) => findLiveProcess(pid))
   }
 
-  /** Finds the monitor: the process of its cgroup whose parent is outside. Hooks run in this cgroup, too. */
+  /** Finds the monitor in its cgroup, which also contains hooks. The monitor's parent is outside of the cgroup. */
   #findMonitor(name: string): ProcessStat | undefined {
     const stats = readGroupPids(`${this.#hierarchy}/lxc.monitor.${name}`)
       .map(findLiveProcess)
@@ -117,9 +117,9 @@ export class LxcRuntimeReader {
   }
 
   /**
-   * Lists the processes in the pivot group. A monitor moves there to remove its own group, then runs the stop hook and
-   * ends. The hook may leave a process that restarts the guest. No other processes are in this group, so their command
-   * lines are trustworthy. If a process ends during the read, its child may be missing, so the list is read again.
+   * Lists the processes in the pivot group. A monitor moves there to remove its own group, runs the stop hook and ends.
+   * The hook may leave a process that restarts the guest. No guest has processes there, so the command lines are
+   * trustworthy. The list is read again if a process ended meanwhile, since its child may be missing.
    */
   #listPassing(): ProcessInfo[] {
     for (let looks = 1; ; looks++) {
@@ -140,7 +140,7 @@ export class LxcRuntimeReader {
   }
 }
 
-/** Reads a process. A process has no command line for a moment while it executes a program, and is then read again. */
+/** Reads a process. During execve(2), its command line is empty for a moment, so the function then reads again. */
 function readPassing(pid: number): ProcessInfo[] {
   const deadline = performance.now() + executingMs
   for (;;) {

@@ -50,7 +50,7 @@ function askToHalt(runtime: LxcRuntimeReader, name: string): () => 'asked' | 'en
     const { init } = now
     cancelRestart(now)
     if (isRuntimeGone(now)) return 'ended'
-    // Until it executes the guest's init, the first process is lxc-start, which blocks all signals.
+    // Until the first process executes the guest's init, it is lxc-start, which blocks all signals.
     if (!init || now.state !== 'running') return 'asked'
     const due = asked.startTime !== init.startTime || performance.now() - asked.atMs > repeatMs
     if (!due) return 'asked'

@@ -54,7 +54,7 @@ export class StoppedEvents {
     this.#timer.unref()
   }
 
-  /** Adds a listener. The first one is also called for guests that ended before. */
+  /** Adds a listener. The first listener also gets the ends of guests that ended before it was added. */
   onStopped(listener: (uuid: string, cause: StopCause) => void): void {
     this.#listeners.push(listener)
     for (const name of this.#listMarks()) void this.#check(name)
@@ -83,7 +83,7 @@ export class StoppedEvents {
     this.#watcher.close()
   }
 
-  /** Checks memory kills first: the hook leaves the same mark after a shutdown and after a kill of the guest's init. */
+  /** Checks memory kills first, because the hook leaves the mark of a shutdown even if the guest's init was killed. */
   #causeOf(name: string): StopCause {
     const init = this.#known.get(name)?.pid
     if (init !== undefined && this.options.ranOutOfMemory(init)) return 'memory'
@@ -110,9 +110,9 @@ export class StoppedEvents {
     }
   }
 
-  /** Reports the guest's end once its monitor has ended too. If the guest was only rebooting, it is watched again. */
+  /** Reports the guest's end after its monitor has ended. If the guest only rebooted, it is watched again instead. */
   async #report(name: string): Promise<void> {
-    // The watcher of the marks also calls this when the agent itself removes a mark. Then there is nothing to report.
+    // The watcher of the marks also runs this after the agent itself removed a mark. Nothing is reported then.
     if (!this.#known.has(name) && !this.#listMarks().includes(name)) return
     const uuid = this.#known.get(name)?.uuid ?? this.options.uuidOf(name)
     if (uuid === undefined) return this.forget(name)

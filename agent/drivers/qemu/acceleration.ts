@@ -16,8 +16,8 @@ const probeTimeoutMs = 3000
 const groupAccess = 0o060
 
 /**
- * Returns kvm if the processor supports it and a test guest responds, since /dev/kvm may hang. No test guest is started
- * on a processor without support for kvm.
+ * Returns kvm if the processor supports it and a test guest runs with it. The test guest is needed because /dev/kvm may
+ * hang. It is only started on a processor with support for kvm.
  */
 export async function findAcceleration(): Promise<Acceleration> {
   if (!existsSync(device)) return translated(`${device} does not exist`)

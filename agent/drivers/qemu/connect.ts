@@ -3,8 +3,8 @@ import { attachTap, type Tap } from '../../host/net/tap.js'
 import type { MachineNic } from '../machine.js'
 
 /**
- * Returns the host's tap for an interface. The tap's MAC address is high, because a bridge takes the lowest address of
- * its ports, and the guests' bridge must keep its address.
+ * Returns the host's tap for an interface. Its MAC address is high: a bridge takes the lowest address of its ports, and
+ * the address of the guests' bridge must not change.
  */
 export function tapOf({ device, bridge, mac }: MachineNic): Tap {
   return { device, bridge, mac: `fe${mac.slice(2)}` }

@@ -10,7 +10,7 @@ interface Answer {
   readonly askedMs: number
   /** Resolves when the guest agent has answered or failed; never rejects. */
   asking: Promise<void>
-  /** True if the guest agent answered the last query in time. Only then, callers wait for the answer to a new query. */
+  /** True if the guest agent answered the last query in time. Otherwise callers do not wait for a new answer. */
   isQuick: boolean
 }
 

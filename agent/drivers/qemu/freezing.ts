@@ -17,10 +17,10 @@ export interface FreezingOptions {
 }
 
 /**
- * Freezes guests' file systems through their guest agents, and thaws them. An agent executes one command at a time: a
- * freeze that exceeds its timeout still completes, and a thaw has to wait for it. Therefore a guest is marked from
- * before its freeze until it has confirmed a thaw. Thaws are retried in the background until the guest confirms one, or
- * the guest or its agent has ended.
+ * Freezes guests' file systems through their guest agents, and thaws them. A guest agent executes one command at a
+ * time. A freeze that exceeds its timeout therefore still completes, and a thaw has to wait for it. A file marks the
+ * guest from before its freeze until it has confirmed a thaw. Thaws are retried in the background until the guest
+ * confirms one, or the guest or its agent has ended.
  */
 export class FileSystemFreezer {
   readonly #thaws = new KeyedSingleFlight<string>()
@@ -96,7 +96,7 @@ export class FileSystemFreezer {
 }
 
 async function freezeInside(run: RunPaths, timeoutMs: number): Promise<boolean> {
-  writeFileSync(run.frozen, '', { mode: 0o600 }) // written first, so that after a crash the next agent thaws the guest
+  writeFileSync(run.frozen, '', { mode: 0o600 }) // before the freeze: after a crash, the next agent thaws the guest
   let sent = false
   const freeze = withGuestAgent(
     run.agent,

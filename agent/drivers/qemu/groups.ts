@@ -62,7 +62,7 @@ function delegate(root: string): void {
   if (missing.length > 0) writeGroupFile(root, 'cgroup.subtree_control', missing.map((c) => `+${c}`).join(' '))
 }
 
-/** Fills a new cpuset of cgroup v1: it has no processors or memory nodes, and accepts no process until it has both. */
+/** Gives a new cpuset of cgroup v1 the processors and memory nodes, without which it accepts no process. */
 function fillCpuset({ version, controllers }: CgroupLayout, group: string): void {
   const hierarchy = controllers.get('cpuset')
   if (version !== 1 || hierarchy === undefined) return

@@ -10,7 +10,9 @@ export interface LaunchRecord {
   readonly memoryMib: number
   /** Addresses with which the guest's system is configured. */
   readonly ipv6Addresses: readonly string[]
-  /** Addresses that the system will read from its seed when it reboots by itself. Undefined: still `ipv6Addresses`. */
+  /**
+   * Addresses in the seed, which the system reads when it reboots by itself. Undefined: the same as `ipv6Addresses`.
+   */
   readonly nextIpv6Addresses?: readonly string[]
 }
 

@@ -37,7 +37,7 @@ export interface MachinesOptions {
   readonly log: Logger
 }
 
-/** Timeout of a command. QEMU answers in 100 ms with a tenth of a processor; a busy host is slower. */
+/** Timeout of a command. Even with a tenth of a processor, QEMU answers in 100 ms. A busy host is slower. */
 const commandTimeoutMs = 5000
 const lookIntervalMs = 1000
 const endTimeoutMs = 5000
@@ -132,9 +132,9 @@ export class Machines {
     return monitor
   }
 
-  /** Checks whether the guest shut down before this connection existed. */
+  /** Checks if the guest shut down before this connection existed. If that fails, the next connection checks again. */
   async #readStatus(name: string, machine: Machine, monitor: QmpConnection): Promise<void> {
-    const answer = await monitor.execute('query-status').catch(() => monitor.close()) // the next connection asks again
+    const answer = await monitor.execute('query-status').catch(() => monitor.close())
     if (objectOf(answer)?.['status'] === 'shutdown') this.#noteShutDown(name, machine)
   }
 
@@ -206,9 +206,7 @@ export class Machines {
       await this.#end(name, uuid, this.options.ranOutOfMemory(machine.process.pid) ? 'memory' : 'crash')
   }
 
-  /**
-   * Ends QEMU and reports the end. Before, a file records a shutdown for the next agent, in case this one is killed.
-   */
+  /** Ends QEMU and reports the end. If the agent is killed meanwhile, a file reports a shutdown to the next agent. */
   async #end(name: string, uuid: string, cause: StopCause): Promise<void> {
     if (this.#busy.has(name)) return
     if (cause === 'guest') writeFileSync(this.options.paths.runOf(name).ended, '', { mode: 0o600 })

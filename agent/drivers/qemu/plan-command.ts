@@ -128,7 +128,7 @@ function clockOf({ os }: DiskSystem): string {
   return os === 'windows' ? 'localtime' : 'utc'
 }
 
-/** Plans board and firmware. With Secure Boot, only SMM, a mode that guests cannot enter, can write the variables. */
+/** Plans board and firmware. With Secure Boot, the variables can only be written in SMM, which guests cannot enter. */
 function planFirmware({ media, system }: CommandFacts): string[] {
   const isUefi = media.some(({ name }) => name === 'vars')
   const flash = isUefi ? ',pflash0=code,pflash1=vars' : ''

@@ -4,7 +4,7 @@ import type { Instance, SeedFile } from './plan-seed.js'
 /** Name of the administrator of Windows in the metadata. It is the same for every language of Windows. */
 export const windowsAdministrator = 'Administrator'
 
-/** Data for the first boot with the password in clear text, because cloudbase-init accepts no hash. */
+/** Data for the first boot. The password is in clear text, because cloudbase-init accepts no hash. */
 type ToldInstance = Pick<Instance, 'id' | 'userData'> & { readonly password?: string }
 
 /**

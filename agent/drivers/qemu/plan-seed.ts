@@ -17,7 +17,7 @@ export interface Instance {
   readonly authorizedKeys?: readonly string[]
   /** The customer's own cloud-init data. */
   readonly userData?: string
-  /** A password that could not be set in the running guest. It is set at the next boot, once for each `serial`. */
+  /** A password that could not be set in the running guest. The next boot sets it, but only once for each `serial`. */
   readonly reset?: { readonly serial: string; readonly passwordHash: string }
 }
 
@@ -47,8 +47,8 @@ export function planSeed(machine: SeedIdentity, instance: Instance): SeedFile[] 
 }
 
 /**
- * Plans a network config of version 2, limited to forms that netplan, networkd and eni all render correctly. Gateways
- * have keys of their own, since routes to `::/0` become `::/64`, and `to: default` crashes networkd's renderer.
+ * Plans a network config of version 2. It uses only forms that netplan, networkd and eni all render correctly. Gateways
+ * are set by their own keys: routes to `::/0` would become `::/64`, and `to: default` crashes networkd's renderer.
  */
 export function planNetwork(nic: MachineNic, resolvers: readonly string[]): unknown {
   const { mac, ipv4, prefixLength, gateway, ipv6Addresses, gateway6 } = nic
@@ -67,7 +67,9 @@ export function planNetwork(nic: MachineNic, resolvers: readonly string[]): unkn
   return { version: 2, ethernets: { eth0 } }
 }
 
-/** Rules by which cloud-init adds Berth's settings to the customer's: lists are appended, other values stay. */
+/**
+ * Rules by which cloud-init merges Berth's settings into the customer's: it appends to lists, and replaces no value.
+ */
 const merge = [
   { name: 'list', settings: ['append'] },
   { name: 'dict', settings: ['no_replace', 'recurse_list'] },
@@ -129,8 +131,8 @@ function part(type: string, text: string): string {
 }
 
 /**
- * Returns the customer's data as parts of Berth's message. A MIME message is split, since cloud-init ignores the parts
- * of a nested message. Stored data may have any form, since an earlier version accepted it.
+ * Returns the customer's data as parts of Berth's MIME message. A MIME message is split into its parts, since
+ * cloud-init ignores those of a nested message. Invalid data, which an earlier version accepted, becomes one part.
  */
 function customersParts(userData: string): string[] {
   try {

@@ -15,7 +15,7 @@ export interface PowerContext extends QemuStartContext {
   readonly forget: (name: string) => void
 }
 
-/** Starts and stops guests, and removes their remains on the host. Guests that it stops are not reported as ended. */
+/** Starts and stops guests, and removes what they leave on the host. Stops by this class are not reported as ends. */
 export class Power {
   constructor(private readonly context: PowerContext) {}
 

@@ -38,8 +38,7 @@ const settleTimeoutMs = 30_000
 /**
  * Starts the guest and returns once its QEMU answers. Does nothing for a running guest. If a killed agent has left a
  * launch-machine.pl that is about to start the guest, the function waits for this program.
- * @throws {BerthError} `guest_start_failed` with QEMU's own reason; the error of `connected`, in which case the guest
- * runs
+ * @throws {BerthError} `guest_start_failed` with QEMU's own reason; errors of `connected`, but the guest then runs
  */
 export async function startMachine(
   context: QemuStartContext,
@@ -61,7 +60,7 @@ export async function startMachine(
   if (connecting.status === 'rejected') throw connecting.reason
 }
 
-/** Launches QEMU. @returns the result of `connected` */
+/** Launches QEMU. @returns the outcome of `connected`, even a failure @throws {BerthError} `guest_start_failed` */
 async function launch(
   context: QemuStartContext,
   machine: Machine,

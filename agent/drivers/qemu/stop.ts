@@ -58,8 +58,8 @@ export async function clearMachine({ paths, runtime, cgroups }: QemuStopContext,
 }
 
 /**
- * Removes the files of a run except three: the lock, which launch-machine.pl may still hold after its agent was killed;
- * QEMU's last log; and the mark of the guest's end, which the reader of the mark removes.
+ * Removes the files of a run. Three files stay: QEMU's last log, the mark of the guest's end, which its reader removes,
+ * and the lock, which launch-machine.pl may still hold after its agent was killed.
  */
 function removeRunFiles(paths: QemuPaths, name: string): void {
   const run = paths.runOf(name)

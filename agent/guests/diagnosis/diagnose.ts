@@ -39,7 +39,7 @@ export interface Diagnosis {
 interface Way {
   /** Address to which the agent tries to connect. */
   readonly address: string
-  /** Address that is shown to owners of guests; empty for an address of the host that no mapping names. */
+  /** Address to show to the guest's owner. Empty if the mapping has no address, so that the agent chose one. */
   readonly told: string
   readonly port: number
   readonly isThere: boolean
@@ -115,7 +115,7 @@ export class ConnectionDiagnosis {
       outside: way,
       running: pid !== undefined && (!isContainer || listeners !== undefined),
       ...(blockedBy && { blockedBy }),
-      // For a destination that is the host's own address, the kernel uses the same address as the source.
+      // The kernel connects to an address of the host from the same address, so this address is also the source.
       drops: { caller: drops(source), hostInside: drops(gateway), hostOutside: drops(way?.address ?? '') },
     }
   }
@@ -134,7 +134,7 @@ export class ConnectionDiagnosis {
   }
 }
 
-/** Finds how to reach the port: at the guest's public address if it has one, otherwise through a mapping. */
+/** Finds the address and port to test: the guest's public address if it has one, otherwise that of a mapping. */
 function findWay(
   { publicIpv4s: [own], portMappings }: GuestRecord,
   port: number,

@@ -10,7 +10,7 @@ export interface ConnectionFacts {
   readonly running: boolean
   /** Listening sockets; undefined if the host cannot see them, for example those of a virtual machine. */
   readonly listeners: readonly ListeningSocket[] | undefined
-  /** Guest's public address, or address of the port's mapping; undefined: none. `isThere`: the host has the address. */
+  /** Address to connect to from outside: the guest's public one, or that of the mapping. `isThere`: the host has it. */
   readonly outside: { readonly address: string; readonly isThere: boolean } | undefined
   /**
    * True for each source whose packets the guest's firewall drops: the client (`caller`), and the host itself when it
@@ -39,8 +39,8 @@ const skipped = (code: string): Verdict => ['skipped', code]
 const notReached = skipped('earlier_step_failed')
 
 /**
- * True if a connection attempt to the guest's own address proves something: a program may listen, and the firewall
- * admits the host.
+ * True if a connection attempt to the guest's own address proves something: a program may listen there, and the
+ * firewall admits the host.
  */
 export function triesInside(facts: ConnectionFacts): boolean {
   if (!facts.running || facts.drops.hostInside) return false
@@ -49,7 +49,7 @@ export function triesInside(facts: ConnectionFacts): boolean {
   )
 }
 
-/** True if a connection attempt through the mapping tests the mapping itself: no other cause of a failure is known. */
+/** True if a connection attempt through the mapping proves something: nothing else is known that would make it fail. */
 export function triesThrough(facts: ConnectionFacts): boolean {
   const { outside, drops, inside } = facts
   return facts.running && outside?.isThere === true && !drops.hostOutside && (drops.hostInside || inside === 'open')

@@ -30,7 +30,7 @@ const gib = 1024 ** 3
 interface ArrivalDetails {
   readonly fromHostId: string
   readonly mappings: readonly MovedMapping[]
-  /** Present once the whole guest has arrived: the changes that its record gets when this host becomes the owner. */
+  /** Changes of the record for the time when this host becomes the owner. Present once the whole guest has arrived. */
   readonly arrived?: Pick<Manifest, 'limits' | 'trafficCount' | 'isWanted'> & ReturnType<typeof sealManifest>
   /** Snapshot from which the disk was made. */
   readonly snapshot?: string
@@ -213,7 +213,7 @@ export class Arrivals {
     const { store, volumes } = this.parts.context
     const { before, change } = store.changes.transaction(() => this.#journalOwner(uuid, { generation, isOwner }))
     if (change?.effect === 'fence') await this.#fence(uuid)
-    // A guest that this host has handed over is removed by the operation of its move instead.
+    // Only an arriving guest is removed here. If this host sent the guest away, the operation of the move removes it.
     if (change?.effect === 'discard' && before === 'arriving') await volumes.remove(uuid)
     const record = store.find(uuid)
     if (change?.effect === 'start' && before === 'arriving' && record && mayRun(record)) this.parts.start(uuid)

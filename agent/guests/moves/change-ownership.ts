@@ -18,7 +18,7 @@ export function readOwnership(store: GuestStore, uuid: string): Ownership {
     .get(uuid)
   const hasGuest = store.find(uuid) !== undefined
   if (!known) return hasGuest ? firstOwnership : unknownOwnership
-  // A deleted guest is absent, whatever its role was. The host still remembers the generation.
+  // The guest was deleted, so its role is `absent`. The host still knows the generation.
   return hasGuest ? known : { ...known, role: 'absent', moveId: '' }
 }
 

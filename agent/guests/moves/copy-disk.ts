@@ -21,7 +21,7 @@ type Move = StepContext<MoveInput>
 const mib = 1024 * 1024
 /** Time in ms after which the last step fails, so that the guest runs again on this host. */
 const lastMs = 30 * 60_000
-/** Time in ms that the ticket must still be valid when the guest is stopped. */
+/** Minimum time in ms for which the move's ticket must still be valid when the guest is stopped. */
 const ticketNeededMs = 2 * lastMs
 
 /** Returns the id of a hidden snapshot of a move. It contains the move's id, so no other move uses the snapshot. */
@@ -116,7 +116,7 @@ async function sendNext(
   return bytes
 }
 
-/** Returns the ids of hidden snapshots from this move's rounds, even interrupted ones, oldest first. */
+/** Returns the ids of the hidden snapshots of this move's rounds, oldest first. Interrupted rounds are included. */
 async function listRounds({ volumes }: BackupContext, { subject, operationId }: Move): Promise<string[]> {
   const prefix = sentPrefix(operationId)
   const rounds = (await volumes.listSnapshots(subject.id)).filter((id) => id.startsWith(prefix) && !id.endsWith('last'))

@@ -24,7 +24,7 @@ const usualTimes: SilenceTimes = { keepAliveMs: 15_000, silenceMs: 120_000 }
 /** An empty frame. A side may compute for minutes before it has anything to send. */
 const keepAlive = frameOf(Buffer.alloc(0))
 
-/** Messages (JSON) and data on a connection. Reading waits for the consumer, and writing for the peer. */
+/** A connection for JSON messages and data. Reads pause while the consumer is busy, and writes while the peer is. */
 export class FrameStream {
   readonly #frames: AsyncGenerator<Frame, undefined>
 
@@ -81,7 +81,7 @@ async function* readFrames(socket: Duplex, silenceMs: number): AsyncGenerator<Fr
   }
 }
 
-/** Waits for the next chunk. Only the time in which the consumer waits for data counts as silence. */
+/** Waits for the next chunk. Only this wait counts as silence of the peer, not the time of a busy consumer. */
 async function nextWithin(chunks: AsyncIterator<Buffer>, socket: Duplex, silenceMs: number) {
   const silent = new Error(`no data for ${silenceMs / 1000} s`)
   const timer = setTimeout(() => socket.destroy(silent), silenceMs).unref()

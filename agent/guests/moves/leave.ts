@@ -4,7 +4,7 @@ import type { StepContext } from '../../operations/types.js'
 import { changeOwnership, readDetails, readOwnership, writeDetails } from './change-ownership.js'
 import type { GuestStore } from '../record/guest-store.js'
 
-/* The part of a change of the owner that the source host does. Each function is one transaction of the database. */
+/* Changes of a guest's ownership on the source host of a move. Each function is one transaction of the database. */
 
 /** Details of a move on its source. */
 export interface LeavingDetails {

@@ -20,8 +20,9 @@ export function needsRound(sent: readonly number[]): boolean {
 const maxInterruptionMs = 10 * 60_000
 
 /**
- * Refuses to stop a guest that writes about as fast as the transfer: its last increment would take as long as the
- * newest one. @throws {BerthError} `move_too_slow`
+ * Refuses to stop a guest that writes about as fast as the transfer. The last increment is sent while the guest is
+ * stopped, and would take as long as the newest one.
+ * @throws {BerthError} `move_too_slow`
  */
 export function refuseSlow(newest: { readonly bytes: number; readonly tookMs: number }): void {
   if (newest.bytes <= smallBytes || newest.tookMs <= maxInterruptionMs) return

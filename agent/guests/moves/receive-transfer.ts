@@ -59,7 +59,7 @@ export class TransferReceiver {
     this.parts.arrivals.check(this.transfer)
   }
 
-  /** Ends the connection if the move has ended. Its source may be hostile and not end the connection. */
+  /** Ends the connection if the move has ended. The source may be hostile and keep the connection open. */
   #endUnexpected(): void {
     try {
       this.#check()
@@ -75,7 +75,7 @@ export class TransferReceiver {
     const shown = kind === 'internal' ? 'receiving failed: see the log of its agent' : message
     await this.#stream.send({ error: { code, message: shown } } satisfies TransferAnswer).catch(() => undefined)
     this.socket.end()
-    this.socket.resume() // the source notices the error only if its data is read
+    this.socket.resume() // drops the source's data: otherwise the source would not notice the error
     setTimeout(() => this.socket.destroy(), lingerMs).unref()
   }
 
@@ -119,7 +119,7 @@ export class TransferReceiver {
     this.#check()
     await transfers.confirm(uuid, id)
     noteReceived(store, uuid, { id, bytes })
-    await this.#listComplete() // also deletes any other subvolume that the stream created
+    await this.#listComplete() // deletes other subvolumes that the stream created
   }
 
   /** Passes received data to the process, and waits until the process has ended. @returns the number of bytes */

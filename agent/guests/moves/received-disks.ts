@@ -13,7 +13,7 @@ import { readDetails, writeDetails } from './change-ownership.js'
 const gib = 1024 ** 3
 /** A stream may be longer than its data, since it describes each file. */
 const streamOverhead = { factor: 1.25, bytes: gib }
-/** Increments shrink by a fifth from round to round, so all of them together are at most five times the first. */
+/** Each round sends a fifth less than the one before, so all rounds send at most five times as much as the first. */
 const diskFactor = 5
 /** Maximum number of snapshots from the rounds of a move. An operation that was started again has taken more rounds. */
 const maxRounds = 100

@@ -96,7 +96,7 @@ interface MappingChoice {
   readonly addresses: Pick<GuestRecord, 'ipv6Addresses'>
 }
 
-/** Chooses host ports for the guest's mappings: the same ones where they are free. Joins the caller's transaction. */
+/** Chooses this host's ports for the guest's mappings: the old ones where free. Joins the caller's transaction. */
 export function chooseMappings(
   { ports }: Pick<GuestContext, 'ports'>,
   { portMappings }: Pick<ArrivingGuest, 'portMappings'>,
@@ -120,7 +120,7 @@ interface PublicAddresses {
   readonly ipv6Addresses: readonly string[]
 }
 
-/** Chooses as many addresses as the guest has. The source still serves the present ones, so they are not reused. */
+/** Chooses as many addresses as the guest has. They are new, since the source still serves the present addresses. */
 function chooseAddresses(
   { network }: Pick<GuestContext, 'network'>,
   guest: ArrivingGuest,

@@ -7,7 +7,8 @@ import type { GuestContext } from '../context.js'
 type KeyContext = Pick<GuestContext, 'config' | 'logins'>
 
 /**
- * Returns the agent's present key, sealed, for a move that may outlast the next renewal of the agent's certificate.
+ * Returns the agent's present key, sealed. The move may outlast the next renewal of the agent's certificate, and needs
+ * this key until its end.
  * @throws {BerthError} `key_renewed` if the ticket was issued for an earlier key
  */
 export function sealTicketKey({ config, logins }: KeyContext, uuid: string, ticket: string): string {

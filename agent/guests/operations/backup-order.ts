@@ -22,9 +22,8 @@ export function backupSubject({ store }: Pick<GuestContext, 'store'>, uuid: stri
 }
 
 /**
- * Checks and encrypts the target of an order.
- * @param about guest's uuid or target's id, which is needed again to decrypt the target
- * @throws {BerthError} `invalid_field`, `missing_field`
+ * Checks and encrypts the backup target of a request.
+ * @param about uuid of the guest or id of the target; the same value is needed to decrypt the target
  */
 export function parseBackupTarget(targets: TargetVault, about: string, target: BackupTarget | undefined): TargetInput {
   if (!target) throw new BerthError('invalid', 'missing_field', 'target: is required', { field: 'target' })

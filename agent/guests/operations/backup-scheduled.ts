@@ -22,8 +22,8 @@ interface ScheduledInput extends BackupInput {
 }
 
 /**
- * Defines scheduled backups, which only the agent submits. Once a new backup is submitted, the backups that will be
- * deleted for it are hidden. If the new backup fails, they reappear.
+ * Defines scheduled backups, which only the agent submits. When a new backup is submitted, the old backups that will be
+ * deleted for it are hidden. If the new backup fails, they are shown again.
  */
 export function scheduledBackupDefinition(context: BackupContext): OperationDefinition<ScheduledInput> {
   const { store } = context
@@ -50,7 +50,7 @@ export function scheduledBackups(context: Pick<GuestContext, 'store' | 'now'>): 
   }
 }
 
-/** Returns the next scheduled backup. It is submitted even if there is no room for it: its task reports the reason. */
+/** Returns the order for the scheduled backup, even if there is no room for one: its task then reports the reason. */
 function scheduledBackupOrder(
   context: Pick<GuestContext, 'store' | 'now'>,
   record: GuestRecord,
@@ -107,7 +107,7 @@ function roomStep({ store }: Pick<BackupContext, 'store'>): Step<unknown> {
   }
 }
 
-/** Deletes old backups. If the target cannot delete one now, this is not an error, and the next run deletes it. */
+/** Deletes old backups. If the target cannot delete one now, this is only logged: the next run deletes it. */
 function rotateStep(context: Pick<BackupContext, 'store' | 'backups' | 'targets'>): Step<ScheduledInput> {
   const { store, backups } = context
   return {
@@ -132,9 +132,9 @@ function rotateStep(context: Pick<BackupContext, 'store' | 'backups' | 'targets'
 }
 
 /**
- * Returns the scheduled backups that exceed the retention. The caller passes the target's list of backups, because the
- * agent's own list lacks backups that a failed run could not delete.
- * @param kept backups at the target, oldest first
+ * Returns the scheduled backups that exceed the retention.
+ * @param kept backups at the target, oldest first; the agent's own list would lack backups that a failed run could not
+ * delete
  */
 export function planExcess(kept: readonly StoredBackup[], retention: number): readonly StoredBackup[] {
   const scheduled = kept.filter((backup) => backup.scheduled)

@@ -19,7 +19,7 @@ export function backupSteps(context: BackupContext): Step<BackupInput>[] {
   return [snapshotStep(context), sendStep(context), dropStep(context), verifyStep(context)]
 }
 
-/** Takes the snapshot to send. Stray snapshots (see `removeStrays`) stay: they may belong to another operation. */
+/** Takes the snapshot to send. Does not remove unrecorded snapshots, because they may belong to another operation. */
 function snapshotStep(context: BackupContext): Step<unknown> {
   const { store, volumes, now } = context
   return {
@@ -81,7 +81,7 @@ function sendStep(context: BackupContext): Step<BackupInput> {
   }
 }
 
-/** Removes a failed backup from its target. If that fails, the deletion of another backup later frees the space. */
+/** Removes the data of a failed backup. If this fails, a later deletion of another backup frees the space. */
 async function takeBack(
   { backups, targets }: Pick<BackupContext, 'backups' | 'targets'>,
   step: StepContext<BackupInput>,

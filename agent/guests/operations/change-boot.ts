@@ -172,7 +172,7 @@ function commitStep(context: DiskContext): Step<BootInput> {
 
 function settleBoot(store: GuestStore, id: string, outcome: OperationOutcome): void {
   const record = store.find(id)
-  if (!record || outcome.status === 'canceled') return // a canceled operation changed nothing
+  if (!record || outcome.status === 'canceled') return // canceled: no step ran, or all of them were undone
   const { mode, image } = record.boot
   // If the guest did not start again, the reason is shown, and the reconciler starts it later.
   const statusReason = outcome.status === 'failed' ? outcome.message : ''

@@ -99,7 +99,7 @@ function isStoppedBySuspension({ suspension }: GuestRecord): boolean {
 function createSteps(context: GuestContext): GuestStep<CreateInput>[] {
   const disksFirst = new DisksFirst()
   const configure = configureStep(context, { undo: true })
-  const start = startStep(context, isStoppedBySuspension) // a refused start does not undo the creation
+  const start = startStep(context, isStoppedBySuspension) // a suspended guest is created, but not started
   return [
     diskStep(context, (makeDisk) => disksFirst.prepare(makeDisk)),
     { ...configure, run: (step) => disksFirst.prepare(() => configure.run(step)) },

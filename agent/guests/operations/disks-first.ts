@@ -36,7 +36,7 @@ export class DisksFirst {
   ): Promise<void> {
     for (let look = 0; look < mostLooks; look++) {
       await yieldWhile(Promise.allSettled(this.#inWork)) // `yieldWhile` then waits for a slot, at the end of the queue
-      await nextTurn() // creations that just got a slot, or are between two steps, call `prepare` in this turn
+      await nextTurn() // lets creations that just got a slot, or are between two steps, call `prepare`
       if (this.#inWork.size === 0) break
     }
     await yieldWhile(this.#starts.run(boot, signal))

@@ -41,7 +41,7 @@ export function migrateKind(
             throw conflict('guest_moving', 'the host and the gateway know different owners of the container')
         },
       })
-      // The hash excludes the ticket: a gateway that repeats the order issues another ticket.
+      // The hash excludes the ticket, because a gateway that repeats the order sends a new ticket.
       return { ...accepted, hashOf: { toHostId, generation, bandwidthMbps } }
     },
     steps: [
@@ -97,8 +97,8 @@ function copyStep(parts: CopyParts): MoveStep {
     weight: 8,
     cancelable: true,
     run: async (step) => {
-      // Skipped if this host has begun to stop the guest: an update of the agent may have repeated the operation from
-      // here.
+      // After an update of the agent, this step may run again although this host has begun to stop the guest. It then
+      // does nothing.
       if (isOwned(parts.context, step)) await step.yieldWhile(copyRunning(parts, step))
     },
     undo: async (step) => forgetSent(parts.context, step),

@@ -4,7 +4,7 @@ import type { GuestStore } from '../record/guest-store.js'
 
 /** The functions of this file set a guest's status when an operation begins or ends, in the engine's transaction. */
 
-/** Returns an operation's `begin`, which sets the guest's status and desired state. `settle` sets both again. */
+/** Returns an operation's `begin`, which sets the guest's status and desired state. `settle` sets them at the end. */
 export function mark(store: GuestStore, status: GuestStatus, wanted: 'running' | 'stopped') {
   return ({ subject }: Pick<DefinedOperation<unknown>, 'subject'>): void =>
     store.update(subject.id, { status, wanted, statusReason: '' })
@@ -19,14 +19,14 @@ export function broken(store: GuestStore, uuid: string, statusReason: string): v
   store.update(uuid, { status: 'error', statusReason, wanted: 'stopped' })
 }
 
-/** Records the result of a start. @param keepWanted true: after a failure, the guest should still run */
+/** Records the result of a start. @param keepWanted true if the guest should still run after a failed start */
 export function settleStart(
   store: GuestStore,
   uuid: string,
   { outcome, keepWanted }: { outcome: OperationOutcome; keepWanted: boolean },
 ): void {
   if (outcome.status === 'done') return settled(store, uuid, 'running')
-  if (outcome.status === 'canceled') return // a canceled operation changed nothing
+  if (outcome.status === 'canceled') return // canceled: no step ran, or all of them were undone
   const wanted = keepWanted ? {} : ({ wanted: 'stopped' } as const)
   store.update(uuid, { status: 'stopped', statusReason: outcome.message, ...wanted })
 }

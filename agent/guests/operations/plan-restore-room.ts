@@ -6,9 +6,8 @@ const smallestBytes = 64 * 1024 ** 2
 const bytesPerFile = 8 * 1024
 
 /**
- * Returns the bytes that a backup records as used by the disk. The counted bytes include snapshots, so the result is
- * limited to the size of the disk: data that fitted on it can be restored onto a disk of the same size.
- * @param record `limitBytes`: size of the guest's disk, or 0 if the volume has no limit
+ * Returns the bytes that a backup records as used by the disk, but at most the size of the disk. The counted bytes may
+ * exceed that size, because they include snapshots. All data of the backup fits on a disk of the same size.
  */
 export function planUsedBytes(countedBytes: number, record: { limitBytes: number; extraBytes: number }): number {
   const usedBytes = Math.max(0, countedBytes - record.extraBytes)
@@ -20,7 +19,7 @@ export function planOriginalBytes({ sizeBytes, usedBytes = 0, savedBytes = 0 }: 
   return Math.min(usedBytes, Math.max(0, sizeBytes - savedBytes))
 }
 
-/** Returns the bytes that a backup may take while it is fetched. During this time, only large files have holes. */
+/** Returns the bytes that a fetched backup may take. During the fetch, small files are stored without holes. */
 export function planFetchedBytes(size: BackupSize): number {
   const { sizeBytes, fileCount, usedBytes = 0, savedBytes = 0 } = size
   const writtenBytes = Math.max(0, sizeBytes - savedBytes) + planMovedBytes(size)
@@ -28,7 +27,7 @@ export function planFetchedBytes(size: BackupSize): number {
   return Math.ceil(writtenBytes * overhead) + metadataBytes + smallestBytes
 }
 
-/** Returns the bytes that a restore moves so that files share data; an estimate for backups of older versions. */
+/** Returns the bytes that a restore moves in order to share data between files. Estimated for older backups. */
 function planMovedBytes({ sizeBytes, usedBytes = 0, savedBytes = 0, movedBytes }: BackupSize): number {
   const originalBytes = Math.min(sizeBytes, usedBytes) // `usedBytes` includes snapshots of the backed-up guest
   return movedBytes ?? (savedBytes === 0 ? 0 : originalBytes)
@@ -50,7 +49,7 @@ export interface RestoredUse {
  * @returns undefined if the backup does not fit
  */
 export function planExtraBytes({ limitBytes, usedBytes, originalBytes }: RestoredUse): number | undefined {
-  const soldBytes = Math.min(originalBytes ?? limitBytes, limitBytes) // limited: `originalBytes` includes snapshots
+  const soldBytes = Math.min(originalBytes ?? limitBytes, limitBytes) // `originalBytes` may be more, due to snapshots
   const extraBytes = Math.max(0, usedBytes - soldBytes)
   const mostBytes = originalBytes === undefined ? 0 : limitBytes
   return extraBytes > mostBytes ? undefined : extraBytes

@@ -20,7 +20,7 @@ import type { GuestStore } from '../record/guest-store.js'
 import type { LoginVault } from '../login-vault.js'
 
 const gib = 1024 ** 3
-/** Space for the first start of the new disk, while the old disk still counts towards the guest's limit. */
+/** Additional space for the first start of the new disk. The old disk still counts towards the guest's limit then. */
 const bootBytes = 256 * 1024 ** 2
 
 interface ReinstallInput {
@@ -34,7 +34,7 @@ interface ReinstallInput {
 /**
  * Gives the guest a new disk from a template, and a new login. Everything else stays, including snapshots. The guest
  * runs afterwards if it should run. The old disk is retained until the new one works, and restored after any failure.
- * The state database contains the old template and login until `commit`.
+ * Until the step `commit`, the state database contains the old template and login.
  */
 export function reinstallKind(
   context: GuestContext,
@@ -157,9 +157,9 @@ function commitStep(context: GuestContext): Step<ReinstallInput> {
 
 function settleReinstall(store: GuestStore, id: string, outcome: OperationOutcome): void {
   const record = store.find(id)
-  if (!record || outcome.status === 'canceled') return // a canceled operation changed nothing
+  if (!record || outcome.status === 'canceled') return // canceled: no step ran, or all of them were undone
   if (outcome.status === 'failed' && !outcome.undone) return broken(store, id, outcome.message)
   const statusReason = outcome.status === 'failed' ? outcome.message : ''
-  // If the guest did not start again, the reason is shown, and the reconciler starts it later.
+  // The status is the desired one even if the guest did not start again, because the reconciler starts it later.
   store.update(id, { status: record.wanted, statusReason })
 }

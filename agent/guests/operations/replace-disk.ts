@@ -82,7 +82,7 @@ function exchangeStep(context: DiskContext): Step<unknown> {
     run: withGuest(context.store, async ({ uuid }) => void (await volumes.exchange(uuid))),
     undo: ifPresent(context.store, async (record, { operationId }) => {
       const kept = keptId(operationId)
-      const isKept = (await volumes.listSnapshots(record.uuid)).includes(kept) // false once the new disk works
+      const isKept = (await volumes.listSnapshots(record.uuid)).includes(kept) // it is deleted when the new disk works
       if (isKept) await volumes.restore(record.uuid, kept, volumeLimitOf(context.machines, record))
     }),
   }
@@ -96,7 +96,7 @@ export function ifItRuns(store: GuestStore, step: Step<unknown>): Step<unknown> 
   return { ...step, run }
 }
 
-/** Starts the guest again, as an undo of its stop. If that fails, the reconciler starts it later. */
+/** Starts a guest again whose stop is undone. If that fails, the reconciler starts it later. */
 export async function bootAgain(context: BootContext, record: GuestRecord, step: StepContext<unknown>): Promise<void> {
   if (!mayRun(record)) return
   try {

@@ -29,8 +29,8 @@ export function resetPasswordKind(context: GuestContext): OperationKind<'resetPa
     steps: [
       unlessSuspended(context, {
         name: 'password',
-        // The state database is updated in the same step. If a separate step did this and failed, the database would
-        // contain a login that no longer works.
+        // The same step also updates the state database. If that were a separate step and failed, the database would
+        // keep the old login, which no longer works.
         run: withGuest<ResetInput>(context.store, async (record, { input }) => {
           const { uuid } = record
           const password = passwordOf(uuid, input)

@@ -119,7 +119,7 @@ async function hasSpace(context: DiskContext, uuid: string): Promise<boolean> {
 
 /**
  * Deletes the oldest scheduled snapshot, because a new one would exceed the space limit. Waits until the kernel has
- * freed its space, so that repeated calls do not delete more snapshots than needed.
+ * freed the space of the deleted snapshot. Otherwise a repeated call could delete one snapshot too many.
  * @throws {BerthError} `snapshot_space_exceeded`
  */
 async function dropOldest(
@@ -171,5 +171,5 @@ function settleTaken(
   { uuid, id, outcome }: { uuid: string; id: string; outcome: OperationOutcome },
 ): void {
   if (outcome.status === 'done') updateSnapshot(store, uuid, { id, state: 'ready' })
-  else forgetSnapshot(store, uuid, id) // a partial snapshot stays in the pool until the next one is taken
+  else forgetSnapshot(store, uuid, id) // its remains in the pool are removed when the next snapshot is taken
 }

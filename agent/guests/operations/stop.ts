@@ -38,7 +38,7 @@ export function stopKind(context: Pick<GuestContext, 'store' | 'machines'>): Ope
   }
 }
 
-/** Keeps the guest stopped after its suspension, since a user stopped it. Joins the caller's transaction. */
+/** If a user stops a suspended guest, it stays stopped after the suspension. Joins the caller's transaction. */
 function forgetResume(store: GuestStore, { uuid, suspension }: GuestRecord): void {
   if (suspension?.resumes) store.update(uuid, { suspension: { ...suspension, resumes: false } })
 }

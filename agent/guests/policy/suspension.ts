@@ -33,8 +33,8 @@ export function parseSuspension(
 }
 
 /**
- * Plans a suspension or its change. If a suspension stopped the guest, and its mode changes to `network`, the guest
- * runs again.
+ * Plans a suspension, or the change of a suspension. A guest that was stopped by its suspension runs again if the new
+ * mode is `network`.
  */
 export function planSuspend(
   record: Suspendable,

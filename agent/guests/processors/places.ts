@@ -31,8 +31,8 @@ export class ProcessorPlaces {
   }
 
   /**
-   * Returns the processors of a guest. They stay the same as long as the guest should run and their number is
-   * unchanged. A guest that should not run takes no capacity.
+   * Returns the processors of a guest. A guest that should run keeps them as long as their number stays the same. A
+   * guest that should not run adds no load to its processors.
    */
   cpusOf({ uuid, wanted, spec: { limits } }: PlacedGuest): readonly number[] {
     const known = this.#places.get(uuid)
@@ -69,7 +69,7 @@ export class ProcessorPlaces {
     return [...moved]
   }
 
-  /** Chooses new processors for guests if one of theirs went offline, or if they may use more. @returns these guests */
+  /** Chooses new processors for guests with an offline processor or with too few. @returns these guests */
   #followHost(): string[] {
     const online = this.readOnline()
     if (online.join() === this.#online.join()) return []

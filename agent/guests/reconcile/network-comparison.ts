@@ -70,7 +70,7 @@ export class NetworkComparison {
     return this.#all.run()
   }
 
-  /** Compares all parts. Rules are set before lost interfaces are created, and rates afterwards. */
+  /** Compares the network. Lost interfaces are created after the rules are set, and before the rates are set. */
   async #compareAll(): Promise<void> {
     await this.ensure(['rules'])
     this.#noteRepairs(await this.#interfaces.ensure())

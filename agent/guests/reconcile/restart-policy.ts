@@ -1,8 +1,8 @@
-/** Time in ms within which a driver reports why a guest ended. Until then, the guest is not restarted. */
+/** Time in ms to wait for a driver's report why a guest ended. The guest is not restarted before the report. */
 const toldWithinMs = 1500
 const firstBackoffMs = 5000
 const maxBackoffMs = 300_000
-/** Time in ms after which a start no longer prolongs the wait before the next start. */
+/** Time in ms for which a start makes the waits before later starts longer. */
 const windowMs = 600_000
 
 /** Decides how soon a stopped guest that should be running may be started again. */

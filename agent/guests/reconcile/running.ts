@@ -4,7 +4,7 @@ import type { GuestContext } from '../context.js'
 import type { GuestRecord } from '../record/record.js'
 import { noteAssigned } from '../steps.js'
 
-/** Texts that describe a guest's state at its last check. Equal texts mean equal states. */
+/** State of a guest at its last check, as texts. Two states are equal if their texts are equal. */
 interface Look {
   readonly limits: string
   readonly addresses: string
@@ -64,7 +64,7 @@ export class RunningGuests {
     const look = lookOf(observed, record)
     const seen = this.#looks.get(uuid)
     const resized = await this.#try('limits', uuid, () => resize(driver, machine))
-    // For each state of a guest, its addresses are set only once: the guest's root may refuse or remove them.
+    // After a state was checked, its addresses are not set again: the guest's root may have refused or removed them.
     const assigned =
       seen?.addresses !== look.addresses &&
       (await this.#try('IPv6 addresses', uuid, () => this.#assign(driver, machine)))

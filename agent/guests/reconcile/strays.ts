@@ -7,8 +7,8 @@ type Context = Pick<GuestContext, 'store' | 'volumes' | 'log'> & {
 }
 
 /**
- * Finds guests on the host that the state database does not contain. They are not removed, since the database may be
- * outdated. Only guests that the database records as deleted are removed: after a power loss, their files may be back.
+ * Finds guests on the host that the state database does not contain. They are only reported, since the database may be
+ * outdated. Guests that the database records as deleted are removed: a power loss may have brought their files back.
  */
 export async function findStrays(context: Context): Promise<string[]> {
   const strays: string[] = []

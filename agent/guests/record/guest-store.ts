@@ -110,7 +110,7 @@ export class GuestStore {
     return records
   }
 
-  /** Inserts a guest. @throws {BerthError} `name_conflict` if uuid, id or name is taken; allocators check addresses */
+  /** Inserts a guest with allocated addresses. @throws {BerthError} `name_conflict` if uuid, id or name is taken */
   insert(guest: GuestInsert): void {
     this.changes.transaction(() => {
       this.#refuseTaken(guest)
@@ -219,7 +219,7 @@ export class GuestStore {
     return heads.flatMap(({ uuid, revision }) => this.#recordAt(uuid, revision) ?? [])
   }
 
-  /** Reads a record. In an open transaction it is not cached: the revision may be rolled back and assigned again. */
+  /** Reads a record. It is cached only outside of transactions: after a rollback, its revision is assigned again. */
   #recordAt(uuid: string, revision: number): GuestRecord | undefined {
     const kept = this.#records.get(uuid)
     if (kept?.revision === revision) return kept

@@ -77,7 +77,7 @@ export interface GuestPolicy {
   overQuota: boolean
   /** Kind of abuse that the guest was stopped for; undefined if it was not. */
   abuse?: string
-  /** Expiry time whose passing stopped the running guest. If the clock was wrong then, the guest is started again. */
+  /** Expiry time because of which the running guest was stopped. If the clock was wrong, the guest is started again. */
   stoppedForExpiryMs?: number
   /** Expiry time that has passed. Undefined if the guest has not expired, or an older version recorded the expiry. */
   expiredForMs?: number
@@ -133,8 +133,8 @@ export const unlimitedTraffic: Readonly<TrafficLimit> = {
 }
 
 /**
- * The fields of a guest, besides its spec, that the state database stores as one JSON document: no SQL query uses them.
- * Add a new field here and to `documentDefaults`.
+ * The fields of a guest that are stored as one JSON document, because no SQL query uses them. The spec is stored
+ * separately. A new field must also be added to `documentDefaults`.
  */
 export interface GuestDocument {
   /** True if the login is a password rather than a key. */
@@ -161,11 +161,11 @@ export interface GuestDocument {
   /** Bytes by which the volume's limit is raised while a backup is fetched. */
   fetchedBytes: number
   /**
-   * Bytes by which the volume's limit is raised for data that a restored volume no longer shares with an image or among
-   * its files.
+   * Bytes by which the volume's limit is raised because a restored volume contains copies of data that it shared with
+   * an image or among its files before.
    */
   extraBytes: number
-  /** Value of `extraBytes` after the prepared volume has replaced the guest's volume. */
+  /** Value that `extraBytes` gets when the prepared volume replaces the guest's volume. */
   nextExtraBytes: number
   /** Changes that the running guest gets at its next start; empty for a stopped guest. */
   atNextStart: readonly PendingChange[]

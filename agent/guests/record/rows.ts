@@ -71,7 +71,7 @@ export function documentOf(part: Partial<GuestDocument>): Partial<GuestDocument>
   return Object.fromEntries(documentKeys.flatMap((key) => (part[key] === undefined ? [] : [[key, part[key]]])))
 }
 
-/** Returns the columns that the update changes. Equal documents give equal texts: JSON keeps the order of fields. */
+/** Returns the columns that the update changes. Equal documents have equal JSON, since the order of fields is kept. */
 export function columnsOf(update: GuestUpdate, row: StoredGuestRow): Partial<MutableColumns> {
   const { status, statusReason, wanted, login, limits, templateId } = update
   const document = {

@@ -79,7 +79,7 @@ export class HostPorts {
   }
 }
 
-/** If ports are added, checks the limit of ports. A guest above a lowered limit may still change its mappings. */
+/** Enforces the limit of ports only for changes that add ports, because a guest may already exceed a lowered limit. */
 function checkPortCount({ wanted, others = [], replaced }: MappingOrder, limit: number): void {
   const asked = sum(wanted.map(({ length }) => length))
   const grows = asked > (replaced ? lengthOf(replaced) : 0)
@@ -88,7 +88,7 @@ function checkPortCount({ wanted, others = [], replaced }: MappingOrder, limit: 
 }
 
 /**
- * Checks the number of ports of all mappings, including the added mapping, against the caller's limit.
+ * Checks that the mappings together with a new one have no more ports than the caller may map.
  * @throws {BerthError} `quota_exceeded`
  */
 export function refuseMorePorts(
@@ -131,7 +131,7 @@ function keepNumbers(choice: PortChoice, wanted: CheckedMapping): CheckedMapping
   return choice.tryTake(spanOf(same)) ? same : wanted
 }
 
-/** Picks ports for all mappings. Those with the same protocol, address and length are picked in one search. */
+/** Picks ports for all mappings, in one search for those with the same protocol, address and length. */
 function pickAlike(choice: PortChoice, wanted: readonly CheckedMapping[]): Map<string, number[]> {
   const free = new Map<string, number[]>()
   for (const mapping of wanted) {

@@ -22,9 +22,9 @@ export interface RotationState {
 }
 
 /**
- * Chooses the copies to delete, so that the schedule can create one more: the oldest scheduled ones, as many as exceed
- * the guest's quota or the schedule's retention. A manual copy is never deleted. If manual copies fill the quota by
- * themselves, nothing is deleted.
+ * Chooses scheduled copies to delete before the schedule creates one more. These are the oldest ones, as many as exceed
+ * the guest's quota or the schedule's retention. Manual copies are never deleted. If they fill the quota by themselves,
+ * nothing is deleted.
  */
 export function planRotation({ kept, limit, retention }: RotationState): Rotation {
   const staying = kept.filter(({ state }) => state !== 'deleting')

@@ -14,7 +14,7 @@ export interface ScheduleChange {
 
 /** Delay in ms after which a run counts as missed: the host or its agent was off, or its clock was wrong. */
 export const missedAfterMs = 15 * 60_000
-/** Time in ms within which a missed run is made up for, at a different moment for each guest. */
+/** Missed runs are made up for within this time in ms, each guest's at another moment. */
 export const catchUpWithinMs = 30 * 60_000
 /** Largest jump of the local time in ms when its offset from UTC changes. */
 const clockChangeMs = 24 * hourMs
@@ -54,13 +54,13 @@ export interface LookAt {
   readonly offsetMs: () => number
   /** True if the schedule is suspended for the guest now. Runs that are due meanwhile are skipped. */
   readonly isHeld: boolean
-  /** True for the first check after the agent's start: the time zone may have changed. */
+  /** True for the first check after the agent's start, because the time zone may have changed before. */
   readonly isFirst: boolean
 }
 
 /**
- * Plans the next step of an enabled schedule. A single run makes up for all missed ones, unless the regular run comes
- * first.
+ * Plans the next step of an enabled schedule. After missed runs, a single run makes up for all of them, or the next
+ * regular run if it comes earlier.
  */
 export function planLook(schedule: Readonly<SnapshotSchedule>, at: LookAt, time: TimeFormat): Look {
   const { nextRunMs } = schedule

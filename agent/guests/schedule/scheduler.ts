@@ -21,7 +21,7 @@ export interface ScheduledKind {
   readonly move: (record: GuestRecord, nextRunMs: number) => void
   /** Subjects that the run needs. If an operation uses one of them, the run waits. */
   readonly subjectsOf: (record: GuestRecord) => readonly SubjectRef[]
-  /** Creates the order of a run. @param run `nextRunMs` is stored with the order, so that no run is lost or repeated */
+  /** Creates the order of a run. @param run `nextRunMs`, the time of the next run, is stored together with the order */
   readonly orderOf: (record: GuestRecord, run: { readonly id: string; readonly nextRunMs: number }) => Submission
 }
 
@@ -123,7 +123,7 @@ export class ScheduledRuns {
     this.#running.add(id)
     engine.wait(id).then(
       () => this.#ended(id),
-      () => this.#ended(id), // the outcome is unknown, because the agent is shutting down
+      () => this.#ended(id), // `wait` rejects when the agent shuts down
     )
   }
 

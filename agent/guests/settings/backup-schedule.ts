@@ -15,7 +15,7 @@ type Context = ChangeContext & Pick<BackupContext, 'config' | 'targets'>
 
 /**
  * Sets the guest's backup schedule and its target. Existing backups stay until the next run. A request with only a
- * target updates the stored target, for example its password, but only if the schedule still uses this target.
+ * target updates the stored target, for example its password. It changes nothing if the schedule uses another target.
  * @throws {BerthError} `invalid_field`, `missing_field`, and those of `changeGuest`
  */
 export function setBackupSchedule(

@@ -22,7 +22,7 @@ export type ChangeContext = Pick<GuestContext, 'store' | 'log' | 'now'>
 export interface SettingChange {
   /** Reads data from the host that the transaction needs. */
   readonly prepare?: (record: GuestRecord) => Promise<void>
-  /** Writes to the database in one transaction. @returns a function that undoes the writes in another one */
+  /** Writes to the database in one transaction. @returns a function that undoes these writes in a second transaction */
   readonly write: (record: GuestRecord) => () => void
   /** Makes the host match the guest's record. It may be repeated. */
   readonly apply?: (record: GuestRecord) => Promise<void>

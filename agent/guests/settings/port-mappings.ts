@@ -124,7 +124,7 @@ export class PortMappings {
 
   #put({ record, replaced, position, listening }: Place, wanted: CheckedMapping): void {
     const { store } = this.context
-    // A mapping keeps its host ports, even if the host has lost the address or the range no longer contains them.
+    // Unchanged host ports are kept, even if the host lost their address or they are outside the present range.
     if (replaced && isAtSameHostPorts(replaced, wanted))
       return store.putMapping(record.uuid, position, mappingAt(wanted, replaced.hostPort))
     const hasIpv6 = record.ipv6Addresses.length > 0
@@ -137,7 +137,7 @@ export class PortMappings {
   #putBack(uuid: string, position: number, mapping: PortMapping): void {
     const { store } = this.context
     store.removeMapping(uuid, position)
-    store.putMapping(uuid, position, mapping) // no other guest got the mapping's ports, which were reserved until now
+    store.putMapping(uuid, position, mapping) // its host ports were reserved meanwhile, so they are free
   }
 }
 

@@ -25,15 +25,14 @@ export function planRetained({ snapshotSpace, snapshots }: Pick<GuestRecord, 'sn
   return Math.max(0, ...snapshots.map(({ sizeBytes }) => sizeBytes))
 }
 
-/**
- * Returns the bytes by which the guest's disk limit is raised, so that snapshots do not use the customer's own space.
- */
+/** Returns the bytes by which the guest's disk limit is raised, so that snapshots take no space from its disk. */
 export function planAllowance(record: Pick<GuestRecord, 'snapshotSpace' | 'snapshots'>): number {
   return record.snapshotSpace.isMeasured ? record.snapshotSpace.allowanceBytes : planRetained(record)
 }
 
 /**
- * Refuses a snapshot beyond the space limit. @param expectedBytes bytes that all snapshots would retain, with this one
+ * Refuses a snapshot beyond the space limit.
+ * @param expectedBytes bytes that all snapshots would retain, including the new one
  * @throws {BerthError} `snapshot_space_exceeded`
  */
 export function refuseBeyondSpace(record: SpaceSettings, expectedBytes: number): void {

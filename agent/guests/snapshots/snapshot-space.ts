@@ -83,8 +83,8 @@ async function deleteInTurn(context: DiskContext, uuid: string, id: string): Pro
 export type SpaceState = 'settled' | 'freeing' | 'held'
 
 /**
- * Lowers the disk limit, so that it exceeds the disk only by the space that the remaining snapshots retain. Changes
- * nothing until the space of deleted snapshots is free.
+ * Lowers the disk limit to the size of the disk plus the space that the remaining snapshots retain. Changes nothing
+ * until the kernel has freed the space of deleted snapshots.
  */
 export async function settleSpace(context: DiskContext, uuid: string): Promise<SpaceState> {
   const known = context.store.find(uuid)
@@ -134,7 +134,7 @@ function hasNothing(record: GuestRecord): boolean {
   return record.snapshots.length === 0 && planRetained(record) === 0 && planAllowance(record) === 0
 }
 
-/** True if the record already contains these numbers, or if both are 0 and the record contains no measured space. */
+/** True if the record contains these numbers. Without a measurement, this is only possible if nothing is retained. */
 function isSettled(record: GuestRecord, { retainedBytes, allowanceBytes }: SnapshotSpace): boolean {
   const isKnown = record.snapshotSpace.isMeasured || retainedBytes === 0
   return isKnown && planRetained(record) === retainedBytes && planAllowance(record) === allowanceBytes

@@ -132,7 +132,7 @@ function planDescriptor(volume: Volume, { label, sectors, isJoliet }: Descriptor
       text('', 128),
       text('', 128),
       text('', 128),
-      text('', 128), // four texts: volume set, publisher, preparer, application
+      text('', 128), // the last four: volume set, publisher, preparer, application
       text('', 37),
       text('', 37),
       text('', 37),

@@ -1,7 +1,7 @@
 export interface IsoEntry {
   readonly name: string
   readonly kind: 'directory' | 'file'
-  /** For a directory: its index in the list of all directories. For a file: its index in the list of the caller. */
+  /** Index in a list: for a directory, the list of all directories; for a file, the list that the caller passed. */
   readonly index: number
 }
 
