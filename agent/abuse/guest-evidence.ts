@@ -15,7 +15,7 @@ const kept = {
   /** Maximum number of flows for which the time of their last row is remembered. The newest flows stay. */
   noted: 20_000,
 } as const
-/** Time in ms after which another row is added for an unchanged flow that is still in the connection tracking table. */
+/** Time in ms after which an unchanged flow gets another row, if the connection tracking table still contains it. */
 const notedMs = 240_000
 /** Time in ms after which a flow without an answer counts as unanswered. */
 const patienceMs = 5000

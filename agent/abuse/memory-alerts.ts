@@ -48,9 +48,7 @@ export class MemoryAlerts {
     this.#flushes.close()
   }
 
-  /**
-   * Adds killed processes that no alert contains yet. If this fails, for example on a full disk, it is repeated later.
-   */
+  /** Adds killed processes to alerts that do not contain them yet. After a failure (full disk), tries again later. */
   #flush(): void {
     try {
       for (const [uuid, { waiting }] of this.#guests) if (waiting > 0) this.#flushGuest(uuid, waiting)

@@ -182,7 +182,9 @@ export class AbuseMonitor {
     this.#addFlows(await sensor.readFlowsOf(addresses))
   }
 
-  /** Reads all unanswered flows, which may turn guests into suspects. Call it before suspects' flows are read. */
+  /**
+   * Reads all unanswered flows, by which guests may become suspects. Must be called before suspects' flows are read.
+   */
   async #lookUpUnreplied(nowMs: number): Promise<void> {
     if (nowMs - this.#unrepliedAtMs < unrepliedEveryMs && nowMs >= this.#unrepliedAtMs) return
     this.#unrepliedAtMs = nowMs
@@ -258,12 +260,12 @@ export class AbuseMonitor {
   #guestChanged(uuid: string, removed: boolean): void {
     const record = removed ? undefined : this.parts.context.store.find(uuid)
     if (!record) this.#evidence.delete(uuid)
-    // Once a stopped guest may run again, its earlier behaviour must not stop it again.
+    // After a stop for abuse, the earlier behaviour must not stop the guest again once it may run.
     else if (record.policy.abuse !== undefined) this.#evidence.find(uuid)?.forget()
   }
 }
 
-/** Computes a flow's age from the time after which the kernel will forget the flow. Each packet restarts that time. */
+/** Computes a flow's age from the time left until the kernel forgets the flow. Each packet restarts that time. */
 function ageMsOf({ protocol, leftSeconds }: OpenedFlow): number {
   return Math.max(0, (unansweredSeconds[protocol] ?? 600) - leftSeconds) * 1000
 }

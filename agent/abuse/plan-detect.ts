@@ -44,7 +44,7 @@ const lookedUpMs = 60_000
 
 /**
  * True if a finding must wait until the guest's flows were read from the connection tracking table. If most connections
- * are accepted, only that table shows whether the guest is scanning, or is a crawler that follows dead links.
+ * of a guest are accepted, only this table distinguishes a scan from a crawler that follows dead links.
  * @param lookedAtMs time in ms since 1970 at which the guest's flows were last read; 0: never
  */
 export function isUnchecked({ type }: Finding, evidence: Evidence, lookedAtMs: number): boolean {
@@ -53,8 +53,8 @@ export function isUnchecked({ type }: Finding, evidence: Evidence, lookedAtMs: n
 }
 
 /**
- * True if the guest's flows should be read from the connection tracking table: samples of packets show which flows were
- * opened, but not their outcome. This function assumes that all flows of unknown outcome failed.
+ * True if the guest's flows should be read from the connection tracking table. Samples of packets show which flows were
+ * opened, but not their outcome. The guest is judged here as if all flows of unknown outcome had failed.
  */
 export function isSuspect(evidence: Evidence, thresholds: Thresholds): boolean {
   const recent = recentRows(evidence.rows, evidence.nowMs, 120)

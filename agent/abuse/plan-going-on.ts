@@ -2,8 +2,8 @@ import type { Evidence, Finding } from './contract.js'
 import { planSamples, type AlertState } from './plan-merge.js'
 
 /**
- * A guest counts as continuing its abuse if it sent packets that belong to the finding within this time in seconds, or
- * within one and a half evaluation intervals if that is longer.
+ * If a guest sent packets that belong to a finding within this time in seconds, its abuse counts as continuing. If one
+ * and a half evaluation intervals are longer, they are used instead.
  */
 const freshSeconds = 15
 

@@ -31,7 +31,7 @@ export function planSpam(evidence: Evidence, { spam: levels }: Thresholds): Find
   return [{ type: 'spam', severity, target, port: 25, detail }]
 }
 
-/** Returns one finding for each mining pool. A port by itself does not prove mining. */
+/** Returns one finding for each mining pool. A connection to a pool's usual port does not prove mining by itself. */
 export function planMining({ claims, nowMs }: Evidence): Finding[] {
   const told = recentRows(claims, nowMs, 60).filter(({ kind }) => kind !== 'proxy')
   const pools = new Map(told.map((claim) => [`${claim.target} ${claim.port}`, claim]))

@@ -44,7 +44,7 @@ function add(sums: Sums, { set, key, bytes, packets }: GuestCounter): void {
     sums[name] += packets
     return
   }
-  const port = key.readUInt16BE(key.length - 4) // each part of a key is padded to 32 bits
+  const port = key.readUInt16BE(key.length - 4) // the port is the last part of the key, padded to 32 bits
   const had = sums.amplified.get(port) ?? { askedBytes: 0, servedBytes: 0 }
   const field = name === 'asked' ? 'askedBytes' : 'servedBytes'
   sums.amplified.set(port, { ...had, [field]: had[field] + bytes })

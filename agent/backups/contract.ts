@@ -12,7 +12,7 @@ export interface FetchedBackup {
   readonly tree: string
   /** Directory of an image, on the file system of `tree`. Restored files share data with equal files of the image. */
   readonly image?: string
-  /** Called before the first write if the list of holes is unusable: files then need space for their whole length. */
+  /** Called before the first write if the holes are not known, so that files need space for their whole length. */
   readonly makeWholeRoom?: () => Promise<void>
 }
 
@@ -80,8 +80,8 @@ export interface BackupRepositories {
   /** @throws {BerthError} `backup_missing` */
   readSize(at: Repository, id: string, watch: WorkContext): Promise<BackupSize>
   /**
-   * Restores a backup into an empty directory and verifies all of it. Holes and shared and compressed data take as
-   * little space as in the original.
+   * Restores a backup into an empty directory and verifies all of it. It takes as little space as the original, in
+   * which files may have holes, share data or be compressed.
    * @throws {BerthError} `backup_missing`
    */
   fetch(at: Repository, fetched: FetchedBackup, watch: WorkContext): Promise<void>

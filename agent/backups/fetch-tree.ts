@@ -76,7 +76,7 @@ async function readBackedUp(restic: Restic, snapshotId: string): Promise<string 
   try {
     const args = ['dump', '--no-lock', snapshotId, `/${layoutName}`]
     const { stdout } = await restic.run({ args, timeoutMs: transferMs, binaryBytes: mostLayoutBytes })
-    return stdout // a layout is cut off after `mostLayoutBytes`, and counts as damaged only if this cuts a field
+    return stdout // cut off at `mostLayoutBytes`: if the cut is between two fields, the layout still counts as valid
   } catch (error) {
     if (error instanceof BerthError && unreadable.has(error.code)) return undefined
     throw error

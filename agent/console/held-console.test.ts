@@ -164,7 +164,7 @@ describe('a console that stays open while its user is disconnected', () => {
     user.leave()
     show('three\n')
     const again = new User(held, null)
-    // The first user got only "one\n": the console delays output that closely follows other output.
+    // The console delays output that closely follows other output, so the first user got only "one\n".
     expect([again.text, again.opened?.replay]).to.deep.equal(['one\ntwo\nthree\n', user.text.length])
     held.close()
   })

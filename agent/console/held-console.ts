@@ -46,7 +46,7 @@ export class HeldConsole {
   /** Offsets up to which output was sent to the user, and up to which the user has acknowledged it. */
   #sent = 0
   #received = 0
-  /** Number of bytes of output that were overwritten before they were sent. Offsets of users do not include them. */
+  /** Bytes of output that were overwritten before they were sent. Offsets that users see do not count them. */
   #lost = 0
   #paused = false
   /** `#owed`: bytes of input that wait for the terminal. `#owedBefore`: those of them that earlier users have typed. */
@@ -146,7 +146,7 @@ export class HeldConsole {
     this.options.onGone()
   }
 
-  /** Returns the offset from which a user gets output; for a user who has none yet, the beginning of a line. */
+  /** Returns the offset from which a user gets output. If the user has none yet, it is the beginning of a line. */
   #startFor(received: number | null): number {
     const { start, end } = this.#output
     const offset = received === null ? Infinity : received + this.#lost
@@ -202,8 +202,8 @@ export class HeldConsole {
   }
 
   /**
-   * Sends output at once if it is little, such as typed characters, or if it follows a pause. Otherwise it waits a
-   * moment and sends all output together.
+   * Sends output at once if it is little, such as typed characters, or if nothing was sent just before. Otherwise it
+   * waits a moment and sends all output together.
    */
   #sendSoon(): void {
     if (this.#gathering) return

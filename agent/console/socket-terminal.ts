@@ -56,7 +56,7 @@ export class SocketTerminals {
     const shared: SharedSocket = { socket: connect(path), listeners: new Set() }
     this.#open.set(path, shared)
     shared.socket.on('data', (chunk: Buffer) => shared.listeners.forEach(({ onData }) => onData(chunk)))
-    shared.socket.on('error', () => undefined) // the guest has ended, and `close` follows
+    shared.socket.on('error', () => undefined) // the guest has ended: the event `close` reports it
     shared.socket.on('close', () => {
       this.#forget(path, shared)
       for (const { onExit } of [...shared.listeners]) onExit(-1)

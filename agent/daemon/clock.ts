@@ -20,8 +20,7 @@ export interface ClockOptions {
 export function openClock(db: Database, { now, monotonic = now }: ClockOptions): SteadyClock {
   const clock = now && monotonic ? new SteadyClock({ wall: now, monotonic }) : steadyClock
   const known = findSetting(db, setting)
-  // If the database has no record of the clock, either no guest exists yet, or the previous agent was of an older
-  // version.
+  // A missing record means that no guest exists yet, or that the previous agent was of an older version.
   if (known === undefined) clock.trust()
   else clock.resume(JSON.parse(known) as ClockMark, readBootId())
   return clock

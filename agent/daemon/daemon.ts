@@ -161,7 +161,7 @@ async function adoptProcessors({ machines, store }: Pick<GuestContext, 'machines
 }
 
 /**
- * Returns periodic tasks. They limit the size of the agent's database, and retry work that failed at the start for a
+ * Returns periodic tasks. Some limit the size of the agent's database. Others retry work that failed at the start for a
  * temporary reason, such as a missing network.
  */
 function upkeepOf(host: Host, domain: Domain, config: AgentConfig): PeriodicTaskTable {

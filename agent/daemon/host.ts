@@ -157,8 +157,8 @@ function openImages(config: AgentConfig, pool: Pool, trash: Trash): PoolImages {
 }
 
 /**
- * Checks that only interfaces of guests have the interface prefix: on interfaces with this prefix, packets that bypass
- * the bridge are dropped.
+ * Checks that only guests' interfaces have the interface prefix, because packets that bypass the bridge are dropped on
+ * all interfaces with this prefix.
  * @throws {BerthError} `invalid_field` if the bridge or a hardware interface has such a name
  */
 export function checkInterfacePrefix({ interface_prefix: prefix, bridge }: AgentConfig['network']): void {
@@ -172,7 +172,7 @@ export function checkInterfacePrefix({ interface_prefix: prefix, bridge }: Agent
 
 async function readResolvers(config: AgentConfig): Promise<readonly string[]> {
   if (config.network.resolvers.length > 0) return config.network.resolvers
-  // The second file lists the upstream servers of systemd-resolved, which itself listens on a loopback address.
+  // systemd-resolved puts its loopback address into the first file, and its upstream servers into the second one.
   const paths = ['/etc/resolv.conf', '/run/systemd/resolve/resolv.conf']
   return chooseResolvers(await Promise.all(paths.map((path) => readFile(path, 'utf8').catch(() => ''))))
 }

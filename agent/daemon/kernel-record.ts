@@ -45,7 +45,7 @@ export async function recordKernelSettings(stateDir: string, bridge: string, fil
   })
 }
 
-/** Restores unused settings. Original values stay in the record until all are restored, so that a crash loses none. */
+/** Restores unused settings. The record keeps the original values until all are restored: a crash loses none. */
 async function release(file: string, user: KernelUser, isUnused: (path: string) => boolean): Promise<string[]> {
   const { record, restore } = planRelease(await readRecord(file), user, { isThere: existsSync, isUnused })
   if (restore.length === 0) return []

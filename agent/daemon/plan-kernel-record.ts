@@ -5,7 +5,7 @@ import type { SysctlChange } from '../host/kernel/sysctl-change.js'
 export interface KernelRecord {
   /** The kernel's boot id: after a reboot, the record's values are outdated, since the kernel reset the settings. */
   readonly boot: string
-  /** Network namespaces of the agents that need the settings, by state directory. 0: not known since the last boot. */
+  /** Network namespace of each agent that needs the settings, by its state directory. 0: not known since a boot. */
   readonly users: Readonly<Record<string, number>>
   /** Original values by key (see `keyOf`), in the order of their first change. */
   readonly before: Readonly<Record<string, number>>
@@ -54,7 +54,7 @@ export function planUser(record: KernelRecord, { stateDir, netns }: KernelUser):
   return { ...record, users: { ...record.users, [stateDir]: netns } }
 }
 
-/** Plans the changes to the host's limits. A limit whose present value is unknown is changed too. */
+/** Plans the changes to the host's limits, including limits whose present value is unknown. */
 export function planHostLimits(has: ReadonlyMap<string, number>): SysctlChange[] {
   const dotted = new Map([...has].map(([path, value]) => [path.replaceAll('/', '.'), value]))
   return planSysctls(dotted).map(({ name, value }) => {
@@ -66,7 +66,7 @@ export function planHostLimits(has: ReadonlyMap<string, number>): SysctlChange[]
 interface Leave {
   /** The remaining record. Undefined: no agent is left. */
   readonly record: KernelRecord | undefined
-  /** Changes to undo, the last one first. Callers skip those whose value another program has changed. */
+  /** Changes to undo, the last one first. Callers skip a setting if another program has changed its value. */
   readonly restore: readonly SysctlChange[]
 }
 

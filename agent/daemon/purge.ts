@@ -25,7 +25,7 @@ export async function purge(config: AgentConfig, log: Logger): Promise<void> {
   const unlock = lockState(join(config.state_dir, 'lock.db'))
   const failures: unknown[] = []
   try {
-    // Without the bridge, guests have no network: the nft rules still exist and drop packets that bypass the bridge.
+    // Removes the bridge first. Without it, guests have no network, because the nft rules drop packets that bypass it.
     await attempt(failures, 'bridge', () => removeBridge(config.network.bridge))
     await attempt(failures, 'addresses', () => removeHostAddresses(config.network, log))
     await attempt(failures, 'rates', () => removeRates(config))

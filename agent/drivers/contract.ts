@@ -63,9 +63,8 @@ export interface DriverDescription {
 }
 
 /**
- * Result of setting limits. `at_next_start` means that the running guest cannot get some of them, or that the guest is
- * stopped. `refused` means that the guest's current use prevents one limit (`memory_in_use`), while the others are in
- * force.
+ * Result of setting limits. `at_next_start`: the guest is stopped, or some limits cannot change while it runs.
+ * `refused`: one limit is below the guest's current use (`memory_in_use`), and the others are in force.
  */
 export type ResizeResult =
   | {
@@ -75,7 +74,7 @@ export type ResizeResult =
     }
   | { readonly outcome: 'refused'; readonly error: BerthError }
 
-/** The time at which the new password takes effect. */
+/** `applied`: the new password works now. `at_next_start`: it works from the next start on. */
 export type PasswordResult = 'applied' | 'at_next_start'
 /**
  * `unchanged`: the guest already has the addresses, or is stopped. `at_next_start`: the guest could not be reached. It

@@ -49,7 +49,7 @@ export async function joinGateway(token: string, identityDir: string, port?: num
   const answer = await sendRequest(content, caPem, JSON.stringify(request))
   if (answer.host_id !== content.hostId)
     throw new BerthError('internal', 'gateway_untrusted', 'the gateway returned the identity of another host')
-  // Stores the CA certificate that matched the fingerprint, and not the one from the answer.
+  // The stored CA certificate is the one whose fingerprint was checked. The one from the answer is not used.
   return writeIdentity(identityDir, { privateKeyPem, certificatePem: answer.certificate, caPem })
 }
 

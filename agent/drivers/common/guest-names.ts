@@ -33,8 +33,8 @@ export class GuestNames {
   }
 
   /**
-   * True if another guest uses the name of this guest. If the agent's database was lost, ids are reused while old
-   * guests may still run.
+   * True if another guest uses this guest's name on the host. If the agent's database was lost, ids and thus names are
+   * reused, while old guests may still run.
    */
   isForeign({ id, uuid }: Machine): boolean {
     const name = this.parts.paths.nameOf(id)

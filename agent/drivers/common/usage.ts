@@ -75,8 +75,8 @@ export class UsageReader {
   }
 
   /**
-   * Reads the number of kills. With cgroup v1, the counter covers only the cgroup itself, which contains all processes;
-   * with v2, it includes child cgroups.
+   * Reads the number of kills. With cgroup v1, the counter is that of the guest's cgroup itself, which contains all its
+   * processes. With v2, it includes child cgroups.
    */
   #readMemoryKills(name: string): Pick<UsageSample, 'memoryKills'> {
     const file = this.cgroups.version === 1 ? 'memory.oom_control' : 'memory.events'
@@ -84,7 +84,7 @@ export class UsageReader {
     return memoryKills === undefined ? {} : { memoryKills }
   }
 
-  /** Reads only the I/O of the pool's disk: a request to a loop device also counts for the disk below that device. */
+  /** Reads only the I/O of the pool's disk. It includes requests to a loop device on this disk. */
   #readIo(name: string, disk: string): Pick<UsageSample, 'readBytes' | 'writeBytes'> {
     const v1 = this.cgroups.version === 1
     const file = v1 ? 'blkio.throttle.io_service_bytes_recursive' : 'io.stat'

@@ -112,8 +112,8 @@ function planVolume(machine: Machine, { mountPoint }: ConfigFacts): string[] {
 }
 
 /**
- * Makes the guest's own volume available at /mnt of its rescue system. A hook mounts it there, because the guest cannot
- * reach the directory of the volumes.
+ * Makes the guest's own volume available at /mnt of its rescue system. A hook on the host mounts it, because the guest
+ * cannot reach the directory of the volumes.
  */
 function planMendedVolume({ boot, volume }: Machine, { mendHook }: ConfigFacts): string[] {
   if (boot?.mode === 'cdrom') throw new Error('only virtual machines have a CD drive')
@@ -128,11 +128,11 @@ function planConfinement(facts: ConfigFacts): string[] {
   return [
     `lxc.cap.drop = ${droppedCapabilities}`,
     `lxc.seccomp.profile = ${check('path', facts.seccompProfile)}`,
-    // Allows a second seccomp filter: the process that starts the guest already has one (guest-namespace.ts).
+    // The process that starts the guest already has a seccomp filter (guest-namespace.ts). This allows a second one.
     'lxc.seccomp.allow_nesting = 1',
     ...(facts.apparmor ? ['lxc.apparmor.profile = generated', 'lxc.apparmor.allow_nesting = 0'] : []),
     `lxc.prlimit.nofile = 1024:${integer('openFilesMax', facts.openFilesMax, 1024, 2 ** 30)}`,
-    // The agent may be protected from the OOM killer; its guests must not be.
+    // The agent may be protected from the OOM killer, but its guests must not inherit this protection.
     'lxc.proc.oom_score_adj = 0',
     'lxc.mount.auto = proc:mixed sys:mixed',
     // Mounts only the tree of cgroup v2. Without this mount, the guest's init would mount all hierarchies.
@@ -228,7 +228,9 @@ function planIpv6({ nic: { ipv6Addresses, gateway6 } }: Machine, facts: ConfigFa
   return [`lxc.hook.start-host = ${words.join(' ')}`]
 }
 
-/** Plans the hook that runs after the guest's end. runtime.ts finds the hook by its argument with the guest's name. */
+/**
+ * Plans the hook that runs after the guest's end. runtime.ts finds its process by the guest's name in the arguments.
+ */
 function planStoppedHook(facts: ConfigFacts): string {
   const paths = [facts.stoppedHook, facts.marksDir, facts.lxcPath].map((path) => check('path', path))
   return `lxc.hook.post-stop = ${[...paths, check('name', facts.name)].join(' ')}`

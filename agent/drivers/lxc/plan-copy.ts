@@ -14,8 +14,8 @@ export interface NewIdentity {
 
 /**
  * Plans the changes that turn a copy of another guest's files into this guest's: name, login, machine id and SSH host
- * keys. The login of the original stops working in the copy, unless this guest has no login. Other lines of /etc/hosts
- * stay, and so do name servers that the owner has set.
+ * keys. The other guest's login stops working in the copy, unless this guest has no login. Other lines of /etc/hosts
+ * stay, and so do name servers that the other guest's owner has set.
  * @throws {Error} if a value is invalid
  */
 export function planCopy(machine: NameSettings, login: HashedLogin, identity: NewIdentity): RootChange[] {

@@ -2,7 +2,7 @@ import type { RootChange } from '../../host/guest/guest-root.js'
 import { keysOf, noPassword, shadowFieldPattern } from '../common/shadow-field.js'
 import type { Login, Machine } from '../machine.js'
 
-/** A login with the password replaced by its crypt(5) hash, as the guest gets it. */
+/** A login as the guest gets it: with the crypt(5) hash of the password instead of the password. */
 export interface HashedLogin {
   readonly passwordHash?: string
   readonly keys: readonly string[]

@@ -54,7 +54,7 @@ export function planSocketFilter(allowed: readonly OpenCalls[]): Buffer {
     allow,
     { label: 'x86-64' },
     load(callNumber),
-    clearBits(0x40000000), // clears the flag of x32 calls
+    clearBits(0x40000000), // treats x32 calls like x86-64 calls
     jumpIfEqual(41, 'family'),
     jumpIfEqual(53, 'family'),
     ...rings(54),

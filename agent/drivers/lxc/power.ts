@@ -76,7 +76,7 @@ export class LxcPower {
     return removeAll(this.context, this.context.configs, this.context.namePrefix)
   }
 
-  /** Ends a guest. Does nothing if another guest uses its name: then the guest itself is not on the host. */
+  /** Ends a guest. Does nothing if another guest uses its name, because the guest itself is then not on the host. */
   async #ending(machine: Machine, act: (target: StopTarget) => Promise<void>): Promise<void> {
     const { names, events, runtime, usage } = this.context
     if (names.isForeign(machine)) return

@@ -130,7 +130,9 @@ export class LxcRuntimeReader {
     }
   }
 
-  /** Finds the guest's init: the monitor's child in another pid namespace. Hooks are in the host's namespace. */
+  /**
+   * Finds the guest's init: the monitor's child in another pid namespace. Hooks, also its children, are in the host's.
+   */
   #findInit(monitor: ProcessStat): ProcessStat | undefined {
     for (const pid of readChildren(monitor.pid)) {
       const namespace = findNamespace(pid, 'pid')

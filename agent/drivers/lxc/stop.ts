@@ -39,9 +39,9 @@ export async function stopGuest(
 }
 
 /**
- * Returns a function that reports whether the guest has ended, and sends its first process a halt signal when one is
- * due. The signal is repeated: the kernel drops signals that an init does not handle yet, and a guest may have rebooted
- * meanwhile.
+ * Returns a function that reports whether the guest has ended. It also sends a halt signal to the first process when
+ * one is due. The signal is repeated, because the kernel drops signals that an init does not handle yet, and because a
+ * guest may have rebooted meanwhile.
  */
 function askToHalt(runtime: LxcRuntimeReader, name: string): () => 'asked' | 'ended' {
   let asked = { startTime: -1, atMs: -Infinity }
@@ -55,8 +55,8 @@ function askToHalt(runtime: LxcRuntimeReader, name: string): () => 'asked' | 'en
     const due = asked.startTime !== init.startTime || performance.now() - asked.atMs > repeatMs
     if (!due) return 'asked'
     const signal = findHaltSignal(init.pid)
-    // /proc does not show the signals for which an init waits with sigwait(2), as BusyBox's does. Such an init gets
-    // SIGPWR at each call of this function, until the init has ended.
+    // An init may wait for signals with sigwait(2), as BusyBox's does. /proc does not show these signals. Such an init
+    // gets SIGPWR at each call of this function, until the guest has ended.
     signalExactly(init.pid, init.startTime, signal ?? sigPwr)
     if (signal !== undefined) asked = { startTime: init.startTime, atMs: performance.now() }
     return 'asked'

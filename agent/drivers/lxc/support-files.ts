@@ -52,8 +52,9 @@ exit 0
 `
 
 /**
- * Script that starts a rebooting guest again. It delays a guest that keeps rebooting, since each start takes processor
- * time of the host that no limit of the guest counts. The first attempts may fail while the old monitor still exists.
+ * Script that starts a rebooting guest again. If the guest has rebooted just before, the script waits, since each start
+ * takes processor time of the host that no limit of the guest counts. The first attempts may fail while the old monitor
+ * still exists.
  */
 const restart = (namespace: readonly string[]): string => `#!/bin/sh
 # marks-directory lxc-path name
@@ -128,8 +129,8 @@ export async function ensureSupportFiles(paths: LxcPaths, allowed: readonly Open
   await mkdir(paths.lxcPath, { recursive: true, mode: 0o711 })
   await chmod(dirname(paths.lxcPath), 0o711)
   await chmod(paths.lxcPath, 0o711)
-  // Guests' root users bind-mount `cmdline` from this directory, so it must be traversable. The other files have modes
-  // of their own.
+  // A guest's root user bind-mounts `cmdline` from this directory, which must therefore be traversable. The modes of
+  // the other files protect them.
   await mkdir(paths.support, { recursive: true, mode: 0o711 })
   await chmod(paths.support, 0o711)
   await mkdir(paths.mountPoint, { recursive: true, mode: 0o711 })
@@ -147,7 +148,7 @@ export async function ensureSupportFiles(paths: LxcPaths, allowed: readonly Open
   await replaceFile(paths.commandLine, '\n', 0o644)
 }
 
-/** Copies a Perl program, because guests run and reboot while an update replaces the agent's own files. */
+/** Copies a Perl program out of the agent's own files: an update replaces these while guests run and reboot. */
 async function copyPerl(name: string, path: string): Promise<void> {
   await replaceFile(path, await readFile(perlProgram(name), 'utf8'), 0o700)
 }

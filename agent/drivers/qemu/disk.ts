@@ -97,7 +97,7 @@ export async function writeInstance(volume: string, instance: Instance): Promise
   const path = instanceOf(volume)
   await rm(`${path}.new`, { recursive: true, force: true }) // otherwise a link at this path would be followed
   const found = await lstat(path).catch(() => undefined)
-  if (found?.isDirectory()) await rm(path, { recursive: true }) // the rename replaces anything except a directory
+  if (found?.isDirectory()) await rm(path, { recursive: true }) // `replaceFile` cannot replace a directory
   await replaceFile(path, `${JSON.stringify(instance)}\n`, 0o600)
 }
 

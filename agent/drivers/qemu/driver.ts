@@ -128,7 +128,7 @@ export class QemuDriver implements Driver {
     }
   }
 
-  /** Returns 0: the disk file has a fixed size, and a quota would also count the data of its snapshots. */
+  /** Returns 0 (no quota): the disk file has a fixed size, and a quota would also count the data of its snapshots. */
   volumeLimitBytes(): number {
     return 0
   }
@@ -284,7 +284,7 @@ export class QemuDriver implements Driver {
   /** Shuts down every guest of this agent, even unknown ones, and kills those that take too long. */
   async stopAll(): Promise<void> {
     observeMachines(this.#context)
-    // A guest whose file systems are still frozen for an abandoned snapshot could not shut down.
+    // An abandoned snapshot may have left file systems frozen. Such a guest could not shut down, so all are thawed.
     await Promise.allSettled(this.#runtime.listNames(this.options.namePrefix).map((name) => this.#freezing.thaw(name)))
     return this.#power.stopAll(this.options.stopTimeoutMs)
   }

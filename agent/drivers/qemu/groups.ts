@@ -13,7 +13,7 @@ const overheadMib = 256
 /** Maximum number of QEMU's threads: one per processor, and those that wait for the disk. */
 const mostThreads = 512
 
-/** Plans limits for QEMU's process that leave the guest its configured resources. QEMU itself limits disk I/O. */
+/** Plans the limits of QEMU's cgroup: those of the guest and more memory for QEMU. QEMU itself limits disk I/O. */
 export function planGroupLimits({ limits }: Machine, acceleration: 'kvm' | 'tcg'): GroupLimits {
   const extraMib = overheadMib + (acceleration === 'tcg' ? translationCacheMib : 0)
   return {

@@ -10,9 +10,7 @@ export interface LaunchRecord {
   readonly memoryMib: number
   /** Addresses with which the guest's system is configured. */
   readonly ipv6Addresses: readonly string[]
-  /**
-   * Addresses in the seed, which the system reads when it reboots by itself. Undefined: the same as `ipv6Addresses`.
-   */
+  /** Addresses in the seed, which the system reads when it reboots by itself. Undefined: same as `ipv6Addresses`. */
   readonly nextIpv6Addresses?: readonly string[]
 }
 

@@ -67,7 +67,7 @@ export class Machines {
     this.#timer.unref()
   }
 
-  /** Adds a listener. The first one is also called for guests that ended before. */
+  /** Adds a listener. The first listener also gets the ends of guests that ended before it was added. */
   onStopped(listener: (uuid: string, cause: StopCause) => void): void {
     this.#listeners.push(listener)
     for (const name of this.options.listNames()) void this.#check(name)
@@ -195,10 +195,7 @@ export class Machines {
     await this.monitor(name)
   }
 
-  /**
-   * Reports a guest whose QEMU no longer exists. If the monitor has hung up but QEMU has not ended yet, it reports
-   * nothing.
-   */
+  /** Reports the guest's end if its QEMU has ended. A monitor that only hung up is not an end yet. */
   async #examineStopped(name: string, uuid: string, machine: Machine | undefined): Promise<void> {
     const { paths } = this.options
     if (existsSync(paths.runOf(name).ended)) return this.#end(name, uuid, 'guest')

@@ -32,14 +32,14 @@ async function setRootPassword(context: PasswordContext, passwordHash: string): 
   const { run, running, volume, tell } = context
   const applied = running && (await setPasswordInside(run, { passwordHash }))
   const { reset: before, ...instance } = await readInstance(volume)
-  // A password that still waits for the next boot would replace the new one, so it is removed.
+  // If the new password was applied, drops `reset`: an older password that the next boot would set.
   const changed = applied ? { passwordHash } : { reset: { serial: randomUUID().slice(0, 8), passwordHash } }
   await writeInstance(volume, { ...instance, ...changed })
   if (running && !(applied && before === undefined)) await tell()
   return applied ? 'applied' : 'at_next_start'
 }
 
-/** Deletes the stored initial password. A system whose agent answers has completed its first boot. */
+/** Deletes the stored initial password: if the guest agent answers, the system has completed its first boot. */
 async function forgetFirstPassword({ volume, tell }: PasswordContext): Promise<void> {
   const { sealedPassword, ...instance } = await readInstance(volume)
   if (sealedPassword === undefined) return

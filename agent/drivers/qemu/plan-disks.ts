@@ -76,7 +76,7 @@ export function planDisks(
   ]
 }
 
-/** Returns the boot order of the guest's own disk, which is not bootable in rescue mode. */
+/** Returns the boot order of the guest's own disk. Empty in rescue mode, in which this disk must not boot. */
 function orderOf(has: (name: string) => boolean): string {
   return has('rescue') ? '' : 'bootindex=1,'
 }

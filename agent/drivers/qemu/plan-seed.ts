@@ -67,9 +67,7 @@ export function planNetwork(nic: MachineNic, resolvers: readonly string[]): unkn
   return { version: 2, ethernets: { eth0 } }
 }
 
-/**
- * Rules by which cloud-init merges Berth's settings into the customer's: it appends to lists, and replaces no value.
- */
+/** Rules by which cloud-init merges Berth's settings into the customer's: appends to lists, and replaces no value. */
 const merge = [
   { name: 'list', settings: ['append'] },
   { name: 'dict', settings: ['no_replace', 'recurse_list'] },
@@ -89,7 +87,7 @@ function planConfig(instance: Instance): unknown {
     merge_how: merge,
     // Changed addresses are applied at the next boot, without the other steps of a first boot.
     updates: { network: { when: ['boot-new-instance', 'boot'] } },
-    // Adds a line for the host name to /etc/hosts, without which `hostname -f` fails; the other lines stay.
+    // Adds a line for the host name to /etc/hosts and keeps the other lines. `hostname -f` would fail without it.
     manage_etc_hosts: 'localhost',
     prefer_fqdn_over_hostname: false,
     disable_root: false,

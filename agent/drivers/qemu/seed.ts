@@ -6,7 +6,7 @@ import type { Seed } from './plan-seed.js'
 const seedBytes = 1024 * 1024
 
 /**
- * Writes a CD in place and with a constant size, because a running guest has it open and reads the new content when it
+ * Writes a CD in place and with a constant size. A running guest has the file open, and reads the new content when it
  * reboots.
  */
 export async function writeSeed({ label, files }: Seed, path: string): Promise<void> {

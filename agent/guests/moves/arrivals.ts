@@ -114,8 +114,8 @@ export class Arrivals {
   }
 
   /**
-   * Removes the remains of an earlier move. This host missed the announcement of its end.
-   * @throws {BerthError} `guest_moving` if the request is older than the remains, or an operation still uses them
+   * Removes what an earlier move left on this host, which was not notified of the end of that move.
+   * @throws {BerthError} `guest_moving` if the request is older than that move, or an operation still uses the remains
    */
   async #discardOlder(
     uuid: string,
@@ -125,7 +125,7 @@ export class Arrivals {
     const known = readOwnership(store, uuid)
     if (known.role === 'arriving' && known.moveId === moveId) return
     if (!planOwnership(known, { kind: 'expect', moveId, generation })) throw newerKnown()
-    // The operation of an earlier move from this host would delete the guest that arrives now.
+    // An unfinished operation of an earlier move away from this host would delete the guest that arrives now.
     if (this.parts.busy(uuid)) throw conflict('guest_moving', 'an earlier task of the container has not ended yet')
     store.remove(uuid)
     await volumes.remove(uuid)

@@ -18,8 +18,8 @@ const lookMs = 100
 type MoveContext = Pick<StepContext<{ readonly generation: number }>, 'subject' | 'operationId' | 'input'>
 
 /**
- * Records that the guest is being stopped. From now on, this host starts the guest only if the guest stays on this
- * host. `wanted` becomes `stopped`, so that an older version of the agent does not start the guest.
+ * Records that the guest is being stopped for its move. This host may start it again only after it was decided that the
+ * guest stays here. `wanted` becomes `stopped`, so that an older version of the agent does not start the guest.
  */
 export function leave(store: GuestStore, { subject: { id: uuid }, operationId: moveId, input }: MoveContext): void {
   store.changes.transaction(() => {
@@ -40,7 +40,7 @@ function refuseOther(store: GuestStore, uuid: string, moveId: string): void {
 /**
  * Keeps the guest after a failed or canceled move.
  * @returns true if this host had begun to stop the guest for the move
- * @throws {BerthError} `guest_moving` if only the gateway can decide
+ * @throws {BerthError} `guest_moving` if the gateway must first decide about the owner
  */
 export function stay(store: GuestStore, uuid: string): boolean {
   return store.changes.transaction(() => {

@@ -3,8 +3,8 @@ import { validateConfig } from '../../../shared/config.js'
 import { BerthError, conflict } from '../../../shared/errors.js'
 
 /*
- * Messages of a transfer between two agents. Each request of the source has one answer of the target. Data follows its
- * request, and ends with the message `end`.
+ * Messages of a transfer between two agents. The target answers each request of the source once. Data follows the
+ * request that it belongs to, and ends with the message `end`.
  */
 
 const snapshotId = Type.String({ pattern: '^[a-z0-9][a-z0-9-]{0,62}$' })

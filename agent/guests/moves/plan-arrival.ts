@@ -16,8 +16,8 @@ export interface PortFacts {
 }
 
 /**
- * Plans mappings for the target: with the same host ports where they are free, otherwise with a host port of 0, which
- * stands for any free one.
+ * Plans mappings for the target. They get the same host ports where these are free. Otherwise the host port is 0, which
+ * stands for any free port.
  * @param reserved mappings that were reserved when the move began; their host ports take precedence
  */
 export function planMappings(

@@ -11,11 +11,11 @@ import { readDetails, writeDetails } from './change-ownership.js'
  */
 
 const gib = 1024 ** 3
-/** A stream may be longer than its data, since it describes each file. */
+/** A btrfs stream may be longer than the data in it, because it also describes each file. */
 const streamOverhead = { factor: 1.25, bytes: gib }
 /** Each round sends a fifth less than the one before, so all rounds send at most five times as much as the first. */
 const diskFactor = 5
-/** Maximum number of snapshots from the rounds of a move. An operation that was started again has taken more rounds. */
+/** Maximum number of snapshots from the rounds of a move. A restarted operation takes additional rounds. */
 const maxRounds = 100
 
 /** Bytes of the stream of each complete snapshot, by its id. */

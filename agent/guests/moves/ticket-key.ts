@@ -7,8 +7,7 @@ import type { GuestContext } from '../context.js'
 type KeyContext = Pick<GuestContext, 'config' | 'logins'>
 
 /**
- * Returns the agent's present key, sealed. The move may outlast the next renewal of the agent's certificate, and needs
- * this key until its end.
+ * Returns the agent's present key, sealed. A move needs it even after a renewal of the agent's certificate.
  * @throws {BerthError} `key_renewed` if the ticket was issued for an earlier key
  */
 export function sealTicketKey({ config, logins }: KeyContext, uuid: string, ticket: string): string {

@@ -9,7 +9,7 @@ interface DeleteInput extends TargetInput {
   backupId: string
 }
 
-/** Deletes a backup, even of a guest that was deleted or is on another host. Only the target lists such a backup. */
+/** Deletes a backup. The guest may be deleted or on another host; then only the target lists the backup. */
 export function backupDeleteKind(
   context: Pick<BackupContext, 'store' | 'backups' | 'targets'>,
 ): OperationKind<'backupDelete', DeleteInput> {

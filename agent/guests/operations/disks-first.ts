@@ -29,13 +29,13 @@ export class DisksFirst {
     }
   }
 
-  /** Starts a guest once no creation is running. Until then, its operation occupies no slot for running operations. */
+  /** Starts a guest once no creation is running. Until then, its operation leaves its slot to other operations. */
   async start(
     { signal, yieldWhile }: Pick<StepContext<unknown>, 'signal' | 'yieldWhile'>,
     boot: () => Promise<void>,
   ): Promise<void> {
     for (let look = 0; look < mostLooks; look++) {
-      await yieldWhile(Promise.allSettled(this.#inWork)) // `yieldWhile` then waits for a slot, at the end of the queue
+      await yieldWhile(Promise.allSettled(this.#inWork)) // then also waits for a slot, behind other operations
       await nextTurn() // lets creations that just got a slot, or are between two steps, call `prepare`
       if (this.#inWork.size === 0) break
     }

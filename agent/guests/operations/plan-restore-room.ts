@@ -14,7 +14,7 @@ export function planUsedBytes(countedBytes: number, record: { limitBytes: number
   return record.limitBytes > 0 ? Math.min(usedBytes, record.limitBytes) : usedBytes
 }
 
-/** Returns an upper bound of the bytes that the backed-up disk used. In older backups, snapshots may count, too. */
+/** Returns an upper bound of the bytes that the backed-up disk used. For older backups, it may include snapshots. */
 export function planOriginalBytes({ sizeBytes, usedBytes = 0, savedBytes = 0 }: BackupSize): number {
   return Math.min(usedBytes, Math.max(0, sizeBytes - savedBytes))
 }

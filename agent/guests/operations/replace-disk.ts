@@ -20,8 +20,8 @@ export function keptId(operationId: string): string {
 }
 
 /**
- * Returns all steps, including two of the caller: `prepare` creates the new volume for `exchange` while the guest still
- * runs; `commit` is the last step and deletes the hidden snapshot.
+ * Returns all steps. Two of them come from the caller. `prepare` creates the new volume for `exchange` while the guest
+ * still runs. `commit` is the last step and deletes the hidden snapshot.
  */
 export function replaceDiskSteps<Input extends StopInput>(
   context: GuestContext,

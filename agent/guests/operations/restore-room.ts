@@ -71,8 +71,9 @@ export async function raiseBound(context: DiskContext, uuid: string, bytes: numb
 const workBytes = 16 * 1024 ** 2
 
 /**
- * Runs work that writes to the guest's disk, and raises the disk limit meanwhile, since the disk may be full. Freeze a
- * running guest first, because it would use the space itself. After a crash, the reconciler restores the limit.
+ * Runs work that writes to the guest's disk. The disk may be full, so its limit is raised meanwhile. A running guest
+ * must be frozen before, because it could use the additional space itself. After a crash, the reconciler restores the
+ * limit.
  */
 export async function withRoom<T>(context: DiskContext, uuid: string, work: () => Promise<T>): Promise<T> {
   const { fetchedBytes } = context.store.get(uuid)
@@ -86,8 +87,8 @@ export async function withRoom<T>(context: DiskContext, uuid: string, work: () =
 }
 
 /**
- * Records by how much the guest's disk limit rises when the restored volume replaces the disk. Data that the backed-up
- * guest shared with its image may then count towards the limit. Call it when the restored volume is complete.
+ * Records by how much the guest's disk limit rises when the restored volume replaces the disk: data that the backed-up
+ * guest shared with its image may count towards the limit. Call this after the restored volume is complete.
  * @throws {BerthError} `backup_too_large`
  */
 export async function noteRestored(context: DiskContext, uuid: string, size: BackupSize): Promise<void> {
@@ -100,10 +101,10 @@ export async function noteRestored(context: DiskContext, uuid: string, size: Bac
 }
 
 /**
- * Lowers the disk limit once the kernel has freed the discarded volume. If the limit were lowered before, a running
- * guest would find its disk full. If the kernel takes long, the reconciler lowers the limit later.
- * @param change new `extraBytes` of the guest. If they are lower, `fetchedBytes` grows by the difference, so that the
- * limit stays the same until the volume is freed.
+ * Lowers the disk limit after the kernel has freed the discarded volume. Before that, a running guest would find its
+ * disk full. If the kernel takes long, the reconciler lowers the limit later.
+ * @param change new `extraBytes` of the guest. If they are lower, `fetchedBytes` grows by the difference: the limit
+ * stays the same until the volume is freed.
  */
 export async function endRoom(
   context: DiskContext,

@@ -9,8 +9,8 @@ interface DeleteInput {
 }
 
 /**
- * Deletes a snapshot. From the submission on, it is hidden and cannot be restored. Only a restore that was submitted
- * before still finds it.
+ * Deletes a snapshot. As soon as the order is submitted, the snapshot is hidden and cannot be restored any more, except
+ * by a restore that was submitted earlier.
  */
 export function snapshotDeleteKind(context: DiskContext): OperationKind<'snapshotDelete', DeleteInput> {
   const { store } = context

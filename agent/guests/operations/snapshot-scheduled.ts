@@ -25,8 +25,8 @@ interface ScheduledInput {
 }
 
 /**
- * Defines scheduled snapshots, which only the agent submits. Once a new snapshot is submitted, the snapshots that will
- * be deleted for it are hidden. If the new snapshot fails, they reappear.
+ * Defines scheduled snapshots, which only the agent submits. When a new snapshot is submitted, the old snapshots that
+ * will be deleted for it are hidden. If the new snapshot fails, they are shown again.
  */
 export function scheduledSnapshotDefinition(
   context: GuestContext,
@@ -56,9 +56,9 @@ export function scheduledSnapshots(context: Pick<GuestContext, 'store' | 'now'>)
 }
 
 /**
- * Returns a guest's next scheduled snapshot. It is submitted even if there is no room for it: its task reports the
+ * Returns the order for a guest's scheduled snapshot, even if there is no room for one: its task then reports the
  * reason.
- * @param run `nextRunMs`: time of the run after this one, stored with the order, so that no run is lost or repeated
+ * @param run `nextRunMs`, the time of the run after this one, is stored together with the order
  */
 function scheduledSnapshotOrder(
   { store, now }: Pick<GuestContext, 'store' | 'now'>,

@@ -45,7 +45,7 @@ function forgetResume(store: GuestStore, { uuid, suspension }: GuestRecord): voi
 
 type Due = Pick<DefinedOperation<PowerOffInput>, 'subject' | 'input'>
 
-/** True unless the agent itself submitted the stop and the guest may run again. */
+/** False if the agent itself submitted the stop, and the guest may run again by now. Otherwise true. */
 function isDue(store: GuestStore, { subject, input }: Due): boolean {
   return input.system !== true || !isAllowedToRun(store.get(subject.id))
 }

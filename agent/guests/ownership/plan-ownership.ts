@@ -6,7 +6,7 @@
 /**
  * - `absent`: the host has no valid copy of the guest, but remembers the generation.
  * - `owner`: the host owns the guest and may start it.
- * - `leaving`: the host owns the guest, but has begun to stop it for a move. It may still keep the guest.
+ * - `leaving`: the host still owns the guest, and has begun to stop it for a move, which may fail.
  * - `handed_over`: the complete guest is on the target. Only the gateway decides now who owns it.
  * - `arriving`: the host receives the guest and does not own it yet.
  * - `fenced`: the host has a copy, but the guest belongs to another host. The copy is never started.
@@ -16,7 +16,7 @@ export type OwnershipRole = 'absent' | 'owner' | 'leaving' | 'handed_over' | 'ar
 /** Knowledge of a host about the owner of a guest. */
 export interface Ownership {
   readonly role: OwnershipRole
-  /** The newest generation that the host knows. Each change of the owner, and each canceled move, has a new one. */
+  /** The newest generation that the host knows. Each change of the owner and each canceled move gets a new number. */
   readonly generation: number
   /** Id of the move while the role is `leaving`, `handed_over` or `arriving`; otherwise empty. */
   readonly moveId: string
@@ -78,7 +78,7 @@ function planLeave(known: Ownership, { moveId, generation }: MoveStep): Ownershi
   return changed({ role: 'leaving', generation, moveId })
 }
 
-/** A guest that arrives by a newer move replaces the remains of an older move. */
+/** Plans the arrival of a guest. A copy that an older, unfinished move left here is discarded. */
 function planExpect(known: Ownership, { moveId, generation }: MoveStep): OwnershipChange | undefined {
   const isFree = known.role === 'absent' || known.role === 'arriving'
   if (!isFree || generation < known.generation) return undefined
@@ -86,7 +86,7 @@ function planExpect(known: Ownership, { moveId, generation }: MoveStep): Ownersh
   return { next: { role: 'arriving', generation, moveId }, effect: isOther ? 'discard' : 'none' }
 }
 
-/** Messages may be repeated and arrive late, so only a newer generation counts. */
+/** Messages of the gateway may be repeated or late, so only those with a newer generation take effect. */
 function planAppoint(
   known: Ownership,
   { generation, isOwner }: { generation: number; isOwner: boolean },

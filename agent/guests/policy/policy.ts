@@ -33,7 +33,7 @@ export function policyReasonOf(judged: PolicyFacts): string {
     .join(', ')
 }
 
-/** True if the guest may be running. A suspension in mode `network` only disconnects it. */
+/** True if nothing forbids the guest to run. A suspension in mode `network` only disconnects a running guest. */
 export function isAllowedToRun(judged: PolicyFacts): boolean {
   const onlyCutOff = judged.suspension?.mode === 'network'
   return blocksOf(judged).every((block) => block === 'suspended' && onlyCutOff)
@@ -84,9 +84,7 @@ export function liftAbuse(store: GuestStore, { uuid, policy: { abuse, ...policy 
   if (abuse !== undefined) store.update(uuid, { policy })
 }
 
-/**
- * Returns the present rates: as configured, lower while the guest is throttled, all traffic cut while it is blocked.
- */
+/** Returns the present rates: as configured, or lower while the guest is throttled. `cut`: the guest is blocked. */
 export function ratesOf(record: GuestRecord, config: AgentConfig): GuestRates {
   const { networkDownMbps, networkUpMbps } = record.spec.limits
   const throttle = isThrottled(record) ? record.traffic.throttleMbps || config.traffic.throttle_mbps : 0

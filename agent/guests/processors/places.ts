@@ -8,7 +8,7 @@ type PlacedGuest = Pick<GuestRecord, 'uuid' | 'wanted'> & {
   readonly spec: { readonly limits: Pick<GuestRecord['spec']['limits'], 'vcpuMilli'> }
 }
 
-/** Assigns processors to guests that should run. After a restart of the agent, the state is read from the host. */
+/** Assigns processors to guests that should run. After a restart of the agent, `adopt` takes over the present ones. */
 export class ProcessorPlaces {
   readonly #places = new Map<string, Place>()
   readonly #loads = new Map<number, number>()

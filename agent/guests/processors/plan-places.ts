@@ -1,7 +1,7 @@
 /*
- * The number of processors that a guest runs on is its limit, rounded up. `nproc` shows this number in the guest, and
- * runtimes create threads by it; the quota limits the processor time. Processors are chosen by the configured limits,
- * as in LXD and Proxmox, so that each processor carries about the same load.
+ * A guest runs on as many processors as its limit, rounded up. `nproc` in the guest shows this number, and runtimes
+ * create as many threads. A quota limits the processor time. Processors are chosen by the configured limits, as in LXD
+ * and Proxmox, so that each processor carries about the same load.
  */
 
 export interface Place {

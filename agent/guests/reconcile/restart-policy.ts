@@ -28,8 +28,8 @@ export class RestartPolicy {
   }
 
   /**
-   * Returns the time in ms to wait before a start; 0 means none. If it is not known yet why the guest ended, the time
-   * includes a wait for the driver's report. The time doubles with each start in the last ten minutes.
+   * Returns the time in ms to wait before a start; 0 means none. The time doubles with each start in the last ten
+   * minutes. While it is not known why the guest ended, the time is at least the wait for the driver's report.
    */
   holdMs(uuid: string, causeKnown: boolean): number {
     const since = this.#missingSince.get(uuid) ?? this.now()

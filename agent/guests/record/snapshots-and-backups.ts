@@ -8,7 +8,7 @@ export interface SnapshotRecord {
   /** Bytes that counted towards the guest's disk limit when the snapshot was taken; 0 if they are not known. */
   sizeBytes: number
   description: string
-  /** Only `ready` snapshots are shown. For the others, a running operation decides whether they exist. */
+  /** Only `ready` snapshots are shown. Others belong to a running operation, which decides whether they will exist. */
   state: 'taking' | 'ready' | 'deleting'
 }
 
@@ -18,10 +18,7 @@ export interface SnapshotSpace {
   limitBytes: number
   /** Upper bound of the bytes that all snapshots together retain. */
   retainedBytes: number
-  /**
-   * Bytes by which the limit of the disk is raised, for `retainedBytes`, hidden snapshots and space that is being
-   * freed.
-   */
+  /** Bytes by which the disk limit is raised: for `retainedBytes`, hidden snapshots and space that is being freed. */
   allowanceBytes: number
   /** False if the guest was created by a version that did not measure the space. */
   isMeasured: boolean

@@ -121,8 +121,8 @@ function chooseMappings(choice: PortChoice, wanted: readonly CheckedMapping[]): 
 }
 
 /**
- * If possible, maps a range to host ports with the guest's own numbers: the kernel then stores one nft element for it
- * instead of one per port.
+ * Maps a range to host ports with the guest's own numbers, if possible. The kernel then stores one nft element for the
+ * range instead of one per port.
  */
 function keepNumbers(choice: PortChoice, wanted: CheckedMapping): CheckedMapping {
   const { hostPort, containerPort, containerPortEnd, length } = wanted

@@ -20,8 +20,8 @@ export const catchUpWithinMs = 30 * 60_000
 const clockChangeMs = 24 * hourMs
 
 /**
- * Plans a change of the schedule. If interval and time of day stay the same, so do the next runs: setting the same
- * schedule daily does not postpone them.
+ * Plans a change of the schedule. The next runs stay the same if interval and time of day do, so that setting the same
+ * schedule every day does not postpone them.
  * @throws {BerthError} `missing_field` if the schedule is enabled without an interval
  */
 export function planSchedule<Schedule extends SnapshotSchedule>(

@@ -133,7 +133,7 @@ export class ScheduledRuns {
   }
 }
 
-/** True if runs are skipped. A blocked guest is stopped: its snapshots would be alike and replace earlier ones. */
+/** True if runs are skipped. Snapshots of a blocked (stopped) guest would be alike and replace earlier ones. */
 function isHeld(record: GuestRecord): boolean {
   return ['error', 'deleting', 'creating'].includes(record.status) || policyReasonOf(record) !== ''
 }

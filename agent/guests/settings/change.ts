@@ -9,7 +9,7 @@ export interface Target {
   readonly uuid: string
   /** The change is refused if the guest's revision differs; 0 means any revision. */
   readonly ifRevision: number
-  /** Id by which a repeated call takes effect only once. If undefined or empty, each call takes effect. */
+  /** Id of the change. Calls with the same id take effect only once. If undefined or empty, each call takes effect. */
   readonly operationId?: string
   /** Maximum number of ports in all the guest's mappings after a mapping is added; undefined means the host's limit. */
   readonly portLimit?: number | undefined
@@ -49,7 +49,7 @@ export function changeGuest(context: ChangeContext, target: Target, change: Sett
   })
 }
 
-/** Applies a repeated change again, since the first call may have ended before the change was in force. */
+/** Applies a repeated change to the host again, because the first call may have ended before it was in force. */
 async function repeat({ store }: ChangeContext, { uuid }: Target, { apply }: SettingChange): Promise<GuestRecord> {
   const record = store.get(uuid)
   await apply?.(record)
@@ -103,7 +103,7 @@ interface Undo {
 }
 
 /**
- * Rolls a setting back. Errors are only logged: the caller gets the first failure, and the reconciler repairs the rest.
+ * Rolls a failed setting back. Errors of the rollback are only logged: the reconciler repairs what is left.
  * @returns whether the state before the change is in force
  */
 async function restore({ store, log }: ChangeContext, uuid: string, { takeBack, apply }: Undo): Promise<boolean> {

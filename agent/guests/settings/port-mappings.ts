@@ -30,7 +30,7 @@ interface Place {
   readonly listening: ReadonlySet<string>
 }
 
-/** Reserves the ports of a removed mapping until its rules are gone. @returns a function that restores the mapping */
+/** Reserves ports of a removed mapping until its nft rules are gone. @returns a function that restores the mapping */
 type Freeing = (position: number, old: PortMapping) => () => void
 
 export class PortMappings {
@@ -68,7 +68,7 @@ export class PortMappings {
     const prepare = async ({ portMappings }: GuestRecord): Promise<void> => {
       const old = portMappings[index]
       const checked = old && checkPortMapping(changePortMapping(old, wanted))
-      // If a mapping keeps its host ports, it does not matter whether programs listen on them.
+      // Programs that listen on the host ports only matter if the mapping gets other host ports.
       if (checked && !isAtSameHostPorts(old, checked)) listening = await readListeningPorts([checked.protocol])
     }
     const write = (record: GuestRecord, freeing: Freeing): (() => void) => {

@@ -62,7 +62,7 @@ export interface SpaceMeasurement {
   readonly snapshotsCount: boolean
 }
 
-/** Plans the bytes that snapshots retain at most, after the space of deleted ones has been freed. */
+/** Plans the upper bound of the bytes that snapshots retain after the space of deleted snapshots was freed. */
 export function planSettled(
   record: GuestRecord,
   { present, usageBytes, snapshotsCount }: SpaceMeasurement,

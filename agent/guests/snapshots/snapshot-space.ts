@@ -8,9 +8,9 @@ import { volumeLimitOf } from './volume-bound.js'
 import type { GuestStore } from '../record/guest-store.js'
 
 /*
- * Snapshots do not use the space that a guest bought: the limit of its disk is raised by the space that they retain. It
- * is raised before a snapshot is taken, and lowered after the kernel has freed the space of a deleted one. See
- * docs/design/storage.md.
+ * A guest's disk limit is raised by the space that its snapshots retain, so that they take no space that the guest
+ * bought. The limit is raised before a snapshot is taken. It is lowered after a snapshot was deleted and the kernel has
+ * freed its space. See docs/design/storage.md.
  */
 
 /**
@@ -20,7 +20,7 @@ import type { GuestStore } from '../record/guest-store.js'
 const settleMs = 5000
 const lookMs = 200
 
-/** Returns the bytes that the snapshots of the guest would retain if one were taken now. */
+/** Returns the bytes that all snapshots of the guest would retain after one more snapshot now. */
 export function readExpected(volumes: GuestVolumes, record: GuestRecord): Promise<number> {
   return volumes.expectedRetained(record.uuid, planRetained(record))
 }
@@ -50,7 +50,7 @@ export function takeHidden(context: DiskContext, uuid: string, id: string): Prom
   return takeRaised(context, context.store.get(uuid), id)
 }
 
-/** Takes a snapshot and raises the disk limit, so that the guest can still write as much as its disk's size. */
+/** Takes a snapshot and raises the disk limit: the guest may overwrite all data that the snapshot retains. */
 async function takeRaised(context: DiskContext, record: GuestRecord, id: string): Promise<SnapshotTaken> {
   const { volumes, store, machines } = context
   const { uuid } = record
@@ -65,7 +65,7 @@ async function takeRaised(context: DiskContext, record: GuestRecord, id: string)
   return taken
 }
 
-/** Deletes a snapshot. Subtracts its exclusive bytes from the retained bytes, if the quotas report exclusive bytes. */
+/** Deletes a snapshot. The retained bytes decrease by its exclusive bytes, if the quotas report these. */
 export function deleteCounted(context: DiskContext, uuid: string, id: string): Promise<void> {
   return context.store.mutex.run(uuid, () => deleteInTurn(context, uuid, id))
 }
@@ -102,7 +102,7 @@ async function settleFreed(context: DiskContext, uuid: string): Promise<SpaceSta
   if (!record) return 'settled'
   const { settled, hasHidden } = await measure(volumes, record)
   if (hasHidden) return 'held'
-  if (!(await volumes.areFreed(uuid))) return 'freeing' // another snapshot was deleted meanwhile
+  if (!(await volumes.areFreed(uuid))) return 'freeing' // a snapshot was deleted since the last check
   store.update(uuid, { snapshotSpace: settled })
   const limitBytes = volumeLimitOf(context.machines, store.get(uuid))
   if (volumes.snapshotsCount && limitBytes > 0) await volumes.resize(uuid, limitBytes)

@@ -3,9 +3,9 @@ import type { GuestRecord } from '../record/record.js'
 import type { GuestMachines } from '../machines.js'
 
 /**
- * Returns the limit in bytes of all data that the guest's volumes and snapshots wrote. It is the size of the disk, plus
- * the space that snapshots retain, the data of a backup that is being fetched, and data that a restored volume no
- * longer shares. 0 means no limit: the disk of a virtual machine limits itself.
+ * Returns the limit in bytes of all data that the guest's volumes and snapshots wrote. It is the sum of the disk's
+ * size, the space that snapshots retain, the data of a backup that is being fetched, and data that a restored volume no
+ * longer shares. 0 means no limit, because the disk file of a virtual machine has a fixed size.
  */
 export function volumeLimitOf(machines: GuestMachines, record: GuestRecord): number {
   const limitBytes = machines.driverOf(record).volumeLimitBytes(machines.of(record))

@@ -51,7 +51,7 @@ function nameOf(path: string): string {
   return path.slice(path.lastIndexOf('/') + 1)
 }
 
-/** Compares directories by level. Directories of one level are ordered by their parents first. */
+/** Compares directories by level, then by the order of their parents, then by name. */
 function byLevel(a: string, b: string): number {
   const [first, second] = [a.split('/'), b.split('/')]
   const level = Number(a !== '') * first.length - Number(b !== '') * second.length

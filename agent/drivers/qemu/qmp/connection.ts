@@ -124,9 +124,7 @@ export class QmpConnection {
     }
   }
 
-  /**
-   * Parses a line. A guest agent may still be sending an answer to an earlier client, so its invalid lines are skipped.
-   */
+  /** Parses a line. Skips a guest agent's invalid lines, which may be parts of an answer to an earlier client. */
   #read(line: string): void {
     try {
       this.#take(parseQmpMessage(clean(line)))
@@ -164,7 +162,7 @@ export class QmpConnection {
     this.#answered(id)?.resolve(value)
   }
 
-  /** Finds the command that the answer belongs to. @returns undefined for an unrequested answer, which is counted */
+  /** Finds the command that an answer belongs to. Counts an answer to no command, and then returns undefined. */
   #answered(id: number): Pending | undefined {
     const pending = this.#settle(id)
     if (!pending) this.#countUnasked()
@@ -186,7 +184,9 @@ export class QmpConnection {
   }
 }
 
-/** Removes the rest of an earlier answer. The guest agent begins its answer with a byte that cannot occur in JSON. */
+/**
+ * Removes the rest of an earlier answer. A new answer of the guest agent begins with a byte that is invalid in JSON.
+ */
 function clean(line: string): string {
   return line.replace(/^.*\ufffd/su, '')
 }
