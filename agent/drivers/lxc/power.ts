@@ -91,7 +91,7 @@ export class LxcPower {
 
   /**
    * Removes the configuration in the background, since this takes tens of milliseconds. If the agent crashes before the
-   * removal, it later finds the configuration as the trace of a deleted guest, and removes it.
+   * removal, the reconciler removes the configuration later as the trace of a deleted guest.
    */
   #discardConfig(name: string): void {
     const { configs, log } = this.context

@@ -131,7 +131,7 @@ export class LxcRuntimeReader {
   }
 
   /**
-   * Finds the guest's init: the monitor's child in another pid namespace. Hooks, also its children, are in the host's.
+   * Finds the guest's init: the monitor's child in another pid namespace. Hooks are children in the host's namespace.
    */
   #findInit(monitor: ProcessStat): ProcessStat | undefined {
     for (const pid of readChildren(monitor.pid)) {

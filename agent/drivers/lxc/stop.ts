@@ -56,7 +56,7 @@ function askToHalt(runtime: LxcRuntimeReader, name: string): () => 'asked' | 'en
     if (!due) return 'asked'
     const signal = findHaltSignal(init.pid)
     // An init may wait for signals with sigwait(2), as BusyBox's does. /proc does not show these signals. Such an init
-    // gets SIGPWR at each call of this function, until the guest has ended.
+    // gets SIGPWR at each call of this function, until the init has ended.
     signalExactly(init.pid, init.startTime, signal ?? sigPwr)
     if (signal !== undefined) asked = { startTime: init.startTime, atMs: performance.now() }
     return 'asked'

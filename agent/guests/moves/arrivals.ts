@@ -30,7 +30,7 @@ const gib = 1024 ** 3
 interface ArrivalDetails {
   readonly fromHostId: string
   readonly mappings: readonly MovedMapping[]
-  /** Changes of the record for the time when this host becomes the owner. Present once the whole guest has arrived. */
+  /** Changes that the guest's record gets when this host becomes the owner. Present when the whole guest is here. */
   readonly arrived?: Pick<Manifest, 'limits' | 'trafficCount' | 'isWanted'> & ReturnType<typeof sealManifest>
   /** Snapshot from which the disk was made. */
   readonly snapshot?: string

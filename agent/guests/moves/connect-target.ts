@@ -14,7 +14,7 @@ export interface TransferTarget {
   readonly address: string
   /** Serial numbers of the target agent's valid certificates. */
   readonly serials: readonly string[]
-  /** The ticket, a certificate for `key` in PEM. */
+  /** The ticket in PEM: a certificate for `key`. */
   readonly ticket: string
   /** Private key of the ticket, in PEM. */
   readonly key: string

@@ -2,7 +2,7 @@ import { conflict } from '../../../shared/errors.js'
 
 const mib = 1024 * 1024
 
-/** If a guest's increments are at most this large, it is stopped: the last one then takes a fraction of a second. */
+/** A guest is stopped after an increment of at most this size: the last increment then takes a fraction of a second. */
 const smallBytes = 8 * mib
 /** Rounds after which a guest that writes faster than the transfer is stopped anyway. */
 const maxRounds = 8

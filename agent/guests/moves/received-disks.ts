@@ -13,7 +13,7 @@ import { readDetails, writeDetails } from './change-ownership.js'
 const gib = 1024 ** 3
 /** A btrfs stream may be longer than the data in it, because it also describes each file. */
 const streamOverhead = { factor: 1.25, bytes: gib }
-/** Each round sends a fifth less than the one before, so all rounds send at most five times as much as the first. */
+/** Each round sends at most four fifths of the one before, so together they send at most five times the first. */
 const diskFactor = 5
 /** Maximum number of snapshots from the rounds of a move. A restarted operation takes additional rounds. */
 const maxRounds = 100

@@ -171,5 +171,5 @@ function settleTaken(
   { uuid, id, outcome }: { uuid: string; id: string; outcome: OperationOutcome },
 ): void {
   if (outcome.status === 'done') updateSnapshot(store, uuid, { id, state: 'ready' })
-  else forgetSnapshot(store, uuid, id) // its remains in the pool are removed when the next snapshot is taken
+  else forgetSnapshot(store, uuid, id) // remains of the snapshot are removed when the next one is taken
 }

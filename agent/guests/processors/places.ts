@@ -8,7 +8,10 @@ type PlacedGuest = Pick<GuestRecord, 'uuid' | 'wanted'> & {
   readonly spec: { readonly limits: Pick<GuestRecord['spec']['limits'], 'vcpuMilli'> }
 }
 
-/** Assigns processors to guests that should run. After a restart of the agent, `adopt` takes over the present ones. */
+/**
+ * Assigns processors to guests that should run. After a restart of the agent, `adopt` takes over the processors that
+ * running guests already have.
+ */
 export class ProcessorPlaces {
   readonly #places = new Map<string, Place>()
   readonly #loads = new Map<number, number>()
@@ -69,7 +72,10 @@ export class ProcessorPlaces {
     return [...moved]
   }
 
-  /** Chooses new processors for guests with an offline processor or with too few. @returns these guests */
+  /**
+   * Chooses new processors for guests that have an offline processor, or that may use more processors than they have.
+   * @returns these guests
+   */
   #followHost(): string[] {
     const online = this.readOnline()
     if (online.join() === this.#online.join()) return []

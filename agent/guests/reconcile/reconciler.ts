@@ -112,7 +112,10 @@ export class Reconciler {
     await Promise.all([this.#passes.settled(), this.#looking, this.network.close()])
   }
 
-  /** Runs a comparison, after one that is already running. Failures are logged, and the next pass tries again. */
+  /**
+   * Runs a comparison that begins after this call, even if another one is still running. Failures are logged, and the
+   * next pass tries again.
+   */
   pass(): Promise<void> {
     return this.#passes.run()
   }

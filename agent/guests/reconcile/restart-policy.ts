@@ -1,4 +1,4 @@
-/** Time in ms to wait for a driver's report why a guest ended. The guest is not restarted before the report. */
+/** Time in ms to wait for a driver's report why a guest ended, before the guest is restarted. */
 const toldWithinMs = 1500
 const firstBackoffMs = 5000
 const maxBackoffMs = 300_000

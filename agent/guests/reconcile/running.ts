@@ -97,9 +97,7 @@ async function resize(driver: Driver, machine: Machine): Promise<boolean> {
   return resized.changed
 }
 
-/**
- * Describes the guest's state. It contains the revision, because a setting that was rolled back changes nothing else.
- */
+/** Describes the guest's state. The revision is part of it: a setting that was rolled back changes nothing else. */
 function lookOf({ pid, startTime }: ObservedGuest, { revision, ipv6Addresses }: GuestRecord): Look {
   const run = `${pid} ${startTime}`
   return { limits: `${run} ${revision}`, addresses: `${run} ${ipv6Addresses.join(' ')}` }

@@ -14,7 +14,7 @@ export interface ScheduleChange {
 
 /** Delay in ms after which a run counts as missed: the host or its agent was off, or its clock was wrong. */
 export const missedAfterMs = 15 * 60_000
-/** Missed runs are made up for within this time in ms, each guest's at another moment. */
+/** A missed run is made up for within this time in ms. Each guest has its own delay, so that runs do not coincide. */
 export const catchUpWithinMs = 30 * 60_000
 /** Largest jump of the local time in ms when its offset from UTC changes. */
 const clockChangeMs = 24 * hourMs

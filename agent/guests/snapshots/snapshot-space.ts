@@ -134,7 +134,10 @@ function hasNothing(record: GuestRecord): boolean {
   return record.snapshots.length === 0 && planRetained(record) === 0 && planAllowance(record) === 0
 }
 
-/** True if the record contains these numbers. Without a measurement, this is only possible if nothing is retained. */
+/**
+ * True if the record already contains these numbers. A record without a measurement only contains estimates, so it
+ * counts as different unless nothing is retained.
+ */
 function isSettled(record: GuestRecord, { retainedBytes, allowanceBytes }: SnapshotSpace): boolean {
   const isKnown = record.snapshotSpace.isMeasured || retainedBytes === 0
   return isKnown && planRetained(record) === retainedBytes && planAllowance(record) === allowanceBytes

@@ -184,9 +184,7 @@ export class QmpConnection {
   }
 }
 
-/**
- * Removes the rest of an earlier answer. A new answer of the guest agent begins with a byte that is invalid in JSON.
- */
+/** Removes the rest of an earlier answer. A guest agent's new answer begins with a byte that is invalid in JSON. */
 function clean(line: string): string {
   return line.replace(/^.*\ufffd/su, '')
 }
