@@ -34,7 +34,6 @@ export class ConnectionGuard {
 
   constructor(private readonly limits: GuardLimits) {}
 
-  /** Watches a new connection. */
   watch(socket: Socket): void {
     const key = keyOf(socket)
     const source = sourceOf(socket.remoteAddress ?? '')
@@ -71,7 +70,7 @@ export class ConnectionGuard {
 
   #forget(key: string, socket: Socket | undefined): void {
     const found = this.#unproven.get(key)
-    // Another connection may use the peer's port by now.
+    // A newer connection may have the same address and port, and must stay.
     if (found === undefined || found.socket !== socket) return
     clearTimeout(found.timer)
     this.#unproven.delete(key)

@@ -7,7 +7,7 @@
 export interface Holding {
   /** Name of the share that the console or stream counts for: a caller, or a limited key with all its descendants. */
   readonly share: string
-  /** True for an unlimited caller: it may use the reserve, and `perShare` does not limit it. */
+  /** True if the caller is unlimited. Such callers may use the reserve, and `perShare` does not limit them. */
   readonly unlimited: boolean
 }
 

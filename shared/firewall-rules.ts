@@ -34,7 +34,6 @@ const ruleProtocols = ['tcp', 'udp', 'icmp', 'all'] as const
 const ruleActions = ['ACCEPT', 'DROP'] as const
 const networks = ['ipv4', 'ipv6', 'all'] as const
 
-/** The permitted values of a firewall's fields. */
 export const firewallWords = { directions, protocols: ruleProtocols, actions: ruleActions, networks } as const
 
 /** A checked rule. It applies to both directions of a flow, and the first matching rule decides. */

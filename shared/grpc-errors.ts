@@ -109,7 +109,7 @@ const unanswered: ReadonlySet<status> = new Set([status.UNAVAILABLE, status.CANC
 
 /** The error of a call that the peer did not answer. */
 export class UnansweredError extends BerthError {
-  /** @param left true if the call was sent: the peer may have executed it */
+  /** @param left true if the call was sent, so that the peer may have executed it */
   constructor(
     readonly left: boolean,
     cause: unknown,
@@ -125,7 +125,8 @@ function passedError(kind: ErrorKind, code: string, error: ServiceError): BerthE
   const field = readText(error, 'berth-field', /^[a-z0-9_.[\]]{1,100}$/)
   const message = error.details.slice(0, maxDetails) || code
   if (code === staleEpochCode) {
-    // At most 12 digits, even from a compromised agent: the gateway continues with a higher epoch, and fences allow 15.
+    // Accepts at most 12 digits, because the agent may be compromised. The gateway must continue with a higher epoch,
+    // and a fence has at most 15 digits.
     const highest = Number(readText(error, 'berth-epoch', /^\d{1,12}$/) ?? 0)
     return new StaleEpochError(highest, message, error)
   }

@@ -60,7 +60,7 @@ export function identityUri({ role, hostId, transfer }: Identity): string {
   return `spiffe://berth/transfer/${moveId}/${guestUuid}/${fromHostId}/${toHostId}`
 }
 
-/** Returns the DNS name that TLS checks in an agent's or the join listener's certificate, instead of the address. */
+/** Returns an agent's or join listener's DNS name. TLS clients check it in the certificate instead of the address. */
 export function identityDnsName({ role, hostId, transfer }: Identity): string {
   if (transfer) return `${transfer.moveId}.transfer.berth.internal`
   return role === 'agent' ? `${hostId ?? ''}.agent.berth.internal` : `${role}.berth.internal`

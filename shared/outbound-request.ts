@@ -22,7 +22,7 @@ export interface OutboundTimeouts {
 
 export interface OutboundOptions {
   readonly timeouts: OutboundTimeouts
-  /** Replaces the system's name lookup. Addresses within a URL are checked with the URL (outbound-targets.ts). */
+  /** Looks up host names instead of the system. Does not get addresses that are in URLs (see outbound-targets.ts). */
   readonly lookup?: LookupFunction
   readonly tls?: Pick<ConnectionOptions, 'ca' | 'servername' | 'checkServerIdentity' | 'minVersion'>
   /** Maximum number of connections per origin; further requests wait. By default unlimited. */
@@ -254,7 +254,7 @@ export async function discardBody(body: Readable, maxBytes: number): Promise<voi
       if (leftBytes < 0) return
     }
   } catch {
-    // The body is discarded: an incomplete one is no problem.
+    // A body that arrives incompletely needs no handling, because it is discarded.
   }
 }
 

@@ -30,7 +30,7 @@ const refusedIpv4 = [
   '224.0.0.0/3',
   '168.63.129.16/32',
 ]
-/** Prefixes that embed an IPv4 address (6to4, Teredo) are included: they lead to that address. */
+/** Also refuses the prefixes of 6to4 and Teredo, because their addresses lead to the embedded IPv4 address. */
 const refusedIpv6 = ['2001::/23', '2001:db8::/32', '2002::/16', '3fff::/20']
 const publicIpv6 = '2000::/3'
 

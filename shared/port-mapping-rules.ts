@@ -14,7 +14,7 @@ export interface WantedMapping {
   readonly hostIp: string
   /** First host port. 0 lets the agent choose it. */
   readonly hostPort: number
-  /** Last port of a range. 0: as many ports as in the container range; without a container range, a single port. */
+  /** Last port of a range. 0: the range is as long as the container range; without one, it is a single port. */
   readonly hostPortEnd: number
   /** First container port. 0 stands for the same number as the host port. */
   readonly containerPort: number
@@ -22,7 +22,7 @@ export interface WantedMapping {
   readonly description: string
 }
 
-/** A checked mapping. The end of a range is 0 only if its first port is 0. */
+/** A checked mapping. A range whose first port is 0 (chosen by the agent) has the end 0. Other ends are set. */
 export interface CheckedMapping extends WantedMapping {
   readonly protocol: MappingProtocol
   /** Number of mapped ports, at least 1. */
@@ -64,7 +64,7 @@ export function changePortMapping(
   return { ...stored, hostPortEnd, containerPortEnd, ...sent }
 }
 
-/** Moves each range's end with its first port. If the first port is 0 (chosen by the agent), the end is 0, too. */
+/** Changes the end of each range so that it keeps its length. If the agent chooses the first port (0), the end is 0. */
 function moveRanges(stored: MappingPorts, moved: WantedMapping): WantedMapping {
   const further = Math.max(0, stored.hostPortEnd - stored.hostPort)
   const endAfter = (first: number): number => (first === 0 ? 0 : first + further)

@@ -70,13 +70,13 @@ export class SteadyClock {
     return { bootId, offsetMs: this.#offsetMs }
   }
 
-  /** Trusts the clock at once if an earlier process of this boot saw the same offset between the two clocks. */
+  /** Treats the clock as settled at once if an earlier process of this boot saw the same offset between both clocks. */
   resume(mark: ClockMark, bootId: string): void {
     const sameOffset = Math.abs(mark.offsetMs - this.#offsetMs) <= toleranceMs
     if (mark.bootId === bootId && sameOffset) this.trust()
   }
 
-  /** Treats the clock as settled because no earlier record exists that could contradict it. */
+  /** Treats the clock as settled without a wait of 5 minutes. For a clock that no earlier record contradicts. */
   trust(): void {
     this.#watchedFromMs = -Infinity
   }

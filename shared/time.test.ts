@@ -106,7 +106,7 @@ describe('the time format of the API', () => {
         (zone, seconds) => {
           const shown = zone.format(seconds * 1000)
           const read = zone.parse(shown)
-          // An hour that the clocks show twice is read as its first instant, which has the same text.
+          // A local time that occurs twice is read as its first occurrence. Both occurrences have the same text.
           expect(zone.format(read ?? 0)).to.equal(shown)
           expect(Math.abs((read ?? 0) - seconds * 1000)).to.be.at.most(3_600_000)
         },

@@ -82,8 +82,8 @@ const quarterMs = 900_000
 const maxQuarters = 100_000
 
 /**
- * Makes a function that returns the time that the zone's clocks show at `ms`, as if it were UTC. Asking for the zone's
- * rules takes microseconds, so the offset of each quarter hour without a clock change is cached.
+ * Makes a function that returns the local time of the zone at `ms`, as if it were UTC. Asking for the zone's rules
+ * takes microseconds. So offsets are cached for all quarter hours without a clock change.
  */
 function createWallClock(clock: Intl.DateTimeFormat): (ms: number) => number {
   /** UTC offset in seconds, by quarter hour (counted since 1970); NaN if the clocks change in that quarter hour. */
@@ -120,7 +120,7 @@ function parseLocal(text: string, wall: (ms: number) => number): number | undefi
   return midnight === undefined ? undefined : instantOf(midnight + dayMs, wall) - 1000
 }
 
-/** Returns the first instant at which the zone's clocks show `local`. A skipped time gets the offset before it. */
+/** Returns the first instant at which clocks show `local`. If they skip it, uses the offset from before the skip. */
 function instantOf(local: number, wall: (ms: number) => number): number {
   const offsetAt = (ms: number): number => wall(ms) - ms
   const before = local - offsetAt(local - dayMs)

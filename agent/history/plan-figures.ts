@@ -1,6 +1,6 @@
 import { figuresOf, type Figures } from './plan-series.js'
 
-/** A reading of counters. They only grow during one `life`, and another life starts at 0. */
+/** A reading of counters. Counters only grow as long as `life` is the same. When it changes, they start at 0. */
 export interface Reading {
   readonly atMs: number
   /** A value that differs after each start of the guest or the host. */

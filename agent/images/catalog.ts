@@ -83,7 +83,7 @@ export function findCatalogEntry(id: string): CatalogEntry | undefined {
   return catalog.find((entry) => entry.id === id)
 }
 
-/** The properties of a template that a build needs. */
+/** The properties of a template from which its image is built. */
 export interface Recipe {
   readonly id: string
   readonly arch: string

@@ -91,7 +91,7 @@ async function find(
   const base = parts.server.replace(/\/+$/, '')
   const order = { url: `${base}/streams/v1/images.json`, sha256: '', maxBytes: maxListBytes }
   const file = listOf(parts, id)
-  await discardDownload(file) // if resumed, the download could mix two versions of the list
+  await discardDownload(file) // a resumed download could mix two versions of the list
   try {
     await download({ ...order, file }, parts, () => undefined, signal)
     return findStreamItem(await readFile(file, 'utf8'), base, { ...source, arch })

@@ -28,7 +28,6 @@ export interface TemplateRecord extends Omit<CatalogEntry, 'source'>, DownloadPr
   readonly revision: number
 }
 
-/** The state of a template's image, which may change. */
 export interface ImageState {
   /** Size of the image in bytes. 0 if it does not exist. */
   readonly sizeBytes: number
@@ -141,7 +140,7 @@ export class ImageStore {
     try {
       this.#put(id, this.state(id), this.#byId.get(id)?.definition ?? null)
     } catch {
-      // The write fails while the disk is full or the agent shuts down.
+      // The state database rejects writes while the disk is full or the agent shuts down.
     }
   }
 

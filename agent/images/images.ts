@@ -121,8 +121,8 @@ export class Images {
   }
 
   /**
-   * Removes the files of a failed or canceled attempt, and also a complete image. Removes nothing if other callers wait
-   * for the image, or if a guest is about to be created from it.
+   * Removes what an attempt to create an image has left, even a complete image. Removes nothing while other callers
+   * wait for the image, or while an unfinished operation needs it for a guest.
    */
   async takeBack(id: string): Promise<void> {
     if (this.#builds.has(id) || this.isUsed(id)) return
@@ -130,7 +130,7 @@ export class Images {
     if (await this.#parts.pool.has(id)) await this.remove(id)
   }
 
-  /** Removes an image, but not its template. A caller that needs the image waits, and then creates it again. */
+  /** Removes an image and keeps its template. A caller that needs the image waits, and then creates it again. */
   async remove(id: string): Promise<void> {
     this.store.update(id, { sizeBytes: 0, builtAtMs: 0 })
     await this.removeFiles(id)

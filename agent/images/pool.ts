@@ -26,7 +26,7 @@ export interface ImagePool {
 
 /** Rules for the files that a sweep must keep. */
 export interface SweepRules {
-  /** True if the download of the image will be continued. */
+  /** True for an image whose download will be continued. Its downloaded files stay. */
   readonly isWanted: (id: string) => boolean
   /** True if the template exists, in the catalogue or as a custom one. */
   readonly isKnown: (id: string) => boolean

@@ -11,7 +11,6 @@ import type { DownloadProgress } from './sources/transfer.js'
 /** Reports progress. @param fraction from 0 to 1 @param transfer progress of the running download, if any */
 export type Report = (fraction: number, stage: string, transfer?: DownloadProgress) => void
 
-/** Context of the creation of one image. */
 export interface BuildContext {
   readonly report: Report
   readonly signal: AbortSignal

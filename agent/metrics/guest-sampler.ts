@@ -6,7 +6,6 @@ import type { GuestContext } from '../guests/context.js'
 import type { GuestRecord } from '../guests/record/record.js'
 import { nextLoad, type Load } from './load-average.js'
 
-/** The present usage of a guest. */
 export interface GuestUsage {
   /** Usage of all the guest's processors together in percent, from 0 to 100. */
   cpuPercent: number

@@ -33,7 +33,7 @@ export interface AddressBookOptions {
   readonly db: Database
   readonly config: AgentConfig['network']
   readonly log: Logger
-  /** Sets a running guest's IPv6 addresses inside it and removes those in `gone`. Does nothing for a stopped guest. */
+  /** Sets a guest's IPv6 addresses inside the guest and removes those in `gone`. Does nothing if it is stopped. */
   readonly assignInside: (guest: GuestNetwork, gone: readonly string[]) => Promise<void>
 }
 
@@ -45,7 +45,9 @@ export class HostAddressBook implements AddressBook {
   readonly #contested: ContestedAddresses
   readonly #pools: AddressPools
   readonly #known = new KnownGuests()
-  /** Decides when to search the host for addresses that an earlier agent left. Only used while no guest has any. */
+  /**
+   * Decides when to search for addresses that an earlier agent left on the host. Not used while guests have addresses.
+   */
   readonly #drift = new Drift(emptyMs)
   readonly #mutex = new Mutex()
 

@@ -50,7 +50,7 @@ export interface GuestRates {
 /** The desired state of the host's network for a guest. */
 export interface WantedNetwork extends GuestNetwork, GuestRates {}
 
-/** Parts of a guest's network. `rates` are skipped while the guest's interface is missing. */
+/** Parts of a guest's network. `rates` are skipped if the guest's interface does not exist. */
 export type NetworkPart = 'rules' | 'addresses' | 'rates'
 
 /**
@@ -68,8 +68,8 @@ export interface Network {
   attach(guest: WantedNetwork, parts?: readonly NetworkPart[]): Promise<void>
   detach(guest: GuestNetwork): Promise<void>
   /**
-   * Converges the bridge and all guests, and removes everything that belongs to no guest. If a caller passes the array
-   * of its previous call, unchanged rules are not planned again.
+   * Converges the bridge and the networks of all guests, and removes everything that belongs to no guest. A caller that
+   * passes the same array as in its previous call saves work: unchanged rules are not planned again.
    * @returns the repairs, including those of earlier calls that failed
    * @throws {BerthError} the first failure. If rules fail, the other parts are not tried
    */
@@ -130,7 +130,7 @@ export interface AddressBook {
   detach(guest: GuestNetwork): Promise<void>
   /** Warnings about interfaces and addresses that pools name but the host does not have. */
   readonly warnings: readonly string[]
-  /** Plans how guests get IPv6 now, without starting processes (described at `Network.readIpv6`). */
+  /** Plans the sources of guests' IPv6 addresses. Starts no processes (see `Network.readIpv6`). */
   readIpv6(configured?: readonly Ipv6Prefix[], held?: readonly Ipv6Prefix[]): Ipv6Plan
   /** Ends the ip process and background work; the host keeps its addresses. */
   close(): Promise<void>

@@ -6,7 +6,7 @@ export class Drift {
   #noted = true
   #lookedAtMs = -Infinity
 
-  /** @param everyMs longest time between full reads; 0: each read is full, for hosts without a netlink watch */
+  /** @param everyMs longest time between full reads. With 0 each read is full, as hosts without a netlink watch need */
   constructor(private readonly everyMs: number) {}
 
   note(): void {

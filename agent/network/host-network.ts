@@ -17,7 +17,7 @@ const everything: readonly NetworkPart[] = ['rules', 'addresses', 'rates']
 
 /** Combines rules, addresses and rates into the `Network` of contract.ts. Each part runs one call at a time. */
 export class HostNetwork implements Network {
-  /** Repairs that could not be returned yet because another part failed. */
+  /** Repairs of earlier calls that failed in another part. The next successful call returns them. */
   readonly #repaired: string[] = []
 
   constructor(
@@ -31,7 +31,7 @@ export class HostNetwork implements Network {
   }
 
   async attach(guest: WantedNetwork, parts = everything): Promise<void> {
-    const cutsFirst = guest.cut === true && parts.includes('rates') // cuts the guest off even if its rules fail
+    const cutsFirst = guest.cut === true && parts.includes('rates') // even if rules fail
     if (cutsFirst) await this.shaper.apply(guest)
     if (parts.includes('rules')) await this.rules.attach(guest)
     if (parts.includes('addresses')) await this.addresses.attach(guest)

@@ -1,6 +1,6 @@
 import type { GuestNetwork } from './contract.js'
 
-/** Guests as last attached or replaced. Detached guests are left out, even if the agent's database still has them. */
+/** Networks of guests, from `attach` or the last `replace`. Leaves out detached guests that the database still has. */
 export class KnownGuests {
   #guests = new Map<string, GuestNetwork>()
   readonly #detached = new Set<string>()

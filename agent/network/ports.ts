@@ -114,8 +114,8 @@ export class PortChoice {
   }
 
   /**
-   * Picks ports from a list of all free ones. A single run is always found if it fits. If several runs are requested,
-   * one of them may take the only place of another.
+   * Picks ports from a list of all free ones. If one run of ports is requested, it is found wherever it fits. If
+   * several are requested, one may take the only place where another would fit, and then the call fails.
    */
   #pickExactly({ protocol, hostIp, count, length = 1 }: PortRequest): number[] {
     const taken = this.#takenPorts({ protocol, hostIp })
@@ -158,7 +158,7 @@ export function countPorts(db: Database, { start, end }: PortRange): number {
   return db.prepare<[PortRange], number>(countCovered).pluck().get({ start, end }) ?? 0
 }
 
-/** Sums the lengths of all spans, each without the part that earlier spans cover. */
+/** Counts the ports of the range that mappings use. A port of several mappings counts only once. */
 const countCovered = `
   SELECT total(max(0, min(last, @end) - max(first, @start, reached + 1) + 1)) FROM (
     SELECT host_port AS first, host_port_end AS last, coalesce(max(host_port_end) OVER (

@@ -43,7 +43,7 @@ export interface AcceptedOrder<Input> {
   readonly subject: Subject
   /** Input for the steps, which is stored in the state database: plain JSON without secrets. */
   readonly input: Input
-  /** Value by which a repeated order is recognized: only a repetition has the same value. Default: `input`. */
+  /** The engine hashes this value to tell a repeated order from another one with the same id. Default: `input`. */
   readonly hashOf?: unknown
   /**
    * Makes checks and reservations in the transaction that stores the operation. An error rejects the order. Not called

@@ -31,7 +31,7 @@ export class RemovedOperations {
     )
   }
 
-  /** Finds a removed operation, and sets the time of its removal to now: its request may be repeated once more. */
+  /** Finds a removed operation and sets its removal time to now, so that further repetitions also find it. */
   find(id: string, nowMs: number): SubmittedOperation | undefined {
     const row = this.#find.get(id)
     if (row) this.#renew.run(nowMs, id)

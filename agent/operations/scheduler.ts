@@ -71,7 +71,7 @@ export class Scheduler {
   }
 
   drop(task: Task): void {
-    this.#dropped.add(task) // the queues skip a dropped task when its turn comes
+    this.#dropped.add(task) // the task stays in its queue, which skips it later
     this.#waiting -= 1
     this.#advance(task)
   }

@@ -22,7 +22,7 @@ export interface Submission {
   subject: Subject
   /** Input for the steps, as plain JSON. */
   input: unknown
-  /** Value by which a repeated request is recognized: only a repetition has the same value. Default: `input`. */
+  /** The engine hashes this value to tell a repeated request from another one with the same id. Default: `input`. */
   hashOf?: unknown
   requestedBy: string
   /** Makes checks and reservations in the transaction that writes the operation. An error rejects the operation. */

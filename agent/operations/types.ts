@@ -32,8 +32,8 @@ export interface StepContext<Input> {
   /** Reports the progress within the step, from 0 to 1, and a text for users. */
   report(fraction: number, stage?: string): void
   /**
-   * Waits for shared work, such as a download that several operations need, without occupying a slot for running
-   * operations. The subject stays busy. `work` should end when `signal` is aborted.
+   * Waits for work that several operations share, such as a download. The operation needs no slot meanwhile, but its
+   * subject stays busy. `work` should end when `signal` is aborted.
    * @returns the result of `work`, or throws its error, once this operation has a slot again
    */
   yieldWhile<T>(work: Promise<T>): Promise<T>
@@ -62,7 +62,7 @@ export type OperationOutcome =
   /** `undone` is false if an undo failed too. */
   | { status: 'failed'; code: string; message: string; undone: boolean }
 
-/** The parts of an operation that functions of its definition receive. */
+/** The data of an operation that the functions of its definition get. */
 export interface DefinedOperation<Input> {
   readonly id: string
   readonly subject: SubjectRef
@@ -114,7 +114,7 @@ export interface StepEvent {
   phase: 'before-run' | 'after-run' | 'before-undo' | 'after-undo'
 }
 
-/** A function that tests use. It is awaited at each `StepEvent`, and its error makes the step or its undo fail. */
+/** Only for tests. The engine waits for the function at each `StepEvent`. Its error makes the step or its undo fail. */
 export type StepObserver = (event: StepEvent) => void | Promise<void>
 
 /** A source of time, replaceable in tests. */

@@ -64,7 +64,7 @@ export async function serve(
   { listen, identityDir, tls, fences }: ServeOptions,
   services: AgentServices,
 ): Promise<() => Promise<void>> {
-  // The interceptor of the credentials runs first, so that only the gateway can raise an epoch.
+  // The interceptor of the credentials runs before `fenceCalls`, so that only the gateway can raise an epoch.
   const server = new Server({ ...limits, interceptors: [fenceCalls(fences)] })
   server.addService(BackupServiceService, services.backups)
   server.addService(GuestServiceService, services.guests)
@@ -134,8 +134,8 @@ export async function bind(
 }
 
 /**
- * Ends an injector and its connections. New connections need another injector: after the grace period, grpc-js (1.14.7)
- * destroys all connections of an injector, including new ones.
+ * Ends an injector and its connections after the grace period. grpc-js (1.14.7) then destroys all connections of an
+ * injector, even new ones. So new connections need another injector.
  */
 function retire(injector: ConnectionInjector): void {
   injector.drain(graceMs)

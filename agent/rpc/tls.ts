@@ -55,8 +55,8 @@ export interface AgentTls {
   /** Reads the identity again, for new connections. Must be called after a certificate was installed. */
   reload(): AgentIdentity
   /**
-   * Registers a listener that is called when the host has joined another gateway, or with another host id. Existing
-   * connections then belong to the former gateway.
+   * Registers a listener. It is called when the host has joined another gateway or has another host id. Connections
+   * that are open then belong to the former gateway.
    */
   onMoved(listener: (identity: AgentIdentity) => void): void
 }
@@ -110,7 +110,7 @@ function onIdentityReplaced(identityDir: string, reload: () => AgentIdentity): v
     try {
       reload()
     } catch (error) {
-      // The present identity stays in use until the file contains a valid one.
+      // As long as the file is invalid, the agent continues to use its present identity.
       if (!(error instanceof BerthError)) throw error
     }
   })

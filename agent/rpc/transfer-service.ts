@@ -15,7 +15,7 @@ export function createTransferService(parts: ReceiverParts): TransferService {
   const open = new Map<string, TLSSocket>()
   return {
     serve: (socket, tls) => {
-      socket.on('error', () => undefined) // the reader of the connection gets the error
+      socket.on('error', () => undefined) // whoever reads from the connection gets the error
       try {
         const { moveId, fromHostId, guestUuid: uuid } = tls.readTicket(socket.getPeerCertificate())
         const transfer = { moveId, fromHostId, uuid }

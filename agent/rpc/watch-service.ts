@@ -21,7 +21,7 @@ export interface WatchSource {
   }
 }
 
-/** @returns the service, and a function that ends all watches, which would otherwise delay the server's shutdown */
+/** @returns the service; `close` ends all watches, because open watches would delay the server's shutdown */
 export function createWatchService(source: WatchSource): { service: WatchServiceServer; close: () => void } {
   const open = new Set<WatchStream>()
   const service: WatchServiceServer = {

@@ -5,10 +5,9 @@ import type { Database } from './database.js'
 
 type WatchEvent = NonNullable<WatchResponse['event']>
 
-/** Kinds of entities whose changes are reported to watchers. The events of these kinds contain a revision. */
+/** Kinds of entities whose changes watchers receive. Each event about such an entity contains a revision. */
 export type ChangeKind = Extract<WatchEvent, { value: { revision: number } }>['$case']
 
-/** A committed change of one entity. */
 export interface Change {
   readonly revision: number
   readonly kind: ChangeKind
@@ -67,8 +66,8 @@ export class Changes {
   }
 
   /**
-   * Runs `work` in one transaction and notifies listeners after the commit. Nested calls join the transaction, so their
-   * errors must not be caught inside it.
+   * Runs `work` in one transaction and notifies listeners after the commit. A call within `work` joins the transaction.
+   * Do not catch its errors there, because the whole transaction must fail.
    */
   transaction<T>(work: () => T): T {
     if (this.#open) return work()
@@ -145,7 +144,7 @@ export class Changes {
     }
   }
 
-  /** Notifies one listener. The code that made the change does not get its error: the change is already committed. */
+  /** Notifies one listener. Catches the listener's errors, because the change is already committed. */
   #tellOne(listener: (change: Change) => void, change: Change): void {
     try {
       listener(change)

@@ -71,7 +71,7 @@ const migrations: readonly string[] = [
      kind TEXT NOT NULL,
      key TEXT NOT NULL
    ) STRICT;`,
-  // A later version may have other steps, so an index without a name could resume the wrong step.
+  // A later version may have other steps. The name shows whether the stored index still means the same step.
   `ALTER TABLE operations ADD COLUMN step_name TEXT NOT NULL DEFAULT '';
    CREATE INDEX operations_finished ON operations (finished_at_ms) WHERE finished_at_ms > 0;`,
   `ALTER TABLE guests ADD COLUMN has_password INTEGER NOT NULL DEFAULT 0;`,
@@ -205,8 +205,8 @@ const migrations: readonly string[] = [
 ]
 
 /**
- * An agent for this version of the database, or for a later one, can use a database of the present version. So an
- * upgrade can be rolled back to it. A migration that does more than add must raise the number: docs/design/delivery.md.
+ * Oldest version of the database whose agents can use a database of the present version, after the rollback of an
+ * upgrade. A migration that does more than add must raise the number: docs/design/delivery.md.
  */
 const readableSince = 11
 

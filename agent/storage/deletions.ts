@@ -9,7 +9,7 @@ import type { Pool } from './pool.js'
  */
 export class Deletions {
   readonly #pool: Pool
-  /** For each guest: ids of deleted subvolumes that were not freed at the last check. Some may be of other guests. */
+  /** By guest: ids of deleted subvolumes whose space was not free at the last check. Some may be of other guests. */
   readonly #pending = new Map<string, readonly number[]>()
   #noted = 0
 
@@ -24,8 +24,8 @@ export class Deletions {
   }
 
   /**
-   * Returns whether the space of the guest's deleted subvolumes is free. If not, makes the kernel start to free it.
-   * After a deletion, the first call checks all deleted subvolumes of the pool: their ids do not show their guest.
+   * Returns whether the space of the guest's deleted subvolumes is free. If not, makes the kernel start to free it. Ids
+   * of deleted subvolumes do not show their guest. So after a deletion, the first call checks all those of the pool.
    */
   async areFreed(guest: string): Promise<boolean> {
     if (this.#pending.get(guest)?.length === 0) return true

@@ -3,7 +3,7 @@ import { lstat, readdir, rename } from 'node:fs/promises'
 
 /** Inode number of each subvolume's root directory. No other directory has it (BTRFS_FIRST_FREE_OBJECTID). */
 const subvolumeInode = 256
-/** Longest path of a directory that is searched without moving it. It leaves room below PATH_MAX for one more name. */
+/** Longest path at which a directory is searched. It leaves room for one more name below PATH_MAX. */
 const maxPathBytes = 3000
 
 /**

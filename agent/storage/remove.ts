@@ -45,7 +45,7 @@ async function removeFolders(config: StorageConfig, log: Logger): Promise<void> 
   await rmdirIfEmpty(pool.path)
 }
 
-/** Resets the I/O scheduler of a loop device, since the device would keep it for its next user. */
+/** Resets the I/O scheduler of a loop device, because the kernel keeps it for the next file that uses the device. */
 function unsetScheduler(device: string): void {
   setScheduler({ path: `/sys/block/${basename(device)}` }, 'none')
 }

@@ -30,7 +30,7 @@ export function planFreeBytes({ totalBytes, usedBytes }: PoolCapacity): number {
   return Math.max(0, totalBytes - usedBytes - planReserveBytes(totalBytes))
 }
 
-/** The operator is warned above this used fraction of the pool, and if less than twice the reserve is free. */
+/** The operator gets a warning if more than this fraction of the pool is used, or if free space nears the reserve. */
 const warnedAt = 0.9
 
 /** Warnings for the operator about a pool that is nearly full or full. */

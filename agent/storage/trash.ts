@@ -28,10 +28,12 @@ export class Trash {
   readonly #waiting: string[] = []
   readonly #emptying = new Coalescer(() => this.#emptyAll())
   #deletions = 1
-  /** Value of `#deletions` when qgroups were last cleared completely. A later deletion requires another clearing. */
+  /**
+   * Value of `#deletions` when qgroups were last cleared completely. If `#deletions` differs, they are cleared again.
+   */
   #cleared = 0
   readonly #clearing = new SingleFlight()
-  /** Error output of the last attempt to clear qgroups; empty if a subvolume was deleted since then. */
+  /** Error output of the last attempt to clear qgroups. Empty if a subvolume was deleted after that attempt. */
   #qgroupErrors = ''
 
   constructor(pool: Pool, log: Logger) {
@@ -85,7 +87,7 @@ export class Trash {
     await this.#clearing.run(() => this.#clearQgroups())
   }
 
-  /** Clears the qgroups of deleted subvolumes. Those of a deleted image stay while guests share its data. */
+  /** Removes qgroups of deleted subvolumes. That of a deleted image stays while guests share the image's data. */
   async #clearQgroups(): Promise<void> {
     const deletions = this.#deletions
     const { unfinished, errors } = await clearStaleQgroups(this.#pool.path)
@@ -126,7 +128,7 @@ export class Trash {
     }
   }
 
-  /** Moves nested subvolumes to the trash under generated names and deletes them one by one. */
+  /** Deletes the subvolumes inside `path` one by one, after moving each to the trash under a generated name. */
   async #hoistNested(path: string): Promise<void> {
     await setReadOnly(path, false)
     for (const nested of await findNestedSubvolumes(path)) {

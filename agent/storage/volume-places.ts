@@ -47,7 +47,7 @@ export class VolumePlaces {
     return [...new Set(guests)].filter((name) => uuid.test(name))
   }
 
-  /** Guests that have a volume. Prepared volumes and rescue systems are left out, so that no guest is counted twice. */
+  /** Guests that have a volume. Skips names of prepared volumes and rescue systems, so that each guest appears once. */
   protected async listVolumes(): Promise<string[]> {
     return (await namesIn(this.pool.guests)).filter((name) => uuid.test(name))
   }

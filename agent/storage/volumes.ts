@@ -33,7 +33,7 @@ export interface SnapshotTaken {
 }
 
 export interface SnapshotOptions {
-  /** Upper bound of the bytes that the existing snapshots retain. */
+  /** Upper bound of the bytes that all earlier snapshots of the guest retain. */
   readonly retainedBytes?: number
   /** New disk limit of the guest, set together with the snapshot; undefined: unchanged. Only for simple quotas. */
   readonly limitBytes?: number
@@ -239,7 +239,7 @@ export class Volumes extends VolumePlaces {
   /** Empties the trash and removes quota groups of deleted guests; call it at starts and at intervals. */
   async sweep(): Promise<void> {
     await this.#trash.sweep()
-    const inWork = [...this.#inWork.keys()] // read before and after `list`: work on a guest may begin or end meanwhile
+    const inWork = [...this.#inWork.keys()] // before and after `list`: meanwhile, work may begin or end
     await this.#bounds.sweep([...(await this.list()), ...inWork, ...this.#inWork.keys()])
   }
 

@@ -6,7 +6,7 @@ import { checkRelease, otherOf, type SwapChange, type SwapSetting } from './plan
 type SwapStep = Step<SwapChange | null>
 
 interface Change extends SwapChange {
-  /** The file that is replaced. Undefined: none. */
+  /** The swap file that the change replaces or removes. Undefined: none. */
   readonly left: SwapSetting | undefined
   /** The file to create. Undefined: none. */
   readonly made: SwapSetting | undefined

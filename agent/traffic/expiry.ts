@@ -10,7 +10,7 @@ export function isLiftDue({ suspension }: GuestRecord, clock: UncertainClock): b
   return untilMs > 0 && clock.isSettled() && clock.earliest() >= untilMs
 }
 
-/** Returns the guest's policy after a check of its expiry and its quota. */
+/** Returns the guest's policy, with the results of the checks of its expiry and its quota. */
 export function policyOf(record: GuestRecord, overQuota: boolean, clock: UncertainClock): GuestPolicy {
   const { stoppedForExpiryMs, expiredForMs: _former, ...policy } = record.policy
   const expired = isExpired(record, clock)

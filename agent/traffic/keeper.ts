@@ -74,7 +74,7 @@ export class TrafficKeeper implements PolicyKeeper {
     return this.#look(() => this.#countAll())
   }
 
-  /** Checks expiry. While no guest has a quota, it reads counters only at some ticks. */
+  /** Checks expiry at each tick. Reads the traffic counters too, but while no guest has a quota only at some ticks. */
   #tick(): Promise<void> {
     if (this.#ticks >= uncountedTicks || this.parts.context.store.list().some(hasQuota)) return this.look()
     this.#ticks++
@@ -127,7 +127,7 @@ export class TrafficKeeper implements PolicyKeeper {
         if (isLiftDue(before, this.parts.clock)) this.#lift(store.get(uuid))
       })
       const record = store.get(uuid)
-      // Disconnects the guest before it is stopped, because the stop takes time. If this fails, the agent tries again
+      // Disconnects a blocked guest before its stop, because the stop takes time. If that fails, the agent tries again
       // when it next compares the host with its database.
       const wanted = networkOf(record, context.config)
       await this.#guard(`update of the network of guest ${uuid}`, () =>
@@ -180,7 +180,7 @@ export class TrafficKeeper implements PolicyKeeper {
     }
   }
 
-  /** @returns uuids of the guests that must be stopped, whose policy changes, or whose suspension has ended */
+  /** @returns uuids of guests that must be stopped, or whose policy or suspension changes */
   #count(look: Look): string[] {
     const counts = this.#counts.list()
     const records = this.parts.context.store.list()
@@ -207,7 +207,7 @@ export class TrafficKeeper implements PolicyKeeper {
     return traffic.resetDay || this.parts.context.config.traffic.reset_day
   }
 
-  /** Reads the clock once, so that all guests get the same periods, and computes a period once per reset day. */
+  /** Reads the clock once, so that all guests get the same periods. Computes each reset day's period only once. */
   #lookAt(counters: ReadonlyMap<string, ByteCounters> | undefined): Look {
     const nowMs = this.parts.context.now()
     const starts = new Map<number, string>()
@@ -228,7 +228,7 @@ export class TrafficKeeper implements PolicyKeeper {
     log.info({ guest: record.uuid }, 'suspension ended')
   }
 
-  /** Requests a stop like a user would, so that the guest is not started when it may run again. */
+  /** Requests a stop as a user would. So the guest stays stopped even when policy permits it to run again. */
   #stopBlocked(record: GuestRecord): void {
     if (!this.#mustStop(record)) return
     this.#stopped.set(record.uuid, performance.now())

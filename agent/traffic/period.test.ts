@@ -12,7 +12,7 @@ describe('a traffic period', () => {
     ['2026-10-31 23:59:59', 1, 'UTC', '2026-10-01', '2026-11-01 00:00:00'],
     ['2026-11-14 23:59:59', 15, 'UTC', '2026-10-15', '2026-11-15 00:00:00'],
     ['2026-11-15 00:00:00', 15, 'UTC', '2026-11-15', '2026-12-15 00:00:00'],
-    // The next periods cross the end of a year, in both directions.
+    // The next two periods include the end of a year: one begins before it, the other ends after it.
     ['2026-01-05 00:00:00', 6, 'UTC', '2025-12-06', '2026-01-06 00:00:00'],
     ['2026-12-28 10:00:00', 28, 'UTC', '2026-12-28', '2027-01-28 00:00:00'],
     // The next periods begin or end in a February of 28 or 29 days.
@@ -205,7 +205,7 @@ describe('advancePeriod, which decides when the traffic count of a guest is rese
       '',
       false,
     ],
-    // A clock that was years ahead is corrected. Months advance as usual, even while the clock is wrong.
+    // The correction of a clock that was years ahead does not reset the count. The next month does, as usual.
     [
       'if a clock that was years ahead is corrected',
       ['2031-01-01'],

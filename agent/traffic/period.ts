@@ -25,7 +25,7 @@ export function periodStart(nowMs: number, resetDay: number, time: TimeFormat): 
   return start <= today ? start : resetDate(year, month - 1, resetDay)
 }
 
-/** Returns the first day of the following period. A period that began on another reset day keeps that day. */
+/** Returns the first day of the next period. If the reset day has changed, the present period ends on the old one. */
 export function nextPeriodStart(start: string, resetDay: number): string {
   const [year, month] = parseDate(start)
   return resetDate(year, month + 1, resetDayOf(start, resetDay))
@@ -44,10 +44,10 @@ export function utcOffsetMinutes(ms: number, time: TimeFormat): number {
 }
 
 /**
- * Advances a count's period to the present clock and reset day. Each new period resets the count once. If the clock
- * goes back by a month, the period stays until its end. If the clock goes back further, it was wrong before or is wrong
- * now: the period of the present clock is used without a reset, and a return to the former period does not reset the
- * count either. A change of the reset day moves the period without a reset.
+ * Advances the period of a traffic count to the present clock and reset day. Each new period resets the count once. If
+ * the clock goes back by a month, the period stays until its end. If it goes back further, it was wrong before or is
+ * wrong now. Then the present clock decides the period without a reset, and a later return to the former period does
+ * not reset the count either. A change of the reset day moves the period without a reset.
  * @param counted the stored period; undefined: nothing was counted yet
  * @param startOf returns the first day of the present period for a reset day
  */

@@ -19,8 +19,8 @@ export interface CountLook {
   /** The guest's counters. Undefined: they could not be read. */
   readonly counters: ByteCounters | undefined
   /**
-   * True if the guest was probably not running since the last reading. Received bytes then do not count, unless the
-   * guest has sent something.
+   * True if the guest has probably not run since the last reading. Then received bytes count only if the guest has sent
+   * something.
    */
   readonly off?: boolean
   /** Returns the first day of the present period for a reset day. */

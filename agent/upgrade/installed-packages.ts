@@ -30,7 +30,7 @@ export class InstalledPackages implements AgentPackages {
   previousVersion(): string {
     const list = join(packages, 'previous/Packages')
     const found = existsSync(list) ? parsePackageVersion(readFileSync(list, 'utf8'), 'berth-agent') : ''
-    // During a rollback, the retained packages can be of the version that already runs.
+    // The retained packages can have the version that runs now: during a rollback.
     return found === version ? '' : found
   }
 

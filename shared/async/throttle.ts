@@ -1,6 +1,6 @@
 export interface ThrottleOptions {
   readonly intervalMs: number
-  /** True: a request outside an interval runs at once. By default the run waits an interval for further requests. */
+  /** True: the first request after a pause runs at once. Default: it waits an interval for further requests. */
   readonly leading?: boolean
 }
 

@@ -7,7 +7,7 @@ import { FirstBootFault } from './fault.js'
  * Source: cloudinit/handlers/__init__.py (INCLUSION_TYPES_MAP) and the handlers of versions 22 to 25
  */
 
-/** The first lines of all forms, longest first because some are prefixes of others. */
+/** The first lines of all forms of user data, longest first because some are prefixes of others. */
 const starts: readonly (readonly [start: string, type: string])[] = [
   ['#cloud-config-archive', 'text/cloud-config-archive'],
   ['#cloud-config-jsonp', 'text/cloud-config-jsonp'],
@@ -57,7 +57,7 @@ function checkScript(text: string): void {
     throw new FirstBootFault('a script must begin with "#!" and the absolute path of its interpreter')
 }
 
-/** cloud-init runs what follows the line `#cloud-boothook`. If this line ends with LF, later CRLF are not converted. */
+/** cloud-init runs the text after the first line. If LF ends that line, CRLF in the text are not converted. */
 function checkBoothook(text: string): void {
   const script = text.trimStart().slice('#cloud-boothook'.length)
   if (/^\n/.test(script) && /^[^\n]*\r\n/.test(script.trimStart()))

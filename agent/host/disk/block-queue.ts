@@ -2,7 +2,6 @@ import { existsSync, realpathSync, writeFileSync } from 'node:fs'
 import { dirname } from 'node:path'
 import { isGone, listDirectory, readKernelFile } from '../process/proc.js'
 
-/** A whole disk and its I/O scheduler. */
 export interface Disk {
   readonly path: string
   /** Device number as `major:minor`. */
@@ -59,7 +58,7 @@ export function setScheduler({ path }: Pick<Disk, 'path'>, scheduler: string): b
   try {
     writeFileSync(`${path}/queue/scheduler`, scheduler)
   } catch {
-    // The scheduler may be missing, or sysfs may be read-only in a container. So the next line reads the value again.
+    // Fails if the kernel lacks the scheduler, or if sysfs is read-only (in a container). The read below shows it.
   }
   return readDisk(path).scheduler === scheduler
 }

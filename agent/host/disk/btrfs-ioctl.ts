@@ -70,7 +70,8 @@ export async function joinGroup(path: string, { id, limitBytes }: BoundedGroup):
 }
 
 /**
- * Limits the space that a subvolume references (classic quotas) or owns (simple quotas), also below its present use.
+ * Limits a subvolume's space: what it references (classic quotas) or owns (simple quotas). The limit may be less than
+ * its present use.
  * @param bytes 0: removes the limit
  */
 export async function setLimit(path: string, bytes: number): Promise<void> {
@@ -86,7 +87,7 @@ export async function removeEmptyGroups(path: string, ids: readonly bigint[]): P
   await request('ungroup', path, ...ids)
 }
 
-/** `done`: `next` is the older subvolume, so the names were exchanged before; `nothing`: `next` does not exist. */
+/** `done`: an earlier call has exchanged the names, because `next` is older; `nothing`: `next` does not exist. */
 export type ExchangeResult = 'exchanged' | 'done' | 'nothing'
 
 /**

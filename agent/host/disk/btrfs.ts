@@ -143,8 +143,8 @@ export class BtrfsView {
   }
 
   /**
-   * Makes the kernel account for every dropped subtree. By default it drops large ones without accounting, and then
-   * does not enforce quotas until a rescan (Linux 6.2, BTRFS_QGROUP_RUNTIME_FLAG_NO_ACCOUNTING).
+   * Makes the kernel account for every dropped subtree, even a large one. By default it drops large subtrees without
+   * accounting, and then does not enforce quotas until a rescan (Linux 6.2, BTRFS_QGROUP_RUNTIME_FLAG_NO_ACCOUNTING).
    */
   async accountEverySubtree(): Promise<void> {
     const file = `${sysfs}/${this.fsid}/qgroups/drop_subtree_threshold`
@@ -188,7 +188,7 @@ export class BtrfsView {
     try {
       return (await readFile(`${sysfs}/${this.fsid}/${name}`, 'utf8')).trimEnd()
     } catch {
-      return undefined // this kernel does not have the file, or the group was removed
+      return undefined // this kernel does not provide the file, or its quota group was removed
     }
   }
 }

@@ -3,7 +3,6 @@ import { open, readFile } from 'node:fs/promises'
 import { unescapeOctal } from './mount.js'
 import { CommandError, run } from '../process/process.js'
 
-/** A swap area that the kernel uses. */
 export interface SwapArea {
   readonly path: string
   readonly sizeBytes: number

@@ -11,9 +11,9 @@ export interface NamespaceBounds {
 
 /**
  * Returns those arguments of perl/start-guest.pl that follow the name of the log file. The program starts a container
- * with the filter `filter`, in a user namespace with the limits `bounds`. After a reboot of the guest, the program's
- * process has inherited the filter. It then does not add the filter again: filters cannot be removed, and a guest that
- * keeps rebooting would reach the kernel's limit.
+ * with the system call filter `filter`, in a user namespace with the limits `bounds`. When a rebooted guest starts
+ * again, the program has inherited the filter and does not add it a second time: filters cannot be removed, so a guest
+ * that keeps rebooting would reach the kernel's limit.
  * @param filter seccomp program for the container and its monitor, as bytes of struct sock_filter
  */
 export function namespaceArguments(bounds: NamespaceBounds, filter: Buffer): string[] {

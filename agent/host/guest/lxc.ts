@@ -22,7 +22,7 @@ const startEnvironment = { ...hostEnvironment, PATH: '/usr/sbin:/sbin' }
 const target = ({ lxcPath, name }: LxcContainer): string[] => ['-P', lxcPath, '-n', name]
 
 /**
- * Starts a container. Returns once its first process runs. Its monitor is a daemon.
+ * Starts a container. Returns once its first process runs. lxc's monitor process stays as a daemon.
  * @param namespace result of `namespaceArguments`
  * @throws {CommandError} if it fails; lxc writes the reasons to `logFile`
  */
@@ -76,8 +76,8 @@ function removeEmpty(directory: string): boolean {
 }
 
 /**
- * Runs a program of the container in its namespaces, groups and confinement, without a terminal. The program also gets
- * the filter of the container's start, because root in the container can take over any process in it.
+ * Runs a program inside the container's namespaces, groups and confinement, without a terminal. It also gets the system
+ * call filter of the container: otherwise root in the container could take over the program and avoid the filter.
  * @throws {CommandError} also if lxc cannot attach
  */
 export function lxcAttach(

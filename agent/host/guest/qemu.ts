@@ -21,7 +21,7 @@ export interface OpenedFile {
 /** Parameters of a start of QEMU. The launcher opens the files and passes their descriptors to QEMU. */
 export interface QemuLaunchOrder {
   readonly lock: string
-  /** cgroups in which QEMU runs. A process in the first one means that the virtual machine is running. */
+  /** cgroups in which QEMU runs. If the first one contains a process, the virtual machine is running. */
   readonly groups: readonly string[]
   readonly sockets: Readonly<Record<string, string>>
   readonly files: readonly OpenedFile[]
@@ -86,7 +86,7 @@ const probe = {
     'fa2e660f011650ff0f20c06683c8010f22c066ea1affffff080066b810008ed88ed0bc007000009c0e682fffffffcfb010e6f4f4ebfd66' +
     '900000000000000000ffff0000009bcf00ffff00000093cf00170038ffffff',
   at: 0xff00,
-  /** Jump to the first instruction. The jump is at the reset vector, where processors begin. */
+  /** Machine code of a jump to the first instruction. It is placed at the address where processors start. */
   reset: 'e90dff',
   resetAt: 0xfff0,
   bytes: 65_536,

@@ -1,6 +1,6 @@
 import { runPerl } from '../process/process.js'
 
-/** A tracked flow. `source` is its opener. */
+/** A flow that the kernel tracks. `source` is the address that opened it. */
 export interface OpenedFlow {
   /** `tcp`, `udp`, `icmp`, or the number of another protocol. */
   readonly protocol: string

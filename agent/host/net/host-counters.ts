@@ -18,7 +18,7 @@ export function readHostCounters(): HostCounters {
   return { cpuUsec: readBusyUsec(), ...readUplinkBytes(), ...readDiskBytes() }
 }
 
-/** Reads the busy time of all processors. `cpus()` is empty if the kernel's file cannot be read. */
+/** Reads the busy time of all processors. Undefined if the kernel's file cannot be read: `cpus()` is then empty. */
 function readBusyUsec(): number | undefined {
   const all = cpus()
   if (all.length === 0) return undefined

@@ -13,7 +13,7 @@ const gone = /Cannot assign requested address|No such (?:process|file or directo
 /** Matches the error for an outdated interface index. ip caches indexes by name, so it must be started again. */
 const staleIndex = /No such device/
 
-/** True if ip failed because an interface, address or entry does not exist, or ip has cached an outdated index. */
+/** True if ip failed because an interface, address or entry is gone, or because ip cached an old interface index. */
 export function isGoneForIp(error: unknown): boolean {
   return error instanceof CommandError && gone.test(error.stderr)
 }
@@ -78,7 +78,7 @@ export class Ip {
     return this.#pipe.close()
   }
 
-  /** Sends a command. If the kernel refuses `ip neighbour`, ip ends (ipneigh.c), and its last output is the answer. */
+  /** Sends a command. ip ends if the kernel refuses `ip neighbour` (ipneigh.c). Its last output is then the answer. */
   async #send(command: string): ReturnType<ToolPipe['send']> {
     if (!allowed.test(command)) throw new CommandError('ip', 1, '', 'the command for ip contains a forbidden character')
     try {

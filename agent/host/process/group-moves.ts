@@ -16,8 +16,8 @@ export class GroupMoves {
   }
 
   /**
-   * Triggers the kernel's wait: moves the agent into the group that it is already in. Returns at once and never fails.
-   * Only one move runs at a time, because each blocks a thread.
+   * Makes a later move fast: moves the agent into the group that it is already in, so that the kernel waits now.
+   * Returns at once and never fails. Only one move runs at a time, because each blocks a thread.
    */
   prepare(): void {
     if (this.#own === undefined || this.#isMoving) return
@@ -29,8 +29,8 @@ export class GroupMoves {
 }
 
 /**
- * Finds a group of the process. It checks that the group contains the process, because the path that the kernel shows
- * may be relative to the root of a cgroup namespace.
+ * Finds a group of the process, and checks that the group really contains the process: the kernel may show a path that
+ * is relative to the root of a cgroup namespace.
  */
 export function findOwnGroup({ controllers, unified }: CgroupLayout, pid: number): string | undefined {
   const text = readKernelFile(`/proc/${pid}/cgroup`) ?? ''

@@ -28,7 +28,7 @@ export type LaunchOrder = ProcessOrder | BriefOrder
 export interface LaunchListener {
   readonly onStart: (pid: number) => void
   readonly onOutput: (stream: 'stdout' | 'stderr', chunk: Buffer) => void
-  /** Called once the process has ended and both outputs are closed; after a kill, even if outputs are still open. */
+  /** Called once the process has ended and its outputs are closed. After a kill it does not wait for the outputs. */
   readonly onEnd: (end: LaunchEnd) => void
 }
 

@@ -40,7 +40,7 @@ const maxUnmarked = { stdout: Infinity, stderr: 64 * 1024 }
  */
 const interrupted = /^Dump was interrupted and may be inconsistent\.\n/gm
 
-/** Time of the last use of tools, by pid. The netlink watch may report a tool's changes after the tool has ended. */
+/** Time of the last use of each tool process, by pid. The netlink watch may see its changes after it has ended. */
 const toolPids = new Map<number, number>()
 /** Time in ms for which a pid is remembered: a little longer than a tool may run. */
 const pidKeptMs = timeoutMs + 5_000
@@ -130,7 +130,7 @@ function exchange(child: Child, tool: PipeTool, line: string): Promise<PipeOutpu
     const onOutput = (on: 'stdout' | 'stderr', chunk: string): void => {
       if (on === markerOn || output[on].length < maxUnmarked[on]) output[on] += chunk
       const before = on === markerOn ? tool.beforeMarker(output[on]) : undefined
-      // Waits until this turn of the event loop has also read earlier output of the tool on the other stream.
+      // Earlier output on the tool's other stream may not be read yet. It is read before `setImmediate` runs.
       if (before !== undefined)
         setImmediate(() => settle(() => resolve(withoutNotes({ ...output, [markerOn]: before }))))
     }

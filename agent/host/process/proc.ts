@@ -136,7 +136,9 @@ export function findNamespace(pid: number, kind: 'pid' | 'net'): string | undefi
   }
 }
 
-/** Identifies a process's program by device and inode, because the program's path depends on the process's root. */
+/**
+ * Identifies a process's program by device and inode. A path would not do, because it depends on the process's root.
+ */
 export function findProgram(pid: number): string | undefined {
   try {
     const { dev, ino } = statSync(`/proc/${pid}/exe`)

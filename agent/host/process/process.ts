@@ -134,7 +134,7 @@ class Output {
     private readonly options: Pick<RunOptions, 'maxOutputBytes' | 'encoding' | 'onStderrLine' | 'onStdoutLine'>,
   ) {}
 
-  /** @returns false if the limit is exceeded and no listener receives the lines, so that the command must fail */
+  /** @returns false if the command must fail: its output exceeds the limit, and no listener gets the lines */
   take(stream: 'stdout' | 'stderr', chunk: Buffer): boolean {
     const { maxOutputBytes = 1024 * 1024, onStderrLine, onStdoutLine } = this.options
     this.#sizes[stream] += chunk.length

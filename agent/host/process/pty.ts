@@ -12,7 +12,7 @@ export interface TerminalListener {
 
 /** The other side of a console: a program on a pty, or a socket. */
 export interface Terminal {
-  /** Writes input, which waits in memory until the other side accepts it. Callers limit waiting input by `onTaken`. */
+  /** Queues input in memory until the other side takes it. Callers use `onTaken` to limit the queue. */
   write(bytes: Buffer): void
   resize(columns: number, rows: number): void
   /** Pauses the output. Programs that write to the terminal then block. */
@@ -96,7 +96,7 @@ export interface StartedPty {
   /** Pid of the program, which leads a process group. */
   readonly pid: number
   setSize(size: TerminalSize): void
-  /** Called once `Pty` has closed the master. */
+  /** Called once `Pty` has closed `fd`, so that the caller can release what belongs to the terminal. */
   letGo?(): void
 }
 
@@ -134,7 +134,7 @@ export class Pty implements Terminal {
     try {
       this.started.setSize({ columns, rows })
     } catch {
-      // EIO: the terminal has ended, which `onExit` reports.
+      // Fails with EIO if the terminal has ended. `onExit` reports the end.
     }
   }
 
@@ -199,7 +199,7 @@ class PtyInput {
 
   constructor(
     private readonly fd: number,
-    /** Stream that owns the descriptor. */
+    /** Stream that owns `fd` and closes it when it is destroyed. */
     private readonly owner: { readonly destroyed: boolean },
     private readonly onTaken: (bytes: number) => void,
   ) {}

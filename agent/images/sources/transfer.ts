@@ -30,7 +30,7 @@ export type Report = (progress: DownloadProgress) => void
 
 /** Maximum number of failed attempts in a row that each received less than `leastBytes`. */
 const mostFailures = 5
-/** A server that sends fewer bytes within the allowed time counts as one that sends nothing. */
+/** A server is treated as silent if it sends fewer bytes than this in the allowed time. */
 const leastBytes = 64 * 1024
 
 interface TransferParts {
@@ -161,7 +161,7 @@ export class Transfer {
       },
     })
     const sink = createWriteStream(file, { flags: start > 0 ? 'a' : 'w' })
-    const closed = new Promise<void>((resolve) => sink.once('close', resolve)) // even after an abort, a write may go on
+    const closed = new Promise<void>((resolve) => sink.once('close', resolve)) // a write may go on after an abort
     const pace = new Pace(() => receivedBytes, patienceMs)
     const signal = AbortSignal.any([this.parts.signal, pace.signal])
     try {

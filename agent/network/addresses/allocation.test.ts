@@ -62,7 +62,7 @@ describe('allocation of guest addresses', () => {
     return uuid
   }
 
-  /** Adds a port mapping whose host_ip is this address. */
+  /** Adds a port mapping with this address as its host_ip. */
   function name(address: string): void {
     db.prepare(
       `INSERT INTO port_mappings (guest_uuid, position, protocol, host_ip, host_port, host_port_end, container_port, container_port_end)

@@ -89,8 +89,8 @@ function parseExplicit(text: string, { sources, reserved }: Ipv6Request): string
 }
 
 /**
- * Number of random tries, which find a free address unless a prefix is nearly full. In a prefix of at most
- * `largestListed` addresses, the choice is then made from a list of all free ones.
+ * Number of random tries. They find a free address unless the prefix is nearly full. If they fail and the prefix has at
+ * most `largestListed` addresses, the choice is made from a list of all free ones.
  */
 const tries = 32
 const largestListed = 1n << 16n
@@ -123,7 +123,6 @@ function randomBelow(limit: bigint): bigint {
   return BigInt(`0x${randomBytes(24).toString('hex')}`) % limit
 }
 
-/** Picks up to `count` items in random order. */
 function pickRandom<T>(items: readonly T[], count: number): T[] {
   const rest = [...items]
   for (let i = 0; i < Math.min(count, rest.length); i++) {

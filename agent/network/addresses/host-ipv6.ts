@@ -26,15 +26,15 @@ interface ShownNeighbour {
   readonly dst: string
   readonly dev?: string
   readonly lladdr?: string
-  /** Only proxy entries have a protocol. */
+  /** Mark of the program that created a proxy entry. Other neighbours have no protocol. */
   readonly protocol?: string
 }
 
 /** Maintains the routes, neighbours and proxy entries for guests' IPv6 addresses. */
 export class HostIpv6 {
   /**
-   * State of guests' IPv6 when unused kernel settings were last restored: `none`, or `some` and the proxied interfaces.
-   * Undefined: unused settings must be searched again.
+   * Which IPv6 settings guests needed when `#release` last restored the others: `none`, or `some` with the proxied
+   * interfaces. Undefined: `#release` must search for unused settings again.
    */
   #released: string | undefined
 

@@ -2,7 +2,6 @@ import { normalizeCidr } from 'cidr-tools'
 import { parseAddress, parseCidrOrAddress } from '../../../shared/addresses.js'
 import { invalidField } from '../../../shared/errors.js'
 
-/** An IPv6 network with its bounds as numbers. */
 export interface Ipv6Network {
   /** Canonical network address (RFC 5952), without the prefix length. */
   readonly prefix: string

@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto'
 
 /** Marks by which an agent recognizes the addresses and routes that it added to the host, even without its database. */
 export interface HostMark {
-  /** Route metric that marks IPv4 addresses. It has no other effect, because a /32 creates no route. */
+  /** Route metric that marks IPv4 addresses. It has no effect on routing, because a /32 address creates no route. */
   readonly metric: number
   /** Number that marks IPv6 routes and proxy entries: an unassigned rtm_protocol (rtnetlink(7)). */
   readonly protocol: number

@@ -13,7 +13,6 @@ export interface GuestIpv6 {
   readonly proxyOn: string
 }
 
-/** An IPv4 address and the host's interface that has it. */
 export interface PlacedIpv4 {
   readonly address: string
   readonly interface: string
@@ -146,7 +145,7 @@ export interface Ipv6Setting {
   /** Path below /proc/sys. */
   readonly path: string
   readonly value: number
-  /** True if the interface can disappear before the setting is written. Its absence is then no error. */
+  /** True if the interface may be deleted before the setting is written. Then a missing interface is no error. */
   readonly optional?: true
 }
 

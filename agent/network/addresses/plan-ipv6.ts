@@ -28,7 +28,7 @@ export interface Ipv6Source {
 export interface Ipv6Facts {
   /** Prefixes set through the API. They take precedence over found ones. */
   readonly configured: readonly Ipv6Prefix[]
-  /** Held prefixes (held-prefixes.ts), the oldest first. They take precedence over newly found ones. */
+  /** Earlier found prefixes that guests use (held-prefixes.ts), oldest first. They precede newly found ones. */
   readonly held: readonly Ipv6Prefix[]
   /** Returns true if a guest has an address of the prefix. Called only for held prefixes that the host lost. */
   readonly isUsed: (prefix: Ipv6Prefix) => boolean
@@ -57,8 +57,8 @@ export interface Ipv6Plan {
 const longestFound = 112
 
 /**
- * Chooses the sources of guests' addresses: prefixes set through the API, otherwise held prefixes (held-prefixes.ts),
- * otherwise a prefix found on an interface, otherwise NAT66.
+ * Chooses the sources of guests' IPv6 addresses. The first of these that exist: prefixes set through the API; found
+ * prefixes of which guests already have addresses (held-prefixes.ts); a prefix found on an interface now; NAT66.
  */
 export function planIpv6(facts: Ipv6Facts): Ipv6Plan {
   const { addresses, configured } = facts

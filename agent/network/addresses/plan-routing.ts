@@ -32,8 +32,8 @@ export interface SourcesChange {
 }
 
 /**
- * Checks that no guest loses its IPv6 address. Ignores private addresses, which always work through NAT66, and
- * addresses that no source contained before the change.
+ * Checks that the change takes no IPv6 address from a guest. Ignores private addresses, which always work through
+ * NAT66, and addresses that did not work before the change either.
  * @param assigned IPv6 addresses of guests, canonical
  * @throws {BerthError} `address_in_use`
  */
@@ -46,7 +46,7 @@ export function checkSourcesChange({ before, after }: SourcesChange, assigned: r
   if (lost !== undefined) throw conflict('address_in_use', `${lost} is assigned to a container`)
 }
 
-/** Checks that no guest has the host address or the gateway of a prefix. @throws {BerthError} `address_in_use` */
+/** Checks that guests have no address that a prefix names as host or gateway. @throws {BerthError} `address_in_use` */
 export function checkNamedAddresses(prefixes: readonly Ipv6Prefix[], assigned: readonly string[]): void {
   const held = new Set(assigned)
   const named = prefixes.flatMap(({ address, gateway }) => [address, gateway])

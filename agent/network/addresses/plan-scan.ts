@@ -5,7 +5,6 @@ import type { PoolAddress } from './pool.js'
 
 export type ScanStatus = 'host' | 'gateway' | 'assigned' | 'pool' | 'configured' | 'in_use' | 'available' | 'unknown'
 
-/** An address of a segment and the facts known about it. */
 export interface ScannedAddress {
   readonly address: PoolAddress
   readonly status: ScanStatus
@@ -19,7 +18,7 @@ export interface ScanFacts {
   readonly segment: Omit<PoolAddress, 'address'>
   /** Addresses that a guest can never get (`PoolRules.ownAddresses`), with their interface. */
   readonly own: ReadonlyMap<string, string>
-  /** Addresses on the host's interfaces that are not in `own`, with their interface. */
+  /** Addresses on the host's interfaces with the interface of each, except those in `own`. */
   readonly configured: ReadonlyMap<string, string>
   readonly pool: ReadonlySet<string>
   readonly assigned: ReadonlySet<string>
@@ -29,7 +28,7 @@ export interface ScanFacts {
   readonly isOnLink: (address: string) => boolean
   /** MAC that answered for each probed address, or '' if none did. Addresses that were not probed are missing. */
   readonly answers: ReadonlyMap<string, string>
-  /** Reason to show for an address for which nobody answered. */
+  /** Text that the scan returns for addresses that did not answer. */
   readonly silence: string
 }
 

@@ -28,7 +28,7 @@ export interface Ipv6Prefix {
 export interface PoolRules {
   /** Interfaces that a pool may name. */
   readonly interfaces: ReadonlySet<string>
-  /** Interface of pool items that name none, by family. Empty: the host has no default route. */
+  /** For each family: the interface of pool items without an interface. Empty: the host has no default route. */
   readonly defaultInterfaces: { readonly ipv4: string; readonly ipv6: string }
   /** The host's own addresses. A pool must not contain them: if a guest got one, the host would be unreachable. */
   readonly ownAddresses: ReadonlySet<string>

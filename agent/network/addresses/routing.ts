@@ -35,7 +35,7 @@ export interface AddressAssignment {
   readonly gateway: string
 }
 
-/** The host's pools, and the ports and addresses of them that are in use. */
+/** The host's address pools and port range, and which of their addresses and ports are in use. */
 export interface RoutingState {
   readonly nat4Ports: PortRange
   readonly nat4PortsUsed: number
@@ -68,7 +68,7 @@ export interface Ipv6Status {
   readonly mode: Ipv6Mode | ''
 }
 
-/** The method of `Network` that plans how guests get IPv6. */
+/** The part of `Network` that this module needs: it plans the sources of guests' IPv6 addresses. */
 interface Ipv6Reader {
   readIpv6(configured?: readonly Ipv6Prefix[], held?: readonly Ipv6Prefix[]): Ipv6Plan
 }
@@ -162,7 +162,7 @@ export class Routing {
       await applyAddresses()
     } catch (error) {
       this.#takeBack(before)
-      await applyAddresses().catch(() => undefined) // the next comparison of the host with the database repairs it
+      await applyAddresses().catch(() => undefined) // if this fails, a later comparison with the database repairs it
       throw error
     }
     return this.getRouting()
@@ -178,7 +178,7 @@ export class Routing {
     }
   }
 
-  /** Leaves out guests' private network: `getRouting` returns it as a prefix, so callers may send it back. */
+  /** Leaves out the private network of NAT66. Callers send it back because `getRouting` lists it as a prefix. */
   #withoutPrivate(prefixes: readonly Ipv6Prefix[]): readonly Ipv6Prefix[] {
     const own = this.options.book.readIpv6().sources.find(({ mode }) => mode === 'nat66')?.prefix
     return prefixes.filter(({ prefix, prefixLen }) => prefix !== own?.prefix || prefixLen !== own.prefixLen)
@@ -203,8 +203,8 @@ export class Routing {
   }
 
   /**
-   * Rolls back each list separately. A list from which guests got an address or port meanwhile stays, so that they do
-   * not lose it.
+   * Rolls back each list separately. If a guest has got an address or port from a new list meanwhile, that list stays,
+   * because the guest would lose the address or port.
    */
   #takeBack({ ipv4Pool, ipv6Prefixes, heldPrefixes, nat4Ports }: Replacement): void {
     const { changes, log } = this.options
@@ -223,11 +223,11 @@ export class Routing {
     replacePool(db, items)
   }
 
-  /** @param held prefixes that were held (held-prefixes.ts) before the change that is rolled back */
+  /** @param held for a rollback: the found prefixes that guests used before the change (held-prefixes.ts) */
   #replacePrefixes(items: readonly Ipv6Prefix[], held: readonly Ipv6Prefix[] = []): void {
     const { changes, book } = this.options
     const assigned = readAssignments(changes.db, 6).map(({ address }) => address)
-    // A found prefix that no longer exists is ignored, because replacing it takes nothing from guests.
+    // Prefixes that the host has lost are left out, because guests lose nothing if they are replaced.
     const before = book.readIpv6().sources.filter(({ isFound, isMissing }) => !(isFound && isMissing))
     const after = book.readIpv6(items, held).sources
     checkSourcesChange({ before, after }, assigned)

@@ -19,7 +19,7 @@ async function runUnlessGone(ip: Ip, command: string): Promise<void> {
   } catch (error) {
     if (!isGoneForIp(error)) throw error
     if (isMissing(command)) return
-    await ip.close() // ip may have cached another interface of that name: a new process reads the interface again
+    await ip.close() // ip may have cached a deleted interface of that name; a new ip process reads it again
     await ip.run([command]).catch((second: unknown) => {
       if (!isMissing(command)) throw second
     })

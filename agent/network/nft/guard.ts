@@ -1,7 +1,7 @@
 import { Nft } from '../../host/net/nft.js'
 import { guardTable, planGuardTables, type GuardPlan } from './ruleset/plan-guard-tables.js'
 
-/** Disconnects guests while their rules are missing, as long as the process that owns the guard's tables runs. */
+/** Disconnects guests while the agent's nft rules are missing. Ends with the nft process that owns its tables. */
 export class Guard {
   readonly #owner: Nft
 

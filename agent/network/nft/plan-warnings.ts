@@ -36,7 +36,7 @@ function parseChains(text: string): Chains {
   )
 }
 
-/** Direction of a packet, as nft's match of its device: from guests (iifname) or to them (oifname). */
+/** Direction of a packet, given by the match for the bridge: `iifname` from guests, `oifname` to guests. */
 type Way = 'iifname' | 'oifname'
 /** Fate of a packet in a chain. `none`: the chain neither accepts nor drops it. */
 type Verdict = 'accept' | 'drop' | 'none'

@@ -134,7 +134,7 @@ class HostRules implements Rules {
           const stale = await this.#change((index) => index.planAttach(guest))
           return isUrgent(stale) || this.#stale.leadsAstray(stale.newDatagrams) || !hasSameAddresses(guest, before)
         } catch (cause) {
-          // The caller gets the error and treats the guest as not attached, so a later repair must not attach it.
+          // The caller treats the guest as not attached. So a later repair must not attach the guest either.
           this.#known.putBack(guest.uuid, before)
           throw cause
         }
@@ -197,7 +197,7 @@ class HostRules implements Rules {
     return stale
   }
 
-  /** Converges the tables. Callers converge the bridge afterwards, so that no guest is on the bridge without rules. */
+  /** Converges the tables. Callers converge the bridge after it, so that no guest is on the bridge without rules. */
   async #converge(journaled: readonly GuestNetwork[]): ReturnType<Tables['ensure']> {
     this.#converged = undefined
     const guests = this.#known.replace(journaled)
@@ -218,8 +218,8 @@ class HostRules implements Rules {
   }
 
   /**
-   * Creates the note chains of firewalls (observed.ts) in the background. The call queues for the mutex immediately, so
-   * that no later call runs first. A failure is corrected when the tables are next read.
+   * Creates the note chains of firewalls (observed.ts) in the background. Takes its place in the queue of the mutex
+   * immediately, before any later call. The next read of the tables corrects a failure.
    */
   #noteSoon(): void {
     this.#mutex.run(asStep('read the firewalls of guests', () => this.#tables.noteFirewalls())).catch(() => undefined)
@@ -257,22 +257,22 @@ class HostRules implements Rules {
     this.#purging.close()
     this.#settling.close()
     this.#onForeignChange = undefined
-    await this.#tables.noteFirewalls().catch(() => undefined) // so that the next agent recognizes the firewalls
+    await this.#tables.noteFirewalls().catch(() => undefined) // else the next agent process sets these firewalls again
     await this.#purge().catch(() => undefined)
     await Promise.all([this.#nft.close(), this.#bridge.close(), this.#guard.close()])
   }
 }
 
 /**
- * True if flows could reach the wrong guest, so that they must be purged before the change returns. Others may be
- * purged later: flows of a removed mapping reach its former guest for a moment, and UDP flows that are older than a
- * mapping of their port reach no guest.
+ * True if stale flows could reach the wrong guest. They must be purged before the change returns. Other stale flows may
+ * be purged later: flows of a removed mapping only reach its former guest for a moment, and UDP flows that are older
+ * than a mapping of their port reach no guest.
  */
 function isUrgent({ addresses, publicAddresses }: StaleFlows): boolean {
   return addresses.length + publicAddresses.length > 0
 }
 
-/** True if the guest already had all its addresses. A new address may still have flows of its former owner. */
+/** True if no address of the guest is new. Flows of a former guest may still exist for a new address. */
 function hasSameAddresses(guest: GuestNetwork, before: GuestNetwork | undefined): boolean {
   const had = new Set(before && [before.ipv4, ...before.ipv6Addresses])
   return [guest.ipv4, ...guest.ipv6Addresses].every((address) => had.has(address))

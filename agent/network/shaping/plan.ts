@@ -102,7 +102,7 @@ interface Filter {
   readonly options?: { readonly actions?: readonly { readonly to_dev?: string }[] }
 }
 
-/** Parses the rate of a class in kbit/s. tc prints `leaf` only for the agent's queue: HTB's default has no handle. */
+/** Parses the rate of a class in kbit/s. Only the agent's queue has a `leaf` in tc's output, HTB's default has none. */
 function parseClass(lines: readonly string[], id: string): number | undefined {
   const line = lines.find((text) => text.startsWith(`class htb ${id} `))
   if (line === undefined) return undefined
@@ -120,8 +120,8 @@ interface Direction {
 }
 
 /**
- * Plans the commands for one direction. The rate of the class is written last, so that a correct rate proves that all
- * other settings are correct.
+ * Plans the commands for one direction. The class is written after the other settings: if its rate is correct, so are
+ * they.
  */
 function planDirection(dev: string, at: typeof download, { mbps, haveKbit }: Direction): string[] {
   const kbit = kbitOf(mbps)
@@ -134,7 +134,7 @@ function planDirection(dev: string, at: typeof download, { mbps, haveKbit }: Dir
   const setClass = `class replace dev ${dev} parent ${at.handle}: classid ${at.class} htb ${rate}`
   const setQueue = `qdisc replace dev ${dev} parent ${at.class} handle ${leafHandle}: bfifo limit ${limit}b`
   if (haveKbit !== undefined && haveKbit !== other) return [setQueue, setClass]
-  // HTB cannot replace an HTB, so another kind of qdisc replaces it first.
+  // A qdisc `htb` cannot directly replace another one. So a `pfifo` replaces it first.
   return [
     `qdisc replace dev ${dev} root pfifo limit 1000`,
     `qdisc replace dev ${dev} root handle ${at.handle}: htb default 1`,

@@ -30,13 +30,13 @@ const settleMs = 100
 
 /** Limits rates of guests' interfaces. An interface exists only while its guest runs, and its rates end with it. */
 export interface HostShaper extends Shaper {
-  /** Removes the IFBs of all guests, without the agent's database. Running guests keep their download rate. */
+  /** Removes the IFBs of all guests. Does not need the agent's database. Running guests keep their download rate. */
   removeAll(): Promise<void>
 }
 
 /**
- * @param interfacePrefix prefix of guests' host-side interfaces; nothing else on the host is changed
- * @param watch reports changes by other programs. Without it, every comparison is a full one
+ * @param interfacePrefix prefix of guests' host-side interfaces. All other interfaces stay unchanged
+ * @param watch reports changes by other programs. If omitted, every comparison reads all rates
  */
 export function createShaper(interfacePrefix: string, watch?: NetlinkWatch): HostShaper {
   return new TcShaper(interfacePrefix, watch)
@@ -87,7 +87,7 @@ class TcShaper implements HostShaper {
         try {
           await this.#converge(guest)
         } catch (error) {
-          this.#drift.note() // a part of the change may be in force
+          this.#drift.note() // part of the change may have been applied before the failure
           throw error
         }
       }),

@@ -1,7 +1,7 @@
 import { BerthError } from '../../../../shared/errors.js'
 import type { Firewall, FirewallRule } from '../../../../shared/firewall-rules.js'
 
-/** Rules of a guest's two chains, in the form that nft reads. nft prints them in a different form. */
+/** Firewall rules of a guest's two chains, in the syntax for nft's input. nft prints the same rules differently. */
 export interface FirewallChains {
   readonly device: string
   /** Rules for flows that others open to the guest. */
@@ -11,9 +11,9 @@ export interface FirewallChains {
 }
 
 /*
- * Fields of a flow that a rule matches, by direction. Rules match the tracked flow, so packets of both directions and
- * errors about the flow match like its first packet. The remote address is the one before any mapping. The port is the
- * guest's own after a mapping (in), or the one that the guest requested (out).
+ * Fields of a flow that a rule matches, by direction. A rule matches the tracked flow. So packets in both directions,
+ * and errors about the flow, match like its first packet. The remote address is the one before any mapping. The port is
+ * the guest's port after the mapping (in), or the port to which the guest connected (out).
  */
 const sides = {
   in: { address: 'saddr', port: 'ct reply proto-src' },

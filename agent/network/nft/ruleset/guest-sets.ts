@@ -11,7 +11,7 @@ export const guestSets = {
   guests: 'bridge',
   /** Set of `device . mac . ipv6`: sources that a guest may use. */
   guests6: 'bridge',
-  /** Set of `device . mac`: the MAC that a guest may send as an option of a neighbour solicitation, as a number. */
+  /** Set of `device . mac`, with the MAC as a number: the option that a guest may add to a neighbour solicitation. */
   solicitors: 'bridge',
   /** Maps a guest's address to its firewall chain: for flows that others open (in) or that the guest opens (out). */
   firewall_in: 'inet',

@@ -10,8 +10,8 @@ export interface BridgeTablePlan {
 /*
  * Plans the filter for frames, which runs before the bridge learns or forwards anything. Tagged frames and unknown
  * types are dropped, and guests never reach one another on layer 2. A guest that was moved to another bridge reaches
- * nobody. `ether type` is the type of the frame, whereas `meta protocol` would be the one inside a VLAN tag. Frames to
- * the bridge group addresses skip prerouting, so they have a second hook. Not every kernel can match bridge names
+ * nobody. `ether type` is the type of the frame; `meta protocol` would be the type inside a VLAN tag. Frames to the
+ * bridge group addresses skip prerouting, so the hook `input` drops them. Not every kernel can match bridge names
  * (NFT_BRIDGE_META). So the rules recognize guests' devices by prefix and digit, and the bridge by its MAC.
  */
 export function planBridgeTable({ table, interfacePrefix, gateway }: BridgeTablePlan): string[] {
@@ -76,10 +76,10 @@ function planIpv4(): Item[] {
 }
 
 /*
- * In neighbour discovery (RFC 4861), guests may only send solicitations: the host is the router, and its neighbour
- * table has permanent entries for guests. Guests may be neither DHCPv6 servers nor clients. The source of a
- * solicitation must be the guest's own address or `::`. `guests6` contains `::` only for solicitations. The
- * solicitation's only option may be the guest's MAC: bytes 24 to 32 are type 1, length 1, MAC.
+ * In neighbour discovery (RFC 4861), guests may only send solicitations, because the host is the router and has
+ * permanent entries for guests in its neighbour table. Guests may be neither DHCPv6 servers nor clients. The source of
+ * a solicitation must be the guest's own address or `::`, which `guests6` contains only for this. The only option of a
+ * solicitation may be the guest's MAC: bytes 24 to 32 are type 1, length 1, MAC.
  */
 function planIpv6(): Item[] {
   const chains = ['ipv6_from_guest', 'solicitation'] as const

@@ -17,9 +17,9 @@ export interface FilterTablePlan extends ClosedPlan {
 
 /**
  * Maximum number of tracked connections of one guest in each direction, over all its addresses. It prevents a guest
- * from filling the host's table (262,144 by default). `ct count` walks all connections that it counts, which would take
- * milliseconds. So only one of `sampling` new connections is counted. A guest over its limit can open no connection for
- * a second.
+ * from filling the host's table (262,144 by default). `ct count` takes milliseconds, because it walks all connections
+ * that it counts. So only one of `sampling` new connections is counted. A guest over the limit cannot open connections
+ * for a second.
  */
 const connectionsPerGuest = 16_384
 const sampling = 16
@@ -74,10 +74,10 @@ export function planOffBridge(interfacePrefix: string): Item[] {
 }
 
 /**
- * Drops packets from outside with a guest's source address, because the answers to them would pass that guest's
- * firewall. IPv6 has no reverse path filter, and that of IPv4 (rp_filter) is off on many hosts. A guest's IPv6 address
- * is routed to the bridge, so its packets can only come from the bridge. Its public IPv4 addresses need no rule: they
- * are the host's own, which the kernel never accepts as a source.
+ * Drops packets from outside that have a guest's source address, because answers to them would pass that guest's
+ * firewall. IPv6 has no reverse path filter, and on many hosts that of IPv4 (rp_filter) is off. The host routes guests'
+ * IPv6 addresses to the bridge, so only the bridge may deliver packets from them. Guests' public IPv4 addresses need no
+ * rule: they are addresses of the host, which the kernel accepts as a source from nobody else.
  */
 function planForged({ bridge, subnet, subnet6 }: FilterTablePlan): Item[] {
   const outside = `iifname != { "${bridge}", "lo" }`
@@ -125,12 +125,12 @@ function planFirewallDispatch(): Item[] {
 }
 
 /*
- * The kernel treats an ICMP error as related to the flow that it quotes, whoever has sent it. A guest could use this to
- * shrink the path MTU of others' flows, past every firewall. So a guest's error passes only if its sender is an end of
- * the flow. nft cannot compare two fields of a packet, but it can search a set for them. So the rules add the pair
- * (sender, sender) to a set, and then search the set for the pair (end of the flow, sender).
+ * The kernel counts an ICMP error as related to the flow that it quotes, whoever has sent the error. A guest could use
+ * this to shrink the path MTU of other guests' flows, past every firewall. So a guest's error passes only if the guest
+ * is an end of the flow. nft cannot compare two fields of a packet, but it can search a set for them. So the rules add
+ * the pair (sender, sender) to a set, and then search the set for the pair (end of the flow, sender).
  *
- * Connections that a conntrack helper (FTP, SIP) expects also count as related. They are treated like new ones.
+ * Connections that a conntrack helper (FTP, SIP) expects also count as related. Other rules treat them like new ones.
  */
 function planErrors(): Item[] {
   return [
@@ -176,9 +176,9 @@ function planHost({ bridge, gateway }: FilterTablePlan): Item[] {
 }
 
 /**
- * Matches TCP segments that open a connection without SYN, which the kernel accepts by default
- * (nf_conntrack_tcp_loose). A connection whose mapping was removed would otherwise continue with the guest's next
- * segment, as if the guest had opened it.
+ * Matches TCP segments without SYN that would open a connection, which the kernel permits by default
+ * (nf_conntrack_tcp_loose). Otherwise, after the removal of a mapping, the guest's next segment would continue the old
+ * connection as if the guest had opened it.
  */
 const opensMidway = 'ct state new tcp flags != syn / fin,syn,rst,ack drop'
 
@@ -212,8 +212,8 @@ function planToGuest({ subnet6 }: FilterTablePlan): Item[] {
 }
 
 /**
- * Field that holds the number of the guest that owns an address. nft can count by fields of a packet, but not by the
- * value of a map. So a few rules store the number in the packet's priority, which no queue on the way to a guest uses.
+ * Field that holds the number of the guest with the packet's target address. nft can count by a packet's fields, but
+ * not by a map's value. So some rules store the number in the packet's priority, which no queue on its way uses.
  */
 const owner = 'meta priority'
 
@@ -228,7 +228,7 @@ function knowingOwner(chainName: string, rules: readonly Item[]): Item[] {
 type Connections = 'outbound' | 'inbound'
 
 interface Bound {
-  /** Matches packets that open a connection. */
+  /** Condition of an nft rule: the packet opens a connection. */
   readonly match: string
   /** Field by which connections are counted: it has the same value for all connections of one guest. */
   readonly guest: string

@@ -14,10 +14,10 @@ export function guardTable(table: string): string {
 }
 
 /*
- * Plans tables that drop packets which the agent's rules have not marked as passed. After `nft flush ruleset`, guests
- * are therefore disconnected, and not unprotected, until the rules are repaired. A process owns the tables (`flags
- * owner`, nft(8)): no other process can flush or delete them, and they disappear when the process ends. Then the
- * agent's rules still protect guests.
+ * Plans tables that drop guests' packets unless the agent's rules have marked them. So if a program runs `nft flush
+ * ruleset`, guests are disconnected, and not unprotected, until the agent repairs its rules. A process owns the tables
+ * (`flags owner`, nft(8)): no other process can flush or delete them, and they disappear when that process ends. The
+ * agent's rules still protect guests then.
  */
 export function planGuardTables({ table, bridge, interfacePrefix }: GuardPlan): string[] {
   return [

@@ -8,11 +8,11 @@ export interface NatTablesPlan {
 }
 
 /*
- * Mappings work for outside clients, the host and guests, on every local address of the host except loopback: packets
- * from 127.0.0.0/8 cannot be forwarded to the bridge without route_localnet. A public address belongs entirely to its
+ * Outside clients, the host and guests can use a mapping on every address of the host except loopback: without
+ * route_localnet, packets from 127.0.0.0/8 cannot be forwarded to the bridge. A public address belongs entirely to its
  * guest and takes precedence over mappings. Guests see the client's address, even if the client is another guest,
- * because answers return through the host (proxy_arp_pvlan). A guest that connects to itself sees the
- * bridge's address, because it would drop packets from its own address.
+ * because answers return through the host (proxy_arp_pvlan). A guest that connects to itself sees the bridge's address,
+ * because it would drop packets from its own address.
  *
  * Single ports are in a hash, so the cost of a change does not depend on their number. A range is one interval and
  * keeps the port number, because nft cannot add an offset. A range with changed port numbers is stored as single ports.

@@ -105,9 +105,9 @@ function planFromGuest({ payload }: WatchTablePlan): Item[] {
 }
 
 /*
- * Samples packets at the beginning of a connection by their payload. If the guest opened the connection: a brace (JSON,
- * as in requests to mining pools) or a TLS handshake. If the guest answers an outside client: the consent of a proxy,
- * by SOCKS 5 without a password, by SOCKS 4, or by `HTTP/1.x 200 C(onnection established)`.
+ * Samples packets at the beginning of a connection by their payload. From a guest that opened the connection: a brace
+ * (JSON, as in requests to mining pools) or a TLS handshake. From a guest that answers an outside client: the positive
+ * answer of a proxy, by SOCKS 5 without a password, by SOCKS 4, or by `HTTP/1.x 200 C(onnection established)`.
  */
 function planPayload(): Item[] {
   const asks = 'meta l4proto tcp ct direction original ct original packets <= 6'
@@ -153,7 +153,7 @@ const sampled = [
 const perSecond = 10
 const usualBurst = 60
 
-/** Bytes of each sampled packet: enough for its headers, and for those of a packet that an ICMP error quotes. */
+/** Bytes of each sampled packet: enough for its headers. If it is an ICMP error, also for the quoted headers. */
 const headerBytes = 128
 
 /** Plans the rules that log samples. The kernel delivers samples in batches of 100, and at least once a second. */

@@ -23,12 +23,12 @@ export interface HeldGuests {
 const nothingHeld: HeldGuests = { elements: new Map(), firewalls: new Map() }
 
 /**
- * Index of guests' elements and firewalls in nft, by device and address, so that a change of one guest reads no other
- * guest. After nft has accepted a change, callers record it by `applied`.
+ * Index of guests' elements and firewalls in nft by device and address. A change of one guest therefore reads no other
+ * guest's data. Callers call `applied` after nft has accepted a change.
  */
 export class ElementIndex {
   readonly #elements = new Map<ElementId, string>()
-  /** Elements by the devices and addresses that they belong to. */
+  /** Ids of elements by device, MAC and address of their guests. */
   readonly #by = new Map<string, Set<ElementId>>()
   readonly #ranges = new Set<ElementId>()
   readonly #firewalls: Map<string, HeldFirewall>
@@ -120,8 +120,8 @@ export class ElementIndex {
   }
 
   /**
-   * Returns the desired and the existing elements of the guest that may differ. Mappings that have not changed since
-   * the last attach are left out, because a guest may have a thousand.
+   * Returns those elements of the guest that may differ: the desired and the existing ones. Leaves out mappings that
+   * have not changed since the last attach, because a guest may have a thousand mappings.
    */
   #compare(guest: GuestNetwork): { want: GuestPlan; mine: ElementId[] } {
     const tokens = tokensOfGuest(guest)
@@ -199,7 +199,7 @@ function tokensOfGuest({ device, mac, ipv4, ipv6Addresses }: GuestNetwork): stri
   return [device, mac, ipv4, ...ipv6Addresses]
 }
 
-/** Lists a guest's elements except jumps to chains: nft reads the chains of all guests to add a jump. */
+/** Lists a guest's elements except jumps to its chains: to add a jump, nft would read the chains of all guests. */
 function listAgain(guest: GuestNetwork): (readonly [ElementId, string])[] {
   return [...planGuest(guest).elements].filter(([id]) => ownerIn[setOf(id)] !== 'verdict')
 }
@@ -232,7 +232,7 @@ function isSource(id: ElementId): boolean {
   return setOf(id) === 'guests' || setOf(id) === 'guests6'
 }
 
-/** Returns MAC and address from `"device" . mac . address`. Leaves out `::`, which several guests have. */
+/** Returns MAC and address of an element `"device" . mac . address`, except `::`, which belongs to several guests. */
 function addressesIn(id: ElementId): string[] {
   const [, mac = '', address = ''] = keyOf(id).split(' . ')
   return [mac, address].filter((text) => (text.includes(':') ? text !== '::' : text.includes('.')))

@@ -1,4 +1,4 @@
-/** The flows that arrived at the host ports of one mapping, or of several adjacent mappings. */
+/** Flows that clients opened to the host ports of one mapping, or of several adjacent mappings. */
 export interface MappedFlows {
   readonly protocol: 'tcp' | 'udp'
   /** Host address of the mapping. Empty: every local address. */
@@ -10,7 +10,7 @@ export interface MappedFlows {
   readonly target: string
 }
 
-/** Joins adjacent ports that lead to one address, because a range may have one element for each port. */
+/** Joins adjacent ports that lead to one address. nft may have a separate element for each port of a range. */
 export function joinNeighbours(all: readonly MappedFlows[]): MappedFlows[] {
   const alike = new Map<string, MappedFlows[]>()
   for (const flows of all) {
@@ -33,7 +33,7 @@ function joinRows(alike: readonly MappedFlows[]): MappedFlows[] {
   return joined
 }
 
-/** True if the flows may use a port of the mapping although the mapping leads to another guest. */
+/** True if a flow of `flows` may use a port of the mapping, but lead to another guest than the mapping. */
 export function leadsElsewhere(flows: MappedFlows, mapping: MappedFlows): boolean {
   return (
     isElsewhere(flows.target, mapping.target) &&

@@ -11,10 +11,9 @@ import { countingSets, families } from '../ruleset/guest-sets.js'
  * output right after it created the rules. The hash is stored as the name of an empty chain in nft: the note chain.
  */
 
-/** The tables as read from the host. */
 export interface ObservedTables extends HeldGuests {
   readonly exists: boolean
-  /** Hash of the plan and of nft's present output for the tables, without guests' elements and chains. */
+  /** Hash of the plan and of the tables as nft prints them now, without the elements and chains of guests. */
   readonly fingerprint: string
   /** Fingerprint that was noted when the tables were created; undefined if there is no note. */
   readonly noted: string | undefined
@@ -56,7 +55,7 @@ const keyTexts = {
   sent: (key) => [...key].map((byte) => byte.toString(16).padStart(2, '0')).join(':'),
 } satisfies Record<(typeof countingSets)[number], (key: Buffer) => string>
 
-/** Returns the command that notes the fingerprint as the name of an empty chain. */
+/** Returns the nft command that stores the tables' fingerprint: it adds an empty chain whose name contains it. */
 export function fingerprintNote(table: string, { fingerprint }: ObservedTables): string {
   return `add chain inet ${table} fingerprint_${fingerprint}`
 }
@@ -97,7 +96,7 @@ function noteOf({ chains }: ParsedTables, device: string, planned: string): stri
   return `note_${device}_${planned}${printed}`
 }
 
-/** Compares the chains of each firewall with the hash in the name of its note chain. `planned` is '' if they differ. */
+/** Compares each firewall's chains with the hash in its note chain's name. If they differ, sets `planned` to ''. */
 function compareFirewalls(parsed: ParsedTables): Map<string, HeldFirewall> {
   const firewalls = new Map<string, HeldFirewall>()
   for (const name of parsed.chains.keys()) {

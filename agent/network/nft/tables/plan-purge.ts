@@ -13,9 +13,9 @@ export interface StaleFlows {
   readonly addresses: readonly string[]
   /** Public addresses that a guest has gained or lost. */
   readonly publicAddresses: readonly string[]
-  /** Removed and changed mappings, with the address that they led to. */
+  /** Removed or changed mappings with their former targets. */
   readonly mappings: readonly MappedFlows[]
-  /** New UDP mappings: conntrack would keep a client's ongoing datagrams on their old path. */
+  /** New UDP mappings. conntrack tracks each client's datagrams as one flow, which would bypass a new mapping. */
   readonly newDatagrams: readonly MappedFlows[]
 }
 
@@ -98,8 +98,8 @@ const isPublic = (id: ElementId): boolean => setOf(id) === 'public_in'
 const isMapping = (id: ElementId): boolean => /^(?:ports|host_ports|port_ranges)6? /.test(id)
 
 /**
- * True if a stale flow may use a port of a new mapping and lead to another guest than the mapping. For addresses that
- * lost their owner the former ports are unknown, so any port may be affected.
+ * True if a client of a new mapping could reach the wrong guest, because a stale flow may use one of the mapping's
+ * ports. A stale address, which lost its guest, may have had any port, because its former mappings are unknown.
  */
 export function leadAstray(
   { addresses, mappings }: Pick<StaleFlows, 'addresses' | 'mappings'>,

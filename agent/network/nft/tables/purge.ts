@@ -14,7 +14,7 @@ function toHost(address: string): Pick<FlowFilter, 'address' | 'is' | 'asked'> {
  */
 const maxSingle = 16
 
-/** Plans filters that match the flows to purge, on a host that has these addresses. */
+/** Plans conntrack filters for the stale flows. @param hostAddresses all addresses of this host */
 export function listFilters(flows: StaleFlows, hostAddresses: readonly string[]): FlowFilter[] {
   const { addresses, publicAddresses, mappings, newDatagrams } = flows
   return [
@@ -45,7 +45,7 @@ function listDatagrams(mappings: readonly MappedFlows[], hostAddresses: readonly
   )
 }
 
-/** Lists the host addresses on which a mapping works, in the family of its target. */
+/** Lists the host addresses at which clients reach a mapping, in the same family as the mapping's target. */
 function listAsked({ hostIp, target }: MappedFlows, hostAddresses: readonly string[]): string[] {
   if (hostIp !== '') return [hostIp]
   return hostAddresses.filter((address) => address.includes(':') === target.includes(':'))
@@ -65,7 +65,7 @@ export class StaleFlowQueue {
     if (Object.values(stale).some((list: readonly unknown[]) => list.length > 0)) this.#waiting.add(stale)
   }
 
-  /** True if a queued flow could lead a client of these mappings to another guest. */
+  /** True if a client of these mappings could reach the wrong guest, because its packets still follow a queued flow. */
   leadsAstray(mappings: readonly MappedFlows[]): boolean {
     return [...this.#waiting].some((stale) => leadAstray(stale, mappings))
   }

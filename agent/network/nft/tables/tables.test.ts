@@ -3,7 +3,7 @@ import { Nft } from '../../../host/net/nft.js'
 import type { GuestNetwork } from '../../contract.js'
 import { Tables } from './tables.js'
 
-/** A fake nft that records commands. Its output always shows the two chains of one guest. */
+/** A fake nft that records commands. `readPart` always shows the two chains of one guest. */
 class ToldNft extends Nft {
   told: string[] = []
 

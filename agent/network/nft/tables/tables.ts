@@ -14,7 +14,7 @@ interface EnsureResult {
   readonly stale: StaleFlows
 }
 
-/** Longest time in ms that the netlink watch takes to report another program's change. */
+/** Another program's change is reported within this time in ms. The netlink watch needs so long at most. */
 const doubtMs = 1000
 
 /** Maintains the tables on the host and guests' elements in them. Callers must not call it concurrently. */
@@ -46,8 +46,8 @@ export class Tables {
   }
 
   /**
-   * Must be called when another program has changed the tables. If the tables were created a moment ago, the noted
-   * fingerprint may already include that change. So the fingerprint is not trusted, and the tables are created again.
+   * Must be called when another program has changed the tables. If this agent has only just created the tables, the
+   * fingerprint that it noted may include that change. Then it is not trusted, and the tables are created again.
    */
   disturbed(): void {
     if (performance.now() - this.#madeAtMs < doubtMs) this.#doubted = true
@@ -65,8 +65,8 @@ export class Tables {
   }
 
   /**
-   * Applies a change that is planned on the last known state. If nft refuses it, another program has changed the
-   * tables. In that case the tables are repaired with the `known` guests, and the change is planned again.
+   * Applies a change that is planned from the last known state. If nft refuses it, another program has changed the
+   * tables. Then this method repairs the tables with the `known` guests, and plans the change again.
    * @returns flows of replaced or removed elements
    * @throws {CommandError} if nft refuses the change twice
    */
@@ -93,7 +93,7 @@ export class Tables {
     if (index) await this.#note(index, devices)
   }
 
-  /** @returns bytes by counting element, without elements that other programs have removed */
+  /** @returns bytes by element of the counting sets. Elements that other programs have removed are missing */
   async readCounted(): Promise<ReadonlyMap<ElementId, number>> {
     const counted = await readCounted(this.plan.table)
     this.#remember(counted)
@@ -131,7 +131,7 @@ export class Tables {
     return fingerprint === noted && !this.#doubted
   }
 
-  /** Repairs the tables without removing any guest, because `known` may be an incomplete list of guests. */
+  /** Repairs the tables. Keeps guests that are missing in `known`, because `known` may be incomplete. */
   async #mend(known: readonly GuestNetwork[]): Promise<ElementIndex> {
     const have = await this.#read()
     if (this.#isAsMade(have)) return this.#take(have)
