@@ -84,8 +84,8 @@ function serviceError(of: GrpcStatus): ServiceError {
 }
 
 /**
- * Converts the failure of a call to an agent. The agent's code is passed on if it concerns the request. If the agent
- * rejects the gateway itself, has a bug or sends a malformed status, the code becomes `agent_error`.
+ * Converts the failure of a call to an agent. If the failure concerns the request, the agent's code is passed on. If
+ * the agent rejects the gateway itself, has a bug or sends a malformed status, the code becomes `agent_error`.
  * @param call.left true if the call was sent: the agent may have executed it even if it did not answer
  */
 export function fromServiceError(error: unknown, { step, left }: { step: string; left: boolean }): BerthError {
@@ -125,8 +125,7 @@ function passedError(kind: ErrorKind, code: string, error: ServiceError): BerthE
   const field = readText(error, 'berth-field', /^[a-z0-9_.[\]]{1,100}$/)
   const message = error.details.slice(0, maxDetails) || code
   if (code === staleEpochCode) {
-    // Accepts at most 12 digits, because the agent may be compromised. The gateway must continue with a higher epoch,
-    // and a fence has at most 15 digits.
+    // At most 12 digits, even from a hostile agent: the gateway then uses a higher epoch, which may have up to 15.
     const highest = Number(readText(error, 'berth-epoch', /^\d{1,12}$/) ?? 0)
     return new StaleEpochError(highest, message, error)
   }

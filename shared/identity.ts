@@ -92,7 +92,7 @@ export function readCertificateIdentity(certificate: X509Certificate): Certifica
 /** The identity that a TLS peer must have. */
 export interface PeerRule {
   readonly identity: Identity
-  /** The CA that must have signed the certificate, if TLS may have checked the chain against an earlier CA. */
+  /** If set, the certificate must be signed by this CA. Needed if TLS may have checked the chain against another CA. */
   readonly issuer?: X509Certificate
   /** Returns true if a serial number is revoked. If undefined, revocation is not checked. */
   readonly isRevoked?: (serial: string) => boolean

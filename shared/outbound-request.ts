@@ -171,7 +171,7 @@ class Exchange {
     signal?.addEventListener('abort', this.#abort)
   }
 
-  /** Fails the request, even before it has a connection: until then, `request.destroy` emits nothing. */
+  /** Fails the request. Rejects it directly, because `request.destroy` emits nothing before there is a connection. */
   fail(error: Error): void {
     this.#reject(error)
     if (this.#message) this.#message.destroy(error)
@@ -207,7 +207,7 @@ class Exchange {
       )
     this.#message = message
     message.on('error', () => undefined) // the reader, if there is one, receives the error
-    socket.prependOnceListener('close', cut) // runs before Node's own handler, which reports "aborted"
+    socket.prependOnceListener('close', cut) // runs before the handler of Node, which would report "aborted"
     message.once('close', () => socket.off('close', cut))
     this.#watch(message, socket.bytesRead)
     return { status: message.statusCode ?? 0, headers, body: message }

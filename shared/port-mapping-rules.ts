@@ -48,8 +48,8 @@ export function checkPortMapping(wanted: WantedMapping, at = ''): CheckedMapping
 type MappingPorts = Pick<WantedMapping, 'hostPort' | 'hostPortEnd' | 'containerPort' | 'containerPortEnd'>
 
 /**
- * Applies the sent fields to a stored mapping. A new first port without an end moves its range and keeps the length. A
- * new end on one side changes the length of both ranges.
+ * Applies the sent fields to a stored mapping. If a first port is sent without an end, its range moves and keeps its
+ * length. If an end is sent for one side, both ranges get the new length.
  */
 export function changePortMapping(
   stored: WantedMapping,

@@ -138,7 +138,7 @@ export class UsageHistory {
     const { store, sampleGuest, sampleHost, hostProcessors, writeEveryMs } = this.parts
     const nowMs = this.parts.now()
     const index = indexAt(tiers.day, nowMs) - 1
-    // A timer may fire slightly early, which would make two readings only milliseconds apart.
+    // A timer may fire slightly early. Without this check, two readings could be only milliseconds apart.
     if (index === this.#recorded) return
     this.#recorded = index
     this.#gather(hostSeries, index, sampleHost(), hostProcessors)

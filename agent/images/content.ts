@@ -117,8 +117,8 @@ HostKey /etc/ssh/ssh_host_ecdsa_key
 `
 
 /**
- * Returns a shell command that creates a host key, unless it exists. The key is created under another name, so that it
- * is never incomplete. An empty file, which a power loss can leave, is replaced.
+ * Returns a shell command that creates a host key if the file is missing or empty, as a power loss can leave it. The
+ * key is created under another name and then renamed, so that it is never incomplete.
  */
 const makeKey = (type: string): string =>
   `k=/etc/ssh/ssh_host_${type}_key; test -s $k || { rm -f $k.new $k.new.pub; ` +

@@ -105,7 +105,7 @@ export class GuestSampler {
       return inside ?? (await this.context.volumes.usage([uuid])).get(uuid)
     } catch (error) {
       this.context.log.debug({ guest: uuid, reason: describeError(error) }, 'reading a disk failed')
-      return undefined // callers use the previous figure
+      return undefined // callers then use the previous figure
     }
   }
 
@@ -160,7 +160,7 @@ export class GuestSampler {
       const usage = usageOf(record, sample, last?.pid === pid ? last : undefined, this.context.now())
       this.#last.set(record.uuid, { pid, sample, usage })
       const kills = (sample.memoryKills ?? 0) - (last?.pid === pid ? (last.sample.memoryKills ?? 0) : 0)
-      // Without an earlier sample, the processes may have been killed before this agent started.
+      // If there is no earlier sample of these processes, the kills may be older than this agent.
       if (last?.pid === pid && kills > 0) this.#onMemoryKills(record.uuid, kills)
     } catch (error) {
       // The guest may just have ended. The agent notices that when it next compares the host with its database.

@@ -45,9 +45,7 @@ export class HostAddressBook implements AddressBook {
   readonly #contested: ContestedAddresses
   readonly #pools: AddressPools
   readonly #known = new KnownGuests()
-  /**
-   * Decides when to search for addresses that an earlier agent left on the host. Not used while guests have addresses.
-   */
+  /** Decides when to search the host for addresses of an earlier agent. Not used while guests have addresses. */
   readonly #drift = new Drift(emptyMs)
   readonly #mutex = new Mutex()
 
@@ -161,7 +159,7 @@ export class HostAddressBook implements AddressBook {
     await this.#ipv4.remove(guest.publicIpv4s)
   }
 
-  /** @returns a copy of the guest that contains only the addresses that the guest has lost */
+  /** @returns a copy of the guest with only those addresses that it had before and does not have any more */
   #findLost(guest: GuestNetwork): GuestNetwork {
     const before = this.#known.find(guest.uuid)
     const without = (had: readonly string[] = [], has: readonly string[]): string[] =>

@@ -85,7 +85,7 @@ export interface Network {
    */
   onDisturbed(listener: (part: 'rules' | 'rates') => void): void
   /**
-   * Plans how guests get IPv6 now, or returns the reason why they cannot.
+   * Plans the sources of guests' IPv6 addresses. If there are none, the plan contains the reason.
    * @param configured prefixes set through the API; default: those in the agent's database
    * @param held found prefixes in use (addresses/held-prefixes.ts); default: those in the agent's database
    */

@@ -86,7 +86,7 @@ export class Execution {
       return this.#undo(this.#known ? step : this.#steps.length - 1, error, true)
     }
     const resumed = record.status === 'running'
-    // If an update of the agent changed the steps, the operation starts again at its first step: steps are idempotent.
+    // If an update of the agent has changed the steps, all steps run again. This is safe, because they are idempotent.
     const first = resumed && this.#known ? step : 0
     for (let index = first; index < this.#steps.length; index++) {
       const error = await this.#runStep(index, resumed && index <= Math.max(first, step))
@@ -126,7 +126,7 @@ export class Execution {
       const written = this.#written(index, `undo ${step.name}`)
       await this.#journal(() => this.parts.store.beginUndo(this.#id, written, error))
       const failure = await this.#undoStep(index, repeated && index === from)
-      // The step whose undo failed may still use the results of earlier steps, so these are not undone.
+      // Earlier steps are not undone, because the step whose undo failed may still use their results.
       if (failure) return failed({ ...error, message: recordedUndoFailure(error, failure, step.name) }, false)
     }
     return failed(error, true)
@@ -173,7 +173,7 @@ export class Execution {
     canceled: AbortSignal,
   ): StepContext<unknown> {
     const { log, yieldWhile } = this.parts
-    // Each combined signal stays registered with the agent's own signal, so only cancelable steps get one.
+    // Only cancelable steps get a combined signal, because each one stays registered with the agent's own signal.
     const signal = this.#cancelable ? AbortSignal.any([this.parts.signal, canceled]) : this.parts.signal
     return {
       operationId: this.#id,
@@ -199,7 +199,7 @@ export class Execution {
     }
   }
 
-  /** Writes to the state database. @throws {Interrupted} if the agent is shutting down, when nothing new may begin */
+  /** Writes to the state database. @throws {Interrupted} if the agent is shutting down: nothing new may begin then */
   async #journal(write: () => void): Promise<void> {
     if (this.parts.signal.aborted) throw new Interrupted()
     await this.parts.persist(write)

@@ -15,8 +15,8 @@ export interface OperationKind<Name extends OrderName, Input, Guest = never> ext
   /** Checks the order. It returns a promise if the check has to read the host. */
   accept(order: OrderOf<Name>, asked: OrderContext): AcceptedOrder<Input> | Promise<AcceptedOrder<Input>>
   /**
-   * Returns what the answer to an order contains in addition to the task. A repeated order gets the same answer,
-   * whatever the outcome of its operation.
+   * Returns the parts of the answer to an order besides the task. If the order is repeated, they are the same, whatever
+   * the outcome of its operation.
    * @param input undefined if the operation was removed
    */
   answer?(operation: OperationRecord, input: Input | undefined): OrderAnswer<Guest>

@@ -98,7 +98,7 @@ export class OperationRunner {
 
   async #pause(task: Task, ms: number): Promise<void> {
     const { scheduler, clock, signal } = this.parts
-    // The sleep rejects only if it is aborted, which the next line checks.
+    // `sleep` rejects only if `signal` is aborted. The line after this call handles that.
     await scheduler.pause(task, () => clock.sleep(ms, signal).catch(() => undefined))
     if (signal.aborted) throw new Interrupted()
   }

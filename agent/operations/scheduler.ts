@@ -87,9 +87,7 @@ export class Scheduler {
     }
   }
 
-  /**
-   * Starts no further tasks. Paused tasks get a slot immediately, so that they can end. Resolves when none is running.
-   */
+  /** Starts no new tasks, and waits for running ones. Paused tasks get a slot immediately, so that they can end. */
   async close(): Promise<void> {
     this.#closed = true
     for (const turn of this.#ready) if (this.#active.has(turn.task)) turn.go()

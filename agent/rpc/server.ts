@@ -94,9 +94,9 @@ export interface BoundServer {
 }
 
 /**
- * Accepts TLS connections and passes them to gRPC, or to consoles and transfers, which do not use gRPC. gRPC cannot listen itself,
- * because it reports a connection only after its TLS handshake. When the host joins another gateway, connections of the
- * former gateway end after `graceMs`.
+ * Accepts TLS connections. Passes them to gRPC, or to consoles and transfers, which do not use gRPC. gRPC does not
+ * listen itself, because it would report a connection only after its TLS handshake. When the host joins another
+ * gateway, connections of the former gateway end after `graceMs`.
  * @param listen address and port as `host:port`; port 0: any free port
  */
 export async function bind(

@@ -119,8 +119,8 @@ function onIdentityReplaced(identityDir: string, reload: () => AgentIdentity): v
 type PeerCheck = ReturnType<typeof createPeerCheck>
 
 /**
- * Returns an interceptor that checks the peer of each call. A peer that is not the gateway gets UNAUTHENTICATED, and so
- * does a peer whose certificate is no longer valid during a stream.
+ * Returns an interceptor that checks the peer of each call. If the peer is not the gateway, or its certificate expires
+ * during a stream, it gets UNAUTHENTICATED.
  */
 function gatewayOnly(check: AgentTls['checkPeer'], guard: ConnectionGuard): ServerInterceptor {
   return (_method, call) => {

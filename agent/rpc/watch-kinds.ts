@@ -63,7 +63,7 @@ export function watchKinds({ guests, operations, images, alerts }: WatchStores):
   }
 }
 
-/** True unless the guest is still arriving from another host, which reports it. */
+/** True if watchers see the guest. While a guest arrives from another host, the other host reports it. */
 function isShown({ ownership }: GuestRecord): boolean {
   return ownership.role !== 'arriving'
 }

@@ -75,8 +75,8 @@ const migrations: readonly string[] = [
   `ALTER TABLE operations ADD COLUMN step_name TEXT NOT NULL DEFAULT '';
    CREATE INDEX operations_finished ON operations (finished_at_ms) WHERE finished_at_ms > 0;`,
   `ALTER TABLE guests ADD COLUMN has_password INTEGER NOT NULL DEFAULT 0;`,
-  // Guests are initialized when they are created. Guests of an unreleased version, which initialized them at their
-  // first start, stay uninitialized.
+  // Guests are initialized when they are created. An unreleased version did this at a guest's first start. Its guests
+  // that have not started yet stay uninitialized.
   `ALTER TABLE guests DROP COLUMN initialized;`,
   // UNIQUE cannot express that mappings overlap by range and by address, so network/ports.ts checks this.
   `ALTER TABLE guests ADD COLUMN firewall TEXT;          -- JSON; null: switched off

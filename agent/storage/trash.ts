@@ -28,9 +28,7 @@ export class Trash {
   readonly #waiting: string[] = []
   readonly #emptying = new Coalescer(() => this.#emptyAll())
   #deletions = 1
-  /**
-   * Value of `#deletions` when qgroups were last cleared completely. If `#deletions` differs, they are cleared again.
-   */
+  /** Value of `#deletions` when qgroups were last cleared completely. Later deletions require another clearing. */
   #cleared = 0
   readonly #clearing = new SingleFlight()
   /** Error output of the last attempt to clear qgroups. Empty if a subvolume was deleted after that attempt. */
@@ -77,7 +75,7 @@ export class Trash {
 
   /** Deletes what a crash left in the trash, and qgroups of deleted subvolumes. Called at starts and at intervals. */
   async sweep(): Promise<void> {
-    const before = new Set(this.#inWork) // copied before the directory is read: entries may disappear meanwhile
+    const before = new Set(this.#inWork) // entries in progress may disappear before or during `readdir`
     const names = await readdir(this.#pool.trash)
     const left = names.filter((name) => !before.has(name) && !this.#inWork.has(name))
     // Claims all these subvolumes before it deletes the first one, so that another sweep skips them.

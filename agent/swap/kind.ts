@@ -39,7 +39,7 @@ export function swapKind({ swap, busy }: SwapKindParts): OperationKind<'changeSw
       return { subject: swapSubject, input: change, hashOf: wish, reserve }
     },
     steps: swapSteps(swap),
-    settle: () => void ended++, // `reserve` then refuses requests that were planned before
+    settle: () => void ended++, // makes `reserve` refuse requests planned before this end
   }
 }
 

@@ -58,7 +58,7 @@ function useStep(swap: HostSwap): SwapStep {
   }
 }
 
-/** Makes the host activate the new file at boot. Until the old file's unit is removed, a boot activates both files. */
+/** Makes a boot activate the new file. A boot activates the old file too until the old file's unit is removed. */
 function keepStep(swap: HostSwap): SwapStep {
   return {
     name: 'keep',

@@ -4,7 +4,7 @@ import type { GuestPolicy, GuestRecord } from '../guests/record/record.js'
 /** A clock that knows how wrong it may be. While it may be wrong, no policy changes because of the time. */
 export type UncertainClock = Pick<SteadyClock, 'earliest' | 'latest' | 'isSettled'>
 
-/** True if the guest's suspension has ended, whatever the possible error of the clock. */
+/** True if the guest's suspension has certainly ended, even if the clock is as wrong as it may be. */
 export function isLiftDue({ suspension }: GuestRecord, clock: UncertainClock): boolean {
   const untilMs = suspension?.untilMs ?? 0
   return untilMs > 0 && clock.isSettled() && clock.earliest() >= untilMs
@@ -28,7 +28,7 @@ export function policyOf(record: GuestRecord, overQuota: boolean, clock: Uncerta
 function isExpired({ expiresAtMs, policy }: GuestRecord, clock: UncertainClock): boolean {
   if (expiresAtMs === 0) return false
   const isUnchanged = (policy.expiredForMs ?? expiresAtMs) === expiresAtMs
-  // A host that has lost the time while it was off must not start expired guests.
+  // The host may have lost the time while it was off. Then it must not start guests that had already expired.
   if (policy.expired && isUnchanged && !clock.isSettled()) return true
   if (policy.expired) return clock.latest() >= expiresAtMs
   return clock.isSettled() && clock.earliest() >= expiresAtMs

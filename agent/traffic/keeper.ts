@@ -169,7 +169,7 @@ export class TrafficKeeper implements PolicyKeeper {
     }
   }
 
-  /** Returns undefined instead of throwing if counters cannot be read: expiry and periods must be checked anyway. */
+  /** Returns undefined if counters cannot be read. It does not throw, because expiry and periods need no counters. */
   async #readCounters(): Promise<ReadonlyMap<string, ByteCounters> | undefined> {
     const { network, log } = this.parts.context
     try {
@@ -236,7 +236,7 @@ export class TrafficKeeper implements PolicyKeeper {
     this.parts.stop(record.uuid, record.policy.abuse === undefined ? 'system' : securityUser)
   }
 
-  /** Starts a guest that was stopped because of a wrong clock: its expiry is still in the future. */
+  /** Starts a guest that was stopped only because the clock was wrong. The guest's expiry is still in the future. */
   #startAgain(before: GuestRecord, { uuid, policy, wanted }: GuestRecord): void {
     const wasWrong = before.policy.expired && !policy.expired && before.policy.stoppedForExpiryMs === before.expiresAtMs
     if (!wasWrong || wanted !== 'stopped' || policyReasonOf(this.parts.context.store.get(uuid)) !== '') return
@@ -269,7 +269,7 @@ interface Look {
   readonly of: (uuid: string) => CountLook
 }
 
-/** Returns the uuids of guests that are not stopped. Packets to a stopped guest are counted, but reach nobody. */
+/** Returns the uuids of guests that are not stopped. A stopped guest's counters may grow, but no packet reaches it. */
 function onOf(records: readonly GuestRecord[]): ReadonlySet<string> {
   return new Set(records.filter(({ status }) => status !== 'stopped').map(({ uuid }) => uuid))
 }

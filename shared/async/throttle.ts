@@ -28,7 +28,7 @@ export class Throttle {
     else this.hold()
   }
 
-  /** Begins an interval without a run. Nothing runs before the interval has ended. */
+  /** Makes all requests wait for an interval that begins now. */
   hold(): void {
     clearTimeout(this.#timer)
     this.#timer = setTimeout(() => {

@@ -64,14 +64,13 @@ export async function createSubvolumeInGroup(
   await request('create', directory, name, group?.id ?? '', group?.limitBytes ?? '')
 }
 
-/** Creates the group with its limit, and makes the subvolume a member, whose space then counts. Idempotent. */
+/** Creates the group with its limit and adds the subvolume to it. Its space then counts in the group. Idempotent. */
 export async function joinGroup(path: string, { id, limitBytes }: BoundedGroup): Promise<void> {
   await request('join', path, id, limitBytes ?? '')
 }
 
 /**
- * Limits a subvolume's space: what it references (classic quotas) or owns (simple quotas). The limit may be less than
- * its present use.
+ * Limits what a subvolume references (classic quotas) or owns (simple quotas), even to less than its present use.
  * @param bytes 0: removes the limit
  */
 export async function setLimit(path: string, bytes: number): Promise<void> {

@@ -51,6 +51,6 @@ function run(args: readonly string[]) {
       else reject(new CommandError('btrfs', code, stderr, signal ? `killed by signal ${signal}` : `exit code ${code}`))
     })
   })
-  ended.catch(() => undefined) // the caller may await `ended` later
+  ended.catch(() => undefined) // prevents an unhandled rejection if the caller awaits `ended` only later
   return { child, ended }
 }

@@ -32,7 +32,7 @@ export async function setReadOnly(path: string, readOnly: boolean): Promise<void
   await run('btrfs', ['property', 'set', '-f', '-t', 'subvol', path, 'ro', String(readOnly)])
 }
 
-/** True if the subvolume has the property `ro`. A snapshot gets it when btrfs-receive(8) ends, also if its stream was cut off. */
+/** True if the subvolume has the property `ro`. btrfs-receive(8) sets it at its end, even after a broken stream. */
 export async function isReadOnly(path: string): Promise<boolean> {
   const { stdout } = await run('btrfs', ['property', 'get', '-t', 'subvol', path, 'ro'])
   return stdout.trim() === 'ro=true'

@@ -18,7 +18,9 @@ export interface TerminalDirectory {
   readonly device: number
 }
 
-/** A program that gets the master of a guest's new terminal as file 3, and runs a command on the terminal. */
+/**
+ * How to run a command on a guest's terminal. `program` gets the terminal's master as file 3 and starts the command.
+ */
 export interface GuestTerminal extends TerminalCommand {
   /** The guest's terminals. Undefined if no process of the host keeps them open. */
   readonly terminals: TerminalDirectory | undefined
@@ -90,12 +92,12 @@ export function openGuestPty(place: GuestTerminal, size: TerminalSize, listener:
 function start({ program, args, env }: TerminalCommand, fd: number): ChildProcess {
   const stdio = ['pipe', 'ignore', 'pipe', fd] as const
   const child = spawn(program, args, { env, cwd: '/', detached: true, stdio: [...stdio] })
-  child.on('error', () => undefined) // an undefined pid already shows the failure
+  child.on('error', () => undefined) // the check of `pid` below reports this error
   if (child.pid === undefined) throw new Error(`the program ${program} could not be started`)
   return child
 }
 
-/** Connects the listener. The program (perl/guest-terminal.pl) keeps the terminal open until its file 0 is closed. */
+/** Connects the listener to the program (perl/guest-terminal.pl). Closing its file 0 makes it close the terminal. */
 function showOn(fd: number, child: ChildProcess, listener: TerminalListener): Pty {
   const [sizes, errors] = [child.stdin!, child.stderr!]
   const setSize = ({ columns, rows }: TerminalSize): void =>

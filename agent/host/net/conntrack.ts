@@ -29,7 +29,10 @@ export interface FlowFilter {
   readonly ports?: readonly [first: number, last: number]
 }
 
-/** Roles of addresses in a flow: its opener, the opener's destination, the real answerer, the answers' destination. */
+/**
+ * Roles of addresses in a flow: who opened it, which address the opener asked for, which address really answers (after
+ * a mapping), and the destination of the answers.
+ */
 export type FlowPlace = 'opener' | 'asked' | 'answerer' | 'answered'
 
 /* Numbers of linux/netfilter/nfnetlink_conntrack.h. */

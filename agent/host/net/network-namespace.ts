@@ -9,7 +9,7 @@ export function readNetworkNamespace(): number {
 export interface NetworkCommands {
   /** Commands for ip's batch mode. */
   readonly lines: readonly string[]
-  /** Matches messages that are not failures. */
+  /** Matches error messages of ip that do not make the call fail. */
   readonly harmless: RegExp
 }
 

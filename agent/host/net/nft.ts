@@ -23,8 +23,8 @@ export class Nft {
   readonly #lasting: boolean
 
   /**
-   * @param options `lasting`: the process is kept, because tables that it owns (`flags owner`) end with it. `onLost`:
-   * called if the process has ended by itself
+   * @param options `lasting`: the process is never replaced, because its end would delete the tables that it owns
+   * (`flags owner`). `onLost`: called if the process has ended by itself
    */
   constructor({ lasting = false, onLost }: { lasting?: boolean; onLost?: () => void } = {}) {
     this.#lasting = lasting

@@ -16,7 +16,7 @@ export type PacketSample =
       readonly port: number
       readonly count: number
     }
-  /** The guest has sent a request of a mining protocol (stratum), or looked up the name of a mining pool (pool). */
+  /** The guest has used a mining protocol (stratum), or has looked up the name of a mining pool (pool). */
   | {
       readonly kind: 'stratum' | 'pool'
       readonly guest: string

@@ -24,7 +24,7 @@ export class Tc {
   readonly #pipe = new ToolPipe({
     program: 'tc',
     args: ['-json', '-force', '-batch', '-'],
-    // `qdisc show` cannot be the marker: it walks all devices, or lists only the last queried one (iproute2 6.1).
+    // `qdisc show` cannot mark the end: it walks all devices, or lists only the last queried one (iproute2 6.1).
     marker: 'chain help',
     markerOn: 'stderr',
     beforeMarker: (stderr) => {

@@ -98,8 +98,8 @@ export class Launcher {
   }
 
   /**
-   * Handles the end of the launcher. The kernel then kills the processes that the launcher started, and their outcome
-   * is unknown. It does not kill those that were started with `survives`: their end is awaited.
+   * Handles the end of the launcher. Its end makes the kernel kill the processes that it started, so their outcome is
+   * unknown. Processes started with `survives` continue, so their end is awaited.
    */
   #lost(): void {
     this.#process = undefined
@@ -144,7 +144,7 @@ export class Launcher {
     launched?.listener.onEnd(end)
   }
 
-  /** Makes the launcher keep the agent's event loop alive only while commands run. */
+  /** Keeps the agent's process alive while commands run in the launcher, but not when the launcher is idle. */
   #hold(child: ChildProcess): void {
     const parts = [child, child.stdin as Socket | null, child.stdout as Socket | null]
     for (const part of parts)

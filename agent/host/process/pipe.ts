@@ -16,8 +16,8 @@ export interface PipeTool {
   /** @returns the output that precedes the marker's output; undefined until the marker's output has arrived */
   readonly beforeMarker: (output: string) => string | undefined
   /**
-   * Number of commands after which the process is replaced, because these tools leak memory. Infinity: the process is
-   * kept even while it is unused.
+   * Number of commands after which the tool's process is replaced, because these tools leak memory. Infinity: the
+   * process is never replaced, and stays even while it is unused.
    */
   readonly recycleAfter: number
   /** Called if the tool has ended by itself. */

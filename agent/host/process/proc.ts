@@ -136,9 +136,7 @@ export function findNamespace(pid: number, kind: 'pid' | 'net'): string | undefi
   }
 }
 
-/**
- * Identifies a process's program by device and inode. A path would not do, because it depends on the process's root.
- */
+/** Identifies a process's program by device and inode. Its path would depend on the root of the process. */
 export function findProgram(pid: number): string | undefined {
   try {
     const { dev, ino } = statSync(`/proc/${pid}/exe`)

@@ -232,7 +232,7 @@ class PtyInput {
     try {
       return writeSync(this.fd, bytes) // does not wait, because the descriptor is non-blocking
     } catch (error) {
-      // Any other error means that the terminal has ended, which `onExit` reports.
+      // EAGAIN: the terminal is full. Other errors mean that it has ended, which `onExit` reports.
       if ((error as NodeJS.ErrnoException).code !== 'EAGAIN') return void this.close()
       this.#retry = setTimeout(() => {
         this.#retry = undefined

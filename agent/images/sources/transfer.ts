@@ -47,7 +47,7 @@ interface TransferParts {
 interface Note {
   readonly url: string
   readonly validator: string
-  /** Boot id of the host. The partial file is not synced, so it may have holes after a reboot. */
+  /** Boot id of the host. If it has changed, the partial file may have holes, because it is not synced. */
   readonly bootId: string
 }
 

@@ -45,7 +45,7 @@ export function readMappedAddresses(db: Database): Set<string> {
 }
 
 export function isMapped(db: Database, address: string): boolean {
-  // Naming both protocols lets SQLite use the index.
+  // The index begins with the protocol. So the query names both protocols.
   const named = db.prepare("SELECT 1 FROM port_mappings WHERE protocol IN ('tcp', 'udp') AND host_ip = ?")
   return named.get(address) !== undefined
 }
@@ -86,7 +86,7 @@ export function writeNatPorts(db: Database, { start, end }: PortRange): void {
 
 const heldPrefixesKey = 'held_prefixes'
 
-/** Reads the held prefixes (held-prefixes.ts): found on an interface and used by guests. The oldest comes first. */
+/** Reads the found prefixes that guests use (held-prefixes.ts). The first one found comes first. */
 export function readHeldPrefixes(db: Database): Ipv6Prefix[] {
   const value = findSetting(db, heldPrefixesKey)
   return value === undefined ? [] : (JSON.parse(value) as Ipv6Prefix[])

@@ -16,8 +16,8 @@ const againMs = 60_000
 const parallel = 8
 
 /**
- * Finds, in the background, guests' public IPv4 addresses for which another machine on the segment answers. IPv6 cannot
- * be checked this way: the filter drops packets from outside with a guest's source address, even advertisements.
+ * Finds guests' public IPv4 addresses to which another machine on the segment answers. Runs in the background. Does not
+ * check IPv6, because the filter drops outside packets with a guest's source address, even advertisements.
  */
 export class ContestedAddresses {
   readonly #ended = new AbortController()

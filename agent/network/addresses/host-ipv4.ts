@@ -120,12 +120,12 @@ export class HostIpv4 {
   }
 }
 
-/** Lists addresses that the agent may have added: never one of the loopback, which ip.ts cannot read. */
+/** Lists addresses that the agent may have added. Leaves out the loopback, whose addresses ip.ts cannot read. */
 function listCandidates(): PlacedIpv4[] {
   return listIpv4Addresses().filter((have) => have.prefixLength === 32 && have.interface !== 'lo')
 }
 
-/** @returns the addresses that ip(8) showed, plus the addresses of all other interfaces, which count as foreign */
+/** @returns `found`, plus those addresses in `all` whose interface is not in `found`; they count as foreign */
 function merge(found: readonly ObservedIpv4[], all: readonly PlacedIpv4[]): ObservedIpv4[] {
   const read = new Set(found.map((item) => item.interface))
   const others = all.filter((item) => !read.has(item.interface))

@@ -150,8 +150,8 @@ export interface Ipv6Setting {
 }
 
 /**
- * Plans kernel settings. They must be written in this order: a forwarding interface accepts router advertisements only
- * with accept_ra = 2, and writing `forwarding` drops the default routes of interfaces without this value (addrconf.c).
+ * Plans kernel settings, in the order in which they must be written. accept_ra = 2 comes before `forwarding`: without
+ * it, a forwarding interface accepts no router advertisements and loses its default routes (addrconf.c).
  * @param advertised interfaces that have accept_ra = 1
  * @param proxied interfaces on which the host answers for guests
  */
@@ -168,7 +168,7 @@ export function planIpv6Settings(
     { path: at('all', 'forwarding'), value: 1 },
     ...proxied.flatMap((device) => [
       { path: at(device, 'proxy_ndp'), value: 1, optional: true as const },
-      // Nobody else answers for guests, so the kernel's default delay of 0.8 s would only delay their first packet.
+      // The kernel's default delay of 0.8 s lets others answer first. Nobody else answers for guests.
       { path: `net/ipv6/neigh/${device}/proxy_delay`, value: 0, optional: true as const },
     ]),
   ]
@@ -180,7 +180,7 @@ export function planIpv6Settings(
  */
 export function isUnusedSetting(path: string, needed: readonly Ipv6Setting[]): boolean {
   if (!/^net\/ipv6\/(conf\/[^/]+\/(forwarding|accept_ra|proxy_ndp)|neigh\/[^/]+\/proxy_delay)$/.test(path)) return false
-  // An interface that learned its routes from advertisements needs accept_ra = 2 as long as the host forwards.
+  // While the host forwards, interfaces that learned routes from router advertisements need accept_ra = 2.
   if (path.endsWith('/accept_ra')) return needed.length === 0
   return needed.every((setting) => setting.path !== path)
 }

@@ -17,8 +17,8 @@ export interface Ipv6Source {
   readonly prefix: Ipv6Prefix
   readonly network: Ipv6Network
   /**
-   * True if the prefix's interface, or a found prefix itself, no longer exists. Guests keep their addresses of the
-   * prefix, but get no more of them.
+   * True if the prefix's interface is gone, or a found prefix is no longer on it. Guests keep their addresses of the
+   * prefix, but get no new ones.
    */
   readonly isMissing?: boolean
   /** True if the prefix was found on an interface of the host, and not set through the API. */
@@ -30,7 +30,7 @@ export interface Ipv6Facts {
   readonly configured: readonly Ipv6Prefix[]
   /** Earlier found prefixes that guests use (held-prefixes.ts), oldest first. They precede newly found ones. */
   readonly held: readonly Ipv6Prefix[]
-  /** Returns true if a guest has an address of the prefix. Called only for held prefixes that the host lost. */
+  /** Returns true if a guest has an address of the prefix. Only called for prefixes in `held` that the host lost. */
   readonly isUsed: (prefix: Ipv6Prefix) => boolean
   /** All addresses of the host; `undefined` if its kernel has no IPv6. */
   readonly addresses: readonly InterfaceIpv6[] | undefined
@@ -77,7 +77,7 @@ export function planIpv6(facts: Ipv6Facts): Ipv6Plan {
   return { sources: [...sources, ...held], reason: [reason, ...describeGone(held)].join('; ') }
 }
 
-/** Plans a held prefix (held-prefixes.ts). The prefix is missing if its interface has no address of it any more. */
+/** Plans a prefix that guests already use (held-prefixes.ts). It is missing once its interface has no address of it. */
 function planHeld(prefix: Ipv6Prefix, addresses: readonly InterfaceIpv6[]): Ipv6Source {
   const network = ipv6NetworkOf(prefix)
   const isThere = addresses.some(
@@ -104,7 +104,7 @@ function planFound(addresses: readonly InterfaceIpv6[], facts: Ipv6Facts): Ipv6P
   }
 }
 
-/** Explains why a prefix on a virtual interface is not used, because an operator may expect the agent to find it. */
+/** Explains to an operator, who may expect otherwise, why a prefix on a virtual interface is not used. */
 function describeVirtual(facts: Ipv6Facts): string[] {
   const there = findPrefix({ ...facts, uplink: facts.defaultRoute })
   if (!there) return []

@@ -20,7 +20,7 @@ export function checkPoolChange(items: readonly PoolAddress[], { assigned, mappe
   const kept = new Set(items.map(({ address }) => address))
   const lost = assigned.find((address) => !kept.has(address))
   if (lost !== undefined) throw conflict('address_in_use', `${lost} is assigned to a container`)
-  // A guest that got the host address of a mapping would receive the mapping's traffic.
+  // A mapping uses this host address. A guest that got the address would receive the mapping's traffic.
   const named = items.find(({ address }) => mapped.has(address))
   if (named) throw conflict('address_in_use', `${named.address} is used as host_ip by a port mapping`)
 }

@@ -54,7 +54,7 @@ export interface RoutingChange {
 }
 
 interface Replacement extends RoutingChange {
-  /** Prefixes that were held (held-prefixes.ts) before a change, to restore them when the change is rolled back. */
+  /** For a rollback: the found prefixes that guests used before the change (held-prefixes.ts). */
   readonly heldPrefixes?: readonly Ipv6Prefix[] | undefined
 }
 

@@ -25,7 +25,7 @@ export interface KnownAddresses {
   readonly assigned: ReadonlySet<string>
   /** Interfaces that may be used for probes. */
   readonly interfaces: ReadonlySet<string>
-  /** The host's own addresses. */
+  /** The host's own addresses, which no guest can get. */
   readonly own: ReadonlySet<string>
   readonly facts: HostFacts
 }

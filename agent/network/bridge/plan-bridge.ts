@@ -63,7 +63,7 @@ export function planBridgeSysctls(bridge: string): SysctlPlan[] {
     { path: `${ipv4}/arp_ignore`, value: 1 },
     { path: `${ipv4}/arp_announce`, value: 2 },
     { path: `${ipv4}/proxy_arp`, value: 0 },
-    // Guests reach one another only through the host, so the host answers ARP for all of them, without delay.
+    // The host answers ARP for all guests, without delay, because guests reach one another only through the host.
     { path: `${ipv4}/proxy_arp_pvlan`, value: 1 },
     { path: `net/ipv4/neigh/${bridge}/proxy_delay`, value: 0 },
     { path: `${ipv4}/accept_redirects`, value: 0 },

@@ -88,7 +88,7 @@ function parseRule(line: string): Rule | undefined {
 
 const verdicts: Readonly<Record<string, Verdict>> = { accept: 'accept', return: 'none' }
 
-/** Matches a rule that consists of device matches and a verdict. */
+/** Matches a rule with only a verdict, or with only matches of devices before the verdict. */
 const rulePattern =
   /^((?:[io]ifname (?:!= )?(?:"[^"]*"|\{[^}]*\}) )*)(accept|drop|reject\b.*|xt target "REJECT"|return|(?:jump|goto) (\S+))$/
 
@@ -130,8 +130,8 @@ export function describeLegacy(program: 'iptables' | 'ip6tables', tables: string
 }
 
 /**
- * Describes the effect of bridge-nf-call-iptables: bridged packets pass the IP hooks, so a guest's packet to its own
- * mapped port would have to leave by the bridge port on which it arrived. A bridge never does this.
+ * Describes the effect of bridge-nf-call-iptables. It makes bridged packets pass the IP hooks. A guest's packet to its
+ * own mapped port would then have to leave by the bridge port on which it arrived, which a bridge never does.
  */
 export function describeBridgeFilter(setting: string): string {
   return `${setting} is 1: a guest cannot reach its own mapped ports at the address of the host, but others can`

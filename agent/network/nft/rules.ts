@@ -60,14 +60,14 @@ class HostRules implements Rules {
   readonly #drift: Drift
   /** True if other programs' filters have changed, or were not read yet. */
   #othersChanged = true
-  /** The array of guests for which the tables were last converged, if nothing has changed the tables since. */
+  /** The array of guests to which the tables were last converged. Undefined after any other change of the tables. */
   #converged: readonly GuestNetwork[] | undefined
   #flowsChecked = false
   #onForeignChange: (() => void) | undefined
   readonly #settling = new Throttle(() => this.#onForeignChange?.(), { intervalMs: settleMs })
   #warnings: readonly string[] = []
   /**
-   * Purges flows after a pause in changes, so that callers need not wait for the purge after each change. Only the next
+   * Purges flows once changes have paused, so that callers need not wait for a purge after each change. Only a later
    * attach of a reused address waits.
    */
   readonly #purging = new Throttle(() => void this.#purge().catch(() => undefined), { intervalMs: lullMs })

@@ -3,7 +3,7 @@ import type { GuestRates } from '../contract.js'
 
 /*
  * Downloads pass an HTB at the root of the guest's host-side interface. Uploads are first redirected to the guest's own
- * intermediate device (IFB), pass an HTB there, and return as if they had just arrived (ifb(8)), so that the bridge's
+ * intermediate device (IFB) and pass an HTB there. Then they return as if they had just arrived (ifb(8)): the bridge's
  * filters still see the guest's interface. Each guest has its own class in each direction, so guests cannot take
  * bandwidth from one another.
  */
@@ -12,7 +12,7 @@ const upload = { handle: 'd1', class: 'd1:1' }
 const leafHandle = 'd2'
 const ingressHook = 'ffff:fff1'
 
-/** Rate that stands for a class whose settings differ from those that the agent sets. */
+/** Stands for the rate of a class that has other settings than the agent would set. */
 const other = -1
 
 /** Returns the name of a guest's IFB. It ends in a letter, unlike guests' own interfaces. */
@@ -58,7 +58,7 @@ export function planShaping({ device, downMbps, upMbps }: GuestRates, have: Obse
 }
 
 /**
- * Plans the state of the host-side interface of a guest: down while the guest is cut off, which the guest cannot undo.
+ * Plans the state of a guest's host-side interface. It is down while the guest is cut off: the guest cannot undo that.
  * @returns commands of ip(8)
  */
 export function planLink({ device, cut = false }: GuestRates, isUp: boolean): string[] {

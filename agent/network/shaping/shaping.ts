@@ -20,7 +20,7 @@ import {
   type ObservedShaping,
 } from './plan.js'
 
-/** Matches errors about an interface that is gone, or whose cached index is outdated. The command is retried once. */
+/** Matches errors about an interface that is gone or has a new index. The failed command is retried once. */
 const gone = /No such device|Cannot find device|does not exist/
 /** Interval in ms at which `ensure` compares all rates in full, even if the netlink watch has reported no change. */
 const thoroughMs = 60_000
@@ -49,7 +49,7 @@ class TcShaper implements HostShaper {
   readonly #devices: RegExp
   /** Decides when all rates must be compared in full again. */
   readonly #drift: Drift
-  /** The array of guests whose rates were last correct, if no interface was added or removed since. */
+  /** The array of guests whose rates were last found correct. Undefined once an interface was added or removed. */
   #settled: readonly GuestRates[] | undefined
   #onLinks: (() => void) | undefined
   readonly #settling = new Throttle(() => this.#onLinks?.(), { intervalMs: settleMs })
@@ -131,7 +131,7 @@ class TcShaper implements HostShaper {
     return [...strays.map((ifb) => `${ifb} removed`), ...mended]
   }
 
-  /** Finds guests whose shaping is missing. If `thorough`, also returns all limited guests: their rates may differ. */
+  /** Finds guests whose shaping is missing. With `thorough`, returns all limited guests, because rates may differ. */
   async #findSuspects(present: readonly GuestRates[], thorough: boolean): Promise<readonly GuestRates[]> {
     if (present.length === 0) return []
     const places = placesOf(await this.#tc.listQdiscs())
@@ -204,7 +204,7 @@ class TcShaper implements HostShaper {
         await this.#ip.run([`link delete dev ${name}`])
       } catch (error) {
         if (!isGone(error)) throw error
-        await this.#ip.close() // the ip process may have cached an old interface: the next call starts a new process
+        await this.#ip.close() // ip may have cached an old interface; a new ip process reads it again
         if (readFlags(name) !== undefined) await this.#ip.remove([`link delete dev ${name}`])
       }
     }
@@ -232,7 +232,7 @@ function planLinkOf(guest: GuestRates): string[] {
   return flags === undefined ? [] : planLink(guest, isUp(flags))
 }
 
-/** True if a guest with an upload rate cannot send, because its IFB is down or missing. */
+/** True if a guest cannot send because its IFB is down or missing. Only guests with an upload rate need an IFB. */
 function lacksUpload({ device, upMbps }: GuestRates): boolean {
   return upMbps > 0 && !isUp(readFlags(ifbOf(device)) ?? '0')
 }

@@ -39,8 +39,8 @@ export function planFirewall(device: string, firewall: Firewall | undefined): Fi
 }
 
 /**
- * Translates one rule. A port rule for both families becomes two nft rules: nft 1.0.6 accepts a flow's port only after
- * a match of the family.
+ * Translates one rule. A rule with ports for both families becomes two nft rules, because nft 1.0.6 accepts a match of
+ * ports only after a match of the family.
  */
 function planRule(rule: FirewallRule): string[] {
   const { network, sourceIp, port } = rule

@@ -13,7 +13,7 @@ export const guestSets = {
   guests6: 'bridge',
   /** Set of `device . mac`, with the MAC as a number: the option that a guest may add to a neighbour solicitation. */
   solicitors: 'bridge',
-  /** Maps a guest's address to its firewall chain: for flows that others open (in) or that the guest opens (out). */
+  /** Maps a guest's address to a firewall chain of the guest: `in` for flows that others opened, `out` for its own. */
   firewall_in: 'inet',
   firewall_out: 'inet',
   firewall_in6: 'inet',

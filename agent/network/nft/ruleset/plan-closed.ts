@@ -30,9 +30,9 @@ const sides = [
 ] as const
 
 /**
- * Closes destinations to guests, above all a cloud's metadata service. Such a service returns the host's user data and
- * credentials to anyone who uses the host's address, as guests do. Some of these addresses also serve DNS. Replies to
- * flows that a closed destination has opened may pass.
+ * Closes destinations to guests, above all a cloud's metadata service: it gives the host's user data and credentials to
+ * anyone who uses the host's address, as guests do. DNS stays open for guests' name servers. If a closed destination
+ * opens a flow to a guest, the guest's replies may pass.
  */
 export function planClosed({ closed, resolvers }: ClosedPlan): Item[] {
   const reaching = 'ct direction original'

@@ -30,10 +30,10 @@ const addressFamilies = [
 ] as const
 
 /*
- * Plans the filter for packets from and to guests. From guests, the host itself accepts only replies, pings to
- * guests' gateway and frames to its MAC. Guests may open connections to others. They receive replies, and traffic for
- * their mapped ports, public addresses and IPv6 addresses. A guest's firewall comes before all of this, and
- * anti-spoofing before the firewall.
+ * Plans the filter for packets from and to guests. From guests, the host itself accepts only replies, pings to guests'
+ * gateway and frames to the gateway's MAC. Guests may open connections to others. They receive replies, and traffic for
+ * their mapped ports, public addresses and IPv6 addresses. Anti-spoofing comes first, then the guest's firewall, then
+ * these rules.
  */
 export function planFilterTable(plan: FilterTablePlan): string[] {
   return inTable('inet', plan.table, [
@@ -61,9 +61,9 @@ export function planFilterTable(plan: FilterTablePlan): string[] {
 }
 
 /**
- * Drops packets whose device is a guest's interface and not the bridge: the interface was taken off the bridge, so that
- * its packets bypass anti-spoofing. Runs before connection tracking. For bridged frames, IP hooks always see the bridge
- * as the device, even with bridge-nf-call-iptables.
+ * Drops packets that arrive directly from a guest's interface. Such an interface was taken off the bridge, so its
+ * packets have not passed anti-spoofing. Runs before connection tracking. For bridged frames, IP hooks always see the
+ * bridge as the device, even with bridge-nf-call-iptables.
  */
 export function planOffBridge(interfacePrefix: string): Item[] {
   return [
@@ -110,10 +110,11 @@ function planConnectionSets(name: Connections, type: 'ether_addr' | 'classid'): 
 }
 
 /*
- * Applies a guest's firewall to every packet, not only to the first one of a flow, so that a new rule also affects open
- * flows. The direction in which the flow was opened decides for both directions. ICMP errors about a flow match like
- * the flow. The kernel does not track neighbour discovery and multicast listeners (ICMPv6 130 to 137 and 143), so they
- * bypass every firewall. That is harmless: they are not routed, and pass only between a guest and the host.
+ * Applies a guest's firewall to every packet, and not only to the first one of a flow. So a new rule also affects open
+ * flows. Packets in both directions are matched by the direction in which the flow was opened. ICMP errors match like
+ * the flow that they are about. The kernel does not track neighbour discovery and multicast listeners (ICMPv6 130 to
+ * 137 and 143), so they bypass every firewall. They cannot harm: they are not routed, and pass only between guest and
+ * host.
  */
 function planFirewallDispatch(): Item[] {
   return addressFamilies.flatMap(({ ip, suffix }) => [
@@ -167,10 +168,10 @@ function planHost({ bridge, gateway }: FilterTablePlan): Item[] {
       `ip6 daddr ${gateway6} icmpv6 type echo-request update @pings6 { ether saddr ${some} } accept`,
     ),
     rule('guest_to_host', 'drop'),
-    // Packets between guests enter and leave by the bridge, so the kernel would redirect the sender to a shorter path.
+    // Packets between guests enter and leave by the bridge. So the kernel would tell the sender to use a direct path.
     rule('output', `oifname "${bridge}" icmp type redirect drop`),
     rule('output', `oifname "${bridge}" icmpv6 type nd-redirect drop`),
-    // Matches by address and not by device, because after a mapping this hook still shows the previous device.
+    // Matches addresses and no device: in this hook, a packet changed by a mapping still shows its previous device.
     rule('output', 'jump firewall_to'),
   ]
 }
@@ -234,7 +235,7 @@ interface Bound {
   readonly guest: string
 }
 
-/** Plans a limit of connections. Dropped packets are counted only if the guest itself sent them. */
+/** Plans a limit of connections. The set `limited` counts a dropped packet only if the guest itself sent it. */
 function boundConnections(chainName: string, name: Connections, { match, guest }: Bound): Item[] {
   const dropped = name === 'outbound' ? `update @limited { ${guest} } ` : ''
   const count = `ct count over ${connectionsPerGuest / sampling}`

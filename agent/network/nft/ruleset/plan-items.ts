@@ -46,13 +46,13 @@ export const rule = (chainName: string, text: string): Item => ({ rule: text, ch
 /** Bits of the packet mark. They exist only within the host, because packets lose their mark between namespaces. */
 export const marks = {
   /**
-   * Marks packets by which a guest uses a mapping to reach another guest. With net.bridge.bridge-nf-call-iptables,
-   * which Docker and Kubernetes set for all bridges, the kernel runs IP hooks on frames and forwards such a packet on
-   * the bridge without routing it. So the bridge table must accept it, once the filter for routed packets has accepted
-   * it.
+   * Marks the packets of a guest that reaches another guest through a mapping. If net.bridge.bridge-nf-call-iptables is
+   * set, as Docker and Kubernetes do for all bridges, the kernel runs IP hooks on frames. Then it forwards such a
+   * packet on the bridge without routing it. So the bridge table must accept a packet with this mark, which the filter
+   * for routed packets has already accepted.
    */
   hairpin: '0x8000000',
-  /** The packet has passed the bridge table (bridged) or the filter table (filtered). The guard drops all others. */
+  /** Marks packets that passed the bridge table (bridged) or filter table (filtered). The guard drops all others. */
   bridged: '0x4000000',
   filtered: '0x2000000',
 } as const
@@ -80,9 +80,9 @@ export function inTable(family: string, table: string, items: readonly Item[]): 
 }
 
 /**
- * Returns commands that create a set which packets fill. Until the first element of such a set is removed, the set
- * takes memory for its full size (2 MB), which the kernel scans each second (0.13 ms). So an element is added and
- * removed at once.
+ * Returns commands that create a set which packets fill. A new set takes memory for its full size (2 MB), which the
+ * kernel scans each second (0.13 ms), until the first element is removed. So these commands add an element and remove
+ * it at once.
  */
 function packetSetCommands(at: string, { packetSet: name, body, key }: PacketSet): string[] {
   const element = `element ${at} ${name} { ${key} }`

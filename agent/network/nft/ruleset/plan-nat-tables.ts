@@ -58,7 +58,7 @@ function planMappings(ip: 'ip' | 'ip6', bridge: string): Item[] {
     hook('prerouting', 'nat', -100),
     hook('output', 'nat', -100),
     hook('postrouting', 'nat', 100),
-    // The priority makes this chain run after the mappings.
+    // Runs after the mappings because of this priority.
     hook('prerouting', 'filter', -90, 'hairpin'),
     rule('hairpin', `iifname "${bridge}" ct status dnat ${setMark('hairpin')}`),
     chain('mapped'),

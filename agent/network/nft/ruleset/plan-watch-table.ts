@@ -41,10 +41,10 @@ const families = [
 ] as const
 
 /*
- * Plans the table that counts and samples guests' traffic. It accepts every packet. It sees packets before any filter,
- * so opened connections count even if the connection limit or a firewall drops them. A guest's elements are added by
- * its first packet and expire after an hour, so that starting a guest costs nothing. Sources are always guests' own
- * addresses, because anti-spoofing runs before.
+ * Plans the table that counts and samples guests' traffic. It accepts every packet. It runs before any filter, so
+ * opened connections count even if the connection limit or a firewall drops them later. The first packet of a guest
+ * adds its elements, which expire after an hour. So starting a guest costs nothing. A packet's source is always the
+ * guest's own address, because anti-spoofing runs before.
  */
 export function planWatchTable(plan: WatchTablePlan): string[] {
   return inTable('inet', watchTable(plan.table), [
@@ -137,8 +137,8 @@ function planToGuest(): Item[] {
 }
 
 /**
- * Chains that take samples, by their kind. Each guest has its own limit, and all guests together have the limit `all`
- * for each family and kind, in packets per second. The sum of all limits is 3,000 packets per second.
+ * Chains that sample packets, by kind of sample. For each kind and address family, a guest has a limit, and all guests
+ * together have the limit `all` in packets per second. The sum of the limits is 3,000 packets per second.
  */
 const sampled = [
   { chain: 'sample_login', bucket: 'login', guest: 'saddr', prefix: samples.opening, all: 150 },
@@ -149,7 +149,7 @@ const sampled = [
   { chain: 'payload', bucket: 'payload', guest: 'saddr', prefix: samples.payload, all: 150, bytes: 640 },
 ] as const
 
-/** Samples per second of one guest. The chain `refusal` has a larger burst: a port scan gets many refusals at once. */
+/** Samples per second of one guest. `refusal` permits more at once, because a port scan gets many refusals together. */
 const perSecond = 10
 const usualBurst = 60
 

@@ -8,7 +8,7 @@ import type { GuestSet } from '../ruleset/guest-sets.js'
 
 /** A guest's firewall as it exists in nft. */
 export interface HeldFirewall {
-  /** Hash of the rules from which the firewall was created; '' if its chains on the host have changed since then. */
+  /** Hash of the rules from which the firewall was created. '' if other programs have changed its chains since then. */
   readonly planned: string
   /** Name of the empty chain that identifies the firewall (see observed.ts). Undefined: not created yet. */
   readonly note: string | undefined
@@ -33,11 +33,11 @@ export class ElementIndex {
   readonly #ranges = new Set<ElementId>()
   readonly #firewalls: Map<string, HeldFirewall>
   /**
-   * Guests as last attached, by device, MAC and address. The entry of a guest is deleted when its elements change in
-   * any other way than by an attach.
+   * Guests of the last attach, by device, MAC and address. If a guest's elements change in another way than by an
+   * attach, its entry is deleted.
    */
   readonly #attached = new Map<string, GuestNetwork>()
-  /** The guest that each planned change attaches. */
+  /** For each change from `planAttach`: the guest that it attaches. */
   readonly #attaching = new WeakMap<TableChange, GuestNetwork>()
 
   constructor({ elements, firewalls } = nothingHeld) {
@@ -73,7 +73,7 @@ export class ElementIndex {
   }
 
   /**
-   * Plans the change that gives a guest exactly its elements. If nothing differs, it adds all of them again: this
+   * Plans the change that gives a guest exactly its elements. If nft has them all, the plan adds them again. This
    * changes nothing, but fails if another program has removed the tables.
    */
   planAttach(guest: GuestNetwork): TableChange {

@@ -6,7 +6,7 @@ export interface MappedFlows {
   readonly hostPort: number
   /** Last port of a range. For a single port it equals `hostPort`. */
   readonly hostPortEnd: number
-  /** The guest's address, of the same family as the addresses of the flows. */
+  /** Address of the guest to which the mapping leads, of the same family as the flows' addresses. */
   readonly target: string
 }
 
@@ -44,7 +44,7 @@ export function leadsElsewhere(flows: MappedFlows, mapping: MappedFlows): boolea
   )
 }
 
-/** True if `target` is another address of the same family. */
+/** True if `target` differs from `address` but has the same family. */
 export function isElsewhere(address: string, target: string): boolean {
   return address !== target && address.includes(':') === target.includes(':')
 }

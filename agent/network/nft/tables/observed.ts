@@ -49,7 +49,7 @@ export async function readCounted(table: string): Promise<Map<ElementId, number>
   return new Map(elements.map(({ set, key, bytes }) => [`${set} ${keyTexts[set](key)}` as ElementId, bytes]))
 }
 
-/** Functions that format binary keys as nft prints them, by set. */
+/** For each counting set: converts a key from the kernel's binary form to the text that nft prints. */
 const keyTexts = {
   received: (key) => formatNumber(key.readUInt32LE()),
   sent: (key) => [...key].map((byte) => byte.toString(16).padStart(2, '0')).join(':'),

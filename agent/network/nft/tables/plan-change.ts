@@ -47,7 +47,7 @@ export function planTableChange(table: string, change: TableChange, { noteOf, co
   ]
 }
 
-/** Returns the set in an element's id. `keyOf` returns the rest. */
+/** Returns the name of the set from an element's id. `keyOf` returns the other part, the key. */
 export function setOf(id: ElementId): GuestSet {
   return id.slice(0, id.indexOf(' ')) as GuestSet
 }

@@ -46,7 +46,7 @@ function planIpv4({ device, mac, ipv4, publicIpv4s, sendsMail, cut = false }: Gu
   ]
 }
 
-/** Plans one IPv6 address. Mappings lead to the guest's first IPv6 address. */
+/** Plans the elements of one IPv6 address of a guest. `first` is the guest's address to which its mappings lead. */
 function planIpv6(
   { device, mac, ipv4, ipv6Addresses: [first = ''], cut = false }: GuestNetwork,
   ipv6: string,
@@ -80,8 +80,8 @@ export function countersOf({ ipv4, mac }: Pick<GuestNetwork, 'ipv4' | 'mac'>): [
 }
 
 /**
- * Plans sources for neighbour discovery. A guest with IPv6 addresses may also use its link-local address, and `::`
- * before it has configured any. A guest without IPv6 addresses may not send IPv6.
+ * Plans what a guest may send for neighbour discovery. If it has IPv6 addresses, it may also use its link-local address
+ * as a source, and `::` before it has configured an address. Otherwise it may not send IPv6.
  */
 function planSolicitor({ device, mac, ipv6Addresses, cut = false }: GuestNetwork): Entry[] {
   if (cut || ipv6Addresses.length === 0) return []
@@ -113,7 +113,7 @@ function planDispatch({ device, ipv4, ipv6Addresses }: GuestNetwork): Entry[] {
 
 const protocolNumbers = { tcp: 6, udp: 17 } as const
 
-/** Adds the IPv4 and IPv6 elements of a mapping to `elements`: in place, because a guest may have 1,000 mappings. */
+/** Adds a mapping's elements of both families to `elements`, without copying it: a guest may have 1,000 mappings. */
 function planMapping(guest: GuestNetwork, mapping: NatMapping, elements: Map<ElementId, string>): void {
   const { hostIp } = mapping
   const [ipv6] = guest.ipv6Addresses

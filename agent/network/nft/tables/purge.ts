@@ -3,7 +3,7 @@ import { forgetFlows, type FlowFilter } from '../../../host/net/conntrack.js'
 import type { MappedFlows } from './mapped-flows.js'
 import { leadAstray, mergeStaleFlows, type StaleFlows } from './plan-purge.js'
 
-/** Matches flows that the host itself answers at this address. They began before their port was mapped to a guest. */
+/** Matches flows to this address that the host itself answers, because they began before the mapping of their port. */
 function toHost(address: string): Pick<FlowFilter, 'address' | 'is' | 'asked'> {
   return { address, is: 'answerer', asked: address }
 }
@@ -52,8 +52,8 @@ function listAsked({ hostIp, target }: MappedFlows, hostAddresses: readonly stri
 }
 
 /**
- * Queues stale flows until they are purged; after a failure they stay queued. Purges run one at a time, and each takes
- * all flows that were added before it.
+ * A queue of stale flows. Flows stay in it until they are purged, even after a failed purge. Purges run one at a time.
+ * Each purges all flows that were added before it.
  */
 export class StaleFlowQueue {
   readonly #waiting = new Set<StaleFlows>()

@@ -21,7 +21,7 @@ const doubtMs = 1000
 export class Tables {
   /** Time at which the tables were last created, by performance.now(); Infinity during creation. */
   #madeAtMs = -Infinity
-  /** True if the noted fingerprint may include another program's change. */
+  /** True if the fingerprint that the agent noted may include another program's change of the tables. */
   #doubted = false
   #index: ElementIndex | undefined
   /** Bytes by counting element, as last read. Rebuilt tables continue to count from these values. */
@@ -53,7 +53,7 @@ export class Tables {
     if (performance.now() - this.#madeAtMs < doubtMs) this.#doubted = true
   }
 
-  /** Like `ensure`, but without reading the tables, because no other program has changed them since the last read. */
+  /** Like `ensure`, but without reading the tables. No other program may have changed them since the last read. */
   async adapt(guests: readonly GuestNetwork[]): Promise<EnsureResult> {
     let repairs: string[] = []
     const planOn = (index: ElementIndex): TableChange => {
@@ -188,7 +188,7 @@ export class Tables {
   }
 }
 
-/** Replaces jumps to the chains of unknown guests by drops, because these chains cannot be created again. */
+/** Replaces each jump to a chain of an unknown guest's firewall by `drop`, because such a chain cannot be recreated. */
 function withoutLostFirewalls(elements: Map<ElementId, string>, { setFirewalls }: TableChange): TableChange['add'] {
   const made = new Set(setFirewalls.flatMap(({ device }) => [`jump in_${device}`, `jump out_${device}`]))
   return new Map(
