@@ -74,7 +74,7 @@ describe('a framed connection', () => {
   it('ends within the time limit even if the peer does not close its side of the connection', async () => {
     other.pause() // the peer does not notice the end
     const signs = setInterval(() => other.write(frameOf(Buffer.alloc(0))), 20)
-    framed.end() // this time limit is longer than that of the next call
+    framed.end() // the next call replaces the default limit by a shorter one
     framed.end(100)
     await waitFor(() => ended !== undefined).finally(() => clearInterval(signs))
   })

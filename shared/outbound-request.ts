@@ -22,7 +22,7 @@ export interface OutboundTimeouts {
 
 export interface OutboundOptions {
   readonly timeouts: OutboundTimeouts
-  /** Looks up host names instead of the system. Does not get addresses that are in URLs (see outbound-targets.ts). */
+  /** Replaces the system's lookup of host names. Not called for addresses in URLs (checked in outbound-targets.ts). */
   readonly lookup?: LookupFunction
   readonly tls?: Pick<ConnectionOptions, 'ca' | 'servername' | 'checkServerIdentity' | 'minVersion'>
   /** Maximum number of connections per origin; further requests wait. By default unlimited. */

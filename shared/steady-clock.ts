@@ -76,7 +76,7 @@ export class SteadyClock {
     if (mark.bootId === bootId && sameOffset) this.trust()
   }
 
-  /** Treats the clock as settled without a wait of 5 minutes. For a clock that no earlier record contradicts. */
+  /** Treats the clock as settled without a wait of 5 minutes. Call it if no earlier record contradicts the clock. */
   trust(): void {
     this.#watchedFromMs = -Infinity
   }

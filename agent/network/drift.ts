@@ -6,7 +6,7 @@ export class Drift {
   #noted = true
   #lookedAtMs = -Infinity
 
-  /** @param everyMs longest time between full reads. With 0 each read is full, as hosts without a netlink watch need */
+  /** @param everyMs longest time between full reads. Use 0 without a netlink watch: each read is then full */
   constructor(private readonly everyMs: number) {}
 
   note(): void {

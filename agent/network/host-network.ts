@@ -31,7 +31,7 @@ export class HostNetwork implements Network {
   }
 
   async attach(guest: WantedNetwork, parts = everything): Promise<void> {
-    const cutsFirst = guest.cut === true && parts.includes('rates') // even if rules fail
+    const cutsFirst = guest.cut === true && parts.includes('rates') // rules may fail, but the guest must be cut off
     if (cutsFirst) await this.shaper.apply(guest)
     if (parts.includes('rules')) await this.rules.attach(guest)
     if (parts.includes('addresses')) await this.addresses.attach(guest)

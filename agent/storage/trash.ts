@@ -75,7 +75,7 @@ export class Trash {
 
   /** Deletes what a crash left in the trash, and qgroups of deleted subvolumes. Called at starts and at intervals. */
   async sweep(): Promise<void> {
-    const before = new Set(this.#inWork) // entries in progress may disappear before or during `readdir`
+    const before = new Set(this.#inWork) // copied before `readdir`, because entries may leave `#inWork` meanwhile
     const names = await readdir(this.#pool.trash)
     const left = names.filter((name) => !before.has(name) && !this.#inWork.has(name))
     // Claims all these subvolumes before it deletes the first one, so that another sweep skips them.

@@ -239,7 +239,7 @@ export class Volumes extends VolumePlaces {
   /** Empties the trash and removes quota groups of deleted guests; call it at starts and at intervals. */
   async sweep(): Promise<void> {
     await this.#trash.sweep()
-    const inWork = [...this.#inWork.keys()] // before and after `list`: meanwhile, work may begin or end
+    const inWork = [...this.#inWork.keys()] // read before and after `list`, because work may begin or end meanwhile
     await this.#bounds.sweep([...(await this.list()), ...inWork, ...this.#inWork.keys()])
   }
 

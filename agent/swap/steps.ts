@@ -58,7 +58,7 @@ function useStep(swap: HostSwap): SwapStep {
   }
 }
 
-/** Makes a boot activate the new file. A boot activates the old file too until the old file's unit is removed. */
+/** Makes a boot activate the new file. Until the old file's unit is removed, a boot activates the old file, too. */
 function keepStep(swap: HostSwap): SwapStep {
   return {
     name: 'keep',

@@ -12,7 +12,7 @@ describe('a traffic period', () => {
     ['2026-10-31 23:59:59', 1, 'UTC', '2026-10-01', '2026-11-01 00:00:00'],
     ['2026-11-14 23:59:59', 15, 'UTC', '2026-10-15', '2026-11-15 00:00:00'],
     ['2026-11-15 00:00:00', 15, 'UTC', '2026-11-15', '2026-12-15 00:00:00'],
-    // The next two periods include the end of a year: one begins before it, the other ends after it.
+    // Each of the next two periods begins in one year and ends in the following year.
     ['2026-01-05 00:00:00', 6, 'UTC', '2025-12-06', '2026-01-06 00:00:00'],
     ['2026-12-28 10:00:00', 28, 'UTC', '2026-12-28', '2027-01-28 00:00:00'],
     // The next periods begin or end in a February of 28 or 29 days.

@@ -30,7 +30,7 @@ export class InstalledPackages implements AgentPackages {
   previousVersion(): string {
     const list = join(packages, 'previous/Packages')
     const found = existsSync(list) ? parsePackageVersion(readFileSync(list, 'utf8'), 'berth-agent') : ''
-    // The retained packages can have the version that runs now: during a rollback.
+    // During a rollback, the retained packages may have the same version as the running agent.
     return found === version ? '' : found
   }
 

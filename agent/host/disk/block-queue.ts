@@ -58,7 +58,7 @@ export function setScheduler({ path }: Pick<Disk, 'path'>, scheduler: string): b
   try {
     writeFileSync(`${path}/queue/scheduler`, scheduler)
   } catch {
-    // Fails if the kernel lacks the scheduler, or if sysfs is read-only (in a container). The read below shows it.
+    // Fails if the kernel lacks the scheduler, or if sysfs is read-only (in a container). The result is read below.
   }
   return readDisk(path).scheduler === scheduler
 }

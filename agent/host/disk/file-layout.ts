@@ -25,7 +25,7 @@ const usualBounds: LayoutBounds = { memoryBytes: 256 * 1024 ** 2, writtenBytes: 
 export interface LayoutSpace {
   /** Bytes by which the space of all large files is smaller than their length. */
   readonly savedBytes: number
-  /** Additional bytes that a restore needs for a time, because it moves data that several files share. */
+  /** Additional bytes that a restore needs temporarily, because it moves data that several files share. */
   readonly movedBytes: number
 }
 

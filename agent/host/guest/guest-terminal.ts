@@ -18,9 +18,7 @@ export interface TerminalDirectory {
   readonly device: number
 }
 
-/**
- * How to run a command on a guest's terminal. `program` gets the terminal's master as file 3 and starts the command.
- */
+/** How to run a command on a guest's terminal. `program` gets the terminal's master as file 3 and runs the command. */
 export interface GuestTerminal extends TerminalCommand {
   /** The guest's terminals. Undefined if no process of the host keeps them open. */
   readonly terminals: TerminalDirectory | undefined

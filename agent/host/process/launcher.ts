@@ -98,8 +98,8 @@ export class Launcher {
   }
 
   /**
-   * Handles the end of the launcher. Its end makes the kernel kill the processes that it started, so their outcome is
-   * unknown. Processes started with `survives` continue, so their end is awaited.
+   * Handles the end of the launcher. The kernel then kills the processes that it started, except those started with
+   * `survives`. The outcome of killed processes is unknown, and the end of the others is awaited.
    */
   #lost(): void {
     this.#process = undefined

@@ -40,7 +40,7 @@ const maxUnmarked = { stdout: Infinity, stderr: 64 * 1024 }
  */
 const interrupted = /^Dump was interrupted and may be inconsistent\.\n/gm
 
-/** Time of the last use of each tool process, by pid. The netlink watch may see its changes after it has ended. */
+/** Time of the last use of each tool process, by pid. The netlink watch may report changes by ended tools. */
 const toolPids = new Map<number, number>()
 /** Time in ms for which a pid is remembered: a little longer than a tool may run. */
 const pidKeptMs = timeoutMs + 5_000

@@ -136,7 +136,7 @@ export function findNamespace(pid: number, kind: 'pid' | 'net'): string | undefi
   }
 }
 
-/** Identifies a process's program by device and inode. Its path would depend on the root of the process. */
+/** Identifies a process's program by device and inode. The program's path would depend on the process's root. */
 export function findProgram(pid: number): string | undefined {
   try {
     const { dev, ino } = statSync(`/proc/${pid}/exe`)

@@ -26,7 +26,7 @@ interface ShownNeighbour {
   readonly dst: string
   readonly dev?: string
   readonly lladdr?: string
-  /** Mark of the program that created a proxy entry. Other neighbours have no protocol. */
+  /** For a proxy entry: the mark of the program that added it. Undefined for other neighbours. */
   readonly protocol?: string
 }
 

@@ -28,7 +28,7 @@ export interface Ipv6Source {
 export interface Ipv6Facts {
   /** Prefixes set through the API. They take precedence over found ones. */
   readonly configured: readonly Ipv6Prefix[]
-  /** Earlier found prefixes that guests use (held-prefixes.ts), oldest first. They precede newly found ones. */
+  /** Prefixes found earlier and used by guests (held-prefixes.ts), oldest first. Preferred to newly found ones. */
   readonly held: readonly Ipv6Prefix[]
   /** Returns true if a guest has an address of the prefix. Only called for prefixes in `held` that the host lost. */
   readonly isUsed: (prefix: Ipv6Prefix) => boolean
@@ -77,7 +77,7 @@ export function planIpv6(facts: Ipv6Facts): Ipv6Plan {
   return { sources: [...sources, ...held], reason: [reason, ...describeGone(held)].join('; ') }
 }
 
-/** Plans a prefix that guests already use (held-prefixes.ts). It is missing once its interface has no address of it. */
+/** Plans a prefix that guests already use (held-prefixes.ts). It is missing if its interface has no address from it. */
 function planHeld(prefix: Ipv6Prefix, addresses: readonly InterfaceIpv6[]): Ipv6Source {
   const network = ipv6NetworkOf(prefix)
   const isThere = addresses.some(

@@ -46,7 +46,7 @@ export function checkSourcesChange({ before, after }: SourcesChange, assigned: r
   if (lost !== undefined) throw conflict('address_in_use', `${lost} is assigned to a container`)
 }
 
-/** Checks that guests have no address that a prefix names as host or gateway. @throws {BerthError} `address_in_use` */
+/** Checks that no prefix names a guest's address as host or gateway address. @throws {BerthError} `address_in_use` */
 export function checkNamedAddresses(prefixes: readonly Ipv6Prefix[], assigned: readonly string[]): void {
   const held = new Set(assigned)
   const named = prefixes.flatMap(({ address, gateway }) => [address, gateway])

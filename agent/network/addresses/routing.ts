@@ -178,7 +178,7 @@ export class Routing {
     }
   }
 
-  /** Leaves out the private network of NAT66. Callers send it back because `getRouting` lists it as a prefix. */
+  /** Leaves out the private network of NAT66: callers may send it back, because `getRouting` lists it as a prefix. */
   #withoutPrivate(prefixes: readonly Ipv6Prefix[]): readonly Ipv6Prefix[] {
     const own = this.options.book.readIpv6().sources.find(({ mode }) => mode === 'nat66')?.prefix
     return prefixes.filter(({ prefix, prefixLen }) => prefix !== own?.prefix || prefixLen !== own.prefixLen)
@@ -203,8 +203,8 @@ export class Routing {
   }
 
   /**
-   * Rolls back each list separately. If a guest has got an address or port from a new list meanwhile, that list stays,
-   * because the guest would lose the address or port.
+   * Rolls back each list separately. A new list stays if a guest has got an address or port from it meanwhile:
+   * otherwise the guest would lose it.
    */
   #takeBack({ ipv4Pool, ipv6Prefixes, heldPrefixes, nat4Ports }: Replacement): void {
     const { changes, log } = this.options
@@ -227,7 +227,7 @@ export class Routing {
   #replacePrefixes(items: readonly Ipv6Prefix[], held: readonly Ipv6Prefix[] = []): void {
     const { changes, book } = this.options
     const assigned = readAssignments(changes.db, 6).map(({ address }) => address)
-    // Prefixes that the host has lost are left out, because guests lose nothing if they are replaced.
+    // Leaves out prefixes that the host has lost: guests lose nothing if such a prefix is replaced.
     const before = book.readIpv6().sources.filter(({ isFound, isMissing }) => !(isFound && isMissing))
     const after = book.readIpv6(items, held).sources
     checkSourcesChange({ before, after }, assigned)

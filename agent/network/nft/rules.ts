@@ -197,7 +197,7 @@ class HostRules implements Rules {
     return stale
   }
 
-  /** Converges the tables. Callers converge the bridge after it, so that no guest is on the bridge without rules. */
+  /** Converges the tables. Must run before the bridge is converged: no guest may be on the bridge without rules. */
   async #converge(journaled: readonly GuestNetwork[]): ReturnType<Tables['ensure']> {
     this.#converged = undefined
     const guests = this.#known.replace(journaled)

@@ -68,7 +68,7 @@ export function formatNumber(number: number): string {
   return [number >>> 16, number & 0xffff].map((half) => half.toString(16)).join(':')
 }
 
-/** @returns the guest's IPv4 address, which is the guest's number in binary form */
+/** Parses a guest's number, which is the guest's IPv4 address in another notation. @returns the address */
 export function parseNumber(text: string): string {
   const [high = 0, low = 0] = text.split(':').map((half) => parseInt(half, 16))
   return formatIpv4(high * 0x10000 + low)

@@ -14,7 +14,7 @@ interface EnsureResult {
   readonly stale: StaleFlows
 }
 
-/** Another program's change is reported within this time in ms. The netlink watch needs so long at most. */
+/** Maximum time in ms between another program's change and the report of the netlink watch. */
 const doubtMs = 1000
 
 /** Maintains the tables on the host and guests' elements in them. Callers must not call it concurrently. */
@@ -46,8 +46,8 @@ export class Tables {
   }
 
   /**
-   * Must be called when another program has changed the tables. If this agent has only just created the tables, the
-   * fingerprint that it noted may include that change. Then it is not trusted, and the tables are created again.
+   * Must be called when another program has changed the tables. If this agent has only just created the tables, its
+   * noted fingerprint may include that change. So the fingerprint is not trusted, and the tables are created again.
    */
   disturbed(): void {
     if (performance.now() - this.#madeAtMs < doubtMs) this.#doubted = true
