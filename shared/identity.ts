@@ -92,7 +92,7 @@ export function readCertificateIdentity(certificate: X509Certificate): Certifica
 /** The identity that a TLS peer must have. */
 export interface PeerRule {
   readonly identity: Identity
-  /** If set, the certificate must be signed by this CA. Needed if TLS may have checked the chain against another CA. */
+  /** If set, this CA must have signed the certificate. Needed if TLS may have checked against an earlier CA. */
   readonly issuer?: X509Certificate
   /** Returns true if a serial number is revoked. If undefined, revocation is not checked. */
   readonly isRevoked?: (serial: string) => boolean

@@ -85,7 +85,7 @@ export class Trash {
     await this.#clearing.run(() => this.#clearQgroups())
   }
 
-  /** Removes qgroups of deleted subvolumes. That of a deleted image stays while guests share the image's data. */
+  /** Removes qgroups of deleted subvolumes. The qgroup of a deleted image stays while guests share its data. */
   async #clearQgroups(): Promise<void> {
     const deletions = this.#deletions
     const { unfinished, errors } = await clearStaleQgroups(this.#pool.path)
