@@ -127,13 +127,15 @@ describe('an interrupted upgrade', function () {
 
   /** Runs the order until the condition holds, then interrupts it. */
   async function interruptWhen(action: Action, condition: () => boolean, interrupt: () => void): Promise<void> {
-    const running = spawn('lxc-attach', machine.attachArguments('sh', '-c', orderCommand(action)), { stdio: 'ignore' })
+    const running = spawn('lxc-attach', machine.attachArguments('sh', '-c', `${orderCommand(action)} 2>&1`))
+    let output = ''
+    running.stdout.on('data', (chunk: Buffer) => (output += chunk.toString()))
     const ended = new Promise<void>((resolve) => running.once('exit', () => resolve()))
     await waitFor(() => condition() || running.exitCode !== null, {
       timeoutMs: 600_000,
       what: 'the moment to interrupt',
     })
-    expect(running.exitCode, 'the upgrade ended before it could be interrupted').to.equal(null)
+    expect(running.exitCode, `the upgrade ended before it could be interrupted:\n${output}`).to.equal(null)
     interrupt()
     await ended
   }
