@@ -112,7 +112,7 @@ export class AuditIndex {
     const seen = new Set<string>()
     for (let offset = 0; ; offset += atOnce) {
       const ids = await this.#range(key, span, { offset, count: atOnce })
-      // New entries shift the pages: ids of the previous page may appear on this page again.
+      // New entries shift the pages, so this page may begin with ids of the previous page.
       yield ids.filter((id) => !seen.has(id))
       if (ids.length < atOnce) return
       seen.clear()
@@ -144,7 +144,6 @@ export class AuditIndex {
       for (let left = cut; left > 0; left -= atOnce) await this.#removeOldest(ref, Math.min(left, atOnce))
   }
 
-  /** Removes all entries that began before a time. */
   async removeBefore(timeMs: number): Promise<void> {
     for (;;) {
       const old = await this.#range(this.#ids, { toMs: timeMs }, { offset: 0, count: atOnce })

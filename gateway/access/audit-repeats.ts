@@ -17,7 +17,7 @@ export interface RepeatedFailure extends Pick<AuditOutcome, 'target' | 'detail' 
   readonly address: string
 }
 
-/** The entry that counts a failure, and the key in the store that refers to this entry. */
+/** An audit entry that counts repeated failures, and the key in the store whose value is the entry's id. */
 export interface Counting {
   readonly entryId: string
   readonly key: string

@@ -20,7 +20,9 @@ export interface AuditFilter extends Span {
   readonly success?: boolean | undefined
   /** Only entries about these guests. If not `all`, failures of other callers show only their error code. */
   readonly guests: Guests
-  /** True, for a list of a caller's actions: `guests` does not filter, and entries about no guest are included. */
+  /**
+   * True: does not filter by `guests`, and includes entries about no guest. Used for the list of one caller's actions.
+   */
   readonly all?: boolean
   /** True: `total` is needed. False: reading stops when the page is full. Default: true. */
   readonly counted?: boolean
@@ -92,8 +94,8 @@ export class AuditStore implements AuditLog {
   }
 
   /**
-   * Counts a repeated failure in the entry of the earlier failure and returns true. An action that may have been
-   * carried out always keeps its own entry.
+   * True if the failure repeats an earlier one, and was counted in the earlier entry. An action that may have been
+   * carried out always has its own entry.
    */
   async #isRepeat({ id, ...about }: AuditEntry, outcome: AuditOutcome): Promise<boolean> {
     if (outcome.success || outcome.detail.startsWith(outcomeUnknown)) return false

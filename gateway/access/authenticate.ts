@@ -24,7 +24,7 @@ export interface AuthenticatorParts {
   readonly usage: KeyUsage
   readonly failures: FailureLog
   readonly sessions: Pick<SessionCallers, 'has' | 'find' | 'peek'>
-  /** Counts failed authentications of each client. The result of `sourceOf` identifies a client. */
+  /** Counts failed authentications of each client, see `sourceOf`. */
   readonly limit: RateLimit
 }
 
@@ -75,7 +75,10 @@ export class CallerAuthenticator implements Authenticator {
     return caller
   }
 
-  /** Ensures that cached keys are current: after a pause, this process may not have read all reported changes yet. */
+  /**
+   * Ensures that cached keys are current. After a pause of this process, waits until the store has reported all
+   * changes.
+   */
   async #trustMemory(): Promise<void> {
     const { store } = this.parts
     if (!store.ready()) throw storeUnavailable('authenticate a caller')

@@ -4,7 +4,7 @@ import { conflict } from '../../shared/errors.js'
 export interface CreationLimit {
   /** Limit of a caller that is restricted to containers; objects that its keys created count, too. */
   readonly bound: number
-  /** Limit of each limited key that may access all containers, and of all unlimited callers together. */
+  /** Limit of each limited key that may access all containers. All unlimited callers together have one such limit. */
   readonly others: number
 }
 

@@ -8,13 +8,12 @@ import type { Principal } from './principal.js'
 const atOnce = 1000
 
 /**
- * Ages of the records of requests with an Idempotency-Key, by caller. Beyond the limit, the oldest records of the
- * callers with the most records are removed.
- *
+ * Ages of the records of requests with an Idempotency-Key, by caller. If there are too many records, the callers with
+ * the most records lose their oldest ones.
  * | key | holds |
  * |---|---|
  * | `idempotency-by:REF` | sorted set: names of records by time |
- * | `idempotency-callers` | set: callers that have records, each with its `Principal.root` |
+ * | `idempotency-callers` | set: `Principal.root` and `Principal.ref` of each caller with records |
  */
 export class IdempotencyAges {
   constructor(private readonly store: Store) {}

@@ -2,15 +2,15 @@ import type { Store } from '../store/store.js'
 import type { IdempotencyRecord } from './idempotency-record.js'
 
 const retryMs = 500
-/** Maximum number of records that wait. Further ones count as running until this process ends. */
+/** Maximum number of waiting records. The requests of further ones count as running until this process ends. */
 const maxRecords = 10_000
 
 /**
- * Marks records as open after a failed write. The store may have executed the write. It then shows a request as running
- * that has ended, and other gateways would refuse to repeat the request. Tries until the store is available again.
+ * Marks records of requests as open (not running) after a failed write. The store may have executed this write, and
+ * then shows an ended request as running, so that clients could not repeat it. Tries until the store is available.
  */
 export class IdempotencyReopener {
-  /** Records as they may be in the store, by id. */
+  /** Records that must be marked as open, by id. */
   readonly #waiting = new Map<string, IdempotencyRecord>()
   #timer: NodeJS.Timeout | undefined
 

@@ -73,7 +73,9 @@ export function rootKeyOf({ records }: KeyChain): string {
   return `key:${(root ?? records[0])?.id}`
 }
 
-/** `ref` of the chain's earliest key that is restricted to containers. `undefined`: no key is restricted. */
+/**
+ * `ref` of the earliest key restricted to containers, among the key and its creators. `undefined`: none is restricted.
+ */
 export function boundRootOf({ records }: KeyChain): string | undefined {
   const root = records.findLast(({ containerUuids }) => containerUuids.length > 0)
   return root && `key:${root.id}`

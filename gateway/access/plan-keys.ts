@@ -14,14 +14,13 @@ import { findExcess, isAdministrator, isUnlimited, unlimited, type Dimension, ty
 import { coversScope, defaultScopes } from './scopes.js'
 
 /*
- * Decides who may create and change which keys. A key is always limited by its creator (see effectiveRights). No
+ * Decides who may create and change which keys. The creator of a key always limits it (see effectiveRights). No
  * decision in this file can therefore give a key more rights than its creator has.
  */
 
 /** Used as id of the calling key if the caller is a logged-in administrator, whom no key limits. */
 export const administratorId = 0
 
-/** All API keys by id. */
 export type Keys = ReadonlyMap<number, KeyRecord>
 
 /** Fields of a key in a request. Absent fields were not sent. */
@@ -126,8 +125,8 @@ export function callerRights(keys: Keys, callerId: number): Rights {
 }
 
 /**
- * True if the caller may see and change a key. The key must not have more rights than the caller. It must be neither
- * the caller itself nor, unless the caller is unlimited, one of the caller's creators.
+ * True if the caller may see and change the key `target`. Its own key is excluded. The target must not have more rights
+ * than the caller. A limited caller may also not change the keys that created it, directly or indirectly.
  */
 export function mayManage(keys: Keys, callerId: number, target: KeyRecord): boolean {
   if (callerId === administratorId) return true
@@ -167,7 +166,7 @@ function checkWidening(keys: Keys, callerId: number, target: KeyRecord, changed:
   const limit = callerRights(keys, callerId)
   refuseExcess(findExcess(ownRights(changed), limit))
   const makers = chainOf(target, (id) => keys.get(id)).records.slice(1)
-  // Rights that a limited key grants must end with this key. Only the keys that it created end with it.
+  // When a limited key is removed, the rights that it has given must end. Only the keys that it created end with it.
   if (!isUnlimited(limit) && !makers.some((maker) => maker.id === callerId))
     throw forbidden('a limited key can give more rights only to keys that it created')
   const maker = keys.get(target.parentId)

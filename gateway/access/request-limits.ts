@@ -16,7 +16,6 @@ export interface RateState {
   readonly resetSeconds: number
 }
 
-/** Properties of a request that `RequestLimits` uses. */
 interface CountedRequest {
   rate: RateState | undefined
   /** Called when the answer has been sent or the connection was closed. */

@@ -1,7 +1,6 @@
 import { BerthError } from '../../shared/errors.js'
 import type { Authorize } from './contract.js'
 
-/** All permissions, by area. */
 const verbs = {
   dashboard: ['read'],
   host: ['read', 'manage'],

@@ -13,7 +13,7 @@ export interface SubUserBounds {
 /** Permission to change only the container ports of mappings. */
 export const innerPortsScope = 'container:network:inner'
 
-/** Permissions of a sub-user. Each of them except the last is the scope of a route. */
+/** Permissions of a sub-user. Each of them is also the scope of a route, except `innerPortsScope`. */
 export const subUserPermissions = [
   ...(['container:read', 'container:power', 'container:reinstall', 'container:password'] as const),
   'container:network',

@@ -53,7 +53,8 @@ export interface SubUserAccount extends AccountBase {
   /** `Principal.root` of the limited caller that created the account. Absent: the creator was unlimited. */
   readonly root?: string
   /**
-   * `boundRoot` of the creator, whose quota of sub-users includes this account. Absent: the quota of `root` applies.
+   * `ref` of the caller restricted to containers whose quota of sub-users includes this account, see `creationShareOf`.
+   * Absent: the account counts towards the quota of `root`.
    */
   readonly boundRoot?: string
 }

@@ -125,7 +125,7 @@ export class Admins {
   }
 
   /**
-   * Finds the administrator who may use a link. `undefined`: the link creates the first administrator.
+   * Returns the administrator whose password the link sets. `undefined`: the link creates the first administrator.
    * @throws {BerthError} `not_found` if the link was used, has expired or is unknown
    */
   async ownerOf(token: string): Promise<AdminAccount | undefined> {

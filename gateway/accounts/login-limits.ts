@@ -34,9 +34,9 @@ export interface Trier {
 }
 
 /**
- * Counts attempts to log in, for all gateways together. An attempt is counted before the password is checked, so that
- * concurrent attempts cannot evade the limit. The store does not allow scripts: INCR numbers the attempts, and `SET NX`
- * admits only one of several attempts that arrive at the same time after a waiting time.
+ * Counts attempts to log in, for all gateways together. An attempt is counted before its password is checked. Otherwise
+ * concurrent attempts could evade the limit. The store allows no scripts. Therefore INCR counts the attempts, and `SET
+ * NX` ensures that only one of several concurrent attempts is admitted after a waiting time.
  */
 export class LoginLimits {
   readonly places: KnownPlaces
@@ -106,8 +106,8 @@ export class LoginLimits {
 
   /**
    * Removes an attempt from the counters.
-   * @param all true: also removes earlier failures of this source at this account. Failures at other accounts stay
-   * counted, so that an attacker cannot hide them by logging in to an own account.
+   * @param all true: also removes earlier failures of this source at this account. Its failures at other accounts stay
+   * counted: otherwise an attacker could reset them by logging in to an own account.
    */
   async #takeBack(buckets: readonly Bucket[], failures: string, all: boolean): Promise<void> {
     await this.store.run('count logins', async (client) => {

@@ -134,7 +134,6 @@ export class LoginLog {
     }))
   }
 
-  /** Reads all rows of a stream, newest first. */
   async #messages(client: StoreClient, success: boolean) {
     const all: { id: string; message: Record<string, string> }[] = []
     for (let end = '+'; ;) {

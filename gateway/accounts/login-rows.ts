@@ -2,9 +2,9 @@ import type { Store, StoreClient } from '../store/store.js'
 import type { LoginAttempt } from './login-record.js'
 
 /*
- * Decides which attempts get separate rows of the login log. The number of rows per day is limited, so that nobody can
- * push out the rows about other users. Further attempts share one row per hour and account, and finally one row for all
- * accounts.
+ * Decides which login attempts get separate rows of the login log. The number of such rows per day is limited.
+ * Otherwise an attacker could push out the rows about other users. Attempts beyond it share one row per hour and
+ * account. If these rows also become too many, attempts at all accounts share one row.
  */
 
 const minuteMs = 60_000
@@ -14,7 +14,7 @@ const dayMs = 24 * hourMs
 /** Attempts that differ only in their time share a row if at most this time in ms is between them. */
 const sameRowMs = minuteMs
 
-/** Fractions of the log that the rows of one day may use. All failures together use at most a fifth. */
+/** Fractions of the log that the rows of one day may fill. All rows of failed logins together fill at most a fifth. */
 const shares = { account: 1 / 50, accounts: 1 / 10, unknown: 1 / 20, sums: 1 / 20, success: 1 / 100 } as const
 
 /** A row of the log that counts similar attempts. */
@@ -57,7 +57,8 @@ export class LoginRows {
 
   /**
    * Lists the possible rows of a successful login.
-   * @param root `Principal.root` of the account: accounts created by one limited key share a limit
+   * @param root `Principal.root` of the account. All accounts that one limited key created share a number of rows per
+   * day.
    */
   planSuccess(attempt: LoginAttempt, root: string): readonly PlannedRow[] {
     const ofAccount = { ...attempt, address: '', userAgent: '' }
@@ -83,7 +84,7 @@ export class LoginRows {
     )
   }
 
-  /** Counts a row. @returns false if the day's limit is exhausted */
+  /** Counts a row. @returns false if the limit of rows per day is used up */
   async #takes(client: StoreClient, of: string, share: number): Promise<boolean> {
     const key = this.store.key('login-rows', of)
     const [count] = (await client.multi().incr(key).pExpire(key, dayMs, 'NX').exec()) as unknown[]

@@ -25,7 +25,6 @@ export interface LoginParts {
   readonly log: LoginLog
 }
 
-/** The device from which a user logs in. */
 export interface LoginPlace extends Device {
   /** Cookie of a device that has logged in before. */
   readonly deviceCookie: string | undefined
@@ -64,8 +63,8 @@ export class Logins {
   }
 
   /**
-   * First step of a login to an account that was found in another way, for example by its access code.
-   * @param credential failures are counted under its `username`
+   * First step of a login. The caller has found the account, for example by its access code.
+   * @param credential failed attempts are counted for its `username`
    */
   async loginTo(
     account: Account | undefined,

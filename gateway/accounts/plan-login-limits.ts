@@ -1,7 +1,7 @@
 /*
- * Limits of failed logins. Failures are counted for each source, for each account, and for each pair of both. No limit
- * locks an account for everybody, so that strangers cannot lock out its owner: a source without failures always has an
- * attempt, and known devices have their own attempts.
+ * Limits of failed logins. Failures are counted for each source, for each account, and for each pair of both. Strangers
+ * cannot lock out the owner of an account: a source without failures is always allowed an attempt, and devices that
+ * have logged in before have separate limits.
  */
 
 const minuteMs = 60_000
@@ -37,8 +37,8 @@ export const allowances = {
   /** Attempts at one account from a device that has logged in to it before. */
   device: { ...common, free: 5, mostWaitMs: 15 * minuteMs },
   /**
-   * Codes for one account from one source or known device. They are counted for a day, because three of a million codes
-   * are valid at any time.
+   * Codes for one account from one source or known device. Failures are counted for a day, because at any time three of
+   * the million possible codes are valid.
    */
   code: { free: 5, firstWaitMs: minuteMs, mostWaitMs: 60 * minuteMs, forgetMs: dayMs },
   /** Codes for one account from all unknown devices together. */

@@ -18,7 +18,7 @@ export class SessionActivity {
 
   /**
    * Records a use of a session.
-   * @returns false if the session has been idle for too long at all gateways
+   * @returns false if no gateway has seen a use of the session for `idleMs`
    * @throws {BerthError} `store_unavailable`
    */
   async note(digest: string, idleMs: number, nowMs: number): Promise<boolean> {

@@ -10,7 +10,7 @@ interface Grant {
   readonly subUser?: SubUserBounds
 }
 
-/** Rights are cached by account object, because creating a set of guests for each request is slow. */
+/** Caches the rights of each account, because creating the set of its guests for each request would be slow. */
 const grants = new WeakMap<Account, Grant>()
 
 /** Returns the caller of a session, with the present rights of its account. */

@@ -77,7 +77,6 @@ export class ConsoleSocket {
     this.#ask({ $case: 'start', value: start })
   }
 
-  /** True if the socket has ended. */
   get hasEnded(): boolean {
     return this.#state === 'ended'
   }

@@ -1,4 +1,3 @@
-/** A frame of a client after it was parsed. */
 export type ClientFrame =
   | { readonly type: 'input'; readonly bytes: Buffer }
   | { readonly type: 'resize'; readonly columns: number; readonly rows: number }

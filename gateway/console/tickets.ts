@@ -35,7 +35,8 @@ export class ConsoleTickets {
 
   /**
    * Creates a ticket.
-   * @param share caller whose limit applies, see `Holding` @throws {BerthError} `rate_limited`, `store_unavailable`
+   * @param share caller whose limit of tickets per minute applies (see `Holding`)
+   * @throws {BerthError} `rate_limited`, `store_unavailable`
    */
   async issue(grant: Grant, share = grant.principal): Promise<string> {
     const waitMs = this.#limit.take(`${share} ${grant.guestUuid}`)

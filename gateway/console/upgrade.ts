@@ -36,7 +36,6 @@ export interface ConsoleUpgradeParts {
   readonly log: Logger
 }
 
-/** A request for a WebSocket, and its connection. */
 interface UpgradeRequest {
   readonly request: IncomingMessage
   readonly connection: Duplex
@@ -47,9 +46,9 @@ interface UpgradeRequest {
 const maxFrameBytes = 64 * 1024
 
 /**
- * Answers requests for WebSockets of consoles. Errors that pages must not see, or cannot cause, are answered before the
- * upgrade. Clients of `berth.console.v1` get all other errors as a close code, because browsers do not show an HTTP
- * status.
+ * Answers requests for WebSockets of consoles. An invalid request (Host header, origin, access policy, handshake) gets
+ * an HTTP error without an upgrade. Clients of `berth.console.v1` get later errors as a close code after the upgrade,
+ * because scripts in browsers cannot read an HTTP status.
  */
 export class ConsoleUpgrades {
   readonly #server = new WebSocketServer({

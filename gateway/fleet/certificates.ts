@@ -31,8 +31,8 @@ const keptSerials = 16
 const renewAgainMs = 5000
 
 /**
- * Renews the certificates of the gateway and the agents. New connections use the new certificates. The current
- * connection to an agent stays in use until the new one is synchronized.
+ * Renews the certificates of the gateway and the agents. New connections use the new certificates. The old connection
+ * to an agent stays in use until a new one is synchronized.
  */
 export class CertificateKeeper {
   #timer: NodeJS.Timeout | undefined

@@ -83,7 +83,6 @@ export interface ConsoleStream {
   send(message: ConsoleRequest): void
   /** Ends the connection after pending data was sent. */
   end(): void
-  /** Ends the connection immediately. */
   cancel(): void
   pause(): void
   resume(): void

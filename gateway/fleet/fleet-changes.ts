@@ -17,8 +17,8 @@ interface ReportingHost {
   /** Identity of the host's journal. Empty: the complete state of the host has not been received yet. */
   readonly epoch: string
   /**
-   * Set only while the first report of the host is processed. Listeners get only changes above this revision, because
-   * the previous gateway process has reported the others. -1: they get all changes; undefined: none.
+   * Set only while the first report of the host is processed. Listeners then get only changes with a higher revision,
+   * because the previous gateway process has reported the others. -1: all changes; undefined: none.
    */
   readonly newsAfter?: number | undefined
 }

@@ -271,7 +271,7 @@ export class GatewayFleet implements Fleet {
   async createGuest(request: GuestCreationRequest): Promise<GuestCreation> {
     const creation = await this.#creator.create(request)
     await this.#showCreated(creation, request.operationId)
-    // The guest is stored before the creation is confirmed, in case this gateway and the host fail.
+    // Written before the client gets the answer, so that the guest is known even if this gateway and the host fail.
     if (creation.response.guest) await this.#cache.keep(creation.hostId, creation.response.guest)
     return creation
   }

@@ -19,7 +19,9 @@ export class GuestIndex {
 
   #version = 0
 
-  /** @param changes notified of changes of displayed data; a new id or name is reported as a removal and an addition */
+  /**
+   * @param changes notified when displayed data changes; a guest with a new id or name is reported as removed and added
+   */
   constructor(private readonly changes = new FleetChanges()) {}
 
   /** Version of the data that lists of guests show. Each change of this data changes the version. */

@@ -13,9 +13,9 @@ export interface HostPosition extends JournalPosition {
 }
 
 /**
- * Returns the revision above which changes in the first report of a host are new for clients.
- * @param former last position that the previous gateway process reported; undefined: none, so nothing is new
- * @returns -1: everything is new, because the journal was replaced or restored
+ * Returns a revision. Changes in the first report of a host with a higher revision are passed to listeners.
+ * @param former last position that the previous gateway process reported; undefined: unknown, so no change is passed
+ * @returns -1: all changes are passed, because the journal was replaced or restored
  */
 export function planNewsAfter(former: JournalPosition | undefined, now: JournalPosition): number | undefined {
   if (former === undefined) return undefined

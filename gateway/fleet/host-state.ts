@@ -15,7 +15,7 @@ export class HostState {
   readonly alerts = new Map<string, AlertView>()
   /** Guests that are hidden because they conflict with another guest, and the reasons, by uuid. */
   readonly conflicts = new Map<string, { guest: Guest; reason: string }>()
-  /** Reasons why guests do not belong to this host according to the store, by uuid of the guest. */
+  /** Guests that this host reports, but that it does not own according to the store: uuid → reason. */
   readonly disowned = new Map<string, string>()
   /** Old copies that this host may run although other hosts own the guests: uuid → generation of the owner. */
   readonly outdated = new Map<string, number>()
@@ -27,7 +27,10 @@ export class HostState {
   lastSeenMs = 0
   description: HostDescription | undefined
   metrics: HostMetrics | undefined
-  /** Identity of the agent's journal and last received revision. A new stream continues after this revision. */
+  /**
+   * Identity of the agent's journal, and the last revision received from it. A new stream continues after this
+   * revision.
+   */
   epoch = ''
   revision = 0
   /** Revision above which changes in the first report are passed to listeners, see `ReportingHost`. */

@@ -24,8 +24,8 @@ export class HostStore {
   constructor(private readonly store: Store) {}
 
   /**
-   * Calls the listener when the store may have become another server, which may lack changes that were not
-   * acknowledged. The records of this server replace all known ones. Without replicas this does not happen.
+   * Calls the listener if the store may be another server now. It may lack changes that were not acknowledged, so its
+   * records replace all known ones. Without replicas this does not happen.
    */
   onNewServer(listener: () => void): void {
     if (this.store.needsConfirmation) this.store.on('up', listener)

@@ -3,7 +3,6 @@ import { reportedStatus, type GuestCounts, type GuestStatusName } from './guest-
 
 const gib = 1024 ** 3
 
-/** Resources that are allocated to guests. */
 export interface Allocation {
   readonly vcpuMilli: number
   readonly ramMb: number

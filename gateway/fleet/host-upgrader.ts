@@ -91,7 +91,7 @@ export class HostUpgrader implements HostUpgrades {
       await agent.hosts.upgradeAgent({ address, token, version: upgrade.to, rollback: upgrade.rollback }, fence)
     } catch (error) {
       if (error instanceof StaleEpochError) throw error
-      // If the call was sent but not answered, the host may have begun. It then reports its progress.
+      // If the call was sent but not answered, the host may have begun the upgrade, and then reports its progress.
       if (!(error instanceof UnansweredError && error.left)) {
         await this.#end(hostId, upgrade, {
           step: 'failed',
@@ -102,7 +102,10 @@ export class HostUpgrader implements HostUpgrades {
     }
   }
 
-  /** Forgets an upgrade that the host refused due to a stale epoch. The present holder of the lease starts it again. */
+  /**
+   * Forgets an upgrade that the host refused, because another gateway now holds the lease. That gateway starts it
+   * again.
+   */
   async #takeBack(hostId: string, { id, atMs }: HostUpgrade, before: HostUpgrade | undefined): Promise<void> {
     await this.options.watched.update(hostId, (record) => {
       const isUnchanged = record.upgrade?.id === id && record.upgrade.atMs === atMs
@@ -138,7 +141,6 @@ function previousOf({ name, description }: HostView): string {
 /** Features that a request can require. `fence` is never required, because agents without it just ignore fences. */
 type RequiredFeature = Exclude<AgentFeature, 'fence'>
 
-/** Errors for hosts that lack a feature. */
 const missing: Readonly<Record<RequiredFeature, (name: string) => BerthError>> = {
   move: cannotMove,
   upgrade: (name) =>

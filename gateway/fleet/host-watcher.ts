@@ -167,7 +167,7 @@ export class HostWatcher {
     if (!event || event.$case === 'synced') return
     if (event.$case === 'reset') throw new Error('the agent sent a reset in the middle of a stream')
     const sampled = event.$case === 'host' || event.$case === 'metrics'
-    // Skips changes that another stream has already delivered, or that were already part of the complete state.
+    // Skips changes that this gateway already has, from another stream or from the complete state.
     if (!sampled && epoch === host.epoch && message.revision <= host.revision) return
     const isNews =
       (event.$case === 'removed' && event.value.kind === 'guest') ||
@@ -193,7 +193,7 @@ export class HostWatcher {
     const { reconnectMs } = this.options
     const startMs = performance.now()
     this.#offlineTimer = setTimeout(() => {
-      // A late timer means that this process was paused, and could not connect in that time.
+      // If this timer fires late, this process was paused, and gets another `reconnectMs` to connect.
       if (performance.now() - startMs > reconnectMs + lateMs) this.#offlineLater()
       else this.#goOffline()
     }, reconnectMs)
@@ -265,7 +265,9 @@ export class HostWatcher {
   }
 }
 
-/** Finds guests that were deleted while there was no live stream. Ignores a snapshot that is older than the view. */
+/**
+ * Finds guests that were deleted while there was no live stream. If the snapshot is older than the view, finds none.
+ */
 function findGone(host: HostState, state: SyncedState): string[] {
   if (state.kind !== 'all' || (state.epoch === host.epoch && state.revision < host.revision)) return []
   const { snapshot } = state

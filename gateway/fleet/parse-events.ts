@@ -8,9 +8,8 @@ import { abuseTypes, alertActions, severities } from '../../shared/abuse.js'
 import { clampTime } from '../../shared/time.js'
 
 /*
- * Limits the size of data from agents before it enters the view. A broken or hostile agent can therefore not use up the
- * gateway's memory. Data without a valid identity is rejected. Each type of field has a limit, and some fields have a
- * lower one.
+ * Limits the size of data from agents, because a broken or hostile agent could fill the gateway's memory. Data without
+ * a valid identity is rejected. Each type of field has a limit. Some fields have a lower limit.
  */
 
 const maxTextChars = 1000

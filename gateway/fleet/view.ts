@@ -37,7 +37,7 @@ export class FleetState implements FleetView {
     return this.#reported.guests.unsaved
   }
 
-  /** Condition that is notified, by operation id, when an operation changes. */
+  /** Notified when an operation changes. Callers wait for it by the operation's id. */
   get operationChanged(): KeyedCondition {
     return this.#reported.operations.changed
   }
@@ -122,7 +122,6 @@ export class FleetState implements FleetView {
     return this.#hosts.get(id)?.view
   }
 
-  /** The state of a host, which the watcher changes. */
   findState(hostId: string): HostState | undefined {
     return this.#hosts.get(hostId)
   }
@@ -169,7 +168,6 @@ export class FleetState implements FleetView {
     this.#reported.guests.recall(host, guest)
   }
 
-  /** Applies one change that a host reported. */
   apply(host: HostState, event: WatchEvent): void {
     applyEvent(host, event, this.#reported)
   }

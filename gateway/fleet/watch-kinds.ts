@@ -13,7 +13,7 @@ export type EntityKind = Extract<WatchEvent, { value: { revision: number } }>['$
 export type SingleKind = Exclude<WatchEvent['$case'], EntityKind | 'removed' | 'reset' | 'synced'>
 export type ValueOf<Kind extends WatchEvent['$case']> = Extract<WatchEvent, { $case: Kind }>['value']
 
-/** Reported state that is stored for all hosts together, in addition to the `HostState` of each host. */
+/** State that the agents of all hosts reported. The state of a single host is in its `HostState`. */
 export interface ReportedState {
   readonly guests: ReportedGuests
   readonly operations: ReportedOperations

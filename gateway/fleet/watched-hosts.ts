@@ -116,7 +116,7 @@ export class WatchedHosts {
     const find = (): GuestView | undefined => (guestRef ? this.options.view.findGuest(guestRef) : undefined)
     const guest = find()
     if (guest) await this.expectedConnection(guest.hostId)
-    // The host may have reported that the guest is on another host now.
+    // The guest may be gone from the view: its host may have reported that it moved to another host.
     if (!find()) await this.#expectedHosts()
   }
 
@@ -126,7 +126,10 @@ export class WatchedHosts {
     if (link && link.awaitedMs > 0) await link.connected().catch(() => undefined)
   }
 
-  /** Waits for all expected hosts. Once one is connected, the others are awaited only until `returnMs` after the start. */
+  /**
+   * Waits for all expected hosts. As soon as any host is connected, waits only until `returnMs` after this gateway's
+   * start.
+   */
   async #expectedHosts(): Promise<void> {
     const links = [...this.#watchers.values()].map(({ client }) => client.link)
     const awaited = links.filter(({ awaitedMs }) => awaitedMs > 0)
@@ -165,7 +168,8 @@ export class WatchedHosts {
   }
 
   /**
-   * Forgets which hosts were removed, because the new Redis server may have lost a removal that was never acknowledged.
+   * Forgets which hosts were removed. If a removal was never acknowledged, the new Redis server may still have the
+   * host.
    * @returns the known records, by host id
    */
   #beginReplacement(): ReadonlyMap<string, HostRecord> {

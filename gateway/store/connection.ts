@@ -96,7 +96,8 @@ export async function connectStore(
 async function prepare(clients: readonly StoreClient[], tracked: readonly string[], mustBeMaster: boolean) {
   const [main] = clients
   await Promise.all(clients.map((client) => client.connect()))
-  // `emitInvalidate` only reports keys that this connection has read, but all changes with the prefixes are needed.
+  // Turns off the tracking of `emitInvalidate`, which only reports keys that this connection has read. The gateway
+  // needs the changes of all keys with the prefixes.
   await Promise.all(clients.map((client) => client.sendCommand(['CLIENT', 'TRACKING', 'OFF'])))
   const prefixes = tracked.flatMap((prefix) => ['PREFIX', prefix])
   if (tracked.length > 0) await main!.sendCommand(['CLIENT', 'TRACKING', 'ON', 'BCAST', ...prefixes])

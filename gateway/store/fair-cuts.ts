@@ -3,7 +3,10 @@
  * therefore push out the entries of other callers.
  */
 
-/** Number of entries of a caller. The entries of all callers with the same root are first compared as one sum. */
+/**
+ * Number of entries of a caller. Callers with the same root first count as one caller. The entries that this one must
+ * lose are then divided among them.
+ */
 export interface Share {
   readonly root: string
   readonly ref: string
@@ -23,8 +26,8 @@ export function planCuts(shares: readonly Share[], excess: number): Map<string, 
 }
 
 /**
- * Cuts the largest counts to one common level, so that `excess` entries are removed. If this is not possible with a
- * whole number, the first counts lose one more entry.
+ * Reduces the largest counts to one common number, so that `excess` entries are removed. If that is not possible
+ * exactly, the first counts lose one more entry.
  */
 function cutLargest(counts: ReadonlyMap<string, number>, excess: number): Map<string, number> {
   const sorted = [...counts].sort((a, b) => b[1] - a[1])
@@ -41,7 +44,7 @@ function cutLargest(counts: ReadonlyMap<string, number>, excess: number): Map<st
   return new Map(cuts.filter(([, cut]) => cut > 0))
 }
 
-/** Level to which the largest counts are cut. @param sorted counts, the largest first */
+/** Number to which the largest counts are reduced. @param sorted counts, the largest first */
 function levelOf(sorted: readonly number[], excess: number): number {
   let top = 0
   for (let at = 0; at < sorted.length; at++) {

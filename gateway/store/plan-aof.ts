@@ -1,6 +1,6 @@
 /*
- * Recognizes traces of a power cut in Redis' append-only files. With `appendfsync always`, only unacknowledged commands
- * at the end of the last file can be torn.
+ * Recognizes what a power cut leaves in Redis' append-only files. With `appendfsync always`, only the end of the last
+ * file can be incomplete: commands that were never acknowledged.
  */
 
 /**

@@ -1,4 +1,3 @@
-/** A lease as the store has it. */
 export interface StoredLease {
   /** null: nobody holds the lease. */
   readonly holder: string | null
@@ -11,7 +10,10 @@ export interface LeaseClaim {
   readonly holder: string
   /** Epoch of the lease that the gateway already holds. undefined: it does not hold the lease, or is not sure. */
   readonly epoch: number | undefined
-  /** Highest epoch that an agent has seen. A new epoch must be higher, even if the store has lost the latest epochs. */
+  /**
+   * Highest epoch that an agent has seen. A new epoch must be higher, because the store may have lost the latest
+   * epochs.
+   */
   readonly above: number
 }
 

@@ -48,7 +48,7 @@ async function removeKeys(client: StoreClient, prefix: string): Promise<number> 
   return removed
 }
 
-/** Finds the keys with the prefix, which cannot contain special characters of patterns (gateway/config.ts). */
+/** Finds the keys with the prefix. The check of the configuration forbids special characters of patterns in it. */
 function scan(client: StoreClient, prefix: string): AsyncIterable<string[]> {
   return client.scanIterator({ MATCH: `${prefix}*`, COUNT: keysAtOnce })
 }

@@ -99,11 +99,10 @@ export class RedisProcess {
     await this.#retireOutdated()
   }
 
-  /** Ends the server and waits until it has ended. */
   async stop(): Promise<void> {
     this.#stopping.abort()
     const guardEnded = Promise.resolve(this.#guard).then(() => true)
-    // Repeated, because a new server may have taken the lock when the old one ended.
+    // When a server ends, another one may take the lock and start. It must end, too.
     do await this.#end(await this.findPid())
     while (!(await Promise.race([guardEnded, delay(pollMs, false)])))
   }

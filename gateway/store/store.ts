@@ -29,7 +29,7 @@ type InvalidationListener = (key: string | null) => void
 
 const pingEveryMs = 400
 const pingTimeoutMs = 1200
-/** Time limit of a ping on a connection that is only used for writes. The ping may have to wait for a WAIT. */
+/** Time limit of a ping on a connection that is only used for writes. An earlier WAIT on it may delay the ping. */
 const writerPingTimeoutMs = confirmTimeoutMs + pingTimeoutMs
 /** Maximum pause between attempts to connect. With Sentinels, this pause prolongs a failover. */
 const retryMaxMs = { server: 1000, sentinels: 200 }
@@ -94,7 +94,7 @@ export class Store {
     return this.ready() ? '' : this.options.serverProblem?.() || this.#why
   }
 
-  /** Time (performance.now()) up to which all changes in the server have been reported. 0: the store is down. */
+  /** All changes that the server made before this time (performance.now()) have been reported. 0: the store is down. */
   confirmedAtMs(): number {
     return this.#connection ? this.#confirmed : 0
   }
@@ -104,9 +104,9 @@ export class Store {
   }
 
   /**
-   * Reports each change, by any client, of keys that start with `prefix`. The store's own prefix is part of it, see
-   * `key`. `null`: all keys may have changed. Call it before `start`. Changes while the store is down are not reported:
-   * drop cached data at `down`.
+   * Reports each change, by any client, of keys that start with `prefix`, which includes the store's own prefix (see
+   * `key`). `null`: all keys may have changed. Call it before `start`. At `down`, drop cached data: changes during a
+   * failure of the store are not reported.
    */
   onInvalidate(prefix: string, listener: InvalidationListener): void {
     this.#tracked.set(prefix, listener)
@@ -157,10 +157,9 @@ export class Store {
 
   /**
    * Runs a transaction: `commands` calls WATCH, reads, and returns the result of MULTI … EXEC. It runs again if a
-   * watched key has changed. This process runs one transaction at a time.
-   *
-   * Replicas must confirm the result, where replicas are configured. This includes a transaction that changed nothing,
-   * since it may have found the change of an earlier attempt that replicas have not confirmed.
+   * watched key has changed. This process runs one transaction at a time. If replicas are configured, waits until they
+   * confirm the result. This also applies to a transaction that wrote nothing: it may have read an earlier change that
+   * replicas have not confirmed yet.
    * @throws {BerthError} `store_unavailable`, or the error of `commands`
    */
   async transact<T>(step: string, commands: (client: StoreClient) => Promise<T>): Promise<T> {

@@ -39,7 +39,7 @@ export class Deliverer {
   #stopped = false
   readonly #unlisten: () => void
 
-  /** @param news changes that the former deliverer of this process did not queue */
+  /** @param news changes that the previous deliverer of this process has not queued */
   constructor(
     private readonly parts: DelivererParts,
     news: readonly News[] = [],
@@ -55,7 +55,9 @@ export class Deliverer {
     if (!this.#stopped) void this.#rounds.run()
   }
 
-  /** @returns changes without a revision that were not queued: a search of the fleet view would not find them */
+  /**
+   * @returns changes without a revision that were not queued: the next deliverer would not find them in the fleet view
+   */
   async stop(): Promise<News[]> {
     this.#stopped = true
     for (const outbox of this.#outboxes.values()) outbox.stop()
@@ -71,7 +73,7 @@ export class Deliverer {
       for (const { id } of this.parts.view.hosts()) this.#behind.add(id)
     }
     this.#news.push(newsOf(change, hostId))
-    // The view reported no changes while the host was offline, or before it was first seen.
+    // The view did not report changes while the host was offline, or before it was first seen.
     if (change.kind === 'host' && change.after?.state === 'online') this.#behind.add(hostId)
     setImmediate(() => this.work())
   }
@@ -129,7 +131,7 @@ export class Deliverer {
     for (const { number } of waiting) this.#number = Math.max(this.#number, number)
     this.#outboxes.set(id, outbox)
     outbox.add(waiting)
-    // The next round stores the missing revisions. The webhook receives all later changes.
+    // The next round stores the present revisions of these hosts. The webhook then receives all later changes.
     for (const { id: hostId } of this.parts.view.hosts()) if (!this.#cursors.has(hostId)) this.#behind.add(hostId)
   }
 
@@ -156,8 +158,8 @@ export class Deliverer {
   }
 
   /**
-   * Forgets the queue and the stored revisions after a failed write, so that the next round reads them again: the write
-   * may have been executed, and its deliveries must not be stored twice.
+   * Forgets the queue and the stored revisions after a failed write. The store may have executed it. Therefore the next
+   * round reads both again, and stores no delivery twice.
    */
   #forget(): void {
     for (const outbox of this.#outboxes.values()) outbox.stop()
@@ -196,8 +198,9 @@ export class Deliverer {
   }
 
   /**
-   * Revision above which changes of a host are sent. A host without a stored revision, or whose agent has a new
-   * journal, starts with its present state.
+   * A change of a host is sent if its revision is higher than the returned one. If no revision is stored for the host,
+   * only changes from now on are sent. The stored one is too high if the agent has a new journal: then the host's
+   * newest revision is returned.
    */
   #cursorOf(hostId: string, news: readonly News[]): number {
     const newest = newestRevision(this.parts.view, hostId)

@@ -54,11 +54,11 @@ export class DeliveryQueue {
   }
 
   /**
-   * Like `load`, but replicas must have the deliveries too, where replicas are configured. Otherwise, a delivery could
+   * Like `load`, but waits until replicas have the deliveries (if replicas are configured). Otherwise, a delivery could
    * be sent and then be lost with the master. Its event would be queued again, with another id.
    */
   async loadConfirmed(webhookId: string): Promise<QueuedDelivery[]> {
-    // `transact` waits until replicas have confirmed, even if the transaction only reads.
+    // `transact` waits for replicas even if it only reads
     return parseDeliveries(
       await this.store.transact('read deliveries', (client) => client.hVals(this.#queueKey(webhookId))),
     )
@@ -138,7 +138,9 @@ export class DeliveryQueue {
     return texts.map((text) => JSON.parse(text) as InboxEntry)
   }
 
-  /** Moves the first `count` manual deliveries from the inbox to the queues. */
+  /**
+   * Stores the deliveries `made` in the queues. They replace the first `count` entries of the inbox, which are removed.
+   */
   async takeInbox(made: ReadonlyMap<string, readonly QueuedDelivery[]>, count: number): Promise<void> {
     await this.#own.write((multi) => {
       this.#put(multi, made)

@@ -16,7 +16,6 @@ export interface Delivery {
   readonly last?: DeliveryAttempt
 }
 
-/** Result of an attempt to deliver. */
 export interface DeliveryAttempt {
   readonly atMs: number
   readonly durationMs: number

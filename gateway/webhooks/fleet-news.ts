@@ -13,8 +13,8 @@ export function newsOf(change: FleetChange, hostId: string): News {
 }
 
 /**
- * Finds missed changes: items of a host that are newer than a revision, oldest first, in their present state.
- * Containers that were deleted in the meantime are missing, but the tasks that deleted them are included.
+ * Finds missed changes: items of a host with a higher revision than `since`, oldest first, in their present state.
+ * Deleted containers are missing, but the tasks that deleted them are included.
  */
 export function missedNews(view: FleetView, hostId: string, since: number): News[] {
   const own = [...entitiesOf(view, hostId)].map((change) => newsOf(change, hostId))

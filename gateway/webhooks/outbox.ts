@@ -40,7 +40,7 @@ interface Lane {
  */
 export class Outbox {
   readonly #lanes = new Map<string, Lane>()
-  /** Keys in `#lanes` of the containers and hosts whose first pending delivery may be sent now. */
+  /** Keys in `#lanes` (uuids of containers and ids of hosts) whose first pending delivery may be sent now. */
   #due: string[] = []
   #running = 0
   #failures = 0
@@ -183,8 +183,8 @@ export class Outbox {
   }
 
   /**
-   * Stores the result of a delivery before the next one is sent. Tries again as long as the store is down.
-   * @param write gets true if an earlier call failed: the store may have executed that call nevertheless
+   * Stores the result of a delivery, before the next one is sent. While the store is down, tries again.
+   * @param write gets true after a failure: the store may have executed the failed call nevertheless
    */
   async #store(write: (isRepeated: boolean) => Promise<void>): Promise<void> {
     for (let isRepeated = false; ; isRepeated = true) {

@@ -9,9 +9,8 @@ export function hasRoom(waiting: number): boolean {
 }
 
 /**
- * True if the queue has room for another delivery about a container. A container may use only a quarter of the free
- * room, so that there is always room for other containers.
- * @param own number of pending deliveries about the container
+ * True if the queue has room for another delivery about a container. The pending deliveries of a container may be at
+ * most a quarter of the free room. Other containers therefore always have room.
  */
 export function hasRoomFor(waiting: number, own: number): boolean {
   return hasRoom(waiting) && own * 4 <= maxQueued - waiting

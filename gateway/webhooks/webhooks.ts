@@ -164,7 +164,7 @@ export class Webhooks {
     return this.#sender.send({ ...message, url: webhook.url, secret }, signal)
   }
 
-  /** @returns changes that were not queued yet and that a search of the fleet view does not find */
+  /** @returns changes that the next deliverer must queue, because it would not find them in the fleet view */
   async #stopDelivering(): Promise<readonly News[]> {
     const deliverer = this.#deliverer
     this.#deliverer = undefined

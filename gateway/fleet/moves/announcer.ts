@@ -49,7 +49,7 @@ export class Announcer {
     await this.options.watched.agent(other).moves.appointOwner({ uuid, generation, isOwner: false })
   }
 
-  /** Stops copies of guests on a host that had an old journal. Other hosts own these guests. */
+  /** Makes a host that had an old journal stop its copies of guests. Other hosts own these guests. */
   async fence(hostId: string, copies: [string, number][], moves: readonly StoredMove[]): Promise<void> {
     const { log } = this.options
     for (const [uuid, generation] of copies) {

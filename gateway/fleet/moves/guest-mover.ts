@@ -21,7 +21,9 @@ import { planAnnounced, planMoveStep, type MoveFacts } from './plan-move.js'
 /** Lifetime of a ticket in ms. It is longer than any transfer should take; the end of the move invalidates it. */
 const ticketMs = 24 * 3_600_000
 const workEveryMs = 1000
-/** Maximum time in ms to connect to an agent that has renewed its key, and the pause between two attempts. */
+/**
+ * Time in ms to connect to an agent that has renewed its key: `renewalMs` in total, `renewalLookMs` between attempts.
+ */
 const renewalMs = 10_000
 const renewalLookMs = 200
 
@@ -46,7 +48,7 @@ export class GuestMover {
   readonly #announcer: Announcer
   readonly #lost = new LostMoves()
   #isDirty = false
-  /** The stored moves, as this gateway last read or began them. */
+  /** The stored moves when this gateway last read them, and the moves that it has begun since then. */
   #known: readonly StoredMove[] = []
 
   constructor(private readonly options: GuestMoverOptions) {

@@ -4,7 +4,7 @@ import type { LostMove, StoredMove } from './move-store.js'
 /** If no host owned a guest for this time in ms, its move counts as lost. Reports and messages may be late. */
 const graceMs = 120_000
 
-/** Finds guests that were handed over in moves that the store has lost. Nobody would decide such moves. */
+/** Finds guests that no host owns: their host handed them over in a move that the store has lost. */
 export class LostMoves {
   /** Time in ms since when each guest has been without an owner, by uuid. */
   readonly #since = new Map<string, number>()

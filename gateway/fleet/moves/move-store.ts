@@ -36,7 +36,7 @@ export type MoveDecision = 'switch' | 'cancel' | 'return'
 export class MoveStore {
   constructor(private readonly store: Store) {}
 
-  /** Returns all moves that have begun and whose end some host may not know. */
+  /** Returns all stored moves. A move stays stored until both hosts know its end. */
   async list(): Promise<StoredMove[]> {
     const found = await this.store.run('read moves', (client) => client.hVals(this.#movesKey))
     return found.map((text) => JSON.parse(text) as StoredMove)
@@ -60,7 +60,7 @@ export class MoveStore {
     await this.#change('begin move', move.uuid, ({ owner, move: earlier }) => {
       if (!owner) throw notFound('container')
       const next = planBegin(owner, move.fromHostId, { id: move.id, toHostId: move.toHostId })
-      // `earlier` stays in the store until both hosts know that the earlier move has ended.
+      // An earlier move stays in the store until both of its hosts know that it has ended.
       if (!next || earlier)
         throw conflict('guest_moving', 'the container is moving already, or belongs to another host')
       return { owner: next, move: { ...move, generation: owner.generation } }
@@ -68,7 +68,7 @@ export class MoveStore {
   }
 
   /**
-   * Decides a move: the one durable write that changes the owner, or keeps it.
+   * Decides a move: one durable write changes the guest's owner, or confirms the present one.
    * @returns false if nothing was changed: the move is decided already, or has ended
    */
   async decide({ id, uuid }: StoredMove, decision: MoveDecision): Promise<boolean> {
@@ -87,7 +87,7 @@ export class MoveStore {
   async recover({ uuid, hostId, moveId, generation }: LostMove): Promise<boolean> {
     return this.#change('recover move', uuid, ({ owner, move }) => {
       if (move || owner?.move || (owner && owner.hostId !== hostId)) return undefined
-      // The store may also have lost a decision about this move. Its generation was `generation + 1`.
+      // The store may also have lost a decision about this move. That decision had the generation `generation + 1`.
       const next = { hostId, generation: Math.max(owner?.generation ?? 0, generation + 1) + 1 }
       const decided = { ownerId: hostId, generation: next.generation }
       return {
@@ -98,8 +98,8 @@ export class MoveStore {
   }
 
   /**
-   * True if the store contains this decision, and replicas have it. The list of moves may contain a decision that only
-   * the present master has, and that a failover would lose.
+   * True if the store contains this decision and replicas have confirmed it. The list of moves may contain a decision
+   * that only the present master has. A failover would lose this decision.
    */
   async confirmDecided({ id, uuid, decided }: StoredMove): Promise<boolean> {
     const { move } = await this.store.transact('confirm move', (client) => this.#read(client, uuid))
@@ -171,7 +171,10 @@ interface Change {
   readonly move: StoredMove
 }
 
-/** Returns the owner of a moving guest: from its reservation, or from the move if the store lost the reservation. */
+/**
+ * Returns the owner of a moving guest from its reservation. If the store lost the reservation, the move names the
+ * owner.
+ */
 function ownerIn({ id, fromHostId, toHostId, generation = 0, decided }: StoredMove, owner?: GuestOwner): GuestOwner {
   if (decided) return owner ?? { hostId: decided.ownerId, generation: decided.generation }
   const known = owner ?? { hostId: fromHostId, generation }

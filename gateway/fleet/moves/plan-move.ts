@@ -1,6 +1,5 @@
 import type { StoredMove } from './move-store.js'
 
-/** Facts about a move, from the view. */
 export interface MoveFacts {
   /** The source's report about the guest. `undefined`: it does not report the guest, or is offline. */
   readonly source: { readonly role: string; readonly moveId: string } | undefined
@@ -13,7 +12,7 @@ export interface MoveFacts {
   readonly nowMs: number
 }
 
-/** Time in ms after which an order counts as lost if the source host does not know it. */
+/** If the source host does not know the operation of a move after this time in ms, the order to begin it was lost. */
 const orderLostMs = 120_000
 
 export type MoveStep = 'wait' | 'switch' | 'cancel' | 'announce'
@@ -25,7 +24,7 @@ export type AnnouncedStep = 'tell' | 'return' | 'forget' | 'wait'
 export function planMoveStep(move: StoredMove, facts: MoveFacts): MoveStep {
   const { source, operation, isSourceOnline, isSourceRemoved, isTargetOnline, nowMs } = facts
   if (move.decided) return 'announce'
-  // A target that has gone offline could not start the guest.
+  // The source has handed over the guest. A target that is offline could not start it, so the source gets it back.
   if (source?.role === 'handed_over' && source.moveId === move.id) return isTargetOnline ? 'switch' : 'cancel'
   if (isSourceRemoved || operation === 'failed' || operation === 'canceled') return 'cancel'
   const isLost = operation === undefined && isSourceOnline && nowMs - move.beganAtMs > orderLostMs
@@ -33,7 +32,7 @@ export function planMoveStep(move: StoredMove, facts: MoveFacts): MoveStep {
 }
 
 /**
- * Decides what follows an announcement to the owner.
+ * Decides the next step after the owner was told of the decision.
  * @param hasOwner false if the owner's host was removed from the fleet, or does not have the guest
  */
 export function planAnnounced({ decided, fromHostId }: StoredMove, hasOwner: boolean, facts: MoveFacts): AnnouncedStep {

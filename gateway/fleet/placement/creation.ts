@@ -26,7 +26,10 @@ export interface PromisedRoom {
 
 /** Resources of a host that are reserved for a guest that is not created yet. */
 interface HostReservation {
-  /** Ids of possible hosts. Resources are reserved on the first host. If it lacks addresses, the next one is tried. */
+  /**
+   * Ids of possible hosts. Resources are reserved on the first one. If it has no suitable addresses, the next one is
+   * tried.
+   */
   readonly hostIds: readonly string[]
   readonly promised: PromisedRoom
 }
@@ -107,7 +110,8 @@ export class GuestCreator {
       await this.options.fleet.reached(hostId, response.revision)
       return { hostId, response }
     } catch (error) {
-      // The reservation is only released if the agent clearly rejected the guest. Otherwise a later sweep decides.
+      // Only a clear refusal by the agent releases the reservation. Otherwise the guest may exist, and a later sweep
+      // decides.
       if (!repeated && isRefusal(error)) await this.#release(reservation)
       throw error
     }

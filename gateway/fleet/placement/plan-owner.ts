@@ -1,6 +1,6 @@
 /*
- * The store's record of a guest's owner. Each function plans one durable write; `undefined` means that the record has
- * changed meanwhile and nothing is written. How agents apply a decision: agent/guests/ownership/plan-ownership.ts.
+ * The owner of a guest, as stored. Each function plans one durable write. `undefined`: the record has changed
+ * meanwhile, so nothing is written. agent/guests/ownership/plan-ownership.ts shows how agents apply a decision.
  */
 
 /** A move that has begun and is not decided yet. */
@@ -17,7 +17,6 @@ export interface GuestOwner {
   readonly move?: PendingMove
 }
 
-/** Begins a move from the present owner. */
 export function planBegin(owner: GuestOwner, fromHostId: string, move: PendingMove): GuestOwner | undefined {
   if (owner.hostId !== fromHostId || owner.move || move.toHostId === fromHostId) return undefined
   return { hostId: owner.hostId, generation: owner.generation, move }
@@ -30,8 +29,8 @@ export function planSwitch({ generation, move }: GuestOwner, moveId: string): Gu
 }
 
 /**
- * Makes the source of a switched move the owner again. The caller knows that the target has no copy, and that the source
- * still has the guest that it handed over.
+ * Makes the source of a move the owner again, although the target was the owner already. The caller knows that the
+ * target has no copy, and that the source still has the guest.
  */
 export function planReturn(
   { hostId, generation, move }: GuestOwner,
@@ -42,8 +41,8 @@ export function planReturn(
 }
 
 /**
- * Ends the move without a change of the owner. The new generation invalidates everything that was sent for the move,
- * and allows a source that has handed the guest over to start it again.
+ * Ends the move without a change of the owner. The new generation makes all earlier messages of the move invalid. If
+ * the source has handed over the guest, it may start the guest again.
  */
 export function planCancel({ hostId, generation, move }: GuestOwner, moveId: string): GuestOwner | undefined {
   if (move?.id !== moveId) return undefined
