@@ -139,7 +139,7 @@ export class AuditIndex {
   async shrink(keep: number): Promise<void> {
     const excess = (await this.count('all', {})) - keep
     if (excess <= 0) return
-    // Removes some more entries than necessary, so that a full log is not trimmed after every new entry.
+    // Removes 0.1 % more entries than necessary. Otherwise every new entry would trim a full log.
     for (const [ref, cut] of planCuts(await this.#shares(), excess + Math.floor(keep / 1000)))
       for (let left = cut; left > 0; left -= atOnce) await this.#removeOldest(ref, Math.min(left, atOnce))
   }

@@ -27,7 +27,6 @@ export interface AuditRecord {
 /** Detail of an entry whose outcome is not known, or not known yet. */
 export const outcomeUnknown = 'outcome unknown'
 
-/** Converts a stored entry to the record for readers. */
 export function parseEntry({ id, start, outcome, repeats, repeatedAtMs }: StoredEntry): AuditRecord {
   const { success, detail = '', container: containerUuid = '' } = outcome ?? {}
   const timeMs = timeOf(id)

@@ -38,7 +38,7 @@ export class AuditRepeats {
     return this.#claim(mayBeOwn ? exact : this.#key(alikeKey(failure)), id)
   }
 
-  /** Counts further failures in the entry `id`, because the entry that counted earlier ones no longer exists. */
+  /** Makes the entry `id` count further failures, because the entry that counted earlier ones no longer exists. */
   async restart(key: string, id: string): Promise<void> {
     const options = { expiration: { type: 'PX', value: repeatMs } } as const
     await this.store.run('write an audit entry', (client) => client.set(key, id, options))

@@ -58,8 +58,8 @@ export class CallerAuthenticator implements Authenticator {
   }
 
   /**
-   * Counts a failed attempt. After too many, further failures are answered with `rate_limited`. Valid callers at the
-   * same address, for example behind the same proxy, are not affected.
+   * Counts a failed authentication. After too many, an address gets `rate_limited` for further failures. Valid callers
+   * at this address, for example behind the same proxy, are not affected.
    */
   #limited(error: unknown, address: string): unknown {
     const isRefusal = error instanceof BerthError && ['unauthenticated', 'forbidden'].includes(error.kind)

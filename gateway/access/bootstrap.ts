@@ -9,9 +9,9 @@ import { insertKey, keyNames } from './key-store.js'
 import { everything } from './scopes.js'
 
 /*
- * The first administrator's key. `init` writes the key to a file for the administrator, and its digest to state_dir.
- * The gateway imports each digest once and notes this in the store. The file with the digest stays, so that the key
- * works again after a loss of the store. It is removed when an administrator deletes the key.
+ * The first administrator's key. `init` writes the key to a file for the administrator, and its digest to a file in
+ * state_dir. The gateway imports that file once for each store. It keeps the file, so that the key works again after a
+ * loss of the store, and removes it when an administrator deletes the key.
  */
 
 interface AdminKeyFile {

@@ -21,8 +21,8 @@ export const defaultCreationLimits: CreationLimits = {
 /** The quota that the objects created by a caller count towards. */
 export interface CreationShare {
   /**
-   * `ref` of one member of the chain from the earliest creator to the caller: the first that is restricted to
-   * containers, otherwise the first that is limited. "": the caller is unlimited.
+   * `ref` of a member of the chain from the earliest creator to the caller: the first one that is restricted to
+   * containers. If there is none: the first limited one. "": the caller is unlimited.
    */
   readonly share: string
   readonly isBound: boolean

@@ -77,7 +77,9 @@ export class KeyCache {
     )
   }
 
-  /** Drops everything that depends on a key, and marks running reads of the key as stale. */
+  /**
+   * Drops the cached keys that depend on a key: itself and those that it created. Running reads of them become stale.
+   */
   forget(id: number): void {
     for (const load of this.#loads) if (load.ids.has(id)) load.stale = true
     for (const digest of this.#digestsById.get(id) ?? []) this.#byDigest.delete(digest)

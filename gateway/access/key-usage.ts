@@ -33,7 +33,6 @@ export class KeyUsage {
     this.#flushes.request()
   }
 
-  /** Writes pending uses for the last time. */
   async close(): Promise<void> {
     this.#flushes.close()
     await this.#flushes.settled()

@@ -18,7 +18,7 @@ import { coversScope, defaultScopes } from './scopes.js'
  * decision in this file can therefore give a key more rights than its creator has.
  */
 
-/** Used as id of the calling key if the caller is a logged-in administrator, whom no key limits. */
+/** Stands for a logged-in administrator instead of the id of a calling key. No key limits this caller. */
 export const administratorId = 0
 
 export type Keys = ReadonlyMap<number, KeyRecord>
@@ -60,7 +60,7 @@ export function planNewKey(fields: KeyFields, maker: Rights): Grant {
     expiresAtMs: fields.expiresAtMs ?? maker.expiresAtMs,
     disabled: fields.disabled ?? false,
   }
-  // Inherited addresses are always allowed. A list in the request must not exceed the creator's addresses.
+  // Without a list in the request, the key inherits its creator's addresses. A list must not exceed these.
   const want = ownRights({ ...blank, ...grant })
   const limit = fields.addresses === undefined ? { ...maker, addresses: [] } : maker
   refuseExcess(findExcess(want, limit))
@@ -203,7 +203,10 @@ function descendantsOf(keys: Keys, ancestor: KeyRecord): KeyRecord[] {
   )
 }
 
-/** Rejects a key that the caller may not manage. Checked first, so that no error reveals facts about the key. */
+/**
+ * Rejects a key that the caller may not manage. This check is the first: errors of others would reveal facts about the
+ * key.
+ */
 function checkReach(keys: Keys, callerId: number, target: KeyRecord): void {
   if (target.id !== callerId && !mayManage(keys, callerId, target))
     throw forbidden('the caller cannot change this key, which has rights that the caller does not have')

@@ -13,8 +13,8 @@ interface Caller {
    */
   readonly ref: string
   /**
-   * `ref` of the caller whose limits apply: the earliest limited key in the chain of creators, otherwise the caller
-   * itself. Nobody can therefore raise a limit by creating keys or sub-users.
+   * `ref` of the caller whose limits apply: the earliest limited key in the chain of creators. If there is none: the
+   * caller itself. Nobody can therefore raise a limit by creating keys or sub-users.
    */
   readonly root: string
   /** Name in logs and in the `requested_by` of tasks: `api:<key name>`, or the name of the logged-in user. */

@@ -21,7 +21,7 @@ interface AccountBase {
   /** Argon2 hash in PHC format. "": the account has no password yet and can only be opened with a link. */
   readonly passwordHash: string
   readonly disabled: boolean
-  /** Counter whose increase ends all sessions: a session is valid only for the generation in which it began. */
+  /** An increase ends all sessions of the account: a session is only valid for the generation in which it began. */
   readonly generation: number
   readonly createdAtMs: number
   readonly totp?: TotpRecord

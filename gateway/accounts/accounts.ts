@@ -25,7 +25,6 @@ export interface AccountsOptions {
   readonly log: Logger
 }
 
-/** Accounts, their logins and sessions, and the login log. */
 export interface Accounts {
   readonly accounts: AccountStore
   readonly passwords: Passwords

@@ -50,8 +50,8 @@ const recentTurns = 32
 const maxServed = 10_000
 
 /**
- * Limits how much work runs at once. Excess work waits: logins of known users run first, then strangers' logins, then
- * the rest. Within a queue, the account and the address that have waited longest since their last turn are next. A
+ * Limits how much work runs at once. Other work waits in three queues: logins of known users run first, then logins of
+ * strangers, then the rest. Within a queue, the account and the address whose last turn was longest ago are next. A
  * caller with much work therefore delays only itself.
  */
 export class FairGate {
@@ -171,7 +171,9 @@ export class FairGate {
     )
   }
 
-  /** Number of the last turn of an account or address. 0: no recent turn, so that newcomers are not preferred. */
+  /**
+   * Number of the last turn of an account or address. 0: no recent turn. Newcomers have 0, too, and so no advantage.
+   */
   #servedAt(key: string): number {
     const turn = this.#served.get(key) ?? 0
     return turn > this.#turns - recentTurns ? turn : 0

@@ -14,7 +14,7 @@ import {
   type LoginStep,
 } from './plan-login-limits.js'
 
-/** An attempt to log in that is counted as failed until one of these methods is called. */
+/** An attempt to log in. It counts as failed until one of these methods is called. */
 export interface CountedAttempt {
   /**
    * Removes this attempt and earlier failures with the same kind of credential.

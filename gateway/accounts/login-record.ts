@@ -1,4 +1,3 @@
-/** The method of a login attempt. */
 export const loginMethods = ['password', 'totp', 'recovery_code', 'setup_link', 'access_code'] as const
 export type LoginMethod = (typeof loginMethods)[number]
 

@@ -29,7 +29,6 @@ interface PlannedRow extends LoginRow {
   readonly mayBeMade: (client: StoreClient) => Promise<boolean>
 }
 
-/** Plans rows of the login log. */
 export class LoginRows {
   /** @param keep maximum number of rows in the log */
   constructor(
@@ -37,7 +36,7 @@ export class LoginRows {
     private readonly keep: number,
   ) {}
 
-  /** Lists the possible rows of an attempt. The attempt is counted in the first one that exists or may be created. */
+  /** Lists the possible rows of an attempt. The first row that exists, or may be created, counts the attempt. */
   plan(attempt: LoginAttempt): readonly PlannedRow[] {
     const { accountId } = attempt
     const ofAccount = { ...attempt, address: '', userAgent: '' }

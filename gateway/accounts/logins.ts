@@ -212,7 +212,10 @@ function reasonOf(account: Account | undefined, matches: boolean): LoginReason |
   return isUsable(account, steadyClock.now()) ? '' : 'expired'
 }
 
-/** Recovery codes cannot be guessed. They are counted separately and stay usable while an attacker guesses codes. */
+/**
+ * Recovery codes have a separate counter: they cannot be guessed, and stay usable while an attacker guesses other
+ * codes.
+ */
 export function stepOf(given: SecondFactor): LoginStep {
   return 'code' in given ? 'code' : 'recovery'
 }

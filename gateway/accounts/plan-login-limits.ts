@@ -21,7 +21,7 @@ export interface Allowance {
   /** First waiting time. It doubles with each further attempt, up to `mostWaitMs`. */
   readonly firstWaitMs: number
   readonly mostWaitMs: number
-  /** The counter is reset this long after its first attempt, or after the end of the waiting time. */
+  /** Time in ms until the counter is reset, counted from the first attempt or from the end of the waiting time. */
   readonly forgetMs: number
 }
 
@@ -73,7 +73,7 @@ export function planBuckets(attempt: AttemptSource, step: LoginStep, failures: n
   return step === 'code' ? [own, source, codes] : [own, source]
 }
 
-/** The counter of this account and this source. A complete login from the source resets it. */
+/** The counter of this account and this source (or known device). A complete login from there resets it. */
 export function ownBucket({ account, source, device }: AttemptSource, step: LoginStep, failures = 0): Bucket {
   const prefix = step === 'password' ? '' : `${step}-`
   const name = device === undefined ? `${prefix}pair:${account}:${source}` : `${prefix}device:${device}`

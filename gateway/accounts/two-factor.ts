@@ -42,7 +42,7 @@ export class TwoFactor {
     return open(this.#key, sealed, `totp ${accountId}`)
   }
 
-  /** Returns the second factor of an account whose first code was accepted, and recovery codes to show once. */
+  /** Returns the second factor of an account after the first code was accepted, and recovery codes to show once. */
   begin(sealed: string, lastStep: number): { totp: TotpRecord; codes: string[] } {
     const { recovery, codes } = this.makeRecoveryCodes()
     return { totp: { secret: sealed, lastStep, recovery }, codes }

@@ -135,7 +135,7 @@ export class CertificateKeeper {
     const request = await callAgent(certificates.createSigningRequest.bind(certificates), {}, options)
     const issued = await this.#issue(host, request)
     const hostId = host.record.id
-    // The certificate in use is known only now, because the first call opens the connection.
+    // The certificate in use is known only now: the first call has opened the connection.
     const inUse = connection.peer()?.serial
     await watched.update(hostId, (record) => ({
       ...record,
@@ -191,7 +191,10 @@ function notRenewable({ record: { id } }: HostState): string {
   )
 }
 
-/** Adds a serial number and drops old ones. The one in use stays, even if many newer ones were never installed. */
+/**
+ * Adds a serial number and drops the oldest others. `inUse` stays, even if many newer certificates were never
+ * installed.
+ */
 export function addSerial(serials: readonly string[], issued: string, inUse: string | undefined): string[] {
   const others = serials.filter((serial) => serial !== inUse)
   const kept = serials.filter((serial) => serial === inUse)

@@ -59,8 +59,8 @@ export interface FleetView {
 }
 
 /**
- * The calls of a gRPC service as functions that return promises. A call with a fence fails with `stale_epoch` if the host
- * knows that another gateway has taken over the work.
+ * The calls of a gRPC service as functions that return promises. A call with a fence fails with `stale_epoch` if
+ * another gateway has taken over the work and the host knows this.
  */
 export type Calls<Service> = {
   readonly [Name in keyof Service]: Service[Name] extends {

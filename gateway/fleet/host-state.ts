@@ -33,7 +33,7 @@ export class HostState {
    */
   epoch = ''
   revision = 0
-  /** Revision above which changes in the first report are passed to listeners, see `ReportingHost`. */
+  /** In the first report, only changes with a higher revision are passed to listeners, see `ReportingHost`. */
   newsAfter: number | undefined
 
   /** Public address, cached because each guest of the host shows it. See `readAddress`. */

@@ -68,7 +68,7 @@ export class HostUpgrader implements HostUpgrades {
   async endSilent(nowMs: number): Promise<void> {
     for (const { id, upgrade, state, description } of this.options.view.hosts()) {
       if (!upgrade || !isSilent(upgrade, nowMs)) continue
-      // The installation succeeded, but the last report was lost, for example in a restart of the machine.
+      // The host has the new version. Only its last report was lost, for example because the machine restarted.
       if (state === 'online' && description?.version === upgrade.to) {
         await this.#end(id, upgrade, { step: 'done', message: '' })
         continue

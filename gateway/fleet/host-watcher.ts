@@ -65,7 +65,7 @@ export class HostWatcher {
     return this.#live?.connection
   }
 
-  /** Connection for calls: that of the live stream, if its certificates are valid. */
+  /** Connection for calls: the connection of the live stream, if its certificates are valid. */
   get connection(): AgentConnection | undefined {
     const { liveConnection } = this
     return liveConnection && isConnectionGood(this.host, liveConnection) ? liveConnection : undefined
@@ -185,7 +185,7 @@ export class HostWatcher {
     this.#note(reason)
     this.options.connectionFailed(this, reason)
     if (wasLive && !this.#offlineTimer) this.#offlineLater()
-    // If a connection that should replace the current one has failed, the caller of `refresh` tries again.
+    // If the live connection still works and only its replacement has failed, the caller of `refresh` tries again.
     if (!this.#live && !this.#next) this.#retryLater(wasLive)
   }
 

@@ -189,7 +189,7 @@ export class FleetState implements FleetView {
     host.newsAfter = undefined
   }
 
-  /** Sets the positions that the previous gateway process reported, so that changes since then are reported. */
+  /** Sets the positions that the previous gateway process reported. Only changes after them are reported again. */
   resume(positions: Iterable<HostPosition>): void {
     for (const { id, epoch, revision, online } of positions) {
       if (epoch !== '') this.#former.set(id, { epoch, revision })
@@ -197,7 +197,7 @@ export class FleetState implements FleetView {
     }
   }
 
-  /** True if the positions of `resume` show that the host was online when the previous gateway process ended. */
+  /** True if the host was online when the previous gateway process ended, see `resume`. */
   wasOnline(hostId: string): boolean {
     return this.#formerlyOnline.has(hostId)
   }

@@ -19,7 +19,7 @@ export interface WatchHandlers {
   ended(reason: unknown): void
 }
 
-/** Events of a host beyond this rate wait, so that other hosts get their share. Short windows keep the wait short. */
+/** If a host sends more events in a window, they wait for the next window, so that other hosts get their share. */
 const maxEvents = { count: 1500, windowMs: 100 } as const
 /** Maximum number of events before `synced`. */
 const maxUnsynced = 200_000
@@ -102,7 +102,7 @@ export class WatchSession {
     )
   }
 
-  /** Limits the time without messages before `synced`. Later the keepalive of the connection checks the peer. */
+  /** Ends a session that gets no message for a while before `synced`. After that, the keepalive checks the peer. */
   #expectMore(): void {
     const { silenceMs } = this.connection.target
     clearTimeout(this.#idleTimer)

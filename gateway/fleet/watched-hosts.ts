@@ -15,7 +15,7 @@ import type { GuestOwners } from './placement/guest-owners.js'
 import type { FleetState } from './view.js'
 
 /**
- * Hosts that were online when the previous gateway process ended are expected for this time in ms. Their agents may be
+ * For this time in ms, the gateway expects hosts that were online when its previous process ended. Their agents may be
  * restarting as well, which takes seconds on a busy machine.
  */
 const returnMs = 10_000
@@ -30,8 +30,8 @@ export interface WatchedHostsOptions {
 }
 
 /**
- * The hosts in the store, each with a watcher. Changes by other gateways are applied. A host is only removed if the
- * store says so: records that are missing in an emptied or restored store are written to it again.
+ * The hosts in the store, each with a watcher. Applies changes by other gateways. Only removes hosts that the store
+ * lists as removed. If other records are missing, the store was emptied or restored: they are written to it again.
  */
 export class WatchedHosts {
   readonly #watchers = new Map<string, HostWatcher>()
@@ -39,7 +39,7 @@ export class WatchedHosts {
   readonly #removed = new Set<string>()
   #complete = false
   #polling = false
-  /** True if the store may have become another server, and no list was applied since then. */
+  /** True after `onNewServer` until a list of hosts is applied: the store may be another server now. */
   #isNewServer = false
   /** Monotonic time in ms at which this gateway began to serve clients. */
   #startedMs: number | undefined

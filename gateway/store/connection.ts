@@ -30,8 +30,8 @@ function makeClient({ at, access: { tls, ...login }, connectTimeoutMs }: StoreSe
     disableOfflineQueue: true,
     maintNotifications: 'disabled',
     disableClientInfo: true,
-    // The default timeout creates an AbortSignal for each command, which costs more than the command. The store's own
-    // watch ends commands that hang.
+    // No timeout: each one would create an AbortSignal, which costs more than the command. `Store` ends hanging
+    // commands.
     commandOptions: { timeout: 0 },
     // The store itself connects again, each time with a new client.
     socket: { connectTimeout: connectTimeoutMs, reconnectStrategy: false, ...address, ...tls },
@@ -139,7 +139,7 @@ export async function withTimeout<T>(ms: number, promise: Promise<T>): Promise<T
 const unavailableReply =
   /^(OOM|MISCONF|READONLY|LOADING|BUSY|NOREPLICAS|MASTERDOWN|CLUSTERDOWN|NOAUTH|WRONGPASS|NOPERM|TRYAGAIN|UNBLOCKED)\b/
 
-/** Beginning of the reply to EXEC if a command of the transaction is refused. The reply to this command follows. */
+/** If a command of a transaction was refused, the reply to EXEC begins with this text and the reply to that command. */
 const abortedBecause = /^EXECABORT Transaction discarded because of: /
 
 /** Converts an error of a command to a BerthError. Only programming errors become `internal_error`. */

@@ -5,7 +5,7 @@ const reads: ReadonlySet<string> = new Set([
   ...['get', 'mGet', 'exists', 'pTTL', 'scanIterator', 'time', 'ping', 'info', 'role'],
   ...['hGet', 'hmGet', 'hGetAll', 'hVals', 'hKeys', 'hExists', 'hScan'],
   ...['lRange', 'sMembers', 'zRange', 'zCard', 'zScore', 'zCount', 'xRange', 'xRevRange'],
-  // A transaction object is created without a write: the commands that are added to it are checked separately.
+  // Creating a transaction writes nothing. The commands that are added to it are checked separately.
   ...['multi', 'exec', 'watch', 'unwatch'],
 ])
 

@@ -84,7 +84,7 @@ export class StoredDocument<T> {
     try {
       const read = this.#parse(await store.run(`read ${name}`, (client) => client.get(this.#key)))
       if (isNewServer && this.#known === before) return this.#replace(read)
-      // An emptied store resets the document, unless the document was changed after this read began.
+      // An emptied store (version 0) resets the document, unless the document was changed after this read began.
       if (read.version > 0 || this.#known === before) this.#learn(read)
     } catch (err) {
       log.error({ err }, `reading ${name} from the store failed`)

@@ -1,6 +1,6 @@
 /*
- * Decides which callers lose entries if a store that they share is full: the callers with the most entries. Nobody can
- * therefore push out the entries of other callers.
+ * If a store that callers share is full, the callers with the most entries lose some. Nobody can therefore push out the
+ * entries of other callers.
  */
 
 /**

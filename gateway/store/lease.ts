@@ -22,7 +22,7 @@ export class Lease {
     private readonly leaseMs: number,
   ) {}
 
-  /** True if this process certainly holds the lease: its time has not passed, so no other gateway can take it over. */
+  /** True if this process certainly holds the lease: it has not expired, so no other gateway can take it over. */
   get held(): boolean {
     return performance.now() < this.#heldUntilMs
   }
@@ -51,7 +51,7 @@ export class Lease {
     return grant !== undefined
   }
 
-  /** Notes an epoch that an agent has seen. If this process still holds the lease, the lease's next epoch is higher. */
+  /** Notes an epoch that an agent has seen. If the lease's epoch is not higher, the next renewal gets a new epoch. */
   exceed(epoch: number): void {
     this.#above = Math.max(this.#above, epoch)
   }
@@ -112,7 +112,9 @@ export class Lease {
   }
 }
 
-/** Returns the holder from the value of a lease's key. An older gateway stores only the holder, without the epoch. */
+/**
+ * Returns the holder of a lease from its value in the store: `HOLDER EPOCH`, or only `HOLDER` from an older gateway.
+ */
 function holderOf(value: string | null): string | null {
   return value === null ? null : value.split(' ')[0]!
 }

@@ -24,8 +24,8 @@ export interface LeaseGrant {
 }
 
 /**
- * Decides about a claim. A renewal keeps its epoch; every other grant gets a new one, which is higher than all epochs
- * before. A gateway whose last attempt has no known result counts as new, so that no epoch is ever used twice.
+ * Decides about a claim. A renewal keeps the epoch. Any other grant gets a new epoch, higher than all before. If a
+ * gateway does not know the result of its last claim, the next one is no renewal: no epoch is ever used twice.
  */
 export function planLease({ holder, counter }: StoredLease, claim: LeaseClaim): LeaseGrant | undefined {
   if (holder !== null && holder !== claim.holder) return undefined

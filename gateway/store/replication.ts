@@ -1,4 +1,3 @@
-/** State of the replicas of a master. */
 export interface Replication {
   /** Number of connected replicas. */
   readonly replicas: number

@@ -167,7 +167,7 @@ export class Deliverer {
     this.#loaded = false
   }
 
-  /** Queues deliveries for changes. After a failure, missing changes are found by the stored revisions of hosts. */
+  /** Queues deliveries for changes. After a failure, the stored revisions of hosts show which changes are missing. */
   async #queueNews(): Promise<void> {
     if (this.#lacksOutbox) return this.work()
     const news = this.#news
@@ -188,7 +188,7 @@ export class Deliverer {
       await this.parts.queue.add(made, cursors)
     } catch (error) {
       for (const hostId of [...behind, ...news.map((one) => one.hostId)]) this.#behind.add(hostId)
-      // A search of the view does not find removals, which have no revision. The next round queues them again.
+      // Removals have no revision, so a search of the view would not find them. The next round queues them again.
       this.#news.unshift(...news.filter(({ revision }) => revision === 0))
       this.#forget()
       throw error

@@ -58,7 +58,7 @@ export class DeliveryQueue {
    * be sent and then be lost with the master. Its event would be queued again, with another id.
    */
   async loadConfirmed(webhookId: string): Promise<QueuedDelivery[]> {
-    // `transact` waits for replicas even if it only reads
+    // `transact` waits for replicas even if it only reads.
     return parseDeliveries(
       await this.store.transact('read deliveries', (client) => client.hVals(this.#queueKey(webhookId))),
     )
@@ -153,7 +153,7 @@ export class DeliveryQueue {
     return new Map(Object.entries(found).map(([hostId, revision]) => [hostId, Number(revision)]))
   }
 
-  /** Deletes the stored revisions. Call it when no webhook is left, so that a later webhook gets only later changes. */
+  /** Deletes the stored revisions. Call it when no webhook is left: a later webhook must not get earlier changes. */
   async forgetCursors(): Promise<void> {
     await this.#own.write((multi) => multi.del(this.#cursorsKey))
   }

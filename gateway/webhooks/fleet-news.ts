@@ -29,8 +29,7 @@ export function newestRevision(view: FleetView, hostId: string): number {
 }
 
 function* entitiesOf(view: FleetView, hostId: string): Iterable<FleetChange> {
-  // The state before the change is not known. `before` is the present state, because without `before` the item would
-  // count as new.
+  // The former state is not known. `before` is the present state: without it, the item would count as new.
   for (const guest of view.guestsOf(hostId)) yield { kind: 'guest', before: guest, after: guest }
   for (const task of view.operationsOn(hostId)) yield { kind: 'task', after: task }
   for (const alert of view.alerts(hostId)) yield { kind: 'alert', before: alert, after: alert }

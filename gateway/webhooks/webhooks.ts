@@ -137,7 +137,7 @@ export class Webhooks {
     if (this.#closed || !this.records.isKnown) return
     const { epoch } = this.lease
     if (this.#deliverer && epoch === this.#delivererEpoch) return
-    // If this process has taken over the lease again, another gateway may have changed the queue in between.
+    // If this process lost the lease and took it over again, another gateway may have changed the queue in between.
     const news = await this.#stopDelivering()
     this.#delivererEpoch = epoch
     this.#deliverer = this.#createDeliverer(view, describe, news)

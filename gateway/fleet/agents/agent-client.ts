@@ -46,7 +46,7 @@ export function callAgent<Request, Response>(
     const call = method(request, metadataOf(options), { deadline }, (error, response) => {
       online?.()
       if (!error) return resolve(response)
-      // Only a call that was sent on a connection has an authentication context.
+      // `left`: the agent may have got the call. Only a call that was sent has an authentication context.
       const left = call.getAuthContext() !== null && error.details !== refusedStream
       reject(fromServiceError(error, { step: options.step, left }))
     })

@@ -137,7 +137,7 @@ export function channelOptions(serverName: string, silenceMs: number): ChannelOp
   return {
     'grpc.ssl_target_name_override': serverName,
     'grpc.default_authority': serverName,
-    // The connection is closed if the peer does not answer pings for two thirds of the allowed silence.
+    // An idle connection is pinged after a third of the allowed silence, and closed after another third without answer.
     'grpc.keepalive_time_ms': Math.ceil(silenceMs / 3),
     'grpc.keepalive_timeout_ms': Math.ceil(silenceMs / 3),
     'grpc.keepalive_permit_without_calls': 1,

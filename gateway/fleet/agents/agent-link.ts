@@ -45,8 +45,8 @@ export class AgentLink {
   }
 
   /**
-   * Waits for a connection, only while the host is usable: at most `reconnectMs` while the host is online, otherwise as
-   * long as the host is expected to connect.
+   * Waits for a connection: at most `reconnectMs` while the host is online, otherwise as long as the host is expected
+   * to connect after the gateway's start.
    * @param failed a connection that has just failed and must not be returned
    * @throws {BerthError} `host_offline`
    */
@@ -63,7 +63,7 @@ export class AgentLink {
     return connection
   }
 
-  /** Detects pauses of this process earlier than timers. @returns monotonic time in ms of the end of the last pause */
+  /** Notices a pause of this process before timers do. @returns monotonic time in ms at which the last pause ended */
   lastPauseMs(): number {
     return this.parts.pauses.check()
   }

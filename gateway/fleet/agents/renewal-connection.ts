@@ -16,9 +16,9 @@ export interface RenewalConnection extends Pick<AgentConnection, 'certificates' 
 }
 
 /**
- * Connects to an agent whose certificate has expired or is not valid yet. TLS would reject this certificate. This
- * function therefore checks that it was issued by the private CA, belongs to this host and is not revoked. TLS proves
- * that the agent has the certificate's key. Only the calls of a renewal are possible.
+ * Connects to an agent whose certificate has expired or is not valid yet, which TLS would reject. This function checks
+ * instead that the private CA issued the certificate, for this host, and that it is not revoked. TLS proves that the
+ * agent has the certificate's key. Only the calls of a renewal are possible.
  */
 export function connectForRenewal(target: AgentTarget): RenewalConnection {
   const identity = { role: 'agent', hostId: target.hostId } as const

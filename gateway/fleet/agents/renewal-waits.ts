@@ -18,7 +18,7 @@ export class RenewalWaits {
     this.#attempts.set(hostId, { atMs: this.nowMs(), failures })
   }
 
-  /** Resets the delay to the shortest one. Connections change to the new certificate during this delay. */
+  /** Resets the delay to the shortest one. During this delay, connections change to the new certificate. */
   succeeded(hostId: string): void {
     this.#attempts.set(hostId, { atMs: this.nowMs(), failures: 0 })
   }

@@ -120,13 +120,13 @@ export class GuestMover {
     const { plan, move } = await this.#store(request)
     const network = await this.#expect(move, guest).catch((error: unknown) => this.#cancel(move, error))
     return this.#order(request, move, { ...plan, network }).catch((error: unknown) => {
-      // If the order was sent without an answer, the source may have begun. Its operation then decides.
+      // If the order was sent but not answered, the source may have begun the move. Its operation then decides.
       if (error instanceof UnansweredError && error.left) throw error
       return this.#cancel(move, error)
     })
   }
 
-  /** Chooses the target and stores the move. Until it is stored, its resources on the target count as promised. */
+  /** Chooses the target and stores the move. Until then, the guest's resources on the target count as promised. */
   async #store(request: GuestMoveRequest): Promise<{ plan: GuestMovePlan; move: StoredMove }> {
     const { creator, moves } = this.options
     const { operationId: id, guest } = request
@@ -263,7 +263,7 @@ export class GuestMover {
     }
   }
 
-  /** Announces the owner to both hosts: first to the owner itself, so that the other host deletes its copy last. */
+  /** Announces the owner to both hosts: first to the owner, because the other host then deletes its copy. */
   async #announce(move: StoredMove): Promise<void> {
     const { moves, log } = this.options
     try {

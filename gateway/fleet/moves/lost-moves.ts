@@ -19,7 +19,7 @@ export class LostMoves {
   }
 }
 
-/** A host that is offline could run any guest, so the hosts must all be online. */
+/** Finds guests that no host owns. All hosts must be online, because an offline host could run any guest. */
 function findOwnerless(hosts: readonly HostState[], moving: ReadonlySet<string>): LostMove[] {
   if (hosts.some(({ online }) => !online)) return []
   const handedOver = hosts.flatMap((host) => [...handedOverOn(host)])

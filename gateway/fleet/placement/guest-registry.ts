@@ -117,7 +117,6 @@ export class GuestRegistry {
     this.store.on('up', listener)
   }
 
-  /** Frees all reservations of a removed host. */
   async releaseHost(hostId: string): Promise<void> {
     await this.sweep((held) => held.hostId !== hostId, Infinity)
   }

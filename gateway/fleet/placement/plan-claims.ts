@@ -45,7 +45,9 @@ export interface ClaimPlan {
 export interface Refusal {
   /** Why the guest does not belong to this host. */
   readonly reason: string
-  /** Generation of the owner, if the host believes that it owns the guest and knows only an older generation. */
+  /**
+   * Generation of the present owner. Set if the host believes that it is the owner, but knows only an older generation.
+   */
   readonly ownerGeneration?: number
 }
 
@@ -68,7 +70,7 @@ export function planClaims(hostId: string, claims: readonly GuestClaim[], held: 
   return { add, refused }
 }
 
-/** The host may have been restored from an old image, and may run an old copy of the guest. */
+/** Finds an old copy of a guest that another host owns now. A host has one if it was restored from an old image. */
 function newerOwner(
   hostId: string,
   { generation = 0, isOwner }: GuestClaim,

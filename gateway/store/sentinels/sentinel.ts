@@ -27,7 +27,7 @@ export class Sentinel {
       try {
         return await withTimeout(answerTimeoutMs, this.#ask())
       } catch {
-        this.close() // a Sentinel without an answer counts as one that does not know the master
+        this.close() // no answer counts like the answer that the master is not known
         return undefined
       }
     })
