@@ -78,7 +78,7 @@ export class AuditIndex {
   }
 
   /**
-   * Deletes an entry without an outcome and counts it as a repetition of an earlier entry.
+   * Removes an entry without an outcome, and counts it as a repetition of the earlier entry `into`.
    * @returns false if the earlier entry no longer exists
    */
   async merge(id: string, by: string, into: string): Promise<boolean> {

@@ -3,7 +3,7 @@ import { steadyClock } from '../../shared/steady-clock.js'
 import { timeOf, type AuditIndex, type AuditFields, type AuditTransaction } from './audit-index.js'
 
 const atOnce = 500
-/** Time in ms until an outcome without an entry is deleted. Until then, another gateway may still move its entry. */
+/** Time in ms until an outcome without an entry is deleted. Another gateway may still be moving its entry. */
 const orphanMs = 3_600_000
 
 interface Message {

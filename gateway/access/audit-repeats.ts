@@ -5,8 +5,8 @@ import type { AuditOutcome } from './contract.js'
 /** Time in ms for which similar failures of a caller share one audit entry. */
 export const repeatMs = 3_600_000
 /**
- * Number of different failures of a caller within `repeatMs` that get separate entries. Further failures with the same
- * action and code share an entry.
+ * Number of different failures of a caller that get separate entries within `repeatMs`. Beyond it, failures with the
+ * same action and code share an entry, even if they differ otherwise.
  */
 const ownRows = 100
 
@@ -27,7 +27,9 @@ export interface Counting {
 export class AuditRepeats {
   constructor(private readonly store: Store) {}
 
-  /** @returns the entry that counts this failure: an earlier entry of the same kind, or the failure's own entry */
+  /**
+   * @returns the entry that counts this failure: an earlier one for the same kind of failure, otherwise the entry `id`
+   */
   async find(id: string, failure: RepeatedFailure): Promise<Counting> {
     const exact = this.#key(exactKey(failure))
     const earlier = await this.store.run('write an audit entry', (client) => client.get(exact))

@@ -18,7 +18,7 @@ export interface AuditFilter extends Span {
   /** Only actions of the caller with this `Principal.ref`. */
   readonly by?: string | undefined
   readonly success?: boolean | undefined
-  /** Only entries about these guests. If not `all`, failures of other callers show only their error code. */
+  /** Only entries about these guests. Unless it is `all`, failures of other callers show only their error code. */
   readonly guests: Guests
   /**
    * True: does not filter by `guests`, and includes entries about no guest. Used for the list of one caller's actions.
@@ -55,7 +55,7 @@ export class AuditStore implements AuditLog {
   readonly #repeats: AuditRepeats
   readonly #late: LateOutcomes<LateOutcome>
   #begun = 0
-  /** `now`: excess entries are being removed. `again`: entries were added since the removal began. */
+  /** `now`: a removal of excess entries is running. `again`: it must be repeated, because entries were added. */
   readonly #shrinking = { now: false, again: false }
 
   constructor(
@@ -128,7 +128,7 @@ export class AuditStore implements AuditLog {
     return { records, total: known ?? total }
   }
 
-  /** Counts the matching entries without reading them, if an index contains these entries and no others. */
+  /** Counts the matching entries without reading them. `undefined`: no index contains exactly these entries. */
   async #countAll(filter: AuditFilter): Promise<number | undefined> {
     const scope = scopeOf(filter)
     const isWhole = ['action', 'user', 'target', 'success'].every((name) => filter[name as 'action'] === undefined)

@@ -43,7 +43,7 @@ export interface Authenticator {
    */
   authenticate(request: Credentials, address: string): Promise<Principal>
   /**
-   * Checks the caller of a running request again. This is not a use of the session, which may therefore expire.
+   * Checks the caller of a running request again. This is no use of the session: the session may expire meanwhile.
    * @throws {BerthError} as `authenticate`, except `rate_limited`
    */
   recheck(request: Credentials, address: string): Promise<Principal>

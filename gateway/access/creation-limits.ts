@@ -2,7 +2,7 @@ import { conflict } from '../../shared/errors.js'
 
 /** Maximum number of objects of one kind that may exist. */
 export interface CreationLimit {
-  /** Limit of a caller that is restricted to containers; objects that its keys created count, too. */
+  /** Limit of a caller that is restricted to containers. Objects that its keys created count towards it, too. */
   readonly bound: number
   /** Limit of each limited key that may access all containers. All unlimited callers together have one such limit. */
   readonly others: number

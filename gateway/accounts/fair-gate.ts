@@ -19,7 +19,7 @@ export interface GateLimits {
   readonly othersAtOnce: number
   /** Maximum number of strangers' logins that run at once, so that a flood of them does not block known users. */
   readonly strangersAtOnce: number
-  /** Maximum length of each queue. Beyond it, work of the account or source with the most waiting work is rejected. */
+  /** Maximum length of each queue. In a longer queue, the account or source with the most waiting work loses some. */
   readonly maxWaiting: number
   /** Maximum length of the queue of strangers' logins. It is short, so that excess logins are rejected early. */
   readonly maxStrangers: number
@@ -151,7 +151,10 @@ export class FairGate {
     return best
   }
 
-  /** Selects the work to reject: the last in turn of the busiest address of the account with the most work. */
+  /**
+   * Selects the work to reject: of the account with the most waiting work, and there of the address with the most, the
+   * work that is last in turn.
+   */
   #last(queue: readonly QueueEntry[]): QueueEntry {
     const ofFlow = countBy(queue, ({ flow }) => flow)
     const placeOf = ({ flow, claim }: QueueEntry): string => `${flow} ${claim.source}`

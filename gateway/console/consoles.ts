@@ -146,7 +146,7 @@ export class Consoles {
       const caller = await this.parts.grants.find(grant.credential)
       return caller && mayUse(caller, grant) ? undefined : endings.revoked
     } catch (error) {
-      // While the store is down, changes of rights are not known. The first check after the outage finds them.
+      // While the store is down, the present rights are not known. The console stays open until a later check.
       if (error instanceof BerthError && error.code === 'store_unavailable') return undefined
       throw error
     }

@@ -10,8 +10,8 @@ const hostForm = /^([a-z0-9.-]{1,253}|\[[0-9a-f:.]{2,45}\])(?::(\d{1,5}))?$/
 const usualPort = { http: '80', https: '443' } as const
 
 /**
- * True if a page may open a console: a page of this server, or of an allowed origin. Origins are compared as complete
- * texts, so that similar origins do not match. Clients that are not pages must send an origin, too.
+ * True if a page with this Origin header may open a console. The page must belong to this server or to an allowed
+ * origin. Similar origins do not match, because complete texts are compared. Other programs must send an origin, too.
  * @param allowed origins like `https://panel.example`
  */
 export function mayOpen({ origin, host, scheme }: PageOrigin, allowed: readonly string[]): boolean {

@@ -186,8 +186,8 @@ export class GatewayFleet implements Fleet {
   }
 
   /**
-   * Watches all hosts. Opens the join endpoint when each host has reported or is unreachable, or after 2 s. If the
-   * store is down, continues and waits for it in the background.
+   * Watches all hosts. When each host has reported or is unreachable, but at most after 2 s, opens the join endpoint.
+   * If the store is down, the start does not wait for it.
    */
   async start(): Promise<void> {
     await this.#watched.settle(settleMs)
@@ -224,7 +224,7 @@ export class GatewayFleet implements Fleet {
     await this.#joinServer?.close(graceMs)
   }
 
-  /** Closes the fleet. From this call on no change is reported, even before the returned promise resolves. */
+  /** Closes the fleet. Changes are no longer reported, even before the returned promise resolves. */
   async close(): Promise<void> {
     this.#keeper.stop()
     this.#pauses.stop()

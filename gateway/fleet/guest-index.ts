@@ -78,7 +78,9 @@ export class GuestIndex {
     return true
   }
 
-  /** Applies the store's decision about a guest. @param reason undefined, or why the guest belongs to another host */
+  /**
+   * @param reason why the guest does not belong to the host, according to the store; undefined: it belongs to the host
+   */
   disown(host: HostState, uuid: string, reason: string | undefined): void {
     if (host.disowned.get(uuid) === reason) return
     const guest = host.guests.get(uuid)?.guest ?? host.conflicts.get(uuid)?.guest
@@ -95,7 +97,7 @@ export class GuestIndex {
     this.touch(host)
   }
 
-  /** Call this when host data that lists of guests show has changed. */
+  /** Call this when data of the host that lists show for its guests has changed. */
   touch(host: HostState): void {
     for (const { guest } of host.guests.values()) this.blocks.touch(guest.id)
     this.#version++

@@ -17,7 +17,7 @@ export class HostState {
   readonly conflicts = new Map<string, { guest: Guest; reason: string }>()
   /** Guests that this host reports, but that it does not own according to the store: uuid → reason. */
   readonly disowned = new Map<string, string>()
-  /** Old copies that this host may run although other hosts own the guests: uuid → generation of the owner. */
+  /** Guests of other hosts that this host may run from an old copy: uuid → generation of the guest's owner. */
   readonly outdated = new Map<string, number>()
   /** Number of port mappings of all guests of the host. */
   mappings = 0

@@ -40,9 +40,9 @@ export class HostStore {
   }
 
   /**
-   * Stores a record again if the store has lost it. Another host may have the same name by now: a duplicate name is
-   * better than a lost host. Without replicas, the record also replaces an older version. With replicas, the older
-   * version stays: the newer one was never acknowledged.
+   * Stores a record that the store has lost. If another host has the same name by now, a duplicate name is better than
+   * a lost host. Without replicas, the record also replaces an older version in the store. With replicas it does not:
+   * the newer version was never acknowledged.
    * @returns false if the store has the record, or the host was removed
    */
   async restore(record: HostRecord): Promise<boolean> {

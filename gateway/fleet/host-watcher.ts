@@ -32,7 +32,7 @@ export interface WatcherOptions {
 }
 
 /**
- * Keeps the view of one host up to date with a live stream. It connects again when the stream breaks. When certificates
+ * A live stream keeps the view of one host up to date. If it breaks, the watcher connects again. When certificates
  * change, a new stream replaces the old one without a gap.
  */
 export class HostWatcher {

@@ -15,8 +15,8 @@ export interface VerifiedToken {
 }
 
 /**
- * One-time tokens with which a host gets its first certificate. A token is an ES256 JWT, signed with the key of the CA,
- * and is valid while the store contains its id. A new token makes the host's earlier token invalid.
+ * One-time tokens with which a host gets its first certificate. A token is an ES256 JWT, signed with the key of the CA.
+ * It is valid while the store contains its id, which a new token for the same host replaces.
  */
 export class JoinTokens {
   constructor(

@@ -50,8 +50,8 @@ export class ReportedOperations {
   }
 
   /**
-   * Drops the oldest operation of the guest with the most operations. Listeners are not notified, because the operation
-   * still exists in the agent's journal and can be read by its id.
+   * Drops the oldest operation of the guest with the most operations. Listeners are not notified: the agent's journal
+   * still has the operation, which can be read by its id.
    */
   #dropOldest(host: HostState): void {
     const crowded = mostFrequent([...host.operations.values()].map(subjectOf))

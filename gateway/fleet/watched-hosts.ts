@@ -88,8 +88,8 @@ export class WatchedHosts {
   }
 
   /**
-   * Waits until each joined host has reported or is unreachable, at most `timeoutMs`. Calls to unreachable hosts wait
-   * some more time for a connection.
+   * Waits at most `timeoutMs` until each joined host has reported or is known to be unreachable. Later calls to
+   * unreachable hosts still wait some time for a connection.
    */
   async settle(timeoutMs: number): Promise<void> {
     for (const until = performance.now() + timeoutMs; performance.now() < until; await delay(20)) {
@@ -178,7 +178,7 @@ export class WatchedHosts {
     return new Map([...this.options.view.states()].map(({ record }) => [record.id, record]))
   }
 
-  /** Applies the list, even older versions of records. Records that changed after the list was requested stay. */
+  /** Applies the records of the list, even older versions. Only records that changed after it was requested stay. */
   #replace({ records }: HostList, before: ReadonlyMap<string, HostRecord>): void {
     for (const record of records) {
       const known = this.options.view.findState(record.id)?.record

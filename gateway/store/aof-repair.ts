@@ -67,7 +67,7 @@ export class AofRepair {
   }
 
   /**
-   * Copies the last file and cuts off its torn end. Call it after a server could not load its files.
+   * Cuts off the torn end of the last file, of which a copy is stored. Call it after a server could not load its files.
    * @throws {BerthError} `store_damaged` if a power cut does not explain the damage
    */
   async repair(): Promise<void> {

@@ -115,9 +115,9 @@ async function checkMaster(client: StoreClient): Promise<void> {
 const turns = 24
 
 /**
- * Rejects if `promise` takes longer than `ms`. node-redis' own timeouts only cover the time until a command is written.
- * The time is counted in `turns` equal parts. A turn of the event loop counts as at most one part, even if it takes
- * longer: answers that arrive during a turn are read only after it.
+ * Rejects if `promise` takes longer than `ms`. node-redis' own timeouts end when a command is written. The time is
+ * divided into `turns` equal parts. A turn of the event loop counts as at most one part, however long it takes: answers
+ * that arrive during a turn are only read after it.
  */
 export async function withTimeout<T>(ms: number, promise: Promise<T>): Promise<T> {
   let timer: NodeJS.Timeout | undefined

@@ -74,8 +74,8 @@ export class StoredDocument<T> {
   }
 
   /**
-   * @param isNewServer true if the store may be another server. It may have lost changes that were never acknowledged,
-   * so that an older version, or another value with the same version, replaces the known one.
+   * @param isNewServer true if the store may be another server, without changes that were never acknowledged. Its value
+   * then replaces the known one, even with an older or equal version.
    */
   async #reload(isNewServer = false): Promise<void> {
     const { store, name, log } = this.options

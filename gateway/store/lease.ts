@@ -106,7 +106,7 @@ export class Lease {
     return this.store.key(this.name)
   }
 
-  /** All leases share this counter, so that no epoch is used twice, not even by different leases. */
+  /** All leases share this counter, so that different leases never have the same epoch. */
   get #counterKey(): string {
     return this.store.key('lease-epoch')
   }

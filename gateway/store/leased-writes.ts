@@ -8,9 +8,9 @@ export type Transaction = ReturnType<typeof beginTransaction>
 const beginTransaction = (client: StoreClient) => client.multi()
 
 /**
- * Writes of the gateway that holds a lease when this object is created. They fail after any later take-over, even by
- * the same gateway: another gateway may have held the lease in between. All waiting writes form one transaction, so
- * that the check of the lease costs little.
+ * Writes of the gateway that holds a lease when this object is created. After any later take-over they fail. This
+ * includes a take-over by the same gateway: another one may have held the lease in between. All waiting writes form one
+ * transaction, so that the check of the lease costs little.
  */
 export class LeasedWrites {
   #waiting: ((transaction: Transaction) => void)[] = []

@@ -108,9 +108,9 @@ export function rebuildManifest(names: readonly string[]): string | undefined {
 }
 
 /**
- * Finds the increments that belong to a base. Redis opens an increment before it writes a base, and another one after
- * each failure, so increments with lower numbers than the base do not belong to it. Several increments with higher
- * numbers are ambiguous if the base is not the first one: some may be older than the base. Source: redis 7.0, aof.c
+ * Finds the increments that belong to a base: those whose numbers are not lower. Redis opens an increment before it
+ * writes a base, and another one after each failure. If there are several and the base is not the first one, some may
+ * be older than the base. The result is then undefined. Source: redis 7.0, aof.c
  */
 function incrementsOf(base: AofFile, all: readonly AofFile[]): AofFile[] | undefined {
   const later = all.filter(({ sequence }) => sequence >= base.sequence).toSorted((a, b) => a.sequence - b.sequence)

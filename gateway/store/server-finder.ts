@@ -56,7 +56,7 @@ export class ServerFinder {
     this.#confirmedMs = performance.now()
   }
 
-  /** Asks the Sentinels about the current master. @returns reason to leave it; "": it stays in use */
+  /** Asks the Sentinels for the master. @returns why the store must leave the current one; "": it stays in use */
   async check(): Promise<string> {
     const current = this.#current
     if (!this.#sentinels || !current) return ''

@@ -19,7 +19,7 @@ export interface DelivererParts extends Pick<OutboxParts, 'retries' | 'send'> {
   readonly log: Logger
 }
 
-/** Maximum number of changes that wait to be queued. Further ones are found later in the states of the hosts. */
+/** Maximum number of changes that wait to be queued. Beyond it, all are dropped, and later found in the fleet view. */
 const maxNews = 20_000
 const retryMs = 500
 

@@ -115,7 +115,7 @@ export class DeliveryQueue {
     await this.store.run('note a removed webhook', (client) => client.sAdd(this.#removedKey, webhookId))
   }
 
-  /** Reads the ids that `noteRemoved` has noted. A webhook still exists if its removal failed after the note. */
+  /** Reads the ids of `noteRemoved`. A webhook among them still exists if its removal failed after the note. */
   async readRemoved(): Promise<string[]> {
     return this.store.run('read removed webhooks', (client) => client.sMembers(this.#removedKey))
   }

@@ -34,9 +34,9 @@ interface Lane {
 }
 
 /**
- * Sends the deliveries of one webhook; memory contains them without their bodies. Deliveries about one container are
- * sent one after another: the next one waits until the previous one was accepted or has failed for good. A receiver
- * that fails gets only one delivery at a time.
+ * Sends the deliveries of one webhook. Memory contains them without their bodies. Deliveries about one container are
+ * sent in order: each one waits until the one before was accepted or has failed for good. While the receiver fails, it
+ * gets only one delivery at a time.
  */
 export class Outbox {
   readonly #lanes = new Map<string, Lane>()
@@ -177,7 +177,7 @@ export class Outbox {
     if (type === droppedType) this.#notices += by
   }
 
-  /** True if a failed write was executed nevertheless. A second write would add the delivery to the log twice. */
+  /** True if the store has executed a failed write. Writing again would add the delivery to the log twice. */
   async #hasEnded({ number }: QueuedDelivery): Promise<boolean> {
     return (await this.parts.queue.readBody(this.webhookId, number)) === undefined
   }

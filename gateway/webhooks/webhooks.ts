@@ -72,7 +72,7 @@ export class Webhooks {
   start(view: FleetView, describe: Describe): void {
     const hold = (): void => void this.#holding.run(() => this.#hold(view, describe))
     this.records.onChange(hold)
-    this.options.store.on('up', hold) // while the store was down, the lease may have expired
+    this.options.store.on('up', hold) // the lease may have expired while the store was down
     this.#timer = setInterval(hold, this.#leaseMs / 4)
     hold()
   }
@@ -157,7 +157,7 @@ export class Webhooks {
     return new Deliverer(parts, news)
   }
 
-  /** @throws {BerthError} `lease_lost`: another gateway may deliver now, for example because this process was paused */
+  /** @throws {BerthError} `lease_lost` if another gateway may deliver now, for example after a pause of this process */
   async #send(webhook: WebhookRecord, message: { id: string; type: string; body: string }, signal: AbortSignal) {
     void this.lease.fence
     const secret = this.records.secretOf(webhook)

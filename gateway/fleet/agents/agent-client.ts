@@ -158,7 +158,7 @@ async function callWhileOnline({ send, isIdempotent, ...parts }: RepeatableCall)
       return await send(connection, parts)
     } catch (error) {
       if (!(error instanceof UnansweredError) || (error.left && !isIdempotent)) throw error
-      // If this process was paused during the call, the elapsed time does not count as a timeout.
+      // Time during a pause of this process does not count, so a call that was paused is repeated despite its timeout.
       const hasTime = performance.now() - startMs < timeoutMs || link.lastPauseMs() > sentMs
       const next = hasTime ? await link.connected(connection).catch(() => undefined) : undefined
       if (!next) throw error

@@ -78,8 +78,7 @@ export function connectAgent(target: AgentTarget): AgentConnection {
   let peer: CertificateIdentity | undefined
   let closed = false
   const checkServerIdentity = (_name: string, certificate: PeerCertificate): Error | undefined => {
-    // A closed channel that waits after a failure connects once more (grpc-js 1.14.7). Nobody would close that
-    // connection.
+    // After a failure, a closed channel may connect once more (grpc-js 1.14.7). Nobody would close that connection.
     if (closed) return new Error('the connection was closed')
     try {
       peer = check(certificate)

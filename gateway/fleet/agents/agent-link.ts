@@ -68,7 +68,7 @@ export class AgentLink {
     return this.parts.pauses.check()
   }
 
-  /** Call this after a pause of this process. Calls to the host then wait up to `reconnectMs` for a new connection. */
+  /** Call this after a pause of this process. Calls then wait up to `reconnectMs` for a new connection to the host. */
   distrust(): void {
     const suspect = (this.#suspect = this.parts.watcher.connection)
     setTimeout(() => {

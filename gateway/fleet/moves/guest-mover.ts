@@ -18,7 +18,7 @@ import { Announcer } from './announcer.js'
 import type { MoveDecision, MoveStore, StoredMove } from './move-store.js'
 import { planAnnounced, planMoveStep, type MoveFacts } from './plan-move.js'
 
-/** Lifetime of a ticket in ms. It is longer than any transfer should take; the end of the move invalidates it. */
+/** Lifetime of a ticket in ms, longer than any transfer should take. The end of the move invalidates it earlier. */
 const ticketMs = 24 * 3_600_000
 const workEveryMs = 1000
 /**
@@ -41,7 +41,9 @@ export interface GuestMoverOptions {
 /** Moves guests between hosts, and decides which host owns them. Any gateway continues what another one has begun. */
 export class GuestMover {
   readonly #working = new SingleFlight()
-  /** Announcements in progress, by uuid of the guest or id of the host. A slow host delays only its own moves. */
+  /**
+   * Announcements in progress, by uuid of the guest or id of the host, so that a slow host delays only its own moves.
+   */
   readonly #announcing = new KeyedSingleFlight<string>()
   #timer: NodeJS.Timeout | undefined
   #unlisten: (() => void) | undefined

@@ -161,7 +161,7 @@ export interface LostMove {
 }
 
 interface Present {
-  /** `undefined`: no reservation. The guest was deleted, its host was removed, or the store lost the reservation. */
+  /** `undefined`: no reservation, because the guest was deleted, its host was removed, or the store has lost it. */
   readonly owner: GuestOwner | undefined
   readonly move: StoredMove | undefined
 }

@@ -57,7 +57,7 @@ export class GuestCreator {
     throw mostTelling(refusals)
   }
 
-  /** Reserves hosts for several guests before the first one is created. Reserved resources count as used. */
+  /** Reserves resources of hosts for several guests, before the first guest is created. They count as used. */
   holdRoom(): HeldRoom {
     const own: string[] = []
     return {

@@ -51,7 +51,7 @@ export interface Refusal {
   readonly ownerGeneration?: number
 }
 
-/** Decides to which host a reported guest belongs: the stored host, otherwise the first host that claims the guest. */
+/** Decides to which host a reported guest belongs: to the stored host, otherwise to the first host that reports it. */
 export function planClaims(hostId: string, claims: readonly GuestClaim[], held: StoredClaims): ClaimPlan {
   const names = new Map(held.byName)
   const ids = new Map(held.byId)

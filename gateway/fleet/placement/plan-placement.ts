@@ -98,7 +98,7 @@ function emptiestFirst(candidates: readonly Candidate[], limits: RequestedLimits
 
 type RequestedLimits = Pick<GuestLimits, 'vcpuMilli' | 'ramMb' | 'diskGb'>
 
-/** Load of the host's most used resource with a limit if the guest is added. Above 1: the guest does not fit. */
+/** Load of the host's most used limited resource with the guest added. Above 1: the guest does not fit. */
 function load(candidate: Candidate, wanted: RequestedLimits, ratios: Ratios): number {
   return Math.max(...shares(candidate, wanted).map(({ share, kind }) => (ratios[kind] ? share / ratios[kind] : 0)))
 }

@@ -46,7 +46,7 @@ export interface MasterWitnesses {
   readonly unwitnessedMs: number
 }
 
-/** Time in ms after which a master without witnesses is no longer used. It may have been replaced long ago. */
+/** A master that no witness (see `planWitness`) confirms for this time in ms is left: it may have been replaced. */
 export const longestUnwitnessedMs = 10_000
 
 /** Decides whether the current master must be left. @returns the reason; "": it stays in use */
