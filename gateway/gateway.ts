@@ -118,7 +118,7 @@ async function startParts(
   view.resume(journal.former?.hosts.values() ?? [])
   const fleet = await GatewayFleet.open({ version, store, config, log, view, sockets })
   onClose(async () => {
-    events.close() // closed in the same turn of the event loop as the fleet, so that no change is missed
+    events.close() // closed in the same turn of the event loop as the fleet: the journal must miss no change
     await fleet.close()
   })
   const securityAudit = new SecurityAudit({ view: fleet.view, audit: access.audit, store, log })

@@ -18,7 +18,7 @@ export interface Metrics extends HttpMetrics {
 /** Interval in ms of checks of the event loop. The reported delay is the time between two checks. */
 const lagLookMs = 100
 
-/** `certificateEndsAtMs`: end of the certificate in use in ms since 1970; undefined: no certificate is in use. */
+/** End of the certificate in use, in ms since 1970. `undefined`: no certificate is in use. */
 interface CertificateEnd {
   readonly certificateEndsAtMs: number | undefined
 }

@@ -63,7 +63,9 @@ export function effectiveRights(chain: KeyChain): Rights {
   return chain.complete ? rights : { ...rights, disabled: true }
 }
 
-/** `Principal.root` of the first key in a chain: the earliest limited key among its creators, or the key itself. */
+/**
+ * `Principal.root` of the first key in a chain: the earliest limited key among its creators. If there is none: itself.
+ */
 export function rootKeyOf({ records }: KeyChain): string {
   let rights = unlimited
   const root = records.toReversed().find((record) => {

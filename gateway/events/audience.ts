@@ -3,7 +3,7 @@ import { coversScope } from '../access/scopes.js'
 import type { FleetView } from '../fleet/contract.js'
 import { eventKinds, kindOf, type EventContent, type EventKind } from './event.js'
 
-/** Scope with which a caller may read a kind of data, and whether sub-users may read it. */
+/** The scope that a caller needs for each kind of data, and whether sub-users may read this kind. */
 const rules: Readonly<Record<EventKind, { readonly scope: string; readonly subUsers: boolean }>> = {
   guest: { scope: 'container:read', subUsers: true },
   task: { scope: 'task:read', subUsers: true },
@@ -46,12 +46,15 @@ function sameSet<T>(a: ReadonlySet<T>, b: ReadonlySet<T>): boolean {
   return a === b || (a.size === b.size && [...a].every((item) => b.has(item)))
 }
 
-/** Name that is equal for listeners with the same events. `undefined`: the listener is restricted to containers. */
+/** A name that all listeners with the same events share. `undefined`: the listener is restricted to containers. */
 export function sharedNameOf({ kinds, guests }: Audience): string | undefined {
   return guests === 'all' ? [...kinds].sort().join() : undefined
 }
 
-/** True if the listener may receive an event. Hosts going offline are reported to callers with a container on them. */
+/**
+ * True if the listener may receive an event. Listeners restricted to containers get `guest.host`, which reports a
+ * change of a host, if one of their containers is on the host.
+ */
 export function isFor(audience: Audience, event: EventContent, view: Pick<FleetView, 'findGuest'>): boolean {
   const kind = kindOf(event.type)
   if (!audience.kinds.has(kind)) return false

@@ -23,7 +23,7 @@ export interface EventContent {
   readonly guestUuid: string
   /** Data of the event in JSON. */
   readonly data: string
-  /** Data for listeners whose caller may access only some guests. Absent: the same as `data`. */
+  /** The data that listeners get if they may access only some guests. Absent: `data`. */
   readonly customerData?: string
 }
 

@@ -66,7 +66,10 @@ export class EventSubscriber {
     }
   }
 
-  /** Sends a sign of life to client and proxies. Call it periodically. Disconnects a client that does not read. */
+  /**
+   * Sends a sign of life, which keeps the connection open. Call it periodically. A client that does not read for a
+   * while is disconnected.
+   */
   beat(nowMs: number): void {
     if (this.#isFull()) {
       this.#waitsSinceMs ||= nowMs
@@ -81,7 +84,7 @@ export class EventSubscriber {
   end(code: string): void {
     if (this.#ended) return
     this.#ended = true
-    // The reason is not sent to a client that does not read.
+    // A client that does not read would not get the reason.
     if (this.#isFull()) return void this.#response.destroy()
     this.#response.end(`event: end\ndata: ${JSON.stringify({ code })}\n\n`)
   }

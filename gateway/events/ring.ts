@@ -24,7 +24,7 @@ export class EventRing {
 
   /**
    * @param epoch identifies this ring: numbers of other rings are invalid in it
-   * @param first number of the first event; a ring that continues another one does not begin with 1
+   * @param first number of the first event: 1, or a higher number if this ring continues another one
    */
   constructor(
     readonly epoch: string,

@@ -133,7 +133,9 @@ export class StoredHostAdmin implements HostAdmin {
     return address
   }
 
-  /** Rejects an address that another host uses, unless that host is offline: its machine may have become this host. */
+  /**
+   * Rejects an address that another host has. An offline host does not count: its machine may have become this host.
+   */
   readonly #checkAddress = ({ address }: Pick<HostRecord, 'address'>, others: readonly HostRecord[]): void => {
     if (address === '') return
     const holds = (host: HostRecord): boolean =>

@@ -3,8 +3,8 @@ import { BerthError } from '../../shared/errors.js'
 
 const maxDepth = 32
 /**
- * Limits for reading the rest of a rejected body. Many clients send the whole body before they read the answer, and
- * would get a reset if the connection were closed earlier (RFC 9112, 9.6).
+ * Limits for reading the rest of a rejected body. Many clients only read the answer after they have sent the whole
+ * body. If the connection were closed earlier, they would get a reset instead (RFC 9112, 9.6).
  */
 const drain = { timeoutMs: 10_000, bytes: 128 * 1024 * 1024 } as const
 

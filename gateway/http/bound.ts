@@ -5,7 +5,7 @@ import { guestUuidOf } from '../fleet/operation-subject.js'
 import type { Route } from './route.js'
 import { refuseBlocked } from './sub-user.js'
 
-/* Confines bound callers, which may access only some guests. Other guests seem not to exist. */
+/* Confines bound callers: these may access only some guests. For them, other guests seem not to exist. */
 
 /** @throws {BerthError} `insufficient_scope` if bound callers may not use the route */
 export function refuseBound(route: Pick<Route, 'bound'>, caller: Principal): void {
@@ -59,7 +59,7 @@ const untold: Readonly<Record<string, string>> = {
   resource_exhausted: 'not enough resources are available',
 }
 
-/** Replaces the message of an error if the caller must not see it. The code stays. */
+/** Replaces the message of an error that callers restricted to some guests must not see. The code stays. */
 export function toldTo(caller: Principal, error: unknown): unknown {
   if (!isBound(caller) || !(error instanceof BerthError)) return error
   const message = untold[error.code]

@@ -6,7 +6,7 @@ import type { Route } from './route.js'
 const recentMs = 10 * 60_000
 
 /**
- * Requires a recent confirmation of the password for sensitive changes, so that an open browser is not enough.
+ * Sensitive changes require a recent confirmation of the password, so that an open browser is not enough for them.
  * @throws {BerthError} `confirmation_required`
  */
 export function refuseUnconfirmed({ confirmed }: Pick<Route, 'confirmed'>, caller: Principal): void {

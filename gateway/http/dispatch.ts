@@ -99,7 +99,6 @@ function isWrite(route: Route): boolean {
   return route.method !== 'GET'
 }
 
-/** Reads and checks path and query. */
 function readTarget(checks: RouteChecks, ctx: ExchangeContext): ValidRequest {
   const params = checks.params(ctx.params as Record<string, string>)
   const query = checks.query(parseQuery(ctx.querystring))
@@ -186,7 +185,7 @@ async function handleWrite(
     void Object.assign(audited, entry, target ? { target } : {})
   try {
     await awaitHosts(route, options, ready)
-    // The guest is looked up only now: repeated requests with an Idempotency-Key are answered even after its deletion.
+    // Looked up only now: a repeated request with an Idempotency-Key is answered even after the guest was deleted.
     const subject = await subjectOf(route, options, ready)
     Object.assign(audited, auditedOf(subject))
     const context = new HandlerContext(ready, options.log, {
@@ -204,8 +203,8 @@ async function handleWrite(
 }
 
 /**
- * Waits for hosts that are expected to connect after the start of the gateway, if the route calls them: for the host of
- * the guest that the path names, otherwise for all hosts.
+ * If the route calls agents, waits for hosts that are expected to connect after the start of the gateway. If the path
+ * names a guest, waits only for its host.
  */
 async function awaitHosts({ errors, bound }: Route, { fleet }: DispatchOptions, { request }: Ready): Promise<void> {
   const guestRef = bound === 'guest' ? String(request.params['id']) : undefined

@@ -19,8 +19,8 @@ export interface HealthDeps {
 }
 
 /**
- * Permitted readers of `/metrics`. `loopback`: requests from the gateway's own server that no proxy forwarded. `key`: API keys with
- * the scope `metrics:read`.
+ * Permitted readers of `/metrics`. `loopback`: requests from the gateway's own server that no proxy forwarded. `key`:
+ * API keys with the scope `metrics:read`.
  */
 export type MetricsReaders = 'loopback_or_key' | 'loopback' | 'key'
 

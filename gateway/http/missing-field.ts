@@ -2,8 +2,8 @@ import type { Buffer } from 'node:buffer'
 import { BerthError } from '../../shared/errors.js'
 
 /**
- * Improves the error for a required field that was sent empty, as `""` or null. Such a field counts as absent, but the
- * message then says that the field is empty.
+ * Improves the error for a required field that was sent empty, as `""` or null. It counts as absent, but the message
+ * then says that it is empty.
  */
 export function explainMissing(
   error: unknown,

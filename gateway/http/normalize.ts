@@ -14,8 +14,8 @@ export const ownKeywords = ['trim', 'restricts', 'entries', 'numeric', 'zeroIsAb
 export const trimmed = { trim: true } as const
 
 /**
- * Schema keyword: the field restricts access. `null`, whitespace and lists of empty entries count as absent: a change
- * keeps the stored value, a creation is rejected. The description of the field explains `""` and `[]`.
+ * Schema keyword: the field restricts access. `null`, whitespace and lists of empty entries count as an absent field. A
+ * change then keeps the stored value, and a creation is rejected. Descriptions of fields explain `""` and `[]`.
  */
 export const restricts = { restricts: true } as const
 
@@ -142,7 +142,7 @@ function restrictionReader(
   }
 }
 
-/** True if the value of a restriction counts as absent. */
+/** True if the value of a field with the keyword `restricts` counts as absent. */
 function leavesOpen(schema: Schema, value: unknown): boolean {
   if (value === null) return true
   if (schema.type === 'array' || schema.entries) return hasNoEntry(schema, value)

@@ -60,7 +60,7 @@ function tagOf(name: string, tags: OpenApiOptions['tags']): Json {
   return { name, description }
 }
 
-/** Descriptions of the permitted callers, for scopes that are not permissions. */
+/** Sentences for the scopes that are not permissions but kinds of callers. */
 const callers: Readonly<Record<string, string>> = {
   any: 'Available to any valid caller.',
   session: 'Available to logged-in accounts, not to API keys.',

@@ -17,9 +17,9 @@ interface Line {
 const perConnection = 16
 
 /**
- * Processes the requests of each connection one after another. Node parses all requests in a packet at once, during
- * which no other client gets an answer. This class starts only one waiting request in each turn of the event loop, and
- * connections take turns. Clients that pipeline therefore delay only each other.
+ * Processes the requests of each connection one after another. Node parses all requests in a packet at once, while no
+ * other client gets an answer. Therefore each turn of the event loop starts only one waiting request, and connections
+ * take turns. Clients that pipeline thus delay only each other.
  */
 export class PipelinedRequests {
   /** Connections that have a request in progress. */
@@ -43,7 +43,7 @@ export class PipelinedRequests {
     line.last = response
   }
 
-  /** Closes each connection after the answer to its newest request. The answer announces this (RFC 9112, 9.6). */
+  /** Closes each connection after the answer to its newest request, which announces the close (RFC 9112, 9.6). */
   closeConnections(): void {
     this.#closes = true
     for (const { last } of this.#lines.values()) if (!last.headersSent) last.shouldKeepAlive = false
@@ -61,7 +61,7 @@ export class PipelinedRequests {
   /** True if an answer is in progress, so that nothing else can be sent on the connection. */
   isAnswering(socket: Duplex): boolean {
     const last = this.#lines.get(socket)?.last
-    // While the request is still being received, malformed data is part of it, and can be answered.
+    // Malformed data that belongs to a request, because this is still being received, can be answered.
     return last !== undefined && !last.writableFinished && (last.headersSent || last.req.complete)
   }
 
@@ -83,7 +83,9 @@ export class PipelinedRequests {
     this.handle(request, response)
   }
 
-  /** Continues with the next waiting request of a connection after an answer. Without one, forgets the connection. */
+  /**
+   * After an answer, continues with the next waiting request of the connection. If none waits, forgets the connection.
+   */
   #proceed(socket: Duplex): void {
     const line = this.#lines.get(socket)!
     if (line.waiting.length > 0 && !socket.destroyed) {

@@ -4,7 +4,6 @@ import type { RateState } from '../access/request-limits.js'
 import { bodyLength, bodyText, isPieces, type ReplyBody } from './reply-body.js'
 import type { Answer } from './route.js'
 
-/** A response before it is sent. */
 export interface Reply {
   readonly status: number
   readonly headers: Readonly<Record<string, string>>
@@ -61,7 +60,7 @@ function isRead({ method }: IncomingMessage): boolean {
   return method === 'GET' || method === 'HEAD'
 }
 
-/** Data for the headers of all responses. */
+/** Data that all responses contain in their headers. */
 interface About {
   readonly requestId: string
   readonly rate: RateState | undefined
@@ -77,7 +76,7 @@ export function sendReply(response: ServerResponse, reply: Reply, about: About, 
   if (response.headersSent || response.destroyed) return
   const bodiless = isBodiless(reply)
   const headers = headerList(reply, about, bodiless)
-  // The client may send more than is read. Another request on this connection is therefore not possible.
+  // The client may send more than the gateway reads, so that the connection cannot be used for another request.
   if (drained !== undefined) headers.push('Connection', 'close')
   response.writeHead(reply.status, headers)
   if (reply.stream && response.req.method !== 'HEAD') return reply.stream(response)

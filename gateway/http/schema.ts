@@ -19,7 +19,6 @@ export function envelopeSchema(data: TSchema | undefined, more: Record<string, T
   })
 }
 
-/** Schema of a failed answer. */
 export const ErrorSchema = Type.Object(
   {
     success: Type.Literal(false),

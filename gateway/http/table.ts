@@ -39,7 +39,7 @@ function refuseNameless({ name, body, example }: Route, names: Set<string>, refu
 
 const boundWords: readonly Bound[] = ['guest', 'task', 'own', 'same', 'refused']
 
-/** Requires that a route with a guest or task in its path is `bound` to it, or closed to bound callers. */
+/** If a path contains a guest or task, the route must be `bound` to it, or closed to bound callers. */
 function refuseUnbounded({ bound, path }: Route, refuse: (why: string) => never): void {
   if (!boundWords.includes(bound)) refuse('does not define what bound callers may do')
   const named = path.includes('/containers/{id}') ? 'guest' : path.includes('{task_id}') ? 'task' : undefined

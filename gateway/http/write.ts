@@ -87,8 +87,8 @@ async function runAudited(
   if (action === undefined) return handle()
   const entry = await access.audit.begin({ action, caller, address, requestId, target })
   const handled = await handle()
-  // The answer is sent even if `finish` fails, because it may contain the only copy of a password. `begin` has already
-  // stored the entry, and the audit log adds the outcome later.
+  // The answer is sent even if `finish` fails, because it may contain the only copy of a password. The entry exists
+  // since `begin`, and the audit log adds the outcome later.
   await access.audit.finish(entry, outcomeOf(handled)).catch(report)
   return handled
 }
@@ -101,7 +101,7 @@ function outcomeOf(handled: HandlerOutcome): AuditOutcome {
 /** Longer answers are not stored. A repeated request then runs the handler again with the same operation id. */
 export const maxKeptBytes = 262_144
 
-/** Stores the answer, unless a repeated request may have a better result. */
+/** Stores the answer. If a repeated request may have a better result, releases the claim instead. */
 function settle(idempotency: Idempotency, claim: IdempotencyClaim, handled: HandlerOutcome): Promise<void> {
   const { reply, unsettled = false } = handled
   const { status, headers } = reply

@@ -4,7 +4,9 @@ import { inSlices } from '../../shared/async/slices.js'
 import { compareBy, matches, type Fields, type ListQuery } from './query.js'
 import { SortedList } from './sorted-list.js'
 
-/** Place of an item in a table. The item can be replaced without updating sort orders that are not affected. */
+/**
+ * Place of an item in a table. Sort orders contain places, so that those that a change does not affect stay unchanged.
+ */
 export interface TableSlot<Item> {
   item: Item
 }
@@ -121,7 +123,7 @@ export class Table<Item, Name extends string> implements Selectable<Item, Name> 
     return selection
   }
 
-  /** Fills a selection. Callers with the same query share it. Different queries take turns. */
+  /** Fills a selection. Concurrent callers with the same query share this work. Few queries are filled at a time. */
   #make(key: string, query: ListQuery<Name>): Promise<Selection<Item>> {
     return this.#making.run(key, () =>
       this.#fillings.run(async () => {
@@ -185,7 +187,9 @@ const slotsPerStep = 64
 
 const none: Selection<never> = { size: 0, slice: () => [] }
 
-/** The up-to-date result of a query. An item is removed before it changes, and added again afterwards. */
+/**
+ * The result of a query. It follows changes: the table removes an item before it changes, and adds it again afterwards.
+ */
 class MaintainedSelection<Item, Name extends string> implements Selection<Item> {
   readonly #list: SortedList<TableSlot<Item>>
   #filling: Promise<void> | undefined
@@ -225,7 +229,9 @@ class MaintainedSelection<Item, Name extends string> implements Selection<Item> 
     return this.#filling
   }
 
-  /** Adds all items in steps. The list may change between two steps, because `after` also accepts a removed item. */
+  /**
+   * Adds all items in steps. Between two steps the list may change: `after` also works if the passed item was removed.
+   */
   *#addAll(all: SortedList<TableSlot<Item>>): Generator<void, void> {
     let passed: TableSlot<Item> | undefined
     for (;;) {

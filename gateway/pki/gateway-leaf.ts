@@ -21,8 +21,8 @@ export function isLeafRenewalDue(
 }
 
 /**
- * The gateway's client certificate. It is issued at the start, only stored in memory, and renewed in time. It is issued
- * even if the clock may be wrong, and is replaced when the clock is correct again.
+ * The gateway's client certificate. It is issued at the start, renewed in time, and only stored in memory. If the clock
+ * may be wrong, it is issued nevertheless, and replaced when the clock is correct again.
  */
 export class GatewayLeaf {
   private constructor(
@@ -41,8 +41,7 @@ export class GatewayLeaf {
 
   /**
    * Renews the certificate if needed.
-   * @param inDoubt true if the clock may be wrong; the certificate is then renewed only if it is not valid according to
-   * this clock
+   * @param inDoubt true if the clock may be wrong: then renews only a certificate that is not valid according to it
    * @returns true if it was renewed, so that connections should use the new one
    */
   async renewIfDue(nowMs = Date.now(), inDoubt = false): Promise<boolean> {

@@ -119,8 +119,8 @@ function compile(policy: AccessPolicy, configured: readonly string[]): Rules {
 }
 
 /**
- * Judges an address. Programs on the gateway's server are always permitted, so that nobody is locked out for good.
- * Requests that an untrusted proxy on that server forwards are rejected, because their clients are unknown.
+ * Judges an address. Programs on the gateway's server are always permitted, so that nobody is locked out for good. If a
+ * proxy on that server is not trusted, its forwarded requests are rejected, because their clients are unknown.
  */
 function judge({ enabled, allowed, trusted }: Rules, origin: Origin): Omit<Judgement, 'secure'> {
   const { peer, headers } = origin

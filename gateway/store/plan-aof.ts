@@ -88,8 +88,8 @@ export function parseManifest(text: string): AofFile[] | undefined {
 }
 
 /**
- * Creates a manifest for the files in the directory. Increments of an earlier base are omitted, because executing them
- * after a later base would count INCR twice.
+ * Creates a manifest for the files in the directory, without the increments of an earlier base. The later base contains
+ * their changes. Executing them again would, for example, count INCR twice.
  * @returns undefined if it is ambiguous which files belong together
  */
 export function rebuildManifest(names: readonly string[]): string | undefined {

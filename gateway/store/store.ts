@@ -138,8 +138,7 @@ export class Store {
   }
 
   /**
-   * Runs commands and converts their errors to BerthError. Waits until replicas have confirmed writes among the
-   * commands, where replicas are configured.
+   * Runs commands. Waits until replicas, if configured, have confirmed the writes among them. Errors become BerthError.
    * @param step description of the commands, for errors
    */
   async run<T>(step: string, commands: (client: StoreClient) => Promise<T>): Promise<T> {

@@ -6,8 +6,8 @@ import { defaultPermissions, innerPortsScope } from '../access/sub-user-bounds.j
 import { BerthError, conflict, notFound } from '../../shared/errors.js'
 
 /*
- * Decides which callers may create and change a sub-user. A caller can neither give a sub-user more rights than the
- * caller has, nor change a sub-user that has more.
+ * Decides which callers may create and change a sub-user. The rights of the sub-user must be rights that the caller
+ * has, both before and after the change.
  */
 
 /** The rights of a sub-user. Callers that may manage the sub-user set them. */
@@ -94,7 +94,7 @@ export function checkAccountLimit(all: readonly SubUserAccount[], maker: Princip
 const boundNameLength = 57
 
 /**
- * Name of a new account. If the creator is restricted to containers, the name always gets a random suffix, because a
+ * Name of a new account. If the creator is restricted to containers, the name gets a random suffix. Otherwise, a name
  * conflict would reveal the names of other customers.
  * @param random letters and digits for the suffix
  */

@@ -268,7 +268,7 @@ export class SubUsers {
   }
 }
 
-/** Returns the callers for whose limits a new account of this caller counts. */
+/** Returns the callers whose limits count a new account of this caller. */
 function rootsOf(caller: Principal): Pick<SubUserAccount, 'root' | 'boundRoot'> {
   const { share, isBound } = creationShareOf(caller)
   return { ...(!isUnbounded(caller) && { root: caller.root }), ...(isBound && { boundRoot: share }) }

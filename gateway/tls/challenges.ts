@@ -32,7 +32,7 @@ export class Challenges {
     return open !== undefined && path === prefix + open.token ? open.keyAuthorization : undefined
   }
 
-  /** True if the path belongs to a challenge, open or not. */
+  /** True if the path has the form of a challenge, even if no challenge is open. */
   isAsked(path: string): boolean {
     return path.startsWith(prefix)
   }

@@ -83,7 +83,7 @@ function readCertificates(pem: string): X509Certificate[] {
 const curves = ['prime256v1', 'secp384r1', 'secp521r1']
 const rsaBits = { least: 2048, most: 4096 }
 
-/** Rejects keys that are too short, and keys so long that handshakes of a few clients would block all others. */
+/** Rejects short keys, and keys so long that a few clients' handshakes would block all other clients. */
 function checkKeySize({ publicKey }: X509Certificate): void {
   const { asymmetricKeyType: type, asymmetricKeyDetails: details } = publicKey
   const isCurve = type === 'ec' && curves.includes(details?.namedCurve ?? '')

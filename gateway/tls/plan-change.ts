@@ -50,7 +50,7 @@ export function planTlsChange(wanted: WantedTls, context: TlsChangeContext): Tls
 
 type Names = Pick<TlsPlan, 'target' | 'email'>
 
-/** Target and mail address if TLS is off. They are not needed then, so an empty value removes them. */
+/** Target and mail address if TLS is off. TLS does not need them then, so that an empty value removes them. */
 function planOff({ target, email }: WantedTls, known: Names): Names {
   return { target: target ?? known.target, email: email ?? known.email }
 }

@@ -65,8 +65,9 @@ export class TlsListener {
   }
 
   /**
-   * While a challenge is open, reads the first bytes of connections before the TLS library does. The offered protocols
-   * identify a validation. The library would report them too late for choosing another certificate.
+   * While a challenge is open, reads the first bytes of connections before the TLS library does. The protocols that the
+   * client offers show whether an authority validates the name. The library would report them too late to choose the
+   * certificate for the answer.
    */
   #peekFirst(): void {
     const server = this.#server
@@ -84,8 +85,8 @@ export class TlsListener {
 }
 
 /**
- * True if an authority validates the name on this connection. The read bytes are put back for the TLS library. The idle
- * time is limited as for all other sockets.
+ * True if a certificate authority validates the name on this connection. The bytes are then put back for the TLS
+ * library. The idle time is limited as for all sockets.
  */
 function peek(socket: Socket): Promise<boolean> {
   return new Promise((resolve, reject) => {

@@ -216,7 +216,7 @@ export class Tls {
     })
   }
 
-  /** Checks which certificate the listener presents. If it is not the new one, the previous settings are restored. */
+  /** Checks that the listener presents the new certificate. If it does not, restores the previous settings. */
   async #probe(old: TlsSettings, next: TlsSettings, { fingerprint }: StoredCertificate): Promise<void> {
     try {
       const at = this.#listeners.tlsAddress
@@ -245,7 +245,7 @@ export class Tls {
     return next
   }
 
-  /** Host for redirects: the requested one if the certificate includes it, otherwise the certificate's target. */
+  /** Host for redirects: the requested host if the certificate is valid for it, otherwise the certificate's target. */
   #redirectHost(host: string): ListenAddress | undefined {
     const { listen, tlsAddress } = { listen: this.options.listen, tlsAddress: this.#listeners.tlsAddress }
     const settings = this.documents.settings.value
@@ -256,7 +256,9 @@ export class Tls {
   }
 }
 
-/** Returns settings with a new current certificate. The old one becomes `previous`, unless both are the same. */
+/**
+ * Returns settings with a new current certificate. The old one becomes `previous`, unless it is the same certificate.
+ */
 function replaced(
   old: TlsSettings,
   certificate: StoredCertificate | undefined,

@@ -96,7 +96,7 @@ export class FleetUpgrades {
     try {
       // Hosts that have not been read from the store yet would count as removed.
       if (this.#closed || !fleet.isComplete) return
-      // Hosts that are about to connect would count as offline.
+      // Without this wait, hosts that are about to connect would count as offline.
       await fleet.expectedConnections()
       if (!(await this.lease.take())) return
       await fleet.upgrades.endSilent(Date.now())

@@ -176,7 +176,7 @@ export class Deliverer {
     this.#behind.clear()
     if (this.#outboxes.size === 0) return
     const cursors = new Map(behind.map((hostId) => [hostId, this.#cursorOf(hostId, news)]))
-    // A search finds only the present state. A host without a stored revision needs none: `news` has all its changes.
+    // A search finds only present states. A host without a stored revision needs no search: `news` has all its changes.
     const missed = [...cursors].flatMap(([hostId, since]) =>
       this.#cursors.has(hostId) && this.#isSeen(hostId) ? missedNews(this.parts.view, hostId, since) : [],
     )

@@ -21,7 +21,6 @@ export function sessionOf(sessions: Sessions, { caller }: Pick<AnyContext, 'call
   throw new BerthError('internal', 'internal_error', 'this route does not have the scope session')
 }
 
-/** Creates the cookie of a new session. */
 export function sessionCookie({ token, record }: NewSession, { secure }: Pick<LoginRequest, 'secure'>): string {
   const seconds = Math.ceil((record.expiresAtMs - record.createdAtMs) / 1000)
   return cookieHeader('berth', token, { secure, seconds })

@@ -15,7 +15,6 @@ import type { BackupParts } from './targets.js'
 const { snapshotIntervalHours: interval } = limits
 const { retention: _of, ...runs } = SnapshotScheduleSchema.properties
 
-/** The schedule of a container's backups, as the API shows it. */
 export const BackupScheduleSchema = Type.Object(
   {
     ...runs,
@@ -82,7 +81,6 @@ const ResultSchema = Type.Object(
   { title: 'BackupScheduleResult' },
 )
 
-/** Route that changes interval, time and target of a container's scheduled backups. */
 export function backupScheduleRoute(parts: BackupParts): Route {
   return route({
     method: 'POST',
@@ -124,8 +122,8 @@ export function backupScheduleRoute(parts: BackupParts): Route {
 }
 
 /**
- * Returns the target that the request names. If it names none and enables the schedule, returns the only target that
- * exists.
+ * Returns the target that the request names. If it names none and enables a schedule that has none yet, returns the
+ * only target that exists.
  * @throws {BerthError} `missing_field` if there are several targets, `backup_target_missing`
  */
 async function chosenTarget(

@@ -210,7 +210,7 @@ async function checkTarget(
 ): Promise<Answer<Static<typeof CheckedSchema>>> {
   const target = await targets.open(context.params.id)
   const { id: hostId } = chooseHost(fleet.view, context.body?.host_id)
-  // Each check must report the present state. A repeated request therefore starts a new operation.
+  // A repeated request must start a new operation, because each check reports the present state.
   const operationId = randomUUID()
   context.audit({ target: target.name, detail: `host ${hostId}, task ${operationId}` })
   const { revision } = await fleet.agent(hostId).operations.submitOperation({

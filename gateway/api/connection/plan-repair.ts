@@ -41,7 +41,7 @@ interface Offer {
   /** Path of the request below `/containers/{id}`. */
   readonly path: string
   readonly scope: string
-  /** True if callers that are restricted to some guests may not send the request. */
+  /** True if only callers that may access all guests may send the request. */
   readonly unboundOnly?: boolean
   /** True if sub-users may not send the request. */
   readonly notSubUsers?: boolean

@@ -14,7 +14,7 @@ interface Pair<View> {
   readonly after?: View
 }
 
-/** Converts changes to events with rows of the API. Rows of containers do not contain their owners. */
+/** Converts changes to events. Their data are rows of the API, but rows of containers lack the owners. */
 export function createDescribe(time: TimeFormat): Describe {
   return (change, hostId) => {
     switch (change.kind) {
@@ -66,7 +66,7 @@ function taskEvent({ before, after }: Pair<OperationView>, hostId: string, time:
   return { type: taskType(before, after), hostId, guestUuid: guestUuidOf(view.operation), data: JSON.stringify(row) }
 }
 
-/** Names the event after the task's new status. If the status is unchanged, it is `task.progress`. */
+/** The type contains the task's new status. If the status has not changed, the type is `task.progress`. */
 function taskType(before: OperationView | undefined, after: OperationView | undefined): EventType {
   if (after === undefined) return 'task.removed'
   const status = operationStatusOf(after.operation)

@@ -163,8 +163,8 @@ function failedText(failed: readonly { name: string; code: string }[]): string {
 }
 
 /**
- * A guest and the name by which the request selects it. The operation's id is derived from this name, so that a
- * repeated request finds the operation even after the guest was deleted.
+ * A guest and the name by which the request selects it. The operation's id is derived from this name. A repeated
+ * request therefore finds the operation even after the guest was deleted.
  */
 interface Target {
   readonly view: GuestView

@@ -92,7 +92,7 @@ async function batchCreate(
 
 /**
  * Reserves places on hosts for all guests before the first one is created. Guests that an earlier attempt of this
- * request created have their places already.
+ * request created need none.
  * @throws {BerthError} for the first guest without a place: `resource_exhausted`, `host_offline` and other reasons
  */
 async function holdRoom(
@@ -151,8 +151,7 @@ function refuseSharedPlaces({ view }: Fleet, planned: readonly PlannedCreation[]
 }
 
 /**
- * Rejects names that other guests have. Names of guests that an earlier attempt of this request has created are
- * allowed.
+ * Rejects names that other guests have. Guests that an earlier attempt of this request created do not count.
  * @throws {BerthError} `name_conflict`, `invalid_field`
  */
 async function refuseTaken(fleet: Fleet, names: readonly string[], operationId: string): Promise<void> {

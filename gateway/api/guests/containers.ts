@@ -32,7 +32,6 @@ export interface ContainerDeps {
   readonly pages: GuestPages
 }
 
-/** Routes that read containers. Routes that change them are in `container-writes.ts`. */
 export function containerRoutes(deps: ContainerDeps): Route[] {
   const compact = {
     path: '/containers/list',

@@ -131,7 +131,7 @@ function rowOf({ guest, hostId }: GuestView, { toHostId, network }: GuestMovePla
     public_ipv4s: publicIpv4s,
     ipv6_addresses: ipv6Addresses,
     port_mappings: portMappings,
-    // Mapped ports are reached at the host's own address, and the other host has a different address.
+    // A mapped port is reached at the address of the host, and the guest has another host after the move.
     changes_addresses: isMoved || portMappings.length > 0,
     stays_behind: staysBehind,
   }

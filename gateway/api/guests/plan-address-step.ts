@@ -35,7 +35,7 @@ const failed = (code: AddressCode): AddressVerdict => ({ state: 'failed', code }
 /** Checks whether the address that customers see leads to the host, as far as the gateway can know. */
 export function planAddressStep(shown: ShownAddress): AddressVerdict {
   const { own, host, resolved, hostAddresses, otherHosts } = shown
-  // The agent has checked that this address belongs to the host.
+  // The agent has checked that `own` is an address of its host.
   if (own !== '') return isReachableName(own) ? ok : failed('public_address_loopback')
   if (host === '') return failed('public_address_missing')
   const addresses = parseAddress(host) ? [host] : resolved.flatMap((text) => parseAddress(text)?.text ?? [])

@@ -28,8 +28,8 @@ export interface TimelineSources {
 }
 
 /**
- * Merges all sources, newest first. A submitted operation appears only as its task, with the client address from its
- * audit entry.
+ * Merges all sources, newest first. If an audit entry belongs to a task in the list, only the task is shown, with the
+ * client address from the entry.
  */
 export function planTimeline({ operations, audit, alerts }: TimelineSources, limit: number): TimelineEntry[] {
   const ordered = new Map(audit.map((record) => [taskOf(record), record]))
@@ -47,7 +47,7 @@ function isPrelude({ action, success }: AuditRecord): boolean {
   return action === 'console.ticket' && success
 }
 
-/** Returns the id of the task that an audit entry mentions (see `queueOrder`). Empty: it mentions none. */
+/** Returns the id of the task that `queueOrder` has written into an audit entry. Empty: there is none. */
 function taskOf({ detail }: AuditRecord): string {
   return /\btask ([\w-]{1,64})$/.exec(detail)?.[1] ?? ''
 }

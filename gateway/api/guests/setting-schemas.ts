@@ -25,7 +25,6 @@ export const HostIpSchema = Type.String({
 })
 export const ProtocolSchema = oneOf(['tcp', 'udp'])
 
-/** A port mapping in a request. */
 export const MappingBodySchema = Type.Object(
   {
     protocol: optional(oneOf(['tcp', 'udp'], 'Protocol of the mapping. Default for a new mapping: `tcp`.')),

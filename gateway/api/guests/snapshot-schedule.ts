@@ -14,7 +14,6 @@ import { changeSetting, describeFields } from './guest-settings.js'
 const optional = Type.Optional
 const { snapshotIntervalHours: interval } = limits
 
-/** The schedule of a container's snapshots, as the API shows it. */
 export const ScheduleSchema = Type.Object(
   {
     enabled: Type.Boolean(),

@@ -201,7 +201,7 @@ interface GuestSnapshot {
   readonly snapshot: Snapshot
 }
 
-/** Returns the snapshot that this request took. It has the operation's id, and may be deleted already. */
+/** Returns the snapshot that this request took: the operation's id is also its id. It may be deleted already. */
 function getTaken(view: FleetView, { guest, operationId }: Context): GuestSnapshot {
   const shown = view.findGuest(guest.guest.uuid)
   const snapshot = shown?.guest.snapshots.find(({ id }) => id === operationId)
@@ -213,7 +213,6 @@ function listVisible(view: FleetView, caller: Principal, time: TimeFormat): Snap
   return sorted(guestsOf(caller, view)).map((found) => snapshotRow(found, time))
 }
 
-/** Lists the snapshots of guests, newest first. */
 function sorted(guests: Iterable<GuestView>): GuestSnapshot[] {
   const found = [...guests].flatMap((view) =>
     [...view.guest.snapshots].reverse().map((snapshot) => ({ view, snapshot })),

@@ -25,7 +25,10 @@ export class WholeList {
   constructor(
     private readonly view: FleetView,
     private readonly jsonOf: (guest: GuestView) => string,
-    /** Returns the version of other row data, such as owners of guests. If it changes, all rows are rendered again. */
+    /**
+     * Version of the data that rows show besides the guest, such as its owners. If it changes, all rows are rendered
+     * again.
+     */
     private readonly extraVersion: () => number = () => 0,
   ) {}
 
@@ -36,7 +39,7 @@ export class WholeList {
     return this.#assemble()
   }
 
-  /** Renders changed blocks until only a few are left for `#assemble`. During this work, further blocks can change. */
+  /** Renders changed blocks until only a few are left for `#assemble`. More blocks can change during this work. */
   *#makeStale(): Generator<void, void> {
     for (let round = 0; round < mostRounds; round++) {
       const stale = this.view.guestBlocks.filter(

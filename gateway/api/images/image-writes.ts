@@ -131,7 +131,6 @@ function toggleRoute(fleet: Fleet): Route {
   })
 }
 
-/** Result of a download request on one host. */
 interface HostOutcome {
   readonly hostId: string
   readonly task: string

@@ -139,7 +139,6 @@ function imageRows(view: FleetView, caller: Principal, query: ImageQuery): Image
 
 type ImageQuery = TypeQuery & { readonly host_id?: string }
 
-/** Merges the images of all hosts to one row for each id. */
 function enabledRows(view: FleetView, caller: Principal, query: ImageQuery): EnabledRow[] {
   const { host_id: hostId, type, kind } = query
   if (hostId !== undefined) getNamedHost(view, hostId)

@@ -71,8 +71,7 @@ const FirewallBodySchema = Type.Object(
           network: optional(
             oneOf(networks, 'Addresses to which the rule applies: `ipv4`, `ipv6` or `all`. Default: `all`.'),
           ),
-          // A text that consists of spaces stays invalid. If it became empty, the rule would match all sources or
-          // ports.
+          // A text of spaces stays invalid. If it counted as empty, the rule would match all sources or ports.
           source_ip: text(sourceIp),
           port: text(port, numeric),
           description: text('Description of the rule, on one line.'),
@@ -207,7 +206,7 @@ function planRules(rules: NonNullable<FirewallBody['rules']>): FirewallRule[] {
   }))
 }
 
-/** @throws {BerthError} `invalid_field` for an unknown field: ignoring a misspelt one would make a rule match more */
+/** @throws {BerthError} `invalid_field` for an unknown field: without a misspelt field, a rule would match more */
 function refuseUnknown(rule: object, index: number): void {
   const unknown = Object.keys(rule).find((name) => !Object.hasOwn(RuleSchema.properties, name))
   if (unknown === undefined) return

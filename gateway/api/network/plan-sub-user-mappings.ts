@@ -18,7 +18,7 @@ const names = {
 type Field = keyof typeof names
 
 const hostSide = ['hostIp', 'hostPort', 'hostPortEnd'] as const
-/** Fields that sub-users may not choose. The last container port is fixed because it changes the number of ports. */
+/** Fields that sub-users may not choose. The last container port is one of them: it changes the number of ports. */
 const fixed: readonly Field[] = [...hostSide, 'containerPortEnd']
 const allButInner: readonly Field[] = [...fixed, 'protocol', 'description']
 
@@ -29,7 +29,8 @@ export function refuseChosenSide(mapping: Pick<PortMapping, (typeof hostSide)[nu
 }
 
 /**
- * Reduces a change to the fields that a sub-user may change. Other fields may be sent if they change nothing.
+ * Reduces a change to the fields that a sub-user may change. The request may contain other fields with their present
+ * value.
  * @param stored present mapping; undefined: it does not exist, and the agent rejects the change
  * @param innerOnly true: only the container port may change
  * @throws {BerthError} `insufficient_scope` with the name of the field

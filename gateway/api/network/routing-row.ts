@@ -83,7 +83,7 @@ export const RoutingSchema = Type.Object(
 export type RoutingRow = Static<typeof RoutingSchema>
 type Usage = Static<typeof UsageSchema>
 
-/** The part of a host's routing that a caller may see: the caller's containers by uuid, or `all` containers. */
+/** What a caller may see of a host's routing: the parts of its containers (by uuid), or everything if `all` is true. */
 export interface RoutingScope {
   readonly hostId: string
   readonly guests: ReadonlyMap<string, GuestView>
@@ -157,7 +157,9 @@ function usage(used: number, total: number): Usage {
   return { used, remaining: String(Math.max(0, total - used)), total: String(total) }
 }
 
-/** Usage for a caller that is restricted to containers: all addresses and ports that it sees are in use. */
+/**
+ * A caller that is restricted to containers sees only addresses and ports in use, so that its total is the used number.
+ */
 function ownUsage(held: number): Usage {
   return usage(held, held)
 }

@@ -51,7 +51,6 @@ const SummarySchema = Type.Object(
   { title: 'SecuritySummary' },
 )
 
-/** Routes that read the alerts about abusive containers. */
 export function securityReadRoutes({ fleet, time }: SecurityDeps): Route[] {
   const { view } = fleet
   return [

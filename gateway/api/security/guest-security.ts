@@ -32,7 +32,6 @@ const common = {
   params: ContainerPathSchema,
 } as const
 
-/** Routes for the settings of the abuse watch for one container. */
 export function guestSecurityRoutes(fleet: Fleet): Route[] {
   return [
     route({

@@ -73,7 +73,7 @@ export function subUserLoginRoutes(deps: SubUserLoginDeps): Route[] {
   ]
 }
 
-/** Name under which failures with unknown codes are counted. No account can have this name. */
+/** Failures with unknown codes are counted under this user name, which no account can have. */
 const unknownCode = '*'
 
 interface SubUserLogin {

@@ -1,7 +1,7 @@
 import type { StoredMove } from './move-store.js'
 
 export interface MoveFacts {
-  /** The source's report about the guest. `undefined`: it does not report the guest, or is offline. */
+  /** What the source host reports about the guest. `undefined`: nothing, or the host is offline. */
   readonly source: { readonly role: string; readonly moveId: string } | undefined
   /** State of the source's operation. `undefined`: not known. */
   readonly operation: string | undefined

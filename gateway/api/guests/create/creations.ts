@@ -69,7 +69,7 @@ export async function orderCreation(
 }
 
 /**
- * Checks that the template exists and is enabled. If the view has no templates, the placement reports the reason.
+ * Checks that the template exists and is enabled. Without any templates in the view, a later check reports the reason.
  * @throws {BerthError} `invalid_field`, `image_disabled`
  */
 export function checkTemplate(view: FleetView, id: string): void {

@@ -83,7 +83,7 @@ function leadsTo(port: number, mapping: PortMapping): boolean {
   return mapping.containerPort === port && mapping.containerPortEnd === port && mapping.protocol === 'tcp'
 }
 
-/** @param first the first mapping's container port; 0: the number of its host port, as in all other mappings */
+/** @param first container port of the first mapping; 0: it equals the host port, as in all other mappings */
 function pickedMappings(count: number, first: number): PortMapping[] {
   // Container port 0 stands for the number of the host port, which the agent chooses.
   return Array.from({ length: count }, (_, index) => pickedTo(index === 0 ? first : 0))
@@ -107,7 +107,7 @@ function extraPorts(value: unknown): number[] {
   })
 }
 
-/** Removes duplicate ports and ports that are mapped already. Only mappings in the request may map a port twice. */
+/** Removes duplicate ports, and ports that are mapped already. Only a list in the request may map a port twice. */
 function withoutMapped(extra: readonly number[], others: readonly PortMapping[]): number[] {
   const isMapped = (port: number): boolean =>
     others.some(
