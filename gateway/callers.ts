@@ -52,7 +52,6 @@ export interface AccessOptions {
   readonly limits: LimitOptions
 }
 
-/** Access control of a running gateway. */
 export interface Access extends AccessControl {
   readonly audit: AuditStore
   readonly keys: ApiKeys

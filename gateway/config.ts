@@ -88,7 +88,9 @@ export const GatewayConfigSchema = Type.Object(
         /** Maximum numbers for each API key with limited rights, and for all unlimited callers together. */
         api_keys: Type.Integer({ minimum: 1, maximum: 100000, default: 10000 }),
         sub_users: Type.Integer({ minimum: 1, maximum: 1000000, default: 50000 }),
-        /** Limits of a caller that is restricted to containers. Objects that its keys created count, too. */
+        /**
+         * Limits of a caller that is restricted to containers. Objects that its keys created count towards them, too.
+         */
         bound_api_keys: Type.Integer({ minimum: 1, maximum: 100000, default: 100 }),
         bound_sub_users: Type.Integer({ minimum: 1, maximum: 1000000, default: 500 }),
       },
@@ -190,7 +192,6 @@ export function limitsOf({ limits }: GatewayConfig) {
   }
 }
 
-/** Returns the policy for URLs of webhooks. */
 export function webhookPolicy({ webhooks }: GatewayConfig): TargetPolicy {
   const { allow_http: allowHttp, allowed_targets: allowedTargets } = webhooks
   return { allowHttp, allowedTargets, setting: 'webhooks.allowed_targets' }

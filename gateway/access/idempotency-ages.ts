@@ -10,6 +10,7 @@ const atOnce = 1000
 /**
  * Ages of the records of requests with an Idempotency-Key, by caller. If there are too many records, the callers with
  * the most records lose their oldest ones.
+ *
  * | key | holds |
  * |---|---|
  * | `idempotency-by:REF` | sorted set: names of records by time |

@@ -117,7 +117,6 @@ export interface Api {
   readonly consoles: Consoles
 }
 
-/** Builds the complete HTTP interface from its parts. */
 export function createApi(options: ApiOptions): Api {
   const { fleet, access, log, policies, settings } = options
   const tickets = new ConsoleTickets(options.store, options.now)

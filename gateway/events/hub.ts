@@ -72,9 +72,9 @@ export class EventHub {
   }
 
   /**
-   * Continues with the events of the previous gateway process, and reports hosts that have changed since then. Before
-   * this call, changes of hosts are ignored, because every host first appears as new.
-   * @param isComplete false: not all hosts are known, so the earlier events are dropped and clients start over
+   * Continues with the events of the previous gateway process, and reports hosts that have changed since then. Earlier
+   * changes of hosts are ignored, because every host first appears as new.
+   * @param isComplete false: not all hosts are known. Earlier events are then dropped, and clients start again.
    */
   start(isComplete: boolean): void {
     const { journal, view } = this.options
@@ -163,7 +163,7 @@ export class EventHub {
     return new EventRing(epoch, this.options.limits ?? defaultLimits, first)
   }
 
-  /** Writes the hosts' positions after their events: a crash in between then repeats an event instead of losing it. */
+  /** Writes the hosts' positions after the events. After a crash in between, an event is repeated instead of lost. */
   #save(): void {
     if (this.#started) this.options.journal?.update(this.ring, this.options.view.positions())
   }

@@ -15,8 +15,8 @@ export interface EventJournalOptions {
 }
 
 /**
- * A file with the events of the ring. After a restart or a crash of the gateway, the next process continues with them.
- * An event is written before it is sent. Writes are not synced: after a crash of the machine, the file is ignored.
+ * A file with the events of the ring. After a restart or crash of the gateway, the next process continues with them. An
+ * event is written before it is sent. Writes are not synced, so a crash of the machine makes the file useless.
  */
 export class EventJournal {
   #former: FormerEvents | undefined
@@ -90,7 +90,7 @@ export class EventJournal {
     this.#bytes += bytes.length
   }
 
-  /** Deletes the journal if a write fails: after a restart, clients then start over instead of missing events. */
+  /** If a write fails, deletes the journal. After a restart, clients then start again instead of missing events. */
   #guard(work: () => void): void {
     try {
       work()

@@ -10,7 +10,7 @@ const stalledMs = 60_000
 /** Time in ms that clients wait before they connect again. */
 const retryMs = 2000
 
-/** Collects the frames for an audience, beginning with event number `from`, up to `maxBytes`. */
+/** Collects the frames of events for an audience: from event number `from`, up to `maxBytes`. */
 export type Gather = (audience: Audience, from: number, maxBytes: number) => { bytes: Buffer; next: number }
 
 export interface ListenerParts {
@@ -23,8 +23,8 @@ export interface ListenerParts {
 }
 
 /**
- * One client of the stream of events. It reads from the ring at its own pace, and unread events wait there. If they are
- * overwritten, the client must start again. Slow clients therefore use no more memory than fast ones.
+ * One client of the stream of events. It reads from the ring at its own pace. Unread events wait in the ring, so that
+ * slow clients use no more memory than fast ones. If such events are overwritten, the client must start again.
  */
 export class EventSubscriber {
   /** Number of the next event for the client. */
@@ -45,7 +45,7 @@ export class EventSubscriber {
     const next = lastId === undefined ? ring.next : ring.findNext(lastId)
     this.#next = next ?? ring.next
     response.on('drain', () => this.pump())
-    // If the client disconnects during a write, the event `close` follows. Without this listener the process would end.
+    // If the client disconnects during a write, `close` follows this event. Without a listener, the process would end.
     response.on('error', () => response.destroy())
     response.write(`retry: ${retryMs}\n`)
     this.#note(next === undefined ? 'reset' : 'ready')

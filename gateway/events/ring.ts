@@ -78,8 +78,8 @@ export class EventRing {
   }
 
   /**
-   * Number of the event after `id`, the last one that a client has received. `undefined`: following events are lost,
-   * and the client must start again.
+   * Number of the event after `id`, which is the last event that a client has received. `undefined`: following events
+   * are lost, so that the client must start again.
    */
   findNext(id: string): number | undefined {
     const [, epoch, digits] = /^([\w-]+)\.(\d{1,15})$/.exec(id) ?? []

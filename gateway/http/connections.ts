@@ -12,7 +12,7 @@ export interface ConnectionsParts {
   readonly guard: ConnectionGuard
 }
 
-/** Time limit in ms of detached connections, see `detach`. Answers that are not streams take less time. */
+/** Time limit in ms for the last answers on a connection after `detach`. All answers except streams take less time. */
 const answersWithinMs = 180_000
 /** Time in ms for the first request of a connection that was accepted just before `close`. */
 const firstRequestMs = 1000
@@ -31,12 +31,12 @@ export class Connections {
     connection.once('close', () => this.#open.delete(connection))
   }
 
-  /** Stops tracking a connection that another protocol uses from now on. */
+  /** Stops tracking a connection, because it now belongs to another protocol. */
   forget(connection: Duplex): void {
     this.#open.delete(connection)
   }
 
-  /** Limits how long a connection may wait for its last answers. No further requests are read from it. */
+  /** Reads no further requests from a connection. Closes it if its last answers take too long. */
   detach(connection: Duplex): void {
     this.forget(connection)
     const end = (): void => void connection.destroy()
@@ -49,8 +49,8 @@ export class Connections {
   }
 
   /**
-   * Makes clients change to new connections: each open connection is closed after its next answer, and new ones are
-   * still accepted. Requests therefore fail only on connections that are idle for longer than `lingerMs`.
+   * Makes clients change to new connections. Each open connection is closed after its next answer, and new ones are
+   * still accepted. A request can therefore only fail on a connection that was idle for longer than `lingerMs`.
    * @param lingerMs maximum time to wait for the next request of idle connections
    */
   async drain(lingerMs: number): Promise<void> {

@@ -75,8 +75,8 @@ export function createDispatcher(route: Route, options: DispatchOptions): (ctx: 
 }
 
 /**
- * Finds the caller. Public routes also reject changes from pages of other sites, which could log the browser in to
- * another account.
+ * Finds the caller. Public routes also reject changes from pages of other sites. Such a page could log the browser in
+ * to another account.
  */
 async function callerOf(
   { scope, method }: Route,
@@ -216,7 +216,7 @@ function subjectOf(route: Route, { fleet }: DispatchOptions, { caller, request }
   return getSubject(fleet, route, { caller, params: request.params })
 }
 
-/** Target and container of a request, for its audit entry. */
+/** Target and container that the audit entry of a request names. */
 function auditedOf({ guest, task }: BoundSubject): { target?: string; containerUuid?: string } {
   if (guest) return { target: guest.guest.name, containerUuid: guest.guest.uuid }
   return task ? { containerUuid: guestUuidOf(task.operation) } : {}

@@ -14,8 +14,8 @@ export function revisionEtag(revision: number, body: Buffer | string): string {
 }
 
 /**
- * Revision that If-Match allows; 0: any revision. If it contains several tags, the highest revision counts, because
- * revisions only increase. Only the revision in a tag is compared, because proxies that compress make tags weak.
+ * Revision that If-Match requires; 0: any revision. Of several tags, the highest revision counts, because revisions
+ * only increase. The rest of a tag is not compared, because proxies that compress make tags weak.
  * @throws {BerthError} `precondition_failed` for tags without a revision
  */
 export function ifRevisionOf(headers: IncomingHttpHeaders): number {
@@ -28,8 +28,8 @@ export function ifRevisionOf(headers: IncomingHttpHeaders): number {
 }
 
 /**
- * Checks If-Match for an operation that the agent only queues. Waits until the view has reached the revision of the
- * tag. A repeated operation is not checked, because its first attempt may have changed the revision.
+ * Checks If-Match for an operation that the agent only queues. First waits until the view has the revision of the tag.
+ * A repeated operation is not checked, because its first attempt may have changed the revision.
  * @throws {BerthError} `precondition_failed`
  */
 export async function checkIfMatch(

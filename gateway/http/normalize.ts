@@ -146,7 +146,7 @@ function restrictionReader(
 function leavesOpen(schema: Schema, value: unknown): boolean {
   if (value === null) return true
   if (schema.type === 'array' || schema.entries) return hasNoEntry(schema, value)
-  // An empty text has a meaning only in text fields, whose descriptions explain it.
+  // Only text fields give empty text a meaning, which their descriptions explain.
   return typeof value === 'string' && value.trim() === '' && (value !== '' || schema.type !== 'string')
 }
 
@@ -167,8 +167,8 @@ function listReader({ items = {} }: Schema, mode: NormalizeMode): FieldReader {
   const read = readerOf(items, mode)
   const isText = items.type === 'string' || items.enum !== undefined
   return (value, at) => {
-    // PHP may send an empty list as `{}`. In a change, a list of objects must be a real list, because `{}` would empty
-    // it.
+    // PHP may send an empty list as `{}`. For a list of objects, a change does not accept this: it would empty the
+    // list.
     if ((mode.creates || isText) && isObject(value) && Object.keys(value).length === 0) return []
     const list = isText && typeof value === 'string' ? splitEntries(value) : value
     if (!Array.isArray(list)) return list

@@ -37,7 +37,9 @@ export class SharedSchemas {
   }
 }
 
-/** True for one of Berth's own keywords. A keyword's value is true, while a property of the same name has a schema. */
+/**
+ * True for one of Berth's own keywords, whose value is true. The value of a property with the same name is a schema.
+ */
 function isOwn(name: string, value: unknown): boolean {
   return value === true && (ownKeywords as readonly string[]).includes(name)
 }

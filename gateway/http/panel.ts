@@ -90,7 +90,7 @@ function documentOf(forms: Forms): Page['handle'] {
 function setupPageOf(index: Forms, hasLink: () => Promise<boolean>): Page['handle'] {
   const show = documentOf(index)
   return async (ctx) => {
-    // If the store is down, it is not known whether a link exists, and the page says so.
+    // If the store is down, nobody knows whether a link exists. The page then explains this.
     const leads = await hasLink().catch(() => true)
     if (!leads) delete ctx.req.headers['if-none-match']
     const reply = await show(ctx)

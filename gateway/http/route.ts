@@ -21,7 +21,7 @@ export type Bound = 'guest' | 'task' | 'own' | 'same' | 'refused'
  */
 export type SubUserAccess = 'allowed' | 'inner' | 'refused'
 
-/** Requires the field `subUser`, unless the route is closed to bound callers and therefore to sub-users. */
+/** Makes the field `subUser` mandatory. A route that is closed to bound callers is also closed to sub-users. */
 type SubUserDecision<R extends Bound> = R extends 'refused'
   ? { readonly subUser?: 'refused' }
   : { readonly subUser: SubUserAccess }
@@ -57,9 +57,8 @@ export interface RequestContext<Params, Query, Body> {
   readonly operationId: string
   readonly log: Logger
   /**
-   * Sets target and detail of the audit entry, which must not contain secrets. `containerUuid` is needed for entries
-   * about a container: bound callers see only entries about their containers. In `guest` and `task` routes it is
-   * already set.
+   * Sets target and detail of the audit entry, without secrets. An entry about a container needs `containerUuid`,
+   * because bound callers see only entries about their containers. In `guest` and `task` routes it is already set.
    */
   audit(entry: { target?: string; detail?: string; containerUuid?: string }): void
 }
@@ -151,8 +150,8 @@ export function route<P extends TSchema, Q extends TSchema, B extends TSchema, D
 }
 
 /**
- * True if requests of the route may contain an `Idempotency-Key`. POST requests that only read ignore it, because they
- * return the current state. Login routes ignore it, because their answers contain credentials.
+ * True if the gateway uses an `Idempotency-Key` in requests of the route. POST requests that only read must return the
+ * current state, and login routes return credentials. Both ignore the header.
  */
 export function isRepeatable({ method, audit, scope }: Route): boolean {
   return method === 'POST' && audit !== false && scope !== 'public' && scope !== 'session'

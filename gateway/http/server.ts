@@ -22,12 +22,12 @@ export interface HttpTimeouts {
 export const defaultTimeouts: HttpTimeouts = {
   headersMs: 10_000,
   requestMs: 30_000,
-  // Longer than common proxies keep idle connections, so that a connection is not closed while a proxy sends a request.
+  // Common proxies keep idle connections for less time. A connection is therefore not closed while a proxy uses it.
   keepAliveMs: 65_000,
   checkEveryMs: 2_000,
 }
 
-/** Limits of connections that have not sent a request yet. `headersMs` applies to them, too. */
+/** Maximum numbers of connections that have not sent a request yet. They also have the time limit `headersMs`. */
 const silent = { unproven: 2048, unprovenPerSource: 256 }
 
 export interface HttpServer {
@@ -133,7 +133,8 @@ export function serveRequests(
     if (!requests.isEnding(socket)) refuseMalformed(error, socket, requests.isAnswering(socket))
   })
   server.on('upgrade', (request, connection, head) => {
-    // Earlier requests wait for answers: this request cannot switch protocols, or is excess (see `requestClass`).
+    // Earlier requests still wait for answers, so that this one cannot switch protocols. Or it is excess
+    // (`requestClass`).
     if (requests.isBusy(connection)) {
       connections.detach(connection)
       return requests.endAfterAnswers(connection)
@@ -151,7 +152,7 @@ const malformed: Readonly<Record<string, [number, string, string]>> = {
   ERR_HTTP_REQUEST_TIMEOUT: [408, 'request_timeout', 'the request did not arrive in time'],
 }
 
-/** Answers data that Node's parser rejects and that therefore is not a request. */
+/** Answers data that Node's parser rejects, and that the application therefore never gets. */
 function refuseMalformed(error: NodeJS.ErrnoException, socket: Duplex, isUnderWay: boolean): void {
   if (error.code === 'ECONNRESET' || !socket.writable || isUnderWay) return void socket.destroy()
   const [status, code, message] = malformed[error.code ?? ''] ?? [400, 'invalid_request', 'malformed HTTP']

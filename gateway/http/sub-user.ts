@@ -5,7 +5,7 @@ import { innerPortsScope } from '../access/sub-user-bounds.js'
 import type { Guest } from '../../proto/gen/berth/agent/v1/guest.js'
 import type { Route } from './route.js'
 
-/* Restricts sub-users to the routes that are open to them. They can only read blocked containers. */
+/* Restricts sub-users to the routes that are open to them. If a container is blocked, they can only read it. */
 
 /** @throws {BerthError} `insufficient_scope` if the route is not open to sub-users */
 export function refuseSubUser(route: Pick<Route, 'subUser'>, caller: Principal): void {
@@ -13,7 +13,9 @@ export function refuseSubUser(route: Pick<Route, 'subUser'>, caller: Principal):
     throw new BerthError('forbidden', 'insufficient_scope', 'not available for sub-users')
 }
 
-/** Returns the scope of the route, or `innerPortsScope` for a sub-user that lacks it, if the route allows this. */
+/**
+ * Returns the scope that the caller needs. Some routes accept `innerPortsScope` from a sub-user that lacks their scope.
+ */
 export function scopeFor({ scope, subUser }: Pick<Route, 'scope' | 'subUser'>, caller: Principal): string {
   const narrow = caller.subUser !== undefined && subUser === 'inner' && !coversScope(caller.scopes, scope)
   return narrow ? innerPortsScope : scope

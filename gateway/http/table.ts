@@ -49,7 +49,7 @@ function refuseUnbounded({ bound, path }: Route, refuse: (why: string) => never)
 
 const subUserWords: readonly SubUserAccess[] = ['allowed', 'inner', 'refused']
 
-/** Checks the access of sub-users. They are bound callers, so routes closed to bound callers are closed to them. */
+/** Checks the access of sub-users. A route that is closed to bound callers must be closed to sub-users, too. */
 function refuseUndecided({ bound, subUser }: Route, refuse: (why: string) => never): void {
   if (bound === 'refused' && (subUser ?? 'refused') !== 'refused') refuse('is not available for bound callers')
   if (bound !== 'refused' && !subUserWords.includes(subUser!)) refuse('does not define whether sub-users may call it')

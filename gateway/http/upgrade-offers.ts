@@ -8,21 +8,21 @@ export interface RequestRules {
   isExcess(request: IncomingMessage): boolean
 }
 
-/** Node's request with a flag of its parser: the client offers to switch to another protocol. */
+/** Node's request. Its parser sets `offersUpgrade` if the client offers to switch to another protocol. */
 interface OfferingRequest extends IncomingMessage {
   readonly offersUpgrade: boolean
   readonly upgrade: boolean
 }
 
 /**
- * Creates a class for a server's requests. A server may ignore an offered protocol such as `h2c` of Java's client (RFC
- * 9110, 7.8), but Node 20 treats each offer as accepted if there is a listener for upgrades. An excess request is also
+ * Creates a class for a server's requests. A server may ignore an offered protocol, such as `h2c` of Java's client (RFC
+ * 9110, 7.8). But if there is a listener for upgrades, Node 20 treats each offer as accepted. An excess request is also
  * reported as an upgrade, so that Node's parser ignores the rest of the packet.
  */
 export function requestClass(rules: RequestRules): typeof IncomingMessage {
   return class extends IncomingMessage implements OfferingRequest {
     declare offersUpgrade: boolean
-    /** Stored, because Node reads `upgrade` several times and must always get the same result. */
+    /** Read once and stored: Node reads `upgrade` several times, and must always get the same result. */
     readonly #isExcess: boolean
 
     constructor(socket: Socket) {
@@ -49,9 +49,9 @@ interface Parser {
 }
 
 /**
- * Calls `lost` if the server ignores an offered protocol and the packet contains further requests: Node's parser stops
- * at an offer, and the rest of the packet is dropped. Node does not document its parser. If the parser of a later
- * version differs, such requests stay unanswered.
+ * If the server ignores an offered protocol, Node's parser still stops at the offer and drops the rest of the packet.
+ * Calls `lost` if this rest contains requests. Node does not document its parser. If that of a later version differs,
+ * such requests stay unanswered.
  */
 export function watchOffers(socket: Socket, lost: () => void): void {
   const parser = (socket as { parser?: Parser | null }).parser

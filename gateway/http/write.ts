@@ -139,7 +139,7 @@ export function failedHandling(
 }
 
 function describeFailure({ status, code }: ErrorReply, error: unknown): string {
-  // The operation was sent and may be executed, although no answer arrived.
+  // The agent got the operation and may execute it, although it did not answer.
   if (status === 504) return `${outcomeUnknown}: ${code}`
   // Causes are omitted, because they mention internals and belong into the log.
   const own = error instanceof Error ? error.message : ''

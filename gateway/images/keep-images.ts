@@ -30,7 +30,7 @@ export function keepImages({ fleet, images, log }: KeepImagesParts): () => Promi
         await add({ hostId, id: request.id }).then(
           () => refused.delete(key),
           (err: unknown) => {
-            // Logged only once: a host may reject an image's server for good, but the image is tried again each time.
+            // Logged only once, although each run tries again: a host may reject an image's server for good.
             if (!refused.has(key))
               log.warn({ err, host: hostId, image: request.id }, 'adding a custom image to a host failed')
             refused.add(key)

@@ -9,7 +9,6 @@ export interface ListQuery<Name extends string> {
   readonly sort: readonly { readonly field: Name; readonly descending: boolean }[]
 }
 
-/** True if an item matches all filters of the query. */
 export function matches<Item, Name extends string>(
   fields: Fields<Item, Name>,
   { filters }: ListQuery<Name>,

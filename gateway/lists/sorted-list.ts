@@ -8,7 +8,7 @@ export class SortedList<Item> implements Iterable<Item> {
   readonly #chunks: Item[][] = []
   #size = 0
 
-  /** @param compare returns 0 only for the same item; compared values must not change while the item is in the list */
+  /** @param compare 0 only for the same item; what it compares must not change while an item is in the list */
   constructor(private readonly compare: (a: Item, b: Item) => number) {}
 
   get size(): number {
@@ -54,8 +54,8 @@ export class SortedList<Item> implements Iterable<Item> {
   }
 
   /**
-   * Returns at most `most` items that follow an item, which may have been removed from the list. `undefined`: the first
-   * items. The result is empty only at the end of the list.
+   * Returns at most `most` items after `item`, even if that was removed from the list. `undefined`: the first items.
+   * Only at the end of the list, the result is empty.
    */
   after(item: Item | undefined, most: number): Item[] {
     if (item === undefined) return this.#chunks[0]?.slice(0, most) ?? []

@@ -216,7 +216,7 @@ class MovingLab {
 async function inShortSlices(run: () => Promise<void>): Promise<void> {
   const now = performance.now.bind(performance)
   let late = 0
-  // A slice reads the clock at its beginning and before each step.
+  // A slice reads the clock at its beginning and before each step. Each reading adds 2 ms.
   performance.now = () => now() + (late += 2)
   try {
     await run()

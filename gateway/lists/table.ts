@@ -21,15 +21,15 @@ export interface Selection<Item> {
 /** A table that can only be read. */
 export interface Selectable<Item, Name extends string> {
   readonly size: number
-  /** Selects items: immediately for a recent query, otherwise after a search that lets other work run in between. */
+  /** Selects items: at once for a recent query, otherwise after a search in steps, between which other work runs. */
   select(query: ListQuery<Name>): Promise<Selection<Item>>
 }
 
 export interface TableOptions<Item, Name extends string> {
   readonly fields: Fields<Item, Name>
-  /** Order of the table. Returns 0 only for the same item. The compared values of an item must not change. */
+  /** Order of the table; 0 only for the same item. What it compares must not change while an item is in the table. */
   readonly compare: (a: Item, b: Item) => number
-  /** Fields whose values are counted. A filter for a value that no item has then needs no search. */
+  /** Fields for which the table counts items by value. A filter for a value that no item has then needs no search. */
   readonly counted: readonly Name[]
 }
 

@@ -9,8 +9,8 @@ export function renewAtMs(notAfterMs: number, lifetimeMs: number): number {
 }
 
 /**
- * True if a certificate must be renewed: two thirds of its lifetime have passed, or it was issued while the clock was
- * ahead.
+ * True if a certificate must be renewed: two thirds of its lifetime have passed, or it is not valid yet because the
+ * clock was ahead when it was issued.
  */
 export function isLeafRenewalDue(
   { notBeforeMs, notAfterMs }: Pick<KeyedCertificate, 'notBeforeMs' | 'notAfterMs'>,

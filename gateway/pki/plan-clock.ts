@@ -21,11 +21,11 @@ export function doubtClock(witnesses: ClockWitnesses): string {
     otherMs !== undefined && Math.abs(otherMs - nowMs) > maxSkewMs
   if (differs(storeMs)) return `the clock of the store differs from this gateway by ${inWords(storeMs - nowMs)}`
   if (differs(peerMs)) return `the clock of the host differs from this gateway by ${inWords(peerMs - nowMs)}`
-  // If the host's clock agrees with the gateway's, other differences are harmless: this system was suspended, or an
-  // earlier certificate was issued by a clock that was ahead.
+  // The host's clock agrees with the gateway's. Other differences are then harmless: this system was suspended, or a
+  // clock that was ahead issued an earlier certificate.
   if (peerMs !== undefined) return ''
   if (jumpMs !== 0) return `the clock of this gateway has just jumped by ${inWords(jumpMs)}`
-  // If the store's clock agrees, `lastIssuedMs` is ignored: one wrong clock must not block renewals for long.
+  // `lastIssuedMs` only counts without the store's clock: a single wrong clock must not block renewals for long.
   if (storeMs === undefined && lastIssuedMs !== undefined && lastIssuedMs - nowMs > maxSkewMs)
     return `the last certificate was issued ${inWords(lastIssuedMs - nowMs)} in the future`
   return ''

@@ -134,7 +134,7 @@ function judge({ enabled, allowed, trusted }: Rules, origin: Origin): Omit<Judge
   return { ...source, allowed: source.valid && allowed.has(source.address) }
 }
 
-/** True for loopback hosts. Other names do not count: any site can have a name that resolves to 127.0.0.1. */
+/** True for `localhost` and loopback addresses. Other names do not count: any site's name can resolve to 127.0.0.1. */
 function isLoopbackHost(host: string): boolean {
   return /^(localhost|127\.\d{1,3}\.\d{1,3}\.\d{1,3}|\[::1\])(:\d{1,5})?$/i.test(host)
 }

@@ -3,8 +3,8 @@ import type { AccessPolicies } from './access-policy.js'
 import type { Origin } from './source.js'
 
 /**
- * Open sockets and the origins of their last requests. When a new policy excludes an address, its sockets are closed,
- * including streams and idle connections.
+ * Open sockets, and the origin of the last request on each. If a new policy excludes the origin of a socket, the socket
+ * is closed, even if it is idle or sends a stream.
  */
 export class OpenSockets {
   readonly #origins = new Map<Socket, Origin>()
@@ -19,7 +19,7 @@ export class OpenSockets {
     this.#origins.set(socket, origin)
   }
 
-  /** Forgets a socket that another part of the gateway will close with a reason. */
+  /** Forgets a socket, because another part of the gateway will close it and tell the client the reason. */
   forget(socket: Socket): void {
     this.#origins.delete(socket)
   }

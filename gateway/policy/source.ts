@@ -18,8 +18,8 @@ export function originOf({ socket, headers }: IncomingMessage): Origin {
 }
 
 /**
- * True if the client's connection is encrypted with TLS, either to this gateway or, according to X-Forwarded-Proto of a
- * trusted proxy, on all hops.
+ * True if the client's connection is encrypted with TLS. If a trusted proxy sends X-Forwarded-Proto, all hops in it
+ * must use TLS, otherwise the connection to this gateway.
  * @param trusted trusted proxies; undefined: there are none
  */
 export function isSecure({ peer, headers, encrypted }: Origin, trusted: AddressSet | undefined): boolean {
@@ -34,7 +34,7 @@ export function isSecure({ peer, headers, encrypted }: Origin, trusted: AddressS
 export interface Source {
   /** Address of the client, otherwise of the last proxy that is known. No zone index; IPv4-mapped IPv6 becomes IPv4. */
   readonly address: string
-  /** False if a trusted proxy sent an invalid address. `address` is then that of the proxy. */
+  /** False if a trusted proxy sent an invalid address of its client. `address` is then the proxy's own address. */
   readonly valid: boolean
 }
 

@@ -57,7 +57,7 @@ export class ListeningSockets {
     this.log.info({ socket: name }, 'listening socket adopted')
   }
 
-  /** Opens a socket. If a stored socket for `0.0.0.0` still occupies the port of `::`, closes the stored socket. */
+  /** Opens a socket. If a stored socket for `0.0.0.0` has the same port as this one for `::`, closes that one first. */
   async #open(server: Server, host: string, port: number): Promise<void> {
     try {
       await listenOn(server, { host, port })
@@ -70,7 +70,7 @@ export class ListeningSockets {
     }
   }
 
-  /** Closes sockets from before the restart whose addresses are not in the list. */
+  /** Closes sockets from before the restart, except those whose addresses are in the list. */
   async retain(addresses: readonly ListenAddress[]): Promise<void> {
     const names = new Set(await namesOf(addresses))
     for (const name of [...this.inherited.keys()]) if (!names.has(name)) await this.#remove(name)
@@ -114,7 +114,7 @@ async function namesOf(addresses: readonly ListenAddress[]): Promise<string[]> {
   return Promise.all(all.map(async ([host, port]) => nameOf(await addressOf(String(host)), Number(port))))
 }
 
-/** Resolves a host name. A name that cannot be resolved is returned unchanged, and no socket has this name. */
+/** Resolves a host name. If that fails, returns the name itself, which no socket has. */
 async function addressOf(host: string): Promise<string> {
   return lookup(host).then(
     ({ address }) => address,

@@ -59,11 +59,12 @@ class AlreadyThere extends BerthError {
 }
 
 /**
- * Sub-users, which are accounts that are restricted to containers. All methods may throw BerthError
- * `store_unavailable`.
+ * Sub-users: accounts that are restricted to containers. All methods may throw BerthError `store_unavailable`.
  *
- * | key | holds | |---|---| | `sub-user-code:<digest of an access code>` | id of the account | |
- * `sub-user-operation:<operation id>` | encrypted password that the operation created, for two days |
+ * | key | holds |
+ * |---|---|
+ * | `sub-user-code:<digest of an access code>` | id of the account |
+ * | `sub-user-operation:<operation id>` | encrypted password that the operation created, for two days |
  */
 export class SubUsers {
   readonly #codes: AccessCodes

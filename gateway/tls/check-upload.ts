@@ -2,7 +2,6 @@ import { createPrivateKey, type KeyObject, type X509Certificate } from 'node:cry
 import { BerthError } from '../../shared/errors.js'
 import { covers, parseChain, type KeyedChain } from './certificate.js'
 
-/** Error codes of uploaded certificates. */
 export const uploadCodes = [
   'certificate_invalid',
   'certificate_expired',

@@ -22,7 +22,6 @@ export async function listenWide(
   }
 }
 
-/** Converts an error of listen(2) to a BerthError. */
 function listenError({ host, port }: ListenAddress, cause: unknown): BerthError {
   const at = `port ${port} of ${host}`
   const { code, message } = cause as NodeJS.ErrnoException

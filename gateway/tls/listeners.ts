@@ -67,8 +67,8 @@ export class Listeners {
   }
 
   /**
-   * If TLS is off, opens the listener for TLS with a certificate that is not part of the settings yet. The next
-   * `converge` keeps or closes the listener.
+   * If TLS is off, opens the listener for TLS with a certificate that the settings do not contain yet. The next
+   * `converge` keeps the listener or closes it.
    * @throws {BerthError} `tls_not_configured`, `port_conflict`, `port_denied`
    */
   reserve(material: KeyedChain): Promise<void> {

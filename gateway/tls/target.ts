@@ -15,8 +15,8 @@ export function parseTarget(text: string): string {
 }
 
 /**
- * Name or address with which a request reached the gateway. For a loopback address, the first public IPv4 address of
- * this host is returned instead. "": neither is known.
+ * Name or address with which a request reached the gateway. If it is a loopback address, returns the first public IPv4
+ * address of this host instead. "": neither is known.
  */
 export function detectHost(hostHeader: string | undefined): string {
   const host = (hostHeader ?? '').replace(/:\d{1,5}$/, '')

@@ -106,7 +106,7 @@ function peek(socket: Socket): Promise<boolean> {
   })
 }
 
-/** Presents the certificate and closes the connection. A validation has no further content (RFC 8737, 3). */
+/** Presents the certificate and closes the connection. A validation needs nothing else (RFC 8737, 3). */
 function answerValidation(socket: Socket, { chainPem, keyPem }: KeyedChain): void {
   const server = createTlsServer({
     cert: chainPem,

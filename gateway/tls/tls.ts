@@ -128,8 +128,8 @@ export class Tls {
   }
 
   /**
-   * Value of Strict-Transport-Security for answers over TLS. `undefined`: the header could lock users out. Browsers
-   * apply it to all ports of a name: untrusted certificates and ports without TLS become unreachable.
+   * Value of Strict-Transport-Security for answers over TLS. Browsers apply it to all ports of a name, where they then
+   * reject untrusted certificates and ports without TLS. `undefined`: this could lock users out.
    */
   get hsts(): string | undefined {
     const current = this.documents.settings.value?.current

@@ -94,7 +94,7 @@ export class FleetUpgrades {
   async #work(fleet: Fleet): Promise<void> {
     const { log } = this.options
     try {
-      // Hosts that have not been read from the store yet would count as removed.
+      // Before all hosts have been read from the store, the others would count as removed.
       if (this.#closed || !fleet.isComplete) return
       // Without this wait, hosts that are about to connect would count as offline.
       await fleet.expectedConnections()
@@ -127,9 +127,9 @@ export class FleetUpgrades {
       const started = await fleet.upgrades.start(hostId, order)
       if (started === 'up_to_date') await this.#change((run) => run && completeHost(run, host))
     } catch (error) {
-      // Another gateway may have taken over the run. If the store has lost the epochs, `exceed` raises the next epoch.
+      // Another gateway has the run, or the store has lost epochs. `exceed` then makes the lease's next epoch higher.
       if (error instanceof StaleEpochError) return this.lease.exceed(error.highest)
-      // It is not known whether the upgrade has begun. If it did not begin, the next check of the run starts it.
+      // The upgrade may have begun. If it has not, the next check of the run starts it.
       if (error instanceof UnansweredError || isTemporary(error)) return
       this.options.log.warn({ host: hostId, reason: describeError(error) }, 'starting the upgrade of a host failed')
       const { message } = toBerthError(error, 'the upgrade did not start')
@@ -144,8 +144,8 @@ export class FleetUpgrades {
 }
 
 /**
- * True for errors that need no decision of an operator. `upgrade_running`: another gateway has started this upgrade of
- * the host, which the view does not show yet, or somebody has requested an upgrade of only this host.
+ * True for errors that need no decision of an operator. `upgrade_running`: another gateway has started this upgrade and
+ * the view does not show it yet, or somebody is upgrading only this host.
  */
 function isTemporary(error: unknown): boolean {
   const temporary = ['store_unavailable', 'lease_lost', 'upgrade_running']

@@ -9,7 +9,6 @@ import { oneOf } from '../../http/schema.js'
 import { loginCookies, placeOf } from './login-place.js'
 import { GivenPassword, SecondFactorSchema, secondFactorOf } from './proof.js'
 
-/** Kinds of accounts, as the API names them. */
 export const kinds = ['admin', 'sub_user'] as const
 
 /** The account that has logged in. */
@@ -114,7 +113,6 @@ function logoutRoute({ sessions }: Accounts): Route {
   })
 }
 
-/** Converts an account to its form in the API. */
 export function whoOf({ account }: LoggedIn): Static<typeof WhoSchema> {
   return { username: account.username, kind: account.kind }
 }

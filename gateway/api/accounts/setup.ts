@@ -47,7 +47,7 @@ function linkRoute({ admins }: Accounts): Route {
   })
 }
 
-/** Writes an audit entry only for a valid link. Otherwise anybody could flood the audit log. */
+/** Only a valid link gets an audit entry. Otherwise anybody could flood the audit log with invalid links. */
 function setupRoute({ admins, logins }: Accounts, log: AuditLog): Route {
   return route({
     ...open,

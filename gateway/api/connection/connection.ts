@@ -153,7 +153,7 @@ function parseSource(text: string): string {
   return address.text
 }
 
-/** Reads the present firewall for callers who may change it. */
+/** If the firewall is the cause, adds the present firewall for callers that may change it. */
 async function withFirewall(
   fleet: Fleet,
   { hostId, guest: { uuid } }: GuestView,

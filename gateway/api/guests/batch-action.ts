@@ -114,7 +114,6 @@ interface ActionResult {
   readonly ssh_password: string
 }
 
-/** Executes the action on one guest. */
 type Act = (guest: GuestView, operationId: string) => Promise<ActionResult>
 type BatchContext = RequestContext<unknown, unknown, BatchAction>
 
@@ -138,7 +137,7 @@ function planSuspensions({ fleet, time }: Parts, context: BatchContext): Act {
   if (body.action === 'suspend' && reason === undefined) throw missing('reason')
   const change =
     reason !== undefined && body.action === 'suspend' ? planSuspension({ ...body, reason }, time) : planUnsuspension()
-  const audit = (): void => undefined // the whole batch has one audit entry, so its guests get none
+  const audit = (): void => undefined // the batch has one audit entry for all guests
   return async (guest, operationId) => {
     await changeSetting(fleet, { headers: {}, audit, operationId, guest }, change)
     return { container_name: guest.guest.name, ssh_password: '' }
@@ -172,8 +171,8 @@ interface Target {
 }
 
 /**
- * Finds the selected guests, and operations of an earlier attempt of this request. The guests of such operations may be
- * deleted already, possibly by this batch, and are therefore not looked up.
+ * Finds the selected guests, and the operations of an earlier attempt of this request. The guest of such an operation
+ * is not looked up, because it may be deleted already, possibly by this batch.
  */
 async function findTargets(
   fleet: Fleet,
@@ -192,7 +191,7 @@ async function findTargets(
   return { guests: [...guests.values()], earlier: [...earlier] }
 }
 
-/** Finds the operation of an earlier attempt. Hosts are asked only if the fleet view may no longer contain it. */
+/** Finds the operation of an earlier attempt. Only searches if the request can be repeated and the guest is gone. */
 async function findEarlier(
   fleet: Fleet,
   { operationId, headers, caller }: RequestContext<unknown, unknown, BatchAction>,

@@ -31,7 +31,7 @@ export interface PartsDone<Result> {
 type Context = Pick<RequestContext<unknown, unknown, unknown>, 'caller' | 'log'>
 
 /**
- * Submits all operations, a few at a time. A rejected operation does not prevent the following operations. Internal
+ * Submits all operations, a few at a time. If one is rejected, the following ones are still submitted. Internal
  * failures are logged.
  * @throws if all were rejected: the first error that may be temporary, otherwise the first error
  */

@@ -123,7 +123,9 @@ type JsonOf = (guest: GuestView) => string
 function listOf(
   view: FleetView,
   { jsonOf, customerJsonOf }: { readonly jsonOf: JsonOf; readonly customerJsonOf: JsonOf },
-  /** Returns the version of other row data, such as owners of guests. If it changes, all rows are rendered again. */
+  /**
+   * Version of data that rows show besides the guest, such as its owners. If it changes, all rows are rendered again.
+   */
   extraVersion?: () => number,
 ): GuestPages['fullList'] {
   const whole = new WholeList(view, jsonOf, extraVersion)
@@ -155,7 +157,9 @@ async function select(
   return { items: selection.slice(...range), total: selection.size }
 }
 
-/** The guests to search if the caller may see only some or the query has a name. `undefined`: search all guests. */
+/**
+ * The few guests that the query can match, if it has a name or the caller may see only some. `undefined`: all guests.
+ */
 function findFew(view: FleetView, caller: Principal, { filters }: ListQuery<GuestField>): GuestView[] | undefined {
   if (isBound(caller)) return boundGuests(view, caller)
   const named = filters.find(({ field }) => field === 'name')

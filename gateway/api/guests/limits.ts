@@ -57,7 +57,6 @@ const common = {
   conditional: true,
 } as const
 
-/** Routes that change sizes, rates and expiry of a container. */
 export function limitRoutes({ fleet, time }: { fleet: Fleet; time: TimeFormat }): Route[] {
   return [
     route({

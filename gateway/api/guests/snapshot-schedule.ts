@@ -75,7 +75,6 @@ const ScheduleResultSchema = Type.Object(
   { title: 'SnapshotScheduleResult' },
 )
 
-/** Route that changes interval and time of a container's scheduled snapshots. */
 export function scheduleRoute(fleet: Fleet): Route {
   return route({
     method: 'POST',

@@ -24,7 +24,7 @@ export function planSshPlace(guest: ReachableGuest, hostAddress: string): SshPla
   return ownIpv6 === undefined ? { host: '', port: 0 } : place(ownIpv6, 22)
 }
 
-/** Host address of the mapping of SSH. "": the mapping uses all addresses of the host. */
+/** Address of the host at which SSH of the guest is mapped. "": all addresses of the host. */
 function mappedAddress({ portMappings, sshPort }: ReachableGuest): string {
   const mapping = portMappings.find(
     ({ protocol, hostPort, hostPortEnd }) =>

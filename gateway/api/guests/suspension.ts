@@ -14,7 +14,6 @@ export const suspendScope = 'container:suspend'
 
 const textOf = (description: string) => Type.String({ ...trimmed, pattern: suspensionTextPattern, description })
 
-/** Fields of a suspension, for single containers and batches. */
 export const suspensionFields = {
   reason: textOf(
     'Internal reason of the suspension, which sub-users do not see. At most 500 printable characters on one line.',

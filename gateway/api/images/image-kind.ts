@@ -36,7 +36,6 @@ export interface TypeQuery {
   readonly kind?: ImageKind
 }
 
-/** True if an image matches the filters of a list. */
 export function matchesType(virtualization: string, { type, kind }: TypeQuery): boolean {
   return [type, kind].every((wanted) => wanted === undefined || wanted === virtualization)
 }

@@ -160,7 +160,7 @@ async function replaceFirewall(fleet: Fleet, context: ReplaceContext): Promise<C
   }
 }
 
-/** Reads the stored firewall if the request keeps some part of it. */
+/** Reads the stored firewall, unless the request replaces all of it. */
 async function findStored(fleet: Fleet, context: ReplaceContext): Promise<GetFirewallResponse | undefined> {
   if (context.body.rules && context.body.default_action) return undefined
   const { hostId, guest } = context.guest

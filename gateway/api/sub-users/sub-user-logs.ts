@@ -21,7 +21,6 @@ const common = {
   params: SubUserPathSchema,
 }
 
-/** Routes that list the actions and logins of a sub-user. */
 export function subUserLogRoutes({ subUsers, audit, accounts, time }: SubUserLogDeps): Route[] {
   return [
     route({

@@ -1,6 +1,5 @@
 import { BerthError } from '../../../shared/errors.js'
 
-/** Error codes of failures at a certificate authority. */
 export const acmeCodes = ['acme_refused', 'acme_rate_limited', 'acme_unavailable', 'acme_timeout'] as const
 
 /** A problem as an ACME server reports it (RFC 7807). */

@@ -51,8 +51,8 @@ interface Authorization extends Resource {
 }
 
 /**
- * Obtains a certificate for a name or address, with the first method that succeeds (RFC 8555, 7). The caller must have
- * agreed to the terms of the authority.
+ * Obtains a certificate for a name or address (RFC 8555, 7). Tries the methods in order until one succeeds. The caller
+ * must have agreed to the terms of the authority.
  * @throws {BerthError} one of `acmeCodes`, or the error of `present` if no method could be tried
  */
 export async function obtainCertificate(server: AcmeServer, order: AcmeOrder): Promise<KeyedChain> {
@@ -69,7 +69,7 @@ export async function obtainCertificate(server: AcmeServer, order: AcmeOrder): P
   throw refused ?? acmeUnavailable('it offers no challenge that this gateway supports')
 }
 
-/** True if another method may succeed: this method was rejected, or cannot be used here. */
+/** True if another method may succeed, because the authority rejected this one or this gateway cannot use it. */
 function isOfMethod(error: unknown): error is BerthError {
   return error instanceof BerthError && error.kind === 'conflict'
 }
@@ -153,7 +153,7 @@ async function poll<Body extends Resource>(
   }
 }
 
-/** Problem of an order or an authorization. For an authorization it is part of the failed challenge. */
+/** Problem of an order or an authorization. An authorization has it in its failed challenge. */
 function problemOf(body: Resource & { readonly challenges?: readonly Resource[] }): Problem | undefined {
   return body.error ?? body.challenges?.find(({ error }) => error !== undefined)?.error
 }

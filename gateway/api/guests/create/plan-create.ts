@@ -95,8 +95,8 @@ function planList(field: string, flag: string, { assign, list = [] }: AskedAddre
 }
 
 /**
- * Number of addresses to choose. Clients send 0 for omitted counts, so `assign` with a count of 0 requests one address.
- * Clients also send counts although `assign` is off. They request no address then.
+ * Number of addresses to choose. Clients send 0 for an omitted count. With `assign`, 0 therefore requests one address.
+ * Without `assign`, a count requests none, because some clients always send it.
  */
 function planCount({ assign, count = 0, list = [] }: AskedAddresses): number {
   if (assign === false) return 0

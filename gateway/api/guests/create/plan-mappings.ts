@@ -56,7 +56,7 @@ export function planMappings(body: CreateBody, os: Os = 'linux'): PortMapping[] 
   const explicit = explicitMappings(body)
   const login = loginPorts[os]
   const ssh = explicit.filter((mapping) => leadsTo(login, mapping))
-  // A count of 0 is treated as omitted, because clients send 0 for omitted counts.
+  // Clients send 0 for an omitted count, so that 0 counts as omitted.
   const picked = pickedMappings(body.port_mapping_count || (ssh.length > 0 ? 0 : 1), ssh.length > 0 ? 0 : login)
   const extra = withoutMapped(extraPorts(body.extra_ports), [...picked, ...explicit])
   const mappings = [
@@ -85,7 +85,7 @@ function leadsTo(port: number, mapping: PortMapping): boolean {
 
 /** @param first container port of the first mapping; 0: it equals the host port, as in all other mappings */
 function pickedMappings(count: number, first: number): PortMapping[] {
-  // Container port 0 stands for the number of the host port, which the agent chooses.
+  // 0: the container port equals the host port, which the agent chooses.
   return Array.from({ length: count }, (_, index) => pickedTo(index === 0 ? first : 0))
 }
 
@@ -133,7 +133,7 @@ function sharesAddress(a: PortMapping, b: PortMapping): boolean {
   return a.hostIp === '' || b.hostIp === '' || a.hostIp === b.hostIp
 }
 
-/** Rejects lists of mappings, because `assign_nat` is false. Counts of mappings are ignored. */
+/** If `assign_nat` is false, rejects lists of mappings and ignores their counts. */
 function refuseMappings(body: CreateBody): PortMapping[] {
   const asks: [string, boolean][] = [
     ['nat_port_mappings', (body.nat_port_mappings ?? []).length > 0],
