@@ -88,9 +88,7 @@ export const GatewayConfigSchema = Type.Object(
         /** Maximum numbers for each API key with limited rights, and for all unlimited callers together. */
         api_keys: Type.Integer({ minimum: 1, maximum: 100000, default: 10000 }),
         sub_users: Type.Integer({ minimum: 1, maximum: 1000000, default: 50000 }),
-        /**
-         * Limits of a caller that is restricted to containers. Objects that its keys created count towards them, too.
-         */
+        /** Limits of a caller that is restricted to containers. Objects that its keys created count towards them. */
         bound_api_keys: Type.Integer({ minimum: 1, maximum: 100000, default: 100 }),
         bound_sub_users: Type.Integer({ minimum: 1, maximum: 1000000, default: 500 }),
       },

@@ -27,9 +27,7 @@ export interface Counting {
 export class AuditRepeats {
   constructor(private readonly store: Store) {}
 
-  /**
-   * @returns the entry that counts this failure: an earlier one for the same kind of failure, otherwise the entry `id`
-   */
+  /** @returns the entry that counts this failure: an earlier one for similar failures, otherwise the entry `id` */
   async find(id: string, failure: RepeatedFailure): Promise<Counting> {
     const exact = this.#key(exactKey(failure))
     const earlier = await this.store.run('write an audit entry', (client) => client.get(exact))

@@ -20,9 +20,7 @@ export interface AuditFilter extends Span {
   readonly success?: boolean | undefined
   /** Only entries about these guests. Unless it is `all`, failures of other callers show only their error code. */
   readonly guests: Guests
-  /**
-   * True: does not filter by `guests`, and includes entries about no guest. Used for the list of one caller's actions.
-   */
+  /** True: includes the entries about all guests, and about no guest. Used for the list of one caller's actions. */
   readonly all?: boolean
   /** True: `total` is needed. False: reading stops when the page is full. Default: true. */
   readonly counted?: boolean

@@ -75,10 +75,7 @@ export class CallerAuthenticator implements Authenticator {
     return caller
   }
 
-  /**
-   * Ensures that cached keys are current. After a pause of this process, waits until the store has reported all
-   * changes.
-   */
+  /** Ensures that cached keys are current: after a pause of this process, first waits for all reported changes. */
   async #trustMemory(): Promise<void> {
     const { store } = this.parts
     if (!store.ready()) throw storeUnavailable('authenticate a caller')

@@ -80,9 +80,7 @@ export class IdempotencyStore implements Idempotency {
     await this.#orReopen(claim.id, record, () => this.#write(claim.id, { ...record, ...end }))
   }
 
-  /**
-   * Runs a write. If it fails, the reopener later marks the request as open, because the store may show it as running.
-   */
+  /** Runs a write. If it fails, the store may show the request as running, and the reopener later marks it as open. */
   async #orReopen<T>(id: string, record: IdempotencyRecord, write: () => Promise<T>): Promise<T> {
     try {
       return await write()

@@ -63,9 +63,7 @@ export function effectiveRights(chain: KeyChain): Rights {
   return chain.complete ? rights : { ...rights, disabled: true }
 }
 
-/**
- * `Principal.root` of the first key in a chain: the earliest limited key among its creators. If there is none: itself.
- */
+/** `Principal.root` of the first key in a chain: the earliest limited creator. If there is none: the key itself. */
 export function rootKeyOf({ records }: KeyChain): string {
   let rights = unlimited
   const root = records.toReversed().find((record) => {
@@ -75,9 +73,7 @@ export function rootKeyOf({ records }: KeyChain): string {
   return `key:${(root ?? records[0])?.id}`
 }
 
-/**
- * `ref` of the earliest key restricted to containers, among the key and its creators. `undefined`: none is restricted.
- */
+/** `ref` of the earliest container-restricted key among the key and its creators. `undefined`: none is restricted. */
 export function boundRootOf({ records }: KeyChain): string | undefined {
   const root = records.findLast(({ containerUuids }) => containerUuids.length > 0)
   return root && `key:${root.id}`

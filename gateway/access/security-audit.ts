@@ -18,9 +18,7 @@ const everyMs = 5000
 const day = 86_400
 /** Age in ms from which operations are ignored, because they were recorded when they were new. */
 const longestMs = 30 * day * 1000
-/**
- * `known`: seconds for which a recorded operation is remembered; `claimed`: seconds that a gateway has to record one.
- */
+/** `known`: seconds for which a recorded operation is remembered; `claimed`: seconds for a gateway to record one. */
 const seconds = { known: 40 * day, claimed: 10 } as const
 
 /**

@@ -152,8 +152,7 @@ export class FairGate {
   }
 
   /**
-   * Selects the work to reject: of the account with the most waiting work, and there of the address with the most, the
-   * work that is last in turn.
+   * Selects the work to reject: the last in turn from the busiest address of the account with the most waiting work.
    */
   #last(queue: readonly QueueEntry[]): QueueEntry {
     const ofFlow = countBy(queue, ({ flow }) => flow)
@@ -174,9 +173,7 @@ export class FairGate {
     )
   }
 
-  /**
-   * Number of the last turn of an account or address. 0: no recent turn. Newcomers have 0, too, and so no advantage.
-   */
+  /** Number of the last turn of an account or address. 0: no recent turn; newcomers have 0, too, and no advantage. */
   #servedAt(key: string): number {
     const turn = this.#served.get(key) ?? 0
     return turn > this.#turns - recentTurns ? turn : 0

@@ -56,7 +56,7 @@ export class LoginRows {
 
   /**
    * Lists the possible rows of a successful login.
-   * @param root `Principal.root` of the account. All accounts that one limited key created share a number of rows per
+   * @param root `Principal.root` of the account. All accounts created by one limited key share a number of rows per
    * day.
    */
   planSuccess(attempt: LoginAttempt, root: string): readonly PlannedRow[] {

@@ -211,10 +211,7 @@ function reasonOf(account: Account | undefined, matches: boolean): LoginReason |
   return isUsable(account, steadyClock.now()) ? '' : 'expired'
 }
 
-/**
- * Recovery codes have a separate counter: they cannot be guessed, and stay usable while an attacker guesses other
- * codes.
- */
+/** Recovery codes cannot be guessed. Their separate counter keeps them usable while an attacker guesses other codes. */
 export function stepOf(given: SecondFactor): LoginStep {
   return 'code' in given ? 'code' : 'recovery'
 }

@@ -66,10 +66,7 @@ export class EventSubscriber {
     }
   }
 
-  /**
-   * Sends a sign of life, which keeps the connection open. Call it periodically. A client that does not read for a
-   * while is disconnected.
-   */
+  /** Sends a sign of life. Call it periodically. A client that does not read for a while is disconnected. */
   beat(nowMs: number): void {
     if (this.#isFull()) {
       this.#waitsSinceMs ||= nowMs

@@ -20,7 +20,7 @@ export class GuestIndex {
   #version = 0
 
   /**
-   * @param changes notified when displayed data changes; a guest with a new id or name is reported as removed and added
+   * @param changes notified of changes of shown data; a guest with a new id or name is reported as removed and added
    */
   constructor(private readonly changes = new FleetChanges()) {}
 
@@ -79,7 +79,7 @@ export class GuestIndex {
   }
 
   /**
-   * @param reason why the guest does not belong to the host, according to the store; undefined: it belongs to the host
+   * @param reason why the guest does not belong to the host, according to the store; undefined: it does belong to it
    */
   disown(host: HostState, uuid: string, reason: string | undefined): void {
     if (host.disowned.get(uuid) === reason) return

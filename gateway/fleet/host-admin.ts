@@ -133,9 +133,7 @@ export class StoredHostAdmin implements HostAdmin {
     return address
   }
 
-  /**
-   * Rejects an address that another host has. An offline host does not count: its machine may have become this host.
-   */
+  /** Rejects an address that another host has. An offline host does not count: its machine may be this host now. */
   readonly #checkAddress = ({ address }: Pick<HostRecord, 'address'>, others: readonly HostRecord[]): void => {
     if (address === '') return
     const holds = (host: HostRecord): boolean =>

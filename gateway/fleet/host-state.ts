@@ -27,10 +27,7 @@ export class HostState {
   lastSeenMs = 0
   description: HostDescription | undefined
   metrics: HostMetrics | undefined
-  /**
-   * Identity of the agent's journal, and the last revision received from it. A new stream continues after this
-   * revision.
-   */
+  /** Identity of the agent's journal, and the last revision received from it. New streams continue after it. */
   epoch = ''
   revision = 0
   /** In the first report, only changes with a higher revision are passed to listeners, see `ReportingHost`. */

@@ -102,10 +102,7 @@ export class HostUpgrader implements HostUpgrades {
     }
   }
 
-  /**
-   * Forgets an upgrade that the host refused, because another gateway now holds the lease. That gateway starts it
-   * again.
-   */
+  /** Forgets an upgrade that the host refused: another gateway now holds the lease and starts the upgrade again. */
   async #takeBack(hostId: string, { id, atMs }: HostUpgrade, before: HostUpgrade | undefined): Promise<void> {
     await this.options.watched.update(hostId, (record) => {
       const isUnchanged = record.upgrade?.id === id && record.upgrade.atMs === atMs

@@ -265,9 +265,7 @@ export class HostWatcher {
   }
 }
 
-/**
- * Finds guests that were deleted while there was no live stream. If the snapshot is older than the view, finds none.
- */
+/** Finds guests that were deleted while there was no live stream. A snapshot older than the view shows none. */
 function findGone(host: HostState, state: SyncedState): string[] {
   if (state.kind !== 'all' || (state.epoch === host.epoch && state.revision < host.revision)) return []
   const { snapshot } = state

@@ -127,8 +127,7 @@ export class WatchedHosts {
   }
 
   /**
-   * Waits for all expected hosts. As soon as any host is connected, waits only until `returnMs` after this gateway's
-   * start.
+   * Waits for all expected hosts. Once any host is connected, waits only until `returnMs` after the gateway's start.
    */
   async #expectedHosts(): Promise<void> {
     const links = [...this.#watchers.values()].map(({ client }) => client.link)
@@ -168,8 +167,7 @@ export class WatchedHosts {
   }
 
   /**
-   * Forgets which hosts were removed. If a removal was never acknowledged, the new Redis server may still have the
-   * host.
+   * Forgets which hosts were removed: the new Redis server may have lost a removal that was never acknowledged.
    * @returns the known records, by host id
    */
   #beginReplacement(): ReadonlyMap<string, HostRecord> {

@@ -37,9 +37,7 @@ export class SharedSchemas {
   }
 }
 
-/**
- * True for one of Berth's own keywords, whose value is true. The value of a property with the same name is a schema.
- */
+/** True for one of Berth's own keywords, whose value is true. A property with the same name has a schema as value. */
 function isOwn(name: string, value: unknown): boolean {
   return value === true && (ownKeywords as readonly string[]).includes(name)
 }

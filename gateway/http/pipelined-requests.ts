@@ -84,7 +84,7 @@ export class PipelinedRequests {
   }
 
   /**
-   * After an answer, continues with the next waiting request of the connection. If none waits, forgets the connection.
+   * After an answer, continues with the next waiting request of the connection. Without one, forgets the connection.
    */
   #proceed(socket: Duplex): void {
     const line = this.#lines.get(socket)!

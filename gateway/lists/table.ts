@@ -4,9 +4,7 @@ import { inSlices } from '../../shared/async/slices.js'
 import { compareBy, matches, type Fields, type ListQuery } from './query.js'
 import { SortedList } from './sorted-list.js'
 
-/**
- * Place of an item in a table. Sort orders contain places, so that those that a change does not affect stay unchanged.
- */
+/** Place of an item in a table. Sort orders contain places. Those that a change does not affect stay unchanged. */
 export interface TableSlot<Item> {
   item: Item
 }
@@ -187,9 +185,7 @@ const slotsPerStep = 64
 
 const none: Selection<never> = { size: 0, slice: () => [] }
 
-/**
- * The result of a query. It follows changes: the table removes an item before it changes, and adds it again afterwards.
- */
+/** The result of a query. It follows changes: the table removes an item before it changes, and then adds it again. */
 class MaintainedSelection<Item, Name extends string> implements Selection<Item> {
   readonly #list: SortedList<TableSlot<Item>>
   #filling: Promise<void> | undefined
@@ -229,9 +225,7 @@ class MaintainedSelection<Item, Name extends string> implements Selection<Item> 
     return this.#filling
   }
 
-  /**
-   * Adds all items in steps. Between two steps the list may change: `after` also works if the passed item was removed.
-   */
+  /** Adds all items in steps. Between steps the list may change: `after` also works after the removal of an item. */
   *#addAll(all: SortedList<TableSlot<Item>>): Generator<void, void> {
     let passed: TableSlot<Item> | undefined
     for (;;) {

@@ -16,9 +16,11 @@ export const confirmTimeoutMs = 1000
 
 /**
  * Waits until replicas have what the master has. All callers of one turn of the event loop share one WAIT, because
- * several WAITs on a connection run one after another. WAIT only covers earlier commands of its own connection.
- * Therefore a PUBLISH is sent first: it is replicated after all earlier writes of other connections, and no server
- * writes it to its append-only file. Source: https://redis.io/docs/latest/commands/wait/
+ * several WAITs on a connection run one after another.
+ *
+ * WAIT only covers earlier commands of its own connection. Therefore a PUBLISH is sent first: it is replicated after
+ * all earlier writes of other connections, and no server writes it to its append-only file.
+ * Source: https://redis.io/docs/latest/commands/wait/
  */
 export class Confirmations {
   readonly #rounds = new Mutex()

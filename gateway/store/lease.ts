@@ -112,9 +112,7 @@ export class Lease {
   }
 }
 
-/**
- * Returns the holder of a lease from its value in the store: `HOLDER EPOCH`, or only `HOLDER` from an older gateway.
- */
+/** Returns the holder of a lease from its value in the store: `HOLDER EPOCH`, from older gateways only `HOLDER`. */
 function holderOf(value: string | null): string | null {
   return value === null ? null : value.split(' ')[0]!
 }

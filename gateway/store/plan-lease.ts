@@ -10,10 +10,7 @@ export interface LeaseClaim {
   readonly holder: string
   /** Epoch of the lease that the gateway already holds. undefined: it does not hold the lease, or is not sure. */
   readonly epoch: number | undefined
-  /**
-   * Highest epoch that an agent has seen. A new epoch must be higher, because the store may have lost the latest
-   * epochs.
-   */
+  /** Highest epoch that an agent has seen. A new epoch must be higher, since the store may have lost the latest. */
   readonly above: number
 }
 

@@ -156,9 +156,10 @@ export class Store {
 
   /**
    * Runs a transaction: `commands` calls WATCH, reads, and returns the result of MULTI … EXEC. It runs again if a
-   * watched key has changed. This process runs one transaction at a time. If replicas are configured, waits until they
-   * confirm the result. This also applies to a transaction that wrote nothing: it may have read an earlier change that
-   * replicas have not confirmed yet.
+   * watched key has changed. This process runs one transaction at a time.
+   *
+   * If replicas are configured, waits until they confirm the result. This also applies to a transaction that wrote
+   * nothing: it may have read an earlier change that they have not confirmed yet.
    * @throws {BerthError} `store_unavailable`, or the error of `commands`
    */
   async transact<T>(step: string, commands: (client: StoreClient) => Promise<T>): Promise<T> {

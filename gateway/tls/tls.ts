@@ -256,9 +256,7 @@ export class Tls {
   }
 }
 
-/**
- * Returns settings with a new current certificate. The old one becomes `previous`, unless it is the same certificate.
- */
+/** Returns settings with a new current certificate. The old one becomes `previous`, unless both are the same one. */
 function replaced(
   old: TlsSettings,
   certificate: StoredCertificate | undefined,

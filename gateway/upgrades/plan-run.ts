@@ -101,7 +101,7 @@ function beginHost(run: FleetRun, host: RunHost, { factsOf, version }: RunFacts)
 }
 
 /**
- * Ends a run when no host is left to change. If the canary was skipped, nothing was tested: the run stays `stopped`.
+ * Ends a run when no host is left to change. If the canary was skipped, the run stays `stopped`: nothing was tested.
  */
 function end(run: FleetRun, nowMs: number): FleetRun {
   const isLeft = run.hosts.some(({ state }) => state === 'waiting') || isUpgrading(run)

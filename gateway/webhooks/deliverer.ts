@@ -55,9 +55,7 @@ export class Deliverer {
     if (!this.#stopped) void this.#rounds.run()
   }
 
-  /**
-   * @returns changes without a revision that were not queued: the next deliverer would not find them in the fleet view
-   */
+  /** @returns changes without a revision that were not queued: the next deliverer would not find them in the view */
   async stop(): Promise<News[]> {
     this.#stopped = true
     for (const outbox of this.#outboxes.values()) outbox.stop()
@@ -198,9 +196,8 @@ export class Deliverer {
   }
 
   /**
-   * A change of a host is sent if its revision is higher than the returned one. If no revision is stored for the host,
-   * only changes from now on are sent. The stored one is too high if the agent has a new journal: then the host's
-   * newest revision is returned.
+   * A change of a host is sent if its revision is higher than the returned one. Without a stored revision, only changes
+   * from now on are sent. A stored one is too high after a change of the agent's journal: the newest one is returned.
    */
   #cursorOf(hostId: string, news: readonly News[]): number {
     const newest = newestRevision(this.parts.view, hostId)

@@ -138,9 +138,7 @@ export class DeliveryQueue {
     return texts.map((text) => JSON.parse(text) as InboxEntry)
   }
 
-  /**
-   * Stores the deliveries `made` in the queues. They replace the first `count` entries of the inbox, which are removed.
-   */
+  /** Stores the deliveries `made` in the queues, and removes the first `count` inbox entries, which they replace. */
   async takeInbox(made: ReadonlyMap<string, readonly QueuedDelivery[]>, count: number): Promise<void> {
     await this.#own.write((multi) => {
       this.#put(multi, made)

@@ -34,9 +34,8 @@ interface Lane {
 }
 
 /**
- * Sends the deliveries of one webhook. Memory contains them without their bodies. Deliveries about one container are
- * sent in order: each one waits until the one before was accepted or has failed for good. While the receiver fails, it
- * gets only one delivery at a time.
+ * Sends the deliveries of one webhook. Memory contains them without bodies. Deliveries about one container are sent in
+ * order: each waits until the one before was accepted or has failed for good. A failing receiver gets one at a time.
  */
 export class Outbox {
   readonly #lanes = new Map<string, Lane>()

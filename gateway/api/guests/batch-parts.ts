@@ -31,8 +31,7 @@ export interface PartsDone<Result> {
 type Context = Pick<RequestContext<unknown, unknown, unknown>, 'caller' | 'log'>
 
 /**
- * Submits all operations, a few at a time. If one is rejected, the following ones are still submitted. Internal
- * failures are logged.
+ * Submits all operations, a few at a time, even if one is rejected. Internal failures are logged.
  * @throws if all were rejected: the first error that may be temporary, otherwise the first error
  */
 export async function orderEach<One, Result>(

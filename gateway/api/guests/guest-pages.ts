@@ -123,9 +123,7 @@ type JsonOf = (guest: GuestView) => string
 function listOf(
   view: FleetView,
   { jsonOf, customerJsonOf }: { readonly jsonOf: JsonOf; readonly customerJsonOf: JsonOf },
-  /**
-   * Version of data that rows show besides the guest, such as its owners. If it changes, all rows are rendered again.
-   */
+  /** Version of row data besides the guest, such as its owners. If it changes, all rows are rendered again. */
   extraVersion?: () => number,
 ): GuestPages['fullList'] {
   const whole = new WholeList(view, jsonOf, extraVersion)
@@ -157,9 +155,7 @@ async function select(
   return { items: selection.slice(...range), total: selection.size }
 }
 
-/**
- * The few guests that the query can match, if it has a name or the caller may see only some. `undefined`: all guests.
- */
+/** The few guests that a query with a name, or a restricted caller, can get. `undefined`: all guests are possible. */
 function findFew(view: FleetView, caller: Principal, { filters }: ListQuery<GuestField>): GuestView[] | undefined {
   if (isBound(caller)) return boundGuests(view, caller)
   const named = filters.find(({ field }) => field === 'name')

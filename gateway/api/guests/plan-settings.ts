@@ -33,9 +33,7 @@ export function planRates(body: RateBody): { [Name in RateName | RequestsName]: 
   }
 }
 
-/**
- * Clients that send a legacy field send 0 for each single direction. The legacy field then counts instead of this 0.
- */
+/** Clients that send a legacy field send 0 for each direction. The legacy field then counts instead of this 0. */
 function rateOf(split: number | undefined, legacy: number | undefined): number | undefined {
   return split || legacy || (split ?? legacy)
 }

@@ -25,10 +25,7 @@ export class WholeList {
   constructor(
     private readonly view: FleetView,
     private readonly jsonOf: (guest: GuestView) => string,
-    /**
-     * Version of the data that rows show besides the guest, such as its owners. If it changes, all rows are rendered
-     * again.
-     */
+    /** Version of row data besides the guest, such as its owners. If it changes, all rows are rendered again. */
     private readonly extraVersion: () => number = () => 0,
   ) {}
 

@@ -29,8 +29,7 @@ export function refuseChosenSide(mapping: Pick<PortMapping, (typeof hostSide)[nu
 }
 
 /**
- * Reduces a change to the fields that a sub-user may change. The request may contain other fields with their present
- * value.
+ * Reduces a change to the fields that a sub-user may change. Other fields may only have their present value.
  * @param stored present mapping; undefined: it does not exist, and the agent rejects the change
  * @param innerOnly true: only the container port may change
  * @throws {BerthError} `insufficient_scope` with the name of the field

@@ -157,9 +157,7 @@ function usage(used: number, total: number): Usage {
   return { used, remaining: String(Math.max(0, total - used)), total: String(total) }
 }
 
-/**
- * A caller that is restricted to containers sees only addresses and ports in use, so that its total is the used number.
- */
+/** A caller that is restricted to containers sees only addresses and ports in use: all that it sees is used. */
 function ownUsage(held: number): Usage {
   return usage(held, held)
 }

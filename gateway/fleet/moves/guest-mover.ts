@@ -21,9 +21,7 @@ import { planAnnounced, planMoveStep, type MoveFacts } from './plan-move.js'
 /** Lifetime of a ticket in ms, longer than any transfer should take. The end of the move invalidates it earlier. */
 const ticketMs = 24 * 3_600_000
 const workEveryMs = 1000
-/**
- * Time in ms to connect to an agent that has renewed its key: `renewalMs` in total, `renewalLookMs` between attempts.
- */
+/** Time in ms to connect to an agent that has renewed its key: `renewalMs` in total, `renewalLookMs` per attempt. */
 const renewalMs = 10_000
 const renewalLookMs = 200
 
@@ -41,9 +39,7 @@ export interface GuestMoverOptions {
 /** Moves guests between hosts, and decides which host owns them. Any gateway continues what another one has begun. */
 export class GuestMover {
   readonly #working = new SingleFlight()
-  /**
-   * Announcements in progress, by uuid of the guest or id of the host, so that a slow host delays only its own moves.
-   */
+  /** Announcements in progress, by uuid of the guest or id of the host: a slow host delays only its own moves. */
   readonly #announcing = new KeyedSingleFlight<string>()
   #timer: NodeJS.Timeout | undefined
   #unlisten: (() => void) | undefined

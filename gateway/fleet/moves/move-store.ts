@@ -171,10 +171,7 @@ interface Change {
   readonly move: StoredMove
 }
 
-/**
- * Returns the owner of a moving guest from its reservation. If the store lost the reservation, the move names the
- * owner.
- */
+/** Returns the owner of a moving guest from its reservation. If the store lost that, the move contains the owner. */
 function ownerIn({ id, fromHostId, toHostId, generation = 0, decided }: StoredMove, owner?: GuestOwner): GuestOwner {
   if (decided) return owner ?? { hostId: decided.ownerId, generation: decided.generation }
   const known = owner ?? { hostId: fromHostId, generation }

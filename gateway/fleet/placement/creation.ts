@@ -26,10 +26,7 @@ export interface PromisedRoom {
 
 /** Resources of a host that are reserved for a guest that is not created yet. */
 interface HostReservation {
-  /**
-   * Ids of possible hosts. Resources are reserved on the first one. If it has no suitable addresses, the next one is
-   * tried.
-   */
+  /** Ids of possible hosts. Resources are reserved on the first. If it has no suitable address, the next is tried. */
   readonly hostIds: readonly string[]
   readonly promised: PromisedRoom
 }

@@ -45,9 +45,7 @@ export interface ClaimPlan {
 export interface Refusal {
   /** Why the guest does not belong to this host. */
   readonly reason: string
-  /**
-   * Generation of the present owner. Set if the host believes that it is the owner, but knows only an older generation.
-   */
+  /** Generation of the present owner, if the host believes that it is the owner but knows an older generation. */
   readonly ownerGeneration?: number
 }
 

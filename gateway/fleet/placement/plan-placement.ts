@@ -103,10 +103,7 @@ function load(candidate: Candidate, wanted: RequestedLimits, ratios: Ratios): nu
   return Math.max(...shares(candidate, wanted).map(({ share, kind }) => (ratios[kind] ? share / ratios[kind] : 0)))
 }
 
-/**
- * Load of the host's most used resource with the guest added. A resource without a limit counts as if its ratio were
- * 16.
- */
+/** Load of the host's most used resource with the guest added. A resource without a limit counts with ratio 16. */
 function spread(candidate: Candidate, wanted: RequestedLimits, ratios: Ratios): number {
   return Math.max(...shares(candidate, wanted).map(({ share, kind }) => share / (ratios[kind] || 16)))
 }
