@@ -43,7 +43,7 @@ export interface Authenticator {
    */
   authenticate(request: Credentials, address: string): Promise<Principal>
   /**
-   * Checks the caller of a running request again. This is no use of the session: the session may expire meanwhile.
+   * Checks the caller of a running request again. This check does not keep the session alive.
    * @throws {BerthError} as `authenticate`, except `rate_limited`
    */
   recheck(request: Credentials, address: string): Promise<Principal>

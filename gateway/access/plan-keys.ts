@@ -125,8 +125,8 @@ export function callerRights(keys: Keys, callerId: number): Rights {
 }
 
 /**
- * True if the caller may see and change the key `target`. Its own key is excluded. The target must not have more rights
- * than the caller. A limited caller may also not change the keys that created it, directly or indirectly.
+ * True if the caller may see and change the other key `target`. The target must not have more rights than the caller. A
+ * limited caller may also not change the keys that created it, directly or indirectly.
  */
 export function mayManage(keys: Keys, callerId: number, target: KeyRecord): boolean {
   if (callerId === administratorId) return true

@@ -19,7 +19,7 @@ export interface GateLimits {
   readonly othersAtOnce: number
   /** Maximum number of strangers' logins that run at once, so that a flood of them does not block known users. */
   readonly strangersAtOnce: number
-  /** Maximum length of each queue. In a longer queue, the account or source with the most waiting work loses some. */
+  /** Maximum length of each queue. Beyond it, work is rejected: that of the account or source with most of the work. */
   readonly maxWaiting: number
   /** Maximum length of the queue of strangers' logins. It is short, so that excess logins are rejected early. */
   readonly maxStrangers: number

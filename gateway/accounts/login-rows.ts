@@ -56,8 +56,7 @@ export class LoginRows {
 
   /**
    * Lists the possible rows of a successful login.
-   * @param root `Principal.root` of the account. All accounts created by one limited key share a number of rows per
-   * day.
+   * @param root `Principal.root` of the account. All accounts with this root share one limit of rows per day.
    */
   planSuccess(attempt: LoginAttempt, root: string): readonly PlannedRow[] {
     const ofAccount = { ...attempt, address: '', userAgent: '' }

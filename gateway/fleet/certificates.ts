@@ -191,7 +191,7 @@ function notRenewable({ record: { id } }: HostState): string {
   )
 }
 
-/** Adds a serial number and drops the oldest, but never `inUse`: many newer certificates may not be installed. */
+/** Adds a serial number and drops old ones, but never `inUse`: newer certificates may never have been installed. */
 export function addSerial(serials: readonly string[], issued: string, inUse: string | undefined): string[] {
   const others = serials.filter((serial) => serial !== inUse)
   const kept = serials.filter((serial) => serial === inUse)

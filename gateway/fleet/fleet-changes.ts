@@ -24,8 +24,8 @@ interface ReportingHost {
 }
 
 /**
- * Passes each change of the view to the listeners, immediately and in order. Of the first report of a host, they only
- * get what changed after the last revision that the previous gateway process reported.
+ * Passes each change of the view to the listeners, immediately and in order. From the first report of a host, they only
+ * get changes after the last revision that the previous gateway process reported.
  */
 export class FleetChanges {
   readonly #listeners = new Set<ChangeListener>()

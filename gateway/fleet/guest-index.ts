@@ -97,7 +97,7 @@ export class GuestIndex {
     this.touch(host)
   }
 
-  /** Call this when data of the host that lists show for its guests has changed. */
+  /** Call this after a change of host data that lists of guests show. */
   touch(host: HostState): void {
     for (const { guest } of host.guests.values()) this.blocks.touch(guest.id)
     this.#version++

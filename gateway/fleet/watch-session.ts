@@ -19,7 +19,7 @@ export interface WatchHandlers {
   ended(reason: unknown): void
 }
 
-/** If a host sends more events in a window, they wait for the next window, so that other hosts get their share. */
+/** More events of a host in one window wait for the next window, so that other hosts get their share. */
 const maxEvents = { count: 1500, windowMs: 100 } as const
 /** Maximum number of events before `synced`. */
 const maxUnsynced = 200_000

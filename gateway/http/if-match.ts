@@ -14,8 +14,8 @@ export function revisionEtag(revision: number, body: Buffer | string): string {
 }
 
 /**
- * Revision that If-Match requires; 0: any revision. Of several tags, the highest revision counts, because revisions
- * only increase. The rest of a tag is not compared, because proxies that compress make tags weak.
+ * Revision that If-Match requires; 0: any revision. If there are several tags, the highest revision counts, because
+ * revisions only increase. The rest of a tag is not compared, because proxies that compress make tags weak.
  * @throws {BerthError} `precondition_failed` for tags without a revision
  */
 export function ifRevisionOf(headers: IncomingHttpHeaders): number {

@@ -61,7 +61,7 @@ export class PipelinedRequests {
   /** True if an answer is in progress, so that nothing else can be sent on the connection. */
   isAnswering(socket: Duplex): boolean {
     const last = this.#lines.get(socket)?.last
-    // Malformed data that belongs to a request, because this is still being received, can be answered.
+    // While a request is still being received, malformed data belongs to it, so that the error can be its answer.
     return last !== undefined && !last.writableFinished && (last.headersSent || last.req.complete)
   }
 

@@ -70,7 +70,7 @@ interface About {
 
 /**
  * Sends a response with the headers that all responses have.
- * @param drained resolves when the rest of the request was read. Otherwise Node often closes the connection too early.
+ * @param drained resolves when the rest of the request was read: earlier, Node often closes the connection too soon
  */
 export function sendReply(response: ServerResponse, reply: Reply, about: About, drained?: Promise<void>): void {
   if (response.headersSent || response.destroyed) return

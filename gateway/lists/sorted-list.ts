@@ -8,7 +8,7 @@ export class SortedList<Item> implements Iterable<Item> {
   readonly #chunks: Item[][] = []
   #size = 0
 
-  /** @param compare 0 only for the same item; what it compares must not change while an item is in the list */
+  /** @param compare 0 only for the same item; the compared values must not change while an item is in the list */
   constructor(private readonly compare: (a: Item, b: Item) => number) {}
 
   get size(): number {

@@ -4,7 +4,7 @@ import { inSlices } from '../../shared/async/slices.js'
 import { compareBy, matches, type Fields, type ListQuery } from './query.js'
 import { SortedList } from './sorted-list.js'
 
-/** Place of an item in a table. Sort orders contain places. Those that a change does not affect stay unchanged. */
+/** Place of an item in a table. If the item is replaced, only the sort orders that this affects are updated. */
 export interface TableSlot<Item> {
   item: Item
 }
@@ -25,7 +25,9 @@ export interface Selectable<Item, Name extends string> {
 
 export interface TableOptions<Item, Name extends string> {
   readonly fields: Fields<Item, Name>
-  /** Order of the table; 0 only for the same item. What it compares must not change while an item is in the table. */
+  /**
+   * Order of the table; 0 only for the same item. The compared values must not change while an item is in the table.
+   */
   readonly compare: (a: Item, b: Item) => number
   /** Fields for which the table counts items by value. A filter for a value that no item has then needs no search. */
   readonly counted: readonly Name[]

@@ -18,8 +18,8 @@ export function originOf({ socket, headers }: IncomingMessage): Origin {
 }
 
 /**
- * True if the client's connection is encrypted with TLS. If a trusted proxy sends X-Forwarded-Proto, all hops in it
- * must use TLS, otherwise the connection to this gateway.
+ * True if the client's connection is encrypted with TLS. If a trusted proxy sends X-Forwarded-Proto, all hops in this
+ * header must be encrypted. Without the header, the connection to this gateway must be.
  * @param trusted trusted proxies; undefined: there are none
  */
 export function isSecure({ peer, headers, encrypted }: Origin, trusted: AddressSet | undefined): boolean {

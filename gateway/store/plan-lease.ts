@@ -22,7 +22,7 @@ export interface LeaseGrant {
 
 /**
  * Decides about a claim. A renewal keeps the epoch. Any other grant gets a new epoch, higher than all before. If a
- * gateway does not know the result of its last claim, the next one is no renewal: no epoch is ever used twice.
+ * gateway does not know the result of its last claim, the next one is not a renewal, so that no epoch is used twice.
  */
 export function planLease({ holder, counter }: StoredLease, claim: LeaseClaim): LeaseGrant | undefined {
   if (holder !== null && holder !== claim.holder) return undefined

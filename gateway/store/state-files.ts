@@ -15,7 +15,7 @@ const adminKey = 'admin-key.json'
 export function checkStateComplete(directory: string): void {
   const has = (name: string): boolean => existsSync(join(directory, name))
   const missing = needed.find((name) => !has(name))
-  // An administrator's key alone is not a loss: it was created before the first start, which creates the other files.
+  // If only the administrator's key exists, nothing was lost: the first start of the gateway creates the other files.
   const wasComplete = has(storeFiles) || (needed.some(has) && has(adminKey))
   if (missing === undefined || !wasComplete) return
   throw new BerthError(

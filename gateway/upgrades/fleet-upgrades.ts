@@ -129,7 +129,7 @@ export class FleetUpgrades {
     } catch (error) {
       // Another gateway has the run, or the store has lost epochs. `exceed` then makes the lease's next epoch higher.
       if (error instanceof StaleEpochError) return this.lease.exceed(error.highest)
-      // The upgrade may have begun. If it has not, the next check of the run starts it.
+      // It is not known whether the upgrade has begun. If not, the next check of the run starts it.
       if (error instanceof UnansweredError || isTemporary(error)) return
       this.options.log.warn({ host: hostId, reason: describeError(error) }, 'starting the upgrade of a host failed')
       const { message } = toBerthError(error, 'the upgrade did not start')

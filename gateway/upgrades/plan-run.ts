@@ -58,8 +58,7 @@ function settle(run: FleetRun, host: RunHost, facts: RunHostFacts | undefined): 
   const state = upgradeStateOf(facts.upgrade)
   if (state === 'running') return host
   const { message } = facts.upgrade
-  // The host was upgraded, but the run is a rollback now. An upgraded host must go back. A failed one has already done
-  // so.
+  // The run became a rollback. An upgraded host must return to its version. A failed one has already done so.
   if (host.action !== run.action) return { ...host, state: state === 'done' ? 'waiting' : 'skipped', message }
   return { ...host, state, message: state === 'done' ? '' : message }
 }

@@ -197,7 +197,8 @@ export class Deliverer {
 
   /**
    * A change of a host is sent if its revision is higher than the returned one. Without a stored revision, only changes
-   * from now on are sent. A stored one is too high after a change of the agent's journal: the newest one is returned.
+   * from now on are sent. If the agent has a new journal, the stored revision may be too high. The newest one of the
+   * host is then returned instead.
    */
   #cursorOf(hostId: string, news: readonly News[]): number {
     const newest = newestRevision(this.parts.view, hostId)

@@ -155,7 +155,7 @@ async function select(
   return { items: selection.slice(...range), total: selection.size }
 }
 
-/** The few guests that a query with a name, or a restricted caller, can get. `undefined`: all guests are possible. */
+/** Guests to search for a query with a name, or for a restricted caller. `undefined`: all guests must be searched. */
 function findFew(view: FleetView, caller: Principal, { filters }: ListQuery<GuestField>): GuestView[] | undefined {
   if (isBound(caller)) return boundGuests(view, caller)
   const named = filters.find(({ field }) => field === 'name')

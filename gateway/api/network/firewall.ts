@@ -206,7 +206,7 @@ function planRules(rules: NonNullable<FirewallBody['rules']>): FirewallRule[] {
   }))
 }
 
-/** @throws {BerthError} `invalid_field` for an unknown field: without a misspelt field, a rule would match more */
+/** @throws {BerthError} `invalid_field` for an unknown field. Without a misspelt field, a rule would match more. */
 function refuseUnknown(rule: object, index: number): void {
   const unknown = Object.keys(rule).find((name) => !Object.hasOwn(RuleSchema.properties, name))
   if (unknown === undefined) return

@@ -83,7 +83,9 @@ export const RoutingSchema = Type.Object(
 export type RoutingRow = Static<typeof RoutingSchema>
 type Usage = Static<typeof UsageSchema>
 
-/** What a caller may see of a host's routing: the parts of its containers (by uuid), or everything if `all` is true. */
+/**
+ * The part of a host's routing that a caller may see: that of `guests`, which are its containers by uuid, or all of it.
+ */
 export interface RoutingScope {
   readonly hostId: string
   readonly guests: ReadonlyMap<string, GuestView>
@@ -157,7 +159,7 @@ function usage(used: number, total: number): Usage {
   return { used, remaining: String(Math.max(0, total - used)), total: String(total) }
 }
 
-/** A caller that is restricted to containers sees only addresses and ports in use: all that it sees is used. */
+/** For a caller restricted to containers, the total is the used number: it sees only what is in use. */
 function ownUsage(held: number): Usage {
   return usage(held, held)
 }

@@ -21,7 +21,7 @@ import { planAnnounced, planMoveStep, type MoveFacts } from './plan-move.js'
 /** Lifetime of a ticket in ms, longer than any transfer should take. The end of the move invalidates it earlier. */
 const ticketMs = 24 * 3_600_000
 const workEveryMs = 1000
-/** Time in ms to connect to an agent that has renewed its key: `renewalMs` in total, `renewalLookMs` per attempt. */
+/** Time in ms to connect to an agent that has renewed its key, and time between two attempts. */
 const renewalMs = 10_000
 const renewalLookMs = 200
 

@@ -1,7 +1,7 @@
 import type { StoredMove } from './move-store.js'
 
 export interface MoveFacts {
-  /** What the source host reports about the guest. `undefined`: nothing, or the host is offline. */
+  /** The source host's report about the guest. `undefined`: it does not report the guest, or is offline. */
   readonly source: { readonly role: string; readonly moveId: string } | undefined
   /** State of the source's operation. `undefined`: not known. */
   readonly operation: string | undefined
@@ -32,7 +32,7 @@ export function planMoveStep(move: StoredMove, facts: MoveFacts): MoveStep {
 }
 
 /**
- * Decides the next step after the owner was told of the decision.
+ * Decides the next step after the decision was announced to the owner.
  * @param hasOwner false if the owner's host was removed from the fleet, or does not have the guest
  */
 export function planAnnounced({ decided, fromHostId }: StoredMove, hasOwner: boolean, facts: MoveFacts): AnnouncedStep {

@@ -96,7 +96,7 @@ function planList(field: string, flag: string, { assign, list = [] }: AskedAddre
 
 /**
  * Number of addresses to choose. Clients send 0 for an omitted count. With `assign`, 0 therefore requests one address.
- * Without `assign`, a count requests none, because some clients always send it.
+ * If `assign` is off, a count requests none, because some clients send it nevertheless.
  */
 function planCount({ assign, count = 0, list = [] }: AskedAddresses): number {
   if (assign === false) return 0

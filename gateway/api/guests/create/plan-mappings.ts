@@ -107,7 +107,7 @@ function extraPorts(value: unknown): number[] {
   })
 }
 
-/** Removes duplicate ports, and ports that are mapped already. Only a list in the request may map a port twice. */
+/** Removes duplicate ports, and ports that are mapped already. Only listed mappings may map a port twice. */
 function withoutMapped(extra: readonly number[], others: readonly PortMapping[]): number[] {
   const isMapped = (port: number): boolean =>
     others.some(
