@@ -13,7 +13,7 @@ import type { KeyUsage } from './key-usage.js'
 import type { Principal } from './principal.js'
 import { isExpired } from './rights.js'
 
-/** Time in ms for which cached keys may be used after the store has last confirmed that no change was missed. */
+/** Cached keys may be used for this time in ms after the store last confirmed that all changes were reported. */
 const leaseMs = 2000
 /** Longer keys are rejected before their digest is computed. */
 const maxKeyLength = 128

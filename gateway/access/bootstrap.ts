@@ -45,7 +45,7 @@ export async function createAdminKey(stateDir: string, keyFile: string): Promise
 }
 
 /**
- * Imports the administrator's key once for each store. Removes its file if the key was deleted.
+ * Imports the administrator's key from its file, once for each store. If the key was deleted, removes the file.
  * @throws {BerthError} `store_unavailable`
  * @throws {Error} if the file is damaged
  */

@@ -3,7 +3,7 @@ import { open, seal } from '../../shared/sealing.js'
 import type { StoreClient } from '../store/store.js'
 import type { KeyMarker } from './key-store.js'
 
-/** Twice the time for which an IdempotencyStore remembers a request after its last attempt. */
+/** Time in ms for which a created secret can be read. An IdempotencyStore remembers a request for half of this time. */
 const keepMs = 48 * 3_600_000
 
 /** A secret that an operation created, and the id of the object that it belongs to. */

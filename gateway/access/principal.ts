@@ -93,7 +93,7 @@ export function maySee(caller: Principal, guestUuid: string): boolean {
   return caller.guests === 'all' || caller.guests.has(guestUuid)
 }
 
-/** The guests that a caller may see, in no particular order. Guests that it may not see are not visited. */
+/** The guests that a caller may see, in no particular order. Does not search all guests for a restricted caller. */
 export function guestsOf(
   caller: Principal,
   view: { guests(): Iterable<GuestView>; findGuest(uuid: string): GuestView | undefined },

@@ -16,7 +16,7 @@ export interface SecurityAuditParts {
 
 const everyMs = 5000
 const day = 86_400
-/** Age in ms from which operations are ignored, because they were recorded when they were new. */
+/** Operations that are older than this (ms) are ignored, because they were recorded when they were new. */
 const longestMs = 30 * day * 1000
 /** `known`: seconds for which a recorded operation is remembered; `claimed`: seconds for a gateway to record one. */
 const seconds = { known: 40 * day, claimed: 10 } as const

@@ -57,7 +57,7 @@ const maxServed = 10_000
 export class FairGate {
   readonly #running: Record<Queue, number> = { known: 0, stranger: 0, other: 0 }
   readonly #waiting: Record<Queue, QueueEntry[]> = { known: [], stranger: [], other: [] }
-  /** Number of the turn in which work of each account and each address last started. */
+  /** For each account and each address: number of the turn in which its work last started. */
   readonly #served = new Map<string, number>()
   #turns = 0
   #arrivals = 0
@@ -151,9 +151,7 @@ export class FairGate {
     return best
   }
 
-  /**
-   * Selects the work to reject: the last in turn from the busiest address of the account with the most waiting work.
-   */
+  /** Selects the work to reject: the last in turn of the busiest address of the account with the most waiting work. */
   #last(queue: readonly QueueEntry[]): QueueEntry {
     const ofFlow = countBy(queue, ({ flow }) => flow)
     const placeOf = ({ flow, claim }: QueueEntry): string => `${flow} ${claim.source}`

@@ -219,7 +219,7 @@ export class ConsoleSocket {
     this.parts.socket.resume()
   }
 
-  /** Handles the end of the connection. Code 1000 ends the console. After other codes the client may resume it. */
+  /** Handles the end of the connection. Code 1000 ends the console. After other codes, the client may resume it. */
   #left(code: number): void {
     this.end(endings.closed, code !== 1000)
   }

@@ -64,7 +64,7 @@ export class Consoles {
 
   /**
    * Counts a console that will be opened.
-   * @returns a function that stores its socket, and a function that stops counting it
+   * @returns `opened`, which stores the console's socket, and `leave`, which stops counting the console
    * @throws {BerthError} `too_many_consoles`
    */
   enter(holder: ConsoleHolder): { opened: (socket: ConsoleSocket) => void; leave: () => void } {

@@ -4,7 +4,7 @@ import type { ConsoleEnding } from './endings.js'
 export interface OpenedConsole {
   readonly resume: string
   readonly resumed: boolean
-  /** Number of bytes of older output that come first. A terminal must not answer control sequences in them again. */
+  /** Number of bytes at the beginning that repeat older output. A terminal must not answer control codes in them. */
   readonly replay: number
   readonly offset: number
 }

@@ -63,7 +63,7 @@ function isNews({ epoch, newsAfter }: ReportingHost, change: FleetChange): boole
   return change.after === undefined || revisionOf(change) > newsAfter
 }
 
-/** True if the item changed. An agent that starts again sends all items; the same revision means no change. */
+/** True if the item changed. An agent that starts again sends all items, also unchanged ones with the same revision. */
 function differs(change: FleetChange): boolean {
   const { kind, after } = change
   const before = kind === 'usage' ? undefined : change.before

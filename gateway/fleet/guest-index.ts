@@ -19,9 +19,7 @@ export class GuestIndex {
 
   #version = 0
 
-  /**
-   * @param changes notified of changes of shown data; a guest with a new id or name is reported as removed and added
-   */
+  /** @param changes notified when shown data changes; a guest with a new id or name is reported as removed and added */
   constructor(private readonly changes = new FleetChanges()) {}
 
   /** Version of the data that lists of guests show. Each change of this data changes the version. */
@@ -78,9 +76,7 @@ export class GuestIndex {
     return true
   }
 
-  /**
-   * @param reason why the guest does not belong to the host, according to the store; undefined: it does belong to it
-   */
+  /** @param reason why the guest does not belong to the host, according to the store; undefined: it belongs to it */
   disown(host: HostState, uuid: string, reason: string | undefined): void {
     if (host.disowned.get(uuid) === reason) return
     const guest = host.guests.get(uuid)?.guest ?? host.conflicts.get(uuid)?.guest

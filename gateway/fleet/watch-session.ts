@@ -36,7 +36,7 @@ export class WatchSession {
   #idleTimer: NodeJS.Timeout | undefined
   readonly #rate = { windowStart: 0, events: 0 }
 
-  /** @param from point from which the stream should continue; the agent decides whether it can */
+  /** @param from last received revision; the stream continues after it, or the agent sends its complete state */
   constructor(
     readonly connection: AgentConnection,
     from: Pick<HostState, 'epoch' | 'revision'>,

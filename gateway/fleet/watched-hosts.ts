@@ -126,9 +126,7 @@ export class WatchedHosts {
     if (link && link.awaitedMs > 0) await link.connected().catch(() => undefined)
   }
 
-  /**
-   * Waits for all expected hosts. Once any host is connected, waits only until `returnMs` after the gateway's start.
-   */
+  /** Waits for all expected hosts. Once any host is connected, waits only until `returnMs` after the start. */
   async #expectedHosts(): Promise<void> {
     const links = [...this.#watchers.values()].map(({ client }) => client.link)
     const awaited = links.filter(({ awaitedMs }) => awaitedMs > 0)

@@ -52,7 +52,7 @@ export type Normalize = (value: Record<string, unknown>) => Record<string, unkno
 export interface NormalizeMode {
   /** True if the request creates an object. Absent fields then have no stored value. */
   readonly creates: boolean
-  /** True if the value is part of a path. Whole numbers then have only one spelling. */
+  /** True if the value is part of a path. Each whole number then has only one accepted spelling. */
   readonly isPath?: boolean
 }
 

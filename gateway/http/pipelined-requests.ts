@@ -83,9 +83,7 @@ export class PipelinedRequests {
     this.handle(request, response)
   }
 
-  /**
-   * After an answer, continues with the next waiting request of the connection. Without one, forgets the connection.
-   */
+  /** After an answer, continues with the connection's next waiting request. Without one, forgets the connection. */
   #proceed(socket: Duplex): void {
     const line = this.#lines.get(socket)!
     if (line.waiting.length > 0 && !socket.destroyed) {

@@ -25,9 +25,7 @@ export interface Selectable<Item, Name extends string> {
 
 export interface TableOptions<Item, Name extends string> {
   readonly fields: Fields<Item, Name>
-  /**
-   * Order of the table; 0 only for the same item. The compared values must not change while an item is in the table.
-   */
+  /** Order of the table; 0 only for the same item. The compared values must not change while it is in the table. */
   readonly compare: (a: Item, b: Item) => number
   /** Fields for which the table counts items by value. A filter for a value that no item has then needs no search. */
   readonly counted: readonly Name[]

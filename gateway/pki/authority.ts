@@ -179,7 +179,7 @@ class PrivateAuthority implements Authority {
     identity: Identity,
     { lifetimeMs, now }: { lifetimeMs: number; now: number },
   ): Promise<IssuedCertificate> {
-    // A certificate ends at the latest when the authority ends. Otherwise it would later fail with confusing errors.
+    // No certificate is valid for longer than that of the authority, because it would then fail with confusing errors.
     const notAfterMs = wholeSeconds(Math.min(now + lifetimeMs, this.certificate.notAfter.getTime()))
     const notBeforeMs = wholeSeconds(now - Math.min(maxBackdateMs, lifetimeMs / 2))
     const serial = newSerial()

@@ -168,7 +168,7 @@ export class Store {
     return result
   }
 
-  /** Waits for a round trip. Changes that the server acknowledged earlier have then been reported to this process. */
+  /** Waits for a round trip. All changes that the server acknowledged before the call have then been reported. */
   async ping(): Promise<void> {
     const connection = this.#connection
     const sent = performance.now()

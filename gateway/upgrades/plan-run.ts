@@ -99,9 +99,7 @@ function beginHost(run: FleetRun, host: RunHost, { factsOf, version }: RunFacts)
   return { ...host, state: 'upgrading', message: '', action: run.action, attempts, upgradeId }
 }
 
-/**
- * Ends a run when no host is left to change. If the canary was skipped, the run stays `stopped`: nothing was tested.
- */
+/** Ends a run when no host is left to change. If the canary was skipped, a run stays `stopped`: nothing was tested. */
 function end(run: FleetRun, nowMs: number): FleetRun {
   const isLeft = run.hosts.some(({ state }) => state === 'waiting') || isUpgrading(run)
   if (isLeft || run.endedAtMs !== 0 || run.state === 'paused') return run

@@ -133,7 +133,7 @@ export class Deliverer {
     for (const { id: hostId } of this.parts.view.hosts()) if (!this.#cursors.has(hostId)) this.#behind.add(hostId)
   }
 
-  /** True if a webhook was created after the last call of `#followRecords`. Its deliveries wait for its outbox. */
+  /** True if a new webhook has no outbox yet. Its deliveries must wait until `#followRecords` creates one. */
   get #lacksOutbox(): boolean {
     return this.parts.records().some(({ id }) => !this.#outboxes.has(id))
   }

@@ -72,7 +72,10 @@ export class DeliveryQueue {
     return text === null ? undefined : (JSON.parse(text) as QueuedDelivery).body
   }
 
-  /** Stores, in one transaction, deliveries and the revisions of hosts up to which changes have become deliveries. */
+  /**
+   * Stores deliveries, and the revision of each host up to which its changes have become deliveries, in one
+   * transaction.
+   */
   async add(made: ReadonlyMap<string, readonly QueuedDelivery[]>, cursors: Cursors): Promise<void> {
     await this.#own.write((multi) => {
       this.#put(multi, made)

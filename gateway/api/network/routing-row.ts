@@ -83,9 +83,7 @@ export const RoutingSchema = Type.Object(
 export type RoutingRow = Static<typeof RoutingSchema>
 type Usage = Static<typeof UsageSchema>
 
-/**
- * The part of a host's routing that a caller may see: that of `guests`, which are its containers by uuid, or all of it.
- */
+/** The part of a host's routing that a caller may see: that of its containers (`guests`, by uuid), or `all` of it. */
 export interface RoutingScope {
   readonly hostId: string
   readonly guests: ReadonlyMap<string, GuestView>

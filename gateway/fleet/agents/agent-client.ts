@@ -148,7 +148,7 @@ export class GrpcAgentClient implements AgentClient {
   }
 }
 
-/** Repeats a call on the next connection, if the call is idempotent or was not sent, and the host is online. */
+/** Sends a call while the host is online. If it fails but may be repeated or was not sent, uses the next connection. */
 async function callWhileOnline({ send, isIdempotent, ...parts }: RepeatableCall): Promise<unknown> {
   const { link, timeoutMs } = parts
   let connection = link.ready() ?? (await link.connected())

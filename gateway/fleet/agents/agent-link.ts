@@ -32,7 +32,7 @@ export class AgentLink {
     return this.parts.host.online || this.parts.watcher.connection !== undefined || this.awaitedMs > 0
   }
 
-  /** Remaining time in ms in which a connection is expected after the gateway's start. 0: none, or one exists. */
+  /** Remaining time in ms for the host to connect after the gateway's start. 0: it is connected, or not expected. */
   get awaitedMs(): number {
     return this.parts.watcher.connection ? 0 : this.parts.expectedMs()
   }

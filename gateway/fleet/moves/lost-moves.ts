@@ -1,7 +1,7 @@
 import type { HostState } from '../host-state.js'
 import type { LostMove, StoredMove } from './move-store.js'
 
-/** If no host owned a guest for this time in ms, its move counts as lost. Reports and messages may be late. */
+/** A move counts as lost if no host owned its guest for this time in ms. Before that, reports may just be late. */
 const graceMs = 120_000
 
 /** Finds guests that no host owns: their host handed them over in a move that the store has lost. */

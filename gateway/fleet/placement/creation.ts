@@ -174,7 +174,7 @@ function lacksAddresses({ spec }: GuestCreationRequest, error: unknown): error i
   return error.code === 'resource_exhausted' || Object.hasOwn(named, error.field ?? '')
 }
 
-/** Selects the error to report: "no free address" is preferred to "the address belongs to no pool". */
+/** Selects the error to report. "No free address" says more than "the address belongs to no pool". */
 function mostTelling(refusals: readonly BerthError[]): BerthError {
   return refusals.find(({ code }) => code === 'resource_exhausted') ?? refusals[0]!
 }

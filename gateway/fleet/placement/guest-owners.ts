@@ -83,7 +83,7 @@ export class GuestOwners {
   async sweep(callTimeoutMs: number): Promise<void> {
     const { registry, moves, log } = this.parts
     try {
-      // Reservations of moving guests stay: the target reports a guest only after it has taken the guest over.
+      // Reservations of moving guests are kept: a target reports a guest only after it has taken it over.
       const moving = new Set((await moves.list()).map(({ uuid }) => uuid))
       const freed = await registry.sweep(
         ({ hostId, uuid }) => moving.has(uuid) || this.#mayExist(hostId, uuid),

@@ -28,7 +28,7 @@ export class GuestRegistry {
 
   /**
    * Reserves a name and assigns an id and a uuid. A repeated operation gets the same reservation.
-   * @param isShown true if the view has a guest with this name or id: the store may have lost its reservation
+   * @param isShown true if the view shows a guest with this name or id. The store may have lost its reservation.
    * @throws {BerthError} `name_conflict`, `store_unavailable`
    */
   async reserve(
@@ -67,7 +67,7 @@ export class GuestRegistry {
   }
 
   /**
-   * Registers reported guests that the store does not know, and raises the id counter to the highest id.
+   * Registers reported guests that the store does not know. Raises the counter of ids to the highest reported id.
    * @returns guests that do not belong to this host, by uuid of the guest
    */
   async claim(hostId: string, claims: readonly GuestClaim[]): Promise<Map<string, Refusal>> {
@@ -176,7 +176,7 @@ export class GuestRegistry {
     return steps
   }
 
-  /** Returns the next free id. It skips ids of reported guests, in case the counter is behind them. */
+  /** Returns the next free id. Skips ids of reported guests: the store may have lost the counter's latest value. */
   async #nextId(client: StoreClient, isShown: (ref: string) => boolean): Promise<number> {
     for (let id = Number((await client.get(this.#nextIdKey)) ?? 0) + 1; ; id++)
       if (!isShown(String(id)) && !(await client.hExists(this.#ids, String(id)))) return id

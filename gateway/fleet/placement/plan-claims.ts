@@ -1,6 +1,6 @@
 import type { PendingMove } from './plan-owner.js'
 
-/** A stored claim of an existing or future guest to its id, uuid and name. */
+/** A stored reservation of id, uuid and name for a guest that exists or will be created. */
 export interface Reservation {
   readonly uuid: string
   readonly id: number

@@ -56,7 +56,7 @@ export function planPlacement(
 
 type Condition = readonly [(candidate: Candidate) => boolean, () => BerthError]
 
-/** Returns the candidates that fulfil all conditions. @throws the problem of the first condition that none fulfils */
+/** Returns the candidates that fulfil all conditions. @throws the error of the condition that leaves no candidate */
 function filterAble(candidates: readonly Candidate[], conditions: readonly Condition[]): readonly Candidate[] {
   let left = candidates
   for (const [may, problem] of conditions) {
